@@ -103,7 +103,7 @@ def scikit_learn(on: Problem) -> Iterator[Row]:
     own, own_deviation = ours.predict(on.X_new, on.tasks_new, return_std=True)
     yield compare("`GaussianProcessRegressor` on features of all pairs", "`KroneckerRidge`", mean, own.ravel())
     yield compare(
-        "its `return_std=True`", "`return_std=True` over `scale_`", deviation, own_deviation.ravel() / ours.scale_
+        "its `return_std=True`", "`return_std=True` / `scale_`", deviation, own_deviation.ravel() / ours.scale_
     )
     yield compare(
         "its `log_marginal_likelihood()`",
@@ -171,7 +171,7 @@ def himalaya(on: Problem) -> Iterator[Row]:
         [np.tensordot(w, kernels, 1) for w in shares.T],
         [np.tensordot(w, new, 1) for w in shares.T],
     )
-    words = "`MultipleKernelRidgeCV`, what it chose"
+    words = "`MultipleKernelRidgeCV`, with the weights that it chose"
     yield compare(words, "a model for each target with these weights", theirs.predict(new), own)
 
 

@@ -67,8 +67,8 @@ FAMILIES = (
             ("kiba", "D"): [Published((0.567, 0.667), GRAPHS)],
         },
         (
-            "The published figures are the best that we know of, rounded, on splits that differ between papers and "
-            "from ours: they tell the order of magnitude, and a small difference tells nothing. The benchmark is that "
+            "The published results are the best that we know of, rounded, on splits that differ between papers and "
+            "from ours. They show the order of magnitude; small differences are not meaningful. The benchmark is that "
             "of DeepDTA (Öztürk, Özgür and Ozkirimli, Bioinformatics 2018), which GraphDTA (Nguyen and others, "
             "Bioinformatics 2021) and its successors took over.",
             "Labels: pKd of Davis and others (Nature Biotechnology 2011), KIBA scores of Tang and others (Journal of "
@@ -84,9 +84,9 @@ FAMILIES = (
             for name, score in {"nr": 0.728, "gpcr": 0.749, "ic": 0.906, "e": 0.892}.items()
         },
         (
-            "NRLMF: Liu, Wu, Miao, Zhao and Li (PLoS Computational Biology 2016), AUPR of ten folds of pairs. The same "
-            "kind of folds, dealt out otherwise; its constants were settled on these sets, while here each fold "
-            "chooses by its training labels alone.",
+            "NRLMF: Liu, Wu, Miao, Zhao and Li (PLoS Computational Biology 2016), AUPR of ten other random folds of "
+            "pairs. Its hyperparameters were chosen on these data sets; here each fold chooses by its training labels "
+            "alone.",
             "Labels and similarities: Yamanishi and others (Bioinformatics 2008).",
         ),
     ),
@@ -99,8 +99,8 @@ FAMILIES = (
             ("douban", "A"): [Published((0.721,), "IGMC"), Published((0.734,), "GC-MC")],
         },
         (
-            "The same split for all, that of Monti, Bronstein and Bresson (NeurIPS 2017), so that figures are "
-            "comparable as they stand. IGMC: Zhang and Chen (ICLR 2020), without the graphs. GC-MC: van den Berg, "
+            "All results are on the split of Monti, Bronstein and Bresson (NeurIPS 2017), so they are directly "
+            "comparable. IGMC: Zhang and Chen (ICLR 2020), without the graphs. GC-MC: van den Berg, "
             "Kipf and Welling (2017).",
         ),
     ),
@@ -145,7 +145,7 @@ def _family(family: Family, rows: Sequence[Row]) -> str:
         return ""
     n_published = max(len(each.scores) for known in family.published.values() for each in known)
     published = f"published {' / '.join(family.measures[:n_published])}"
-    heads = ["data", "setting", "units", *family.measures, published, "learned in"]
+    heads = ["data", "setting", "splits", *family.measures, published, "learned in"]
     rule = ["---", "---", "---", *["--:" for _ in family.measures], "---", "---"]
     listed = ["| " + " | ".join(cells) + " |" for cells in (heads, rule, *lines)]
     return "\n".join([f"**{family.title}**", "", *listed, "", *(f"- {note}" for note in family.notes)])

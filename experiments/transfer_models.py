@@ -25,8 +25,8 @@ from dyadlearn import landscape
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.pairing import Kronecker, TwoStep
-from dyadlearn.pairing.leaving import column_weights, leave_out_columns
 from dyadlearn.solve.columns import step_over_instances
+from dyadlearn.solve.leaving import column_weights, leave_out_columns
 from dyadlearn.spectrum import Spectrum
 
 # Pairs of regularisations are worked on in arrays of about this many numbers, which stay in the cache.
@@ -289,7 +289,7 @@ def kronecker_zero_shot(training: Training, tasks: Tasks, choice: np.ndarray) ->
     inverse = np.where(values > 0, 1.0 / np.where(values > 0, values, 1.0), 0.0)
     predictions = np.empty((len(training.K_test), rows.shape[0]))
     for index in np.unique(choice):
-        weights, direct = column_weights(tasks.spectrum, values, [training.alphas[index]])
+        weights, direct = column_weights(tasks.spectrum, values, np.array([[training.alphas[index]]]))
         given = (weights, direct, rows, tasks.spectrum.rotate(rows))
         left_out = leave_out_columns(tasks.spectrum, *given, None, 0.0)[0]
         targets = choice == index

@@ -62,8 +62,8 @@ FAULTS = (
     ),
     Fault(
         "holes",
-        "found = Completion(solution.values + known, form, solution)",
-        "found = Completion(1.001 * solution.values + known, form, solution)",
+        "completion = Completion(solution.values + known, form, solution)",
+        "completion = Completion(1.001 * solution.values + known, form, solution)",
     ),
     Fault(
         "observed",
@@ -118,14 +118,14 @@ FAULTS = (
     ),
     Fault(
         "selection",
-        "scores = {setting: closed[setting](found) for setting, found in errors.items()}",
-        "scores = {setting: 1.001 * closed[setting](found) for setting, found in errors.items()}",
+        "scores = {setting: closed[setting](squares) for setting, squares in errors.items()}",
+        "scores = {setting: 1.001 * closed[setting](squares) for setting, squares in errors.items()}",
         ("searches",),
     ),
     Fault(
         "selection",
-        "score, means = float(prepared(F)), baselines(",
-        "score, means = 1.001 * float(prepared(F)), baselines(",
+        "score=float(prepared(F)),",
+        "score=1.001 * float(prepared(F)),",
         ("searches",),
     ),
     Fault(

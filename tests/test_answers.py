@@ -53,6 +53,8 @@ LINKS += LINKS.T
 PAIRS = np.argwhere(~np.isnan(MISSING))
 SCORING = "neg_mean_squared_error"
 
+LISTED = "list of pairs: long table or sparse matrix"
+
 
 @dataclass(frozen=True)
 class Form:
@@ -87,16 +89,18 @@ def forms() -> dict[str, Form]:
     return {
         "full": Form("complete grid", TwoStepRidge(), (X, FULL, T), FULL, two_step),
         "missing": Form("grid with missing labels", TwoStepRidge(), (X, MISSING, T), MISSING, two_step),
-        "weights": Form("weights", KroneckerRidge(), (X, FULL, T, WEIGHTS), FULL, kronecker),
+        "weights": Form("weights (`sample_weight`)", KroneckerRidge(), (X, FULL, T, WEIGHTS), FULL, kronecker),
         "pairs": Form(
-            "list of pairs", PairRegressor(KroneckerRidge(), **sides), pairs, MISSING, PairRegressor(kronecker, **sides)
+            LISTED, PairRegressor(KroneckerRidge(), **sides), pairs, MISSING, PairRegressor(kronecker, **sides)
         ),
         "network": Form("network", TwoStepRidge(**network), (X, LINKS), LINKS, TwoStepRidgeCV(**network)),
-        "online": Form("online, labels kept", OnlineTwoStepRidge(keep_labels=True), (X, FULL, T), FULL),
-        "statistics": Form("online, statistics only", OnlineTwoStepRidge(), (X, FULL, T), FULL),
-        "learned": Form("learned kernels", learned, (X, FULL, T), FULL),
+        "online": Form(
+            "`OnlineTwoStepRidge(keep_labels=True)`", OnlineTwoStepRidge(keep_labels=True), (X, FULL, T), FULL
+        ),
+        "statistics": Form("`OnlineTwoStepRidge()`", OnlineTwoStepRidge(), (X, FULL, T), FULL),
+        "learned": Form("`LearnedKernelRidge`", learned, (X, FULL, T), FULL),
         "independent": Form(
-            "independent tasks", IndependentTaskRidge(), (X, FULL), FULL, IndependentTaskRidgeCV(alphas, **how)
+            "`IndependentTaskRidge`", IndependentTaskRidge(), (X, FULL), FULL, IndependentTaskRidgeCV(alphas, **how)
         ),
         "regressor": Form("`TwoStepRegressor`", TwoStepRegressor(Ridge(), Ridge()), (X, FULL, T), FULL),
     }
@@ -178,7 +182,7 @@ def asks_nested(form: Form, _: Path) -> None:
     labels = form.fitted.fitted_.labels
     folds = SettingKFold("A", 2, random_state=1).units(labels).cells
     folds = labels.spread(np.reshape(folds, labels.values.shape).astype(float))
-    grids = (X, form.labels, T, *form.given[3:])[: max(len(form.given), 3 if form.title == "list of pairs" else 0)]
+    grids = (X, form.labels, T, *form.given[3:])[: max(len(form.given), 3 if form.title == LISTED else 0)]
     search = search.model if isinstance(search, PairRegressor) else search
     for fold in (0.0, 1.0):
         grid = np.where(folds == fold, np.nan, form.labels)
@@ -271,11 +275,11 @@ def table() -> str:
 def written() -> str:
     """Return the section of the documentation: the table, and the reasons for what is refused."""
     reasons = {
-        NO_LABELS: "The model keeps sums over instances, and no label that could be left out.",
-        "has no search": "The model chooses nothing: `evaluate` with `cv=` is its nested score.",
+        NO_LABELS: "The model stores sums over instances, but no labels. `keep_labels=True` stores them.",
+        "has no search": "The model has no hyperparameter search. Use `evaluate` with `cv=`.",
         "A network has no folds of one side": "A fold of nodes would leave out edges that no fold predicts.",
-        "has no closed form": "The predictions of any two learners are no sums of labels with known weights.",
-        "not an object of class TwoStepRegressor": "A model file holds arrays, and no estimators of other libraries.",
+        "has no closed form": "Predictions of arbitrary regressors are not sums of labels with known weights.",
+        "not an object of class TwoStepRegressor": "A model file cannot contain estimators of other libraries.",
     }
     numbered = [f"{n}. {reasons[reason]}" for n, reason in enumerate(dict.fromkeys(REFUSED.values()), 1)]
     return "\n".join([table(), "", *numbered])

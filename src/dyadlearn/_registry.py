@@ -45,13 +45,13 @@ MODELS = {
         "one regression per task", "IndependentTaskRidge", "IndependentTaskRidgeCV", settings="AB"
     ),
     "pair-kernel": Registered(
-        "one regression over all pairs, with a part for each task and each instance",
+        "one regression over all pairs, with an additional function for each task and each instance",
         "PairKernelRidge",
         "PairKernelRidgeCV",
         is_command=False,
     ),
     "online": Registered(
-        "two-step, one batch at a time; it can forget exactly", "OnlineTwoStepRidge", None, ("alpha", "task_alpha")
+        "two-step, in batches; rows can be removed exactly", "OnlineTwoStepRidge", None, ("alpha", "task_alpha")
     ),
     "learned": Registered(
         "one regression over all pairs, with kernels learned from several descriptions",

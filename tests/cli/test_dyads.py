@@ -86,7 +86,7 @@ def test_the_nearest_id_is_named(tables, put, own, known, hint):
     put(tables.labels, [own], tables.items, tables.Y[:1])
     with pytest.raises(IdError, match="lacks all 1 instances") as caught:
         dyads(tables)
-    assert str(caught.value).endswith(expected)
+    assert expected in str(caught.value)
 
 
 def test_nobody_is_mistaken_for_another_that_has_labels(tables, put):

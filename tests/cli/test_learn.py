@@ -206,7 +206,7 @@ def test_known_pairs_of_a_model_with_profiles(tables, several, run, put):
     assert_allclose(ran.json["predictions"], model.predict(known), rtol=1e-6)
     refused = run("predict", path, "--instances", f"noise={tables.folder / 'new_noise.csv'}")
     assert (refused.code, refused.out) == (2, "")
-    assert "leave --instances out for all of them, or fit with --stages 1" in refused.err
+    assert "leave --instances out, or fit with --stages 1" in refused.err
     assert run("evaluate", path, "--setting", "B").code == 2
 
 

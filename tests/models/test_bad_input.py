@@ -268,7 +268,7 @@ def test_infinity_is_refused_beside_missing_labels(Model, library):
 @over(
     lines(
         "weights message",
-        (np.ones(5), r"must give a weight for each of 6 instances or for each of 6 × 4 cells, found shape \(5,\)"),
+        (np.ones(5), r"must give a weight for each of 6 instances or 6 × 4 cells, found shape \(5,\)"),
         (np.ones((4, 6)), r"found shape \(4, 6\)"),
         (np.full(6, -1.0), r"must hold finite numbers of at least 0"),
         (np.full((6, 4), np.nan), r"must hold finite numbers of at least 0"),

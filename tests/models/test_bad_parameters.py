@@ -144,7 +144,7 @@ def test_a_filter_is_a_filter(value):
 @over(every(**every_pair_model))
 def test_without_a_task_side_there_are_no_new_tasks(Model):
     model = Model().fit(X, Y)
-    message = rf"^This {Model.__name__} knows nothing of tasks and cannot predict for new ones: fit it with tasks="
+    message = rf"^This {Model.__name__} knows nothing of tasks: fit it with tasks="
     with pytest.raises(ValueError, match=message):
         model.predict(X, tasks=T)
     with pytest.raises(ValueError, match=message):
@@ -155,7 +155,7 @@ def test_without_a_task_side_there_are_no_new_tasks(Model):
 
 def test_independent_tasks_know_no_new_tasks():
     model = IndependentTaskRidge().fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="knows nothing of tasks .*: use TwoStepRidge or KroneckerRidge"):
+    with pytest.raises(ValueError, match="knows nothing of tasks: use TwoStepRidge or KroneckerRidge"):
         model.predict(X, tasks=T)
 
 
@@ -172,7 +172,10 @@ def test_independent_tasks_know_no_new_tasks():
 def test_coef_exists_only_in_the_primal(model, tasks):
     model.fit(X, Y, tasks=tasks)
     assert not hasattr(model, "coef_")
-    with pytest.raises(AttributeError, match=r"^coef_ exists only in the primal: linear kernels .* see dual_coef_\.$"):
+    with pytest.raises(
+        AttributeError,
+        match=r"^coef_ exists only in the primal: linear kernels, fewer features than rows; see dual_coef_\.$",
+    ):
         _ = model.coef_
 
 

@@ -129,7 +129,7 @@ def test_what_cannot_be_moved_is_refused():
     import torch
 
     model = IndependentTaskRidge(device="cpu")
-    with pytest.raises(ValueError, match="device='cpu' is for numpy arrays, found X of another library"):
+    with pytest.raises(ValueError, match="device='cpu' is for numpy arrays: move X to the device"):
         model.fit(torch.asarray(X), torch.asarray(Y))
     with pytest.raises(TypeError, match="takes dense arrays, found X sparse"):
         model.fit(sparse.csr_array(X), Y)

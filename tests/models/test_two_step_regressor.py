@@ -320,7 +320,7 @@ def test_without_tasks_there_is_one_step():
     assert single_task.holdout("B").shape == (M,)
     # A forest warns of a single target that comes as a column.
     assert TwoStepRegressor(RandomForestRegressor(2), Ridge()).fit(X, Y[:, :1], tasks=T[:1]).predict().shape == (M, 1)
-    with pytest.raises(ValueError, match="knows nothing of tasks and cannot predict for new ones"):
+    with pytest.raises(ValueError, match="knows nothing of tasks: fit it with tasks="):
         model.predict(X_NEW, T_NEW)
     with pytest.raises(ValueError, match="Setting D predicts new tasks"):
         model.holdout("D")

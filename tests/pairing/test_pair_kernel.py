@@ -406,7 +406,7 @@ def test_rows_and_columns_without_labels(shares, kinds, free, letter):
 @over(
     lines(
         "shares message",
-        ((0.0, 0.0, 0.0), "one of them above"),
+        ((0.0, 0.0, 0.0), "one of them positive"),
         ((1.0, -0.1, 0.0), "at least 0"),
         ((1.0, np.nan, 0.0), "at least 0"),
         ((1.0, 0.0, 0.5), "each of the instances needs all directions of the instances, found 3 of 7"),

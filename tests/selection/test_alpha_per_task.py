@@ -29,9 +29,9 @@ from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.metrics import roc_auc, scorer
 from dyadlearn.pairing.full import hold_out, hold_out_stack, jackknife
-from dyadlearn.pairing.leaving import group_members
 from dyadlearn.plots import LandscapeDisplay
 from dyadlearn.settings import Setting
+from dyadlearn.solve.leaving import group_members
 from dyadlearn.views.summary import summary_of
 from sweeps import covering, every, lines, over
 
@@ -108,7 +108,7 @@ def test_values_are_changed_and_checked():
     assert_allclose(model.set_alpha(3.0).predict(NEW), IndependentTaskRidge(3.0).fit(X, Y).predict(NEW))
     before = model.predict(NEW)
     for wrong, error, message in (
-        (EACH[:4], ValueError, "alpha has 4 values, but Y has 6 tasks: give one number, or one per task"),
+        (EACH[:4], ValueError, "alpha has 4 values, but Y has 6 tasks: give one, or one per task"),
         ([], ValueError, "alpha is empty"),
         (-EACH, ValueError, "at least 0"),
         (EACH[None, :], TypeError, "alpha must be a number"),

@@ -136,9 +136,9 @@ def test_what_is_shown():
         (
             np.ones((2, 2), dtype=bool),
             np.ones((2, 3), dtype=bool),
-            r"shapes are \(2, 2\) and \(2, 3\)",
+            r"found shapes \(2, 2\) and \(2, 3\)",
         ),
-        (np.ones((2, 2), dtype=bool), [(1, 1)], r"train and test .* shapes are \(2, 2\) and \(1, 2\)"),
+        (np.ones((2, 2), dtype=bool), [(1, 1)], r"train and test .* found shapes \(2, 2\) and \(1, 2\)"),
         (np.ones(2, dtype=bool), np.ones(2, dtype=bool), r"masks of the same grid"),
         ([(1, 1, 1)], [(1, 1)], "train must have two columns"),
         ([(1, 1), (1, 2)], [(1, 1), (1, None)], "train or test has a missing value in row 1"),

@@ -175,7 +175,7 @@ def test_profiled_sides_cannot_be_new(profiled):
         model.predict(tasks=T[:2])
     with pytest.raises(ValueError, match="Setting B leaves out instances, which this model describes by profiles"):
         model.holdout("B")
-    with pytest.raises(ValueError, match="in setting D both are new, without any: set stages=1"):
+    with pytest.raises(ValueError, match="in setting D both sides are new: set stages=1"):
         LearnedKernelRidge(stages=2, setting="D").fit(X, Y, tasks=T)
     assert LearnedKernelRidge(stages="auto", setting="D", cv=2, **FAST).fit(X, Y, tasks=T).n_stages_ == 1
 
@@ -379,7 +379,7 @@ def test_an_interrupt_leaves_a_fitted_model(stages, at, monkeypatch):
 
     monkeypatch.setattr(FoldError, "slope", interrupted)
     model = LearnedKernelRidge(stages=stages, n_steps=8)
-    with pytest.warns(ConvergenceWarning, match="Learning was interrupted: the model has the kernels that were best"):
+    with pytest.warns(ConvergenceWarning, match="Learning was interrupted: the best kernels so far are used"):
         model.fit(X, _holes(Y), tasks=T)
     assert np.isfinite(model.predict()).all()
     assert model.n_stages_ == 1

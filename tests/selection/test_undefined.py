@@ -112,9 +112,7 @@ def test_labels_whose_squares_are_no_numbers_are_refused(scale):
         IndependentTaskRidgeCV(GRID, scoring="r2"),
     ):
         for labels in (Y * scale, EMPTY * scale):
-            with pytest.raises(
-                ValueError, match="largest label of Y is .*, the square of which is out of the range of f"
-            ):
+            with pytest.raises(ValueError, match="square of the largest label of Y, .*, is out of the range of f"):
                 search.fit(X, labels, tasks=T)
     ranked = IndependentTaskRidgeCV(GRID, scoring="concordance_index").fit(X, Y * scale)
     assert ranked.best_score_ == IndependentTaskRidgeCV(GRID, scoring="concordance_index").fit(X, Y).best_score_

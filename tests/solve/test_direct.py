@@ -98,7 +98,7 @@ def test_labels_far_from_zero_move_predictions_with_them():
 
 def test_pairs_that_are_fitted_exactly_are_refused():
     given = holes("kronecker", (5, 4), "none missing", KINDS["full"], alpha=1e-17)
-    message = "^Some pairs are fitted exactly whatever their labels, .* use a larger alpha"
+    message = "^Some pairs have leverage 1: .* Use a larger alpha"
     for groups in (None, "rows"):
         with pytest.raises(LeverageError, match=message):
             leave_groups_out(posed(given), None if groups is None else groups_of(groups, given))

@@ -184,7 +184,7 @@ def test_any_mixture_of_filters(filter, task_filter, kinds):
         assert found.solution.converged, name
         grids.close(found.labels[~given.observed], expected, 1e-9, name)
     if operators.floor > 0:
-        with pytest.raises(ValueError, match="^Weights say nothing to a model that interpolates"):
+        with pytest.raises(ValueError, match="^sample_weight has no effect on a model that interpolates"):
             complete(operators, given.Y, np.ones((8, 6)))
 
 

@@ -22,8 +22,8 @@ from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import check_request
-from dyadlearn.pairing.leaving import group_members, nothing_left, refuse
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.solve.leaving import group_members, nothing_left, refuse
 from dyadlearn.solve.observed import MOST_UNKNOWNS, leave_groups_out
 from dyadlearn.solve.operators import embedded
 

@@ -43,9 +43,9 @@ from dyadlearn._array import Array, as_array_of, positive_solver, to_numpy
 from dyadlearn.holdout.folds import folds_of
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.leaving import nothing_left, refuse
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients
+from dyadlearn.solve.leaving import nothing_left, refuse
 
 #: The names of the baselines.
 BASELINES = ("grand_mean", "instance_means", "task_means", "additive")

@@ -26,9 +26,9 @@ from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Coupled, Pairing
 from dyadlearn.pairing.incomplete import MANY_CELLS, part_of, predict_outside, takes_apart
-from dyadlearn.pairing.leaving import nothing_left, refuse
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
+from dyadlearn.solve.leaving import nothing_left, refuse
 from dyadlearn.solve.missing import Completion
 from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, PairProducts
 from dyadlearn.spectrum import Spectrum

@@ -46,8 +46,8 @@ from dyadlearn.pairing.certainty import Jackknife, Novelty, fold_jackknife
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.full import cell_slack, jackknife
 from dyadlearn.pairing.incomplete import expansion_of_fold
-from dyadlearn.pairing.leaving import group_members
 from dyadlearn.settings import Setting
+from dyadlearn.solve.leaving import group_members
 from dyadlearn.solve.missing import Completion
 
 #: Lower and upper ends.

@@ -1,21 +1,21 @@
-r"""The hold-out error of folds, and its gradient by one more solve.
+r"""Hold-out errors of a pair kernel model, with their gradients.
 
-With the training cells o of a fold, weights w and the kernel P between pairs, the model of the fold is
+`FoldError` is the error of folds; its gradient needs one more solve. With the training cells o of a fold, weights w and
+the kernel P between pairs, the model of the fold is
 
 .. math:: (\mathbf{P}_{oo} + \lambda\,\mathrm{diag}(1/w))\,\mathbf{x} + \mathbf{1}\mu = \mathbf{y}_o, \qquad
           \mathbf{1}^\top\mathbf{x} = 0, \qquad \mathbf{F} = P(\mathbf{x}) + \mu ,
 
-without :math:`\mu` and its condition where there is no constant. Let :math:`\mathbf{D}` be the derivatives of the error
+without :math:`\mu` and its condition if there is no constant. Let :math:`\mathbf{D}` be the derivatives of the error
 with respect to **F**. With the solution **u** of the same system for the right-hand side :math:`P(\mathbf{D})_o`, whose
 entries sum to those of **D**, the derivative of the error along any change of the kernel and of λ is
 
 .. math:: \langle\mathbf{D} - \mathbf{u},\, dP(\mathbf{x})\rangle - \langle\mathbf{u}, \mathbf{x}/w\rangle\,d\lambda .
 
-The exact leave-one-out error of a complete grid, and its gradient in closed form.
-
-With :math:`\mathbf{C} = \mathbf{P} + \lambda\mathbf{I}` between all pairs, :math:`\mathbf{N} = \mathbf{C}^{-1}` or,
-with a free mean, :math:`\mathbf{N} = \mathbf{C}^{-1} - \mathbf{C}^{-1}\mathbf{11}^\top\mathbf{C}^{-1} /
-\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}`, the error of what is left out together, a block i of cells, is
+`ExactError` is the exact leave-one-out error of a complete grid, with its gradient in closed form. With
+:math:`\mathbf{C} = \mathbf{P} + \lambda\mathbf{I}` between all pairs, :math:`\mathbf{N} = \mathbf{C}^{-1}` or, with
+a free mean, :math:`\mathbf{N} = \mathbf{C}^{-1} - \mathbf{C}^{-1}\mathbf{11}^\top\mathbf{C}^{-1} /
+\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}`, the error of a block i of cells that are left out together is
 :math:`\mathbf{r}_i = \mathbf{N}_{ii}^{-1}(\mathbf{Ny})_i`. As :math:`d\mathbf{N} =
 -\mathbf{N}\,d\mathbf{P}\,\mathbf{N}` either way,
 
@@ -23,8 +23,8 @@ with a free mean, :math:`\mathbf{N} = \mathbf{C}^{-1} - \mathbf{C}^{-1}\mathbf{1
           + \sum_i \langle\mathbf{Nz}^i,\, d\mathbf{P}\,\mathbf{Nr}^i\rangle, \qquad
           \mathbf{z}_i = 2\mathbf{N}_{ii}^{-1}\mathbf{r}_i,
 
-where :math:`\mathbf{z}^i` has its block i alone. In the eigenvectors of both sides all of it is made of products: cells
-(A) and rows (B) differ in what :math:`\mathbf{N}_{ii}` is. Columns (C) are the rows of the transpose.
+where :math:`\mathbf{z}^i` is **z** in block i and zero elsewhere. In the eigenvectors of both sides everything is a
+matrix product. Cells (A) and rows (B) differ in :math:`\mathbf{N}_{ii}`. Columns (C) are the rows of the transpose.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ class Tolerances(NamedTuple):
     Attributes
     ----------
     learning : float
-        For models on the way, and for their gradients.
+        Relative residual of models and gradients during gradient descent.
     comparing : float
-        For errors that are compared.
+        Relative residual of errors that are compared.
     """
 
     learning: float
     comparing: float
 
 
-#: A rough direction is enough to learn. Ten times less took twice the iterations on Davis and on ion channels, and led
-#: to the same errors in three digits.
+#: Default tolerances. Ten times smaller ones took twice the iterations on the Davis and ion channel data, and led to
+#: the same errors in three digits.
 ROUGH = Tolerances(1e-2, 1e-3)
-#: Where a grid is so small that it costs nothing, and in double precision.
+#: Tolerances for small grids.
 FINE = Tolerances(1e-10, 1e-10)
 
 _MAX_ITER = 600
-# Less noise than this costs iterations, in single precision, and gains nothing that was measured.
+# Minimum of λ for folds: smaller values need more iterations and have not lowered an error.
 _LEAST_ALPHA = 4e-3
 
 
@@ -119,7 +119,7 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class _System:
-    """The linear system of a fold."""
+    """Linear system of a fold."""
 
     operator: PairOperator
     labels: Targets
@@ -130,10 +130,10 @@ class _System:
         return self.fold.train
 
     def apply(self, X: Array) -> Array:
-        found = self.operator(X)
-        found *= self.cells
-        found += self._ridge(X)
-        return self.centred(found)
+        product = self.operator(X)
+        product *= self.cells
+        product += self._ridge(X)
+        return self.centred(product)
 
     def _ridge(self, X: Array) -> Array:
         return self.over_weights(self.operator.parameters.lam * X)
@@ -146,7 +146,7 @@ class _System:
         return X / xp.where(weights > 0, weights, xp.ones_like(weights))
 
     def _means(self, X: Array) -> Any:
-        """Return sums, of all values or of each column, over the number of cells that are learnt from."""
+        """Return the sum of all values, or of each column, divided by the number of training cells."""
         xp = namespace(X)
         if self.labels.constant == "grand":
             return xp.sum(X) / xp.sum(self.cells)
@@ -160,25 +160,25 @@ class _System:
         return conjugate_gradients(self.apply, right, start=start, tol=tol, max_iter=_MAX_ITER).values
 
     def model(self, tol: float) -> tuple[Array, Array]:
-        """Return dual parameters and predictions, all (m, q)."""
+        """Return dual coefficients and predictions, both of shape (m, q)."""
         y, start = self.labels.values * self.cells, self.fold.ends.get("model")
         X = self.solve(self.centred(y), None if start is None else self.centred(start * self.cells), tol)
         self.fold.ends["model"] = X
-        found = self.operator(X)
+        predictions = self.operator(X)
         if self.labels.constant is None:
-            return X, found
-        return X, found + self._means(y - (found * self.cells + self._ridge(X)))
+            return X, predictions
+        return X, predictions + self._means(y - (predictions * self.cells + self._ridge(X)))
 
     def adjoint(self, slope: Array, tol: float) -> Array:
         """Return the solution for the derivatives of an error with respect to all predictions."""
-        right, beside = self.operator(slope) * self.cells, 0.0
+        right, mean_part = self.operator(slope) * self.cells, 0.0
         if self.labels.constant is not None:
-            # A part whose sum is that of the slope, and the rest, which sums to zero.
-            beside = self._means(slope) * self.cells
-            right = self.centred(right - (self.operator(beside) * self.cells + self._ridge(beside)))
-        found = beside + self.solve(right, self.fold.ends.get("adjoint"), tol)
-        self.fold.ends["adjoint"] = self.centred(found)
-        return found
+            # The solution is a part with the sum of the slope, plus a part that sums to zero.
+            mean_part = self._means(slope) * self.cells
+            right = self.centred(right - (self.operator(mean_part) * self.cells + self._ridge(mean_part)))
+        adjoint = mean_part + self.solve(right, self.fold.ends.get("adjoint"), tol)
+        self.fold.ends["adjoint"] = self.centred(adjoint)
+        return adjoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ class FoldError:
         masks: Iterable[tuple[np.ndarray, np.ndarray]],
         tolerances: Tolerances = ROUGH,
     ) -> FoldError:
-        """Return the error of folds, by masks (m, q) of cells to learn from, where observed, and to predict."""
+        """Return the error of folds, given as masks (m, q) of the cells to learn from and of those to predict."""
         Y, xp, folds = labels.values, namespace(labels.values), []
         for each in masks:
             train, test = (as_array_of(mask, Y, Y.dtype) * labels.observed for mask in each)
@@ -263,43 +263,43 @@ class FoldError:
 
     def evaluate(self, parameters: Parameters) -> tuple[float, list[Array]]:
         """Return the error over all folds, and the predictions (m, q) of each."""
-        found = [self.completed(parameters, fold) for fold in self.folds]
-        sums = [self._loss(fold, predicted)[:2] for fold, predicted in zip(self.folds, found, strict=True)]
-        return sum(squares for squares, _ in sums) / sum(count for _, count in sums), found
+        predictions = [self.completed(parameters, fold) for fold in self.folds]
+        sums = [self._loss(fold, predicted)[:2] for fold, predicted in zip(self.folds, predictions, strict=True)]
+        return sum(squares for squares, _ in sums) / sum(count for _, count in sums), predictions
 
     def accepted(self, parameters: Parameters) -> Parameters:
         """Return parameters whose powers of kernels are positive semi-definite, in all folds and in the whole data."""
         parameters = parameters.accepted(self.sides)
         for fold in self.folds:
-            # All but their profiles are the same.
+            # Only the profiles differ between folds.
             parameters = parameters.accepted(fold.sides, self.sides)
         return parameters
 
     def assembled(self, predicted: Sequence[Array]) -> Array:
         """Return the predictions of each fold for its test cells as one grid; NaN for cells in no fold."""
         xp = namespace(self.labels.values)
-        found = xp.full_like(self.labels.values, float("nan"))
+        held_out = xp.full_like(self.labels.values, float("nan"))
         for fold, each in zip(self.folds, predicted, strict=True):
-            found = xp.where(fold.test > 0, each, found)
-        return found
+            held_out = xp.where(fold.test > 0, each, held_out)
+        return held_out
 
     def with_profiles(self, completed: Sequence[Array], given: Sides, profiled: tuple[bool, bool]) -> FoldError:
-        """Return the error with profiles of completed grids, of each fold and of the whole, beside given kernels."""
+        """Return the error with the given kernels and the profiles of the grids of each fold and of all labels."""
         folds = zip([*self.folds, self.whole], completed, strict=True)
         *parts, whole = (profiled_fold(fold, each, given, profiled) for fold, each in folds)
         return replace(self, folds=parts, whole=whole)
 
 
 def profiled_fold(fold: Fold, completed: Array, given: Sides, profiled: tuple[bool, bool]) -> Fold:
-    """Return a fold with the profiles of what its own training cells complete, beside kernels without any."""
+    """Return a fold with the given kernels and the profiles of a grid that was completed from its training cells."""
     grids = zip(given, (completed, completed.T), profiled, strict=False)
     sides = [side.joined(profile_kernels(grid) if is_known else [], DIVISIBLE) for side, grid, is_known in grids]
     return replace(fold, sides=sides, ends={})
 
 
-# Beyond this a step takes longer than by folds: m³q + mq³ multiplications against some hundred products of a grid.
+# Maximum size of a side: for larger sides a step of m³q + mq³ multiplications takes longer than one with folds.
 _LONGEST_SIDE = 400
-# Less noise than this loses digits of the inverse.
+# Minimum of λ: smaller values lose digits of the inverse.
 _LEAST_ALPHA_EXACT = 1e-6
 
 
@@ -336,10 +336,9 @@ class ExactError:
 
     def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
         """Return the error and its derivatives."""
-        found = self._solved(parameters)
-        residuals = found.residuals
-        slopes = found.slopes((2.0 / math.prod(residuals.shape)) * residuals)
-        return _mean_square(residuals), found.operator.gradient(slopes)
+        solved = self._solved(parameters)
+        slopes = solved.slopes((2.0 / math.prod(solved.residuals.shape)) * solved.residuals)
+        return _mean_square(solved.residuals), solved.operator.gradient(slopes)
 
     def loss(self, parameters: Parameters, part: int) -> float:
         """Return the error."""
@@ -347,9 +346,9 @@ class ExactError:
 
     def evaluate(self, parameters: Parameters) -> tuple[float, list[Array]]:
         """Return the error and the predictions."""
-        found = self._solved(parameters).residuals
-        found = found.T if self.setting is Setting.C else found
-        return _mean_square(found), [self.labels.values - found]
+        residuals = self._solved(parameters).residuals
+        residuals = residuals.T if self.setting is Setting.C else residuals
+        return _mean_square(residuals), [self.labels.values - residuals]
 
     def accepted(self, parameters: Parameters) -> Parameters:
         """Return parameters whose powers of kernels are positive semi-definite."""
@@ -369,7 +368,7 @@ def _mean_square(residuals: Array) -> float:
 
 
 class _Grid:
-    """Cells, or whole rows, that leave a complete grid under a pair kernel; in setting C rows are tasks.
+    """Leave-one-out residuals of the cells or rows of a complete grid; in setting C rows are tasks.
 
     Attributes
     ----------
@@ -405,27 +404,27 @@ class _Grid:
 
     def _apply(self, Y: Array) -> Array:
         """Return N Y."""
-        found = self._inverse(Y)
-        return found if self.ones is None else found - self.ones * (float(namespace(Y).sum(found)) / self.total)
+        solved = self._inverse(Y)
+        return solved if self.ones is None else solved - self.ones * (float(namespace(Y).sum(solved)) / self.total)
 
     def _within(self, X: Array, Y: Array) -> Array:
         """Return inner products within each cell, or each row."""
         return X * Y if self.setting is Setting.A else namespace(X).sum(X * Y, axis=1)[:, None]
 
     def _over_blocks(self, X: Array) -> Array:
-        """Return what the block of N of each cell, or each row, gives, inverted, for that cell or row."""
+        """Return the inverse of the block of N of each cell, or each row, times that cell or row of X."""
         if self.setting is Setting.A:
             return X / self.blocks
-        found = ((X @ self.V) / self.blocks) @ self.V.T
+        solved = ((X @ self.V) / self.blocks) @ self.V.T
         if self.ones is None:
-            return found
+            return solved
         border = ((self.ones @ self.V) / self.blocks) @ self.V.T
-        return found + border * (self._within(self.ones, found) / (self.total - self._within(self.ones, border)))
+        return solved + border * (self._within(self.ones, solved) / (self.total - self._within(self.ones, border)))
 
     def slopes(self, slope: Array) -> Slopes:
-        """Return the slopes of an error from those by the residuals."""
+        """Return the derivatives of an error, from its derivatives with respect to the residuals."""
         r, z, ones, total = self.residuals, self._over_blocks(slope), self.ones, self.total
-        found = self._of_blocks(z)
+        slopes = self._of_blocks(z)
         pairs = [(-self._apply(z), self.duals)]
         if ones is not None:
             of_z, of_r = self._within(ones, z), self._within(ones, r)
@@ -435,19 +434,19 @@ class _Grid:
             if self.setting is Setting.C:
                 left, right = left.T, right.T
             more = self.operator.slopes(left, right, inner(left, right))
-            kernels = [one + other for one, other in zip(found.kernels, more.kernels, strict=True)]
-            found = Slopes(kernels, found.shares + more.shares, found.lam + more.lam)
-        return found
+            kernels = [one + other for one, other in zip(slopes.kernels, more.kernels, strict=True)]
+            slopes = Slopes(kernels, slopes.shares + more.shares, slopes.lam + more.lam)
+        return slopes
 
     def _of_blocks(self, z: Array) -> Slopes:
-        """Return the slopes of the sum over what is left out of ⟨C⁻¹ z, dP C⁻¹ r⟩, in eigenvectors."""
+        """Return the derivatives of the sum over blocks of ⟨C⁻¹ z, dP C⁻¹ r⟩, computed in eigenvectors."""
         U, V, phi, xp = self.U, self.V, self.phi, namespace(self.U)
         if self.setting is Setting.A:
             weights = z * self.residuals
             rows, across = weights @ (V * V), self.squares.T @ weights
         else:
-            turned, turned_r = z @ V, self.residuals @ V
-            rows = turned * turned_r
+            zV, rV = z @ V, self.residuals @ V
+            rows = zV * rV
         by_row, by_column = xp.zeros_like(U), xp.zeros_like(V)
         for column, factor in enumerate(self.factors):
             part = U.T @ (rows[:, column][:, None] * U)
@@ -456,9 +455,9 @@ class _Grid:
             if self.setting is Setting.A:
                 part = V.T @ (across[row, :][:, None] * V)
             else:
-                part = (turned * self.squares[:, row][:, None]).T @ turned_r
+                part = (zV * self.squares[:, row][:, None]).T @ rV
             by_column += factor * part * phi[row, :][:, None] * phi[row, :][None, :]
-        # What is diagonal in both eigenvectors: shares and λ.
+        # Shares and λ are diagonal in the eigenvectors of both sides.
         diagonal = phi * phi * (self.squares.T @ rows)
         parts = (self.sigma[:, None] * self.s[None, :], self.sigma[:, None], self.s[None, :])
         shares = np.array([inner(diagonal, xp.zeros_like(phi) + part) for part in parts])
@@ -469,7 +468,7 @@ class _Grid:
 
 
 class _Tasks:
-    """Single cells that leave where tasks have nothing in common, each with its constant; attributes as in `_Grid`."""
+    """Leave-one-out residuals of independent tasks, each with its constant; attributes as in `_Grid`."""
 
     def __init__(self, operator: PairOperator, labels: Targets, setting: Setting) -> None:
         sigma, U = eigh(operator.sides[0].kernel)
@@ -483,7 +482,7 @@ class _Tasks:
         self.residuals = self.duals / self.diagonal
 
     def slopes(self, slope: Array) -> Slopes:
-        """Return the slopes of an error from those by the residuals."""
+        """Return the derivatives of an error, from its derivatives with respect to the residuals."""
         N, xp, z = self.inverse, namespace(self.inverse), slope / self.diagonal
         weights = xp.sum(z * self.residuals, axis=1)
         kernel = (N * weights[None, :]) @ N - N @ z @ self.duals.T

@@ -1,21 +1,19 @@
-r"""The kernel of one side as a weighted sum of powers, and its derivatives.
+r"""Parameters of learned kernels, and the kernels between rows and between pairs that they give, with derivatives.
+
+`Mixture` is the kernel of one side, a weighted sum of powers of Gram matrices:
 
 .. math:: \mathbf{K}(\theta) = \sum_i w_i \mathbf{K}_i^{\circ p_i} + w_0\mathbf{11}^\top, \qquad
           w = (1 - n\epsilon)\,\mathrm{softmax}(a) + \epsilon, \qquad p_i = e^{b_i}
 
-The weights sum to one and none vanishes altogether, so that the constant can be the unit of all others. A power of an
-RBF kernel is one of another bandwidth.
+The weights sum to one and are positive, so that all weights can be divided by that of the constant. A power of an RBF
+kernel is an RBF kernel with another bandwidth.
 
-All that is learned, as one vector and by its parts.
-
-Profile kernels: entities are alike whose rows of a completed grid are.
-
-Of a grid **F** that is completed from labels of training alone, with rows :math:`f_i` less their mean,
+`profile_kernels` compares the rows :math:`f_i` of a completed grid **F**, centred by their mean:
 
 .. math:: \exp\bigl(-\|f_i - f_j\|^2 / \overline{\|f_i - f_j\|^2}\bigr), \qquad
           \tfrac12\bigl(1 + \cos(f_i, f_j)\bigr).
 
-The kernel between pairs as an operator on grids, with derivatives.
+`PairOperator` is the kernel between pairs, as an operator on grids:
 
 .. math:: P(\mathbf{X}) = a\,\mathbf{KXG} + b\,\mathbf{KX} + c\,\mathbf{XG}
 """
@@ -29,43 +27,38 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from dyadlearn._array import Array, epsilon, is_definite, namespace
 from dyadlearn.solve.conjugate_gradients import inner
 
-# No weight is less than this.
+# Minimum weight.
 _LEAST_WEIGHT = 1e-4
-# The logarithm that zeros have: their powers are zeros, and so are these times it.
+# Logarithm of zero: every power of zero underflows to zero.
 _LOG_ZERO = -1e4
-# What exponents may be: of kernels all whose powers are kernels, and of others.
+# Bounds of the exponents: of kernels all of whose powers are kernels, and of other kernels.
 _DIVISIBLE, _POWERS = (0.05, 50.0), (1.0, 9.0)
-# How many roundings of its trace an eigenvalue of a kernel may lie below zero.
+# Tolerance for negative eigenvalues of a kernel, in units of n times the machine precision.
 _SLACK = 10.0
-# Powers of anything smaller are those of this: a logarithm that grows without bound would rule the exponent.
+# Smaller positive entries are replaced by this value: an unbounded logarithm would dominate the exponent.
 _LEAST_ENTRY = 1e-6
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Return positive numbers that sum to one."""
-    found = np.exp(logits - np.max(logits))
-    return np.asarray(found / found.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Gram matrices of one side that are to be mixed.
+    """Gram matrices of one side, whose weighted sum is the kernel of the side.
 
     Parameters
     ----------
     grams : sequence of arrays of shape (n, n)
-        On a common scale, such as that of a unit diagonal.
+        Gram matrices on a common scale, such as that of a unit diagonal.
     has_exponent : sequence of bool
-        Which of them are raised to a power; they have no negative entries.
+        Whether each matrix is raised to a power; then it has no negative entries.
     constant : bool
-        Whether a kernel of ones is among them, as the last.
+        Whether a kernel of ones is added, as the last one.
     divisible : sequence of bool
-        Of which of them all powers are kernels, as of RBF kernels; none where not given. A power below one of any other
-        positive definite matrix need not be one.
+        Whether all powers of each matrix are kernels, as for RBF kernels; False for matrices without an entry. A power
+        of any other kernel need not be a kernel.
     """
 
     grams: Sequence[Array]
@@ -75,17 +68,17 @@ class Mixture:
 
     @property
     def n_weights(self) -> int:
-        """How many weights there are."""
+        """Number of weights."""
         return len(self.grams) + self.constant
 
     @property
     def n_exponents(self) -> int:
-        """How many exponents there are."""
+        """Number of exponents."""
         return sum(self.has_exponent)
 
     @property
     def exponent_limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """The logarithms of the least and the most that each exponent may be."""
+        """Logarithms of the lower and upper bound of each exponent."""
         allowed = [
             _DIVISIBLE if free else _POWERS for free, power in zip(self._free, self.has_exponent, strict=True) if power
         ]
@@ -94,7 +87,7 @@ class Mixture:
 
     @property
     def _free(self) -> list[bool]:
-        """Of which all powers are kernels."""
+        """Whether all powers of each matrix are kernels."""
         return [*self.divisible, *(False for _ in self.grams[len(self.divisible) :])]
 
     @cached_property
@@ -106,37 +99,38 @@ class Mixture:
         """Return the mixture with more Gram matrices, all of which have exponents."""
         powers = [*self.has_exponent, *(True for _ in grams)]
         more = Mixture([*self.grams, *grams], powers, self.constant, [*self._free, *divisible[: len(grams)]])
-        # Logarithms of the old ones are not taken again.
+        # Reuse the logarithms that are already computed.
         more.__dict__["logs"] = [*self.logs, *map(_log, grams)]
         return more
 
-    def weights(self, logits: np.ndarray) -> np.ndarray:
-        """Return the weights, the constant's last."""
+    @staticmethod
+    def weights(logits: np.ndarray) -> np.ndarray:
+        """Return the weights; that of the constant is the last."""
         return np.asarray((1 - len(logits) * _LEAST_WEIGHT) * softmax(logits) + _LEAST_WEIGHT)
 
     def accepted(self, log_exponents: np.ndarray, known: Sequence[Array] = ()) -> np.ndarray:
-        """Return exponents with which all powers are kernels: the next whole number where one is none.
+        """Return exponents for which all powers are kernels: an invalid exponent is rounded up to a whole number.
 
-        A whole power of a kernel is one, whatever the kernel; another, even above one, need not be.
+        A whole power of a kernel is always a kernel; any other power need not be.
 
         Parameters
         ----------
         log_exponents : array of shape (n_exponents,)
         known : sequence of arrays of shape (n, n)
-            Those of `grams` that need not be looked at.
+            Matrices of `grams` that are not checked.
         """
-        found, number = np.array(log_exponents), 0
+        accepted, number = np.array(log_exponents), 0
         for gram, log, free in zip(self.grams, self.logs, self._free, strict=True):
             if log is None:
                 continue
-            exponent, is_known = float(np.exp(found[number])), free or any(gram is each for each in known)
+            exponent, is_known = float(np.exp(accepted[number])), free or any(gram is each for each in known)
             if not is_known and exponent < math.ceil(exponent) and not _is_kernel(namespace(log).exp(exponent * log)):
-                found[number] = np.log(math.ceil(exponent))
+                accepted[number] = np.log(math.ceil(exponent))
             number += 1
-        return found
+        return accepted
 
     def mixed(self, logits: np.ndarray, log_exponents: np.ndarray) -> Mixed:
-        """Return the kernel at some parameters."""
+        """Return the kernel for given parameters."""
         exponents = iter(np.exp(log_exponents))
         powers = [
             gram if log is None else namespace(log).exp(float(next(exponents)) * log)
@@ -153,7 +147,7 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class Mixed:
-    """The kernel of a side at some parameters.
+    """Kernel of a side for given parameters.
 
     Attributes
     ----------
@@ -170,12 +164,12 @@ class Mixed:
     powers: list[Array]
 
     def gradient(self, slope: Array) -> list[np.ndarray]:
-        """Return derivatives with respect to logits and logarithms of exponents.
+        """Return the derivatives of an error with respect to the logits and the logarithms of the exponents.
 
         Parameters
         ----------
         slope : array of shape (n, n)
-            Derivatives with respect to the entries of the kernel.
+            Derivatives of the error with respect to the entries of the kernel.
         """
         shares, exponents = softmax(self.logits), iter(np.exp(self.log_exponents))
         weights, by_weight, by_exponent = self.mixture.weights(self.logits), np.zeros(len(self.logits)), []
@@ -202,42 +196,42 @@ def _sum(array: Array) -> float:
 
 
 def _log(gram: Array) -> Array:
-    """Return the logarithms of entries, of zeros a number so low that their powers are zeros."""
+    """Return the logarithms of the entries; that of zero is a number whose exponential underflows to zero."""
     xp = namespace(gram)
     safe = xp.where(gram > _LEAST_ENTRY, gram, xp.full_like(gram, _LEAST_ENTRY))
     return xp.where(gram > 0, xp.log(safe), xp.full_like(gram, _LOG_ZERO))
 
 
-#: The kernels of instances and, where something is known of them, of tasks.
+#: Kernels of the instances and, if the model has a task side, of the tasks.
 Sides = Sequence[Mixture]
 
-# Where λ starts: kernels have a unit diagonal, so that it is the noise in units of the signal.
+# Start value and maximum of λ. Kernels have a unit diagonal, so λ is the ratio of noise to signal.
 _START_ALPHA = 0.05
 _MOST_ALPHA = 1e4
-# Logarithms of the shares at the start, up to a constant: the product of both kernels, one function for each task, one
-# for each instance.
+# Start values of the logits of the shares: of the product kernel, of the kernel per task and of that per instance.
 _START_SHARES = (0.0, -2.0, -2.0)
-# A single kernel of each side; None for all of them.
+# Position of the only kernel used on each side; None means all kernels.
 Single = tuple[int | None, int | None]
 
-# The logit of a kernel beside one that is alone, and from which it may come back.
+# Logit of the other kernels if a single kernel is used, and minimum logit when they are used again.
 _ALONE, _OPENED = -12.0, -3.0
 
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """What is learned: logits of weights and shares, logarithms of exponents and of λ.
+    """Learned parameters: logits of weights and shares, logarithms of exponents and of λ.
 
     Attributes
     ----------
     weights : sequence of arrays of shape (n_weights,)
-        Logits of each side, the constant's last.
+        Logits of the weights of each side; that of the constant is the last.
     exponents : sequence of arrays of shape (n_exponents,)
-        Logarithms, of each side.
+        Logarithms of the exponents of each side.
     shares : array of shape (3,)
-        Logits of the product, of one function for each task and of one for each instance; empty for one side.
+        Logits of the shares of the product kernel, of the kernel per task and of that per instance; empty without a
+        task side.
     alpha : array of shape (1,)
-        Its logarithm.
+        Logarithm of λ.
     constant : bool
         Whether the last weight of each side is that of a constant.
     """
@@ -250,26 +244,25 @@ class Parameters:
 
     @classmethod
     def start(cls, sides: Sides) -> Parameters:
-        """Return where learning starts: all weights alike, kernels as they are."""
-        weights, exponents = zip(
-            *((np.zeros(side.n_weights), np.zeros(side.n_exponents)) for side in sides), strict=True
-        )
+        """Return the start values: equal weights and exponents of one."""
+        weights = [np.zeros(side.n_weights) for side in sides]
+        exponents = [np.zeros(side.n_exponents) for side in sides]
         shares = np.array(_START_SHARES if len(sides) > 1 else ())
         return cls(weights, exponents, shares, np.log([_START_ALPHA]), sides[0].constant)
 
     @classmethod
     def limits(cls, sides: Sides, least_alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the least and the most that each number in `vector` may be, for kernels and for what solves with λ."""
+        """Return the lower and upper bounds of `vector`; `least_alpha` is the lower bound of λ."""
         start = cls.start(sides)
-        ends = []
-        for end, (free, alpha) in enumerate(((-np.inf, least_alpha), (np.inf, _MOST_ALPHA))):
-            found = start.of(np.full(len(start.vector), free))
+
+        def bound(free: float, end: int, alpha: float) -> np.ndarray:
             exponents = [side.exponent_limits[end] for side in sides]
-            ends.append(replace(found, exponents=exponents, alpha=np.log([alpha])).vector)
-        return ends[0], ends[1]
+            return replace(start.of(start.vector + free), exponents=exponents, alpha=np.log([alpha])).vector
+
+        return bound(-np.inf, 0, least_alpha), bound(np.inf, 1, _MOST_ALPHA)
 
     def beside(self, single: Single) -> np.ndarray:
-        """Return which numbers of `vector` are weights of kernels beside a single one, or of the constant."""
+        """Return a mask of `vector`: the weights of all kernels except the single ones and the constant."""
         others = self.of(np.zeros(len(self.vector), dtype=bool))
         for logits, place in zip(others.weights, single, strict=False):
             if place is not None:
@@ -278,7 +271,7 @@ class Parameters:
         return others.vector
 
     def singled(self, single: Single) -> Parameters:
-        """Return these with the weight of one kernel of a side alone, beside the constant's."""
+        """Return the parameters with a single kernel on each side, besides the constant."""
         alone = self.of(np.where(self.beside(single), _ALONE, self.vector))
         for logits, place in zip(alone.weights, single, strict=False):
             if place is not None:
@@ -287,21 +280,20 @@ class Parameters:
         return alone
 
     def opened(self) -> Parameters:
-        """Return these with weights, where some had vanished, from which a descent leads back."""
+        """Return the parameters with weights that are large enough for gradient descent to use all kernels again."""
         return replace(self, weights=[np.maximum(logits, _OPENED) for logits in self.weights])
 
     def joined(self, start: Parameters) -> Parameters:
-        """Return these with whatever `start` has more kernels, all of which have exponents, as it has them.
+        """Return the parameters with the additional kernels of `start`, all of which have exponents.
 
-        A kernel that joins has the largest weight of its side.
+        An additional kernel gets the largest weight of its side.
         """
         weights = [
-            np.insert(own, len(own) - self.constant, np.full(len(others) - len(own), max(own)))
-            for own, others in zip(self.weights, start.weights, strict=True)
+            np.insert(old, len(old) - self.constant, np.full(len(more) - len(old), max(old)))
+            for old, more in zip(self.weights, start.weights, strict=True)
         ]
         exponents = [
-            np.concatenate([own, others[len(own) :]])
-            for own, others in zip(self.exponents, start.exponents, strict=True)
+            np.concatenate([old, more[len(old) :]]) for old, more in zip(self.exponents, start.exponents, strict=True)
         ]
         return replace(self, weights=weights, exponents=exponents)
 
@@ -312,27 +304,27 @@ class Parameters:
 
     @property
     def vector(self) -> np.ndarray:
-        """All of them in a row: weights and exponents of each side, shares and λ."""
+        """All parameters as one vector: weights and exponents of each side, shares and λ."""
         return np.concatenate(self._parts)
 
     def of(self, vector: np.ndarray) -> Parameters:
-        """Return parameters of the same sizes from a vector."""
+        """Return the parameters of a vector, with the sizes of these."""
         ends = np.cumsum([len(part) for part in self._parts])
         *sides, shares, alpha = np.split(vector, ends[:-1])
         return replace(self, weights=sides[::2], exponents=sides[1::2], shares=shares, alpha=alpha)
 
     def accepted(self, sides: Sides, known: Sides | None = None) -> Parameters:
-        """Return these with exponents with which all powers are kernels.
+        """Return the parameters with exponents for which all powers are kernels.
 
         Parameters
         ----------
         sides : sequence of Mixture
-        known : the same, optional
-            Whose kernels need not be looked at.
+        known : sequence of Mixture, optional
+            Sides whose kernels are not checked.
         """
-        seen: list[Sequence[Array]] = [()] * len(sides) if known is None else [side.grams for side in known]
-        given = zip(sides, self.exponents, seen, strict=True)
-        return replace(self, exponents=[side.accepted(own, grams) for side, own, grams in given])
+        checked: list[Sequence[Array]] = [()] * len(sides) if known is None else [side.grams for side in known]
+        given = zip(sides, self.exponents, checked, strict=True)
+        return replace(self, exponents=[side.accepted(exponents, grams) for side, exponents, grams in given])
 
     @property
     def lam(self) -> float:
@@ -341,16 +333,16 @@ class Parameters:
 
     @cached_property
     def pair_shares(self) -> tuple[float, float, float]:
-        """The shares of the pair kernel, which sum to one; one function for each task where there is no other side."""
+        """Shares of the pair kernel, which sum to one; without a task side only the kernel per task."""
         if not len(self.shares):
             return 0.0, 1.0, 0.0
         a, b, c = softmax(self.shares)
         return float(a), float(b), float(c)
 
 
-#: What profile kernels are called, in the order of `profile_kernels`.
+#: Names of the profile kernels, in the order of `profile_kernels`.
 PROFILES = ("profile distance", "profile angle")
-#: Of which of them all powers are kernels.
+#: Whether all powers of each profile kernel are kernels.
 DIVISIBLE = (True, False)
 
 
@@ -371,7 +363,7 @@ def profile_kernels(completed: Array) -> list[Array]:
            [0., 0., 1.]])
     """
     xp, dtype = namespace(completed), completed.dtype
-    # Distances are differences of squares: in single precision their kernel would not be one.
+    # Distances are differences of squares: in single precision the result need not be positive semi-definite.
     completed = xp.astype(completed, xp.float64)
     rows = completed - xp.mean(completed, axis=0)
     products = rows @ rows.T
@@ -380,7 +372,7 @@ def profile_kernels(completed: Array) -> list[Array]:
     distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
     mean = float(xp.mean(distances))
     distance = xp.exp(distances * (-1.0 / mean if mean > 0 else 0.0))
-    # A row without any deviation of its own points nowhere: half-way from all others, but for itself.
+    # A row without deviations has no direction: its kernel value with every other row is one half.
     lengths = xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
     angle = products / lengths[:, None] / lengths[None, :]
     angle = xp.clip(0.5 + 0.5 * (angle + angle.T) / 2, 0.0, 1.0)
@@ -389,7 +381,7 @@ def profile_kernels(completed: Array) -> list[Array]:
 
 
 class Slopes(NamedTuple):
-    """Derivatives of an error: with respect to the kernel of each side, the shares and λ.
+    """Derivatives of an error with respect to the kernel of each side, the shares and λ.
 
     Attributes
     ----------
@@ -405,13 +397,13 @@ class Slopes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PairOperator:
-    """The kernel between pairs at some parameters.
+    """Kernel between pairs for given parameters.
 
     Parameters
     ----------
     parameters : Parameters
     sides : list of Mixed
-        The kernels that they give.
+        Kernel of each side.
     """
 
     parameters: Parameters
@@ -419,9 +411,9 @@ class PairOperator:
 
     @classmethod
     def at(cls, sides: Sides, parameters: Parameters) -> PairOperator:
-        """Return the operator that parameters give."""
+        """Return the operator of some parameters."""
         given = zip(sides, parameters.weights, parameters.exponents, strict=True)
-        return cls(parameters, [side.mixed(*own) for side, *own in given])
+        return cls(parameters, [side.mixed(*values) for side, *values in given])
 
     def __call__(self, X: Array) -> Array:
         """Apply the kernel to a grid (m, q), by two products."""
@@ -429,24 +421,24 @@ class PairOperator:
         if not tasks:
             return K @ X
         a, b, c = self.parameters.pair_shares
-        beside = X @ tasks[0]
-        found = K @ (a * beside + b * X)
-        beside *= c
-        found += beside
-        return found
+        XG = X @ tasks[0]
+        product = K @ (a * XG + b * X)
+        XG *= c
+        product += XG
+        return product
 
     def slopes(self, left: Array, right: Array, lam: float) -> Slopes:
-        """Return what ⟨left, dP right⟩ is for each of the kernels and shares, beside that of λ."""
+        """Return the derivatives of ⟨left, P right⟩ with respect to kernels and shares, and the given one of λ."""
         K, *tasks = (side.kernel for side in self.sides)
         if not tasks:
             return Slopes([left @ right.T], np.zeros(0), lam)
         a, b, c = self.parameters.pair_shares
-        beside, above = right @ tasks[0], K @ right
-        shares = np.array([inner(K @ left, beside), inner(left, above), inner(left, beside)])
-        return Slopes([left @ (a * beside + b * right).T, (a * above + c * right).T @ left], shares, lam)
+        XG, KX = right @ tasks[0], K @ right
+        shares = np.array([inner(K @ left, XG), inner(left, KX), inner(left, XG)])
+        return Slopes([left @ (a * XG + b * right).T, (a * KX + c * right).T @ left], shares, lam)
 
     def gradient(self, slopes: Slopes) -> np.ndarray:
-        """Return derivatives with respect to all parameters as a vector."""
+        """Return the derivatives with respect to all parameters, as a vector."""
         parts = [part for side, slope in zip(self.sides, slopes.kernels, strict=True) for part in side.gradient(slope)]
         if len(self.sides) > 1:
             shares = np.array(self.parameters.pair_shares)

@@ -23,7 +23,7 @@ from dyadlearn.learning.mixture import Parameters, Sides, Single
 _STEP, _LAST, _FADING = 0.1, 0.1, (0.9, 0.999)
 # Maximum norm of a gradient; longer gradients are clipped.
 _LONGEST = 1.0
-# The relative residual of folds that are solved once in a stage, and so need not be as rough as while learning.
+# Relative residual of folds that are solved once per stage, smaller than during learning.
 _TOL = 1e-5
 
 
@@ -97,7 +97,7 @@ def descend(
     limits = error.limits
     origin, penalties = np.clip(start.vector, *limits), how.penalties(start, error.labels.sizes)
     vector, first, second, taken = origin.copy(), np.zeros_like(origin), np.zeros_like(origin), 0
-    kept, least, interrupted = origin, math.inf, False
+    best, least, interrupted = origin, math.inf, False
 
     def value(loss: float) -> float:
         return math.log(loss) + float(penalties @ (vector - origin) ** 2)
@@ -110,7 +110,7 @@ def descend(
             if not (math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()):
                 continue
             if error.n_parts == 1 and value(loss) < least:
-                kept, least = vector, value(loss)
+                best, least = vector, value(loss)
             slope = slope / loss + 2.0 * penalties * (vector - origin)
             if held is not None:
                 slope = np.where(held, 0.0, slope)
@@ -123,16 +123,16 @@ def descend(
             vector = np.clip(vector - rate * mean / (np.sqrt(square) + 1e-8), *limits)
         if error.n_parts == 1:
             loss = error.loss(start.of(vector), 0)
-            vector = vector if 0 < loss < math.inf and value(loss) < least else kept
+            vector = vector if 0 < loss < math.inf and value(loss) < least else best
     except KeyboardInterrupt:
-        vector, interrupted = kept if error.n_parts == 1 else vector, True
+        vector, interrupted = best if error.n_parts == 1 else vector, True
     return Descended(start.of(vector), losses, interrupted)
 
 
-# Single kernels, and other starts, are descended from where a product of a grid with both kernels takes no more
-# multiplications than this; elsewhere single kernels are compared as they are, on one part of the error.
+# Maximum number of multiplications, per product of a grid with both kernels, for gradient descents from several starts
+# and from single kernels. On larger grids single kernels are compared without descent, on one part of the error.
 _SMALL = 1e7
-# The share of all steps that tells one single kernel from another.
+# Share of all steps after which single kernels are compared.
 _SHORT = 1 / 6
 
 
@@ -146,11 +146,11 @@ class Stage:
     error : float
         Mean squared error of held-out cells, in the units of `Targets`.
     losses : list of float
-        Errors of the parts, step by step, of the descent that led there.
+        Error of one part at each step of the descent that found the parameters.
     predicted : list of arrays of shape (m, q)
         Predictions of each part of the error.
     profiles : list of lists of arrays of shape (m, m) and (q, q)
-        The profile kernels of each side, of all labels of training.
+        Profile kernels of each side, from all training labels.
     """
 
     parameters: Parameters
@@ -160,40 +160,12 @@ class Stage:
     profiles: Sequence[Sequence[Array]] = ((), ())
 
 
-def best_stage(
-    error: HoldoutError,
-    starts: Sequence[Parameters],
-    n_kernels: tuple[int, int],
-    how: Descent,
-    watch: Callable[[float], None],
-) -> tuple[Stage, bool]:
-    """Return the best parameters from several starts and from single kernels, and whether learning was interrupted.
-
-    Parameters
-    ----------
-    error : HoldoutError
-    starts : sequence of Parameters
-        Of which those after the first are tried where that takes little.
-    n_kernels : (int, int)
-        How many kernels each side has beside the constant, of which single ones are tried; 0 or 1 for none.
-    how : Descent
-    watch : callable
-        Callback that is called with the error of each step.
-    """
-    search, interrupted = _Search(error, n_kernels, how, watch, starts[0]), False
-    try:
-        search.run(starts)
-    except KeyboardInterrupt:
-        interrupted = True
-    return search.best or search.keep(search.reached, []), interrupted
-
-
 def expected_steps(shape: tuple[int, int], n_kernels: tuple[int, int], n_steps: int, n_stages: int) -> int:
-    """Return about how many steps of descent some stages take together, at most."""
+    """Return the approximate maximum number of gradient steps of all stages."""
     n_rows, n_columns = (count if count > 1 else 0 for count in n_kernels)
     has_both = min(n_rows, n_columns) > 0
     descents = 1.0 + (2 if _is_small(shape) else 1) * (n_stages - 1)
-    if n_rows or n_columns:  # and from the best of single kernels with all
+    if n_rows or n_columns:  # a descent with all kernels from the best single ones
         descents += 1
         if _is_small(shape):
             descents += _SHORT * ((2 if has_both else 1) * n_rows + n_columns) + (3 if has_both else 1)
@@ -207,45 +179,61 @@ def _is_small(shape: tuple[int, int]) -> bool:
 
 @dataclass(eq=False)
 class _Search:
-    """Best parameters so far."""
+    """Search for the best parameters of a stage, from several starts and from single kernels.
+
+    Attributes
+    ----------
+    error : HoldoutError
+    n_kernels : (int, int)
+        Number of kernels of each side without the constant, of which single ones are tried; 0 or 1 for none.
+    how : Descent
+    watch : callable
+        Callback that is called with the error of each step.
+    best : Stage or None
+        Best result so far.
+    """
 
     error: HoldoutError
     n_kernels: tuple[int, int]
     how: Descent
     watch: Callable[[float], None]
-    reached: Parameters
     best: Stage | None = None
 
-    def run(self, starts: Sequence[Parameters]) -> None:
-        is_small = _is_small(self.error.labels.values.shape)
-        for start in starts if is_small else starts[:1]:
-            self.descend(start)
-        if max(self.n_kernels) > 1 and self.best is not None:
-            (self._descend_with_singles if is_small else self._compare_singles)(starts[0], self.best)
+    def run(self, starts: Sequence[Parameters]) -> tuple[Stage, bool]:
+        """Return the best stage, and whether learning was interrupted; large grids use the first start only."""
+        self.reached, is_small, interrupted = starts[0], _is_small(self.error.labels.values.shape), False
+        try:
+            for start in starts if is_small else starts[:1]:
+                self.descend(start)
+            if max(self.n_kernels) > 1 and self.best is not None:
+                (self._descend_with_singles if is_small else self._compare_singles)(starts[0], self.best)
+        except KeyboardInterrupt:
+            interrupted = True
+        return self.best or self.keep(self.reached, []), interrupted
 
     def descend(self, start: Parameters, single: Single = (None, None), share: float = 1.0) -> Stage:
-        """Descend from somewhere, with single kernels if so said, for a share of all steps."""
+        """Run a gradient descent for a share of all steps; kernels other than the given single ones are held fixed."""
         held = None
         if single != (None, None):
             start, held = start.singled(single), start.beside(single)
         how = replace(self.how, n_steps=max(round(share * self.how.n_steps), 1))
         self.reached, losses, interrupted = descend(self.error, start, how, self.watch, held)
-        found = self.keep(self.reached, losses)
+        stage = self.keep(self.reached, losses)
         if interrupted:
             raise KeyboardInterrupt
-        return found
+        return stage
 
     def keep(self, parameters: Parameters, losses: list[float]) -> Stage:
-        """Evaluate parameters, which are kept if there are no better ones."""
+        """Evaluate parameters, and store them if they are the best so far."""
         parameters = self.error.accepted(parameters)
         error, predicted = self.error.evaluate(parameters)
-        found = Stage(parameters, error, losses, predicted)
+        stage = Stage(parameters, error, losses, predicted)
         if self.best is None or error < self.best.error:
-            self.best = found
-        return found
+            self.best = stage
+        return stage
 
     def _descend_with_singles(self, start: Parameters, mixed: Stage) -> None:
-        """Descend with the single kernels that short descents find best, and from there with all."""
+        """Descend with the best single kernels of short descents and, if the error fell, again with all kernels."""
         single = self._best_single(lambda each: self.descend(mixed.parameters, each, _SHORT).error)
         before = self.best
         self.descend(start, single)
@@ -256,14 +244,14 @@ class _Search:
             self.descend(self.best.parameters.opened())
 
     def _compare_singles(self, start: Parameters, mixed: Stage) -> None:
-        """Descend from single kernels if they are better as they are."""
+        """Descend from single kernels if they are better than all kernels together."""
         learned = mixed.parameters
         single = learned.singled(self._best_single(lambda each: self.error.loss(learned.singled(each), 0)))
         if self.keep(single, mixed.losses) is self.best:
             self.descend(single.opened())
 
     def _best_single(self, error: Callable[[Single], float]) -> Single:
-        """Return the best kernel of each side, one side after the other; None for a side that has no choice."""
+        """Return the best kernel of each side, chosen one side after the other; None for a side with one kernel."""
         n_rows, n_columns = self.n_kernels
         member, task_member = None, None
         if n_rows > 1:
@@ -276,8 +264,8 @@ class _Search:
 
 
 def _least(errors: Iterable[float]) -> int:
-    found = np.array(list(errors))
-    return int(np.argmin(np.where(np.isfinite(found), found, np.inf)))
+    values = np.array(list(errors))
+    return int(np.argmin(np.where(np.isfinite(values), values, np.inf)))
 
 
 # Callback that is called with the stage and the error of each step.
@@ -325,28 +313,29 @@ def learn(
     watch : callable
         Callback that is called with the stage and the error of each step.
     """
-    given, starts = error.sides, [Parameters.start(error.sides)]
-    # Single kernels are tried before there are profiles: a stage with these is kept only if it is better.
-    found, interrupted = best_stage(error, starts, n_kernels(given), how, partial(watch, 0))
-    stages, best, held_out = [found], 0, error.assembled(found.predicted)
+    given = error.sides
+    # Single kernels are tried in the first stage only: later stages must be better than it.
+    search = _Search(error, n_kernels(given), how, partial(watch, 0))
+    stage, interrupted = search.run([Parameters.start(given)])
+    stages, best, held_out = [stage], 0, error.assembled(stage.predicted)
     try:
         while isinstance(error, FoldError) and not interrupted and best == len(stages) - 1 < n_stages - 1:
-            completed = [*found.predicted, error.completed(found.parameters, error.whole)]
+            completed = [*stage.predicted, error.completed(stage.parameters, error.whole)]
             error = error.with_profiles(completed, given, profiled)
             start, number = Parameters.start(error.sides), len(stages)
-            starts = [start, found.parameters.joined(start)]
-            found, interrupted = best_stage(error, starts, (0, 0), how, partial(watch, number))
+            search = _Search(error, (0, 0), how, partial(watch, number))
+            stage, interrupted = search.run([start, stage.parameters.joined(start)])
             profiles = [side.grams[len(first.grams) :] for side, first in zip(error.sides, given, strict=True)]
-            stages.append(replace(found, profiles=profiles))
-            if found.error < stages[best].error:
-                best, held_out = number, error.assembled(found.predicted)
+            stages.append(replace(stage, profiles=profiles))
+            if stage.error < stages[best].error:
+                best, held_out = number, error.assembled(stage.predicted)
     except KeyboardInterrupt:
         interrupted = True
     return Learned(stages, best, held_out, interrupted)
 
 
 def n_kernels(sides: Sides) -> tuple[int, int]:
-    """Return how many kernels each side has beside the constant; none where nothing is known of tasks."""
+    """Return the number of kernels of each side without the constant; 0 without a task side."""
     rows, columns, *_ = [*(len(side.grams) for side in sides), 0]
     return rows, columns
 
@@ -368,7 +357,7 @@ def held_out_again(
     folds : iterable of (train, test)
         Masks (m, q) of cells to learn from, where observed, and to predict.
     path : sequence of vectors
-        The parameters of each stage, as `Parameters.vector` has them.
+        Parameters of each stage, as returned by `Parameters.vector`.
     profiled : (bool, bool)
         Whether instances, and tasks, are described by their profiles from the second stage on.
 
@@ -383,7 +372,7 @@ def held_out_again(
         If no training label remains without a fold.
     """
     Y, xp = labels.values, namespace(labels.values)
-    found = xp.full_like(Y, float("nan"))
+    held_out = xp.full_like(Y, float("nan"))
     for train, test in folds:
         cells = as_array_of(train, Y, Y.dtype) * labels.observed
         if not float(xp.sum(cells)) > 0:
@@ -394,5 +383,5 @@ def held_out_again(
                 fold = profiled_fold(fold, completed, sides, profiled)
             parameters = Parameters.start(fold.sides).of(np.asarray(vector))
             completed = FoldError(labels, [fold], fold).completed(parameters, fold, _TOL)
-        found = xp.where(as_array_of(test, Y), completed, found)
-    return found
+        held_out = xp.where(as_array_of(test, Y), completed, held_out)
+    return held_out

@@ -14,15 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, namespace, to_numpy
-from dyadlearn._checks import (
-    check_alpha,
-    check_choice,
-    check_count,
-    check_flag,
-    check_instances,
-    check_labels,
-    check_same_library,
-)
+from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag, check_instances, check_same_library
 from dyadlearn._codes import id_columns
 from dyadlearn._state import StoredEstimator, all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order
@@ -103,10 +95,7 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         if tasks is None:
             return None, None
         if not self._knows_tasks:
-            raise ValueError(
-                f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: "
-                f"{self._tasks_remedy}"
-            )
+            raise ValueError(f"This {type(self).__name__} knows nothing of tasks: {self._tasks_remedy}")
         return self._new_rows(tasks, 1)
 
     def predict(self, X: Any = None, tasks: Any = None) -> Any:
@@ -130,15 +119,19 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         return table.restore(table.values)
 
     def _predicted(self, X: Any, tasks: Any) -> Table:
-        """Return predictions with the ids of instances and tasks."""
+        """Return predictions (a, b) with the ids of instances and tasks and the type of returned predictions."""
         self = self._snapshot()
+        form, rows = self._asked(X, tasks)
+        return replace(form, values=self._home(self._expansion().grid(*rows)))
+
+    def _asked(self, X: Any, tasks: Any) -> tuple[Table, tuple[Any, Any]]:
+        """Return a table without values, with the ids and the type of predictions, and the rows of both sides."""
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
-        values = self._expansion().grid(rows, task_rows)
-        values = self._home(self._in_form(values) if tasks is None else values)
         kind = instances.kind or (task_table.kind if task_table else None)
         column_ids = self._form.column_ids if task_table is None else task_table.row_ids
-        return Table(values, instances.row_ids, column_ids, kind)
+        is_vector = self._form.is_vector and tasks is None
+        return Table(None, instances.row_ids, column_ids, kind, is_vector), (rows, task_rows)
 
     def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
         """Predict the labels of the given pairs only.
@@ -163,17 +156,14 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         array([5., 5.])
         """
         self = self._snapshot()
-        instances, rows = self._instance_rows(X)
-        task_table, task_rows = self._task_rows(tasks)
-        first, second = ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
-        model = self._expansion()
-        n_rows = model.n_instances if rows is None else rows.size
-        n_tasks = model.n_tasks if task_rows is None else task_rows.size
-        ids, name = (self._form.column_ids, "the training tasks")
-        if task_table is not None:
-            ids, name = task_table.row_ids, "tasks"
-        own = reading.positions(first, instances.row_ids, n_rows, "the training instances" if rows is None else "X")
-        return self._home(model.at(rows, task_rows, (own, reading.positions(second, ids, n_tasks, name))))
+        form, rows = self._asked(X, tasks)
+        model, columns = self._expansion(), ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
+        names = ("the training instances" if X is None else "X", "the training tasks" if tasks is None else "tasks")
+        sizes = [
+            n if side is None else side.size for n, side in zip((model.n_instances, model.n_tasks), rows, strict=True)
+        ]
+        first, second = map(reading.positions, columns, (form.row_ids, form.column_ids), sizes, names)
+        return self._home(model.at(*rows, (first, second)))
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R², averaged over tasks.
@@ -197,10 +187,8 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
             predicted = to_numpy(self.predict_pairs(X, tasks, np.stack(labels.places, axis=1)))
             values, predicted = reading.in_range(to_numpy(labels.values).astype(np.float64), predicted)
         else:
-            check_labels(labels.values)
             table = self._predicted(X, tasks)
             truth, predicted = replace(form, values=to_numpy(labels.values)), to_numpy(table.values)
-            predicted = predicted.reshape(len(predicted), -1)
             if truth.values.shape != predicted.shape:
                 raise ValueError(
                     f"Y has shape {truth.values.shape}, but the predictions for X and tasks have shape "
@@ -245,13 +233,8 @@ class PairModel(Predictor, stored=False):
 
     @property
     @abstractmethod
-    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
-        """Kernel and column names of each side."""
-
-    @property
-    def _descriptions(self) -> list[dict[str, Any]]:
-        """Kernel of each description of each side, by name; a single table has the name ""."""
-        return [{"": spec} for spec, _ in self._columns]
+    def _descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+        """Kernel and column names of each description of each side, by name; a single table has the name ""."""
 
     @abstractmethod
     def _solve(self) -> Self:
@@ -323,10 +306,10 @@ class PairModel(Predictor, stored=False):
 
     def _main_effects(self, name: str, place: int) -> Array:
         check_is_fitted(self)
-        found = self._effects()[place]
-        if found is None:
+        effects = self._effects()[place]
+        if effects is None:
             raise AttributeError(f"{name} exists only with fit_intercept=True and a task side.")
-        return self._home(found)
+        return self._home(effects)
 
     def _check_alphas(self) -> None:
         for name, value in self._alphas.items():
@@ -369,8 +352,8 @@ class PairwiseRidge(PairModel, stored=False):
     _coefficients: Array
     # Solution for missing or weighted labels, of a grid or of a list of pairs; None for a closed form.
     _solution: Completion | ObservedSolution | None
-    _fitted_problem: Any
-    _closed_problem: Any
+    _fitted_problem: Problem
+    _closed_problem: Problem
     # Parameters at the last solve; set_params may have changed them since.
     _solved_with: dict[str, Any]
     # Held-out residuals for intervals, computed at the first call of predict_interval.
@@ -379,8 +362,8 @@ class PairwiseRidge(PairModel, stored=False):
     _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with", "_residuals")
 
     @property
-    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
-        return [(side.spec, side.names) for side in self._sides()]
+    def _descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+        return [{"": (side.spec, side.names)} for side in self._sides()]
 
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model on a grid of labels, complete or with missing labels.
@@ -436,18 +419,18 @@ class PairwiseRidge(PairModel, stored=False):
         has_tasks = data.tasks is not None and self._coupled.knows_tasks
         wanted: dict[str, Any] = {"constant": self._pairing_type(has_tasks).constant if self.fit_intercept else None}
         sides = [fit_side(data.instances, replace(spec, **wanted), "instance") for spec in specs]
-        task_sides: list[Side | None] = [None]
+        task_sides: list[Side] = []
         if data.tasks is not None and has_tasks:
             task_sides = [fit_side(data.tasks, replace(spec, **wanted), "task") for spec in task_specs]
+        return self._paired(sides, task_sides)
+
+    def _paired(self, sides: Sequence[Side], task_sides: Sequence[Side | None]) -> Sides:
+        """Return all pairs of an instance side and a task side; a network has the same nodes on both sides."""
         if self.symmetry is not None:
             return [[(side, side)] for side in sides]
-        return [[(side, task_side) for task_side in task_sides] for side in sides]
+        return [[(side, task_side) for task_side in task_sides or [None]] for side in sides]
 
-    def _posed(self) -> Any:
-        """Return the problem with the fitted sides and the current regularisation."""
-        return self._pose(self._side, self._task_side, self._alphas)
-
-    def _pose(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Any:
+    def _problem_at(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Any:
         """Return the problem of sides and regularisation, with the labels and the solver's stopping rule."""
         return Problem(self._pairing(side, task_side, **alphas), self._labels, **self._stopping())
 
@@ -456,19 +439,19 @@ class PairwiseRidge(PairModel, stored=False):
 
         Missing labels are completed. The problem is stored with its coefficients.
         """
-        problem = self._posed()
+        problem = self._problem_at(self._side, self._task_side, self._alphas)
         check_regularisation(problem.pairing)
         # Warm start from the solution for the previous regularisation.
-        self._solution = found = problem.solve(self._solution)
+        self._solution = solution = problem.solve(self._solution)
         warn_of_tasks_without_labels(problem, 3)
         self._keep(problem)
-        if isinstance(found, ObservedSolution):
-            self._coefficients = problem.pairing.coefficients_of(found.spectral, found.mean)
+        if isinstance(solution, ObservedSolution):
+            self._coefficients = problem.pairing.coefficients_of(solution.spectral, solution.mean)
         else:
             self._coefficients = self._closed_problem.pairing.coefficients(self._closed_problem.Y)
         return self
 
-    def _keep(self, problem: Any) -> None:
+    def _keep(self, problem: Problem) -> None:
         """Store the problem, and the problem with completed labels, which has a closed form."""
         self._fitted_problem = self._closed_problem = problem
         if isinstance(self._solution, Completion):
@@ -477,30 +460,34 @@ class PairwiseRidge(PairModel, stored=False):
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and fitted attributes; the problem is rebuilt from them on loading."""
-        found = super().state()
+        state = super().state()
         if self.__sklearn_is_fitted__():
             then = self._solved_with.items()
-            found["solved_with"] = {name: value for name, value in then if value is not getattr(self, name)}
-        return found
+            state["solved_with"] = {name: value for name, value in then if value is not getattr(self, name)}
+        return state
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], where: str) -> Self:
         """Return the model of a stored state; arguments and errors as in `Stored`."""
-        own = dict(state)
-        changed = own.pop("solved_with", {})
-        model = super().from_state(own, where)
+        stored = dict(state)
+        changed = stored.pop("solved_with", {})
+        model = super().from_state(stored, where)
         if model.__sklearn_is_fitted__():
             model._pose_again(changed)
         return model
 
     def _fits(self) -> bool:
-        labels, found, ranks = self._labels, self._solution, [side.spectrum.values.shape[0] for side in self._sides()]
+        labels, solution, ranks = (
+            self._labels,
+            self._solution,
+            [side.spectrum.values.shape[0] for side in self._sides()],
+        )
         arrays = [self._coefficients]
-        if isinstance(found, Completion):
-            arrays.append(found.labels)
-            starts = found.form != "pairs" or is_shaped(found.solution.values, *ranks)
+        if isinstance(solution, Completion):
+            arrays.append(solution.labels)
+            starts = solution.form != "pairs" or is_shaped(solution.solution.values, *ranks)
         else:
-            starts = found is None or is_shaped(found.spectral, *ranks)
+            starts = solution is None or is_shaped(solution.spectral, *ranks)
         return (
             all(side.spectrum.n_rows == n for side, n in zip(self._sides(), labels.shape, strict=False))
             and self.n_features_in_ == self._n_columns
@@ -518,11 +505,11 @@ class PairwiseRidge(PairModel, stored=False):
             raise misfit(type(self).__name__)
         self.__dict__.update(changed)
         self._check_params()
-        self._keep(self._posed())
+        self._keep(self._problem_at(self._side, self._task_side, self._alphas))
         self.__dict__.update(now)
-        made = self._expansion()
-        sides = zip(self._labels.shape, (made.instances, made.tasks), strict=True)
-        if not is_shaped(made.values, *(length if part is None else part.size for length, part in sides)):
+        expansion = self._expansion()
+        sides = zip(self._labels.shape, (expansion.instances, expansion.tasks), strict=True)
+        if not is_shaped(expansion.values, *(length if part is None else part.size for length, part in sides)):
             raise misfit(type(self).__name__)
 
     def _stopping(self) -> dict[str, Any]:
@@ -554,10 +541,10 @@ class PairwiseRidge(PairModel, stored=False):
     @property
     def _iterated(self) -> Solution | ObservedSolution:
         """Solution of the iterative solver; a closed form has zero iterations."""
-        found = self._snapshot()._solution
-        if isinstance(found, Completion):
-            return found.solution
-        return Solution(None, 0, 0.0, True) if found is None else found
+        solution = self._snapshot()._solution
+        if isinstance(solution, Completion):
+            return solution.solution
+        return Solution(None, 0, 0.0, True) if solution is None else solution
 
     def _expansion(self) -> Expansion:
         """Return the coefficients, as an object that multiplies them by rows of each side."""
@@ -655,21 +642,19 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _intervals(self) -> Any:
         """Return the interval estimator, which computes the held-out residuals once per setting."""
-        if not self._residuals:
-            self._residuals.append(self._made_intervals())  # if two threads append, the first entry is used
+
+        def stored(setting: Setting) -> tuple[Array, Units] | None:
+            held_out = self._kept_holdout(setting)
+            return None if held_out is None else (held_out.predictions, held_out.units)
+
+        if not self._residuals:  # if two threads append, the first entry is used
+            self._residuals.append(intervals_of(self._problem(), stored, by_formula=not self.describes_by_labels))
         return self._residuals[0]
 
-    def _made_intervals(self) -> Any:
-        def kept(setting: Setting) -> tuple[Array, Units] | None:
-            found = self._kept_holdout(setting)
-            return None if found is None else (found.predictions, found.units)
-
-        return intervals_of(self._problem(), kept, by_formula=not self.describes_by_labels)
-
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes to pickle; residuals of intervals are left out and recomputed when needed."""
-        state = super().__getstate__()
-        return {**state, "_residuals": []} if "_residuals" in state else state
+        """Return the attributes to pickle; cached results are left out and recomputed when needed."""
+        state = super().__getstate__().items()
+        return {name: [] if name == "_residuals" else value for name, value in state if name != "_relearned"}
 
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
         """Return the stored held-out predictions of a setting; None if there are none."""
@@ -679,16 +664,14 @@ class PairwiseRidge(PairModel, stored=False):
         """Return the names of the descriptions of a side that are precomputed kernels."""
         return ()
 
-    def _hold_out(
-        self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
-    ) -> HeldOut:
+    def _hold_out(self, setting: Setting, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool) -> HeldOut:
         """Return held-out predictions and the method used; arguments as in `Fitted.hold_out`.
 
         Without groups and folds, a search returns the predictions by which it has chosen its model, if it stores them.
         """
-        kept = self._kept_holdout(setting) if cv is None and groups is None and task_groups is None else None
-        if kept is not None:
-            return kept
+        stored = self._kept_holdout(setting) if cv is None and groups is None and task_groups is None else None
+        if stored is not None:
+            return stored
         problem = self._problem()
         how = plan(problem, setting, groups, task_groups, None if exact and problem.labels.full is not None else cv)
         if not isinstance(how, Formula):
@@ -712,11 +695,6 @@ class PairwiseRidge(PairModel, stored=False):
         return self._home(self._in_form(dual))
 
     @property
-    def _has_constant(self) -> bool:
-        """Whether the sides were fitted with a constant."""
-        return self._side.spec.constant is not None
-
-    @property
     def coef_(self) -> Array:
         """Primal coefficients W of shape (d, r); without a task side (d, q) or (d,). See `intercept_` for the formula.
 
@@ -725,21 +703,20 @@ class PairwiseRidge(PairModel, stored=False):
         check_is_fitted(self)
         if not all(side.is_primal and side.directions is None for side in self._sides()):
             raise AttributeError(
-                "coef_ exists only in the primal: linear kernels with fewer features than rows on every side; "
-                "see dual_coef_."
+                "coef_ exists only in the primal: linear kernels, fewer features than rows; see dual_coef_."
             )
         return super().coef_
 
     def _effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
         self = self._snapshot()
-        found = self._side.uncentred(self._expansion().folded)
+        coefficients = self._side.uncentred(self._expansion().folded)
         if self._task_side is not None:
-            found = self._task_side.uncentred(found.T).T
-        if not self._has_constant:
-            return found, None, None, None
+            coefficients = self._task_side.uncentred(coefficients.T).T
+        if self._side.spec.constant is None:
+            return coefficients, None, None, None
         if self._task_side is None:
-            return found[:-1, :], None, None, found[-1, :]
-        return found[:-1, :-1], found[:-1, -1], found[-1, :-1], found[-1:, -1]
+            return coefficients[:-1, :], None, None, coefficients[-1, :]
+        return coefficients[:-1, :-1], coefficients[:-1, -1], coefficients[-1, :-1], coefficients[-1:, -1]
 
     @property
     def _n_columns(self) -> int:
@@ -774,13 +751,12 @@ class PairwiseRidge(PairModel, stored=False):
     def fitted_(self) -> FittedRidge:
         """Training labels, decomposed sides and pairing of the fitted model; see `FittedRidge`."""
         now = self._snapshot()
-        posed: Problem = now._fitted_problem
         return FittedRidge(
             labels=now._labels,
             form=now._form,
             estimator=now,
             settings=now._settings,
-            posed=posed,
+            posed=now._fitted_problem,
             closed=now._closed_problem,
             sides=tuple(now._sides()),
             coefficients=now._coefficients,
@@ -803,8 +779,7 @@ class PairwiseRidge(PairModel, stored=False):
     def _problem(self) -> Problem:
         """Return the last solved problem."""
         check_is_fitted(self)
-        problem: Problem = self._fitted_problem
-        return problem
+        return self._fitted_problem
 
     def _gridded(self, name: str) -> Problem:
         """Return the problem of a grid; raise AttributeError for `name` if the model was fitted on a list of pairs."""

@@ -32,10 +32,7 @@ def documented(cls: T) -> T:
         return cls
     head, *parts = _SECTION.split(inspect.cleandoc(cls.__doc__) + "\n")
     sections = dict(zip(parts[::2], parts[1::2], strict=True))
-    composed = {
-        "Parameters": parameter_docs(cls).values(),
-        "Attributes": _entries(cls, "Attributes").values(),
-    }
+    composed = {"Parameters": parameter_docs(cls).values(), "Attributes": _entries(cls, "Attributes").values()}
     sections = {name: "\n".join(dict.fromkeys(entries)) + "\n\n" for name, entries in composed.items()} | {
         name: body for name, body in sections.items() if name not in composed
     }
@@ -53,12 +50,12 @@ def parameter_docs(cls: type) -> dict[str, str]:
 
 def _entries(cls: type, section: str, wanted: Iterable[str] | None = None) -> dict[str, str]:
     """Return the entries of a section by name, each from the first class that documents it."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for base in cls.__mro__:
         for names, kind, body in _own_entries(base, section):
-            new = [name for name in names if name not in found and (wanted is None or name in wanted)]
-            found.update(dict.fromkeys(new, f"{', '.join(new)}{kind}\n{body}".rstrip()))
-    return found
+            new = [name for name in names if name not in entries and (wanted is None or name in wanted)]
+            entries.update(dict.fromkeys(new, f"{', '.join(new)}{kind}\n{body}".rstrip()))
+    return entries
 
 
 def _own_entries(cls: type, section: str) -> Iterator[tuple[list[str], str, str]]:

@@ -47,6 +47,24 @@ class HeldOut(NamedTuple):
     is_fixed: bool = True
 
 
+class Asked(NamedTuple):
+    """Rows of one side to predict for.
+
+    Attributes
+    ----------
+    rows : NewRows, array or None
+        The rows; None means all training rows.
+    ids : Ids or None
+        Ids of the rows.
+    places : integer array or None
+        Training positions of the rows, -1 for new rows; not used if `rows` is None.
+    """
+
+    rows: Any
+    ids: Ids | None
+    places: np.ndarray | None
+
+
 @dataclass(frozen=True, eq=False)
 class Predicting:
     """Interface for predictions of a fitted estimator, which need not store its labels.
@@ -75,11 +93,7 @@ class Predicting:
     @property
     def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
         """Kernel and column names of each description of each side, by name; a single table has the name ""."""
-        sides = zip(self.estimator._descriptions, self.estimator._columns, strict=True)
-        return [
-            {name: (spec, names if name == "" else spec.columns) for name, spec in specs.items()}
-            for specs, (_, names) in sides
-        ]
+        return self.estimator._descriptions  # type: ignore[no-any-return]
 
     def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
         """Return the rows of some instances (axis 0) or tasks in the user's tables; None without tables."""
@@ -152,15 +166,13 @@ class Fitted(Predicting):
     @property
     def problem(self) -> Problem:
         """Pairing with its labels; raises TypeError if the estimator has no closed form."""
-        raise TypeError(
-            f"{type(self.estimator).__name__} has no closed form, which is needed here: fit TwoStepRidge on the labels."
-        )
+        raise TypeError(f"{type(self.estimator).__name__} has no closed form: fit TwoStepRidge on the labels.")
 
     @property
     def searched_setting(self) -> Setting | None:
         """Setting for which a search has chosen its parameters; None for a model without a search."""
-        own = getattr(self.estimator, "holdout_setting_", None)
-        return None if own is None else as_setting(own)
+        setting = getattr(self.estimator, "holdout_setting_", None)
+        return None if setting is None else as_setting(setting)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -169,19 +181,19 @@ class Fitted(Predicting):
 
     def places(self, X: Any, tasks: Any) -> list[np.ndarray | None]:
         """Return training positions of instances and of tasks, -1 for new rows; None means all training rows."""
-        found: list[np.ndarray | None] = []
-        for given, read, ids in ((X, self.rows, self.instance_ids), (tasks, self.columns, self.task_ids)):
-            table, rows = (None, None) if given is None else read(given)
-            found.append(None if table is None or rows is None else training_places(rows, table.row_ids, ids))
-        return found
+        return [side.places for side in self.asked(*self.estimator._asked(X, tasks))]
+
+    def asked(self, form: Table, rows: Sequence[Any]) -> list[Asked]:
+        """Return the rows of each side to predict for, with their ids, which are those of `form`."""
+        sides = zip(rows, (form.row_ids, form.column_ids), (self.instance_ids, self.task_ids), strict=True)
+        return [
+            Asked(each, ids, None if each is None else training_places(each, ids, known)) for each, ids, known in sides
+        ]
 
     def check(self, setting: Setting) -> None:
         """Raise ValueError if the model does not support the setting."""
         if setting not in self.settings:
-            raise ValueError(
-                f"Setting {setting.value} predicts new tasks, but this {type(self.estimator).__name__} was fitted "
-                "without them: fit it with tasks=, the features or kernel of the training tasks."
-            )
+            raise ValueError(f"Setting {setting.value} predicts new tasks: fit with tasks=, their features or kernel.")
 
     def hold_out(
         self,
@@ -209,12 +221,8 @@ class Fitted(Predicting):
         exact : bool, default=False
             Whether complete labels are left out one at a time by the exact formula; `cv` is then ignored.
         """
-        how = {
-            "cv": cv,
-            "groups": groups if setting.new_instance else None,
-            "task_groups": task_groups if setting.new_task else None,
-        }
-        return self.estimator._hold_out(setting, **how, nested=nested, exact=exact)  # type: ignore[no-any-return]
+        groups, task_groups = groups if setting.new_instance else None, task_groups if setting.new_task else None
+        return self.estimator._hold_out(setting, cv, groups, task_groups, nested, exact)  # type: ignore[no-any-return]
 
     def refitter(self, setting: Setting) -> Callable[[Labels], Any]:
         """Return a function that fits the estimator, its search included, to other labels of the same rows.
@@ -264,9 +272,8 @@ class FittedRidge(Fitted):
         """Pairing with the training labels; raises ValueError if labels are also features of a side."""
         if self.estimator.describes_by_labels:
             raise ValueError(
-                "This model uses profiles of the labels as features, so labels cannot be held out with its kernels "
-                "unchanged: use model.holdout() or evaluate(), which learn the kernels again, or fit the model with "
-                "stages=1."
+                "This model uses profiles of the labels as features, so it has no hold-out formula: use "
+                "model.holdout() or evaluate(), which learn the kernels again, or fit the model with stages=1."
             )
         return self.posed
 
@@ -342,15 +349,7 @@ def training_places(rows: Any, ids: Ids | None, training: Ids | None) -> np.ndar
     return among(known.labels, training.labels)
 
 
-def interval_grids(
-    fitted: Fitted,
-    intervals: Any,
-    rows: tuple[Any, Any],
-    ids: tuple[Ids | None, Ids | None],
-    places: tuple[np.ndarray | None, np.ndarray | None],
-    coverage: Any,
-    setting: Any,
-) -> Bounds:
+def interval_grids(fitted: Fitted, intervals: Any, asked: Sequence[Asked], coverage: Any, setting: Any) -> Bounds:
     """Return lower and upper bounds as arrays (a, b).
 
     Parameters
@@ -358,28 +357,24 @@ def interval_grids(
     fitted : Fitted
     intervals : Intervals or FlatIntervals
         Interval estimator of the same model.
-    rows : (rows or None, rows or None)
-        Instances and tasks to predict for; None means the training rows.
-    ids : (Ids or None, Ids or None)
-        Ids of `rows`.
-    places : (integer array or None, integer array or None)
-        Training positions of `rows`, -1 for new rows.
+    asked : (Asked, Asked)
+        Instances and tasks to predict for.
     coverage, setting : as in `PairwiseRidge.predict_interval`
     """
     coverage = check_share(coverage, "coverage")
-    new: tuple[bool | None, bool | None] = (None, None)
+    is_new_side: tuple[bool | None, bool | None] = (None, None)
     if setting is not None:
         chosen = as_setting(setting)
         fitted.check(chosen)
-        new = (chosen.new_instance, chosen.new_task)
-    sides = zip(rows, ids, places, fitted.labels.shape, new, (("X", "instances"), ("tasks", "tasks")), strict=True)
-    where, others = (_checked_places(*side) for side in sides)
+        is_new_side = (chosen.new_instance, chosen.new_task)
+    sides = zip(asked, fitted.labels.shape, is_new_side, (("X", "instances"), ("tasks", "tasks")), strict=True)
+    (where, others), rows = (_checked_places(*side) for side in sides), [side.rows for side in asked]
     if isinstance(intervals, FlatIntervals):
         centre, reach = fitted.predict(*rows), np.empty((where.size, others.size))
         for each in Setting:
-            asked = np.ix_((where < 0) == each.new_instance, (others < 0) == each.new_task)
-            if reach[asked].size:
-                reach[asked] = intervals.reach(each, coverage)
+            block = np.ix_((where < 0) == each.new_instance, (others < 0) == each.new_task)
+            if reach[block].size:
+                reach[block] = intervals.reach(each, coverage)
         width = as_array_of(reach, centre, centre.dtype)
         return centre - width, centre + width
     blocks: list[list[Bounds]] = []
@@ -387,8 +382,8 @@ def interval_grids(
         new_rows = rows[0].take(here) if is_new else None
         blocks.append([])
         for there, is_new_task in _kinds(others):
-            new_columns = rows[1].take(there) if is_new_task else None
-            blocks[-1].append(_block(fitted, intervals, new_rows, new_columns, where[here], others[there], coverage))
+            new = (new_rows, rows[1].take(there) if is_new_task else None)
+            blocks[-1].append(_block(fitted, intervals, new, (where[here], others[there]), coverage))
     xp = namespace(blocks[0][0][0])
     back = [np.argsort(np.concatenate([kind for kind, _ in _kinds(each)])) for each in (where, others)]
     lower, upper = (
@@ -398,11 +393,9 @@ def interval_grids(
     return lower, upper
 
 
-def _checked_places(
-    rows: Any, ids: Ids | None, places: np.ndarray | None, size: int, new: bool | None, words: tuple[str, str]
-) -> np.ndarray:
+def _checked_places(asked: Asked, size: int, new: bool | None, words: tuple[str, str]) -> np.ndarray:
     """Return the training position of each row, -1 for new rows; `new` forces all rows to be new (True) or known."""
-    name, what = words
+    (rows, ids, places), (name, what) = asked, words
     if rows is None or places is None:
         if new:
             raise ValueError(f"The setting predicts new {what}: give {name}, or choose a setting with known {what}.")
@@ -415,10 +408,7 @@ def _checked_places(
                 f"{name} out, or give ids to {name} and to the labels."
             )
         unknown = [known.labels[place] for place in np.flatnonzero(places < 0)]
-        raise IdError(
-            f"The setting predicts known {what}, but {shown(unknown)} were not in training: leave them out, or "
-            "choose another setting."
-        )
+        raise IdError(f"The setting predicts known {what}, but {shown(unknown)} are new: leave them out.")
     return np.full(_size(rows), -1) if new else places
 
 
@@ -429,15 +419,10 @@ def _kinds(places: np.ndarray) -> list[tuple[np.ndarray, bool]]:
 
 
 def _block(
-    fitted: Fitted,
-    intervals: Intervals,
-    rows: Any,
-    columns: Any,
-    places: np.ndarray,
-    task_places: np.ndarray,
-    coverage: float,
+    fitted: Fitted, intervals: Intervals, new: tuple[Any, Any], known: tuple[np.ndarray, np.ndarray], coverage: float
 ) -> Bounds:
-    """Return bounds of pairs of one setting; rows or columns that are None are the given training positions."""
+    """Return bounds of pairs of one setting: of new rows, or of the known training positions if they are None."""
+    (rows, columns), (places, task_places) = new, known
     if rows is not None and columns is not None:
         return intervals.new_both(rows, columns, fitted.predict(rows, columns), coverage)
     if rows is not None:
@@ -467,16 +452,10 @@ def predicted_intervals(
     intervals : Intervals or FlatIntervals
     X, tasks, coverage, setting : as in `PairwiseRidge.predict_interval`
     """
-    predicted, (instances, rows) = fitted.predicted(X, tasks), fitted.rows(X)
-    task_table, task_rows = fitted.columns(tasks)
-    ids = (instances.row_ids, None if task_table is None else task_table.row_ids)
-    places = [
-        None if asked is None else training_places(asked, own, known)
-        for asked, own, known in zip((rows, task_rows), ids, (fitted.instance_ids, fitted.task_ids), strict=True)
-    ]
-    given = ((rows, task_rows), ids, (places[0], places[1]))
-    ends, model = interval_grids(fitted, intervals, *given, coverage, setting), fitted.estimator
-    lower, upper = (predicted.restore(model._home(model._in_form(end) if tasks is None else end)) for end in ends)
+    model = fitted.estimator
+    form, rows = model._asked(X, tasks)
+    bounds = interval_grids(fitted, intervals, fitted.asked(form, rows), coverage, setting)
+    lower, upper = (form.restore(model._home(bound)) for bound in bounds)
     return lower, upper
 
 

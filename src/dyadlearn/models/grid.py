@@ -10,13 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, is_foreign, namespace, to_numpy
-from dyadlearn._checks import check_alpha, check_alphas, check_choice, reading_numbers
-from dyadlearn._tables import Table, in_order
+from dyadlearn._array import Array, as_array_of, namespace
+from dyadlearn._checks import check_alpha, check_alphas, check_choice
+from dyadlearn._tables import Ids, in_order
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models.base import PairwiseRidge
 from dyadlearn.models.documenting import documented
-from dyadlearn.models.reading import checked_filter
+from dyadlearn.models.reading import checked_filter, nonnegative
 from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep
 from dyadlearn.pairing.expansion import NewRows
@@ -155,16 +155,15 @@ class ProcessRidge(PairwiseRidge, stored=False):
         if not return_std:
             return super().predict(X, tasks)
         self = self._snapshot()
-        process, predicted = self._process(), self._predicted(X, tasks)
-        asked, asked_tasks, task_side = self._instance_rows(X), self._task_rows(tasks), self._task_side
+        process, (form, (rows, task_rows)), task_side = self._process(), self._asked(X, tasks), self._task_side
         assert task_side is not None
-        rows, prior = _prior(self._side, *asked, diagonal, "X", "diagonal")
-        task_rows, task_prior = _prior(task_side, *asked_tasks, task_diagonal, "tasks", "task_diagonal")
+        prior = _prior(self._side, form.row_ids, rows, diagonal, "X", "diagonal")
+        task_prior = _prior(task_side, form.column_ids, task_rows, task_diagonal, "tasks", "task_diagonal")
         variance = process.variance(rows, task_rows, prior, task_prior)
         deviations = namespace(variance).sqrt(variance)
         deviations *= process.scale(self._problem().Y)
-        deviations = namespace(variance).reshape(deviations, predicted.values.shape)
-        return predicted.restore(predicted.values), predicted.restore(self._home(deviations))
+        predictions = self._expansion().grid(rows, task_rows)
+        return form.restore(self._home(predictions)), form.restore(self._home(deviations))
 
     @property
     def scale_(self) -> float:
@@ -255,39 +254,24 @@ class ProcessRidge(PairwiseRidge, stored=False):
         return Process(replace(problem.pairing))
 
 
-def _prior(
-    side: Side, table: Table | None, rows: NewRows | None, given: Any, owner: str, name: str
-) -> tuple[NewRows | None, Array | None]:
-    """Return rows and the kernel of each row with itself; None if it is not needed."""
+def _prior(side: Side, ids: Ids | None, rows: NewRows | None, given: Any, owner: str, name: str) -> Array | None:
+    """Return the kernel of each row with itself; None if it is not needed."""
     needs = rows is not None and side.spec.is_precomputed
     if given is not None and not needs:
-        raise ValueError(
-            f"{name} is only for rows of {owner} from a precomputed kernel; here it is computed: leave it out."
-        )
+        raise ValueError(f"{name} is only for rows of {owner} from a precomputed kernel: leave it out.")
     if rows is None or side.is_primal:
-        return rows, None
+        return None
+    n, like = rows.size, side.spectrum.values
     if given is None and needs:
-        raise ValueError(
-            f"return_std needs the kernel of every row of {owner} with itself, but a precomputed kernel has only the "
-            f"values with the training rows: give {name}=, {rows.size} numbers."
-        )
+        raise ValueError(f"return_std needs the kernel of every row of {owner} with itself: give {name}=, {n} numbers.")
     if needs:
-        given = in_order(given, None if table is None else table.row_ids, None, name, owner)
-        prior = _checked_diagonal(given, rows.size, side.spectrum.values, owner, name)
-        return rows, prior + 1.0 if side.spec.constant else prior
+        values = nonnegative(in_order(given, ids, None, name, owner), name)
+        if values.shape not in ((n,), (n, 1)):
+            raise ValueError(f"{name} must hold a number for each of {n} rows of {owner}, found shape {values.shape}.")
+        prior = as_array_of(values.reshape(-1), like, like.dtype)
+        return prior + 1.0 if side.spec.constant else prior
     assert rows.prior is not None
-    return rows, rows.prior(rows.values)
-
-
-def _checked_diagonal(given: Any, size: int, like: Array, owner: str, name: str) -> Array:
-    """Return the user's kernel diagonal as an array in the library and precision of the model."""
-    with reading_numbers(given, name):
-        values = np.asarray(to_numpy(given) if is_foreign(given) else given, dtype=np.float64)
-    if values.shape not in ((size,), (size, 1)):
-        raise ValueError(f"{name} must hold a number for each of {size} rows of {owner}, found shape {values.shape}.")
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError(f"{name} must hold finite numbers of at least 0, found NaN, infinity or a negative number.")
-    return as_array_of(values.reshape(-1), like, like.dtype)
+    return rows.prior(rows.values)
 
 
 @documented
@@ -337,9 +321,7 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
     def _pairing(self, side: Side, task_side: Side | None, alpha: Any) -> Independent:
         alpha, n_tasks = self._checked_alpha(alpha, "alpha"), self._labels.shape[1]
         if np.shape(alpha) not in ((), (n_tasks,)):
-            raise ValueError(
-                f"alpha has {len(alpha)} values, but Y has {n_tasks} tasks: give one number, or one per task."
-            )
+            raise ValueError(f"alpha has {len(alpha)} values, but Y has {n_tasks} tasks: give one, or one per task.")
         return Independent.of(side.spectrum, checked_filter(self.filter, "filter"), alpha)
 
 
@@ -417,10 +399,7 @@ class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
 
     def _one_alpha(self, alpha: float | None, task_alpha: float | None) -> float | None:
         if alpha is not None and task_alpha is not None and alpha != task_alpha:
-            raise ValueError(
-                f"A network has one regularisation for both sides: set task_alpha equal to alpha, found {task_alpha} "
-                f"and {alpha}."
-            )
+            raise ValueError(f"A network has one regularisation for both sides: set {task_alpha=} equal to {alpha=}.")
         return task_alpha if alpha is None else alpha
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: float, task_alpha: float | None = None) -> Pairing:
@@ -535,7 +514,7 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
 
     def _shares(self) -> tuple[float, float, float]:
         """Return the shares of the model, set by the user or chosen by a search."""
-        return self.product, self.per_task, self.per_instance
+        return check_shares((self.product, self.per_task, self.per_instance))
 
     def _all_shares(self) -> list[tuple[float, float, float]]:
         """Return all shares for which the decomposed sides are used."""
@@ -543,8 +522,7 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
 
     def _check_params(self) -> None:
         super()._check_params()
-        for shares in self._all_shares():
-            check_shares(shares)
+        self._all_shares()
 
     def _spec(self) -> KernelSpec:
         return replace(super()._spec(), dual=any(shares[2] > 0 for shares in self._all_shares()))
@@ -553,11 +531,11 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
         return replace(super()._task_spec(), dual=any(shares[1] > 0 for shares in self._all_shares()))
 
 
-def check_shares(shares: tuple[float, float, float]) -> None:
-    """Raise if a share is negative or if all shares are zero."""
-    for name, share in zip(("product", "per_task", "per_instance"), shares, strict=True):
-        check_alpha(share, name)
-    if not any(shares):
-        raise ValueError(
-            "product, per_task and per_instance are all zero, which leaves no kernel: give one of them a share above 0."
-        )
+def check_shares(shares: Any) -> tuple[float, float, float]:
+    """Return three shares as floats; raise if one is negative or all are zero."""
+    if np.shape(shares) != (3,):
+        raise ValueError(f"shares must be triples (product, per_task, per_instance), found {shares!r}.")
+    a, b, c = map(check_alpha, shares, ("product", "per_task", "per_instance"))
+    if not any((a, b, c)):
+        raise ValueError("product, per_task and per_instance are all zero, which leaves no kernel: set one above 0.")
+    return a, b, c

@@ -177,8 +177,8 @@ class OnlineTwoStepRidge(PairModel):
         return Table(None, None, self._learnt.task_ids, is_vector=self._learnt.is_vector)
 
     @property
-    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
-        return [(LINEAR, None)] * (1 + self._knows_tasks)
+    def _descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+        return [{"": (LINEAR, None)}] * (1 + self._knows_tasks)
 
     @property
     def _knows_tasks(self) -> bool:
@@ -216,14 +216,14 @@ class OnlineTwoStepRidge(PairModel):
 
         Intervals are computed from the residuals of held-out labels, so the model needs ``keep_labels=True``.
         """
-        model, table, task_table = self.to_two_step(), None, None
+        model = self.to_two_step()
         if X is not None:
-            table = read_table(X, "X")
-            table = replace(table, values=self._mapped(self._validated_instances(table, LINEAR, reset=False)))
+            X, rows = self._read_instances(X)
+            X = replace(X, values=self._mapped(rows))
         if tasks is not None:
-            task_table = read_table(reading.unwrap_tasks(tasks), "tasks")
-            task_table = replace(task_table, values=self._mapped_tasks(check_rows(task_table.values, LINEAR, "tasks")))
-        return model.predict_interval(table, task_table, coverage=coverage, setting=setting)
+            tasks, Psi = self._known_tasks(tasks, None)
+            tasks = replace(tasks, values=Psi)
+        return model.predict_interval(X, tasks, coverage=coverage, setting=setting)
 
     def _predicting(self) -> FittedOnline:
         """Return the prediction interface of the model, with its stored data."""
@@ -254,10 +254,14 @@ class OnlineTwoStepRidge(PairModel):
             table, Psi = self._known_tasks(given, None)
             self._check_library(tasks=Psi)
             return table, self._columns_of(Psi)
-        table = read_table(given, "X")
-        rows = self._validated_instances(table, LINEAR, reset=False)
+        table, rows = self._read_instances(given)
         self._check_library(X=rows)
         return table, self._rows_of(rows)
+
+    def _read_instances(self, X: Any) -> tuple[Table, Array]:
+        """Return the table and the checked rows of instances to predict for."""
+        table = read_table(X, "X")
+        return table, self._validated_instances(table, LINEAR, reset=False)
 
     def _columns_of(self, Psi: Array) -> NewRows:
         """Return features of tasks (b, r) as rows to predict for."""
@@ -325,9 +329,9 @@ class OnlineTwoStepRidge(PairModel):
         """Return instances, their features Φ, and their labels for the known tasks."""
         rows, grid, ids = self._read_rows(X, y, self._learnt.task_ids, reset=False)
         if grid.values.shape[1] != self.n_tasks_:
+            n_columns = grid.values.shape[1]
             raise ValueError(
-                f"Y has {grid.values.shape[1]} columns, but {self.n_tasks_} tasks are known: give one label per task, "
-                "and new tasks to partial_fit_tasks."
+                f"Y has {n_columns} columns, but {self.n_tasks_} tasks are known: use partial_fit_tasks for new ones."
             )
         self._check_library(X=rows, Y=grid.values)
         return Batch(int(rows.shape[0]), ids, rows, grid.values), self._mapped(rows), grid
@@ -345,13 +349,13 @@ class OnlineTwoStepRidge(PairModel):
 
     def _labels_of_kept(self, X: Any, y: Any, n_tasks: int, ids: Ids | None) -> Array:
         """Return labels of some tasks for all stored instances, in the stored order."""
-        kept = self._learnt.kept
+        stored = self._learnt.kept
         if X is None:
             grid = self._read_labels(y, ids)
             grid = replace(grid, row_ids=_own_ids(grid.row_ids, y))
         else:
             _, grid, row_ids = self._read_rows(X, y, ids, reset=False)
-            if row_ids is None or kept.ids is None:
+            if row_ids is None or stored.ids is None:
                 raise ValueError(
                     "This model stores all instances with their labels: leave X out, and give the labels of new tasks "
                     "for all instances in one call, in the order in which they were learned, or with their ids."
@@ -360,7 +364,7 @@ class OnlineTwoStepRidge(PairModel):
         if grid.values.shape[0] != self.n_seen_:
             raise ValueError(f"Y has {grid.values.shape[0]} rows, expected one for each of {self.n_seen_} instances.")
         _check_width(grid, n_tasks)
-        return grid.rows_as(kept.ids, "the rows of Y", "the known instances").values
+        return grid.rows_as(stored.ids, "the rows of Y", "the known instances").values
 
     # Feature maps --------------------------------------------------------------------------------
 
@@ -511,8 +515,7 @@ class OnlineTwoStepRidge(PairModel):
         """
         learnt = self._current()
         batch, Phi, _ = self._known_rows(X, y)
-        if learnt.model.statistics.is_complete:
-            _check_complete(batch.labels)
+        _check_complete(learnt.model, batch.labels)
         after = learnt.without_rows(batch, Phi)
         _warn_of_lost(learnt.model.digits_lost(after.model))
         return self._changed(learnt, after)
@@ -555,9 +558,7 @@ class OnlineTwoStepRidge(PairModel):
         if chunks is not None and (X is not None or y is not None):
             raise ValueError("chunks is given together with X or y: give either chunks, or X and y.")
         if chunks is not None and learnt.keeps_labels:
-            raise ValueError(
-                "A model with keep_labels=True takes the labels of tasks in one array: give y, not chunks."
-            )
+            raise ValueError("A model with keep_labels=True takes the labels of tasks in one array: give y.")
         pieces = iter([(X, y)] if chunks is None else chunks)
         first = next(pieces, None)
         if first is None:
@@ -608,10 +609,8 @@ class OnlineTwoStepRidge(PairModel):
         check_is_fitted(self)
         self._check_params()
         if bool(self.fit_intercept) != self.statistics_.has_constant:
-            raise ValueError(
-                f"The model was fitted with fit_intercept={self.statistics_.has_constant}, and its statistics cannot "
-                "be used with another value: set it back, or fit the model again."
-            )
+            then = self.statistics_.has_constant
+            raise ValueError(f"The model was fitted with fit_intercept={then}: set it back, or fit the model again.")
         return replace(self._learnt, model=self._learnt.model.with_alphas(self.alpha, self.task_alpha))
 
     def _solve(self) -> Self:
@@ -671,11 +670,11 @@ class OnlineTwoStepRidge(PairModel):
         columns = check_alphas(task_alphas, "task_alphas")
         wanted, self = as_setting(setting), self._snapshot()
         model, Phi, grid = self._left_out(X, y, wanted)
-        scores = where_defined(
-            lambda values, task_values: -online_squared_errors(model, Phi, grid.values, values, task_values, wanted),
-            rows,
-            columns if self._knows_tasks else columns[:1],
-        )
+
+        def score(values: Sequence[float], task_values: Sequence[float]) -> np.ndarray:
+            return -online_squared_errors(model, Phi, grid.values, values, task_values, wanted)
+
+        scores = where_defined(score, rows, columns if self._knows_tasks else columns[:1])
         warn_of_undefined(scores, rows, columns if self._knows_tasks else None, wanted.value, 2)
         _warn_of_lone(model, grid.values, wanted, "they are not scored")
         return scores
@@ -709,16 +708,15 @@ class OnlineTwoStepRidge(PairModel):
         learnt = self._current()
         if not learnt.keeps_labels:
             raise ValueError(
-                f"{type(self).__name__} keeps statistics only, not the labels: fit it with keep_labels=True, or fit "
-                "TwoStepRidge on the labels."
+                f"{type(self).__name__} keeps statistics only, not the labels: fit it with keep_labels=True."
             )
-        known, kept = learnt.model.statistics, learnt.kept
-        rows = stacked([batch.rows for batch in kept.batches])
-        labels = stacked([batch.all_labels for batch in kept.batches])
+        known, stored = learnt.model.statistics, learnt.kept
+        rows = stacked([batch.rows for batch in stored.batches])
+        labels = stacked([batch.all_labels for batch in stored.batches])
         task_rows = None if known.tasks is None else Table(known.tasks, learnt.task_ids)
-        grid = Table(dense(labels), kept.ids, learnt.task_ids)
+        grid = Table(dense(labels), stored.ids, learnt.task_ids)
         model = TwoStepRidge(self.alpha, self.task_alpha, fit_intercept=self.fit_intercept)
-        return model.fit(Table(self._mapped(rows), kept.ids), grid, task_rows)
+        return model.fit(Table(self._mapped(rows), stored.ids), grid, task_rows)
 
     @property
     def fitted_(self) -> FittedRidge:
@@ -731,8 +729,7 @@ class OnlineTwoStepRidge(PairModel):
         model = self._learnt.model
         check_knows_tasks(model.statistics, setting)
         _, Phi, grid = self._known_rows(X, y)
-        if model.statistics.is_complete:
-            _check_complete(grid.values)
+        _check_complete(model, grid.values)
         return model, Phi, grid
 
     # Conventions --------------------------------------------------------------------------------
@@ -769,9 +766,9 @@ def _check_labels(labels: Array) -> None:
         check_labels(labels)
 
 
-def _check_complete(labels: Array) -> None:
+def _check_complete(model: OnlineRidge, labels: Array) -> None:
     """Raise if a label is missing, for a model that was fitted on complete labels."""
-    if has_holes(labels):
+    if model.statistics.is_complete and has_holes(labels):
         raise ValueError("Y contains NaN, but the model was fitted on complete labels: give the labels of the fit.")
 
 
@@ -807,5 +804,4 @@ class FittedOnline(Predicting):
 
     def kept_rows(self, rows: Array) -> NewRows:
         """Return stored rows of the model as rows to predict for."""
-        found: NewRows = self.estimator._rows_of(rows)
-        return found
+        return self.estimator._rows_of(rows)  # type: ignore[no-any-return]

@@ -25,7 +25,7 @@ from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descripti
 from dyadlearn.labels import Labels, LongPairs, averaged_pairs, read_numbers
 from dyadlearn.models import reading
 from dyadlearn.models.base import PairwiseRidge
-from dyadlearn.models.fitted import FittedRidge, interval_grids
+from dyadlearn.models.fitted import Asked, FittedRidge, interval_grids
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.pairing.pair_kernel import knows_rows
 from dyadlearn.settings import Setting
@@ -125,9 +125,9 @@ def read_entities(given: Any, model: PairwiseRidge, axis: int) -> Entities:
         table = _read_table(given, spec, side)
         return Entities(table, table.row_ids or Ids(tuple(range(table.values.shape[0]))), side, spec.is_precomputed)
     if not model.takes_descriptions:
+        n = len(several.names)
         raise TypeError(
-            f"{type(model).__name__} takes one table of the {side}, found {len(several.names)} descriptions: give one "
-            "table, or use LearnedKernelRidge."
+            f"{type(model).__name__} takes one table of the {side}, found {n} descriptions: use LearnedKernelRidge."
         )
     if several.places is not None:
         raise ValueError(f"{side} are a selection of rows of other descriptions: give the complete descriptions.")
@@ -149,17 +149,13 @@ def _read_table(given: Any, spec: KernelSpec, side: str) -> Table:
     """Return the table of a side: a matrix, its row ids and, for features, their names if there are any."""
     table = reading.align_side(read_table(given, side), None, spec, side, side)
     if table.kind is not None and table.row_ids is None:
-        raise IdError(
-            f"{side} is a frame of {table.kind} without ids: put them in its first column as text, or give an array, "
-            "whose ids are its row positions."
-        )
+        raise IdError(f"{side} is a frame of {table.kind} without ids: put them in its first column as text.")
     values = _matrix(table.values)
     if values.ndim != 2:
         raise ValueError(f"{side} must be a matrix with a row for each of the {side}, found shape {values.shape}.")
     if spec.is_precomputed and values.shape[0] != values.shape[1]:
         raise KernelError(
-            f"{side} must be a square matrix for a precomputed kernel, over all {side} there are, found shape "
-            f"{tuple(values.shape)}."
+            f"{side} must be a square matrix for a precomputed kernel, found shape {tuple(values.shape)}."
         )
     names = None if spec.is_precomputed else table.column_ids
     return Table(values, table.row_ids, names)
@@ -307,11 +303,11 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         self
         """
-        found, (instances, tasks), given = self._read(pairs, y, sample_weight)
+        unique, (instances, tasks), given = self._read(pairs, y, sample_weight)
         self.model_ = clone(self.model).fit(*given)
-        self.instance_ids_, self.task_ids_ = found.instances, found.tasks
-        self.n_dropped_, self.n_features_in_ = found.n_dropped, 2
-        self.n_repeated_, self.n_contradicting_ = found.n_repeated, found.n_contradicting
+        self.instance_ids_, self.task_ids_ = unique.instances, unique.tasks
+        self.n_dropped_, self.n_features_in_ = unique.n_dropped, 2
+        self.n_repeated_, self.n_contradicting_ = unique.n_repeated, unique.n_contradicting
         self._names = instances.names, None if tasks is None else tasks.names
         self._bases = instances.base, None if tasks is None else tasks.base
         return self
@@ -327,30 +323,30 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         model = self._checked_model()
         reading.check_labels_given(y, self, ": give a value per pair")
         first, second = id_columns(pairs, "pairs")
-        found = averaged_pairs(first, second, y, sample_weight, weights_name="sample_weight")
-        check_id_types(found.instances, "The first column of pairs")
-        check_id_types(found.tasks, "The second column of pairs")
+        unique = averaged_pairs(first, second, y, sample_weight, weights_name="sample_weight")
+        check_id_types(unique.instances, "The first column of pairs")
+        check_id_types(unique.tasks, "The second column of pairs")
         instances = read_entities(self.instances, model, 0)
         tasks = None if self.tasks is None else read_entities(self.tasks, model, 1)
-        X = instances.looked_up(found.instances, found.instances)
-        T = None if tasks is None else tasks.looked_up(found.tasks, found.tasks)
-        values = found.values
+        X = instances.looked_up(unique.instances, unique.instances)
+        T = None if tasks is None else tasks.looked_up(unique.tasks, unique.tasks)
+        values = unique.values
         if is_whole(y):
             # Averages of integers get the precision of the features.
             sides = (*instances.arrays, *(() if tasks is None else tasks.arrays))
             values = values.astype(np.float32 if float_dtype(*sides) == namespace(*sides).float32 else np.float64)
-        shape = (len(found.instances), len(found.tasks))
-        labels = Labels(found.rows, found.columns, values, shape)
-        weights = None if sample_weight is None else labels.to_sparse(found.weights)
-        return found, (instances, tasks), (X, labels, T, weights)
+        shape = (len(unique.instances), len(unique.tasks))
+        labels = Labels(unique.rows, unique.columns, values, shape)
+        weights = None if sample_weight is None else labels.to_sparse(unique.weights)
+        return unique, (instances, tasks), (X, labels, T, weights)
 
     @property
     def fitted_(self) -> FittedPairs:
         """Labels, sides and pairing of the wrapped model, with the ids of the pairs."""
         check_is_fitted(self)
-        found = self.model_.fitted_
-        form = replace(found.form, row_ids=Ids(self.instance_ids_), column_ids=Ids(self.task_ids_))
-        parts = {field.name: getattr(found, field.name) for field in fields(found)}
+        fitted = self.model_.fitted_
+        form = replace(fitted.form, row_ids=Ids(self.instance_ids_), column_ids=Ids(self.task_ids_))
+        parts = {field.name: getattr(fitted, field.name) for field in fields(fitted)}
         return FittedPairs(**{**parts, "form": form}, owner=self._snapshot())
 
     def predict(self, pairs: Any) -> Array:
@@ -366,14 +362,11 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         array of shape (n,)
         """
         self = self._snapshot()
-        X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
+        given, at, ids = self._asked(pairs)
         if knows_rows(self.model_._problem().pairing):
-            places = (
-                reading.among(instance_ids, self.instance_ids_)[rows],
-                reading.among(task_ids, self.task_ids_)[columns],
-            )
-            return self._predict_known(X, T, (rows, columns), places)
-        return self.model_.predict_pairs(X, T, np.stack([rows, columns], axis=1))
+            places = [known[each] for known, each in zip(self._places(ids), at, strict=True)]
+            return self._predict_known(given, at, places)
+        return self.model_.predict_pairs(given[0], given[1], np.stack(at, axis=1))
 
     def predict_interval(
         self, pairs: Any, *, coverage: float = 0.9, setting: str | Setting | None = None
@@ -390,66 +383,67 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         lower, upper : arrays of shape (n,)
         """
         self = self._snapshot()
-        X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
-        model = self.model_
-        ids = (Ids(tuple(instance_ids)), None if T is None else Ids(tuple(task_ids)))
-        places = (
-            reading.among(instance_ids, self.instance_ids_),
-            None if T is None else reading.among(task_ids, self.task_ids_),
-        )
-        if model.describes_by_labels:
-            # Such a model can use only its training rows, with the features that they had.
-            if (places[0] >= 0).all():
-                X, rows = None, places[0][rows]
-            if places[1] is not None and (places[1] >= 0).all():
-                T, columns = None, places[1][columns]
-        asked = (model._instance_rows(X)[1], model._task_rows(T)[1])
-        bounds = interval_grids(model.fitted_, model._intervals(), asked, ids, places, coverage, setting)
-        flat = rows * bounds[0].shape[1] + columns
+        given, at, ids = self._asked(pairs)
+        model, places = self.model_, self._places(ids)
+        for axis, known in enumerate(places):
+            if model.describes_by_labels and given[axis] is not None and (known >= 0).all():
+                # Such a model can use only its training rows, with the features that they had.
+                given[axis], at[axis] = None, known[at[axis]]
+        asked = [Asked(*side) for side in zip(model._asked(*given)[1], map(Ids, ids), places, strict=True)]
+        bounds = interval_grids(model.fitted_, model._intervals(), asked, coverage, setting)
+        flat = at[0] * bounds[0].shape[1] + at[1]
         lower, upper = (take_rows(namespace(end).reshape(end, (-1,)), flat) for end in bounds)
         return lower, upper
 
     def _snapshot(self) -> Self:
-        found = super()._snapshot()
-        found.model_ = found.model_._snapshot()
-        return found
+        now = super()._snapshot()
+        now.model_ = now.model_._snapshot()
+        return now
 
-    def _asked(
-        self, pairs: Any
-    ) -> tuple[Any, Any, tuple[np.ndarray, np.ndarray], tuple[Sequence[Hashable], Sequence[Hashable]]]:
-        """Return rows of the distinct instances and tasks of pairs, the positions of each pair in them, and their ids.
+    def _places(self, ids: Sequence[Sequence[Hashable]]) -> list[np.ndarray]:
+        """Return the training positions of instances and of tasks, -1 for new ones."""
+        return list(map(reading.among, ids, (self.instance_ids_, self.task_ids_)))
 
-        Without a task side, the tasks are the training tasks.
+    def _asked(self, pairs: Any) -> tuple[list[Any], list[np.ndarray], list[tuple[Hashable, ...]]]:
+        """Return the distinct instances and tasks of pairs.
+
+        Returns
+        -------
+        given : list of two arrays or Descriptions
+            Rows of the instances and of the tasks; None for the training tasks if the model has no task side.
+        at : list of two integer arrays
+            Positions of the instance and of the task of each pair in `given`.
+        ids : list of two tuples
+            Distinct ids of the instances and of the tasks.
         """
-        first, second = id_columns(pairs, "pairs")
-        rows, instance_ids = distinct(first, "pairs")
-        columns, task_ids = distinct(second, "pairs")
-        X, T = self._looked_up(instance_ids, 0), None
+        at, ids = map(list, zip(*(distinct(column, "pairs") for column in id_columns(pairs, "pairs")), strict=True))
+        given = [self._looked_up(ids[0], 0), None]
         if self.tasks is None or self.model_._task_side is None:
-            columns = self._training_tasks(task_ids)[columns]
+            at[1] = self._training_tasks(ids[1])[at[1]]
         else:
-            T = self._looked_up(task_ids, 1)
-        return X, T, (rows, columns), (instance_ids, task_ids)
+            given[1] = self._looked_up(ids[1], 1)
+        return given, at, [tuple(labels) for labels in ids]
 
-    def _predict_known(
-        self, X: Any, T: Any, new: tuple[np.ndarray, np.ndarray], places: tuple[np.ndarray, np.ndarray]
-    ) -> Array:
+    def _predict_known(self, given: Sequence[Any], new: Sequence[np.ndarray], places: Sequence[np.ndarray]) -> Array:
         """Predict pairs for a model that treats training instances or tasks differently from new ones.
 
         Parameters
         ----------
-        X, T : arrays or Descriptions
+        given : two arrays or Descriptions
             All instances and tasks to predict for.
-        new, places : (integer array of shape (n,), integer array of shape (n,))
-            Positions of the pairs' instances and tasks in X and T, and in the training data, -1 for new ones.
+        new, places : two integer arrays of shape (n,)
+            Positions of the pairs' instances and tasks in `given`, and in the training data, -1 for new ones.
         """
         known, pieces, members = [place >= 0 for place in places], [], []
         for of_training in product((False, True), repeat=2):
             here = np.flatnonzero((known[0] == of_training[0]) & (known[1] == of_training[1]))
             if here.size:
-                rows, columns = (None if own else given for own, given in zip(of_training, (X, T), strict=True))
-                at = [(place if own else row)[here] for own, place, row in zip(of_training, places, new, strict=True)]
-                pieces.append(self.model_.predict_pairs(rows, columns, np.stack(at, axis=1)))
+                rows = [None if is_known else side for is_known, side in zip(of_training, given, strict=True)]
+                at = [
+                    (place if is_known else row)[here]
+                    for is_known, place, row in zip(of_training, places, new, strict=True)
+                ]
+                pieces.append(self.model_.predict_pairs(rows[0], rows[1], np.stack(at, axis=1)))
                 members.append(here)
         return take_rows(namespace(pieces[0]).concat(pieces), np.argsort(np.concatenate(members)))
 
@@ -494,9 +488,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         if not isinstance(model, PairwiseRidge):
             raise TypeError(f"model must be a {listed(searches=False)}, or a search over one of them, found {model!r}.")
         if model.symmetry is not None:
-            raise ValueError(
-                "A network has one set of nodes, but PairRegressor has two tables: fit the model itself on the grid."
-            )
+            raise ValueError("A network has one set of nodes, but PairRegressor has two tables: fit the model itself.")
         return model
 
     def _looked_up(self, wanted: Sequence[Hashable], axis: int) -> Any:
@@ -520,9 +512,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         if table.kind is None and table.row_ids is None and table.column_ids is None:
             return given
         if spec.is_precomputed:
-            table = reading.in_training_order(
-                table, spec, Ids((self.instance_ids_, self.task_ids_)[axis]), _SIDES[axis]
-            )
+            training = Ids((self.instance_ids_, self.task_ids_)[axis])
+            table = reading.in_training_order(table, spec, training, _SIDES[axis])
         else:
             reading.check_names(self._names[axis], table.column_ids, _SIDES[axis])
         return replace(table, values=np.asarray(table.values), column_ids=None)

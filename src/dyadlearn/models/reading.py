@@ -33,7 +33,7 @@ from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout.folds import Fold
 from dyadlearn.labels import Labels, read_labels, symmetric_labels
-from dyadlearn.models.side import KernelSpec, check_rows, check_square, side_size
+from dyadlearn.models.side import KernelSpec, check_rows, side_size
 from dyadlearn.pairing import Coupled, Pairing
 from dyadlearn.pairing.expansion import SMALL_GRID
 from dyadlearn.settings import Setting
@@ -101,23 +101,20 @@ def in_training_order(table: Table, spec: KernelSpec, ids: Ids | None, name: str
         return table
     known = set(ids.labels)
     if table.row_ids is not None and not known & set(table.column_ids.labels) and known <= set(table.row_ids.labels):
-        raise IdError(
-            f"{name} looks transposed: the training ids are in its rows, but they must be in its columns, with one row "
-            f"per prediction; pass {name}.T."
-        )
+        raise IdError(f"{name} looks transposed: the training ids are in its rows, not in its columns; pass {name}.T.")
     return table.columns_as(ids, f"the columns of {name}", "the training data")
 
 
-def check_names(expected: Ids | None, found: Ids | None, owner: str) -> None:
+def check_names(expected: Ids | None, names: Ids | None, owner: str) -> None:
     """Raise if feature names or their order differ from the training data, as scikit-learn does."""
-    if expected is None or found is None or expected.labels == found.labels:
+    if expected is None or names is None or expected.labels == names.labels:
         return
     remedy = "pass the features of the training data"
-    if set(expected.labels) == set(found.labels):
+    if set(expected.labels) == set(names.labels):
         remedy = "put the columns in the order of the training data"
     raise ValueError(
         f"The feature names of {owner} should match those that were passed during fit, in the same order: expected "
-        f"{list(expected.labels)[:5]}, found {list(found.labels)[:5]}; {remedy}."
+        f"{list(expected.labels)[:5]}, found {list(names.labels)[:5]}; {remedy}."
     )
 
 
@@ -171,12 +168,12 @@ def check_orientation(form: Table, instances: Table, tasks: Table | None) -> Non
 
 def check_sizes(rows: Array, labels: Any, task_rows: Array | None) -> None:
     """Raise if the shape of Y does not match X and tasks; the message says whether Y looks transposed."""
-    turned = rows.shape[0] == labels.shape[1] and (task_rows is None or task_rows.shape[0] == labels.shape[0])
+    is_transposed = rows.shape[0] == labels.shape[1] and (task_rows is None or task_rows.shape[0] == labels.shape[0])
     hint = " Y looks transposed: pass Y.T" + ("." if task_rows is None else ", or exchange X and tasks.")
     if rows.shape[0] != labels.shape[0]:
         raise ValueError(
             f"X has {rows.shape[0]} instances, but Y has {labels.shape[0]} rows: give one row of labels per instance."
-            + (hint if turned else "")
+            + (hint if is_transposed else "")
         )
     if task_rows is not None and task_rows.shape[0] != labels.shape[1]:
         raise ValueError(
@@ -203,15 +200,14 @@ def fit_numbers(
     weighted : bool, default=False
     """
     # Labels and weights are copied.
-    steps, kept = {}, (2.0 if weighted else 1.0) * shape[0] * shape[1]
+    steps, stored = {}, (2.0 if weighted else 1.0) * shape[0] * shape[1]
     for name, side in zip(("instance", "task"), sides, strict=False):
         what, columns = ("kernel", side.n_rows) if side.form in ("gram", "kernel") else ("features", side.n_columns)
-        steps[f"Decomposing the {side.n_rows} × {columns} {name} {what}"] = kept + side.decomposing
-        kept += side.kept
-    ranks, coupled = [side.rank for side in sides], pairing.knows_tasks
-    steps[f"Fitting a grid of {shape[0]} × {shape[1]}"] = sum(side.kept for side in sides) + solve_numbers(
-        shape, ranks, coupled=coupled, complete=complete, weighted=weighted
-    )
+        steps[f"Decomposing the {side.n_rows} × {columns} {name} {what}"] = stored + side.decomposing
+        stored += side.kept
+    options = {"coupled": pairing.knows_tasks, "complete": complete, "weighted": weighted}
+    solving = solve_numbers(shape, [side.rank for side in sides], **options)
+    steps[f"Fitting a grid of {shape[0]} × {shape[1]}"] = sum(side.kept for side in sides) + solving
     return steps
 
 
@@ -222,14 +218,10 @@ def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | N
     for name, array in arrays.items():
         if array is not None and is_foreign(array):
             raise ValueError(
-                f"device={device!r} is for numpy arrays, found {name} of another library, which is computed on its "
-                "current device: move it to that device, and leave device out."
+                f"device={device!r} is for numpy arrays: move {name} to the device, and leave device= out."
             )
         if is_sparse(array):
-            raise TypeError(
-                f"device={device!r} takes dense arrays, found {name} sparse: give it as {name}.toarray(), or leave "
-                "device out."
-            )
+            raise TypeError(f"device={device!r} takes dense arrays, found {name} sparse: give it as {name}.toarray().")
     return [None if array is None else on_device(array, device) for array in arrays.values()]
 
 
@@ -307,10 +299,10 @@ def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str, given: st
     is_whole_array = isinstance(wanted, np.ndarray) and wanted.dtype.kind in "iu"
     if not is_whole_array and not all(isinstance(position, int | np.integer) for position in wanted):
         raise TypeError(f"{name} has no ids, so {given} must give whole row positions into it.")
-    found = np.asarray(wanted, dtype=np.intp)
-    if found.size and (found.min() < 0 or found.max() >= n_rows):
-        raise ValueError(f"{given} points outside {name}: positions {found.min()} to {found.max()} in {n_rows} rows.")
-    return found
+    places = np.asarray(wanted, dtype=np.intp)
+    if places.size and (places.min() < 0 or places.max() >= n_rows):
+        raise ValueError(f"{given} points outside {name}: positions {places.min()} to {places.max()} in {n_rows} rows.")
+    return places
 
 
 def is_large(shape: tuple[int, int]) -> bool:
@@ -322,7 +314,7 @@ def is_large(shape: tuple[int, int]) -> bool:
 
 
 def read_given_labels(y: Any) -> tuple[Labels, Table]:
-    """Return the labels, and a table without values that holds their ids and their type.
+    """Return the checked labels, and a table without values that holds their ids and their type.
 
     Parameters
     ----------
@@ -331,17 +323,17 @@ def read_given_labels(y: Any) -> tuple[Labels, Table]:
     """
     if isinstance(y, Labels):
         return y, Table(None)
-    if is_sparse(y.values if isinstance(y, Table) else y):
-        form = y if isinstance(y, Table) else Table(None)
-        return _read_list(y), replace(form, values=None)
+    if isinstance(y, Table) and is_sparse(y.values):  # read from a long table and already checked
+        return Labels.from_sparse(y.values), replace(y, values=None)
+    if is_sparse(y):
+        return _read_list(y), Table(None)
     grid = read_labels(y)
+    check_labels(grid.values)
     return Labels.of_grid(grid.values), replace(grid, values=None)
 
 
 def _read_list(y: Any) -> Labels:
     """Return the stored labels of a sparse matrix, without NaN."""
-    if isinstance(y, Table):  # read from a long table and already checked
-        return Labels.from_sparse(y.values)
     labels = Labels.from_sparse(y)
     if labels.values.dtype.kind not in "fiub":
         raise TypeError(f"Y must hold real numbers, found {labels.values.dtype}.")
@@ -359,6 +351,15 @@ def _read_list(y: Any) -> Labels:
     return labels
 
 
+def nonnegative(given: Any, name: str) -> np.ndarray:
+    """Return numbers as a numpy array; raise if one is negative or not finite."""
+    with reading_numbers(given, name):
+        values = np.asarray(to_numpy(given) if is_foreign(given) else given, dtype=np.float64)
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(f"{name} must hold finite numbers of at least 0, found NaN, infinity or a negative one.")
+    return values
+
+
 def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
     """Return labels with their weights, without those of weight zero.
 
@@ -373,47 +374,42 @@ def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
     if sample_weight is None:
         return labels
     if labels.grid is None and is_sparse(sample_weight):
-        values = _at_places(sample_weight, labels, "sample_weight", "a weight").astype(np.float64)
+        values = nonnegative(_at_places(sample_weight, labels, "sample_weight", "a weight"), "sample_weight")
     else:
-        values = to_numpy(in_order(sample_weight, form.row_ids, form.column_ids, "sample_weight"))
-        with reading_numbers(values, "sample_weight"):
-            values = np.asarray(values, dtype=np.float64)
+        weights = in_order(sample_weight, form.row_ids, form.column_ids, "sample_weight")
+        values = nonnegative(to_numpy(weights), "sample_weight")
         (m, q), shape = labels.shape, tuple(map(int, values.shape))
         if shape not in ((), (m,), (m, 1), (m, q)):
             raise ValueError(
-                f"sample_weight must give a weight for each of {m} instances or for each of {m} × {q} cells, found "
-                f"shape {shape}."
+                f"sample_weight must give a weight for each of {m} instances or {m} × {q} cells, found shape {shape}."
             )
         if values.ndim < 2 or values.size < m * q:
             values = labels.at(np.broadcast_to(values.reshape(-1), labels.shape[:1]), 0)
         else:
             values = labels.of(values)
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError("sample_weight must hold finite numbers of at least 0, found NaN, infinity or a negative one.")
     if (values == 1).all():
         return labels
-    kept = values > 0
-    if not (kept & labels.observed).any():
+    positive = values > 0
+    if not (positive & labels.observed).any():
         raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
     labels = replace(labels, weights=as_array_of(values.copy(), labels.values))
-    return labels if kept.all() else labels.hide(~kept)
+    return labels if positive.all() else labels.hide(~positive)
 
 
 def _at_places(given: Any, labels: Labels, name: str, what: str) -> np.ndarray:
     """Return the stored values of a sparse matrix at the positions of the labels; raise if one is missing."""
-    found, (m, q) = Labels.from_sparse(given, name), labels.shape
-    if found.shape != labels.shape:
-        raise ValueError(f"{name} is sparse and of shape {found.shape}, but Y is of shape {(m, q)}.")
-    known, wanted = (pair_numbers(*each.places, q) for each in (found, labels))
-    at = np.minimum(np.searchsorted(known, wanted), found.size - 1)
-    absent = np.flatnonzero(known[at] != wanted) if found.size else np.arange(labels.size)
+    stored, (m, q) = Labels.from_sparse(given, name), labels.shape
+    if stored.shape != labels.shape:
+        raise ValueError(f"{name} is sparse and of shape {stored.shape}, but Y is of shape {(m, q)}.")
+    known, wanted = (pair_numbers(*each.places, q) for each in (stored, labels))
+    absent = np.flatnonzero(~np.isin(wanted, known))
     if absent.size:
-        first = absent[0]
+        row, column = (places[absent[0]] for places in labels.places)
         raise ValueError(
             f"{name} is sparse and must store {what} for every label of Y, but it stores none for {absent.size} of "
-            f"{labels.size} labels, the first in row {labels.places[0][first]} and column {labels.places[1][first]}."
+            f"{labels.size} labels, the first in row {row} and column {column}."
         )
-    return np.asarray(found.values[at])
+    return np.asarray(stored.values[np.searchsorted(known, wanted)])
 
 
 def prefers_pairs(
@@ -431,17 +427,15 @@ def prefers_pairs(
         Array on the device of the computation.
     weighted : bool
     """
-    if len(sides) < 2 or not (issubclass(pairing, Coupled) and pairing.takes_pairs):
+    takes_pairs = len(sides) == 2 and issubclass(pairing, Coupled) and pairing.takes_pairs
+    if not takes_pairs or not is_large(labels.shape):
         return False
-    (m, q), n = labels.shape, labels.size
-    if not is_large((m, q)):
-        return False
-    need = fit_numbers(pairing, (m, q), sides, complete=False, weighted=weighted)
+    need = fit_numbers(pairing, labels.shape, sides, complete=False, weighted=weighted)
     if not fits_in_memory(8 * max(need.values()), like):
         return True
-    k, r = (side.rank for side in sides)
-    grid = (min(m, 2 * k) + min(q, 2 * r)) * m * q
-    return bool(2 * product_cost((m, q), n, (k, r), gather_cost(like))[0] < grid)
+    (m, q), (k, r) = labels.shape, (side.rank for side in sides)
+    grid_cost = (min(m, 2 * k) + min(q, 2 * r)) * m * q
+    return bool(2 * product_cost((m, q), labels.size, (k, r), gather_cost(like))[0] < grid_cost)
 
 
 def cells_of(labels: Labels, form: Table, cells: Any) -> Any:
@@ -481,7 +475,7 @@ class Training:
     def part(self, rows: np.ndarray, columns: np.ndarray) -> Training:
         """Return the training data of some instances and tasks."""
         form = replace(self.form.take(rows, columns), is_vector=False)
-        tables = [self.rows(axis, kept, kept) for axis, kept in enumerate((rows, columns))]
+        tables = [self.rows(axis, at, at) for axis, at in enumerate((rows, columns))]
         return replace(self, instances=tables[0], tasks=tables[1], labels=self.labels.part(rows, columns), form=form)
 
     def hide(self, left: np.ndarray) -> Training:
@@ -521,24 +515,21 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
     rows, values, task_rows = moved(given, model.device)
     labels = replace(labels, values=as_array_of(labels.values, rows) if values is None else values)
     check_sizes(rows, labels, task_rows)
-    check_square(rows, spec, "instance")
+    sides = [side_size(rows, spec, "instance")]
     if task_rows is not None and model._coupled.knows_tasks:
-        check_square(task_rows, task_spec, "task")
+        sides.append(side_size(task_rows, task_spec, "task"))
     dtype = result_dtype((rows, X), (task_rows, tasks), (labels.values, y))
-    sides = [side_size(rows, spec)]
-    if task_rows is not None and model._coupled.knows_tasks:
-        sides.append(side_size(task_rows, task_spec))
     if labels.grid is None:
         labels, sample_weight = with_weights(labels, sample_weight, form), None
     labels = _in_cheaper_form(model, labels, sides, rows, weighted=sample_weight is not None)
-    check_labels(labels.values)
-    # The labels are stored for later solves, so they must not change with the caller's array.
-    kept = labels.in_double()
-    labels = replace(kept, values=copied(kept.values)) if kept is labels and labels.grid is not None else kept
+    doubled = labels.in_double()
+    if doubled is labels and labels.grid is not None:
+        # The labels are stored for later solves, so they must not change with the caller's array.
+        doubled = replace(labels, values=copied(labels.values))
     return Training(
         replace(instances, values=rows),
         None if task_table is None else replace(task_table, values=task_rows),
-        with_weights(labels, sample_weight, form),
+        with_weights(doubled, sample_weight, form),
         form,
         f"float{namespace(rows).finfo(dtype).bits}",
         (spec.is_precomputed, task_spec.is_precomputed),

@@ -103,15 +103,15 @@ class Side(Stored):
     }
 
     def _fits(self) -> bool:
-        n, d, own = self.spectrum.n_rows, self.n_columns, self.spectrum.components
+        n, d, components = self.spectrum.n_rows, self.n_columns, self.spectrum.components
         if self.spec.constant != self.spectrum.constant:
             return False
         if self.spec.is_precomputed:
-            return n == d and own is None and self.features is None
+            return n == d and components is None and self.features is None
         if self.directions is not None:
             d = self.directions.shape[1] + 1
         d += self.spec.constant is not None
-        return (own is None) != (self.features is None) and (own is None or own.shape[0] == d)
+        return (components is None) != (self.features is None) and (components is None or components.shape[0] == d)
 
     @property
     def is_primal(self) -> bool:
@@ -120,17 +120,14 @@ class Side(Stored):
 
     def new_rows(self, rows: Array) -> NewRows:
         """Return new rows, features or kernel values, in the form that multiplies the coefficients."""
-        prior = self._prior if self._knows_prior else None
+        # The kernel of a new row with itself is known if it can be computed or is the same for all rows.
+        has_prior = not self.is_primal and (self._needs_kernel or self._common_diagonal is not None)
+        prior = self._prior if has_prior else None
         if self._needs_kernel or self.spec.constant or self.directions is not None:
             is_thin = is_sparse(rows) and not self._needs_kernel and self.feature_means is None
             return NewRows(rows, self._made_of, 0 if is_thin else self.spectrum.n_coefficients, prior)
         is_copied = not is_sparse(rows) and double(rows[:0, :]).dtype != rows.dtype
         return NewRows(rows, double, int(rows.shape[1]) if is_copied else 0, prior)
-
-    @property
-    def _knows_prior(self) -> bool:
-        """Whether the kernel of a new row with itself can be computed, or is the same for all rows."""
-        return not self.is_primal and (self._needs_kernel or self._common_diagonal is not None)
 
     @cached_property
     def _common_diagonal(self) -> float | None:
@@ -146,17 +143,15 @@ class Side(Stored):
     def _prior(self, rows: Array) -> Array:
         """Return the kernel of each new row with itself, centred as the decomposed kernel is, shape (a,)."""
         xp, rows = namespace(self.spectrum.values), double(rows)
-        if not self._needs_kernel:
-            kernel, found = rows, xp.full_like(rows[:, 0], self._common_diagonal)
-        else:
+        if self._needs_kernel:
             rows = rows if self.feature_means is None else dense(rows) - self.feature_means
-            found = gram_diagonal(rows, kernel=self.spec.kernel, params=self.spec.params)
-            kernel = rows
+            diagonal = gram_diagonal(rows, kernel=self.spec.kernel, params=self.spec.params)
+        else:
+            diagonal = xp.full_like(rows[:, 0], self._common_diagonal)
         if self.kernel_means is not None:
-            if self._needs_kernel:
-                kernel = self._kernel_of(rows)
-            return found - 2.0 * xp.mean(kernel, axis=1) + xp.mean(self.kernel_means)
-        return found + 1.0 if self.spec.constant == "feature" else found
+            kernel = self._kernel_of(rows) if self._needs_kernel else rows
+            return diagonal - 2.0 * xp.mean(kernel, axis=1) + xp.mean(self.kernel_means)
+        return diagonal + 1.0 if self.spec.constant == "feature" else diagonal
 
     @property
     def _needs_kernel(self) -> bool:
@@ -211,19 +206,14 @@ def check_rows(rows: Any, spec: KernelSpec, name: str, *, allow_nan: bool = Fals
     return check_matrix(rows, name, accept_sparse=not is_kernel, allow_nan=allow_nan and not is_kernel)
 
 
-def check_square(rows: Array, spec: KernelSpec, name: str) -> None:
-    """Raise if a precomputed kernel between the rows of a side, "instance" or "task", is not square."""
+def side_size(rows: Array, spec: KernelSpec, name: str) -> SideSize:
+    """Return the size of a side, "instance" or "task"; raise if its precomputed kernel is not square."""
     n, d = rows.shape
     if spec.is_precomputed and n != d:
         raise KernelError(
             f"The precomputed {name} kernel must be a square matrix, found shape ({n}, {d}). For features, choose "
             'another kernel than "precomputed"; if scikit-learn has sliced the tasks, pass them as Tasks(tasks).'
         )
-
-
-def side_size(rows: Array, spec: KernelSpec) -> SideSize:
-    """Return the size of a side, from which the memory for its decomposition follows."""
-    n, d = rows.shape
     return SideSize(n, d, _form(rows, spec))
 
 
@@ -250,28 +240,27 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     rows, ids, names = table.values, table.row_ids, table.column_ids
     d = rows.shape[1]
     is_free, form, words = spec.constant == "free", _form(rows, spec), f"The {name} features"
-    if form == "gram":
-        return Side(spec, _decomposed(rows, spec, name), ids, names, None, d, None, _means(rows) if is_free else None)
-    check_kernel(spec.kernel, spec.params)
-    means = means_of(rows) if is_free and form in ("features", "wide") else None
+    features, means, kernel_means, directions = None, None, None, None
+    if form != "gram":
+        check_kernel(spec.kernel, spec.params)
+    if is_free and spec.is_linear and not is_sparse(rows):
+        means = means_of(rows)
     if form == "wide":
         spectrum, directions = _wide_spectrum(rows, spec.constant, words)
-        return Side(spec, spectrum, ids, names, None, d, means, None, directions)
-    if form != "kernel":
+    elif form in ("features", "sparse"):
         # Dense features are not stored; sparse features are, so they are copied.
-        kept = rows.copy() if form == "sparse" else rows
-        return Side(spec, Spectrum.from_features(kept, name=words, constant=spec.constant), ids, names, None, d, means)
-    # Predictions must not change when the caller's array does.
-    features = copied(rows)
-    if spec.is_linear and not is_sparse(rows):
+        given = rows.copy() if form == "sparse" else rows
+        spectrum = Spectrum.from_features(given, name=words, constant=spec.constant)
+    elif form == "kernel" and spec.is_linear and not is_sparse(rows):
         spectrum = Spectrum.from_features(rows, name=words, constant=spec.constant).completed()
-        if is_free:
-            means = means_of(rows)
-            features = double(rows) - means
-        return Side(spec, spectrum, ids, names, features, d, means)
-    kernel = gram(double(features), kernel=spec.kernel, params=spec.params)
-    kernel_means = _means(kernel) if is_free else None
-    return Side(spec, _decomposed(kernel, spec, name), ids, names, features, d, None, kernel_means)
+        features = copied(rows) if means is None else double(rows) - means
+    else:
+        # Predictions must not change when the caller's array does.
+        features = None if form == "gram" else copied(rows)
+        kernel = rows if features is None else gram(double(features), kernel=spec.kernel, params=spec.params)
+        kernel_means = _means(kernel) if is_free else None
+        spectrum = Spectrum.from_gram(kernel, repair=spec.repair, name=f"The {name} kernel", constant=spec.constant)
+    return Side(spec, spectrum, ids, names, features, d, means, kernel_means, directions)
 
 
 def _wide_spectrum(rows: Array, constant: str | None, name: str) -> tuple[Spectrum, Array]:
@@ -304,7 +293,3 @@ def _means(kernel: Array) -> Array:
     """Return the mean row of a kernel (n, n); for an asymmetric kernel the average of row and column means."""
     xp = namespace(kernel)
     return (xp.mean(double(kernel), axis=0) + xp.mean(double(kernel), axis=1)) / 2
-
-
-def _decomposed(kernel: Array, spec: KernelSpec, name: str) -> Spectrum:
-    return Spectrum.from_gram(kernel, repair=spec.repair, name=f"The {name} kernel", constant=spec.constant)

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -14,9 +15,9 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, copied, is_foreign, library, take_rows
-from dyadlearn._checks import check_choice, check_labels
+from dyadlearn._checks import check_choice
 from dyadlearn._state import all_or_nothing
-from dyadlearn._tables import Table, in_order
+from dyadlearn._tables import Table, in_order, shown
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import as_splitter, folds_of
@@ -26,8 +27,8 @@ from dyadlearn.models import reading
 from dyadlearn.models.base import Predictor
 from dyadlearn.models.fitted import Fitted, HeldOut, predicted_intervals
 from dyadlearn.models.side import KernelSpec
-from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting, as_setting, check_groups
+from dyadlearn.solve.leaving import nothing_left
 
 # Names of the parameters that hold the estimators of both steps.
 _NAMES = ("instance_estimator", "task_estimator")
@@ -153,23 +154,22 @@ class TwoStepRegressor(Predictor, stored=False):
             self._first = int(self.first_step == "tasks" and tasks is not None)
             data = self._read(X, y, tasks)
             self._fit_on(data)
-            _warn_of_lone_tasks(np.isnan(data.labels.values).all(axis=0) & (tasks is None), "have no label")
+            _warn_of_unlabelled(np.isnan(data.labels.values).all(axis=0) & (tasks is None), "have no label")
         return self
 
     def _read(self, X: Any, y: Any, tasks: Any) -> reading.Training:
         """Check the data and return them in the order of the labels."""
+        _refuse_foreign(X=X, Y=y, tasks=tasks)
         labels, form = reading.read_given_labels(y)
         labels = labels.dense()
         instances, task_table, form = reading.read_sides(self, X, tasks, form, self._specs())
-        _refuse_foreign(X=instances, Y=Table(labels.values), tasks=task_table)
         reading.check_sizes(instances.values, labels, None if task_table is None else task_table.values)
-        check_labels(labels.values)
         # Predictions must not change when the caller's arrays do.
         instances = replace(instances, values=copied(instances.values))
         if task_table is not None:
             task_table = replace(task_table, values=copied(task_table.values))
-        labels, (spec, task_spec) = replace(labels, values=labels.values.copy()), self._specs()
-        are_kernels = (spec.is_precomputed, task_spec.is_precomputed)
+        labels, specs = replace(labels, values=labels.values.copy()), self._specs()
+        are_kernels = (specs[0].is_precomputed, specs[1].is_precomputed)
         return reading.Training(instances, task_table, labels, form, str(labels.values.dtype), are_kernels)
 
     def _fit_on(self, data: reading.Training) -> Self:
@@ -188,13 +188,7 @@ class TwoStepRegressor(Predictor, stored=False):
         return KernelSpec(kernels[0], None, "error"), KernelSpec(kernels[1], None, "error")
 
     def holdout(
-        self,
-        setting: str | Setting,
-        *,
-        groups: Any = None,
-        task_groups: Any = None,
-        cells: Any = None,
-        cv: Any = None,
+        self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None, cv: Any = None
     ) -> Any:
         """Predict every label of the training grid by models that were fitted without it.
 
@@ -225,7 +219,7 @@ class TwoStepRegressor(Predictor, stored=False):
         groups, task_groups = reading.groups_in_order(form, groups, task_groups)
         units = self._units(setting, groups, task_groups, in_order(cells, form.row_ids, form.column_ids, "cells"), cv)
         held_out, observed = self._without(setting, units), self._data.labels.observed
-        _warn_of_lone_tasks((np.isnan(held_out) & observed).any(axis=0), "are left without a label")
+        _warn_of_unlabelled((np.isnan(held_out) & observed).any(axis=0), "are left without a label")
         return form.restore(held_out)
 
     def predict_interval(
@@ -249,9 +243,7 @@ class TwoStepRegressor(Predictor, stored=False):
         intervals = FlatIntervals(self._data.labels, lambda new: self.fitted_.hold_out(new).predictions)
         return predicted_intervals(self.fitted_, intervals, X, tasks, coverage, setting)
 
-    def _hold_out(
-        self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
-    ) -> HeldOut:
+    def _hold_out(self, setting: Setting, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool) -> HeldOut:
         """Return held-out predictions and the method used; arguments as in `Fitted.hold_out`."""
         units = self._units(setting, groups, task_groups, None, cv)
         count = len(folds_of(self._data.labels, setting, units))
@@ -282,17 +274,17 @@ class TwoStepRegressor(Predictor, stored=False):
 
     def _learn(self, data: reading.Training) -> _TwoSteps:
         """Return both steps, fitted on a grid; the first step uses the observed labels."""
-        Y, sides = data.labels.values, (data.instances, data.tasks)
+        Y, tables, specs = data.labels.values, (data.instances, data.tasks), self._specs()
         if np.isnan(Y).all():
             raise nothing_left()
-        steps = [
-            None if table is None else _Step(estimator, name, spec, table.values)
-            for estimator, name, spec, table in zip(self._used, _NAMES, self._specs(), sides, strict=True)
-        ]
-        step, other = steps[self._first], steps[1 - self._first]
-        assert step is not None
-        one = step.learn(Y.T if self._first else Y)
-        return _TwoSteps(self._first, one, None if other is None else other.learn(one.predict(None).T))
+
+        def learn(axis: int, targets: np.ndarray) -> _Step | None:
+            table = tables[axis]
+            return None if table is None else _Step(self._used[axis], _NAMES[axis], specs[axis], table.values, targets)
+
+        one = learn(self._first, Y.T if self._first else Y)
+        assert one is not None
+        return _TwoSteps(self._first, one, learn(1 - self._first, one.predict(None).T))
 
     def _expansion(self) -> Any:
         return self._learnt
@@ -302,12 +294,11 @@ class TwoStepRegressor(Predictor, stored=False):
         return self._data.tasks is not None
 
     def _new_rows(self, given: Any, axis: int) -> tuple[Table, Array]:
-        _refuse_foreign(**{("X", "tasks")[axis]: Table(reading.unwrap_tasks(given))})
+        _refuse_foreign(**{("X", "tasks")[axis]: given})
         known, ids = ((self._data.instances, self._form.row_ids), (self._data.tasks, self._form.column_ids))[axis]
         assert known is not None
-        return reading.read_rows(
-            self, given, axis, self._specs()[axis], ids, known.column_ids, int(known.values.shape[1])
-        )
+        spec, n_columns = self._specs()[axis], int(known.values.shape[1])
+        return reading.read_rows(self, given, axis, spec, ids, known.column_ids, n_columns)
 
     def _check_params(self) -> None:
         check_choice(self.first_step, "first_step", ("instances", "tasks"))
@@ -334,12 +325,12 @@ class TwoStepRegressor(Predictor, stored=False):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        found = [get_tags(each) for each in self._estimators() if _has_tags(each)]
-        if len(found) == 2:
+        steps = [get_tags(each) for each in self._estimators() if _has_tags(each)]
+        if len(steps) == 2:
             for name in ("pairwise", "sparse", "allow_nan", "positive_only"):
-                setattr(tags.input_tags, name, getattr(found[0].input_tags, name))
+                setattr(tags.input_tags, name, getattr(steps[0].input_tags, name))
             tags.input_tags.sparse &= not tags.input_tags.pairwise
-            tags.non_deterministic = any(each.non_deterministic for each in found)
+            tags.non_deterministic = any(step.non_deterministic for step in steps)
         return tags
 
 
@@ -348,7 +339,7 @@ class TwoStepRegressor(Predictor, stored=False):
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """Estimator of one step, with the training rows of its side.
+    """Fitted step: estimators of one side, each with the positions of its training rows and of its targets.
 
     Attributes
     ----------
@@ -359,26 +350,33 @@ class _Step:
     spec : KernelSpec
         Input of the step: a precomputed kernel, or features.
     rows : array or sparse matrix of shape (n, d), or (n, n) for a kernel
+    targets : array of shape (n, p)
+        Each target is fitted on the rows in which it is not NaN; targets with equal rows are fitted together.
     """
 
     estimator: Any
     name: str
     spec: KernelSpec
     rows: Array
+    targets: np.ndarray
 
-    def learn(self, targets: np.ndarray) -> _Learnt:
-        """Fit targets (n, p), each on the rows in which it is not NaN; targets with equal rows are fitted together."""
-        observed = ~np.isnan(targets)
+    def __post_init__(self) -> None:
+        _ = self.parts  # an error of an estimator is raised by fit
+
+    @cached_property
+    def parts(self) -> list[tuple[Any, np.ndarray, np.ndarray]]:
+        """Fitted estimators, with the positions of their rows and targets."""
+        observed, targets = ~np.isnan(self.targets), self.targets
         patterns, which = observed[:, :1], np.zeros(targets.shape[1], dtype=np.intp)
         if not observed.all():
             patterns, which = np.unique(observed, axis=1, return_inverse=True)
         parts = []
         for number, pattern in enumerate(patterns.T):
-            kept, columns = np.flatnonzero(pattern), np.flatnonzero(which.reshape(-1) == number)
-            if kept.size:
-                rows = self.rows if kept.size == len(pattern) else self.spec.take(self.rows, kept, kept)
-                parts.append((self._fitted(rows, targets[np.ix_(kept, columns)]), kept, columns))
-        return _Learnt(self, tuple(parts), targets.shape[1], targets.dtype)
+            at, columns = np.flatnonzero(pattern), np.flatnonzero(which.reshape(-1) == number)
+            if at.size:
+                rows = self.rows if at.size == len(pattern) else self.spec.take(self.rows, at, at)
+                parts.append((self._fitted(rows, targets[np.ix_(at, columns)]), at, columns))
+        return parts
 
     def _fitted(self, rows: Array, targets: np.ndarray) -> Any:
         model = clone(self.estimator)
@@ -393,25 +391,15 @@ class _Step:
                 model = MultiOutputRegressor(model)
             return model.fit(rows, targets)
 
-
-@dataclass(frozen=True, eq=False)
-class _Learnt:
-    """Fitted step: estimators, each with the positions of its training rows and of its targets."""
-
-    step: _Step
-    parts: tuple[tuple[Any, np.ndarray, np.ndarray], ...]
-    n_targets: int
-    dtype: Any
-
     def predict(self, rows: Array | None) -> np.ndarray:
         """Predict targets (a, p) of rows; None means the training rows. A target without values is NaN."""
-        rows = self.step.rows if rows is None else rows
-        found = np.full((rows.shape[0], self.n_targets), np.nan, dtype=self.dtype)
-        for model, kept, columns in self.parts:
-            seen = take_rows(rows.T, kept).T if self.step.spec.is_precomputed else rows
-            with _saying_which(self.step.name):
-                found[:, columns] = np.reshape(model.predict(seen), (rows.shape[0], -1))
-        return found
+        rows = self.rows if rows is None else rows
+        predictions = np.full((rows.shape[0], self.targets.shape[1]), np.nan, dtype=self.targets.dtype)
+        for model, at, columns in self.parts:
+            given = take_rows(rows.T, at).T if self.spec.is_precomputed else rows
+            with _saying_which(self.name):
+                predictions[:, columns] = np.reshape(model.predict(given), (rows.shape[0], -1))
+        return predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -422,15 +410,15 @@ class _TwoSteps:
     ----------
     first : int
         Side of the first step: 0 for instances, 1 for tasks.
-    one : _Learnt
+    one : _Step
         The first step, fitted on the labels.
-    two : _Learnt or None
+    two : _Step or None
         The second step, fitted on the predictions of the first step for the training rows; None without task features.
     """
 
     first: int
-    one: _Learnt
-    two: _Learnt | None
+    one: _Step
+    two: _Step | None
 
     def grid(self, rows: Array | None, task_rows: Array | None) -> np.ndarray:
         """Return predictions (a, b) for rows of each side; None means the training rows."""
@@ -438,9 +426,9 @@ class _TwoSteps:
             return self.one.predict(rows)
         new, two = (rows, task_rows), self.two
         if new[self.first] is not None:
-            two = two.step.learn(self.one.predict(new[self.first]).T)
-        found = two.predict(new[1 - self.first])
-        return found if self.first else found.T
+            two = replace(two, targets=self.one.predict(new[self.first]).T)
+        predictions = two.predict(new[1 - self.first])
+        return predictions if self.first else predictions.T
 
     def at(self, rows: Array | None, task_rows: Array | None, places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Return the predictions of some pairs (n,); the predictions of all rows and columns are computed."""
@@ -449,12 +437,12 @@ class _TwoSteps:
     @property
     def n_instances(self) -> int:
         """Number of training instances."""
-        return self.one.n_targets if self.first else int(self.one.step.rows.shape[0])
+        return int(self.one.targets.shape[self.first])
 
     @property
     def n_tasks(self) -> int:
         """Number of training tasks."""
-        return int(self.one.step.rows.shape[0]) if self.first else self.one.n_targets
+        return int(self.one.targets.shape[1 - self.first])
 
 
 # Checks -------------------------------------------------------------------------------------------------------
@@ -465,14 +453,12 @@ def _has_tags(estimator: Any) -> bool:
     return hasattr(estimator, "__sklearn_tags__") and not isinstance(estimator, type)
 
 
-def _refuse_foreign(**tables: Table | None) -> None:
+def _refuse_foreign(**given: Any) -> None:
     """Raise if an array is not a numpy array."""
-    for name, table in tables.items():
-        if table is not None and is_foreign(table.values):
-            raise TypeError(
-                f"{name} is an array of {library(table.values)}, but TwoStepRegressor uses scikit-learn estimators: "
-                "give numpy arrays."
-            )
+    for name, array in given.items():
+        array = reading.unwrap_tasks(array)
+        if is_foreign(array):
+            raise TypeError(f"{name} is an array of {library(array)}: TwoStepRegressor takes numpy arrays.")
 
 
 @contextmanager
@@ -485,12 +471,12 @@ def _saying_which(name: str) -> Iterator[None]:
         raise
 
 
-def _warn_of_lone_tasks(tasks: np.ndarray, what: str) -> None:
+def _warn_of_unlabelled(tasks: np.ndarray, what: str) -> None:
+    """Warn about tasks without labels, given as a mask (q,)."""
     if tasks.any():
-        places = ", ".join(map(str, np.flatnonzero(tasks)[:5])) + (", …" if tasks.sum() > 5 else "")
         warnings.warn(
-            f"{tasks.sum()} of {tasks.size} tasks (positions {places}) {what} to learn from: their predictions are "
-            "NaN. Leave them out, or give tasks=, the features or kernel of the tasks.",
+            f"{tasks.sum()} of {tasks.size} tasks (positions {shown(np.flatnonzero(tasks).tolist())}) {what} to learn "
+            "from: their predictions are NaN. Leave them out, or give tasks=, the features or kernel of the tasks.",
             NoLabelWarning,
             stacklevel=3,
         )

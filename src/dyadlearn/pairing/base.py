@@ -170,33 +170,26 @@ def check_regularisation(model: Pairing) -> None:
         If alpha is 0 and the smallest nonzero eigenvalue is dominated by rounding, or if alpha is positive and
         rounding of the kernel changes the divisor σ + alpha noticeably.
     """
-    named = [*model.alphas.items()] * 2
-    for word, (name, alphas), scale, spectrum in zip(
-        ("instance", "task"), named, side_scales(model), model.spectra, strict=False
-    ):
-        for alpha in np.unique(alphas):
-            _check_alpha(word, name, float(alpha), scale, spectrum)
-
-
-def _check_alpha(word: str, name: str, alpha: float, scale: float, spectrum: Spectrum) -> None:
-    """Check one regularisation of one kernel, see `check_regularisation`."""
-    size = largest(spectrum.values)
-    check_ridge(name, alpha, scale * size, spectrum.values)
-    share = spectrum.rounding(alpha / scale) if alpha > 0 and scale > 0 else 0.0
-    doubt = None
-    if alpha == 0 and spectrum.uncertainty > _UNSURE:
-        doubt = (
-            f"The {word} kernel is nearly singular: with {name}=0, results may have a relative error of "
-            f"{spectrum.uncertainty:.0e}. Use a larger {name}."
-        )
-    elif share > _ROUNDED:
-        doubt = (
-            f"{name} = {alpha:g} is small beside the largest eigenvalue of the {word} kernel, {size:.3g}: with "
-            f"rounding of the kernel, results may have a relative error of {min(share, 1.0):.0e}. Use a larger "
-            f"{name}, or scale the features."
-        )
-    if doubt is not None:
-        warnings.warn(doubt, PrecisionWarning, stacklevel=4)
+    sides = zip(("instance", "task"), [*model.alphas.items()] * 2, side_scales(model), model.spectra, strict=False)
+    for word, (name, alphas), scale, spectrum in sides:
+        size = largest(spectrum.values)
+        for alpha in map(float, np.unique(alphas)):
+            check_ridge(name, alpha, scale * size, spectrum.values)
+            share = spectrum.rounding(alpha / scale) if alpha > 0 and scale > 0 else 0.0
+            message = None
+            if alpha == 0 and spectrum.uncertainty > _UNSURE:
+                message = (
+                    f"The {word} kernel is nearly singular: with {name}=0, results may have a relative error of "
+                    f"{spectrum.uncertainty:.0e}. Use a larger {name}."
+                )
+            elif share > _ROUNDED:
+                message = (
+                    f"{name} = {alpha:g} is small beside the largest eigenvalue of the {word} kernel, {size:.3g}: with "
+                    f"rounding of the kernel, results may have a relative error of {min(share, 1.0):.0e}. Use a "
+                    f"larger {name}, or scale the features."
+                )
+            if message is not None:
+                warnings.warn(message, PrecisionWarning, stacklevel=3)
 
 
 def working(model: Pairing) -> Coupled:

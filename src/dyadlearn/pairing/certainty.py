@@ -36,11 +36,11 @@ from typing import Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, is_sparse, largest, matmul, namespace, row_major, take_rows, to_numpy
+from dyadlearn._array import Array, is_sparse, largest, matmul, namespace, row_major, take_rows, to_numpy
 from dyadlearn._rounding import ratio
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.pairing.leaving import Members, unit_codes
+from dyadlearn.solve.leaving import Members, unit_codes
 from dyadlearn.spectrum import Smoother, Spectrum
 
 
@@ -104,60 +104,6 @@ def side_jackknife(held_out: Array, members: Members, side: Smoother, targets: A
     return Jackknife(held_out, members, int(held_out.shape[0]), predict)
 
 
-def pair_jackknife(
-    held_out: Array,
-    members: Members,
-    model: Expansion,
-    spectra: tuple[Spectrum, Spectrum],
-    weights: Array,
-    residuals: Array,
-    mean_parts: tuple[Array, Array] | None,
-) -> Jackknife:
-    r"""Return the jackknife models of a pair kernel, where each rotated task is an independent problem.
-
-    Parameters
-    ----------
-    held_out : array of shape (m, q)
-    members : list of integer arrays, or None
-    model : Expansion
-        Predictions of the model of all rows.
-    spectra : (Spectrum, Spectrum)
-        Spectra of instances and tasks.
-    weights : array of shape (k, l)
-        Weight of a rotated label for a new row, :math:`(as_l+b)/(S_{kl}+\lambda)`.
-    residuals : array of shape (m, l)
-        Hold-out residuals of the labels, with the tasks rotated.
-    mean_parts : (array of shape (m,), array of shape (k, l)) or None
-        For an unpenalised mean: the contribution of each row's residuals to it, and a rotated grid of ones times the
-        weights, from which the kernel's own prediction of a constant follows.
-    """
-    (m, turned), k = residuals.shape, weights.shape[0]
-
-    def predict(rows: NewRows) -> Array:
-        """Return the predictions f minus the contribution of each unit, for the original tasks."""
-        spectrum, tasks = spectra
-        xp, V = namespace(weights), tasks.vectors
-        along = spectrum.project(rows.block(rows.values))
-        a = along.shape[0]
-        products = xp.reshape(along[:, None, :] * spectrum.vectors[None, :, :], (a * m, k)) @ weights
-        products = xp.reshape(products, (a, m, turned)) * residuals[None, :, :]
-        if members is not None:
-            pieces = [xp.sum(xp.take(products, as_array_of(each, V), axis=1), axis=1) for each in members]
-            products = xp.stack(pieces, axis=1)
-        # Units are the last axis: the bounds of each task are order statistics over units.
-        changes = -V @ xp.permute_dims(products, (0, 2, 1))
-        if mean_parts is not None:
-            means, ones = mean_parts
-            if members is not None:
-                means = xp.stack([xp.sum(take_rows(means, each)) for each in members])
-            rest = 1.0 - along @ ones @ V.T
-            changes -= means[None, None, :] * rest[:, :, None]
-        changes += model.grid(rows, None)[:, :, None]
-        return changes
-
-    return Jackknife(held_out, members, int(m * (k + 2 * turned)), predict)
-
-
 def fold_jackknife(held_out: Array, members: Members, models: Sequence[Expansion]) -> Jackknife:
     """Return the jackknife models of folds, each of which was solved separately because labels are missing."""
 
@@ -203,10 +149,6 @@ class Novelty:
         """Median of `left_out`."""
         return float(np.median(to_numpy(self.left_out)))
 
-    def weights(self, along: Array) -> Array:
-        """Return the weight of each training row, shape (a, n), for new rows projected on the eigenvectors (a, k)."""
-        return self.side.spectrum.expand(along * self.side.phi)
-
     def of_rows(self, rows: NewRows) -> tuple[Array | None, Array | None]:
         """Return the novelty of new rows, divided by the `typical` novelty.
 
@@ -226,33 +168,33 @@ class Novelty:
         block, prior = rows.block(rows.values), rows.prior
         along = spectrum.project(block)
         xp, values = namespace(along), spectrum.penalised
-        own = along[:, :-1] if spectrum.has_free_constant else along
-        found = xp.full_like(along[:, 0], 1.0 + (1.0 / spectrum.n_rows if spectrum.has_free_constant else 0.0))
+        penalised = along[:, :-1] if spectrum.has_free_constant else along
+        novelty = xp.full_like(along[:, 0], 1.0 + (1.0 / spectrum.n_rows if spectrum.has_free_constant else 0.0))
         if spectrum.components is not None:
             # Features split into a part within the span of the training rows and a part outside of it.
-            inside = ratio(own**2, values)
-            found = found + xp.sum(inside / (values + ridge), axis=1)
+            inside = ratio(penalised**2, values)
+            novelty = novelty + xp.sum(inside / (values + ridge), axis=1)
             squares, size = _squared_lengths(spectrum, block)
             outside = squares - xp.sum(inside, axis=1)
-            found = found + xp.where(outside > 1e-9 * size, outside, xp.zeros_like(outside)) / ridge
+            novelty = novelty + xp.where(outside > 1e-9 * size, outside, xp.zeros_like(outside)) / ridge
         elif prior is None:
             return None, None
         else:
-            left = prior(rows.values) - xp.sum(own**2 / (values + ridge), axis=1)
-            found = found + xp.clip(left, 0.0, largest(xp.abs(left))) / ridge
-        increase = self.weights(along) ** 2 * self.left_out[None, :]
-        return found / self.typical, increase / self.typical
+            left = prior(rows.values) - xp.sum(penalised**2 / (values + ridge), axis=1)
+            novelty = novelty + xp.clip(left, 0.0, largest(xp.abs(left))) / ridge
+        increase = spectrum.expand(along * self.side.phi) ** 2 * self.left_out[None, :]
+        return novelty / self.typical, increase / self.typical
 
 
 def _squared_lengths(spectrum: Spectrum, rows: Array) -> tuple[Array, Array]:
     """Return squared lengths of centred feature rows (a, d) without the constant, and the scale of their rounding."""
-    own = rows[:, :-1] if spectrum.has_free_constant else rows
-    if is_sparse(own):
-        size = np.asarray(own.multiply(own).sum(axis=1)).reshape(-1)
+    features = rows[:, :-1] if spectrum.has_free_constant else rows
+    if is_sparse(features):
+        size = np.asarray(features.multiply(features).sum(axis=1)).reshape(-1)
     else:
-        size = namespace(own).sum(own**2, axis=1)
+        size = namespace(features).sum(features**2, axis=1)
     means = spectrum.means
     if means is None:
         return size, size
     beside = means @ means
-    return size - 2.0 * matmul(own, means[:, None])[:, 0] + beside, size + beside
+    return size - 2.0 * matmul(features, means[:, None])[:, 0] + beside, size + beside

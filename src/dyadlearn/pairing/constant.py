@@ -51,9 +51,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dyadlearn._array import Array, cast, epsilon, is_foreign, itemsize, largest, namespace, row_blocks, to_numpy, zeros
+from dyadlearn._array import Array, cache_blocks, cast, epsilon, largest, namespace, to_numpy, zeros
 from dyadlearn._rounding import ratio
-from dyadlearn.pairing.leaving import Members, summed
+from dyadlearn.solve.leaving import Members, summed
 from dyadlearn.spectrum import Spectrum, leverage_error
 
 
@@ -97,7 +97,7 @@ class ConstantColumns:
     ----------
     residuals : array of shape (m, n c)
         Residual operator of each column times ones, for each of n regularisations, with the scale of
-        `dyadlearn.pairing.leaving`. Where that is zero, because there is no ridge and the kernel is singular, it is the
+        `dyadlearn.solve.leaving`. Where that is zero, because there is no ridge and the kernel is singular, it is the
         pseudo-inverse times ones.
     inverse : array of shape (n, c)
         Factor that turns the residuals into :math:`\mathbf{M}_c^{-1}\mathbf{1}`.
@@ -110,57 +110,29 @@ class ConstantColumns:
     sign: Array
 
     @classmethod
-    def of(
-        cls,
-        spectrum: Spectrum,
-        ones: Array,
-        values: Array,
-        ridges: Array,
-        filters: tuple[Array, Array],
-        along: Array | None = None,
-    ) -> ConstantColumns:
+    def of(cls, spectrum: Spectrum, ones: Array, values: Array, ridges: Array, direct: Array) -> ConstantColumns:
         r"""Return it for columns with kernels :math:`\kappa\mathbf{K}` and ridges :math:`\nu`.
 
         Parameters
         ----------
         spectrum : Spectrum
         ones : array of shape (k,)
-            Projection of ones on this side, see `ones_of`; zero along null directions where a ridge is zero.
+            Projection of ones on this side, see `ones_of`.
         values : array of shape (c,)
         ridges : array of shape (n, c)
-        filters : (weights, direct)
-            Filters of the columns, see `dyadlearn.pairing.leaving.column_weights`.
-        along : array of shape (m, k), default=None
-            Eigenvectors times `ones`, if already computed.
+        direct : array of shape (n c,)
+            1.0 for columns computed from the hat matrix, see `dyadlearn.solve.leaving.column_weights`.
         """
-        xp, (weights, direct) = namespace(values), filters
-        sign = xp.reshape(1.0 - 2.0 * direct, ridges.shape)
-        if bool(xp.any(ridges == 0)):
-            return cls._without_ridge(spectrum, ones, values, ridges, sign)
-        if spectrum.is_truncated:
-            # If the hat matrix almost reproduces ones, 1 − H1 would lose its digits.
-            weights = spectrum.values[:, None] * xp.reshape(values[None, :] / ridges, (1, -1)) + 1.0
-            residuals = spectrum.vectors @ (ones[:, None] / weights)
-        else:
-            residuals = spectrum.vectors @ (weights * ones[:, None]) if along is None else along @ weights
-            if bool(xp.any(direct > 0)):  # columns of hat matrices with eigenvalues up to 1/2
-                residuals *= 1.0 - 2.0 * direct
-                residuals += direct
-        return cls(residuals, 1.0 / ridges, sign)
-
-    @classmethod
-    def _without_ridge(
-        cls, spectrum: Spectrum, ones: Array, values: Array, ridges: Array, sign: Array
-    ) -> ConstantColumns:
-        """Return the columns for one regularisation, with ridge 0 in some columns."""
         xp = namespace(values)
-        total = spectrum.values[:, None] * values[None, :] + ridges
-        weights = ratio(ones[:, None], total)
+        kernels = xp.broadcast_to(values, ridges.shape)
         # The residual operator is the ridge times the inverse; where the ridge is 0, it is the inverse of K.
-        unit = xp.where(ridges > 0, ridges, values[None, :])
-        is_left = (ridges > 0) | ((unit > 0) & (not spectrum.is_singular))
+        unit = xp.where(ridges > 0, ridges, kernels)
+        is_determined = (ridges > 0) | ((unit > 0) & (not spectrum.is_singular))
         unit = xp.where(unit > 0, unit, xp.ones_like(unit))
-        return cls((spectrum.vectors @ weights) * unit, 1.0 / unit, sign * xp.astype(is_left, sign.dtype))
+        totals = spectrum.values[:, None] * xp.reshape(kernels, (1, -1)) + xp.reshape(ridges, (1, -1))
+        residuals = spectrum.vectors @ (ratio(ones[:, None], totals) * xp.reshape(unit, (1, -1)))
+        sign = xp.reshape(1.0 - 2.0 * direct, ridges.shape) * xp.astype(is_determined, unit.dtype)
+        return cls(residuals, 1.0 / unit, sign)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +178,7 @@ class MeanOfOthers:
             Hold-out predictions of labels, and hold-out residuals of ones; the latter are overwritten.
         """
         xp, (n, c), m = namespace(share), constant.inverse.shape, columns.shape[0]
-        labels, ones, own, own_ones = (zeros((n, m), columns) for _ in range(4))
+        labels, ones, residual_labels, residual_ones = (zeros((n, m), columns) for _ in range(4))
         scale = (share * constant.inverse)[:, :, None]
         left *= xp.reshape(share * constant.sign, (n * c,))
 
@@ -214,16 +186,15 @@ class MeanOfOthers:
             """Return some rows for each regularisation, shape (n, a, c)."""
             return xp.permute_dims(xp.reshape(grid[rows, :], (-1, n, c)), (1, 0, 2))
 
-        # Blocks have the size of a processor's cache.
-        for rows in row_blocks(m, n * c * itemsize(columns), 2**28 if is_foreign(columns) else 2**18):
+        for rows in cache_blocks(left):
             residuals = cut(constant.residuals, rows)
             labels[:, rows] = ((residuals * columns[None, rows, :]) @ scale)[:, :, 0]
-            own[:, rows] = labels[:, rows] - ((residuals * cut(held_out, rows)) @ scale)[:, :, 0]
+            residual_labels[:, rows] = labels[:, rows] - ((residuals * cut(held_out, rows)) @ scale)[:, :, 0]
             ones[:, rows] = (residuals @ (share[:, None] * scale))[:, :, 0]
-            own_ones[:, rows] = ((residuals * cut(left, rows)) @ scale)[:, :, 0]
+            residual_ones[:, rows] = ((residuals * cut(left, rows)) @ scale)[:, :, 0]
         whole = xp.sum(ones, axis=1, keepdims=True)
-        self.labels[here, :] += xp.sum(labels, axis=1, keepdims=True) - summed(own.T, self.members).T
-        self.weights[here, :] += whole - summed(own_ones.T, self.members).T
+        self.labels[here, :] += xp.sum(labels, axis=1, keepdims=True) - summed(residual_labels.T, self.members).T
+        self.weights[here, :] += whole - summed(residual_ones.T, self.members).T
         self.whole[here, :] += whole
         return left
 
@@ -325,11 +296,11 @@ def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Arr
         further = power + 2.0**bit
         power = xp.where(is_nearer(half * 2.0**-further), further, power)
     least = half * 2.0 ** -(power + 1.0)
-    found = xp.zeros_like(least)
+    fraction = xp.zeros_like(least)
     for digit in range(1, _DIGITS):
-        further = found + 0.5**digit
-        found = xp.where(is_nearer(least * (1.0 + further)), found, further)
-    distance = direction * least * (1.0 + found)
+        further = fraction + 0.5**digit
+        fraction = xp.where(is_nearer(least * (1.0 + further)), fraction, further)
+    distance = direction * least * (1.0 + fraction)
     beyond = from_pole - distance[:, None, :]
     roots = xp.where(is_left, poles[:-1], poles[1:]) + distance
     # Each factor of the numerator is divided by a larger one of the denominator.
@@ -338,11 +309,11 @@ def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Arr
     exact = xp.prod(ratios, axis=2) ** 0.5
     del ratios
     exact = xp.where(share < 0, -exact, exact)
-    turned = exact[:, :, None] / beyond
+    solutions = exact[:, :, None] / beyond
     del beyond
-    cross = 1.0 / xp.sum(turned * turned, axis=1) ** 0.5
-    turned *= cross[:, None, :]
-    turned = basis @ turned
+    cross = 1.0 / xp.sum(solutions * solutions, axis=1) ** 0.5
+    solutions *= cross[:, None, :]
+    solutions = basis @ solutions
     is_out = index[rows][:, None] == index[None, :]
-    turned = xp.where(is_out[:, :, None], xp.zeros_like(turned[:1, :1, :1]), turned)
-    return cast(size * roots, dtype), cast(turned, dtype), cast(size * cross, dtype)
+    solutions = xp.where(is_out[:, :, None], xp.zeros_like(solutions[:1, :1, :1]), solutions)
+    return cast(size * roots, dtype), cast(solutions, dtype), cast(size * cross, dtype)

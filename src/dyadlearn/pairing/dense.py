@@ -79,10 +79,8 @@ class DenseSide:
     @cached_property
     def hat(self) -> np.ndarray:
         """Hat matrix (n, n) of the complete side."""
-        return self._constant(len(self.kernel)) + _spectral(
-            _centred(self.kernel) if self.has_constant else self.kernel,
-            lambda values: self.filter.shrinkage(values, self.alpha),
-        )
+        kernel = _centred(self.kernel) if self.has_constant else self.kernel
+        return self._constant(len(kernel)) + _spectral(kernel, lambda values: self.filter.shrinkage(values, self.alpha))
 
     def _constant(self, n: int) -> np.ndarray | float:
         """Return the weight of each of n labels in their mean; 0 without a constant."""
@@ -159,13 +157,7 @@ def pair_values(values: np.ndarray, task_values: np.ndarray, shares: tuple[float
 
 
 def fit_pairs(
-    K: np.ndarray,
-    G: np.ndarray,
-    Y: np.ndarray,
-    alpha: float,
-    shares: tuple[float, float, float] = (1.0, 0.0, 0.0),
-    *,
-    free_mean: bool = False,
+    K: np.ndarray, G: np.ndarray, Y: np.ndarray, alpha: float, shares: tuple[float, float, float], free_mean: bool
 ) -> tuple[np.ndarray, float]:
     """Return A (m, q) and a mean with a K A G + b K A + c A G + alpha A + mean = Y.
 
@@ -198,8 +190,8 @@ def _fitted(kernel: np.ndarray, labels: np.ndarray, alpha: float, free_mean: boo
     ones = np.ones((labels.size, 1))
     if alpha > 0:
         bordered = np.block([[kernel + alpha * np.eye(labels.size), ones], [ones.T, np.zeros((1, 1))]])
-        found = np.linalg.solve(bordered, np.append(labels, 0.0))
-        return found[:-1], float(found[-1])
+        solution = np.linalg.solve(bordered, np.append(labels, 0.0))
+        return solution[:-1], float(solution[-1])
     inverse = np.linalg.pinv(kernel, rcond=_cut(len(kernel)), hermitian=True)
     # For alpha = 0, the mean is estimated outside of the range of the kernel, or else has the least dual norm.
     outside = ones[:, 0] - kernel @ (inverse @ ones[:, 0])

@@ -68,6 +68,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, epsilon, itemsize, matmul, namespace, row_blocks, take_rows, zeros
 from dyadlearn._memory import check_memory
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
+from dyadlearn.solve.leaving import in_order
 from dyadlearn.solve.missing import complete, solve_missing
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, Spectrum
@@ -336,7 +337,7 @@ class Expansion:
                 else:
                     pieces.append(dots_at(half, tasks.at(there) if once is None else once, own, other))
                 places.append(chosen)
-        return take_rows(xp.concat(pieces), np.argsort(np.concatenate(places)))
+        return in_order(pieces, places)
 
     @property
     def _spares_grid(self) -> bool:
@@ -417,19 +418,19 @@ class PairExpansion(Expansion):
         if self.is_shared and not self.per_task:
             return self.tasks.training(product)
         n_rows = self.tasks.spectrum.n_rows
-        own = self.per_task * product[:, :n_rows] if self.per_task else zeros((product.shape[0], n_rows), product)
-        return own + (self.tasks.training(product) if self.is_shared else self._mean)
+        of_tasks = self.per_task * product[:, :n_rows] if self.per_task else zeros((product.shape[0], n_rows), product)
+        return of_tasks + (self.tasks.training(product) if self.is_shared else self._mean)
 
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
         assert self.instances is not None
         assert self.tasks is not None
         _check_predictions(self.n_instances, self.n_tasks, 0, [], self.values)
-        found = self._finished(self.instances.training(self.values.T).T)
+        predictions = self._finished(self.instances.training(self.values.T).T)
         if self.per_instance:
             known = self.per_instance * self.values[: self.instances.spectrum.n_rows, :]
-            found = found + self.tasks.training(known)
-        return found
+            predictions = predictions + self.tasks.training(known)
+        return predictions
 
     def grid(self, rows: NewRows | None, tasks: NewRows | None) -> Array:
         """Return predictions as in `Expansion.grid`; pairs of two new rows only have the shared function."""
@@ -500,8 +501,8 @@ def hat_row(side: Smoother, asked: Asked) -> Array:
 def rotated_row(spectrum: Spectrum, asked: Asked) -> tuple[Array, Array]:
     """Return the rotated kernel row of a row, and its rotated unit vector (zeros for a new row): (k,) each."""
     if not isinstance(asked, NewRows):
-        own = spectrum.rotate(_unit(spectrum, asked))[:, 0]
-        return spectrum.values * own, own
+        unit = spectrum.rotate(_unit(spectrum, asked))[:, 0]
+        return spectrum.values * unit, unit
     along = spectrum.project(asked.at(slice(0, 1)))[0, :]
     # Along null directions, kernel rows are only rounding.
     along = along * namespace(along).astype(spectrum.values > 0, along.dtype)
@@ -515,7 +516,7 @@ def _unit(spectrum: Spectrum, position: int) -> Array:
 
 
 def weights_of_observed(
-    operators: GridOperators, found: Array, Y: Array, weights: Array | None, tol: float, max_iter: int
+    operators: GridOperators, completed_weights: Array, Y: Array, weights: Array | None, tol: float, max_iter: int
 ) -> Array:
     """Return the weights of the observed labels in a prediction, from the weights of completed labels.
 
@@ -538,17 +539,17 @@ def weights_of_observed(
         Weights; zero for missing labels.
     """
     xp, observed = namespace(Y), ~namespace(Y).isnan(Y)
-    none, tight = xp.zeros_like(found), 100 * epsilon(Y)
+    none, tight = xp.zeros_like(completed_weights), 100 * epsilon(Y)
     # For λ = 0 at full rank the model interpolates, and weights of the loss have no effect.
     if weights is None or operators.vanishing:
-        right = xp.where(observed, none, found)
+        right = xp.where(observed, none, completed_weights)
         solution = solve_missing(operators, right, observed, tol=tight, max_iter=max_iter)
         warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
-        return xp.where(observed, found - operators.residual(solution.values), none)
-    known = xp.astype(observed, found.dtype)
+        return xp.where(observed, completed_weights - operators.residual(solution.values), none)
+    known = xp.astype(observed, completed_weights.dtype)
     begin = known / xp.sum(known) if operators.free_mean else none
     weights = xp.where(observed, weights, xp.ones_like(weights))
-    labels = operators.kernel(found - begin) + operators.ridge * (found - begin / weights)
+    labels = operators.kernel(completed_weights - begin) + operators.ridge * (completed_weights - begin / weights)
     labels = xp.where(observed, labels, xp.full_like(labels, float("nan")))
     solution = complete(operators, labels, weights, tol=tight, max_iter=max_iter).solution
     warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)

@@ -6,7 +6,6 @@ system of all cells. A model registers its formulas in its module.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -15,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, namespace, take_rows, zeros
+from dyadlearn._array import Array, epsilon, namespace, solve, take_block, take_rows, zeros
 from dyadlearn._memory import holdout_numbers
 from dyadlearn.pairing.base import Pairing, working
 from dyadlearn.pairing.certainty import Jackknife
 from dyadlearn.pairing.expansion import Asked
-from dyadlearn.pairing.leaving import Members, largest_group, refuse, unit_codes
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
-from dyadlearn.solve.leaving import leave_set_out, leave_units_out
+from dyadlearn.solve.leaving import Members, in_order, largest_group, leave_units_out, refuse, unit_codes
 from dyadlearn.solve.missing import complete
+from dyadlearn.solve.operators import without
 
 # A dense system of this many cells takes 128 MiB and about the time of a hundred iterations.
 _DIRECT_CELLS = 4096
@@ -33,7 +32,7 @@ _DIRECT_CELLS = 4096
 @singledispatch
 def holdout_grids(model: Pairing) -> tuple[float, float]:
     """Return the memory of `hold_out`: the largest numbers of grids (m, q), and of grids rotated by one side."""
-    return 4.0 * math.prod(side.n_rows for side in working(model).grid_spectra), 0.0
+    return 4.0 * working(model).n_cells, 0.0
 
 
 def check_memory(model: Pairing, Y: Array, setting: Setting, how: str = "", beside: float = 0.0, **sizes: int) -> None:
@@ -72,20 +71,22 @@ def hold_out_stack(model: Pairing, stack: Array, setting: Setting, *groups: Memb
     """
     operators, (n, m, q), (members, task_members) = working(model), stack.shape, groups or (None, None)
     rows, columns = np.divmod(np.arange(m * q), q)
-    own, other = unit_codes(members, m)[rows], unit_codes(task_members, q)[columns]
+    row_units, column_units = unit_codes(members, m)[rows], unit_codes(task_members, q)[columns]
     xp, inverse = namespace(stack), operators.residual_block(rows, columns)
     shift = xp.mean(stack, axis=(1, 2), keepdims=True) if operators.free_mean else zeros((1, 1, 1), stack)
     labels = xp.reshape(stack - shift, (n, m * q)).T
     if setting is Setting.D:
         pieces, places = [], []
-        for i, j in np.unique(np.stack([own, other]), axis=1).T:
-            left_out = np.flatnonzero((own == i) | (other == j))
-            asked = np.flatnonzero((own[left_out] == i) & (other[left_out] == j))
-            pieces.append(take_rows(leave_set_out(inverse, labels, left_out), asked))
+        for i, j in np.unique(np.stack([row_units, column_units]), axis=1).T:
+            left_out = np.flatnonzero((row_units == i) | (column_units == j))
+            asked = np.flatnonzero((row_units[left_out] == i) & (column_units[left_out] == j))
+            others = without(left_out, m * q)
+            right = take_block(inverse, left_out, others) @ take_rows(labels, others)
+            pieces.append(take_rows(-solve(take_block(inverse, left_out, left_out), right), asked))
             places.append(left_out[asked])
-        held_out = take_rows(xp.concat(pieces, axis=0), np.argsort(np.concatenate(places)))
+        held_out = in_order(pieces, places)
     else:
-        units = {Setting.A: cell_units(model, rows, columns), Setting.B: own, Setting.C: other}[setting]
+        units = {Setting.A: cell_units(model, rows, columns), Setting.B: row_units, Setting.C: column_units}[setting]
         held_out = leave_units_out(inverse, labels, units)
     return xp.reshape(held_out.T, stack.shape) + shift
 
@@ -99,10 +100,10 @@ def each_grid(held_out: Callable[[Array], Array], stack: Array) -> Array:
     """Return the results of a function for each grid of a stack (n, m, q)."""
     if stack.shape[0] == 1:
         return held_out(stack[0, ...])[None, ...]
-    found = zeros(tuple(stack.shape), stack)
+    results = zeros(tuple(stack.shape), stack)
     for place in range(stack.shape[0]):
-        found[place, ...] = held_out(stack[place, ...])
-    return found
+        results[place, ...] = held_out(stack[place, ...])
+    return results
 
 
 def cell_units(model: Pairing, rows: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
@@ -123,9 +124,9 @@ def leave_cells_out(model: Pairing, Y: Array) -> Array:
     matrix products of the size of the grid.
     """
     tol = 100 * epsilon(Y)
-    found = complete(working(model), Y, form="missing", max_direct=_DIRECT_CELLS, tol=tol)
-    warn_unless_converged(found.solution, tol, " in a fold of cells")
-    return found.labels
+    completion = complete(working(model), Y, form="missing", max_direct=_DIRECT_CELLS, tol=tol)
+    warn_unless_converged(completion.solution, tol, " in a fold of cells")
+    return completion.labels
 
 
 @singledispatch

@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, take_rows, to_numpy, zeros
+from dyadlearn._array import Array, namespace, placed, take_rows, to_numpy, zeros
 from dyadlearn._rounding import solve_block
 from dyadlearn.pairing.base import Pairing, working
 from dyadlearn.pairing.expansion import Asked, Expansion, weights_of_observed
 from dyadlearn.pairing.full import cell_units, closed_weights
-from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
-from dyadlearn.solve.leaving import inverse_with_border, leave_units_out
+from dyadlearn.solve.leaving import inverse_with_border, leave_units_out, nothing_left
 from dyadlearn.solve.missing import Completion
 from dyadlearn.solve.observed import complete_grid
 from dyadlearn.spectrum import leverage_error
@@ -73,14 +72,7 @@ def completion(model: Pairing, Y: Array, weights: Array | None, **options: Any) 
 
 @singledispatch
 def label_weights(
-    model: Pairing,
-    row: Asked,
-    column: Asked,
-    Y: Array,
-    weights: Array | None,
-    *,
-    tol: float = 1e-8,
-    max_iter: int = 1000,
+    model: Pairing, row: Asked, column: Asked, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
 ) -> Array:
     """Return the weight of each label in the prediction for one pair; zero for missing labels.
 
@@ -95,10 +87,10 @@ def label_weights(
     -------
     array of shape (m, q)
     """
-    found = closed_weights(model, row, column)
+    closed = closed_weights(model, row, column)
     if weights is None and not bool(namespace(Y).any(namespace(Y).isnan(Y))):
-        return found
-    return weights_of_observed(working(model), found, Y, weights, tol, max_iter)
+        return closed
+    return weights_of_observed(working(model), closed, Y, weights, tol, max_iter)
 
 
 @singledispatch
@@ -136,7 +128,7 @@ def leave_one_out(
             f"Leaving out each of {observed.sum()} observed cells by itself takes too long where labels are "
             "missing: give cells=, a fold for each cell, so that a few folds are left out instead."
         )
-    if operators.ridge == 0 or operators.floor > 0:
+    if operators.interpolates:
         raise ValueError("Leaving out single cells where labels are missing needs regularisation: use alpha > 0.")
     xp, flat = namespace(Y), np.flatnonzero(observed)
     y = take_rows(xp.reshape(Y, (-1,)), flat)
@@ -150,10 +142,7 @@ def leave_one_out(
         inverse, shift = inverse_with_border(inverse, border, penalties), xp.mean(y)
     units = cell_units(model, *np.nonzero(observed))
     held_out = leave_units_out(inverse, (y - shift)[:, None], units)[:, 0] + shift
-    everything = xp.concat([held_out, xp.reshape(completed(), (-1,))])
-    places = np.arange(observed.size) + flat.size
-    places[flat] = np.arange(flat.size)
-    return xp.reshape(take_rows(everything, places), Y.shape)
+    return xp.where(xp.isnan(Y), completed(), xp.reshape(placed([held_out], [flat], observed.size), Y.shape))
 
 
 def check_mean_of_others(model: Pairing, observed: np.ndarray) -> None:

@@ -20,10 +20,10 @@ from dyadlearn.pairing.base import Pairing, side_ridges
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
 from dyadlearn.pairing.dense import DenseSide, Masks, OfHidden, Sides, dense_sides, refit_block, refit_cells
 from dyadlearn.pairing.expansion import Asked, NewRows, hat_row
-from dyadlearn.pairing.leaving import Members, leave_out, scatter_rows
 from dyadlearn.settings import Setting
 from dyadlearn.solve.columns import complete_columns, leave_one_out_columns, weigh_column
 from dyadlearn.solve.conjugate_gradients import Solution
+from dyadlearn.solve.leaving import Members, in_order, leave_out
 from dyadlearn.solve.missing import Completion
 from dyadlearn.spectrum import Smoother, Spectrum
 
@@ -56,7 +56,7 @@ class Independent(Pairing):
 
     @property
     def smoothers(self) -> tuple[Smoother, ...]:
-        """Operators of the instances."""
+        """Smoother of the instances."""
         return (self.rows,)
 
     @property
@@ -65,11 +65,11 @@ class Independent(Pairing):
         return {"alpha": self.rows.alpha if self.each is None else self.each}
 
     def at(self, alpha: Any, task_alpha: float | None = None) -> Self:
-        """Return the same model under another regularisation, or an array (q,) with one for each task."""
+        """Return the same model with another regularisation, or an array (q,) with one for each task."""
         return self.of(self.rows.spectrum, self.rows.filter, alpha)
 
     def of_task(self, task: int) -> Smoother:
-        """Return the operators of the instances under the regularisation of a task."""
+        """Return the smoother of the instances with the regularisation of a task."""
         return self.rows if self.each is None else self.rows.at(float(self.each[task]))
 
     def groups(self) -> list[tuple[np.ndarray, Self]]:
@@ -86,7 +86,7 @@ class Independent(Pairing):
             solve(model.rows, *(None if grid is None else take_rows(grid.T, tasks).T for grid in grids)).T
             for tasks, model in groups
         ]
-        return scatter_rows(pieces, [tasks for tasks, _ in groups]).T
+        return in_order(pieces, [tasks for tasks, _ in groups]).T
 
     def coefficients(self, Y: Array) -> Array:
         r"""Return :math:`\mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}`, (m, q) or (d, q)."""
@@ -103,7 +103,7 @@ class Independent(Pairing):
 
 @side_ridges.register(Independent)
 def _side_ridges(model: Independent) -> tuple[float, ...]:
-    """Return the ridge beside the kernel; the median if each task has its own."""
+    """Return the ridge that is added to the kernel; the median if tasks have separate ones."""
     return (float(np.median(model.alphas["alpha"])),)
 
 
@@ -130,23 +130,23 @@ def _jackknife(model: Independent, Y: Array, members: Members = None) -> Jackkni
         return side_jackknife(leave_out(model.rows, Y, members), members, model.rows, Y)
     parts = []
     for tasks, shared in model.groups():
-        own = take_rows(Y.T, tasks).T
-        parts.append((tasks, side_jackknife(leave_out(shared.rows, own, members), members, shared.rows, own)))
-    held_out = scatter_rows([part.held_out.T for _, part in parts], [tasks for tasks, _ in parts]).T
+        labels = take_rows(Y.T, tasks).T
+        parts.append((tasks, side_jackknife(leave_out(shared.rows, labels, members), members, shared.rows, labels)))
+    held_out = in_order([part.held_out.T for _, part in parts], [tasks for tasks, _ in parts]).T
     order = np.argsort(np.concatenate([tasks for tasks, _ in parts]))
 
     def predict(rows: NewRows) -> Array:
         """Return the predictions of all tasks in their order."""
-        found = [part.predictions(rows) for _, part in parts]
-        xp = namespace(found[0])
-        return xp.take(xp.concat(found, axis=1), as_array_of(order, found[0]), axis=1)
+        predictions = [part.predictions(rows) for _, part in parts]
+        xp = namespace(predictions[0])
+        return xp.take(xp.concat(predictions, axis=1), as_array_of(order, predictions[0]), axis=1)
 
     return Jackknife(held_out, members, sum(part.numbers for _, part in parts), predict)
 
 
 @full.cell_slack.register(Independent)
 def _cell_slack(model: Independent) -> Array:
-    """Return the slack of each instance, shape (m, 1), or (m, q) where it differs between tasks."""
+    """Return the slack of each instance, shape (m, 1), or (m, q) if it differs between tasks."""
     if model.each is None:
         return model.rows.scaled().slack[:, None]
     like = as_array_of(model.each[None, :], model.rows.spectrum.values)
@@ -168,14 +168,14 @@ def _completion(model: Independent, Y: Array, weights: Array | None, **options: 
 def _label_weights(
     model: Independent, row: Asked, column: Asked, Y: Array, weights: Array | None, **options: Any
 ) -> Array:
-    """Return the weight of each label; those of other tasks have none."""
+    """Return the weight of each label, which is zero for labels of other tasks."""
     if not isinstance(column, int):
         raise ValueError("Independent tasks have no predictions for new tasks: use the id of a training task.")
     rows = model.of_task(column)
-    found, own = namespace(Y).zeros_like(Y), hat_row(rows, row)
+    result, row_weights = namespace(Y).zeros_like(Y), hat_row(rows, row)
     scale = None if weights is None else weights[:, column]
-    found[:, column] = weigh_column(rows, own, Y[:, column], scale)
-    return found
+    result[:, column] = weigh_column(rows, row_weights, Y[:, column], scale)
+    return result
 
 
 @incomplete.is_quick_one_by_one.register(Independent)
@@ -193,7 +193,7 @@ def _leave_one_out(
 
 @incomplete.without_unlabelled.register(Independent)
 def _without_unlabelled(model: Independent, rows: np.ndarray, columns: np.ndarray) -> Independent | None:
-    """Return the model of labelled rows, unless the penalty is built from all rows."""
+    """Return the model of labelled rows; None if unlabelled rows contribute to the penalty."""
     if not model.refits:
         return None
     part = replace(model.rows, spectrum=model.rows.spectrum.part(rows))

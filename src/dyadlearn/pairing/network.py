@@ -23,9 +23,9 @@ from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, ta
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.pairing import full
 from dyadlearn.pairing.full import Sweep
-from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.two_step import TwoStep, slack_of_cells, vanishing_pairs
 from dyadlearn.settings import Setting
+from dyadlearn.solve.leaving import Members, nothing_left
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
 # Thresholds of the determinant of two vertices, relative to its maximum and to that of unrelated vertices of the same
@@ -55,18 +55,18 @@ class Network(TwoStep):
 
     @property
     def smoothers(self) -> tuple[Smoother, ...]:
-        """Operators of the nodes."""
+        """Smoother of the nodes."""
         return (self.rows,)
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model under another regularisation."""
+        """Return the same model with another regularisation."""
         nodes = self.rows.at(alpha)
         return replace(self, rows=nodes, columns=nodes)
 
     def coefficients(self, Y: Array) -> Array:
-        """Return the coefficients; rounding must not break their symmetry where both sides are in them."""
-        found = super().coefficients(Y)
-        return (found + self.symmetry * found.T) / 2 if all(self._folded) else found
+        """Return the coefficients, exactly symmetric if they contain both sides."""
+        coefficients = super().coefficients(Y)
+        return (coefficients + self.symmetry * coefficients.T) / 2 if all(self._folded) else coefficients
 
 
 full.sweep.register(Network, Sweep)
@@ -83,7 +83,7 @@ def _hold_out_stack(model: Network, stack: Array, setting: Setting, *groups: Mem
 
 
 def _hold_out(model: Network, setting: Setting, Y: Array) -> Array:
-    """Return held-out predictions, shape (n, n)."""
+    """Return hold-out predictions, shape (n, n)."""
     side = model.rows
     if setting is Setting.A:
         return _new_edges(model, Y)
@@ -100,11 +100,11 @@ def _hold_out(model: Network, setting: Setting, Y: Array) -> Array:
 @full.cell_slack.register(Network)
 def _cell_slack(model: Network) -> Array:
     """Return the diagonal of the residual operator on edges, shape (n, n)."""
-    # λ = 0: what links an edge to its transpose vanishes before the diagonal does.
-    return slack_of_cells(model) - (0.0 if model.rows.contrast is not None else _twins(model))
+    # For λ = 0, the entries between an edge and its transpose vanish faster than the diagonal.
+    return slack_of_cells(model) - (0.0 if model.rows.contrast is not None else _links(model))
 
 
-def _twins(model: Network) -> Array:
+def _links(model: Network) -> Array:
     """Return the entries of the hat matrix between (i, j) and (j, i), which are left out together; 0 for i = j."""
     return model.symmetry * model.rows.off_diagonal() ** 2
 
@@ -113,13 +113,13 @@ def _new_edges(model: Network, Y: Array) -> Array:
     side = model.rows
     if side.contrast is not None:
         return vanishing_pairs(side, side, Y)
-    twins = _twins(model)
-    slack = slack_of_cells(model) - twins
+    links = _links(model)
+    slack = slack_of_cells(model) - links
     check_cells(slack, side.slack_floor)
     smoothed, half = (grid.T for grid in side.smooth_others(Y.T))
     held_out = side.smooth_others(smoothed)[1]
     held_out += side.leverage[:, None] * half
-    held_out -= twins * Y
+    held_out -= links * Y
     top = side.level(Y) if side.prefers_residual else largest(side.shrinkage) * side.level(Y)
     settle(held_out, top)
     held_out /= slack
@@ -131,21 +131,21 @@ def _diagonal(matrix: Array) -> Array:
 
 
 def _with_vertex_diagonal(held_out: Array, side: Smoother, Y: Array) -> Array:
-    """Return predictions with those of a vertex with itself, left out of both sides, on the diagonal."""
+    """Return predictions with a new diagonal, the predictions of each vertex with itself by the model without it."""
     return with_diagonal(held_out, _diagonal(side.leave_one_out(side.leave_one_out(Y.T).T)))
 
 
 def _new_vertices(side: Smoother, Y: Array) -> Array:
     left = side.leave_one_out(Y)
-    if side.contrast is not None:  # λ = 0: the tasks are interpolated, and R vanishes faster than e
+    if side.contrast is not None:  # for λ = 0 the tasks are interpolated, and R vanishes faster than e
         return left
     product = side.product(left.T).T
     if side.prefers_residual:
-        smoothed, own = left - product, _diagonal(product)
+        smoothed, diagonal = left - product, _diagonal(product)
     else:
-        smoothed, own = product, _diagonal(left) - _diagonal(product)
-    held_out = smoothed - side.off_diagonal() * (own / side.slack)[:, None]
-    # Rows of LY differ in size, and so does what rounding leaves of them.
+        smoothed, diagonal = product, _diagonal(left) - _diagonal(product)
+    held_out = smoothed - side.off_diagonal() * (diagonal / side.slack)[:, None]
+    # Rows of LY differ in size, and so do their rounding errors.
     return settle(held_out, rounding_level(left.T, 1.0 if side.prefers_residual else largest(side.shrinkage))[:, None])
 
 
@@ -160,7 +160,8 @@ def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
     r = -side.off_diagonal()
     e_i, e_j = side.slack[:, None], side.slack[None, :]
     delta = with_diagonal(e_i * e_j - r**2, 1.0)
-    _check_pairs(side, delta)
+    if side.is_graded:
+        _check_pairs(side, delta)
     top = largest(side.remainder if side.prefers_residual else side.shrinkage)
     tight = with_diagonal((delta < _TIGHT * top**2) | (delta < _RELATED * (e_i * e_j)), False)
     xp = namespace(Y)
@@ -172,15 +173,13 @@ def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
         others = np.flatnonzero(pairs[vertex])
         place = np.zeros(len(pairs), dtype=np.intp)
         place[others] = np.arange(others.size)
-        found = take_rows(_between_tight_vertices(R, Y, vertex, others), place)
-        held_out[vertex, :] = xp.where(tight[vertex, :], found, held_out[vertex, :])
+        predictions = take_rows(_between_tight_vertices(R, Y, vertex, others), place)
+        held_out[vertex, :] = xp.where(tight[vertex, :], predictions, held_out[vertex, :])
     return held_out
 
 
 def _check_pairs(side: Smoother, delta: Array) -> None:
     """Raise `LeverageError` if a pair of vertices has leverage 1, given the determinants."""
-    if not side.is_graded:
-        return
     e_i, e_j = side.slack[:, None], side.slack[None, :]
     # As for blocks of any size: the smaller eigenvalue is close to the determinant over the larger one.
     rounding = (1e6 if side.slack_floor else 1.0) * side.spectrum.n_rows * epsilon(delta) * e_i * e_j
@@ -197,15 +196,15 @@ def _between_tight_vertices(R: Array, Y: Array, vertex: int, others: np.ndarray)
     :math:`(r\mathbf{R}_j/e_j - \mathbf{R}_i)\,e_j/\Delta` and its mirror image, are formed instead.
     """
     xp = namespace(Y)
-    own, theirs = take_rows(R, np.array([vertex])), take_rows(R, others)
+    row, other_rows = take_rows(R, np.array([vertex])), take_rows(R, others)
     e_i, e_j = R[vertex, vertex], take_rows(_diagonal(R), others)[:, None]
-    r = theirs[:, vertex][:, None]
+    r = other_rows[:, vertex][:, None]
     absent = np.arange(R.shape[0])[None, :] == others[:, None]
     absent[:, vertex] = True
-    left = (r * theirs / e_j - own) / (e_i - r**2 / e_j)
-    right = (r * own / e_i - theirs) / (e_j - r**2 / e_i)
-    kept = as_array_of(~absent, Y, Y.dtype)
-    return xp.sum(((left * kept) @ Y) * (right * kept), axis=1)
+    left = (r * other_rows / e_j - row) / (e_i - r**2 / e_j)
+    right = (r * row / e_i - other_rows) / (e_j - r**2 / e_i)
+    is_training = as_array_of(~absent, Y, Y.dtype)
+    return xp.sum(((left * is_training) @ Y) * (right * is_training), axis=1)
 
 
 def _between_loose_vertices(side: Smoother, Y: Array, h: Array, delta: Array) -> Array:
@@ -219,9 +218,9 @@ def _between_loose_vertices(side: Smoother, Y: Array, h: Array, delta: Array) ->
     e_i, e_j = side.slack[:, None], side.slack[None, :]
     left, right = side.smooth_others(Y)[1], side.smooth_others(Y.T)[1].T
     both = side.smooth_others(left.T)[1].T
-    own, task_own, own_both, own_labels = (_diagonal(grid) for grid in (left, right, both, Y))
-    a_b = both - h * (own[:, None] + task_own[None, :]) + h**2 * Y.T
-    a_a = own_both[:, None] - h * (left + right.T) + h**2 * own_labels[None, :]
+    left_diagonal, right_diagonal, both_diagonal, label_diagonal = (_diagonal(grid) for grid in (left, right, both, Y))
+    a_b = both - h * (left_diagonal[:, None] + right_diagonal[None, :]) + h**2 * Y.T
+    a_a = both_diagonal[:, None] - h * (left + right.T) + h**2 * label_diagonal[None, :]
     held_out = (e_i * e_j * a_b + h * (e_j * a_a + e_i * a_a.T) + h**2 * a_b.T) / delta**2
     top = largest(side.remainder if side.prefers_residual else side.shrinkage)
     return settle(held_out, namespace(Y).max(side.level(Y)) * top * (0.5 * (e_i + e_j) / delta) ** 2)

@@ -22,22 +22,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    eigh,
-    epsilon,
-    is_foreign,
-    largest,
-    namespace,
-    svd,
-    take_rows,
-    to_numpy,
-    zeros,
-)
+from dyadlearn._array import Array, eigh, epsilon, is_foreign, largest, namespace, svd, take_rows, to_numpy, zeros
 from dyadlearn._threads import for_each
 from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, ones_of, settled_ones, without_each
-from dyadlearn.pairing.leaving import Members, column_weights, gather_groups, leave_out_columns
+from dyadlearn.solve.leaving import Members, column_weights, gather_groups, in_order, leave_out_columns
 from dyadlearn.solve.operators import interpolation_floor
 from dyadlearn.spectrum import Spectrum
 
@@ -61,7 +49,7 @@ def new_both(
     *,
     shares: tuple[float, float, float] = (1.0, 0.0, 0.0),
     free_mean: bool = False,
-    floors: tuple[float, float] = (0.0, 0.0),
+    floors: tuple[float, ...] = (0.0, 0.0),
 ) -> Array:
     r"""Return the predictions for pairs whose instance and task are both left out (setting D).
 
@@ -92,40 +80,33 @@ def new_both(
     xp, (product, per_task, per_instance) = namespace(stack), shares
     known = product > 0 and spectrum.values.shape[0] and task_spectrum.values.shape[0]
     (p, m, q), n = stack.shape, len(alphas)
-    if not (known or free_mean):  # nothing to learn in
+    if not (known or free_mean):  # no direction to learn in
         return zeros((p, n, m, q), stack)
     if len(groups) < len(task_groups):
-        given, mirrored = (alphas, task_members, members), (product, per_instance, per_task)
-        turned = xp.permute_dims(stack, (0, 2, 1))
-        swapped = new_both(
-            task_spectrum, spectrum, turned, *given, shares=mirrored, free_mean=free_mean, floors=floors[::-1]
-        )
-        return xp.permute_dims(swapped, (0, 1, 3, 2))
+        given = (task_spectrum, spectrum, xp.permute_dims(stack, (0, 2, 1)), alphas, task_members, members)
+        swapped = (product, per_instance, per_task)
+        held_out = new_both(*given, shares=swapped, free_mean=free_mean, floors=floors[::-1])
+        return xp.permute_dims(held_out, (0, 1, 3, 2))
     offsets = xp.mean(stack, axis=(1, 2), keepdims=True) if free_mean else zeros((p, 1, 1), stack)
     stack = stack - offsets if free_mean else stack
     Y = stack[0, ...]
-    rotated = [spectrum.rotate(stack[place, ...]) for place in range(p)]
-    below = xp.reshape(stack, (p * m, q))
-    rotated_below = rotated[0] if p == 1 else xp.concat(rotated, axis=0)
-    k = rotated[0].shape[0]
-    del rotated
+    # The grids one below the other, and the same with rotated instances.
+    below, grids, k = xp.reshape(stack, (p * m, q)), range(p), spectrum.values.shape[0]
+    rotated_below = xp.concat([spectrum.rotate(stack[grid, ...]) for grid in grids], axis=0)
     ones = ones_of(spectrum) if free_mean else None
     held_out = zeros((q, p, n, m), stack)
-    grids = range(p)
     numbers = _FOREIGN_BLOCK_NUMBERS if is_foreign(stack) else _BLOCK_NUMBERS
     blocks = _alpha_blocks(alphas, max(1, numbers // (m * q)))
     width = max(192, numbers // m)
-    squares = spectrum.vectors**2
-    along = None if ones is None else spectrum.vectors * ones
     if free_mean:
-        ones_of(task_spectrum)  # raises where they have no place
+        ones_of(task_spectrum)  # raises if ones are not in the span of the tasks
     # Null directions do not contribute to predictions of tasks, but their labels contribute to the mean.
     without = _decomposed(task_spectrum, task_members is None, free_mean, floors[1])
 
     def ended(part: Array, ending: Array) -> Array:
         """Return predictions for the left-out tasks (n, m, left out) from rotated columns (m, n c)."""
-        turned = xp.reshape(part, (-1, ending.shape[0])) @ ending
-        return xp.permute_dims(xp.reshape(turned, (m, -1, ending.shape[1])), (1, 0, 2))
+        predictions = xp.reshape(part, (-1, ending.shape[0])) @ ending
+        return xp.permute_dims(xp.reshape(predictions, (m, -1, ending.shape[1])), (1, 0, 2))
 
     def leave_out(group: np.ndarray) -> None:
         kept = np.delete(np.arange(q), group)
@@ -147,15 +128,12 @@ def new_both(
                 divisor = values[chunk, None] + per_task / product
                 ending = cross[chunk, :] / xp.where(divisor > 0, divisor, xp.ones_like(divisor))
             for block in blocks:
-                noise = per_instance * values[chunk][None, :]
-                ridges = noise + as_array_of([alphas[index] for index in block], Y, Y.dtype)[:, None]
+                ridges = xp.stack([per_instance * values[chunk] + alphas[index] for index in block])
                 weights, direct = column_weights(spectrum, scales, ridges)
                 floor = column_floor(spectrum, alphas[block[0]], scales, ridges)
-                constant = None
-                if ones is not None:
-                    constant = ConstantColumns.of(spectrum, ones, scales, ridges, (weights, direct), along)
+                constant = None if ones is None else ConstantColumns.of(spectrum, ones, scales, ridges, direct)
                 beside = None if constant is None else constant.residuals
-                diagonal = squares @ weights if members is None else None
+                diagonal = spectrum.diagonal(weights) if members is None else None
                 for grid in grids:
                     labels = (columns[grid, ...], turned[grid, ...])
                     part, left = leave_out_columns(
@@ -204,13 +182,25 @@ def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool, least: f
     if is_foreign(spectrum.values) and one_by_one and not spectrum.is_truncated:
         return _downdated(spectrum, keeps_null, least)
     gram = None if spectrum.is_truncated else spectrum.matrix(spectrum.values)
+    factor = spectrum.vectors * spectrum.values**0.5 if spectrum.is_truncated else None
 
     def without(left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
-        values, vectors, cross = _anew(spectrum, gram, left_out, kept, keeps_null, least)
-        where = np.full(spectrum.n_rows, kept.size)
-        where[kept] = np.arange(kept.size)
-        padded = namespace(vectors).concat([vectors, zeros((1, vectors.shape[1]), vectors)], axis=0)
-        return values, take_rows(padded, where), cross
+        if gram is None:
+            vectors, roots, right = svd(take_rows(factor, kept))
+            values, threshold = roots**2, (spectrum.n_rows * epsilon(roots) * largest(roots)) ** 2
+            cross = (roots[:, None] * right) @ take_rows(factor, left_out).T
+        else:
+            rows, threshold = take_rows(gram, kept), least
+            values, vectors = eigh(take_rows(rows.T, kept))
+            cross = vectors.T @ take_rows(rows.T, left_out).T
+        seen = namespace(values).astype(values > threshold, values.dtype)
+        if keeps_null:
+            values, cross = values * seen, cross * seen[:, None]
+        else:
+            positive = np.flatnonzero(to_numpy(seen))
+            values, cross = take_rows(values, positive), take_rows(cross, positive)
+            vectors = take_rows(vectors.T, positive).T
+        return values, in_order([vectors, zeros((left_out.size, values.shape[0]), vectors)], [kept, left_out]), cross
 
     return without
 
@@ -218,43 +208,19 @@ def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool, least: f
 def _downdated(spectrum: Spectrum, keeps_null: bool, least: float) -> _Without:
     """Return a function that decomposes a side without one row, computed for many rows at a time."""
     q, xp = spectrum.n_rows, namespace(spectrum.values)
-    rows, found = slice(0, 0), list[Array]()
+    rows, decompositions = slice(0, 0), list[Array]()
 
     def without(left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
         """Return the decomposition without a row; rows must be requested in their order."""
         nonlocal rows
         row = int(left_out[0])
         if not rows.start <= row < rows.stop:
-            found.clear()  # large
+            decompositions.clear()  # large
             rows = slice(row, min(row + max(1, 2 * _FOREIGN_BLOCK_NUMBERS // q**2), q))
             values, vectors, cross = without_each(spectrum.values, spectrum.vectors, rows)
             seen = xp.astype(values > least, values.dtype)
-            found.extend((values * seen, vectors if keeps_null else vectors * seen[:, None, :], cross * seen))
-        values, vectors, cross = (each[row - rows.start, ...] for each in found)
+            decompositions.extend((values * seen, vectors if keeps_null else vectors * seen[:, None, :], cross * seen))
+        values, vectors, cross = (each[row - rows.start, ...] for each in decompositions)
         return values, vectors, cross[:, None]
 
     return without
-
-
-def _anew(
-    spectrum: Spectrum, gram: Array | None, left_out: np.ndarray, kept: np.ndarray, keeps_null: bool, least: float
-) -> tuple[Array, Array, Array]:
-    """Decompose a side without some rows: eigenvalues (c,), eigenvectors (kept, c), WᵀG (c, left out)."""
-    if gram is None:
-        factor = spectrum.vectors * spectrum.values**0.5
-        vectors, roots, right = svd(take_rows(factor, kept))
-        values = roots**2
-        least = (spectrum.n_rows * epsilon(roots) * largest(roots)) ** 2
-        cross = (roots[:, None] * right) @ take_rows(factor, left_out).T
-    else:
-        rows = take_rows(gram, kept)
-        values, vectors = eigh(take_rows(rows.T, kept))
-        cross = vectors.T @ take_rows(rows.T, left_out).T
-    is_positive = values > least
-    positive = np.flatnonzero(to_numpy(is_positive))
-    if positive.size == values.shape[0]:
-        return values, vectors, cross
-    if keeps_null:
-        seen = namespace(values).astype(is_positive, values.dtype)
-        return values * seen, vectors, cross * seen[:, None]
-    return take_rows(values, positive), take_rows(vectors.T, positive).T, take_rows(cross, positive)

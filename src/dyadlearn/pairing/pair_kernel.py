@@ -43,44 +43,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    epsilon,
-    is_foreign,
-    itemsize,
-    largest,
-    namespace,
-    row_blocks,
-    row_major,
-    to_numpy,
-    zeros,
-)
+from dyadlearn._array import Array, as_array_of, cache_blocks, epsilon, largest, namespace, row_major, take_rows, zeros
 from dyadlearn._rounding import ratio, rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.pairing import full, incomplete
+from dyadlearn.pairing import dense, full, incomplete
 from dyadlearn.pairing.base import Coupled, Pairing, side_ridges, side_scales
-from dyadlearn.pairing.certainty import Jackknife, pair_jackknife
+from dyadlearn.pairing.certainty import Jackknife
 from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, least_weight, mean_of_others, ones_of
-from dyadlearn.pairing.dense import (
-    Masks,
-    OfHidden,
-    Sides,
-    fit_pairs,
-    fitted_without,
-    pair_values,
-    refit_block,
-    refit_cells,
-)
-from dyadlearn.pairing.expansion import Asked, Expansion, PairExpansion, Part, rotated_row
+from dyadlearn.pairing.expansion import Asked, Expansion, NewRows, PairExpansion, Part, rotated_row
 from dyadlearn.pairing.full import Stack, Sweep
-from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns
 from dyadlearn.pairing.new_both import column_floor, new_both
 from dyadlearn.settings import Setting
+from dyadlearn.solve.leaving import Members, column_weights, leave_out_columns
 from dyadlearn.solve.operators import SideProduct, between, interpolation_floor, without
 from dyadlearn.spectrum import Spectrum, check_cells
 from dyadlearn.vectrick import sandwich
@@ -111,9 +89,7 @@ class _PairKernelSweep(Sweep):
         return {setting: np.array(errors)[:, None] / math.prod(self.Y.shape) for setting, errors in sums.items()}
 
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
-        for setting in settings:
-            if setting is Setting.D:
-                continue
+        for setting in [setting for setting in settings if setting is not Setting.D]:
             for row, alpha in enumerate(self.alphas):
                 held_out = self.model.at(alpha)._held_out(self._labels, setting, *self._groups(setting))
                 yield slice(row, row + 1), 0, setting, held_out[None, ...]
@@ -180,14 +156,14 @@ class _Constant(NamedTuple):
         The grid E.
     total : float
         Sum of E.
-    hat, residual : float
-        Factors of EEᵀ/total that are added to the hat matrix and subtracted from the residual operator.
+    factor : float
+        Factor of EEᵀ/total that is subtracted from the residual operator, and added to the hat matrix unless λ = 0 at
+        full rank.
     """
 
     grid: Array
     total: float
-    hat: float
-    residual: float
+    factor: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,12 +194,10 @@ class PairKernel(Coupled):
         _, per_task, per_instance = self.shares
         if not all(math.isfinite(share) and share >= 0 for share in self.shares) or not any(self.shares):
             raise ValueError(
-                f"The shares of a pair kernel are numbers of at least 0, one of them above, found {self.shares}."
+                f"The shares of a pair kernel must be at least 0, and one of them positive, found {self.shares}."
             )
-        for share, spectrum, side in (
-            (per_task, self.task_spectrum, "tasks"),
-            (per_instance, self.spectrum, "instances"),
-        ):
+        sides = ((per_task, self.task_spectrum, "tasks"), (per_instance, self.spectrum, "instances"))
+        for share, spectrum, side in sides:
             if share and spectrum.is_truncated:
                 raise ValueError(
                     f"A separate function for each of the {side} needs all directions of the {side}, found "
@@ -232,7 +206,7 @@ class PairKernel(Coupled):
         for name, ridge in zip(("spectrum", "task_spectrum"), self._ridges, strict=True):
             object.__setattr__(self, name, getattr(self, name).resolved(ridge))
 
-    # --- what it is ---------------------------------------------------------------------------------
+    # --- sides and regularisation ---------------------------------------------------------------------
 
     @property
     def spectra(self) -> tuple[Spectrum, ...]:
@@ -246,29 +220,20 @@ class PairKernel(Coupled):
 
     @property
     def transposed(self) -> Self:
-        """The same with tasks for instances."""
+        """Model of the transposed labels, in which tasks are the instances."""
         product, per_task, per_instance = self.shares
         shares = (product, per_instance, per_task)
         return replace(self, spectrum=self.task_spectrum, task_spectrum=self.spectrum, shares=shares)
 
     @property
-    def scales(self) -> tuple[float, float]:
-        """Largest factor of the eigenvalues of each side in the eigenvalues of the pair kernel."""
-        product, per_task, per_instance = self.shares
-        row, column = (largest(spectrum.values) for spectrum in self.spectra)
-        return product * column + per_task, product * row + per_instance
-
-    @property
-    def _ridges(self) -> tuple[float, float]:
+    def _ridges(self) -> tuple[float, ...]:
         """Regularisation relative to the eigenvalues of each side."""
-        row, column = (self.alpha / scale if scale > 0 else math.inf for scale in self.scales)
-        return row, column
+        return tuple(self.alpha / scale if scale > 0 else math.inf for scale in side_scales(self))
 
     @property
-    def floors(self) -> tuple[float, float]:
+    def floors(self) -> tuple[float, ...]:
         """Eigenvalues of each side up to this size count as zero."""
-        row, column = (side.floor(ridge) for side, ridge in zip(self.spectra, self._ridges, strict=True))
-        return row, column
+        return tuple(side.floor(ridge) for side, ridge in zip(self.spectra, self._ridges, strict=True))
 
     # --- operators ----------------------------------------------------------------------------------
 
@@ -288,41 +253,31 @@ class PairKernel(Coupled):
         if self.alpha > 0 or self.is_truncated:
             return False
         rows, columns = (float(namespace(side.values).min(side.values)) for side in self.grid_spectra)
-        return self._value(rows, columns) > 0
+        return bool(self._value(rows, columns) > 0)
 
-    def _value(self, row: float, column: float) -> float:
-        """Return the eigenvalue of the pair kernel that belongs to one of each side."""
+    def _value(self, row: Any, column: Any) -> Any:
+        """Return the eigenvalues of the pair kernel for eigenvalues of both sides, which are broadcast."""
         product, per_task, per_instance = self.shares
-        return product * row * column + per_task * row + per_instance * column
+        return product * (row * column) + per_task * row + per_instance * column
 
     @cached_property
     def floor(self) -> float:
-        """What slacks must exceed."""
+        """Lower bound of slacks; 0 if all directions are penalised."""
         return 0.0 if self.vanishing else interpolation_floor(self.alpha, *self.grid_spectra)
 
     @property
     def kernel_cost(self) -> int:
-        """One product on each side."""
+        """Multiplications in one product on each side."""
         return SideProduct.cost(*self.grid_spectra)
 
     @cached_property
     def kernel_values(self) -> Array:
         r"""Eigenvalues :math:`S_{ij}`, shape (k, l)."""
-        product, per_task, per_instance = self.shares
-        rows, columns = self.spectrum.values[:, None], self.task_spectrum.values[None, :]
-        if product == 0:
-            return per_task * rows + per_instance * columns
-        values = rows * columns
-        if product != 1:
-            values *= product
-        for share, side in ((per_task, rows), (per_instance, columns)):
-            if share:
-                values += share * side
-        return values
+        return self._value(self.spectrum.values[:, None], self.task_spectrum.values[None, :])
 
     @cached_property
     def shrinkage(self) -> Array:
-        """The hat in the rotated labels, shape (k, l), but for a free mean."""
+        """The hat in the rotated labels, shape (k, l), without a free mean."""
         values = self.kernel_values
         if self.alpha > 0:
             return values / (values + self.alpha)
@@ -330,32 +285,23 @@ class PairKernel(Coupled):
 
     @cached_property
     def remainder(self) -> Array:
-        """The residual in the rotated labels, shape (k, l), but for a free mean; up to its scale where it vanishes."""
+        """The residual in the rotated labels, shape (k, l), without a free mean; up to its scale if `vanishing`."""
         values = self.kernel_values
         if self.alpha > 0:
             return self.alpha / (values + self.alpha)
-        # What a truncated spectrum leaves out is null space too: then nothing remains of what is kept.
+        # With a null space, as a truncated spectrum has, the residual of all other directions is zero.
         return 1.0 / values if self.vanishing else 1.0 - self.shrinkage
 
     @cached_property
     def prefers_residual(self) -> bool:
         """Whether most eigenvalues exceed λ, so that the residual operator is smaller than the hat matrix."""
-        m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
-        return not self.is_truncated and 2 * self._count_above() > m * q
-
-    def _count_above(self) -> int:
-        """Return how many eigenvalues exceed λ, without forming them."""
-        product, per_task, per_instance = self.shares
-        values, s = to_numpy(self.spectrum.values), np.sort(to_numpy(self.task_spectrum.values))
-        slope, level = product * values + per_instance, self.alpha - per_task * values
-        rising = slope > 0
-        flat = s.size * np.count_nonzero(level[~rising] < 0)
-        return int(flat + np.sum(s.size - np.searchsorted(s, level[rising] / slope[rising], side="right")))
+        xp = namespace(self.kernel_values)
+        n_above = int(xp.sum(xp.astype(self.kernel_values > self.alpha, xp.int64)))
+        return not self.is_truncated and 2 * n_above > self.n_cells
 
     @cached_property
-    def _grams(self) -> tuple[SideProduct, SideProduct]:
-        rows, columns = (SideProduct(side, side.values) for side in self.grid_spectra)
-        return rows, columns
+    def _grams(self) -> tuple[SideProduct, ...]:
+        return tuple(SideProduct(side, side.values) for side in self.grid_spectra)
 
     def kernel(self, grid: Array) -> Array:
         """Return a K grid G + b K grid + c grid G."""
@@ -370,13 +316,9 @@ class PairKernel(Coupled):
     def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the pairwise kernel between some cells, shape (n, n)."""
         product, per_task, per_instance = self.shares
-        left, right = (
-            between(partial(side.block, side.values), index)
-            for side, index in zip(self.grid_spectra, (rows, columns), strict=True)
-        )
-        block = left * right
-        if product != 1:
-            block *= product
+        left = between(partial(self.spectrum.block, self.spectrum.values), rows)
+        right = between(partial(self.task_spectrum.block, self.task_spectrum.values), columns)
+        block = product * (left * right)
         for share, own, index in ((per_task, left, columns), (per_instance, right, rows)):
             if share:
                 block += share * own * as_array_of(index[:, None] == index[None, :], block, block.dtype)
@@ -385,30 +327,29 @@ class PairKernel(Coupled):
     def hat(self, grid: Array) -> Array:
         """Return the fitted grid."""
         fitted = super().hat(grid)
-        if self.free_mean and self._constant.hat:
-            fitted += self._constant.grid * (self._constant.hat * self._mean_of(grid))
+        if self.free_mean and not self.vanishing:
+            fitted += self._constant.grid * (self._constant.factor * self._mean_of(grid))
         return fitted
 
     def residual(self, grid: Array) -> Array:
-        """Return the grid less the fitted grid."""
+        """Return the grid minus the fitted grid."""
         residual = super().residual(grid)
-        if self.free_mean and self._constant.residual and not self.is_truncated:
-            residual -= self._constant.grid * (self._constant.residual * self._mean_of(grid))
+        if self.free_mean and not self.is_truncated:
+            residual -= self._constant.grid * (self._constant.factor * self._mean_of(grid))
         return residual
 
     def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the residual operator between some cells, shape (n, n)."""
         block = super().residual_block(rows, columns)
-        if self.free_mean and self._constant.residual:
-            grid = self._constant.grid
-            at = as_array_of(rows * grid.shape[1] + columns, grid)
-            own = namespace(grid).take(namespace(grid).reshape(grid, (-1,)), at, axis=0)
-            block -= own[:, None] * (own[None, :] * (self._constant.residual / self._constant.total))
+        if self.free_mean:
+            grid, total, factor = self._constant
+            cells = take_rows(namespace(grid).reshape(grid, (-1,)), rows * grid.shape[1] + columns)
+            block -= cells[:, None] * (cells[None, :] * (factor / total))
         return block
 
     @property
     def phi(self) -> Array:
-        """1/(S+λ) of shape (k, l); at λ = 0 the pseudo-inverse."""
+        """1/(S+λ) of shape (k, l); the pseudo-inverse for λ = 0."""
         values = self.kernel_values
         if self.alpha > 0:
             return 1.0 / (values + self.alpha)
@@ -417,50 +358,37 @@ class PairKernel(Coupled):
     # --- the mean -------------------------------------------------------------------------------------
 
     @cached_property
-    def ones(self) -> tuple[Array, Array]:
-        """Ones in the directions of both sides."""
-        rows, columns = (ones_of(spectrum) for spectrum in self.grid_spectra)
-        return rows, columns
+    def ones(self) -> tuple[Array, ...]:
+        """Projections of ones on the eigenvectors of both sides."""
+        return tuple(map(ones_of, self.grid_spectra))
 
     @cached_property
     def _mean_is_null(self) -> bool:
-        """Whether λ = 0 and the kernel has no constant in its range."""
+        """Whether λ = 0 and the range of the kernel does not contain constants."""
         if self.alpha > 0 or self.vanishing:
             return False
-        squares = self._squared_ones()
-        outside = float(namespace(squares).sum(squares * (1.0 - self.shrinkage)))
-        m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
-        return outside > max(self.floor, epsilon(squares)) * m * q
-
-    def _squared_ones(self) -> Array:
         rows, columns = self.ones
-        return (rows**2)[:, None] * (columns**2)[None, :]
+        outside = float(rows**2 @ ((1.0 - self.shrinkage) @ columns**2))
+        return outside > max(self.floor, epsilon(rows)) * self.n_cells
+
+    @cached_property
+    def _rotated_constant(self) -> tuple[Array, float]:
+        """C⁻¹1 in the rotated labels (k, l), up to its scale where λ = 0, and 1ᵀC⁻¹1."""
+        rows, columns = self.ones
+        weights = 1.0 - self.shrinkage if self._mean_is_null else self.phi
+        weights *= rows[:, None]
+        weights *= columns[None, :]
+        return weights, float(rows @ (weights @ columns))
 
     @cached_property
     def _constant(self) -> _Constant:
-        rows, columns = self.ones
-        grid = rows[:, None] * columns[None, :]
-        grid *= self._mean_weights
-        grid = sandwich(self.spectrum.vectors, grid, self.task_spectrum.vectors)
-        residual = self.alpha or float(self.vanishing or self._mean_is_null)
-        return _Constant(grid, self._mean_total, 0.0 if self.vanishing else residual, residual)
+        weights, total = self._rotated_constant
+        grid = sandwich(self.spectrum.vectors, weights, self.task_spectrum.vectors)
+        return _Constant(grid, total, self.alpha or float(self.vanishing or self._mean_is_null))
 
-    @property
-    def _mean_weights(self) -> Array:
-        """The inverse of C in the rotated labels, (k, l); up to its scale where λ = 0."""
-        return 1.0 - self.shrinkage if self._mean_is_null else self.phi
-
-    @cached_property
-    def _mean_total(self) -> float:
-        weights = self._mean_weights
-        return float(namespace(weights).sum(weights * self._squared_ones()))
-
-    def _mean_of(self, grid: Array, rotated: Array | None = None) -> float:
-        """Return the free mean of labels (m, q); `rotated` may be known already."""
-        if rotated is None:
-            return float(namespace(grid).sum(grid * self._constant.grid)) / self._constant.total
-        rows, columns = self.ones
-        return float(rows @ ((self._mean_weights * rotated) @ columns)) / self._mean_total
+    def _mean_of(self, grid: Array) -> float:
+        """Return the unpenalised mean of labels (m, q)."""
+        return float(namespace(grid).sum(grid * self._constant.grid)) / self._constant.total
 
     # --- complete labels ----------------------------------------------------------------------------
 
@@ -471,35 +399,15 @@ class PairKernel(Coupled):
         offset = float(namespace(Y).mean(Y))
         return _Labels(self.grid_spectra, Y - offset, offset)
 
-    def _rotated(self, Y: Array) -> Array:
-        return self.task_spectrum.rotate(self.spectrum.rotate(Y).T).T
-
     def _centred(self, Y: Array) -> tuple[Array, float]:
-        """Return labels less their free mean, rotated, and the mean."""
+        """Return rotated labels minus their unpenalised mean, and the mean; zero if the model has none."""
         if not self.free_mean:
-            return self._rotated(Y), 0.0
+            return self.rotated(Y), 0.0
         labels = self._labels(Y)
-        rotated, (rows, columns) = self._rotated(labels.Y), self.ones
-        mean = self._mean_of(labels.Y, rotated)
+        rotated, (rows, columns), (weights, total) = self.rotated(labels.Y), self.ones, self._rotated_constant
+        mean = float(namespace(Y).sum(weights * rotated)) / total
         rotated -= mean * rows[:, None] * columns[None, :]
         return rotated, mean + labels.offset
-
-    def _weighed(self, Y: Array) -> tuple[Array, float]:
-        """Return the rotated dual coefficients and the unpenalised mean."""
-        if not self.free_mean or self._mean_is_null:
-            rotated, mean = self._centred(Y)
-            rotated *= self.phi
-            return rotated, mean
-        labels = self._labels(Y)
-        rotated, offset, (rows, columns) = self._rotated(labels.Y), labels.offset, self.ones
-        del labels
-        phi = self.phi
-        rotated *= phi
-        mean = float(rows @ (rotated @ columns)) / float(rows**2 @ (phi @ columns**2))
-        phi *= (mean * rows)[:, None]
-        phi *= columns[None, :]
-        rotated -= phi
-        return rotated, mean + offset
 
     def grand_mean(self, Y: Array) -> float:
         """Return the unpenalised mean for labels (m, q); zero if the model has none."""
@@ -514,29 +422,31 @@ class PairKernel(Coupled):
         If both sides have a constant feature, the unpenalised mean is added to the last entry. Without a shared
         function (a = 0), the factor a is omitted.
         """
-        return self._of_dual(*replace(self)._weighed(Y))
+        working = replace(self)
+        rotated, mean = working._centred(Y)
+        rotated *= working.phi
+        return self._of_dual(rotated, mean)
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
-        """Return the coefficients of a function that is known along pairs of directions, see `Coupled`."""
+        """Return the coefficients of a function from its values along pairs of directions, see `Coupled`."""
         return self._of_dual(ratio(spectral, replace(self).kernel_values ** 0.5), mean)
 
     def _of_dual(self, rotated: Array, mean: float) -> Array:
-        """Return coefficients from rotated dual parameters, which may be overwritten, and the free mean."""
+        """Return coefficients from rotated dual coefficients, which may be overwritten, and the unpenalised mean."""
         product = self.shares[0]
         if product not in (0.0, 1.0):
             rotated *= product
         xp = namespace(rotated)
-        # Kernel rows are zero along null directions, unless a function of its own knows its rows by themselves: what
-        # λ alone divides there would only multiply their rounding.
+        # Along directions in which the pair kernel is zero, kernel rows are only rounding, which 1/λ would amplify.
         if self.spectrum.is_singular or self.task_spectrum.is_singular:
             values = self._value(self.spectrum.values[:, None], self.task_spectrum.values[None, :])
             rotated *= xp.astype(values > 0, rotated.dtype)
         if not self._has_corner:
             return sandwich(self.spectrum.basis, rotated, self.task_spectrum.basis)
-        found = self.task_spectrum.lift(self.spectrum.lift(rotated).T).T
-        # Dual parameters sum to zero beside a free mean.
-        found[-1, -1] = found[-1, -1] + mean if product else mean
-        return found
+        coefficients = self.task_spectrum.lift(self.spectrum.lift(rotated).T).T
+        # With a free mean, dual coefficients sum to zero.
+        coefficients[-1, -1] = coefficients[-1, -1] + mean if product else mean
+        return coefficients
 
     @property
     def _has_corner(self) -> bool:
@@ -553,7 +463,7 @@ class PairKernel(Coupled):
         return PairExpansion(coefficients, rows, columns, product > 0, *shares, self._has_corner)
 
     def dual(self, Y: Array) -> Array:
-        r"""Return :math:`\mathbf{A}`, shape (m, q), with the mean :math:`\mu` that is free, or zero.
+        r"""Return the dual coefficients :math:`\mathbf{A}`, shape (m, q); the mean :math:`\mu` is free or zero.
 
         .. math:: a\,\mathbf{K A G} + b\,\mathbf{K A} + c\,\mathbf{A G} + \lambda\mathbf{A} + \mu = \mathbf{Y}
         """
@@ -569,7 +479,7 @@ class PairKernel(Coupled):
         self, labels: _Labels, setting: Setting, members: Members = None, task_members: Members = None
     ) -> Array:
         """Return settings A, B and C."""
-        if not self.free_mean and 0 in self.ranks:  # a side that is all zeros has no direction to learn in
+        if not self.free_mean and 0 in self.ranks:  # a kernel of zeros has no direction to learn in
             return zeros(tuple(labels.Y.shape), labels.Y)
         self._check_mean()
         if setting is Setting.A:
@@ -590,21 +500,21 @@ class PairKernel(Coupled):
         if labels.is_kept:
             rotated = labels.both * weights
         else:
-            rotated = self._rotated(Y)
+            rotated = self.rotated(Y)
             rotated *= weights
         product = sandwich(self.spectrum.vectors, rotated, self.task_spectrum.vectors)
-        # What rounding may leave of the product where it cancels, one number for the whole grid.
+        # Rounding error of differences, one value for the whole grid.
         level = rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
         held_out = settled_difference(Y, diagonal, product, level, slack, sign=1 if self.prefers_residual else -1)
         return self._with_mean(Y, held_out, slack)
 
     def _diagonals(self) -> tuple[Array, Array, Array]:
-        """Return the smaller of hat and residual in the rotated labels (k, l), its diagonal, that of the residual."""
+        """Return the smaller of hat and residual in the rotated labels (k, l), its diagonal, and the slack (m, q)."""
         weights = self.remainder if self.prefers_residual else self.shrinkage
         diagonal = self._diagonal(weights)
         if self.prefers_residual:
             return weights, diagonal, diagonal
-        if self.is_truncated or largest(diagonal) <= 0.9:  # the difference keeps all digits but one
+        if self.is_truncated or largest(diagonal) <= 0.9:  # the difference loses at most one digit
             return weights, diagonal, 1.0 - diagonal
         return weights, diagonal, self._diagonal(self.remainder)
 
@@ -613,15 +523,15 @@ class PairKernel(Coupled):
         return self.task_spectrum.diagonal(self.spectrum.diagonal(weights).T).T
 
     def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
-        """Return setting A with the mean that is free, from predictions without it and the diagonal they divide by."""
+        """Return setting A with a free mean, from the predictions without it and the slack (m, q)."""
         if not self.free_mean:
             return held_out
-        grid, total, _, factor = self._constant
+        grid, total, factor = self._constant
         whole = self._mean_of(Y) * total
-        for here in row_blocks(Y.shape[0], Y.shape[1] * itemsize(Y), 2**28 if is_foreign(Y) else 2**18):
-            own, predicted = grid[here, :], held_out[here, :]
-            left = own * (factor / slack[here, :])
-            sums, weights = whole - own * (Y[here, :] - predicted), total - own * left
+        for here in cache_blocks(Y):
+            weights_here, predicted = grid[here, :], held_out[here, :]
+            left = weights_here * (factor / slack[here, :])
+            sums, weights = whole - weights_here * (Y[here, :] - predicted), total - weights_here * left
             among = (here.start * Y.shape[1], Y.shape[0] * Y.shape[1])
             left *= mean_of_others(sums, weights, least_weight(Y, total), "cells", among)
             held_out[here, :] = predicted + left
@@ -664,12 +574,12 @@ class PairKernel(Coupled):
         if not self.free_mean:
             return leave_out_columns(*given)
         rows, columns = self.ones
-        constant = ConstantColumns.of(spectrum, rows, values, ridges, filters)
+        constant = ConstantColumns.of(spectrum, rows, values, ridges, filters[1])
         held_out, left = leave_out_columns(*given, residuals=constant.residuals)
         others = MeanOfOthers.start(1, labels.Y, members)
         left = others.add(slice(0, 1), constant, columns, labels.columns, held_out, left)
         mean = others.value(labels.Y, "rows").T
-        for here in row_blocks(spectrum.n_rows, left.shape[1] * itemsize(left), 2**18):
+        for here in cache_blocks(left):
             held_out[here, :] += left[here, :] * mean[here, :]
         return held_out, mean
 
@@ -730,19 +640,48 @@ def _hold_out_stack(model: PairKernel, stack: Array, setting: Setting, *groups: 
 
 @full.jackknife.register(PairKernel)
 def _jackknife(model: PairKernel, Y: Array, members: Members = None) -> Jackknife:
+    """Return the jackknife models of complete labels, in which each rotated task is an independent problem."""
     held_out, operators = full.hold_out(model, Y, Setting.B, members, None), replace(model)
-    product, per_task, _ = model.shares
-    tasks = model.task_spectrum
+    (product, per_task, _), (spectrum, tasks) = model.shares, model.grid_spectra
+    # Weight of a rotated label for a new row, (a s + b)/(S + λ).
     weights = operators.phi * (product * tasks.values + per_task)[None, :]
-    residuals, mean_parts = Y - held_out, None
+    (k, n_rotated), m, V, xp = weights.shape, Y.shape[0], tasks.vectors, namespace(Y)
+    residuals, expansion = Y - held_out, model.expansion(model.coefficients(Y))
+    rotated = tasks.rotate(residuals.T).T
+    means, ones = zeros((m,), Y), zeros((k, n_rotated), Y)
     if model.free_mean:
-        grid, total, _, _ = operators._constant
-        rows, columns = model.ones
-        ones = weights * rows[:, None] * columns[None, :]
-        mean_parts = (namespace(Y).sum(grid * residuals, axis=1) / total, ones)
-    expansion = model.expansion(model.coefficients(Y))
-    given = (expansion, model.grid_spectra, weights, tasks.rotate(residuals.T).T, mean_parts)
-    return pair_jackknife(held_out, members, *given)
+        # Contribution of the residuals of each row to the mean, and weights of rotated labels that are all ones.
+        means = xp.sum(operators._constant.grid * residuals, axis=1) / operators._constant.total
+        ones = weights * model.ones[0][:, None] * model.ones[1][None, :]
+    del operators  # arrays of all pairs
+
+    def predict(rows: NewRows) -> Array:
+        """Return the predictions f minus the contribution of each unit, for the original tasks."""
+        along = spectrum.project(rows.block(rows.values))
+        a = along.shape[0]
+        products = xp.reshape(along[:, None, :] * spectrum.vectors[None, :, :], (a * m, k)) @ weights
+        products = xp.reshape(products, (a, m, n_rotated)) * rotated[None, :, :]
+        if members is not None:
+            pieces = [xp.sum(xp.take(products, as_array_of(each, V), axis=1), axis=1) for each in members]
+            products = xp.stack(pieces, axis=1)
+        # Units are the last axis: the bounds of each task are order statistics over units.
+        changes = -V @ xp.permute_dims(products, (0, 2, 1))
+        if model.free_mean:
+            sums = means if members is None else xp.stack([xp.sum(take_rows(means, each)) for each in members])
+            # The kernel predicts a part of a constant, the mean the rest.
+            rest = 1.0 - along @ ones @ V.T
+            changes -= sums[None, None, :] * rest[:, :, None]
+        changes += expansion.grid(rows, None)[:, :, None]
+        return changes
+
+    return Jackknife(held_out, members, int(m * (k + 2 * n_rotated)), predict)
+
+
+@side_scales.register(PairKernel)
+def _side_scales(model: PairKernel) -> tuple[float, ...]:
+    product, per_task, per_instance = model.shares
+    row, column = (largest(spectrum.values) for spectrum in model.spectra)
+    return product * column + per_task, product * row + per_instance
 
 
 @side_ridges.register(PairKernel)
@@ -750,9 +689,9 @@ def _side_ridges(model: PairKernel) -> tuple[float, ...]:
     """Return the ridge that is added to the kernel of each side, for a typical row of the other side."""
     product, per_task, per_instance = model.shares
     spectra, ridges = model.grid_spectra, []
-    for other, own, across in ((spectra[1], per_task, per_instance), (spectra[0], per_instance, per_task)):
+    for other, separate, across in ((spectra[1], per_task, per_instance), (spectra[0], per_instance, per_task)):
         value = float(namespace(other.values).sum(other.values)) / other.n_rows
-        scale = product * value + own
+        scale = product * value + separate
         ridges.append((across * value + model.alpha) / scale if scale > 0 else float("inf"))
     return tuple(ridges)
 
@@ -763,7 +702,7 @@ def _cell_slack(model: PairKernel) -> Array:
     operators = replace(model)
     slack = operators._diagonals()[2]
     if model.free_mean:
-        grid, total, _, factor = operators._constant
+        grid, total, factor = operators._constant
         slack = slack - grid * grid * (factor / total)
     return slack
 
@@ -772,9 +711,9 @@ def _cell_slack(model: PairKernel) -> Array:
 def _closed_weights(model: PairKernel, row: Asked, column: Asked) -> Array:
     """Return the weights of labels, shape (m, q); separate functions only contribute for training rows."""
     (product, per_task, per_instance), operators = model.shares, replace(model)
-    (along, own), (task_along, task_own) = map(rotated_row, model.grid_spectra, (row, column))
-    rotated = along[:, None] * (product * task_along + per_task * task_own)[None, :]
-    rotated += (per_instance * own)[:, None] * task_along[None, :]
+    (along, unit), (task_along, task_unit) = map(rotated_row, model.grid_spectra, (row, column))
+    rotated = along[:, None] * (product * task_along + per_task * task_unit)[None, :]
+    rotated += (per_instance * unit)[:, None] * task_along[None, :]
     rotated *= operators.phi
     weights = sandwich(model.spectrum.vectors, rotated, model.task_spectrum.vectors)
     if model.free_mean:
@@ -794,36 +733,33 @@ def _beside_labelled(
     model: PairKernel, whole: PairKernel, Y: Array, setting: Setting, rows: np.ndarray, columns: np.ndarray
 ) -> list[tuple[Array, np.ndarray, np.ndarray]]:
     """Return predictions for held-out rows in columns without labels, and for held-out columns in rows without."""
-    found = []
+    pieces = []
     if setting.new_instance and (others := without(columns, whole.task_spectrum.n_rows)).size:
-        found.append((model._elsewhere(whole.task_spectrum, columns, Y), rows, others))
+        pieces.append((model._elsewhere(whole.task_spectrum, columns, Y), rows, others))
     if setting.new_task and (others := without(rows, whole.spectrum.n_rows)).size:
-        found.append((model.transposed._elsewhere(whole.spectrum, rows, Y.T).T, others, columns))
-    return found
+        pieces.append((model.transposed._elsewhere(whole.spectrum, rows, Y.T).T, others, columns))
+    return pieces
 
 
-@refit_block.register(PairKernel)
-def _refit_block(model: PairKernel, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
+@dense.refit_block.register(PairKernel)
+def _refit_block(
+    model: PairKernel, sides: dense.Sides, Y: np.ndarray, kept: dense.Masks, asked: dense.Masks
+) -> np.ndarray:
     product, per_task, per_instance = model.shares
     K, G = (side.kernel for side in sides)
     grams = (K[np.ix_(kept[0], kept[0])], G[np.ix_(kept[1], kept[1])])
-    dual, mean = fit_pairs(*grams, Y[np.ix_(*kept)], model.alpha, model.shares, free_mean=model.free_mean)
+    dual, mean = dense.fit_pairs(*grams, Y[np.ix_(*kept)], model.alpha, model.shares, model.free_mean)
     left, right = K[np.ix_(asked[0], kept[0])], G[np.ix_(kept[1], asked[1])]
     same, task_same = np.eye(len(K))[np.ix_(asked[0], kept[0])], np.eye(len(G))[np.ix_(kept[1], asked[1])]
     shared = product * left @ dual @ right
     return np.asarray(shared + per_task * left @ dual @ task_same + per_instance * same @ dual @ right + mean)
 
 
-@refit_cells.register(PairKernel)
-def _refit_cells(model: PairKernel, sides: Sides, Y: np.ndarray) -> OfHidden:
+@dense.refit_cells.register(PairKernel)
+def _refit_cells(model: PairKernel, sides: dense.Sides, Y: np.ndarray) -> dense.OfHidden:
     (values, U), (task_values, V) = (side.eigh for side in sides)
-    kernel = pair_values(values, task_values, model.shares)
-    return fitted_without((U, V), kernel, model.alpha, Y, free_mean=model.free_mean)
-
-
-@side_scales.register(PairKernel)
-def _side_scales(model: PairKernel) -> tuple[float, float]:
-    return model.scales
+    kernel = dense.pair_values(values, task_values, model.shares)
+    return dense.fitted_without((U, V), kernel, model.alpha, Y, model.free_mean)
 
 
 def _mean_level(Y: Array) -> Array:

@@ -4,13 +4,13 @@ Ridge regression on pairs gives the posterior mean of a process
 
 .. math:: \mathrm{vec}(\mathbf{Y}) \sim \mathcal{N}\bigl(\mu\mathbf{1},\; \tau^2(\mathbf{P} + \lambda\mathbf{I})\bigr),
 
-:math:`\mathbf{P}` the kernel between pairs, :math:`\mu` zero or, with a free mean, anything. Every pair kernel that
-shares the eigenvectors of both sides has the eigenvalues
+with :math:`\mathbf{P}` the kernel between pairs. The mean :math:`\mu` is zero, or free. The pair kernel has the
+eigenvalues
 
 .. math:: \mathbf{S} = a\,\boldsymbol\sigma\mathbf{s}^\top + b\,\boldsymbol\sigma\mathbf{1}^\top
           + c\,\mathbf{1}\mathbf{s}^\top, \qquad \mathbf{L} = \mathbf{S} + \lambda,
 
-a product of both kernels, a function of its own for each task, and one for each instance. With
+for a product of both kernels, a separate function for each task, and one for each instance. With
 :math:`\mathbf{P}_* = \mathbf{K}_*\mathbf{U}` and :math:`\mathbf{R}_* = \mathbf{G}_*\mathbf{V}` for new rows of
 kernels, :math:`k` and :math:`g` for k(x, x) and g(t, t), and squares entry by entry, the variance of the latent
 function, in units of :math:`\tau^2`, is
@@ -23,13 +23,14 @@ both new               :math:`k\,(a\,g + b) + c\,g -
                        \mathbf{P}_*^{\circ 2}(a^2\oslash\mathbf{L})(\mathbf{R}_*^{\circ 2})^\top`
 =====================  =======================================================================================
 
-and for new tasks the mirror image of the second line. A new task shares no :math:`\delta` with any known one, so that b
-adds to its prior variance and explains nothing of it; likewise c for a new instance.
+and for new tasks the mirror image of the second line. The separate function of a new task is independent of those of
+training tasks: b adds to the prior variance, and training labels do not reduce it. The same holds for c and a new
+instance.
 
-The last two are differences. They are wrong by :math:`\varepsilon(1 + \sqrt{\|\mathbf{S}\|/\lambda})` of what they
-are subtracted from, the prior variance: where λ is no small part of the kernel, a variance of :math:`10^{-p}` times
-the prior one has 16 − p digits (7 − p in single precision). One that comes out below zero is zero. In the primal there
-is nothing to subtract: with features
+The last two lines are differences. Their error is :math:`\varepsilon(1 + \sqrt{\|\mathbf{S}\|/\lambda})` times the
+prior variance. If λ is not small beside the kernel, a variance of :math:`10^{-p}` times the prior variance has 16 − p
+digits (7 − p in single precision). Negative results are set to zero. In the primal there is no subtraction: with
+features
 :math:`\boldsymbol\varphi = \mathbf{W}\mathbf{W}^\top\boldsymbol\varphi + \boldsymbol\varphi_\perp` the prior variance
 is :math:`k = \sum_i P_i^2/\sigma_i + \rho`, :math:`\rho = \|\boldsymbol\varphi_\perp\|^2`; with :math:`\eta` for the
 same of tasks
@@ -42,10 +43,10 @@ both new               :math:`\rho\,(a\,g + b) + (k-\rho)(a\,\eta + b) + c\,g + 
                        \bigl(a(b\sigma+cs+\lambda)\oslash\sigma s\mathbf{L}\bigr)(\mathbf{R}_*^{\circ 2})^\top`
 =====================  =======================================================================================
 
-are sums of terms that are not negative, and keep all digits however small they are.
+are sums of nonnegative terms, and are accurate however small they are.
 
 A free mean has a flat prior. The spectra are then those of :math:`\mathbf{K} + \mathbf{11}^\top` and
-:math:`\mathbf{G} + \mathbf{11}^\top`, in whose range constants lie. With
+:math:`\mathbf{G} + \mathbf{11}^\top`, whose ranges contain constants. With
 :math:`\mathbf{C} = \mathbf{P} + \lambda\mathbf{I}`, :math:`s_0 = \mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}` and
 :math:`\mathbf{c}_*` the kernel between a pair and those of training, each variance grows by
 :math:`(1 - \mathbf{c}_*^\top\mathbf{C}^{-1}\mathbf{1})^2/s_0`; on known pairs that is
@@ -58,6 +59,7 @@ import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from dyadlearn._array import Array, dense, epsilon, itemsize, largest, namespace, zeros
 from dyadlearn._memory import check_memory
@@ -97,26 +99,21 @@ class Process:
     model: PairKernel
 
     @property
-    def n_cells(self) -> int:
-        """Number of labels."""
-        return math.prod(side.n_rows for side in self.model.grid_spectra)
-
-    @property
     def _values(self) -> tuple[Array, Array]:
         rows, columns = self.model.grid_spectra
         return rows.values[:, None], columns.values[None, :]
 
     @cached_property
     def _inverse(self) -> Array:
-        """1/L of shape (k, l); without noise, zero where there is nothing to divide by."""
+        """1/L of shape (k, l); for λ = 0, zero along null directions."""
         return self.model.phi
 
     @cached_property
     def _known_mean(self) -> tuple[Array, float]:
-        """The weights (Uᵀ1)(Vᵀ1)ᵀ/L of shape (k, l), and s₀, how well the labels know a free mean."""
-        own, other = self.model.ones
-        weights = own[:, None] * other[None, :] * self._inverse
-        return weights, float(namespace(weights).sum(weights * own[:, None] * other[None, :]))
+        """The weights (Uᵀ1)(Vᵀ1)ᵀ/L of shape (k, l), and s₀, the inverse variance of a free mean."""
+        rows, columns = self.model.ones
+        weights = rows[:, None] * columns[None, :] * self._inverse
+        return weights, float(namespace(weights).sum(weights * rows[:, None] * columns[None, :]))
 
     # --- variances ----------------------------------------------------------------------------------
 
@@ -154,7 +151,7 @@ class Process:
         if tasks is None:
             return self._of_new_rows(asked, None)
         asked_tasks = _Asked(self.model.task_spectrum, tasks, task_diagonal)
-        if asked.size < asked_tasks.size:  # of one side, everything is there at once
+        if asked.size < asked_tasks.size:  # all rows of the second side are in memory together: it is the smaller one
             return Process(self.model.transposed)._of_new_rows(asked_tasks, asked).T
         return self._of_new_rows(asked, asked_tasks)
 
@@ -162,11 +159,11 @@ class Process:
         rows, columns = self.model.spectrum, self.model.task_spectrum
         squares = max(min(int(side.n_rows * side.values.shape[0]), 2**23) for side in (rows, columns))
         self._check_room("Deviations of the labels of training", squares)
-        found = columns.diagonal(rows.diagonal(self.model.alpha * self.model.kernel_values * self._inverse).T).T
+        variance = columns.diagonal(rows.diagonal(self.model.alpha * self.model.kernel_values * self._inverse).T).T
         if self.model.free_mean:
             weights, known = self._known_mean
-            found += sandwich(rows.vectors, self.model.alpha * weights, columns.vectors) ** 2 / known
-        return found
+            variance += sandwich(rows.vectors, self.model.alpha * weights, columns.vectors) ** 2 / known
+        return variance
 
     def _of_new_rows(self, asked: _Asked, asked_tasks: _Asked | None) -> Array:
         """Return the variances (a, b) of new instances with new tasks, or with those of training."""
@@ -174,39 +171,40 @@ class Process:
         is_sum = asked.is_sum and (asked_tasks is None or asked_tasks.is_sum)
         if asked_tasks is None:
             tasks = self.model.task_spectrum
-            right, own, own_rest = tasks.vectors, tasks.diagonal(tasks.values), None
+            right, task_prior, task_rest = tasks.vectors, tasks.diagonal(tasks.values), None
             gain, sums = a * task_values + b, (c * task_values + self.model.alpha) / values if is_sum else None
         else:
-            right, own, own_rest = asked_tasks.whole()
+            right, task_prior, task_rest = asked_tasks.whole()
             noise = b * values + c * task_values + self.model.alpha
             gain, sums = a + 0.0 * task_values, noise / (values * task_values) if is_sum else None
-        weights, squares, n_columns = gain * (gain if sums is None else sums) * inverse, right**2, int(own.shape[0])
+        weights, squares = gain * (gain if sums is None else sums) * inverse, right**2
+        n_columns = int(task_prior.shape[0])
         slices, in_block = asked.cut(5 * n_columns)
         shape, like = (asked.rows.size, n_columns), asked.spectrum.values
         need = (math.prod(shape) + 2 * math.prod(right.shape) + in_block) * itemsize(like)
         check_memory(need, like, f"Deviations of {shape[0]} × {shape[1]} labels", "ask for fewer at a time")
         result, xp, n_negative = zeros(shape, like), namespace(like), 0
         for here in slices:
-            turned, prior, rest = asked.turned(here)
-            part = turned**2 @ weights @ squares.T
-            given = (rest if is_sum else prior)[:, None] * (a * own + b)[None, :] + (c * own)[None, :]
+            projected, prior, rest = asked.project(here)
+            part = projected**2 @ weights @ squares.T
+            given = (rest if is_sum else prior)[:, None] * (a * task_prior + b)[None, :] + (c * task_prior)[None, :]
             if is_sum:
                 part += given
-                if own_rest is not None:
-                    part += (prior - rest)[:, None] * (a * own_rest + b)[None, :]
+                if task_rest is not None:
+                    part += (prior - rest)[:, None] * (a * task_rest + b)[None, :]
             else:
                 part = given - part
-                # Eigenvalues are kept down to the precision, and what is divided by them has half its digits.
+                # Quotients by eigenvalues of the size of rounding have half the digits.
                 n_negative += int(xp.sum(xp.astype(part < -10 * epsilon(given) ** 0.5 * given, xp.int64)))
                 part = xp.where(part < 0, xp.zeros_like(part), part)
             if self.model.free_mean:
                 mean_weights, known = self._known_mean
-                part += (1.0 - turned @ (gain * mean_weights) @ right.T) ** 2 / known
+                part += (1.0 - projected @ (gain * mean_weights) @ right.T) ** 2 / known
             result[here, :] = part
         if n_negative:
             warnings.warn(
-                f"The variance of {n_negative} of {math.prod(shape)} pairs is negative by more than rounding, and "
-                "taken for zero: the kernel is not positive semi-definite, alpha is too small for the precision, or "
+                f"The variance of {n_negative} of {math.prod(shape)} pairs is negative by more than rounding, and is "
+                "set to zero: the kernel is not positive semi-definite, alpha is too small for the precision, or "
                 "the values k(x, x) belong to other rows than the kernel.",
                 PrecisionWarning,
                 stacklevel=3,
@@ -216,7 +214,7 @@ class Process:
     def _check_room(self, purpose: str, beside: float = 0.0) -> None:
         """Raise if there is no memory for arrays of all pairs of eigenvectors, and of all cells."""
         like, n_pairs = self.model.spectrum.values, math.prod(self.model.ranks)
-        cells = 3 * self.n_cells if n_pairs < self.n_cells else 0
+        cells = 3 * self.model.n_cells if n_pairs < self.model.n_cells else 0
         check_memory((7 * n_pairs + cells + beside) * itemsize(like), like, purpose)
 
     # --- labels ---------------------------------------------------------------------------------------
@@ -227,15 +225,15 @@ class Process:
         .. math:: \hat\tau^2 = \frac{(\mathbf{y}-\hat\mu\mathbf{1})^\top\mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1})}
                   {n}
 
-        With a free mean it is divided by n − 1, for :math:`\hat\mu` is the one that makes it smallest.
+        With a free mean the divisor is n − 1, because :math:`\hat\mu` is estimated.
 
         Raises
         ------
         ValueError
             If alpha is 0 and the kernel is singular, or if there is one label and an unpenalised mean.
         """
-        found = self._misfit(Y)
-        return found.size * math.sqrt(found.total / self._degrees(True))
+        misfit = self._misfit(Y)
+        return misfit.size * math.sqrt(misfit.total / self._degrees(True))
 
     def log_likelihood(
         self, Y: Array, *, restricted: bool = True, scale: float | None = None
@@ -247,7 +245,7 @@ class Process:
 
         Restricted, a free mean is integrated out: :math:`\nu = n - 1`. Otherwise it is set to its most likely value:
         :math:`\nu = n`, and there is no :math:`\log s_0`. Without a free mean both are the same, with :math:`\nu = n`
-        and no :math:`s_0`. Where no scale is given, it is the most likely one, :math:`\hat\tau^2 = Q/\nu`.
+        and no :math:`s_0`. If no scale is given, it is the most likely one, :math:`\hat\tau^2 = Q/\nu`.
         (The density of contrasts, by which restricted likelihoods are often defined, is larger by the constant
         :math:`\frac12\log n`.)
 
@@ -264,30 +262,30 @@ class Process:
         value : float
         gradient : dict
             With respect to the logarithms of ``alpha`` (λ), ``product`` (a), ``per_task`` (b) and ``per_instance``
-            (c), and of ``scale`` where it is given. A share of zero stays zero, and so does its entry. A factor of all
-            kernels moves the logarithms of the shares together: its derivative is their sum.
+            (c), and of ``scale`` if it is given. The entry of a share of zero is zero. The derivative with respect to
+            a common factor of all kernels is the sum of the entries of the shares.
 
         Raises
         ------
         ValueError
-            As `scale`; or if labels that are constant leave no scale to choose.
+            As `scale`, or if no scale is given and the labels are constant.
         """
-        found, inverse = self._misfit(Y), self._inverse
+        misfit, inverse = self._misfit(Y), self._inverse
         xp, degrees = namespace(inverse), self._degrees(restricted)
-        if scale is None and found.total == 0:
+        if scale is None and misfit.total == 0:
             raise ValueError(
                 "The labels are all zero or, with an unpenalised mean, constant, so that the most likely scale is 0: "
                 "pass scale=, in the units of the labels."
             )
-        noise = found.size * math.sqrt(found.total / degrees) if scale is None else scale
-        fit = degrees if scale is None else found.total * (found.size / noise) ** 2
-        left_out = self.n_cells - int(inverse.shape[0] * inverse.shape[1])
+        noise = misfit.size * math.sqrt(misfit.total / degrees) if scale is None else scale
+        fit = degrees if scale is None else misfit.total * (misfit.size / noise) ** 2
+        left_out = self.model.n_cells - int(inverse.shape[0] * inverse.shape[1])
         value = fit + degrees * math.log(2 * math.pi) + 2 * degrees * math.log(noise)
         value -= float(xp.sum(xp.log(inverse)))
         value += left_out * math.log(self.model.alpha) if left_out else 0.0
-        # How the bracket grows with each eigenvalue of C.
-        share = fit / found.total if found.total else 0.0
-        growth = inverse - share * (found.rotated * inverse) ** 2
+        # Derivative of the bracket with respect to each eigenvalue of C.
+        share = fit / misfit.total if misfit.total else 0.0
+        growth = inverse - share * (misfit.rotated * inverse) ** 2
         if self.model.free_mean and restricted:
             weights, known = self._known_mean
             value += math.log(known)
@@ -295,7 +293,7 @@ class Process:
         by_row, by_task, everywhere = (float(xp.sum(growth * side)) for side in (*self._values, 1.0))
         by_both = float(xp.sum(self._values[0] * growth * self._values[1]))
         a, b, c = self.model.shares
-        outside = left_out - share * found.outside / self.model.alpha if left_out else 0.0
+        outside = left_out - share * misfit.outside / self.model.alpha if left_out else 0.0
         bracket = {
             "alpha": self.model.alpha * everywhere + outside,
             "product": a * by_both,
@@ -307,44 +305,43 @@ class Process:
         return -0.5 * value, {name: -0.5 * slope for name, slope in bracket.items()}
 
     def _degrees(self, restricted: bool) -> int:
-        """Return what squares are divided by, to be a variance."""
-        degrees = self.n_cells - int(self.model.free_mean and restricted)
+        """Return the degrees of freedom."""
+        degrees = self.model.n_cells - int(self.model.free_mean and restricted)
         if degrees == 0:
             raise ValueError("One label and an unpenalised mean do not determine a scale: give more labels.")
         return degrees
 
     def _misfit(self, Y: Array) -> _Misfit:
-        """Return the labels in units of the largest, without the most likely mean, and how far from it they are."""
+        """Return the rotated labels minus the most likely mean, in units of the largest, and the sum Q of squares."""
         self._check_room("The likelihood of the labels of training")
         xp, inverse = namespace(Y), self._inverse
-        is_truncated = inverse.shape[0] * inverse.shape[1] < self.n_cells
+        is_truncated = inverse.shape[0] * inverse.shape[1] < self.model.n_cells
         if self.model.alpha == 0 and (is_truncated or not bool(xp.all(inverse > 0))):
             raise ValueError(
                 "With alpha = 0 and a singular kernel, the likelihood and the noise scale of the labels are not "
                 "defined: use alpha > 0."
             )
         if self.model.free_mean:
-            Y = Y - xp.mean(Y)  # which changes nothing but rounding
+            Y = Y - xp.mean(Y)  # for accuracy
         size = max(largest(Y), -float(xp.min(Y)))
         if size == 0:
             return _Misfit(zeros(tuple(inverse.shape), Y), 0.0, 0.0, 1.0)
         Y = Y / size
-        rotated = self.model.task_spectrum.rotate(self.model.spectrum.rotate(Y).T).T
+        rotated = self.model.rotated(Y)
         outside = 0.0
         if is_truncated:
             beyond = Y - sandwich(self.model.spectrum.vectors, rotated, self.model.task_spectrum.vectors)
             outside = float(xp.sum(beyond**2))
         if self.model.free_mean:
-            (own, other), (weights, known) = self.model.ones, self._known_mean
+            (rows, columns), (weights, known) = self.model.ones, self._known_mean
             mean = float(xp.sum(weights * rotated)) / known
-            rotated = rotated - mean * own[:, None] * other[None, :]
+            rotated = rotated - mean * rows[:, None] * columns[None, :]
         total = float(xp.sum(rotated**2 * inverse)) + (outside / self.model.alpha if outside else 0.0)
         return _Misfit(rotated, outside, total, size)
 
 
-@dataclass(frozen=True, eq=False)
-class _Misfit:
-    """Labels less their mean, divided by their size, in the rotated grid (k, l); squares outside of it; Q of both."""
+class _Misfit(NamedTuple):
+    """Rotated labels (k, l) minus their mean, divided by `size`; squares outside of the spectra; Q of both."""
 
     rotated: Array
     outside: float
@@ -354,7 +351,7 @@ class _Misfit:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """New rows of one side, and what their prior variance is."""
+    """New rows of one side and their prior variance."""
 
     spectrum: Spectrum
     rows: NewRows
@@ -362,44 +359,44 @@ class _Asked:
 
     @property
     def is_sum(self) -> bool:
-        """Whether variances are sums of terms that are not negative."""
+        """Whether variances are sums of nonnegative terms."""
         return self.spectrum.components is not None
 
     @property
     def size(self) -> int:
-        """How many numbers all rows come to."""
+        """Number of values of all projected rows."""
         return self.rows.size * int(self.spectrum.values.shape[0])
 
     def cut(self, numbers: int) -> tuple[list[slice], int]:
-        """Return slices of rows, `numbers` more of which are made of each row, and how many a slice comes to."""
+        """Return slices of rows, and the number of values of a slice, with `numbers` further values for each row."""
         numbers += 3 * int(self.spectrum.values.shape[0])
         slices = self.rows.cut(numbers, self.spectrum.values)
         return slices, slices[0].stop * (numbers + self.rows.width)
 
     def whole(self) -> tuple[Array, Array, Array]:
-        """Return everything of all rows."""
-        parts = zip(*(self.turned(here) for here in self.cut(0)[0]), strict=True)
-        turned, prior, rest = (namespace(part[0]).concat(list(part)) for part in parts)
-        return turned, prior, rest
+        """Return the results of `project` for all rows."""
+        parts = zip(*(self.project(here) for here in self.cut(0)[0]), strict=True)
+        projected, prior, rest = (namespace(part[0]).concat(list(part)) for part in parts)
+        return projected, prior, rest
 
-    def turned(self, here: slice) -> tuple[Array, Array, Array]:
-        """Return K*U (a, k), prior variances (a,), and how much of these no direction of training holds (a,).
+    def project(self, here: slice) -> tuple[Array, Array, Array]:
+        """Return K*U (a, k), prior variances (a,), and their parts outside of the span of the training rows (a,).
 
-        The last is known in the primal only, and zero elsewhere.
+        The last is computed in the primal only, and zero in the dual.
         """
         xp, values = namespace(self.spectrum.values), self.spectrum.values
         block = self.rows.at(here)
-        turned = self.spectrum.project(block)
-        # Kernel rows have nothing along null directions but rounding.
-        turned *= xp.astype(values > 0, turned.dtype)
+        projected = self.spectrum.project(block)
+        # Along null directions, kernel rows are only rounding.
+        projected *= xp.astype(values > 0, projected.dtype)
         components = self.spectrum.components
         if components is None:
             if self.diagonal is None:
                 raise ValueError("The prior variance of new rows is missing: give their kernel with themselves.")
             prior = self.diagonal[here]
-            return turned, prior, xp.zeros_like(prior)
-        prior = xp.sum(ratio(turned**2, values), axis=1)
+            return projected, prior, xp.zeros_like(prior)
+        prior = xp.sum(ratio(projected**2, values), axis=1)
         rest = xp.zeros_like(prior)
         if components.shape[1] < components.shape[0]:
-            rest = xp.sum((dense(block) - ratio(turned, values**0.5) @ components.T) ** 2, axis=1)
-        return turned, prior + rest, rest
+            rest = xp.sum((dense(block) - ratio(projected, values**0.5) @ components.T) ** 2, axis=1)
+        return projected, prior + rest, rest

@@ -23,7 +23,7 @@ and A is the one case where the sides are coupled:
 These are Corollaries 2 (A), 3 (B), 4 (C) and 5 (D) of the paper. With Tikhonov's filter, B, C and D equal refitting
 without the rows and columns. With any other filter, the penalty of the complete kernel is kept, and the left-out labels
 are imputed so that the fit reproduces them (transductive hold-out). A is always transductive, since two-step is
-defined on full grids: the left-out cell gets the value that the model, fitted with it, returns.
+defined on full grids: the left-out cell is imputed by the value that the model fitted with it returns.
 
 Two-step is a model of the whole grid: the features of an instance influence it even if all labels of the instance are
 missing. Where labels are missing, settings B, C and D therefore remove the held-out instance or task from the kernel
@@ -41,19 +41,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    epsilon,
-    is_foreign,
-    itemsize,
-    namespace,
-    take_block,
-    take_rows,
-    to_numpy,
-    with_diagonal,
-    zeros,
-)
+from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, itemsize, namespace, take_rows, to_numpy, zeros
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import ratio, settle
 from dyadlearn.pairing import full, incomplete
@@ -63,22 +51,17 @@ from dyadlearn.pairing.dense import Masks, OfHidden, Sides, fitted_without, pseu
 from dyadlearn.pairing.expansion import Asked, Expansion, Part, hat_row
 from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.incomplete import Axes
-from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.settings import Setting
 from dyadlearn.solve.columns import complete_block, leave_one_out_beside_block
 from dyadlearn.solve.conjugate_gradients import Solution
+from dyadlearn.solve.leaving import Members, in_order, leave_out
 from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
 from dyadlearn.solve.observed import complete_grid
-from dyadlearn.solve.operators import (
-    SideProduct,
-    between,
-    common_floor,
-    predict_others,
-    reduced,
-    rotated_block,
-    without,
-)
-from dyadlearn.spectrum import Smoother, Spectrum, check_cells
+from dyadlearn.solve.operators import SideProduct, between, common_floor, predict_others, reduced, without
+from dyadlearn.spectrum import Smoother, check_cells
+
+# Position of λ_t, setting and predictions of shape (n, m, q).
+_Stacks = Iterator[tuple[int, Setting, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,22 +80,22 @@ class TwoStepSweep(Sweep):
        A &= \frac{\mathbf{e}_k\circ B + \mathbf{h}_k\mathbf{e}_g^\top\circ\mathbf{Y}\mathbf{L}_g^\top}
                  {\mathbf{e}_k\mathbf{1}^\top + \mathbf{h}_k\mathbf{e}_g^\top}
 
-    These only add terms of one order, so no digits are lost at either end of the regularisation.
+    The sums have terms of similar size, so that results are accurate for small and for large regularisation.
 
     Squared error needs no grid point at all: with P the instance and Q the task operator,
 
     .. math:: \|\mathbf{PYQ}-\mathbf{Y}\|^2 = \langle(\mathbf{PY})^\top\mathbf{PY}, \mathbf{QQ}^\top\rangle
               - 2\langle(\mathbf{PY})^\top\mathbf{Y}, \mathbf{Q}\rangle + \|\mathbf{Y}\|^2,
 
-    and where Q is a hat, as in B, sums over the columns of :math:`\mathbf{PYV}` are all it takes: one product for each
-    :math:`\lambda_d`. C is B with the sides exchanged.
+    and if Q is a hat matrix, as in B, only sums over the columns of :math:`\mathbf{PYV}` are needed: one product for
+    each :math:`\lambda_d`. C is B with the sides exchanged.
     """
 
     model: TwoStep
 
     @cached_property
     def transposed(self) -> TwoStepSweep:
-        """The same with tasks for instances."""
+        """Sweep of the transposed labels, in which tasks are the instances."""
         groups = (self.task_members, self.members)
         return TwoStepSweep(self.model.transposed, self.Y.T, self.task_alphas, self.alphas, *groups)
 
@@ -133,10 +116,6 @@ class TwoStepSweep(Sweep):
     def _rotated(self) -> Array:
         return self.model.rows.spectrum.rotate(self.Y)
 
-    @property
-    def _grouped(self) -> bool:
-        return self.members is not None or self.task_members is not None
-
     def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
         """Raise if stacks of predictions, or the operators of the closed form of squared error, do not fit."""
         Y, n_alphas = self.Y, (len(self.alphas), len(self.task_alphas))
@@ -144,7 +123,7 @@ class TwoStepSweep(Sweep):
         grid, small = Y.shape[0] * Y.shape[1], min(Y.shape)
         # Operators of the closed form and their squares, of the smaller side.
         operators = 4.0 * sum(n_alphas) * small**2 + 7.0 * grid if closed else 0.0
-        # Left products, predictions and what scores take of them, of one setting or derived for several.
+        # Left products, predictions and intermediate arrays of scores, for one setting or for several.
         n_formed = len(settings) - len(closed)
         stacks = (8 if n_formed > 1 else 4) * min(max(n_alphas), per_stack) * grid if n_formed else 0
         check_memory(
@@ -161,31 +140,22 @@ class TwoStepSweep(Sweep):
             for rows, columns, setting, stack in mirrored:
                 yield columns, rows, setting.transposed, namespace(stack).permute_dims(stack, (0, 2, 1))
             return
+        has_groups = self.members is not None or self.task_members is not None
+        predict = self._separate if has_groups or len(settings) <= 1 else self._derived
         for start in range(0, len(self._rows), per_stack):
             rows = slice(start, min(start + per_stack, len(self._rows)))
-            for column, setting, stack in self._walk(self._rows[rows], list(settings)):
+            for column, setting, stack in predict(self._rows[rows], settings):
                 yield rows, column, setting, stack
         if Setting.A in settings:
-            # Where both regularisations are zero, A is a limit of its own.
-            for row, column in np.argwhere(
-                np.logical_and.outer(np.equal(self.alphas, 0), np.equal(self.task_alphas, 0))
-            ):
+            # If both regularisations are zero, A is a separate limit.
+            both_zero = np.logical_and.outer(np.equal(self.alphas, 0), np.equal(self.task_alphas, 0))
+            for row, column in np.argwhere(both_zero):
                 both = full.hold_out(self.model.at(0.0, 0.0), self.Y, Setting.A)
                 yield slice(int(row), int(row) + 1), int(column), Setting.A, both[None, ...]
 
-    def _walk(self, sides: Sequence[Smoother], settings: list[Setting]) -> Iterator[tuple[int, Setting, Array]]:
-        """Yield (index of λ_t, setting, predictions of shape (n, m, q))."""
-        if not self._grouped and len(settings) > 1:
-            yield from self._derived(sides, settings)
-            return
-        if Setting.A in settings:  # which knows no groups, as the others do
-            yield from self._pairs(sides)
-        yield from self._separate(sides, [setting for setting in settings if setting is not Setting.A])
-
-    def _left_out(self, side: Smoother, labels: Array | None = None, rotated: Array | None = None) -> Array:
-        """Return LY, shape (m, q), or that of other labels, which `rotated` are by this side."""
-        labels, rotated = (self.Y, self._rotated) if labels is None else (labels, rotated)
-        return side.leave_one_out(labels, rotated) if self.members is None else leave_out(side, labels, self.members)
+    def _left_out(self, side: Smoother) -> Array:
+        """Return LY, shape (m, q)."""
+        return leave_out(side, self.Y, self.members, self._rotated)
 
     def _stack(self, product: Callable[[Smoother], Array], sides: Sequence[Smoother]) -> Array:
         """Return one product for each side, shape (n, m, q)."""
@@ -194,16 +164,18 @@ class TwoStepSweep(Sweep):
             stack[index, ...] = product(side)
         return stack
 
-    def _separate(self, sides: Sequence[Smoother], settings: list[Setting]) -> Iterator[tuple[int, Setting, Array]]:
-        """Yield one product for each setting: nothing else is computed."""
+    def _separate(self, sides: Sequence[Smoother], settings: Sequence[Setting]) -> _Stacks:
+        """Yield (index of λ_t, setting, predictions of shape (n, m, q)), with one product for each setting."""
+        if Setting.A in settings:
+            yield from self._pairs(sides)
         new = self._stack(self._left_out, sides) if any(setting.new_instance for setting in settings) else None
         known = self._stack(lambda side: side.smooth(self.Y, self._rotated), sides) if Setting.C in settings else None
         for index, side in enumerate(self._columns):
-            for setting in settings:
+            for setting in [setting for setting in settings if setting is not Setting.A]:
                 operator = _task_operator(side, setting.new_task, self.task_members)
                 yield index, setting, _product(new if setting.new_instance else known, operator)
 
-    def _pairs(self, sides: Sequence[Smoother]) -> Iterator[tuple[int, Setting, Array]]:
+    def _pairs(self, sides: Sequence[Smoother]) -> _Stacks:
         """Yield setting A alone, from the off-diagonal hats."""
         left = self._stack(lambda side: side.smooth_others(self.Y, self._rotated)[1], sides)
         for index, side in enumerate(self._columns):
@@ -213,8 +185,8 @@ class TwoStepSweep(Sweep):
                 _divide_pairs(stack[a, ...], rows, side, others)
             yield index, Setting.A, stack
 
-    def _derived(self, sides: Sequence[Smoother], settings: list[Setting]) -> Iterator[tuple[int, Setting, Array]]:
-        """Yield every setting from one product; grid by grid, so that what is derived stays in the cache."""
+    def _derived(self, sides: Sequence[Smoother], settings: Sequence[Setting]) -> _Stacks:
+        """Yield as `_separate`, with one product for all settings; other settings follow from it grid by grid."""
         left = self._stack(self._left_out, sides)
         known = zeros(left.shape, left) if Setting.C in settings else None
         for index, side in enumerate(self._columns):
@@ -244,12 +216,12 @@ class TwoStepSweep(Sweep):
         if self._is_wide:
             mirrored = self.transposed.squared_errors([each.transposed for each in settings], per_stack)
             return {setting.transposed: errors.T for setting, errors in mirrored.items()}
-        # Errors do not feel what is added to all labels, but the digits of their squares do.
-        own = replace(self, Y=self.Y - namespace(self.Y).mean(self.Y)) if self.model.free_mean else self
+        # Errors do not depend on a constant that is added to all labels, but the accuracy of their squares does.
+        centred = replace(self, Y=self.Y - namespace(self.Y).mean(self.Y)) if self.model.free_mean else self
         sums = {
-            Setting.B: lambda: own._errors_of_known_tasks(),
-            Setting.C: lambda: own.transposed._errors_of_known_tasks().T,
-            Setting.D: lambda: own._errors_of_new_tasks(per_stack),
+            Setting.B: lambda: centred._errors_of_known_tasks(),
+            Setting.C: lambda: centred.transposed._errors_of_known_tasks().T,
+            Setting.D: lambda: centred._errors_of_new_tasks(per_stack),
         }
         return {setting: sums[setting]() / math.prod(self.Y.shape) for setting in settings if setting in sums}
 
@@ -258,16 +230,17 @@ class TwoStepSweep(Sweep):
         xp, spectrum = namespace(self.Y), self.model.columns.spectrum
         labels = spectrum.rotate(self.Y.T).T
         rotated, total = self.model.rows.spectrum.rotate(labels), xp.sum(labels * labels)
-        kept, found = xp.stack([side.shrinkage for side in self._columns]), []
+        shrinkages, sums = xp.stack([side.shrinkage for side in self._columns]), []
         for side in self._rows:
-            left = self._left_out(side, labels, rotated)
-            fitted, with_labels = kept**2 @ xp.sum(left * left, axis=0), kept @ xp.sum(left * labels, axis=0)
-            found.append(xp.stack([fitted - 2.0 * with_labels + total, fitted]))
-        # A known task predicts nothing of labels outside of a truncated spectrum.
+            left = leave_out(side, labels, self.members, rotated)
+            fitted = shrinkages**2 @ xp.sum(left * left, axis=0)
+            with_labels = shrinkages @ xp.sum(left * labels, axis=0)
+            sums.append(xp.stack([fitted - 2.0 * with_labels + total, fitted]))
+        # Predictions for training tasks are zero outside of a truncated spectrum.
         outside = 0.0
         if spectrum.is_truncated:
             outside = float(xp.sum((self.Y - labels @ spectrum.vectors.T) ** 2))
-        errors, terms = np.moveaxis(to_numpy(xp.stack(found)), 1, 0)
+        errors, terms = np.moveaxis(to_numpy(xp.stack(sums)), 1, 0)
         return self._settled(errors + outside, np.maximum(float(total), terms), Setting.B)
 
     def _errors_of_new_tasks(self, per_stack: int) -> np.ndarray:
@@ -275,7 +248,7 @@ class TwoStepSweep(Sweep):
         xp, (m, q) = namespace(self.Y), self.Y.shape
         operators = xp.stack([_task_operator(side, True, self.task_members) for side in self._columns])
         squares = operators @ xp.permute_dims(operators, (0, 2, 1))
-        total, sizes, found = xp.sum(self.Y * self.Y), _norms(squares), []
+        total, sizes, sums = xp.sum(self.Y * self.Y), _norms(squares), []
         step = max(1, 2 * per_stack * m // q)
         for start in range(0, len(self._rows), step):
             rows = self._rows[start : start + step]
@@ -284,14 +257,14 @@ class TwoStepSweep(Sweep):
                 left = self._left_out(side)
                 grams[row, ...], crosses[row, ...] = left.T @ left, left.T @ self.Y
             errors = _inner_products(grams, squares) - 2.0 * _inner_products(crosses, operators) + total
-            found.append(xp.stack([errors, _norms(grams)[:, None] * sizes]))
-        errors, terms = to_numpy(xp.concat(found, axis=1))
+            sums.append(xp.stack([errors, _norms(grams)[:, None] * sizes]))
+        errors, terms = to_numpy(xp.concat(sums, axis=1))
         return self._settled(errors, np.maximum(float(total), terms), Setting.D)
 
     def _settled(self, errors: np.ndarray, terms: np.ndarray, setting: Setting) -> np.ndarray:
-        """Return sums of squared errors, from the predictions where too few digits are left of the terms.
+        """Return sums of squared errors, recomputed from the predictions where the difference of terms lost digits.
 
-        That is where less than this share of them is left, ten digits of sixteen or three of seven.
+        These are errors below a share of the terms: six of sixteen digits are lost, or three of seven.
         """
         doubtful, errors = 1e-6 if epsilon(self.Y) < 1e-10 else 1e-3, errors.copy()
         for row, column in np.argwhere(errors < doubtful * terms):
@@ -302,9 +275,9 @@ class TwoStepSweep(Sweep):
 
 
 def _divide_pairs(grid: Array, rows: Smoother, columns: Smoother, others: Array) -> None:
-    """Turn H°_k Y H_g into setting A, in place; `others` is Y H°_g."""
+    """Replace H°_k Y H_g by the predictions of setting A, in place; `others` is Y H°_g."""
     if rows.contrast is not None and columns.contrast is not None:
-        return  # both regularisations are zero: 0/0, settled afterwards
+        return  # both regularisations are zero, which `walk` computes separately
     h = rows.leverage[:, None]
     slack = rows.slack[:, None] + h * columns.slack
     if floor := common_floor(rows, columns):
@@ -314,7 +287,7 @@ def _divide_pairs(grid: Array, rows: Smoother, columns: Smoother, others: Array)
 
 
 def _product(stack: Array, operator: Array) -> Array:
-    """Multiply every grid of a stack by one operator, as one large product."""
+    """Return the product of every grid of a stack (n, m, q) with one operator (q, q)."""
     xp = namespace(stack)
     n, m, q = stack.shape
     return xp.reshape(xp.reshape(stack, (n * m, q)) @ operator, (n, m, q))
@@ -328,9 +301,9 @@ def _task_operator(side: Smoother, new_task: bool, members: Members) -> Array:
         side = side.scaled()
         side.check_slack()
         return side.off_diagonal() / side.slack  # the transpose of L, since the hat is symmetric
-    xp = namespace(side.shrinkage)
-    identity = with_diagonal(zeros((side.spectrum.n_rows, side.spectrum.n_rows), side.shrinkage), 1.0)
-    return xp.matrix_transpose(leave_out(side, identity, members))
+    values = side.spectrum.values
+    identity = namespace(values).eye(side.spectrum.n_rows, dtype=values.dtype, device=values.device)
+    return leave_out(side, identity, members).T
 
 
 def _inner_products(left: Array, right: Array) -> Array:
@@ -338,20 +311,17 @@ def _inner_products(left: Array, right: Array) -> Array:
     xp = namespace(left)
     if not is_foreign(left):
         return xp.reshape(left, (left.shape[0], -1)) @ xp.reshape(right, (right.shape[0], -1)).T
-    # A product of long rows by long columns would keep one part of an accelerator busy, and the others waiting.
+    # One product of long rows by long columns would use a small part of an accelerator.
     return xp.sum(xp.permute_dims(left, (1, 0, 2)) @ xp.permute_dims(right, (1, 2, 0)), axis=0)
 
 
 def _norms(stack: Array) -> Array:
     """Return the norm of each matrix of a stack, (n,)."""
-    xp = namespace(stack)
-    rows = xp.reshape(stack, (stack.shape[0], -1))
-    if is_foreign(stack):
-        return xp.linalg.vector_norm(rows, axis=1)
-    return (rows[:, None, :] @ rows[:, :, None])[:, 0, 0] ** 0.5  # needs no array of squares
+    rows = namespace(stack).reshape(stack, (stack.shape[0], -1))
+    return namespace(stack).vecdot(rows, rows) ** 0.5
 
 
-# Main effects whose part of the kernel is so many times that of interactions are taken out of it.
+# Main effects with more than this many times the kernel values of interactions are a border of the system.
 _OUTWEIGHS = 100.0
 
 
@@ -364,10 +334,10 @@ class TwoStep(Coupled):
 
     rows: Smoother
     columns: Smoother
-    #: Products with the smaller of hat and residual of each side, where other models have the same sides.
+    #: Products with the smaller of hat and residual of each side, if models share them.
     shared: tuple[SideProduct, SideProduct] | None = field(default=None, kw_only=True)
 
-    # --- what it is ---------------------------------------------------------------------------------
+    # --- sides and regularisation ---------------------------------------------------------------------
 
     @property
     def smoothers(self) -> tuple[Smoother, ...]:
@@ -375,7 +345,7 @@ class TwoStep(Coupled):
         return self.rows, self.columns
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model under another regularisation; without `task_alpha`, that of the tasks stays."""
+        """Return the same model with another regularisation; `task_alpha=None` leaves that of the tasks unchanged."""
         columns = self.columns if task_alpha is None else self.columns.at(task_alpha)
         return replace(self, rows=self.rows.at(alpha), columns=columns, shared=None)
 
@@ -388,43 +358,43 @@ class TwoStep(Coupled):
 
     @cached_property
     def vanishing(self) -> bool:
-        """Whether λ = 0 on both sides: the hats are identities and only residuals, up to scale, are left."""
+        """Whether λ = 0 at full rank on both sides: hat matrices are identities, and residuals defined up to scale."""
         return self.rows.contrast is not None and self.columns.contrast is not None
 
     @cached_property
     def scaled(self) -> tuple[Smoother, Smoother]:
-        """Both sides, with residuals that do not vanish."""
+        """Smoothers of both sides, with scaled residuals that do not vanish."""
         return (self.rows.scaled(), self.columns.scaled()) if self.vanishing else (self.rows, self.columns)
 
     @property
     def free_mean(self) -> bool:
-        """Whether both sides have a constant, and so the grand mean no penalty."""
+        """Whether both sides have a free constant, so that the grand mean is unpenalised."""
         return all(spectrum.has_free_constant for spectrum in self.grid_spectra)
 
     @property
     def ridge(self) -> float:
-        """One; none where the residual is known up to scale."""
+        """The ridge: 1, or 0 if `vanishing`."""
         return 0.0 if self.vanishing else 1.0
 
     @property
     def prefers_residual(self) -> bool:
-        """Whether most of both spectra is kept."""
+        """Whether both sides prefer the residual."""
         return all(side.prefers_residual for side in self.scaled)
 
     @cached_property
     def floor(self) -> float:
-        """What slacks must exceed."""
+        """Lower bound of slacks; 0 if all directions are penalised."""
         return common_floor(*self.scaled)
 
     @cached_property
     def is_graded(self) -> bool:
-        """Whether blocks may be singular to all digits; a free mean, the last direction, makes none so."""
+        """Whether blocks of residual operator and kernel may be numerically singular, apart from a free mean."""
         remainders = namespace(self.remainder).reshape(self.remainder, (-1, 1))
         return self._is_graded(remainders[:-1, :] if self.free_mean else remainders)
 
     @property
     def residual_cost(self) -> int:
-        """One product on each side."""
+        """Multiplications in one product on each side."""
         return SideProduct.cost(*self.grid_spectra)
 
     @cached_property
@@ -441,11 +411,6 @@ class TwoStep(Coupled):
         return rows.remainder[:, None] + kept * columns.remainder[None, :]
 
     @cached_property
-    def kernel_values(self) -> Array:
-        r"""The pairwise kernel in the rotated labels, :math:`ff'/\rho`, shape (k, l); zero for a free mean."""
-        return super().kernel_values
-
-    @cached_property
     def _products(self) -> tuple[SideProduct, SideProduct]:
         """Products with the smaller of hat and residual of each side."""
         if self.shared is not None and not self.vanishing:
@@ -458,7 +423,7 @@ class TwoStep(Coupled):
         return grid if self.vanishing else self.rows.smooth(self.columns.smooth(grid.T).T)
 
     def residual(self, grid: Array) -> Array:
-        """Return the grid less the fitted grid, without the digits that this difference would lose."""
+        """Return the grid minus the fitted grid, without loss of digits."""
         (left, right), (rows, columns) = self._products, self.scaled
         product = right.right(grid)
         difference = grid - product
@@ -477,16 +442,16 @@ class TwoStep(Coupled):
         residual = between(side.residual_block, rows)
         same_task = as_array_of(columns[:, None] == columns[None, :], residual, residual.dtype)
         if self.vanishing:
-            kept = as_array_of(rows[:, None] == rows[None, :], residual, residual.dtype)
+            hat = as_array_of(rows[:, None] == rows[None, :], residual, residual.dtype)
         else:
-            kept = between(partial(side.spectrum.block, side.shrinkage), rows)
-        return residual * same_task + kept * between(task_side.residual_block, columns)
+            hat = between(partial(side.spectrum.block, side.shrinkage), rows)
+        return residual * same_task + hat * between(task_side.residual_block, columns)
 
     def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
-        """Return the kernel between some cells (n, n) without main effects that outweigh all else, these as a border.
+        """Return the kernel between some cells (n, n) without large main effects, and these as a border.
 
-        Beside a regularisation that nearly vanishes main effects of that side are almost free, whatever holds the
-        interactions: their part of the kernel would leave no digits of the others.
+        If the regularisation of a side is tiny, its main effects are almost unpenalised. Their part of the kernel is so
+        large that the rest would be lost in rounding.
         """
         if not self.free_mean:
             return super().split_kernel(rows, columns)
@@ -494,26 +459,24 @@ class TwoStep(Coupled):
         known = to_numpy(values)
         inside, free = known[:-1, :-1].max(initial=0.0), np.zeros(known.shape, dtype=bool)
         free[-1, :], free[:, -1] = known[-1, :] > _OUTWEIGHS * inside, known[:, -1] > _OUTWEIGHS * inside
-        if np.count_nonzero(free) >= rows.size:  # more than these cells could tell apart
+        if np.count_nonzero(free) >= rows.size:  # more than these cells determine
             free[:] = False
         free[-1, -1] = True
-        kept = xp.where(as_array_of(free, values), xp.zeros_like(values), values)
-        block, (first, second) = rotated_block(*self.grid_spectra, kept, rows, columns), np.nonzero(free)
-        left, right = (
-            take_rows(take_rows(side.vectors.T, places).T, index)
-            for side, places, index in zip(self.grid_spectra, (first, second), (rows, columns), strict=True)
-        )
-        own = take_rows(xp.reshape(values, (-1,)), first * known.shape[1] + second)
-        return block, left * right, ratio(1.0, own)
+        penalised = xp.where(as_array_of(free, values), xp.zeros_like(values), values)
+        block, (first, second) = self.block(penalised, rows, columns), np.nonzero(free)
+        vectors, task_vectors = (side.vectors.T for side in self.grid_spectra)
+        left = take_rows(take_rows(vectors, first).T, rows)
+        right = take_rows(take_rows(task_vectors, second).T, columns)
+        free_values = take_rows(xp.reshape(values, (-1,)), first * known.shape[1] + second)
+        return block, left * right, ratio(1.0, free_values)
 
     # --- complete labels ----------------------------------------------------------------------------
 
     @cached_property
     def _folded(self) -> tuple[bool, bool]:
-        """Whether the spectral weights of instances and of tasks are in the coefficients.
+        """Whether the coefficients contain the spectral weights of instances and of tasks.
 
-        Those of the smaller side are not, where a side is in the dual: its rows take one more product to predict for,
-        and no other rows are shorter. `dyadlearn.pairing.expansion` says why.
+        If a side is in the dual, they do not contain those of the smaller side, see `dyadlearn.pairing.expansion`.
         """
         if all(spectrum.components is not None for spectrum in self.grid_spectra):
             return True, True
@@ -522,27 +485,24 @@ class TwoStep(Coupled):
 
     def expansion(self, coefficients: Array) -> Expansion:
         """Return predictions for new rows from coefficients."""
-        parts = [
-            Part(side.spectrum, None if folded else side)
-            for side, folded in zip((self.rows, self.columns), self._folded, strict=True)
-        ]
-        return Expansion(coefficients, *parts)
+        sides = zip((self.rows, self.columns), self._folded, strict=True)
+        return Expansion(coefficients, *(Part(side.spectrum, None if folded else side) for side, folded in sides))
 
     def coefficients(self, Y: Array) -> Array:
-        r"""Return the coefficients, with the factors of a side only where they are folded in.
+        r"""Return the coefficients, with the spectral weights of folded sides only.
 
         .. math:: \mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}\,
                   \varphi_t(\mathbf{S})\,\mathbf{B}_g^\top
         """
-        return self._of_rotated(self.columns.spectrum.rotate(self.rows.spectrum.rotate(Y).T).T)
+        return self._of_rotated(self.rotated(Y))
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
-        """Return the coefficients of a function that is known along pairs of directions, see `Coupled`."""
+        """Return the coefficients of a function from its values along pairs of directions, see `Coupled`."""
         working = replace(self)
         values = spectral * working.kernel_values**0.5
         if self.free_mean:
-            values[-1, -1] = mean * math.sqrt(math.prod(side.n_rows for side in self.grid_spectra))
-        # The labels whose fit it is.
+            values[-1, -1] = mean * math.sqrt(self.n_cells)
+        # Rotated labels of which the function is the fit.
         return self._of_rotated(ratio(values, working.shrinkage))
 
     def _of_rotated(self, rotated: Array) -> Array:
@@ -571,14 +531,14 @@ full.sweep.register(TwoStep, TwoStepSweep)
 
 @full.hold_out_stack.register(TwoStep)
 def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Members) -> Array:
-    """Return held-out predictions: grids stand side by side for the instances, one below the other for the tasks."""
+    """Return hold-out predictions; grids are concatenated along the tasks for the instances, and the reverse."""
     if setting is Setting.A and model.vanishing:
         return full.each_grid(partial(vanishing_pairs, model.rows, model.columns), stack)
     (n, m, q), rows, columns, xp = stack.shape, model.rows, model.columns, namespace(stack)
     members, task_members = groups or (None, None)
 
     def side_by_side(turned: Array) -> Array:
-        """Return what was made of the tasks, (q, n m), for the instances, (m, n q)."""
+        """Return results of the step over the tasks (q, n m) as targets of the step over the instances (m, n q)."""
         return xp.reshape(xp.permute_dims(xp.reshape(turned.T, (n, m, q)), (1, 0, 2)), (m, n * q))
 
     below = xp.reshape(stack, (n * m, q)).T
@@ -589,18 +549,17 @@ def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Mem
         slack = full.cell_slack(model)
         check_cells(slack, model.floor)
     else:
-        half = leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below)
-        half, slack = side_by_side(half), None
+        half = side_by_side(leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below))
         held_out = leave_out(rows, half, members) if setting.new_instance else rows.smooth(half)
     held_out = xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
-    if slack is not None:
+    if setting is Setting.A:
         held_out /= slack
     return held_out
 
 
 @full.jackknife.register(TwoStep)
 def _jackknife(model: TwoStep, Y: Array, members: Members = None) -> Jackknife | None:
-    """Return the models without some instances: regressions on smoothed tasks."""
+    """Return the jackknife models, regressions on labels smoothed over the tasks."""
     targets = model.columns.smooth(Y.T).T
     return side_jackknife(leave_out(model.rows, targets, members), members, model.rows, targets)
 
@@ -609,13 +568,13 @@ def _jackknife(model: TwoStep, Y: Array, members: Members = None) -> Jackknife |
 def slack_of_cells(model: TwoStep) -> Array:
     """Return the diagonal of the residual operator, shape (m, q)."""
     rows, columns = model.scaled
-    kept = 1.0 if model.vanishing else rows.leverage[:, None]
-    return rows.slack[:, None] + kept * columns.slack[None, :]
+    leverage = 1.0 if model.vanishing else rows.leverage[:, None]
+    return rows.slack[:, None] + leverage * columns.slack[None, :]
 
 
 @full.closed_weights.register(TwoStep)
 def _closed_weights(model: TwoStep, row: Asked, column: Asked) -> Array:
-    """Return the weights of the instances times those of the tasks; half of those of an edge in either direction."""
+    """Return the weights of the instances times those of the tasks; for a network, the mean of both directions."""
     weights = hat_row(model.rows, row)[:, None] * hat_row(model.columns, column)[None, :]
     return (weights + model.symmetry * weights.T) / 2 if model.symmetry else weights
 
@@ -641,7 +600,7 @@ def _completion(model: TwoStep, Y: Array, weights: Array | None, **options: Any)
 
 @incomplete.is_quick_one_by_one.register(TwoStep)
 def _is_quick_one_by_one(model: TwoStep, Y: Array, weights: Array | None, setting: Setting) -> bool:
-    """Return whether single cells are left out, and few are observed or the missing ones form a block."""
+    """Return whether few cells are observed or the missing cells form a block, in setting A."""
     few = incomplete.is_quick_one_by_one.dispatch(Pairing)(model, Y, weights, setting)
     return few or _block_to_leave_beside(model, Y, weights, setting) is not None
 
@@ -650,18 +609,18 @@ def _is_quick_one_by_one(model: TwoStep, Y: Array, weights: Array | None, settin
 def _leave_one_out(
     model: TwoStep, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
 ) -> Array | None:
-    """Return setting A, beside a block of missing labels or from one dense system."""
+    """Return setting A, by a formula if the missing labels form a block, else from one dense system."""
     block = _block_to_leave_beside(model, Y, weights, setting)
     if block is None:
         return incomplete.leave_one_out.dispatch(Pairing)(model, Y, weights, setting, completed)
     incomplete.check_mean_of_others(model, ~np.isnan(to_numpy(Y)))
     filled = completed()
     shift = namespace(Y).mean(filled) if model.free_mean else 0.0
-    return leave_one_out_beside_block(replace(model), *model.scaled, filled - shift, *block) + shift
+    return leave_one_out_beside_block(replace(model), *model.scaled, filled - shift, block) + shift
 
 
 def _block_to_leave_beside(model: TwoStep, Y: Array, weights: Array | None, setting: Setting) -> Axes | None:
-    """Return the block of missing labels that single cells leave beside; none in a network, whose edges are two."""
+    """Return the block of missing labels for which setting A has a formula; None for networks."""
     return _missing_block(Y, weights) if setting is Setting.A and not model.symmetry else None
 
 
@@ -676,53 +635,45 @@ def _takes_apart(model: TwoStep, setting: Setting) -> bool:
 
 
 @incomplete.part_of.register(TwoStep)
-def _part_of(
-    model: TwoStep,
-    axes: Axes,
-    spectra: dict[tuple[int, bytes], Spectrum],
-    sides: dict[tuple[int, float, bytes], tuple[Smoother, SideProduct]] | None = None,
-) -> TwoStep:
-    sides = {} if sides is None else sides
-    own = (model.rows, model.columns)
-    keys = [(axis, side.alpha, kept.tobytes()) for axis, (side, kept) in enumerate(zip(own, axes, strict=True))]
-    for key, side, kept in zip(keys, own, axes, strict=True):
-        if key in sides:
-            continue
-        if not side.filter.refits:
-            part = reduced(side, kept)
-        else:
-            if key[::2] not in spectra:
-                spectra[key[::2]] = side.spectrum.part(kept)
-            part = spectra[key[::2]].smoother(side.filter, side.alpha)
-        sides[key] = part, _smaller(part)
-    (rows, left), (columns, right) = (sides[key] for key in keys)
-    return TwoStep(rows, columns, shared=(left, right))
+def _part_of(model: TwoStep, axes: Axes, spectra: Any, sides: Any = None) -> TwoStep:
+    sides, parts = {} if sides is None else sides, []
+    for axis, (side, rows) in enumerate(zip((model.rows, model.columns), axes, strict=True)):
+        key, key_of_rows = (axis, side.alpha, rows.tobytes()), (axis, rows.tobytes())
+        if key not in sides:
+            if side.filter.refits and key_of_rows not in spectra:
+                spectra[key_of_rows] = side.spectrum.part(rows)
+            refit = side.filter.refits
+            part = spectra[key_of_rows].smoother(side.filter, side.alpha) if refit else reduced(side, rows)
+            sides[key] = part, _smaller(part)
+        parts.append(sides[key])
+    smoothers, products = zip(*parts, strict=True)
+    return TwoStep(*smoothers, shared=products)
 
 
 @incomplete.predict_outside.register(TwoStep)
 def _predict_outside(model: TwoStep, axes: Axes, completed: Array) -> Array:
-    values, places = completed.T, []
+    values = completed.T
     for side, kept in zip((model.columns, model.rows), axes[::-1], strict=True):
         n_rows = side.spectrum.n_rows
         left = without(kept, n_rows)
-        # Where nothing left, all rows are known and asked for.
-        values = (predict_others(side, kept, values) if left.size else side.smooth(values)).T
+        # If no row is left out, all rows are predicted as training rows.
+        predictions = predict_others(side, kept, values) if left.size else side.smooth(values)
         place = np.zeros(n_rows, dtype=np.intp)
         place[left if left.size else kept] = np.arange(left.size or n_rows)
-        places.append(place)
-    return take_block(values.T, places[1], places[0])
+        values = take_rows(predictions, place).T
+    return values.T
 
 
 @incomplete.expansion_of_fold.register(TwoStep)
 def _expansion_of_fold(model: TwoStep, axes: Axes | None, completed: Array) -> Expansion:
-    """Return the predictions for new instances, from smoothed tasks of those that stayed and left."""
+    """Return the predictions for new instances, from targets of training instances and predictions of left-out ones."""
     if axes is None:
         return model.expansion(model.coefficients(completed))
     kept, spectrum = axes[0], model.rows.spectrum
     smoothed = model.columns.smooth(completed.T).T
-    order = np.argsort(np.concatenate([kept, without(kept, spectrum.n_rows)]))
-    both = namespace(completed).concat([smoothed, predict_others(model.rows, kept, smoothed)])
-    coefficients = spectrum.lift(model.rows.phi[:, None] * spectrum.rotate(take_rows(both, order)))
+    pieces = [smoothed, predict_others(model.rows, kept, smoothed)]
+    targets = in_order(pieces, [kept, without(kept, spectrum.n_rows)])
+    coefficients = spectrum.lift(model.rows.phi[:, None] * spectrum.rotate(targets))
     return Expansion(coefficients, Part(spectrum))
 
 
@@ -731,7 +682,7 @@ def _expansion_of_fold(model: TwoStep, axes: Axes | None, completed: Array) -> E
 
 @refit_block.register(TwoStep)
 def _refit_block(model: TwoStep, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
-    if model.symmetry:  # vertices leave on either side
+    if model.symmetry:  # a vertex is left out of both sides
         kept = (kept[0] & kept[1],) * 2
     left, right = (side.predictor(*masks) for side, masks in zip(sides, zip(kept, asked, strict=True), strict=True))
     return np.asarray(left @ Y[np.ix_(*kept)] @ right.T)
@@ -759,7 +710,7 @@ def _refit_cells(model: TwoStep, sides: Sides, Y: np.ndarray) -> OfHidden:
     if alpha == 0 and task_alpha == 0:
         alpha, task_alpha, ridge = 1.0, 1.0, 0.0
     u, v = sides[0].penalties(alpha)[:, None], sides[1].penalties(task_alpha)[None, :]
-    with np.errstate(invalid="ignore"):  # a null direction with a constant: nothing times no end
+    with np.errstate(invalid="ignore"):  # a null direction with a constant: 0 times infinity
         total = u + v + (ridge * u * v if ridge else 0.0)
     kernel = np.where(np.isfinite(total), pseudo_inverse(np.where(np.isfinite(total), total, 0.0)), 0.0)
     return fitted_without((sides[0].eigh[1], sides[1].eigh[1]), kernel, ridge, Y, model.free_mean)
@@ -771,11 +722,11 @@ def _smaller(side: Smoother) -> SideProduct:
 
 
 def vanishing_pairs(rows: Smoother, columns: Smoother, Y: Array) -> Array:
-    """Return setting A as both regularisations vanish together, at full rank: the hats become identities."""
+    """Return setting A in the limit of both regularisations to 0 at full rank, where hat matrices are identities."""
     rows, columns = rows.scaled(), columns.scaled()
     residual = rows.product(Y) + columns.product(Y.T).T
     slack = rows.slack[:, None] + columns.slack[None, :]
-    check_cells(slack, 0.0)  # a constant alone takes all of a single cell
+    check_cells(slack, 0.0)  # a constant interpolates a single cell
     held_out = settle(slack * Y - residual, rows.level(Y)[None, :] + columns.level(Y.T)[:, None])
     held_out /= slack
     return held_out

@@ -234,8 +234,7 @@ def _read(train: Any, test: Any) -> tuple[tuple[Column, Column], tuple[Column, C
         shapes = [np.shape(part) for part in (train, test)]
         if not all(are_masks) or shapes[0] != shapes[1] or len(shapes[0]) != 2:
             raise ValueError(
-                "train and test must be two masks of the same grid, both numpy arrays: their shapes are "
-                f"{shapes[0]} and {shapes[1]}."
+                f"train and test must be two masks of the same grid, found shapes {shapes[0]} and {shapes[1]}."
             )
         train, test = np.argwhere(train), np.argwhere(test)
     return id_columns(train, "train"), id_columns(test, "test")

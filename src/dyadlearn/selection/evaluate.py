@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, NamedTuple
@@ -35,9 +36,9 @@ from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, as_fitted
 from dyadlearn.models.reading import groups_in_order
 from dyadlearn.pairing.full import check_memory, hold_out_stack
-from dyadlearn.pairing.leaving import group_members, largest_group
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
+from dyadlearn.solve.leaving import group_members, largest_group
 
 
 @dataclass(frozen=True)
@@ -188,34 +189,24 @@ def resampled_scores(
         columns = rows if over == "nodes" else np.arange(q) if over == "instances" else random.randint(q, size=q)
         if by_row is None:
             drawn = take_block(labels, rows, columns)
-            drawn = _without_twins(drawn, rows) if over == "nodes" else drawn
-            scores[resample] = score_or_nan(judge, drawn, _blocks(stack, rows, columns), average=average)
+            drawn = _without_repeats(drawn, rows) if over == "nodes" else drawn
+            grids = [take_block(stack[place, ...], rows, columns) for place in range(stack.shape[0])]
+            with suppress(ValueError):  # the score stays NaN if it is undefined
+                F = namespace(stack).stack(grids)
+                scores[resample] = to_numpy(judge(drawn, F, average=average, tie_tolerance=None))
         else:
-            own = each[:, rows if over == "instances" else columns]
-            defined = own[:, ~np.isnan(own[0])]
+            row_scores = each[:, rows if over == "instances" else columns]
+            defined = row_scores[:, ~np.isnan(row_scores[0])]
             scores[resample] = by_row.combined(defined) if defined.size else np.nan
     return scores
 
 
-def score_or_nan(judge: Scorer, Y: Array, F: Array, **average: Any) -> Any:
-    """Return the score of a part of a grid, NaN if it is undefined; the score of the whole grid is defined."""
-    try:
-        return to_numpy(judge(Y, F, tie_tolerance=None, **average))
-    except ValueError:
-        return float("nan")
-
-
-def _blocks(stack: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
-    """Return the same rows and columns of every grid of a stack (s, m, q)."""
-    return namespace(stack).stack([take_block(stack[place, ...], rows, columns) for place in range(stack.shape[0])])
-
-
-def _without_twins(drawn: Array, nodes: np.ndarray) -> Array:
+def _without_repeats(drawn: Array, nodes: np.ndarray) -> Array:
     """Return labels (n, n) of drawn nodes, NaN for pairs of two draws of the same node."""
-    twins = np.equal.outer(nodes, nodes)
-    np.fill_diagonal(twins, False)
+    repeats = np.equal.outer(nodes, nodes)
+    np.fill_diagonal(repeats, False)
     xp = namespace(drawn)
-    return xp.where(as_array_of(twins, drawn), xp.full_like(drawn, float("nan")), drawn)
+    return xp.where(as_array_of(repeats, drawn), xp.full_like(drawn, float("nan")), drawn)
 
 
 _SIDES = SideNames()
@@ -294,19 +285,19 @@ class SettingScore:
         if self.trouble is not None:
             return [f"Setting {self.setting.value} has no score. {self.trouble}"]
         said = nothing_learnt(self.judge.name, self.setting, self.score, self.baselines, sides)
-        found = [] if said is None else [said]
+        notes = [] if said is None else [said]
         if self.judge.name == "r2" and self.setting in (Setting.B, Setting.C):
             side = sides.instance if self.setting is Setting.B else sides.task
             mean = f"In setting {self.setting.value}, r2 is the mean of the r2 of each {side}"
-            found.append(f"{mean}, which is often far below the r2 of all labels together.")
+            notes.append(f"{mean}, which is often far below the r2 of all labels together.")
         if self.n_undefined and self.labels is not None:
             is_task = self.setting is Setting.C
             of = f"{self.labels.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
-            found.append(
+            notes.append(
                 f"In setting {self.setting.value}, {self.judge.name} is undefined for {self.n_undefined:,} of {of}, "
                 "whose labels are all alike or missing: they are excluded."
             )
-        return found
+        return notes
 
 
 class Scores(dict[str, list[Any]]):
@@ -394,20 +385,20 @@ class Scores(dict[str, list[Any]]):
     def table(self) -> tuple[list[str], list[list[str]], int]:
         """Return the headings and lines of the printed table, and the number of text columns."""
         has_null = not all(math.isnan(each.null) for each in self.results)  # not requested, or too expensive
-        own = ["scoring"] if "scoring" in self else []
-        headings = ["new", "method", *own, self.scoring, *(["null"] if has_null else []), "best baseline"]
+        scoring = ["scoring"] if "scoring" in self else []
+        headings = ["new", "method", *scoring, self.scoring, *(["null"] if has_null else []), "best baseline"]
         lines = [
             [
                 f"{each.setting.value} {self.sides.new_in(each.setting)}",
                 each.method,
-                *([each.judge.name] if own else []),
+                *([each.judge.name] if scoring else []),
                 number(each.score),
                 *([number(each.null)] if has_null else []),
                 best_in_words(each.baselines, self.sides, short=True),
             ]
             for each in self.results
         ]
-        return headings, lines, 2 + len(own)
+        return headings, lines, 2 + len(scoring)
 
     def __repr__(self) -> str:
         return as_text(make_table(*self.table()), *self.notes)
@@ -442,18 +433,10 @@ def baseline_scores(
         predictions = baselines(labels, setting, units, symmetry=symmetry)
     except NotEnoughMemoryError:  # the score of the model does not need the baselines
         return dict.fromkeys(BASELINES, float("nan"))
-    return scored_means(predictions, setting, score)
-
-
-def scored_means(predictions: Mapping[str, Array], setting: Setting, score: Callable[[Any], Any]) -> dict[str, float]:
-    """Score the predictions of `dyadlearn.holdout.baselines.baselines`; NaN if a score is undefined.
-
-    A constant ranks nothing. Its held-out values differ slightly, because each of them leaves out other labels, so rank
-    metrics get one value for all labels.
-    """
     if getattr(score, "can_tie", False):
+        # A constant ranks nothing; its held-out values differ only because each of them leaves out other labels.
         constant = namespace(predictions["grand_mean"]).zeros_like(predictions["grand_mean"])
-        predictions = {**predictions, **dict.fromkeys(BASELINES if setting is Setting.D else ("grand_mean",), constant)}
+        predictions |= dict.fromkeys(BASELINES if setting is Setting.D else ("grand_mean",), constant)
     # Baselines with equal predictions are scored once.
     scores = {id(each): _score(score, each) for each in {id(F): F for F in predictions.values()}.values()}
     return {name: scores[id(each)] for name, each in predictions.items()}
@@ -492,8 +475,8 @@ def in_words(name: str, sides: SideNames = _SIDES) -> str:
     >>> in_words("task_means"), in_words("task_means", SideNames("host", "parasite"))
     ('task means', 'parasite means')
     """
-    own = {"instance_means": f"{sides.instance} means", "task_means": f"{sides.task} means"}
-    return own.get(name, name.replace("_", " "))
+    names = {"instance_means": f"{sides.instance} means", "task_means": f"{sides.task} means"}
+    return names.get(name, name.replace("_", " "))
 
 
 def best_in_words(scores: Mapping[str, float], sides: SideNames = _SIDES, *, short: bool = False) -> str:
@@ -772,29 +755,23 @@ def evaluate(
     if asked and not wanted:
         fitted.hold_out(asked[0])  # raises an error with the reason
     names = side_names(sides, network=fitted.is_network)
-    several = isinstance(scoring, list | tuple)
-    given: Sequence[Any] = scoring if isinstance(scoring, list | tuple) else [scoring]
-    judges = [scorer(scoring_of(fitted, each)) for each in given]
+    metrics = scoring if isinstance(scoring, list | tuple) else [scoring]
+    judges = [scorer(scoring_of(fitted, each)) for each in metrics]
     groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
     how: dict[str, Any] = {"cv": cv, "groups": groups, "task_groups": task_groups, "nested": nested}
     error_score = error_score if error_score == "raise" else float(error_score)
     results: list[SettingScore] = []
     for setting in wanted:
         results += _setting_scores(fitted, setting, judges, n_permutations, error_score, **how)
-    name = None if several else "score" if judges[0].name in _OTHERS else judges[0].name
+    name = None if metrics is scoring else "score" if judges[0].name in _OTHERS else judges[0].name
     return Scores(results, name, names, fitted.form.kind)
 
 
 def _setting_scores(
-    fitted: Fitted,
-    setting: Setting,
-    judges: Sequence[Scorer],
-    n_permutations: int,
-    error_score: str | float,
-    **how: Any,
+    fitted: Fitted, setting: Setting, judges: Sequence[Scorer], n_permutations: int, error_score: Any, **how: Any
 ) -> list[SettingScore]:
     """Return several scores of the same held-out predictions; `how` holds arguments of `Fitted.hold_out`."""
-    found, results = None, []
+    held_out, results = None, []
     same: dict[str, Any] = {"is_network": fitted.is_network}
     m, q = fitted.labels.shape
     is_alone = (setting.new_instance and m < 2) or (setting.new_task and q < 2)
@@ -807,32 +784,32 @@ def _setting_scores(
     try:
         if is_alone:
             raise ValueError("A side has one member only, so no training data remain without it.")
-        found = fitted.hold_out(setting, **how)
-        same["method"] = found.method
-        labels = scored_labels(fitted.labels, found.predictions, setting, stacklevel=3)
+        held_out = fitted.hold_out(setting, **how)
+        same["method"] = held_out.method
+        labels = scored_labels(fitted.labels, held_out.predictions, setting, stacklevel=3)
     except ValueError as error:
-        if found is None and not is_alone and not isinstance(error, LeverageError):  # the arguments are wrong
+        if held_out is None and not is_alone and not isinstance(error, LeverageError):  # the arguments are wrong
             raise
         return [failed(judge, error) for judge in judges]
-    for name, values in (("predictions", found.predictions), ("labels", labels)):
+    for name, values in (("predictions", held_out.predictions), ("labels", labels)):
         same[name] = to_numpy(values).view()
         same[name].flags.writeable = False  # they may be arrays of the model
     for judge in judges:
         try:
             prepared = prepared_score(fitted.labels, judge, setting, labels)
-            score = float(prepared(found.predictions))
+            score = float(prepared(held_out.predictions))
         except ValueError as error:
             results.append(failed(judge, error))
             continue
         null = math.nan  # a model that was fitted again has no common spectra for permuted labels
-        if n_permutations and found.is_fixed:
-            null = null_mean(fitted, setting, found.units, prepared, n_permutations)
-        means = baseline_scores(fitted.labels, setting, found.units, prepared, symmetry=fitted.symmetry)
+        if n_permutations and held_out.is_fixed:
+            null = null_mean(fitted, setting, held_out.units, prepared, n_permutations)
+        means = baseline_scores(fitted.labels, setting, held_out.units, prepared, symmetry=fitted.symmetry)
         results.append(SettingScore(setting, judge, score, prepared.n_undefined, null=null, baselines=means, **same))
     return results
 
 
 def scoring_of(fitted: Fitted, scoring: Any = None) -> Any:
     """Return the metric of a fitted model: the given one, that of its search, or the default for its labels."""
-    own = getattr(fitted.estimator, "scoring", None) if scoring is None else scoring
-    return usual_scoring(fitted.labels.values) if own is None else own
+    metric = getattr(fitted.estimator, "scoring", None) if scoring is None else scoring
+    return usual_scoring(fitted.labels.values) if metric is None else metric

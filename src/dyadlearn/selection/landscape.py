@@ -39,8 +39,8 @@ from dyadlearn.models.fitted import as_fitted
 from dyadlearn.models.reading import groups_in_order
 from dyadlearn.pairing.base import check_request, settings_of
 from dyadlearn.pairing.full import sweep
-from dyadlearn.pairing.leaving import group_members
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.solve.leaving import group_members
 
 Point = tuple[int, int]
 #: Values of one regularisation.
@@ -137,7 +137,7 @@ def coarse_to_fine(
         while len(evaluated) > n_before:
             n_before = len(evaluated)
             best = best_point(scores, alphas, task_alphas)
-            row, column = (int(own[at]) for own, at in zip(ranks, best, strict=True))
+            row, column = (int(rank[at]) for rank, at in zip(ranks, best, strict=True))
             moves = product((0, step, -step), repeat=2)
             yield from new((row + down, column + right) for down, right in moves if start is None or not down * right)
 
@@ -171,8 +171,7 @@ class _PointScore:
     """
 
     def __init__(self, how: Plan, scoring: Any, quiet: bool, is_rough: bool) -> None:
-        # Raises an error before folds are made if the score of the labels is undefined.
-        self._of_all = prepared_score(how.problem.labels, scoring, how.setting)
+        prepared_score(how.problem.labels, scoring, how.setting)  # raises before folds are solved if it is undefined
         self.how, self._scoring, self._quiet = how, scoring, quiet
         self.tol, self.n_unconverged, self.refusal = max(how.problem.tol, _TOL), 0, LeverageError()
         self._options: dict[str, Any] = dict(_ROUGH) if is_rough else {"tol": self.tol}
@@ -203,13 +202,10 @@ class _PointScore:
             return float("nan")
         if self._prepared is None:  # the labels that have a prediction are the same for all regularisations
             if self.diagonal is None:
-                labels = scored_labels(how.problem.labels, held_out, how.setting, quiet=self._quiet, stacklevel=6)
+                labels = scored_labels(how.problem.labels, held_out, how.setting, quiet=self._quiet, stacklevel=5)
             else:
                 labels = _where_predicted(how.problem.labels.values, held_out)
-            is_whole = labels is how.problem.labels.values
-            self._prepared = (
-                self._of_all if is_whole else prepared_score(how.problem.labels, self._scoring, how.setting, labels)
-            )
+            self._prepared = prepared_score(how.problem.labels, self._scoring, how.setting, labels)
         return float(self._prepared(held_out))
 
 
@@ -261,14 +257,7 @@ def score_plan(
         given = (how.units.instances, how.units.tasks, max_memory, progress)
         scores = _swept(how.swept, alphas, task_alphas, [how.setting], scoring, *given)[how.setting]
         return Evaluated(scores, scores.size, is_rough=False, was_interrupted=False)
-    found = _score_points(how, scoring, alphas, task_alphas, search, exhaustive, progress)
-    return found if has_two else found._replace(scores=found.scores[:, 0])
-
-
-def _score_points(
-    how: Plan, scoring: Any, alphas: Values, task_alphas: Values, search: bool, exhaustive: bool, progress: bool | None
-) -> Evaluated:
-    """Score regularisations one after the other, where labels are missing or weighted."""
+    # Labels are missing or weighted: score one regularisation after the other.
     shape = len(alphas), len(task_alphas)
     is_coarse = not exhaustive and isinstance(how, SolveAgain) and max(shape) >= _LONG
     score, was_interrupted = _PointScore(how, scoring, search, is_coarse), False
@@ -310,9 +299,9 @@ def _score_points(
             f"iterations did not reach a relative residual of {score.tol:g}: their scores are approximate. Raise "
             "max_iter, or leave out the smallest regularisations.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
-    return Evaluated(grids[-1], counts[-1], is_coarse, was_interrupted)
+    return Evaluated(grids[-1] if has_two else grids[-1][:, 0], counts[-1], is_coarse, was_interrupted)
 
 
 def landscape(
@@ -376,20 +365,20 @@ def landscape(
     {'B': (2, 1), 'D': (2, 1)}
     """
     if isinstance(model, Problem):
-        problem, own = model, None
+        problem, searched = model, None
     else:
         fitted = as_fitted(model)
-        problem, own = fitted.problem, getattr(fitted.estimator, "scoring", None)
+        problem, searched = fitted.problem, getattr(fitted.estimator, "scoring", None)
         groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
-    scoring = own or "neg_mean_squared_error" if scoring is None else scoring
+    scoring = searched or "neg_mean_squared_error" if scoring is None else scoring
     wanted = list(dict.fromkeys(as_setting(each) for each in setting))
     wanted = [setting for setting in wanted if setting in settings_of(problem.pairing)] or wanted
     rows = check_alphas(alphas, "alphas")
     columns = check_alphas(task_alphas, "task_alphas")
     plans = [planned(problem, setting, (groups, task_groups, cv)) for setting in wanted]
     if problem.labels.full is not None and cv is None:  # all settings share their products
-        found = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, progress)
-        scores = {setting.value: found[setting] for setting in wanted}
+        by_setting = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, progress)
+        scores = {setting.value: by_setting[setting] for setting in wanted}
     else:
         scores = {}
         for how in plans:
@@ -439,8 +428,8 @@ def _swept(
     members = (group_members(groups, Y.shape[0], "groups"), group_members(task_groups, Y.shape[1], "task_groups"))
     per_stack = max(1, max_memory // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))
     # A score that depends on squared errors only may need no predictions.
-    told = {setting: scorers[setting].of_squared_errors for setting in settings}
-    closed = {setting: of_errors for setting, of_errors in told.items() if of_errors is not None}
+    of_errors = {setting: scorers[setting].of_squared_errors for setting in settings}
+    closed = {setting: score_of for setting, score_of in of_errors.items() if score_of is not None}
     whole = sweep(problem.pairing, Y, alphas, task_alphas, *members)
     for squared, some in ((True, list(closed)), (False, [setting for setting in settings if setting not in closed])):
         if some:
@@ -450,7 +439,7 @@ def _swept(
         def score(wanted: Sequence[Setting], rows: Values, columns: Values) -> dict[Setting, np.ndarray]:
             swept = sweep(problem.pairing, Y, rows, columns, *members)
             errors = swept.squared_errors([setting for setting in wanted if setting in closed], per_stack)
-            scores = {setting: closed[setting](found) for setting, found in errors.items()}
+            scores = {setting: closed[setting](squares) for setting, squares in errors.items()}
             bar.advance(len(rows) * len(columns) * len(scores))
             left = [setting for setting in wanted if setting not in scores]
             scores |= {setting: np.empty((len(rows), len(columns))) for setting in left}
@@ -463,7 +452,7 @@ def _swept(
             return score([setting], rows, columns)[setting]
 
         try:
-            found = score(settings, alphas, task_alphas)
+            scores_of = score(settings, alphas, task_alphas)
         except LeverageError:  # perhaps in one setting and for some values only
-            found = {setting: where_defined(partial(alone, setting), alphas, task_alphas) for setting in settings}
-    return found if has_two else {setting: scores[:, 0] for setting, scores in found.items()}
+            scores_of = {setting: where_defined(partial(alone, setting), alphas, task_alphas) for setting in settings}
+    return scores_of if has_two else {setting: scores[:, 0] for setting, scores in scores_of.items()}

@@ -20,10 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, double, epsilon, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_count, check_flag
-from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
 from dyadlearn._progress import Progress
-from dyadlearn._tables import Table, read_table
+from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.holdout import Units, check_enough_left
 from dyadlearn.holdout.folds import as_splitter, folds_of
@@ -37,11 +36,11 @@ from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_a
 from dyadlearn.models.base import Groups
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
-from dyadlearn.models.reading import Training, in_training_order, unwrap_tasks
+from dyadlearn.models.reading import Training, read_rows, unwrap_tasks
 from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.selection.search import KeptHoldout, predict_folds
+from dyadlearn.selection.search import KeptHoldout, code_groups, predict_folds
 from dyadlearn.settings import Setting, as_setting
 
 
@@ -55,8 +54,8 @@ def check_learning_memory(
     for n, count, has_profiles in zip((m, q), counts, profiled, strict=False):
         numbers += (3.0 * count + 5.0 + (4.0 * n_folds + 12.0) * has_profiles) * n * n
     purpose = f"Learning {sum(counts)} kernels of a grid of {m} × {q}"
-    mend = f"use fewer rows or fewer descriptions{', or stages=1' if any(profiled) else ''}"
-    check_memory(8 * numbers, Y, purpose, mend)
+    remedy = f"use fewer rows or fewer descriptions{', or stages=1' if any(profiled) else ''}"
+    check_memory(8 * numbers, Y, purpose, remedy)
 
 
 def standardised(data: Training, fit_intercept: bool) -> tuple[Targets, float, float]:
@@ -79,12 +78,6 @@ def standardised(data: Training, fit_intercept: bool) -> tuple[Targets, float, f
     return Targets(values, xp.astype(observed, Y.dtype), weights, constant), centre, size
 
 
-def mixture_of(kernel: LearnedKernel, table: Table, constant: bool) -> Mixture:
-    """Return the kernels of a side to learn from, computed from its wide table."""
-    powers, free = zip(*((member.has_exponent, member.is_divisible) for member in kernel.members), strict=True)
-    return Mixture(kernel.blocks(double(table.values)), powers, constant, free)
-
-
 def final_kernel(
     kernel: LearnedKernel,
     table: Table,
@@ -99,7 +92,7 @@ def final_kernel(
     """
     if profiles:
         kernel, table = kernel.joined(PROFILES, profiles, table)
-    weights = Mixture([], [], constant).weights(logits)
+    weights = Mixture.weights(logits)
     unit = float(weights[-1]) if constant else 1.0
     powers = iter(np.exp(log_exponents))
     exponents = [float(next(powers)) if member.has_exponent else 1.0 for member in kernel.members]
@@ -300,9 +293,12 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         }
 
     @property
-    def _descriptions(self) -> list[dict[str, Any]]:
-        sides = zip(self._kernels, self._plain, strict=False)
-        return [{"" if plain else each.name: each for each in kernel.members} for kernel, plain in sides]
+    def _descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+        sides = zip(self._kernels, self._plain, self._sides(), strict=False)
+        return [
+            {"" if plain else each.name: (each, side.names if plain else each.columns) for each in kernel.members}
+            for kernel, plain, side in sides
+        ]
 
     @property
     def _alphas(self) -> dict[str, Any]:
@@ -322,8 +318,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             check_count(self.stages, "stages")
             if self.stages > 1 and setting is Setting.D:
                 raise ValueError(
-                    "stages above 1 describe instances and tasks by profiles of their labels, and in setting D both "
-                    "are new, without any: set stages=1."
+                    "stages above 1 use profiles of labels, and in setting D both sides are new: set stages=1."
                 )
         check_count(self.n_steps, "n_steps")
         check_alpha(self.shrinkage, "shrinkage")
@@ -353,9 +348,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             if described is not None:
                 kernels[axis], tables[axis] = self._describe(described, kernels[axis], name)
             elif tables[axis] is not None and not is_one_kernel(kernels[axis]):
+                parameter = ("kernel", "task_kernel")[axis]
                 raise ValueError(
-                    f"{'kernel' if axis == 0 else 'task_kernel'} is given for several descriptions, but {name} is a "
-                    f"single table: give {name} as a mapping of names to tables, or one kernel."
+                    f"{parameter} is given for several descriptions, but {name} is one table: give one kernel."
                 )
         self._plain = (given[0] is None, given[1] is None)
         first, second = (None if described is None else described.places for described in given)
@@ -365,10 +360,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         weights = data.labels.weights
         # Weight of each instance: the mean over its cells.
         weights = None if weights is None else namespace(weights).mean(weights, axis=1)
-        found = [self._scaled_side(data.instances, given[0], kernels[0], "X", weights)]
+        scaled = [self._scaled_side(data.instances, given[0], kernels[0], "X", weights)]
         if data.tasks is not None:
-            found.append(self._scaled_side(data.tasks, given[1], kernels[1], "tasks"))
-        self._kernels, wide = [kernel for kernel, _ in found], [table for _, table in found]
+            scaled.append(self._scaled_side(data.tasks, given[1], kernels[1], "tasks"))
+        self._kernels, wide = [kernel for kernel, _ in scaled], [table for _, table in scaled]
         self.n_features_in_ = self._n_columns
         return replace(data, instances=wide[0], tasks=wide[1] if len(wide) > 1 else None)
 
@@ -399,36 +394,27 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return describe(given, kernel, normalize=self.normalize, repair=self.repair, name=name)
 
     def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
-        return self._read_rows(unwrap_tasks(given), axis) or super()._new_rows(given, axis)
-
-    def _read_rows(self, given: Any, axis: int) -> tuple[Table, NewRows] | None:
-        """Return rows to predict for in the form of the side's kernel; None for plain features without profiles.
-
-        Plain features are read as in all other models.
-        """
-        name, side, kernel = _SIDES[axis], self._sides()[axis], self._kernels[axis]
-        places = self._places[axis]
-        found = read_descriptions(given, name)
-        if (found is None) is not self._plain[axis]:
+        name, side, kernel, places = _SIDES[axis], self._sides()[axis], self._kernels[axis], self._places[axis]
+        described = read_descriptions(unwrap_tasks(given), name)
+        if (described is None) is not self._plain[axis]:
             wanted = "a single table" if self._plain[axis] else f"the descriptions {', '.join(kernel.names)}"
             raise ValueError(f"{name} was {wanted} when the model was fitted: give it in the same form.")
-        if found is None:
-            is_kernel = kernel.members[0].is_precomputed
-            if not is_kernel and not _is_profiled(side):
-                return None
-            spec, table = KernelSpec("precomputed" if is_kernel else "rbf", None, self.repair), read_table(given, name)
-            if is_kernel:
-                table = in_training_order(table, spec, side.ids, name)
-            if axis == 0:
-                table = replace(table, values=self._validated_instances(table, spec, reset=False))
-            found = Descriptions({kernel.names[0]: table})
+        if described is None:
+            [member] = kernel.members
+            spec = KernelSpec("precomputed" if member.is_precomputed else "linear", None, self.repair)
+            table, rows = read_rows(self, given, axis, spec, side.ids, side.names, member.n_columns)
+            described = Descriptions({member.name: replace(table, values=rows, column_ids=None)})
         if _is_profiled(side):
-            known = known_places(found, side.ids, places)
+            known = known_places(described, side.ids, places)
             if known is None or (known < 0).any():
-                raise _not_in_training(known, name)
-            table = Table(take_rows(side.features, known), found.row_ids, None, found.kind)
+                unknown = "" if known is None else f" ({int((known < 0).sum())} of {len(known)} are new)"
+                raise ValueError(
+                    f"The model describes {('instances', 'tasks')[axis]} by profiles of their labels, so it predicts "
+                    f"only those of training, identified by ids{unknown}: leave {name} out, or fit with stages=1."
+                )
+            table = Table(take_rows(side.features, known), described.row_ids, None, described.kind)
             return table, replace(side.new_rows(table.values), places=known)
-        table = widen(kernel, found, places, name)
+        table = widen(kernel, described, places, name)
         return table, side.new_rows(self._as_fitted(table.values, name))
 
     # Learning ----------------------------------------------------------------------------------------
@@ -438,6 +424,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         setting, has_tasks = as_setting(self.setting), data.tasks is not None
         self._keep_labels(data)
         self._keep_groups(groups, task_groups)
+        self._relearned = {}  # discard nested predictions of earlier labels
         if setting.new_task and not has_tasks:
             raise ValueError(f"Setting {setting.value} leaves out tasks, but nothing is known of them: give tasks=.")
         check_enough_left(data.labels, setting, groups, task_groups, knows_tasks=has_tasks)
@@ -468,40 +455,42 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             def watch(stage: int, loss: float) -> None:
                 bar.advance(title=f"Stage {stage + 1}: hold-out error {loss * size**2:.4g}")
 
-            found = learn(error, how, n_stages, profiled, watch)
-        self._units, self._interrupted, self.holdout_setting_ = units, found.interrupted, setting.value
-        if found.interrupted:
+            learned = learn(error, how, n_stages, profiled, watch)
+        self._units, self._interrupted, self.holdout_setting_ = units, learned.interrupted, setting.value
+        if learned.interrupted:
             warnings.warn(
-                "Learning was interrupted: the model has the kernels that were best by then.",
-                ConvergenceWarning,
-                stacklevel=3,
+                "Learning was interrupted: the best kernels so far are used.", ConvergenceWarning, stacklevel=3
             )
-        self._predictions = found.held_out * size + centre
-        self.n_stages_ = found.best + 1
-        self.stage_errors_ = [float(each.error) * size**2 for each in found.stages]
-        self.history_ = [[float(loss) * size**2 for loss in each.losses] for each in found.stages]
-        self.holdout_error_ = self.stage_errors_[found.best]
-        self._path = [each.parameters.vector.tolist() for each in found.stages[: self.n_stages_]]
-        return self._fit_stage(data, found.stages[found.best])
+        self._predictions = learned.held_out * size + centre
+        self.n_stages_ = learned.best + 1
+        self.stage_errors_ = [float(each.error) * size**2 for each in learned.stages]
+        self.history_ = [[float(loss) * size**2 for loss in each.losses] for each in learned.stages]
+        self.holdout_error_ = self.stage_errors_[learned.best]
+        self._path = [each.parameters.vector.tolist() for each in learned.stages[: self.n_stages_]]
+        return self._fit_stage(data, learned.stages[learned.best])
 
     def _mixtures(self, data: Training) -> list[Mixture]:
         """Return the kernels of each side that learning starts from."""
-        tables = _tables(data)
-        constant = self.fit_intercept and len(tables) > 1
-        return [mixture_of(kernel, table, constant) for kernel, table in zip(self._kernels, tables, strict=True)]
+        mixtures = []
+        for kernel, table in zip(self._kernels, _tables(data), strict=True):
+            powers = [member.has_exponent for member in kernel.members]
+            divisible = [member.is_divisible for member in kernel.members]
+            constant = self.fit_intercept and data.tasks is not None
+            mixtures.append(Mixture(kernel.blocks(double(table.values)), powers, constant, divisible))
+        return mixtures
 
     def _fit_stage(self, data: Training, stage: Stage) -> Self:
         """Fit the model with the kernels of a stage."""
-        own, tables = stage.parameters, _tables(data)
+        parameters, tables = stage.parameters, _tables(data)
         constant = self.fit_intercept and len(tables) > 1
-        learned = zip(self._kernels, tables, own.weights, own.exponents, stage.profiles, strict=False)
+        learned = zip(self._kernels, tables, parameters.weights, parameters.exponents, stage.profiles, strict=False)
         kernels, wide, units = zip(*(final_kernel(*side, constant) for side in learned), strict=True)
         data = replace(data, **dict(zip(("instances", "tasks"), wide, strict=False)))
         specs = [KernelSpec(kernel, None, "clip", dual=True) for kernel in kernels]
-        self.alpha_, self.shares_ = own.lam, None
+        self.alpha_, self.shares_ = parameters.lam, None
         if len(units) > 1:
             # The constant of a side has weight one in its kernel, so its learned weight moves to the shares.
-            a, b, c = own.pair_shares
+            a, b, c = parameters.pair_shares
             self.shares_ = (a * units[0] * units[1], b * units[0], c * units[1])
         with warnings.catch_warnings():
             # Fractional powers of kernels may be slightly indefinite; the user's kernels are not at fault.
@@ -517,53 +506,39 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         kernels = self._kernels[axis : axis + 1]
         return tuple(each.name for kernel in kernels for each in kernel.members if each.is_precomputed)
 
-    def _keep_groups(self, groups: Any, task_groups: Any) -> None:
-        super()._keep_groups(groups, task_groups)
-        self._relearned = {}  # discard nested predictions of earlier labels
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes to pickle, without cached nested predictions."""
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_relearned"}
-
     def _relearned_holdout(
         self, setting: Setting, cv: Any = None, *, groups: Any = None, task_groups: Any = None
     ) -> HeldOut:
         """Return nested predictions: all parameters are learned again without each fold."""
-        kept: dict[tuple[Setting, int], HeldOut] = self.__dict__.setdefault("_relearned", {})
-        m, q = shape = self._labels.shape
-        together = (
-            self._groups if groups is None else group_codes(groups, (m,), "groups"),
-            self._task_groups if task_groups is None else group_codes(task_groups, (q,), "task_groups"),
-        )
-        cv = min(_N_FOLDS, _most_folds(setting, shape, together)) if cv is None else cv
+        stored: dict[tuple[Setting, int], HeldOut] = self.__dict__.setdefault("_relearned", {})
+        given = ((self._groups, groups), (self._task_groups, task_groups))
+        together = code_groups(self._labels, *(used_groups if other is None else other for used_groups, other in given))
+        cv = min(_N_FOLDS, _most_folds(setting, self._labels.shape, together)) if cv is None else cv
         is_number = isinstance(cv, Integral)
         splitter = SettingKFold(setting, int(cv), random_state=_SEED) if is_number else as_splitter(cv, setting)
         # Only predictions with the groups of the model are cached.
         key = (setting, int(cv)) if is_number and groups is None and task_groups is None else None
-        if key is not None and key in kept:
-            return kept[key]
+        if key is not None and key in stored:
+            return stored[key]
         # Given folds ignore the groups of the model.
-        own = (groups, task_groups) if isinstance(splitter, GivenFolds) else together
-        used = own[0] if setting.new_instance else None, own[1] if setting.new_task else None
-        units = splitter.units(self._labels, groups=used[0], task_groups=used[1])
-        again = predict_folds(self, self._training(), together, setting, units)
+        used_groups = (groups, task_groups) if isinstance(splitter, GivenFolds) else together
+        used = Units.of_groups(self._labels, setting, *used_groups)
+        units = splitter.units(self._labels, groups=used.instances, task_groups=used.tasks)
+        folds = folds_of(self._labels, setting, units)
+        predictions, _ = predict_folds(self, self._training(), together, setting, folds)
         method = f"{_counted(splitter, setting)} folds, kernels learned again"
-        found = HeldOut(again.predictions, method, units, is_fixed=False)
+        held_out = HeldOut(predictions, method, units, is_fixed=False)
         if key is not None:
-            kept[key] = found
-        return found
+            stored[key] = held_out
+        return held_out
 
-    def _hold_out(
-        self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
-    ) -> HeldOut:
+    def _hold_out(self, setting: Setting, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool) -> HeldOut:
         """Return held-out predictions; nested ones learn the kernels again without each fold."""
-        given = {"groups": groups, "task_groups": task_groups}
         if nested:
-            return self._relearned_holdout(setting, cv, **given)
-        if self.describes_by_labels and any(each is not None for each in (cv, groups, task_groups)):
-            return self._own_holdout(setting, Units.of_groups(self._labels, setting, **given), cv)
-        return super()._hold_out(setting, cv=cv, **given, nested=nested, exact=exact)
+            return self._relearned_holdout(setting, cv, groups=groups, task_groups=task_groups)
+        if self.describes_by_labels and any(given is not None for given in (cv, groups, task_groups)):
+            return self._own_holdout(setting, Units.of_groups(self._labels, setting, groups, task_groups), cv)
+        return super()._hold_out(setting, cv, groups, task_groups, nested, exact)
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
         if self.describes_by_labels:
@@ -571,8 +546,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return super()._held_out(setting, units)
 
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
-        kept = super()._kept_holdout(setting)
-        return self._own_holdout(setting) if kept is None and self.describes_by_labels else kept
+        stored = super()._kept_holdout(setting)
+        return self._own_holdout(setting) if stored is None and self.describes_by_labels else stored
 
     @property
     def describes_by_labels(self) -> bool:
@@ -607,17 +582,17 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self._check_request(setting)
         Y, xp, units = problem.Y, namespace(problem.Y), Units() if units is None else units
         if units.are_single and cv is None:
-            kept = super()._kept_holdout(setting)
-            if kept is not None and setting is Setting.A:
+            stored = super()._kept_holdout(setting)
+            if stored is not None and setting is Setting.A:
                 # Missing labels are not used in the fit.
-                return kept._replace(predictions=xp.where(xp.isnan(Y), self._closed_problem.Y, kept.predictions))
-            units = units if kept is None else kept.units
+                return stored._replace(predictions=xp.where(xp.isnan(Y), self._closed_problem.Y, stored.predictions))
+            units = units if stored is None else stored.units
         if cv is not None or units.are_single:
             units = as_splitter(cv, setting).units(problem.labels, groups=units.instances, task_groups=units.tasks)
         folds = [fold.masks for fold in folds_of(problem.labels, setting, units)]
-        data, own = self._training(), self._searched_setting
+        data, searched = self._training(), self._searched_setting
         labels, centre, size = standardised(data, self.fit_intercept)
-        profiled = (not own.new_instance, not own.new_task)
+        profiled = (not searched.new_instance, not searched.new_task)
         predictions = held_out_again(labels, self._mixtures(data), folds, self._path, profiled) * size + centre
         return HeldOut(predictions, f"{len(folds)} folds, profiles made again", units)
 
@@ -636,9 +611,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     def _refitted(self, data: Training, groups: Groups, setting: Setting) -> Self:
         """Return a clone that is fitted on other labels, or on fewer rows, of the same descriptions."""
-        own: dict[str, Any] = getattr(self, "_solved_with", None) or self.get_params(deep=False)
-        inner: Self = clone(self).set_params(**{**own, "progress": False})
-        searched = as_setting(own["setting"])
+        params: dict[str, Any] = getattr(self, "_solved_with", None) or self.get_params(deep=False)
+        inner: Self = clone(self).set_params(**{**params, "progress": False})
+        searched = as_setting(params["setting"])
         inner.cv = _fewer(inner.cv, searched, data.labels.shape, groups)
         if (setting.new_instance and not searched.new_instance) or (setting.new_task and not searched.new_task):
             inner.stages = 1  # later stages would describe new rows by their labels
@@ -680,28 +655,19 @@ def _is_profiled(side: Side) -> bool:
     return any(name in PROFILES for name in _learned(side).names)
 
 
-def _not_in_training(known: np.ndarray | None, name: str) -> ValueError:
-    unknown = "" if known is None else f" ({int((known < 0).sum())} of {len(known)} are new)"
-    return ValueError(
-        f"The model describes {'instances' if name == 'X' else 'tasks'} by profiles of their labels, so that it "
-        f"predicts only for those of training, identified by ids{unknown}: leave {name} out for all of them, or "
-        "fit with stages=1, or for the setting in which they are new."
-    )
-
-
 def _weights(side: Side) -> dict[str, float]:
     """Return the weights of a side, scaled to sum to one; the stored weight of the constant is one."""
-    found = {member.name: member.weight for member in _learned(side).members}
+    weights = {member.name: member.weight for member in _learned(side).members}
     if side.spec.constant == "feature":
-        found[CONSTANT] = 1.0
-    total = sum(found.values())
-    return {name: weight / total for name, weight in found.items()}
+        weights[CONSTANT] = 1.0
+    total = sum(weights.values())
+    return {name: weight / total for name, weight in weights.items()}
 
 
 def _most_folds(setting: Setting, shape: tuple[int, int], groups: Groups) -> int:
     """Return the maximum number of folds in a setting, at least two."""
     sides = zip(shape, groups, (setting.new_instance, setting.new_task), strict=True)
-    counts = [size if own is None else len(np.unique(own)) for size, own, is_new in sides if is_new]
+    counts = [size if codes is None else len(np.unique(codes)) for size, codes, is_new in sides if is_new]
     return max(2, min(counts or [shape[0] * shape[1]]))
 
 

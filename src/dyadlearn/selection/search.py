@@ -20,15 +20,13 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, cast, namespace, placed, take_rows, to_numpy
 from dyadlearn._checks import check_alphas, check_flag, check_whole
-from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Table, shown
@@ -41,7 +39,6 @@ from dyadlearn.exceptions import (
     UndefinedScoreWarning,
 )
 from dyadlearn.holdout import Plan, Problem, Units, plan
-from dyadlearn.holdout.baselines import baselines
 from dyadlearn.holdout.folds import Fold, as_splitter, folds_of
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
@@ -49,16 +46,15 @@ from dyadlearn.labels import Labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import prepared_score, usual_scoring
-from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models.base import Groups, PairwiseRidge, Sides
 from dyadlearn.models.documenting import documented
 from dyadlearn.models.fitted import HeldOut
-from dyadlearn.models.grid import PairKernelRidge, check_shares
+from dyadlearn.models.grid import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge, check_shares
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.models.reading import Training, fold_predictions, groups_in_order, without_fold
 from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import PairKernel
-from dyadlearn.selection.evaluate import baseline_scores, best_in_words, nothing_learnt, scored_means
+from dyadlearn.selection.evaluate import baseline_scores, best_in_words, nothing_learnt
 from dyadlearn.selection.landscape import Evaluated, LeftOut, planned, score_plan
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.spectrum import Spectrum
@@ -119,9 +115,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
 
     def _keep_groups(self, groups: Any, task_groups: Any) -> None:
         """Store the groups of instances and of tasks."""
-        m, q = self._labels.shape
-        self._groups = None if groups is None else group_codes(groups, (m,), "groups")
-        self._task_groups = None if task_groups is None else group_codes(task_groups, (q,), "task_groups")
+        self._groups, self._task_groups = code_groups(self._labels, groups, task_groups)
 
     def _fits(self) -> bool:
         labels = self._labels
@@ -140,12 +134,8 @@ class KeptHoldout(PairwiseRidge, stored=False):
     @property
     def baselines_(self) -> dict[str, float]:
         """Scores of the baselines in the setting of the search, held out in the same way as the model."""
-        check_is_fitted(self)
-        setting = self._searched_setting
-        kept = self._kept_holdout(setting)
-        units = plan(self.fitted_.problem, setting).units if kept is None else kept.units
-        fitted = self.fitted_
-        return baseline_scores(fitted.labels, setting, units, self._score(setting), symmetry=fitted.symmetry)
+        fitted, setting = self.fitted_, self._searched_setting
+        return baseline_scores(fitted.labels, setting, self._units, self._score(setting), symmetry=fitted.symmetry)
 
     def _score(self, setting: Setting) -> Callable[[Any], Any]:
         """Return the score by which the model was chosen; negative squared error if it has no `scoring`."""
@@ -158,27 +148,9 @@ class KeptHoldout(PairwiseRidge, stored=False):
         return HeldOut(self._predictions, self.holdout_method_, self._units)
 
 
-class LearnedAgain(NamedTuple):
-    """Predictions of models that were each fitted without one fold.
-
-    Attributes
-    ----------
-    predictions : array of shape (m, q)
-        Held-out predictions; NaN for cells in no fold.
-    folds : list of Fold
-    alphas : list of float
-        Regularisation that was chosen in each fold.
-    task_alphas : list of float or None
-        Regularisation of the tasks in each fold; None if the model has none.
-    """
-
-    predictions: Array
-    folds: list[Fold]
-    alphas: list[Any]
-    task_alphas: list[float] | None = None
-
-
-def predict_folds(model: Any, data: Training, groups: Groups, setting: Setting, units: Units) -> LearnedAgain:
+def predict_folds(
+    model: Any, data: Training, groups: Groups, setting: Setting, folds: Sequence[Fold]
+) -> tuple[Array, list[dict[str, Any]]]:
     """Fit a model without each fold, and predict the labels of the fold.
 
     Parameters
@@ -191,38 +163,42 @@ def predict_folds(model: Any, data: Training, groups: Groups, setting: Setting, 
         Groups that the model leaves out together within the training part of each fold.
     setting : Setting
         Setting of the predictions; it may differ from the setting of the model.
-    units : Units
+    folds : sequence of Fold
+
+    Returns
+    -------
+    predictions : array of the shape of the labels' values
+        Held-out predictions; NaN for cells in no fold.
+    alphas : list of dict
+        Regularisation that was chosen in each fold, by the name of the parameter.
     """
-    labels = data.labels
-    folds = folds_of(labels, setting, units)
-    predictions, chosen, n_at_edge = [], [], 0
+    predictions, alphas, n_at_edge = [], [], 0
     with warnings.catch_warnings(record=True) as caught, Progress(len(folds), "Nested folds", model.progress) as bar:
         warnings.simplefilter("always")
         for fold in folds:
             n_before = len(caught)
             inner, predicted = _fit_without(model, data, groups, setting, fold)
             predictions.append(predicted)
-            chosen.append((inner.alpha_, getattr(inner, "task_alpha_", None)))
+            alphas.append(inner._alphas)
             n_at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[n_before:])
             bar.advance()
     if n_at_edge:
-        warnings.warn(
-            f"In {n_at_edge} of {len(folds)} folds a best regularisation is on the edge of the grid: widen it.",
-            GridEdgeWarning,
-            stacklevel=3,
-        )
-    _pass_on(caught)
-    alphas, task_alphas = map(list, zip(*chosen, strict=True))
-    flat = placed(predictions, [fold.test for fold in folds], labels.observed.size)
-    found = namespace(flat).reshape(flat, labels.values.shape)
-    return LearnedAgain(found, folds, alphas, None if task_alphas[0] is None else task_alphas)
+        message = f"In {n_at_edge} of {len(folds)} folds a best regularisation is on the edge of the grid: widen it."
+        warnings.warn(message, GridEdgeWarning, stacklevel=3)
+    # Repeat each distinct warning of the folds once, except those that have a common message for all folds.
+    others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
+    for (category, filename, line), each in others.items():
+        if not issubclass(category, (NoLabelWarning, GridEdgeWarning, BaselineWarning)):
+            warnings.warn_explicit(each.message, category, filename, line)
+    flat = placed(predictions, [fold.test for fold in folds], data.labels.observed.size)
+    return namespace(flat).reshape(flat, data.labels.values.shape), alphas
 
 
 def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold) -> tuple[Any, Array]:
     """Return a model that is fitted without a fold, and its predictions for the labels of the fold."""
     left, asked = without_fold(data, setting, fold)
     if setting is not Setting.A:
-        staying = [None if codes is None else codes[kept] for codes, kept in zip(groups, fold.staying, strict=True)]
+        staying = [None if codes is None else codes[at] for codes, at in zip(groups, fold.staying, strict=True)]
         groups = (staying[0], staying[1])
     again = model._refitted(left, groups, setting)
     sides = (again._side, again._task_side)
@@ -230,19 +206,11 @@ def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, f
     if data.labels.grid is None:
         places = [at[fold.test] for at in data.labels.places]
         if setting is not Setting.A:
-            places = [np.searchsorted(own, at) for own, at in zip(fold.leaving, places, strict=True)]
+            places = [np.searchsorted(leaving, at) for leaving, at in zip(fold.leaving, places, strict=True)]
         return again, again._expansion().at(*rows, (places[0], places[1]))
     # In A the predictions for the training rows include the hidden labels.
     predicted = again._closed_problem.Y if setting is Setting.A else again._expansion().grid(*rows)
     return again, fold_predictions(predicted, fold)
-
-
-def _pass_on(caught: Sequence[warnings.WarningMessage]) -> None:
-    """Repeat each distinct warning of the folds once, except those that have a common message for all folds."""
-    others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
-    for (category, filename, line), each in others.items():
-        if not issubclass(category, (NoLabelWarning, GridEdgeWarning, BaselineWarning)):
-            warnings.warn_explicit(each.message, category, filename, line)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -337,9 +305,9 @@ def nested_score(
         X, y, tasks, sample_weight = search.given_to_model(X, y, sample_weight)
         search = search.model
     if not getattr(search, "searches", False):
+        name = type(search).__name__
         raise TypeError(
-            f"{type(search).__name__} has no search, so evaluate(model, cv=5) is its nested score: give "
-            "nested_score an estimator that chooses its regularisation, such as TwoStepRidgeCV."
+            f"{name} has no search, so evaluate(model, cv=5) is its nested score: give a TwoStepRidgeCV, say."
         )
     if search.symmetry is not None:
         raise ValueError("A network has no folds of one side: nested_score is for grids of instances and tasks.")
@@ -348,39 +316,37 @@ def nested_score(
         raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
     reader = clone(search)
     data = reader._read(X, y, tasks, sample_weight)
-    whole, Y = data.labels, data.labels.values
-    groups, task_groups = groups_in_order(data.form, groups, task_groups)
-    groups = None if groups is None else group_codes(groups, whole.shape[:1], "groups")
-    task_groups = None if task_groups is None else group_codes(task_groups, whole.shape[1:], "task_groups")
-    folds = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)
+    whole = data.labels
+    groups, task_groups = code_groups(whole, *groups_in_order(data.form, groups, task_groups))
     # A model that learns its kernels may use groups in other settings too.
-    used = [
-        each if leaves or not search.learns_kernels else None
-        for each, leaves in ((groups, setting.new_instance), (task_groups, setting.new_task))
-    ]
-    units = folds.units(whole, groups=used[0], task_groups=used[1])
-    found = predict_folds(reader, data, (groups, task_groups), setting, units)
-    F = found.predictions
-    judge = scorer(usual_scoring(Y) if search.scoring is None else search.scoring)
+    used = Units.of_groups(whole, setting if search.learns_kernels else Setting.D, groups, task_groups)
+    splitter = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)
+    units = splitter.units(whole, groups=used.instances, task_groups=used.tasks)
+    folds = folds_of(whole, setting, units)
+    F, alphas = predict_folds(reader, data, (groups, task_groups), setting, folds)
+    judge = scorer(usual_scoring(whole.values) if search.scoring is None else search.scoring)
     labels = scored_labels(whole, F, setting)
     prepared = prepared_score(whole, judge, setting, labels)
-    score, means = float(prepared(F)), baselines(whole, setting, units)
     return NestedScore(
-        score=score,
+        score=float(prepared(F)),
         setting=setting.value,
-        fold_scores=np.array([_score_of(judge, whole, labels, F, fold, setting) for fold in found.folds]),
-        alphas=np.array(found.alphas),
-        task_alphas=None if found.task_alphas is None else np.array(found.task_alphas),
+        fold_scores=np.array([_score_of(judge, whole, labels, F, fold, setting) for fold in folds]),
+        alphas=np.array([chosen["alpha"] for chosen in alphas]),
+        task_alphas=np.array([chosen["task_alpha"] for chosen in alphas]) if "task_alpha" in alphas[0] else None,
         predictions=whole.restored(cast(F, getattr(namespace(F), data.precision)), data.form),
-        baselines=scored_means(means, setting, prepared),
+        baselines=baseline_scores(whole, setting, units, prepared),
     )
+
+
+def code_groups(labels: Labels, groups: Any, task_groups: Any) -> Groups:
+    """Return the groups of instances and of tasks as integers."""
+    units = Units.of_groups(labels, Setting.D, groups, task_groups)
+    return units.instances, units.tasks
 
 
 def _score_of(judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fold, setting: Setting) -> float:
     """Return the score of one fold, NaN if it is undefined."""
-    others = np.ones(tuple(labels.values.shape), dtype=bool)
-    others.reshape(-1)[fold.test] = False
-    part = replace(labels, values=targets, weights=None).hide(others)
+    part = replace(labels, values=targets, weights=None).hide(~fold.masks[1])
     try:
         return float(prepared_score(part, judge, setting)(F if part.grid is not None else take_rows(F, fold.test)))
     except (ValueError, ArithmeticError):
@@ -490,12 +456,12 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
         """Return a function that repeats the search on other labels of the same instances and tasks."""
-        kept, sides = self._snapshot(), self._tried_sides()
-        kept.__dict__.update(self._solved_with)
-        kept.progress = False
+        template, sides = self._snapshot(), self._tried_sides()
+        template.__dict__.update(self._solved_with)
+        template.progress = False
 
         def search(labels: Labels) -> Any:
-            again = kept._snapshot()
+            again = template._snapshot()
             again._labels, again._solution = labels, None
             return again._search(sides)
 
@@ -503,14 +469,9 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _tried_sides(self) -> Sides:
         """Return the sides for all kernels that were tried; kernels that were not chosen are decomposed again."""
-        given = self._solved_with
-        rows = _tried(self._side, given["kernel_grid"], "instance")
-        if self.symmetry is not None:
-            return [[(side, side)] for side in rows]
-        columns: list[Any] = [None]
-        if self._task_side is not None:
-            columns = _tried(self._task_side, given.get("task_kernel_grid"), "task")
-        return [[(side, task_side) for task_side in columns] for side in rows]
+        task_grid = self._solved_with.get("task_kernel_grid")
+        sides = _tried(self._side, self._solved_with["kernel_grid"], "instance")
+        return self._paired(sides, [] if self._task_side is None else _tried(self._task_side, task_grid, "task"))
 
     @property
     def kernel_params_(self) -> Any:
@@ -543,7 +504,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         """Return the problems to try: one or more for each pair of decomposed sides."""
         alphas, task_alphas = self._grids()
         start = _named(alphas[0], None if task_alphas is None else task_alphas[0])
-        return [self._pose(*both, start) for row in sides for both in row]
+        return [self._problem_at(*both, start) for row in sides for both in row]
 
     def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
         """Score all regularisations for all sides to try, and solve for the best."""
@@ -566,12 +527,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self.alpha_ = alphas[place[1]]
         self.task_alpha_ = None if task_alphas is None else task_alphas[place[2]]
         for name, best, low, high in edges_of(self):
-            warnings.warn(
-                f"The best {name}, {best:g}, is on the edge of the grid ({low:g} … {high:g}): widen the "
-                "grid, or accept that this side needs no (or full) regularisation.",
-                GridEdgeWarning,
-                stacklevel=5,
-            )
+            message = f"The best {name}, {best:g}, is on the edge of the grid ({low:g} … {high:g}): widen the grid."
+            warnings.warn(message, GridEdgeWarning, stacklevel=5)
         self._solve()
         # Folds that were solved in the search are warm starts, now at the tolerance of the fit.
         how = best_plan[1] if best_plan[0] == place[0] else plan(self.fitted_.problem, setting, *left_out)
@@ -595,29 +552,29 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
         def scored(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
             nonlocal score
-            found = []
+            rows = []
             for alpha in values:
                 held_out = how.held_out(problem.at(alpha))
                 if score is None:  # the labels that have a prediction are the same for all regularisations
                     labels = scored_labels(problem.labels, held_out, setting, quiet=True)
                     score = judge.prepare_each_task(labels)
-                found.append(score(held_out))
-            return np.stack(found)
+                rows.append(score(held_out))
+            return np.stack(rows)
 
         scores = where_defined(scored, alphas, [1.0])
         undefined = np.isnan(scores).all(axis=0)
         if undefined.all():
             raise ValueError(f"{judge.name} is undefined for every task, so no alpha can be chosen.")
         warn_of_undefined(scores[:, ~undefined].T, alphas, None, setting.value, 5)
-        shared = best_point(scores[:, ~undefined].mean(axis=1), alphas)[0]
-        best = [shared if none else best_point(own, alphas)[0] for own, none in zip(scores.T, undefined, strict=True)]
+        # A task without a score gets the value that is best for the other tasks together.
+        filled = np.where(undefined, scores[:, ~undefined].mean(axis=1, keepdims=True), scores)
+        best = [best_point(task_scores, alphas)[0] for task_scores in filled.T]
         if undefined.any():
             ids, places = self._form.column_ids, np.flatnonzero(undefined)
+            names = shown(places.tolist() if ids is None else ids.take(places).labels)
             warnings.warn(
-                f"{judge.name} is undefined for {len(places)} of {undefined.size} tasks "
-                f"({shown(places.tolist() if ids is None else ids.take(places).labels)}), which have too few labels or "
-                f"only one value: they get alpha {alphas[shared]:g}, the best for all others together, and are "
-                "excluded from the score.",
+                f"{judge.name} is undefined for {len(places)} of {undefined.size} tasks ({names}): they get alpha "
+                f"{alphas[best[places[0]]]:g}, the best for all others together, and are excluded from the score.",
                 UndefinedScoreWarning,
                 stacklevel=5,
             )
@@ -643,7 +600,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             Position of the problem with the best score, and its hold-out plan.
         """
         alphas, task_alphas = self._grids()
-        found: dict[int, Evaluated] = {}
+        evaluated: dict[int, Evaluated] = {}
         top, refusal = -np.inf, None
         for place, problem in enumerate(problems):
             how = planned(problem, setting, left_out)
@@ -653,26 +610,22 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             except LeverageError as error:
                 refusal = error
                 continue
-            found[place] = each
+            evaluated[place] = each
             score = float(np.nanmax(each.scores, initial=-np.inf))
-            if score > top or len(found) == 1:
+            if score > top or len(evaluated) == 1:
                 top, best = score, (place, how)
             if each.was_interrupted:
                 break
-        if not found:
+        if not evaluated:
             assert refusal is not None
             raise refusal
-        self.n_evaluated_ = sum(each.n_points for each in found.values())
+        n_tried = self.n_evaluated_ = sum(each.n_points for each in evaluated.values())
         stack = np.full((len(problems), *each.scores.shape), np.nan)
-        for place, one in found.items():
+        for place, one in evaluated.items():
             stack[place] = one.scores
         if each.was_interrupted:
-            warnings.warn(
-                f"The search was interrupted: {self.n_evaluated_} of {stack.size} regularisations were evaluated, and "
-                "the best of these is chosen.",
-                SearchStoppedWarning,
-                stacklevel=6,
-            )
+            message = f"The search was interrupted: {n_tried} of {stack.size} points were tried; the best is chosen."
+            warnings.warn(message, SearchStoppedWarning, stacklevel=6)
         return stack, each.is_rough, best
 
     def _fits(self) -> bool:
@@ -813,10 +766,7 @@ def _specs(spec: KernelSpec, grid: Sequence[dict[str, Any]] | None, name: str) -
 def grid_of(alphas: Any, name: str) -> list[float]:
     """Return the values of a parameter that the search tries."""
     if isinstance(alphas, Iterator):
-        raise TypeError(
-            f"{name} is an iterator, which can be read only once, but a search is cloned and stored with its values: "
-            f"give a sequence, such as list({name})."
-        )
+        raise TypeError(f"{name} is an iterator, which can be read only once: give a sequence, such as list({name}).")
     return check_alphas(alphas, name)
 
 
@@ -854,15 +804,15 @@ def edges_of(search: Search) -> list[tuple[str, float, float, float]]:
     grids = search._grids()
     scores = search.landscape_.reshape(-1, len(grids[0]), 1 if search.task_alpha_ is None else len(grids[1] or [0.0]))
     equal = as_good(scores, float(np.nanmax(scores)))
-    found = []
+    edges = []
     for name, values, axes in (("alpha", grids[0], (0, 2)), ("task_alpha", grids[1], (0, 1))):
         best, given = getattr(search, f"{name}_"), getattr(search, f"{name}s", None)
         if best is None or values is None or given is None:
             continue
         low, high = min(values), max(values)
         if low < high and not any(low < value < high for value in np.asarray(values)[np.asarray(equal.any(axis=axes))]):
-            found.append((name, float(best), low, high))
-    return found
+            edges.append((name, float(best), low, high))
+    return edges
 
 
 # Shares of the three kernels in quarters; the product kernel has at least one quarter.
@@ -931,22 +881,17 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
             return [(a / 4.0, b / 4.0, c / 4.0) for a, b, c in _QUARTERS]
         if not len(self.shares):
             raise ValueError("shares is empty: give at least one (product, per_task, per_instance).")
-        for triple in self.shares:
-            if np.shape(triple) != (3,):
-                raise ValueError(f"shares must be triples (product, per_task, per_instance), found {triple!r}.")
-            check_shares(triple)
-        return [(float(a), float(b), float(c)) for a, b, c in self.shares]
+        return [check_shares(triple) for triple in self.shares]
 
     def _problems(self, sides: Sides) -> list[Problem]:
         self.shares_ = None  # shares of an earlier fit must not affect the sides
-        found = []
-        for problem in super()._problems(sides):
-            pairing = problem.pairing
-            forms = [pairing]
-            if isinstance(pairing, PairKernel):
-                forms = [replace(pairing, shares=shares) for shares in self._scaled(*pairing.spectra)]
-            found += [replace(problem, pairing=each) for each in forms]
-        return found
+        problems = super()._problems(sides)
+        kernels = [problem.pairing for problem in problems if isinstance(problem.pairing, PairKernel)]
+        return [
+            replace(problems[0], pairing=replace(kernel, shares=shares))
+            for kernel in kernels
+            for shares in self._scaled(*kernel.spectra)
+        ] or problems
 
     def _scaled(self, spectrum: Spectrum, task_spectrum: Spectrum) -> list[tuple[float, float, float]]:
         """Return the shares to try for two decomposed sides."""

@@ -1,31 +1,31 @@
 r"""Closed form of two-step ridge regression where the missing labels form a block.
 
-The labels of rows M are missing for columns T, as where a task is new but for a few instances (almost zero-shot). O are
-the rows that have all labels, :math:`\mathbf{H}_k` and :math:`\mathbf{H}_g` the hat matrices of the sides,
-:math:`\mathbf{Y}_0` the labels with zeros where they are missing, and
-:math:`\mathbf{S} = \mathbf{Y}_0[\mathbf{H}_g]_{:T}` is what the step over the tasks makes of them. The model fills the
-block with the one :math:`\mathbf{F}` that it returns when it is fitted to it,
+The labels of rows M are missing for columns T, for example if a task has labels of a few instances only (almost
+zero-shot). O are the rows that have all labels. :math:`\mathbf{H}_k` and :math:`\mathbf{H}_g` are the hat matrices of
+the sides, :math:`\mathbf{Y}_0` the labels with zeros where they are missing, and
+:math:`\mathbf{S} = \mathbf{Y}_0[\mathbf{H}_g]_{:T}` the result of the step over the tasks. The model fills the block
+with predictions :math:`\mathbf{F}` that it reproduces when it is fitted to them,
 
 .. math:: [\mathbf{R}_k]_{MM}\mathbf{F} + [\mathbf{H}_k]_{MM}\mathbf{F}[\mathbf{R}_g]_{TT}
           = [\mathbf{H}_k]_{MO}\mathbf{S}_O + [\mathbf{H}_k]_{MM}\mathbf{S}_M .
 
 Since :math:`[\mathbf{H}_k]_{MM} = \mathbf{I} - [\mathbf{R}_k]_{MM}`, both have the same eigenvectors
 :math:`\mathbf{W}`, with eigenvalues :math:`\mathbf{h}` and :math:`\mathbf{p} = 1 - \mathbf{h}`. With
-:math:`[\mathbf{R}_g]_{TT} = \mathbf{Z}\,\mathrm{diag}(\mathbf{e})\mathbf{Z}^\top` there is nothing left to solve:
+:math:`[\mathbf{R}_g]_{TT} = \mathbf{Z}\,\mathrm{diag}(\mathbf{e})\mathbf{Z}^\top` the solution is
 
 .. math:: \mathbf{F} = \mathbf{W}\left[\frac{\mathbf{W}^\top[\mathbf{H}_k]_{MO}\mathbf{S}_O\mathbf{Z}
           + \mathbf{h}\circ\mathbf{W}^\top\mathbf{S}_M\mathbf{Z}}
           {\mathbf{p}\mathbf{1}^\top + \mathbf{h}\mathbf{e}^\top}\right]\mathbf{Z}^\top ,
 
 for a block of one cell the leave-one-out formula of setting A. Neither :math:`\mathbf{p}` nor :math:`\mathbf{h}` is
-had from the other, and what lies off the diagonal blocks comes from the smaller of :math:`\mathbf{H}` and
-:math:`\mathbf{R}`, so that neither end of the regularisation loses digits.
+computed from the other, and entries off the diagonal blocks come from the smaller of :math:`\mathbf{H}` and
+:math:`\mathbf{R}`. The result is accurate for small and for large regularisation.
 
 Independent tasks with missing labels are solved column by column, from the observed rows of each column.
 
 With :math:`f` the shrinkage of the instances and :math:`\boldsymbol\Xi = \mathbf{U}\frac{f}{1-f}\mathbf{U}^\top`, a
-column with observed rows o and weights w has the model :math:`\mathbf{f} = \mathbf{U}\mathbf{c}` in three equal forms,
-of which the smallest system is solved:
+column with observed rows o and weights w has the model :math:`\mathbf{f} = \mathbf{U}\mathbf{c}` in three equivalent
+forms. The smallest system is solved:
 
 ==============  ==========================================================================================
 observed rows   :math:`(\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))\,\mathbf{a} = \mathbf{y}_o`, with
@@ -35,11 +35,12 @@ directions      :math:`(\mathrm{diag}(\tfrac{1-f}{f}) + \mathbf{U}_o^\top\mathrm
                 = \mathbf{U}_o^\top\mathrm{diag}(w)\,\mathbf{y}_o`
 ==============  ==========================================================================================
 
-For Tikhonov's filter this is ridge regression on the observed rows. Columns with the same rows share the work.
+For Tikhonov's filter this is ridge regression on the observed rows. Columns with the same observed rows are solved
+together.
 
 A free constant has no value in :math:`\boldsymbol\Xi`. It is a border of the first system, which makes the dual
-parameters sum to zero, and a direction without penalty in the other two. A column without any label has no constant,
-and NaN for predictions.
+coefficients sum to zero, and a direction without penalty in the other two. A column without any label has no constant,
+and its predictions are NaN.
 """
 
 from __future__ import annotations
@@ -53,7 +54,6 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
-    as_array_of,
     eigh,
     epsilon,
     itemsize,
@@ -68,7 +68,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import digits_left, solve_block
-from dyadlearn.solve.leaving import inverse_with_border, leave_units_out
+from dyadlearn.solve.leaving import in_order, inverse_with_border, leave_units_out, members_of
 from dyadlearn.solve.operators import GridOperators, check_hidden, common_floor, embedded, reduced, without
 from dyadlearn.spectrum import Smoother, check_cells, leverage_error
 
@@ -76,8 +76,8 @@ from dyadlearn.spectrum import Smoother, check_cells, leverage_error
 def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: Any, missing_columns: Any) -> Array:
     r"""Fill a block of missing labels with the predictions of two-step ridge regression.
 
-    It costs an eigendecomposition for each side of the block and some matrix products. The block may
-    cover whole rows or columns, which are then predicted from the kernel of their side alone.
+    This takes an eigendecomposition for each side of the block and some matrix products. The block may cover whole rows
+    or columns, which are then predicted from the kernel of their side alone.
 
     Parameters
     ----------
@@ -111,31 +111,31 @@ def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: An
     array([[1.    , 2.    ],
            [3.    , 0.6667]])
 
-    A model fitted to the completed grid returns what was filled in:
+    A model fitted to the completed grid reproduces the filled-in labels:
 
     >>> round(float((side.hat() @ full @ side.hat())[1, 1]), 4)
     0.6667
     """
     if rows.contrast is not None and columns.contrast is not None:  # residuals that do not vanish
         rows, columns = rows.scaled(), columns.scaled()
-    inside, own, xp = np.asarray(missing_rows), np.asarray(missing_columns), namespace(Y)
-    if not inside.size or not own.size:
-        return xp.asarray(Y, copy=True)
-    others = without(own, Y.shape[1])
-    basis, slack, _, cross = _decompose(columns, own, others)
+    M, T = np.asarray(missing_rows), np.asarray(missing_columns)
+    if not M.size or not T.size:
+        return namespace(Y).asarray(Y, copy=True)
+    others = without(T, Y.shape[1])
+    basis, slack, _, cross = _decompose(columns, T, others)
     vectors = columns.spectrum.vectors
-    hat = (vectors * columns.shrinkage) @ take_rows(vectors, own).T
-    S_observed = take_rows(Y, without(inside, Y.shape[0])) @ hat
-    S_missing = take_block(Y, inside, others) @ cross.T
+    hat = (vectors * columns.shrinkage) @ take_rows(vectors, T).T
+    S_observed = take_rows(Y, without(M, Y.shape[0])) @ hat
+    S_missing = take_block(Y, M, others) @ cross.T
     floor = common_floor(rows, columns)
-    filled = step_over_instances(rows, inside, S_observed @ basis, S_missing @ basis, slack, floor=floor) @ basis.T
-    return embedded(Y, filled, inside, own)
+    filled = step_over_instances(rows, M, S_observed @ basis, S_missing @ basis, slack, floor=floor) @ basis.T
+    return embedded(Y, filled, M, T)
 
 
 def step_over_instances(
     rows: Smoother, missing_rows: np.ndarray, S_observed: Array, S_missing: Array, slack: Array, *, floor: float = 0.0
 ) -> Array:
-    r"""Take the step over the instances for columns whose step over the tasks was taken.
+    r"""Return the result of the step over the instances, given that of the step over the tasks.
 
     .. math:: \mathbf{F} = \mathbf{W}\left[\frac{\mathbf{W}^\top[\mathbf{H}_k]_{MO}\mathbf{S}_O
               + \mathbf{h}\circ\mathbf{W}^\top\mathbf{S}_M}
@@ -144,17 +144,17 @@ def step_over_instances(
     Parameters
     ----------
     rows : Smoother
-        Of the m instances.
+        Smoother of the m instances.
     missing_rows : integer array of shape (a,)
         Instances M whose labels are missing; the others O are in ascending order.
     S_observed : array of shape (m - a, c)
         :math:`\mathbf{S}_O`.
     S_missing : array of shape (a, c)
-        :math:`\mathbf{S}_M`, to which the missing labels themselves contribute nothing.
+        :math:`\mathbf{S}_M`, without contributions of the missing labels.
     slack : array of shape (c,)
-        :math:`\mathbf{e}`, the part of each column that the step over the tasks takes from the others.
+        :math:`\mathbf{e}`, eigenvalues of the residual operator of the tasks in the block.
     floor : float, default=0.0
-        What the denominator must exceed.
+        Lower bound of the denominator.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def step_over_instances(
 
     Examples
     --------
-    Without tasks, nothing is taken from them: missing rows are predicted by ridge regression on the others.
+    Without tasks, missing rows are predicted by ridge regression on the others:
 
     >>> import numpy as np
     >>> from dyadlearn.filters import Tikhonov
@@ -175,8 +175,8 @@ def step_over_instances(
     n_rows = rows.spectrum.n_rows
     if not missing_rows.size:
         return zeros((0, S_observed.shape[1]), S_observed)
-    basis, own_slack, leverage, cross = _decompose(rows, missing_rows, without(missing_rows, n_rows))
-    denominator = own_slack[:, None] + leverage[:, None] * slack[None, :]
+    basis, row_slack, leverage, cross = _decompose(rows, missing_rows, without(missing_rows, n_rows))
+    denominator = row_slack[:, None] + leverage[:, None] * slack[None, :]
     if float(namespace(denominator).min(denominator)) <= floor:
         raise leverage_error(missing_rows, n_rows, "rows with missing labels")
     numerator = (basis.T @ cross) @ S_observed
@@ -185,7 +185,7 @@ def step_over_instances(
 
 
 def _decompose(side: Smoother, inside: np.ndarray, outside: np.ndarray) -> tuple[Array, Array, Array, Array]:
-    """Return the eigenvectors (a, a) of the block of a side, its slack and leverage (a,), and the hat beside it.
+    """Return the eigenvectors (a, a) of the block of a side, its slack and leverage (a,), and a part of the hat matrix.
 
     The last, of shape (a, n - a), is the hat matrix between the rows of the block and the others.
     """
@@ -202,91 +202,77 @@ def _decompose(side: Smoother, inside: np.ndarray, outside: np.ndarray) -> tuple
 
 
 def leave_one_out_beside_block(
-    operators: GridOperators,
-    rows: Smoother,
-    columns: Smoother,
-    completed: Array,
-    missing_rows: np.ndarray,
-    missing_columns: np.ndarray,
+    operators: GridOperators, rows: Smoother, columns: Smoother, completed: Array, block: tuple[np.ndarray, np.ndarray]
 ) -> Array:
-    r"""Return leave-one-out predictions of the observed cells, next to a block of missing labels.
+    r"""Return leave-one-out predictions of the observed cells, if the missing labels form a block.
 
     Let the rows M and columns T of the block have the residual operators
     :math:`[\mathbf{R}_k]_{MM} = \mathbf{W}\,\mathrm{diag}(p)\,\mathbf{W}^\top` and
-    :math:`[\mathbf{R}_g]_{TT} = \mathbf{Z}\,\mathrm{diag}(e)\,\mathbf{Z}^\top`, so that of the block itself is diagonal
-    with entries :math:`d_{uv} = p_u + (1-p_u)e_v`. An observed cell c that leaves together with the block has
+    :math:`[\mathbf{R}_g]_{TT} = \mathbf{Z}\,\mathrm{diag}(e)\,\mathbf{Z}^\top`. In these eigenvectors, the residual
+    operator of the block is diagonal with entries :math:`d_{uv} = p_u + (1-p_u)e_v`. The prediction for an observed
+    cell c that is left out together with the block is
 
     .. math:: f_c = y_c - \frac{(\mathbf{R}[\mathbf{C}])_c}
               {R_{cc} - \mathbf{R}_{cm}\mathbf{R}_{mm}^{-1}\mathbf{R}_{mc}},
 
     with :math:`\mathbf{C}` the completed grid. Between different cells :math:`\mathbf{R}` is
-    :math:`-\mathbf{H}_k\otimes\mathbf{H}_g`, so that the term that is subtracted is, for all cells at once, one product
+    :math:`-\mathbf{H}_k\otimes\mathbf{H}_g`. The subtracted term of all cells is one product,
 
     .. math:: (\mathbf{A}\circ\mathbf{A})\tfrac1d(\mathbf{B}\circ\mathbf{B})^\top, \qquad
               \mathbf{A} = [\mathbf{H}_k]_{\cdot M}\mathbf{W}, \quad \mathbf{B} = [\mathbf{H}_g]_{\cdot T}\mathbf{Z} .
 
-    As both regularisations vanish, :math:`\mathbf{R}` becomes :math:`\mathbf{R}_k\otimes\mathbf{I} +
-    \mathbf{I}\otimes\mathbf{R}_g`, of which one part at most links a cell to the block.
+    If both regularisations vanish, :math:`\mathbf{R}` becomes :math:`\mathbf{R}_k\otimes\mathbf{I} +
+    \mathbf{I}\otimes\mathbf{R}_g`. At most one of its terms is nonzero between a cell and the block.
 
     Parameters
     ----------
     operators : GridOperators
-        Of the model.
+        Operators of the model.
     rows, columns : Smoother
-        Of the m instances and of the q tasks, with residuals that do not vanish.
+        Smoothers of the m instances and of the q tasks, with residuals that do not vanish.
     completed : array of shape (m, q)
-        Labels, with what the model puts in the block.
-    missing_rows, missing_columns : integer arrays
-        The block.
+        Labels, with the predictions of the model in the block.
+    block : (integer array, integer array)
+        Rows and columns of the block.
 
     Returns
     -------
     array of shape (m, q)
-        In the block the completed labels themselves: these were never seen.
+        Leave-one-out predictions of observed labels, and the completed labels in the block.
     """
-    xp = namespace(completed)
+    xp, (missing_rows, missing_columns) = namespace(completed), block
     residual, task_residual = _residual(rows), _residual(columns)
     p, W = eigh(take_block(residual, missing_rows, missing_rows))
     e, Z = eigh(take_block(task_residual, missing_columns, missing_columns))
-    kept = xp.ones_like(p) if operators.vanishing else 1.0 - p
-    weights = 1.0 / (p[:, None] + kept[:, None] * e[None, :])
+    leverages = xp.ones_like(p) if operators.vanishing else 1.0 - p
+    weights = 1.0 / (p[:, None] + leverages[:, None] * e[None, :])
+    # Identity and residual operators between all rows and those of the block, in the eigenvectors of the block.
+    A, B = _columns(_identity(residual), missing_rows) @ W, _columns(_identity(task_residual), missing_columns) @ Z
+    A_residual, B_residual = _columns(residual, missing_rows) @ W, _columns(task_residual, missing_columns) @ Z
     if operators.vanishing:
-        # Of rows and columns outside the block the identity has no part.
-        A, B = _columns(_identity(residual), missing_rows) @ W, _columns(_identity(task_residual), missing_columns) @ Z
-        A_residual, B_residual = _columns(residual, missing_rows) @ W, _columns(task_residual, missing_columns) @ Z
         shared = A_residual**2 @ weights @ (B**2).T + A**2 @ weights @ (B_residual**2).T
-        own = rows.slack[:, None] + columns.slack[None, :]
+        total = rows.slack[:, None] + columns.slack[None, :]
     else:
-        A, B = _columns(_hat(rows), missing_rows) @ W, _columns(_hat(columns), missing_columns) @ Z
-        shared = A**2 @ weights @ (B**2).T
-        own = rows.slack[:, None] + rows.leverage[:, None] * columns.slack[None, :]
-    slack = own - shared
-    inside = np.zeros(tuple(completed.shape), dtype=bool)
-    inside[np.ix_(missing_rows, missing_columns)] = True
-    block = as_array_of(inside, completed)
-    slack = xp.where(block, xp.ones_like(slack), slack)
+        shared = (A - A_residual) ** 2 @ weights @ ((B - B_residual) ** 2).T
+        total = rows.slack[:, None] + rows.leverage[:, None] * columns.slack[None, :]
+    slack = embedded(total - shared, xp.ones_like(weights), *block)
     floor = common_floor(rows, columns)
     check_cells(slack, floor)
     if floor:
-        # A difference is known up to rounding of what it is made of, less well than a sum of squares: digits must be
-        # left beside that, as in `dyadlearn._rounding.solve_block`.
-        check_cells(slack - digits_left(completed) * sum(completed.shape) * epsilon(completed) * own, 0.0)
+        # The rounding error of a difference is relative to its terms: the difference must exceed this error by as much
+        # as in `dyadlearn._rounding.solve_block`.
+        check_cells(slack - digits_left(completed) * sum(completed.shape) * epsilon(completed) * total, 0.0)
     if operators.prefers_residual or operators.vanishing:
         held_out = completed - operators.residual(completed) / slack
-    else:  # where little is kept, 1 − slack carries the digits
+    else:  # for strong shrinkage, the hat matrix is more accurate
         leverage = rows.leverage[:, None] * columns.leverage[None, :]
         held_out = (operators.hat(completed) - (leverage + shared) * completed) / slack
-    return xp.where(block, completed, held_out)
+    return embedded(held_out, take_block(completed, *block), *block)
 
 
 def _residual(side: Smoother) -> Array:
-    """Return the residual operator, off its diagonal from the smaller of hat and residual: squares enter below."""
+    """Return the residual operator (n, n), with off-diagonal entries from the smaller of hat and residual."""
     return with_diagonal(-side.off_diagonal(), side.slack)
-
-
-def _hat(side: Smoother) -> Array:
-    """Return the hat matrix, off its diagonal likewise."""
-    return with_diagonal(side.off_diagonal(), side.leverage)
 
 
 def _identity(like: Array) -> Array:
@@ -297,7 +283,7 @@ def _columns(matrix: Array, index: np.ndarray) -> Array:
     return take_rows(matrix.T, index).T
 
 
-# Up to this leverage h the difference 1 − h keeps all digits but one.
+# Up to this leverage h, the difference 1 − h loses at most one digit.
 _FAR_FROM_ONE = 0.9
 
 
@@ -307,16 +293,16 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
     Parameters
     ----------
     side : Smoother
-        Of the m instances.
+        Smoother of the m instances.
     Y : array of shape (m, q)
-        NaN where not observed.
+        Labels; NaN where missing.
     weights : array of shape (m, q), default=None
-        Of the squared loss, positive where a label is observed.
+        Positive weight of each observed label in the squared loss.
 
     Returns
     -------
     array of shape (m, q)
-        Without weights the labels where they are observed and the predictions elsewhere.
+        Completed labels; without weights, the observed labels, and predictions of the missing ones.
 
     Examples
     --------
@@ -329,7 +315,7 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
     array([[3.],
            [1.]])
     """
-    # As λ vanishes at full rank the model interpolates: weights no longer matter, nor does the ridge.
+    # For λ = 0 at full rank the model interpolates, and weights and ridge have no effect.
     vanishing, side = side.contrast is not None, side.scaled()
     weights = None if vanishing else weights
     matrices = _Matrices(side, 0.0 if vanishing else 1.0)
@@ -339,16 +325,16 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
         if vanishing:
             del sizes["directions"]
         if side.slack_floor > 0:
-            # A direction that is kept whole has no penalty, and the kernel no value for it.
+            # An unpenalised direction has no finite value in the kernel.
             del sizes["observed"]
         if weights is None:
             sizes["missing"] = column.missing.size
         form = min(sizes, key=lambda name: sizes[name])
         if form == "missing":
             return column.join(column.labels, _missing_rows(side, matrices, column))
-        found = _directions(side, column) if form == "directions" else None
-        if found is not None:
-            fitted = side.spectrum.vectors @ found[0]
+        directions = _directions(side, column) if form == "directions" else None
+        if directions is not None:
+            fitted = side.spectrum.vectors @ directions[0]
             dual = column.labels - take_rows(fitted, column.rows)
             dual = dual if column.weights is None else column.weights * dual
         elif side.is_graded and not vanishing:
@@ -356,7 +342,7 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
         else:
             dual, mean = _solved(matrices, column)
             fitted = matrices.fitted(column.rows, dual) + mean
-        # The closed form returns F for the labels F + a, and a is zero where nothing is observed.
+        # The closed form returns F for the labels F + a, where a is zero for missing labels.
         return fitted + matrices.ridge * column.join(dual, zeros((column.missing.size, dual.shape[1]), dual))
 
     return _each_pattern(Y, weights, solve, float("nan") if matrices.has_constant else 0.0)
@@ -366,9 +352,9 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
     r"""Return leave-one-out predictions of observed labels, and predictions of missing ones.
 
     With :math:`\mathbf{P} = (\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))^{-1}` the prediction for row i is
-    :math:`y_i - a_i/P_{ii} = -\sum_{j\ne i}P_{ij}y_j/P_{ii}`, where the sum keeps its digits however small it is. In
-    the form of directions it is :math:`(f_i - h_iy_i)/(1-h_i)` with the leverage :math:`h` of the weighted model, or,
-    where that comes near to 1, the leave-one-out of the observed rows as a side of their own.
+    :math:`y_i - a_i/P_{ii} = -\sum_{j\ne i}P_{ij}y_j/P_{ii}`. The sum is accurate however small it is. In the form of
+    directions the prediction is :math:`(f_i - h_iy_i)/(1-h_i)` with the leverage :math:`h` of the weighted model. For
+    leverages near 1, the observed rows are decomposed as a separate side.
 
     Parameters
     ----------
@@ -383,16 +369,16 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
 
     def solve(column: _Column) -> Array:
         xp = namespace(Y)
-        found = None
-        if matrices.has_constant and column.rows.size == 1:  # without it the column has no label
+        directions = None
+        if matrices.has_constant and column.rows.size == 1:  # no label is left to estimate the constant from
             fitted = column.labels * xp.ones_like(side.spectrum.vectors[:, :1])
             return column.join(xp.full_like(column.labels, float("nan")), take_rows(fitted, column.missing))
         if side.slack_floor > 0 or side.spectrum.values.shape[0] < column.rows.size:
-            found = _directions(side, column)
-        if found is None and side.is_graded and not vanishing:
+            directions = _directions(side, column)
+        if directions is None and side.is_graded and not vanishing:
             fitted = _complete_apart(side, matrices, column)
             held_out = _leave_one_out_apart(side, column)
-        elif found is None:
+        elif directions is None:
             inverse, mean = xp.linalg.inv(_system(matrices, column)), 0.0
             if matrices.has_constant:
                 ones = xp.sum(inverse, axis=1)
@@ -400,13 +386,13 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
             own = xp.linalg.diagonal(inverse)[:, None]
             slack = own if column.weights is None else own / column.weights
             if matrices.has_constant and not vanishing and -largest(-slack) < 1.0 - _FAR_FROM_ONE:
-                # What a border leaves of an inverse is a difference.
+                # The border is subtracted from the inverse, which loses digits here.
                 fitted, held_out = _complete_apart(side, matrices, column), _leave_one_out_apart(side, column)
             else:
                 fitted = matrices.fitted(column.rows, inverse @ column.labels) + mean
                 held_out = leave_units_out(inverse, column.labels)
         else:
-            coefficients, solver = found
+            coefficients, solver = directions
             fitted = side.spectrum.vectors @ coefficients
             own = take_rows(side.spectrum.vectors, column.rows)
             leverage = xp.sum(own * solver(own.T).T, axis=1)[:, None]
@@ -423,47 +409,47 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
 def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None = None) -> Array:
     r"""Return the weight of each observed label of a column, from the weights of the completed labels.
 
-    It is the adjoint of `complete_columns`. In the form of directions a prediction is :math:`\mathbf{v}^\top
+    This is the adjoint of `complete_columns`. In the form of directions, a prediction is :math:`\mathbf{v}^\top
     \mathbf{c}` with the coefficients :math:`\mathbf{c} = f\mathbf{U}^\top\mathbf{y}` of completed labels, which takes
-    no more than one system of them; else unit labels are completed.
+    one system. In the other forms, unit labels are completed.
 
     Parameters
     ----------
     side : Smoother
-        Of the m instances.
+        Smoother of the m instances.
     asked : array of shape (m,)
-        The weights on completed labels.
+        Weights of the completed labels.
     y : array of shape (m,)
-        NaN where not observed.
+        Labels; NaN where missing.
     weights : array of shape (m,), default=None
-        Of the squared loss, positive where a label is observed.
+        Positive weight of each observed label in the squared loss.
 
     Returns
     -------
     array of shape (m,)
-        Zero where nothing is observed.
+        Weights; zero for missing labels.
     """
     xp, observed = namespace(y), ~np.isnan(to_numpy(y))
     if weights is None and observed.all():
         return asked
     rows, missing = np.flatnonzero(observed), np.flatnonzero(~observed)
-    scale, found = None if weights is None else take_rows(weights, rows)[:, None], None
+    scale, directions = None if weights is None else take_rows(weights, rows)[:, None], None
     column = _Column(take_rows(xp.zeros_like(asked), rows)[:, None], scale, rows, missing)
     if side.spectrum.is_truncated and rows.size:
-        found = _directions(side, column)
-    if found is not None:
-        kept = side.shrinkage > 0
-        along = side.spectrum.rotate(asked[:, None])[:, 0] / xp.where(kept, side.shrinkage, 1.0)
-        along = found[1](xp.where(kept, along, 0.0)[:, None])
-        own = take_rows(side.spectrum.vectors, rows) @ along
-        own = own if scale is None else scale * own
+        directions = _directions(side, column)
+    if directions is not None:
+        is_used = side.shrinkage > 0
+        along = side.spectrum.rotate(asked[:, None])[:, 0] / xp.where(is_used, side.shrinkage, 1.0)
+        along = directions[1](xp.where(is_used, along, 0.0)[:, None])
+        observed_weights = take_rows(side.spectrum.vectors, rows) @ along
+        observed_weights = observed_weights if scale is None else scale * observed_weights
     else:
-        check_memory(4.0 * y.shape[0] * rows.size * itemsize(y), y, f"Weighing {rows.size} labels of a column")
+        check_memory(4.0 * y.shape[0] * rows.size * itemsize(y), y, f"The weights of {rows.size} labels of a column")
         eye = xp.eye(rows.size, dtype=y.dtype, device=y.device)
         units = column.join(eye, zeros((missing.size, rows.size), y) + float("nan"))
         given = None if weights is None else xp.broadcast_to(weights[:, None], units.shape)
-        own = complete_columns(side, units, given).T @ asked[:, None]
-    return column.join(own, take_rows(xp.zeros_like(asked), missing)[:, None])[:, 0]
+        observed_weights = complete_columns(side, units, given).T @ asked[:, None]
+    return column.join(observed_weights, take_rows(xp.zeros_like(asked), missing)[:, None])[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -484,65 +470,58 @@ class _Column:
 
     def join(self, observed: Array, missing: Array) -> Array:
         """Return values of observed and of missing rows in the order of all rows, shape (m, p)."""
-        together = namespace(observed).concat([observed, missing], axis=0)
-        return take_rows(together, np.argsort(np.concatenate([self.rows, self.missing])))
+        return in_order([observed, missing], [self.rows, self.missing])
 
 
 def _each_pattern(Y: Array, weights: Array | None, solve: Callable[[_Column], Array], without_labels: float) -> Array:
-    """Apply `solve` to the columns of each pattern and put the results (m, p) back in order.
+    """Return the results (m, q) of `solve`, applied to the columns of each pattern of observed rows and weights.
 
-    `without_labels` is predicted where a column has none.
+    `without_labels` is the prediction for columns without labels.
     """
     observed = ~np.isnan(to_numpy(Y))
     keys = observed if weights is None else np.where(observed, to_numpy(weights), 0.0)
     _, codes = np.unique(keys, axis=1, return_inverse=True)
-    codes = codes.reshape(-1)
-    order = np.argsort(codes, kind="stable")
-    pieces = []
-    for tasks in np.split(order, np.cumsum(np.bincount(codes))[:-1]):
+    patterns, pieces = members_of(codes.reshape(-1)), []
+    for tasks in patterns:
         rows, missing = np.flatnonzero(observed[:, tasks[0]]), np.flatnonzero(~observed[:, tasks[0]])
         labels = take_rows(take_rows(Y.T, tasks).T, rows)
         scale = None if weights is None else take_rows(weights, rows)[:, int(tasks[0])][:, None]
         if rows.size:
             pieces.append(solve(_Column(labels, scale, rows, missing)).T)
         else:
-            # Nothing is known of such a task: ridge regression predicts zero, but a constant it has not.
             pieces.append(zeros((tasks.size, Y.shape[0]), Y) + without_labels)
-    return take_rows(namespace(Y).concat(pieces, axis=0), np.argsort(order)).T
+    return in_order(pieces, patterns).T
 
 
 class _Matrices:
-    """Blocks of the kernel, with its ridge, of the hat and of the residual of one side.
+    """Blocks of the kernel and of the hat matrix of one side.
 
-    A matrix of all rows is formed, once, only where the eigenvectors are as large.
+    The matrix of all rows is formed once, unless the spectrum is truncated.
     """
 
     def __init__(self, side: Smoother, ridge: float) -> None:
-        #: `has_constant`: whether each column has a constant of its own.
+        # has_constant: whether each column has a separate unpenalised constant.
         self._side, self.ridge, self.has_constant = side, ridge, side.spectrum.has_free_constant
 
     @cached_property
     def _weights(self) -> Array:
-        shrinkage, remainder = self._side.shrinkage, self._side.remainder  # f = 1 where λ vanishes
+        """Eigenvalues of the kernel, shape (k,)."""
+        shrinkage, remainder = self._side.shrinkage, self._side.remainder
         if not self.has_constant:
             return shrinkage / remainder
         xp, weights = namespace(shrinkage), shrinkage[:-1] / remainder[:-1]
-        # Any value will do, for dual parameters sum to zero. That of the least direction leaves the system as regular
-        # as it is without a constant.
-        own = 0.0 if self._side.spectrum.is_truncated else -largest(-weights, -1.0)
-        return xp.concat([weights, xp.zeros_like(shrinkage[:1]) + own])
+        # Dual coefficients sum to zero, so that any value gives the same result. The smallest value leaves the
+        # condition of the system unchanged.
+        value = 0.0 if self._side.spectrum.is_truncated else -largest(-weights, -1.0)
+        return xp.concat([weights, xp.zeros_like(shrinkage[:1]) + value])
 
     @cached_property
     def _kernel(self) -> Array:
         return self._side.spectrum.matrix(self._weights)
 
     @cached_property
-    def _residual(self) -> Array:
-        return self._side.residual()
-
-    @cached_property
     def _hat(self) -> Array:
-        return self._side.hat()
+        return self._side.off_diagonal()
 
     def kernel(self, rows: np.ndarray) -> Array:
         """Return the kernel between some rows."""
@@ -550,60 +529,49 @@ class _Matrices:
         return spectrum.block(self._weights, rows) if spectrum.is_truncated else take_block(self._kernel, rows, rows)
 
     def fitted(self, rows: np.ndarray, dual: Array) -> Array:
-        """Return the kernel of all rows with some, times their dual parameters."""
+        """Return the kernel between all rows and some rows, times dual coefficients of these."""
         spectrum = self._side.spectrum
         if not spectrum.is_truncated:
             return take_rows(self._kernel.T, rows).T @ dual
         return spectrum.vectors @ (self._weights[:, None] * (take_rows(spectrum.vectors, rows).T @ dual))
 
-    def residual(self, rows: np.ndarray) -> Array:
-        """Return the residual operator between some rows."""
+    def hat(self, rows: np.ndarray, others: np.ndarray) -> Array:
+        """Return the hat matrix between some rows and others; between equal rows its entries are not meaningful."""
         if self._side.spectrum.is_truncated:
-            return self._side.residual_block(rows)
-        return take_block(self._residual, rows, rows)
-
-    def from_others(self, rows: np.ndarray, others: np.ndarray, labels: Array) -> Array:
-        """Return what the hat puts in some rows from the labels of others."""
-        if self._side.spectrum.is_truncated:
-            return self._side.spectrum.block(self._side.shrinkage, rows, others) @ labels
-        if self._side.prefers_residual:
-            return -take_block(self._residual, rows, others) @ labels
-        return take_block(self._hat, rows, others) @ labels
+            return self._side.spectrum.block(self._side.shrinkage, rows, others)
+        return take_block(self._hat, rows, others)
 
 
 def _system(matrices: _Matrices, column: _Column) -> Array:
+    """Return the kernel of the observed rows with its ridge, shape (n, n)."""
     block = matrices.kernel(column.rows)
-    xp = namespace(block)
-    eye = xp.eye(column.rows.size, dtype=block.dtype, device=block.device)
+    eye = _identity(block)
     return block + matrices.ridge * (eye if column.weights is None else eye / column.weights)
 
 
 def _solved(matrices: _Matrices, column: _Column) -> tuple[Array, Array | float]:
-    """Return the dual parameters (n, p) of columns, and their constants (p,), or 0 where there are none."""
+    """Return the dual coefficients (n, p) of columns, and their constants (p,), or 0 without constants."""
     system, labels = _system(matrices, column), column.labels
     xp = namespace(labels)
     if not matrices.has_constant:
         return xp.linalg.solve(system, labels), 0.0
-    found = xp.linalg.solve(system, xp.concat([labels, xp.ones_like(labels[:, :1])], axis=1))
-    dual, ones = found[:, :-1], found[:, -1:]
+    solutions = xp.linalg.solve(system, xp.concat([labels, xp.ones_like(labels[:, :1])], axis=1))
+    dual, ones = solutions[:, :-1], solutions[:, -1:]
     means = xp.sum(dual, axis=0) / xp.sum(ones)
     return dual - ones * means, means
 
 
 def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array], Array]] | None:
-    """Return the coefficients (k, p) of the eigenvectors and a solver of their system.
-
-    None where it is too near to singular to be solved.
-    """
+    """Return the coefficients (k, p) of the eigenvectors and a solver of their system; None if it is singular."""
     check_hidden(side, column.missing)
-    own = take_rows(side.spectrum.vectors, column.rows)
-    weighted = own if column.weights is None else column.weights * own
-    xp = namespace(own)
-    # A direction that the filter drops has no finite penalty: it is left out by one that nothing can pay.
-    kept = side.shrinkage > 0
-    penalty = side.remainder / xp.where(kept, side.shrinkage, xp.ones_like(side.shrinkage))
-    penalty = xp.where(kept, penalty, xp.full_like(penalty, 1.0 / epsilon(penalty) ** 2))
-    system = weighted.T @ own
+    vectors = take_rows(side.spectrum.vectors, column.rows)
+    weighted = vectors if column.weights is None else column.weights * vectors
+    xp = namespace(vectors)
+    # A direction that the filter removes has an infinite penalty, which is replaced by a very large one.
+    is_used = side.shrinkage > 0
+    penalty = side.remainder / xp.where(is_used, side.shrinkage, xp.ones_like(side.shrinkage))
+    penalty = xp.where(is_used, penalty, xp.full_like(penalty, 1.0 / epsilon(penalty) ** 2))
+    system = weighted.T @ vectors
     system = with_diagonal(system, xp.linalg.diagonal(system) + penalty)
     try:
         solver = positive_solver(system)
@@ -615,39 +583,40 @@ def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array
 
 
 def _leave_one_out_apart(side: Smoother, column: _Column) -> Array:
-    """Leave rows out of the observed ones as a side of their own: 1 − h is no difference there."""
-    own, root = _apart(side, column)
-    tight = to_numpy(own.slack) <= own.slack_floor
+    """Return leave-one-out predictions from a decomposition of the observed rows, in which 1 − h is no difference."""
+    observed, root = _apart(side, column)
+    tight = to_numpy(observed.slack) <= observed.slack_floor
     if tight.any():
         raise leverage_error(column.rows[tight], side.spectrum.n_rows, "rows")
-    return own.leave_one_out(root * column.labels) / root
+    return observed.leave_one_out(root * column.labels) / root
 
 
 def _complete_apart(side: Smoother, matrices: _Matrices, column: _Column) -> Array:
-    """Complete columns from the observed rows as a side of their own, where the ridge is lost beside their kernel."""
-    own, root = _apart(side, column)
+    """Return completed columns from a decomposition of the observed rows, for a ridge of the size of rounding."""
+    observed, root = _apart(side, column)
     labels = root * column.labels
-    fitted, dual = own.smooth(labels) / root, root * own.spectrum.apply(own.remainder, 1.0, labels)
+    fitted, dual = observed.smooth(labels) / root, root * observed.spectrum.apply(observed.remainder, 1.0, labels)
     completed = fitted + dual
     if side.slack_floor > 0 or column.missing.size <= column.rows.size:
         return column.join(completed, _missing_rows(side, matrices, replace(column, labels=completed)))
-    # Few rows predict many: no system of the many is formed.
+    # If few rows predict many, no system of the missing rows is formed.
     image = matrices.fitted(column.rows, dual)
     means = namespace(image).mean(fitted - take_rows(image, column.rows), axis=0) if matrices.has_constant else 0.0
     return column.join(completed, take_rows(image, column.missing) + means)
 
 
 def _apart(side: Smoother, column: _Column) -> tuple[Smoother, Array | float]:
-    """Return the observed rows as a side of their own, and the roots of their weights, of shape (n, 1) or 1."""
+    """Return the smoother of the observed rows alone, and the roots of their weights, of shape (n, 1) or 1."""
     root = 1.0 if column.weights is None else column.weights**0.5
     return reduced(side, column.rows, column.weights), root
 
 
 def _missing_rows(side: Smoother, matrices: _Matrices, column: _Column) -> Array:
+    """Return the predictions of the missing rows from the labels of the observed ones."""
     if not column.missing.size:
         return column.labels[:0, :]
-    system = matrices.residual(column.missing)
+    system = with_diagonal(-matrices.hat(column.missing, column.missing), take_rows(side.slack, column.missing))
     check_hidden(side, column.missing)
-    right = matrices.from_others(column.missing, column.rows, column.labels)
+    right = matrices.hat(column.missing, column.rows) @ column.labels
     refusal = partial(leverage_error, column.missing, side.spectrum.n_rows, "rows are missing and")
     return solve_block(system, right, 0.0, side.is_graded, refusal)

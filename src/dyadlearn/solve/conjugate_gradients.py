@@ -1,15 +1,13 @@
-r"""Conjugate gradients on grids of labels.
+r"""Conjugate gradients on grids of labels, preconditioned by leading eigenvectors of the complete grid.
 
-Preconditioning by the leading eigenvectors of the complete grid.
-
-Eigenvectors of the pairs are products :math:`\phi_{ij} = \mathbf{u}_i\mathbf{v}_j^\top`. The r that shrink least form
-:math:`\boldsymbol\Phi`, one column each, never formed: products with it are matrix products on grids. At cells with
-weights :math:`\boldsymbol\Omega` (1 where observed, 0 elsewhere) they meet in one small system,
+Eigenvectors of the pairs are products :math:`\phi_{ij} = \mathbf{u}_i\mathbf{v}_j^\top`. The r eigenvectors with the
+least shrinkage are the columns of :math:`\boldsymbol\Phi`. It is never formed: products with it are matrix products on
+grids. With weights :math:`\boldsymbol\Omega` of the cells (1 if observed, else 0), they have one small system,
 
 .. math:: \mathbf{S} = \mathrm{diag}(\mathbf{d}) + \boldsymbol\Phi^\top\boldsymbol\Omega\boldsymbol\Phi,
 
-from which Woodbury's identity gives the inverse of an operator that is exact on those r directions and a
-multiple of the identity on the rest. What is left for conjugate gradients is the spread of the rest.
+from which Woodbury's identity gives the inverse of an operator that is exact on these r directions and a multiple of
+the identity on the others. The number of iterations depends on the spread of the other eigenvalues.
 """
 
 from __future__ import annotations
@@ -23,17 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    epsilon,
-    least_positions,
-    namespace,
-    positive_solver,
-    take_rows,
-    to_numpy,
-    zeros,
-)
+from dyadlearn._array import Array, as_array_of, least_positions, namespace, positive_solver, take_rows, to_numpy, zeros
+from dyadlearn._rounding import ratio
 from dyadlearn._state import Stored
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
@@ -73,7 +62,7 @@ def conjugate_gradients(
     start: Array | None = None,
     tol: float = 1e-10,
     max_iter: int = 1000,
-    norm: float = 0.0,
+    rounding: float = 0.0,
     square: Operator | None = None,
 ) -> Solution:
     r"""Solve :math:`\mathbf{Ax} = \mathbf{b}` for a positive definite operator on arrays of any shape.
@@ -95,9 +84,9 @@ def conjugate_gradients(
     tol : float, default=1e-10
         Stop when the residual norm falls below this share of :math:`\|\mathbf{b}\|`.
     max_iter : int, default=1000
-    norm : float, default=0.0
-        Norm of the operator, if it is known. A residual of the size of the rounding of one product,
-        :math:`\varepsilon\|\mathbf{A}\|\|\mathbf{x}\|`, that no longer decreases then counts as converged.
+    rounding : float, default=0.0
+        Rounding error of a product, relative to the norm of the solution: :math:`\varepsilon\|\mathbf{A}\|`. A
+        residual of the size of this rounding that no longer decreases counts as converged.
     square : callable, default=None
         Function that returns the squared norm of residuals and of :math:`\mathbf{b}`, as an array of shape (); None is
         the Euclidean norm.
@@ -120,18 +109,44 @@ def conjugate_gradients(
     goal = tol * scale
     values = xp.zeros_like(right) if start is None else xp.asarray(start, copy=True)
     residual = xp.asarray(right, copy=True) if start is None else right - operator(values)
-    found, n_iter = _root(square, residual), 0
-    while found > goal and n_iter < max_iter:
-        before = found
-        n_iter += _iterate(operator, precondition, values, residual, square, goal, max_iter - n_iter)
+    size, n_iter = _root(square, residual), 0
+
+    def iterate(values: Array, residual: Array, max_iter: int) -> int:
+        """Improve `values` in place until the updated `residual` falls below `goal`; return the iterations taken."""
+        improved = residual if precondition is None else precondition(residual)
+        direction = xp.asarray(improved, copy=True)
+        product = inner_there(residual, improved)
+        del improved  # arrays as large as the grid are freed early
+        for n_iter in range(1, max_iter + 1):
+            image = operator(direction)
+            curvature = inner_there(direction, image)
+            step = ratio(product, curvature)
+            image *= step
+            residual -= image
+            del image
+            values += step * direction
+            # A curvature is only negative by rounding: this direction gives no further improvement. One value is read
+            # from an accelerator in each iteration.
+            if float(xp.where(curvature > 0, square(residual), -xp.ones_like(product))) <= goal**2:
+                return n_iter
+            improved = residual if precondition is None else precondition(residual)
+            previous, product = product, inner_there(residual, improved)
+            direction *= product / previous
+            direction += improved
+            del improved
+        return max_iter
+
+    while size > goal and n_iter < max_iter:
+        before = size
+        n_iter += iterate(values, residual, max_iter - n_iter)
         residual = right - operator(values)
-        found = _root(square, residual)
-        # Rounding allows no more once a whole round of iterations gained less than half.
-        if found > 0.5 * before:
+        size = _root(square, residual)
+        # Stop at the precision if a restart reduced the residual by less than half.
+        if size > 0.5 * before:
             if n_iter < max_iter:
-                goal = max(goal, 2.0 * epsilon(right) * norm * _root(_square, values))
+                goal = max(goal, 2.0 * rounding * _root(_square, values))
             break
-    return Solution(values, n_iter, found / scale, bool(found <= goal))  # tol may be a number of numpy
+    return Solution(values, n_iter, size / scale, bool(size <= goal))  # tol may be a number of numpy
 
 
 def warn_unless_converged(solution: Any, tol: float, where: str = "", *, stacklevel: int = 2) -> None:
@@ -155,42 +170,6 @@ def warn_unless_converged(solution: Any, tol: float, where: str = "", *, stackle
         )
 
 
-def _iterate(
-    operator: Operator,
-    precondition: Operator | None,
-    values: Array,
-    residual: Array,
-    square: Operator,
-    goal: float,
-    max_iter: int,
-) -> int:
-    """Improve `values` in place until the updated `residual` falls below `goal`; return the iterations taken."""
-    xp = namespace(residual)
-    improved = residual if precondition is None else precondition(residual)
-    direction = xp.asarray(improved, copy=True)
-    product = inner_there(residual, improved)
-    del improved  # arrays as large as the grid are let go as soon as they may
-    for n_iter in range(1, max_iter + 1):
-        image = operator(direction)
-        curvature = inner_there(direction, image)
-        # Negative only by rounding: nothing more can be gained in this direction.
-        gains = curvature > 0
-        step = xp.where(gains, product / xp.where(gains, curvature, xp.ones_like(curvature)), xp.zeros_like(product))
-        image *= step
-        residual -= image
-        del image
-        values += step * direction
-        # An accelerator is asked once in an iteration.
-        if float(xp.where(gains, square(residual), -xp.ones_like(product))) <= goal**2:
-            return n_iter
-        improved = residual if precondition is None else precondition(residual)
-        previous, product = product, inner_there(residual, improved)
-        direction *= product / previous
-        direction += improved
-        del improved
-    return max_iter
-
-
 def inner(left: Array, right: Array) -> float:
     """Return the sum of products of the entries of two arrays."""
     return float(inner_there(left, right))
@@ -212,7 +191,7 @@ def _root(square: Operator, array: Array) -> float:
 
 # An entry-by-entry pass over an array costs as much as this many multiplications of a matrix product per entry.
 _PASS_COST = 20
-# A solution this rough is there before a deflation is set up.
+# With a tolerance from here on, the solution takes less time than the set-up of a deflation.
 _ROUGH = 1e-3
 
 
@@ -222,7 +201,7 @@ def choose_rank(
     r"""Return the number of leading directions to deflate with the least estimated work.
 
     After deflating r directions the remaining spread is :math:`\rho_{\max}/\rho_{r+1}`, with :math:`\rho` in ascending
-    order. Conjugate gradients deal with l outliers in l iterations, so they need about
+    order. Conjugate gradients resolve l outliers in l iterations, so they need about
 
     .. math:: \min_{l\ge r}\; (l-r) + \tfrac12\sqrt{\rho_{\max}/\rho_{l+1}}\;\log(2/\mathrm{tol})
 
@@ -234,7 +213,7 @@ def choose_rank(
     remainder : array of shape (k, l)
         The residual filter of the pairs, :math:`\rho`.
     shape : (int, int)
-        Of the grid.
+        Shape of the grid.
     product_cost : int
         Multiplications of one product with the operator.
     n_unknowns : int
@@ -244,7 +223,7 @@ def choose_rank(
     Returns
     -------
     int
-        0 if none pays.
+        The rank; 0 if deflation does not reduce the work.
     """
     m, q = shape
     xp, size = namespace(remainder), math.prod(remainder.shape)
@@ -252,7 +231,7 @@ def choose_rank(
         return 0
     rho = xp.reshape(remainder, (-1,))
     largest = 1.0 if size < m * q else float(xp.max(rho))
-    # So many outliers are more than conjugate gradients could care for one by one: no need to sort the rest.
+    # More outliers than this would take too many iterations, so that the other values need not be sorted.
     n_sorted = min(size, 8 * max(max_rank, 1))
     order = least_positions(rho, n_sorted)
     ascending = to_numpy(take_rows(rho, order)).astype(np.float64)
@@ -267,7 +246,7 @@ def choose_rank(
     rows, columns = np.divmod(order, remainder.shape[1])
     limit = min(max_rank, ascending.size - 1)
     iteration = float(product_cost + 10 * _PASS_COST * m * q)
-    # The bound is loose where few iterations are needed: what it promises must be worth the risk.
+    # The bound is loose for few iterations: a deflation must save at least half of the estimated work.
     best, least = 0, 0.5 * min(needed[0], n_unknowns) * iteration
     for rank in dict.fromkeys(min(limit, round(64 * 1.4**step)) for step in range(30)):
         a, b = len(np.unique(rows[:rank])), len(np.unique(columns[:rank]))
@@ -280,7 +259,7 @@ def choose_rank(
 
 
 def _gram_work(m: int, q: int, rows: np.ndarray, columns: np.ndarray) -> tuple[float, bool]:
-    """Return the work of forming S, and whether its sums are to go over the instances first.
+    """Return the work of forming S, and whether summing over the instances first takes less work.
 
     Directions that share a column (or a row) share the sums over the tasks (or instances).
     """
@@ -344,14 +323,14 @@ def _weighted_gram(left: Array, right: Array, rows: np.ndarray, columns: np.ndar
 
     .. math:: S_{(i,j),(i',j')} = \sum_d U_{di}U_{di'} \Big(\sum_t \Omega_{dt}V_{tj}V_{tj'}\Big)
 
-    The directions come sorted by their column; one column at a time is weighed against those that follow.
+    The directions are sorted by their column. Each column is combined with those that follow.
 
     Parameters
     ----------
     left, right : arrays of shape (m, a) and (q, b)
-        Eigenvectors that take part.
+        Eigenvectors of both sides.
     rows, columns : integer arrays of shape (r,)
-        Which of them each direction is made of.
+        Positions of the two eigenvectors of each direction.
     weights : array of shape (m, q)
     """
     xp, rank = namespace(weights), rows.size
@@ -361,10 +340,10 @@ def _weighted_gram(left: Array, right: Array, rows: np.ndarray, columns: np.ndar
     for j in range(right.shape[1]):
         start, stop = int(starts[j]), int(starts[j + 1])
         inner = weights @ (right[:, j:] * right[:, j : j + 1])
-        own = xp.take(left, as_array_of(rows[start:stop], weights), axis=1).T
+        these = xp.take(left, as_array_of(rows[start:stop], weights), axis=1).T
         for first in range(start, rank, step):
             last = min(first + step, rank)
             others = xp.take(left, as_array_of(rows[first:last], weights), axis=1)
             others *= xp.take(inner, as_array_of(columns[first:last] - j, weights), axis=1)
-            gram[start:stop, first:last] = own @ others
+            gram[start:stop, first:last] = these @ others
     return gram

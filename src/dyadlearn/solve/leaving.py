@@ -1,4 +1,4 @@
-r"""Hold-out of labels from the inverse of a regularised system.
+r"""Hold-out: predictions for labels by the model trained without them.
 
 Let :math:`\mathbf{N}` be the inverse of the system of the observed labels, minus its unpenalised part
 (`inverse_with_border`). The predictions for the labels S by the model trained without them are
@@ -8,17 +8,342 @@ Let :math:`\mathbf{N}` be the inverse of the system of the observed labels, minu
 
 The scale of :math:`\mathbf{N}` does not matter, and a residual operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}` is
 one such :math:`\mathbf{N}`. With :math:`\mathbf{B}` the smaller of :math:`\mathbf{R}` (:math:`\delta = 0`) and
-:math:`\mathbf{H}` (:math:`\delta = 1`), which carries the digits, both read
+:math:`\mathbf{H}` (:math:`\delta = 1`), which has the smaller rounding error, both forms are
 
 .. math:: \hat{\mathbf{y}}_S = (\mathbf{B}_{SS} - \delta\mathbf{I})^{-1}
           \left[\mathbf{B}_{SS}\mathbf{y}_S - (\mathbf{B}\mathbf{y})_S\right] .
+
+`leave_units_out` takes :math:`\mathbf{N}` as a matrix. `leave_out` takes the spectrum of one side, and leaves out rows
+one by one or in groups. In `leave_out_columns`, columns are independent ridge problems, as rotated tasks are: column j
+has the kernel :math:`s_j\mathbf{K}` and a ridge λ. All columns share the eigenvectors: hold-out takes one product and
+a division, or a small solve for each group.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, solve, take_block, take_rows, with_diagonal
+from dyadlearn._array import Array, as_array_of, itemsize, largest, namespace, solve, take_rows, to_numpy, zeros
+from dyadlearn._codes import group_codes
+from dyadlearn._memory import check_memory
+from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
+from dyadlearn.settings import Setting
+from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
+
+# Advice of the error about too little memory.
+_FEWER = "leave out fewer and larger groups, use fewer rows, or a linear kernel on fewer features than rows"
+
+#: Row positions of each group; None leaves out one row at a time.
+Members = list[np.ndarray] | None
+
+#: Name of rows that are left out together, in messages.
+_GROUP = "rows form a group that"
+
+
+def group_members(groups: Any, n_rows: int, name: str) -> list[np.ndarray] | None:
+    """Return the row positions of each group; None means that each row is a group.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n,) or None
+        Group of each row.
+    n_rows : int
+    name : str
+        "groups" or "task_groups", for messages.
+    """
+    if groups is None:
+        return None
+    members = members_of(group_codes(groups, (n_rows,), name))
+    return None if len(members) == n_rows else members
+
+
+def members_of(codes: np.ndarray) -> list[np.ndarray]:
+    """Return the positions of each code, in ascending order of the codes (n,)."""
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+
+
+def nothing_left() -> ValueError:
+    """Return the error for a fold of all observed labels."""
+    return ValueError(
+        "A fold leaves no observed label to learn from: use more folds, or smaller groups (1 sample alone cannot be "
+        "left out)."
+    )
+
+
+def refuse(numbers: float, Y: Array, setting: Setting, how: str = "") -> None:
+    """Raise `NotEnoughMemoryError` if a hold-out of labels (m, q) with so many values does not fit into memory."""
+    purpose = f"Holding out setting {setting.value} of a grid of {Y.shape[0]} × {Y.shape[1]}{how}"
+    check_memory(numbers * itemsize(Y), Y, purpose, _FEWER)
+
+
+def gather_groups(members: list[np.ndarray] | None, n_rows: int) -> list[np.ndarray]:
+    """Return the row positions of each group, with a group for each row if `members` is None."""
+    return [np.array([row]) for row in range(n_rows)] if members is None else members
+
+
+def largest_group(*groups: Members) -> int:
+    """Return the number of rows in the largest of some groups of instances and of tasks."""
+    return max((rows.size for members in groups for rows in members or ()), default=1)
+
+
+def unit_codes(members: Members, n_rows: int) -> np.ndarray:
+    """Return the number of the group that each row belongs to, shape (n,)."""
+    groups = gather_groups(members, n_rows)
+    return np.asarray(in_order([np.repeat(np.arange(len(groups)), [rows.size for rows in groups])], groups))
+
+
+def summed(values: Array, members: Members) -> Array:
+    """Return, for each row of values (n, p), the sum over its group."""
+    if members is None:
+        return values
+    xp = namespace(values)
+    sums = [(xp.sum(take_rows(values, rows), axis=0), rows.size) for rows in members]
+    pieces = [xp.broadcast_to(total, (size, values.shape[1])) for total, size in sums]
+    return in_order(pieces, members)
+
+
+def leave_out(smoother: Smoother, labels: Array, members: Members = None, rotated: Array | None = None) -> Array:
+    r"""Return the hold-out predictions of each row, by the model trained without its group.
+
+    Parameters
+    ----------
+    smoother : Smoother
+        Smoother of the n rows.
+    labels : array of shape (n, p)
+    members : list of integer arrays, or None
+        Row positions of each group; None leaves out one row at a time.
+    rotated : array of shape (k, p), default=None
+        :math:`\mathbf{U}^\top\mathbf{Y}`, if already computed; ignored for groups.
+
+    Returns
+    -------
+    array of shape (n, p)
+    """
+    if members is None:
+        return smoother.leave_one_out(labels, rotated)
+    side = smoother.scaled()
+    weights, is_hat = (side.remainder, 0.0) if side.prefers_residual else (side.shrinkage, 1.0)
+    filters = (weights[:, None], zeros((1,), weights) + is_hat)
+    given = (labels[:, None, :], side.product(labels)[:, None, :], members, side.level(labels)[None, :])
+    remainders = None if side.spectrum.is_truncated else side.remainder[:, None]
+    held_out = _leave_groups_out(
+        side.spectrum, filters, *given, side.slack_floor, graded=side.is_graded, remainders=remainders
+    )
+    return held_out[:, 0, :]
+
+
+# Maximum number of values of an array for several regularisations: small grids are computed together, which avoids a
+# loop in Python.
+_BLOCK_NUMBERS = 2**17
+
+
+def column_weights(spectrum: Spectrum, values: Array, ridges: Array) -> tuple[Array, Array]:
+    r"""Return the filters of columns with kernels :math:`s\mathbf{K}` for each of several regularisations.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        Spectrum with k eigenvalues.
+    values : array of shape (c,)
+        Factor s of the kernel of each column.
+    ridges : array of shape (n, c) or (n, 1)
+        Ridge of each column, or of all. Ridges are positive, or n is 1 and some are zero. The predictions of a column
+        with neither kernel nor ridge are zero.
+
+    Returns
+    -------
+    weights : array of shape (k, n c)
+    direct : array of shape (n c,)
+        As in `scaled_weights`, for the scales :math:`s/\lambda`.
+    """
+    xp = namespace(values)
+    ridges = xp.broadcast_to(ridges, (ridges.shape[0], values.shape[0]))
+    is_zero = ridges == 0
+    scales = values[None, :] / xp.where(is_zero, xp.ones_like(ridges), ridges)
+    weights, direct = scaled_weights(spectrum, xp.reshape(scales, (-1,)))
+    if not bool(xp.any(is_zero)):
+        return weights, direct
+    interpolating, is_unseen = _interpolating_weights(spectrum, values)
+    return xp.where(is_zero, interpolating, weights), xp.where(is_zero[0, :], is_unseen, direct)
+
+
+def scaled_weights(spectrum: Spectrum, scales: Array) -> tuple[Array, Array]:
+    r"""Return the filter of each column, and whether it is that of the hat or of the residual operator.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        Spectrum with k eigenvalues.
+    scales : array of shape (c,)
+        Factor of the kernel of each column, for a ridge of one.
+
+    Returns
+    -------
+    weights : array of shape (k, c)
+        Hat filter :math:`c\sigma/(c\sigma+1)` for direct columns, residual filter :math:`1/(c\sigma+1)` for the others.
+    direct : array of shape (c,)
+        1.0 for columns whose hat filter is at most 1/2, and for truncated spectra; else 0.0.
+    """
+    xp = namespace(scales)
+    weights = spectrum.values[:, None] * scales[None, :]
+    direct = scales * largest(spectrum.values) <= 1
+    if spectrum.is_truncated:
+        direct = xp.ones_like(direct)
+    numerator = xp.where(direct[None, :], weights, xp.ones_like(weights[:1, :]))
+    weights += 1.0
+    numerator /= weights
+    return numerator, xp.astype(direct, scales.dtype)
+
+
+def _interpolating_weights(spectrum: Spectrum, values: Array) -> tuple[Array, Array]:
+    xp = namespace(values)
+    seen = xp.astype(values > 0, values.dtype)
+    if spectrum.is_truncated:
+        return xp.astype(spectrum.values > 0, values.dtype)[:, None] * seen[None, :], xp.ones_like(seen)
+    # Columns without a kernel are direct with weights of zero, so that they predict zero.
+    residual = xp.astype(spectrum.values == 0, values.dtype) if spectrum.is_singular else 1.0 / spectrum.values
+    return residual[:, None] * seen[None, :], 1.0 - seen
+
+
+def leave_out_columns(
+    spectrum: Spectrum,
+    weights: Array,
+    direct: Array,
+    columns: Array,
+    rotated: Array,
+    members: Members,
+    floor: float,
+    residuals: Array | None = None,
+    diagonal: Array | None = None,
+) -> tuple[Array, Array]:
+    r"""Return the hold-out predictions of independent ridge problems, with one filter per column.
+
+    With :math:`\mathbf{B} = \mathbf{U}w\mathbf{U}^\top` (hat for direct columns, residual for the others) both
+    forms of leave-one-out are :math:`(\mathbf{b}\circ\mathbf{z} - \mathbf{Bz})/(\mathbf{b} - \delta)`, where
+    :math:`\mathbf{b}` is the diagonal, and :math:`\delta` is 1 for direct columns and 0 for the others.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        Spectrum of m rows, with k eigenvalues.
+    weights : array of shape (k, n c)
+    direct : array of shape (n c,)
+    columns : array of shape (m, c)
+        Labels z, repeated for each of n regularisations.
+    rotated : array of shape (k, c)
+        :math:`\mathbf{U}^\top\mathbf{z}`.
+    members : list of integer arrays, or None
+    floor : float
+        Lower bound of the slack 1 − h, below which the leverage counts as 1; 0 where the slack cannot vanish.
+    residuals : array of shape (m, n c), default=None
+        Residual operator of each column times other labels, :math:`\mathbf{Rx}`.
+    diagonal : array of shape (m, n c), default=None
+        :math:`(\mathbf{U}\circ\mathbf{U})w`, if already computed; ignored for groups.
+
+    Returns
+    -------
+    held_out : array of shape (m, n c)
+    left : array of shape (m, n c)
+        Hold-out residuals of the other labels, :math:`\mathbf{R}_{II}^{-1}(\mathbf{Rx})_I`, with opposite sign in
+        direct columns; None without `residuals`.
+    """
+    xp = namespace(columns)
+    (m, c), (k, width) = columns.shape, weights.shape
+    n = width // c if c else 0
+    labels = xp.reshape(xp.broadcast_to(columns[:, None, :], (m, n, c)), (m, width)) if n > 1 else columns
+    spread = xp.reshape(weights, (k, n, c)) * rotated[:, None, :] if n > 1 else weights * rotated
+    product = spectrum.vectors @ xp.reshape(spread, (k, width))
+    tops = xp.max(weights, axis=0) if k else xp.zeros_like(direct)  # a kernel of zeros has no direction
+    level = xp.reshape(rounding_level(columns, xp.reshape(tops, (n, c))), (width,))
+    if members is not None:
+        graded = is_graded(xp.abs(weights - direct[None, :]), spectrum.n_rows, spectrum.is_truncated)
+        given = (labels[:, :, None], product[:, :, None], members, level[:, None], floor)
+        beside = None if residuals is None else residuals[:, :, None]
+        solutions = _leave_groups_out(spectrum, (weights, direct), *given, graded=graded, beside=beside)
+        return solutions[:, :, 0], None if residuals is None else solutions[:, :, 1]
+    diagonal = spectrum.diagonal(weights) if diagonal is None else diagonal
+    slack = diagonal - direct[None, :]
+    if floor:
+        tight = to_numpy(xp.min(xp.abs(slack), axis=1)) <= floor
+        if tight.any():
+            raise leverage_error(tight.nonzero()[0], m, "rows")
+    held_out = settled_difference(labels, diagonal, product, level, slack)
+    return held_out, None if residuals is None else residuals / slack
+
+
+def _leave_groups_out(
+    spectrum: Spectrum,
+    filters: tuple[Array, Array],
+    labels: Array,
+    product: Array,
+    members: list[np.ndarray],
+    level: Array,
+    floor: float,
+    *,
+    graded: bool,
+    remainders: Array | None = None,
+    beside: Array | None = None,
+) -> Array:
+    """Return the hold-out predictions of groups by one small solve for each group and filter.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        Spectrum of m rows, with k eigenvalues.
+    filters : (array of shape (k, f), array of shape (f,))
+        Weights of f operators B, and 1.0 for hat matrices.
+    labels, product : arrays of shape (m, f, r)
+        Labels under each filter, and B times these.
+    members : list of integer arrays
+    level : array of shape (f, r)
+        Rounding error of a difference that is zero.
+    floor : float
+        Lower bound of the slack 1 − h, below which the leverage counts as 1.
+    graded : bool
+        Whether a block may be singular, see `dyadlearn._rounding.is_graded`.
+    remainders : array of shape (k, f), default=None
+        Residual filters, if their blocks do not follow from those of B.
+    beside : array of shape (m, f, s), default=None
+        Further right-hand sides.
+
+    Returns
+    -------
+    array of shape (m, f, r + s)
+    """
+    xp, (weights, direct), n_filters = namespace(labels), filters, filters[0].shape[1]
+    pieces = []
+
+    def inner(vectors: Array, weights: Array) -> Array:
+        """Return the block of each operator between some rows, shape (f, n, n)."""
+        return (vectors[None, :, :] * weights.T[:, None, :]) @ vectors.T
+
+    for rows in members:
+        vectors = take_rows(spectrum.vectors, rows)
+        group_labels, group_product = (xp.permute_dims(take_rows(grid, rows), (1, 0, 2)) for grid in (labels, product))
+        other = None if beside is None else xp.permute_dims(take_rows(beside, rows), (1, 0, 2))
+        eye = xp.eye(rows.size, dtype=labels.dtype, device=labels.device)
+        refusal = partial(leverage_error, rows, spectrum.n_rows, _GROUP)
+        step = max(1, 4 * _BLOCK_NUMBERS // (rows.size * max(1, vectors.shape[1])))
+        solved = []
+        for start in range(0, max(1, n_filters), step):  # a task side may have no direction at all
+            here = slice(start, min(start + step, n_filters))
+            block, is_hat = inner(vectors, weights[:, here]), direct[here][:, None, None]
+            right = block @ group_labels[here, ...] - group_product[here, ...]
+            right = xp.where(xp.abs(right) <= level[here, None, :], xp.zeros_like(right), right)
+            if remainders is None:
+                block = block - is_hat * eye
+            else:
+                block = (1.0 - 2.0 * is_hat) * inner(vectors, remainders[:, here])
+            if other is not None:
+                right = xp.concat([right, other[here, ...]], axis=2)
+            solved.append(solve_block(block, right, floor, graded, refusal))
+        pieces.append(xp.permute_dims(xp.concat(solved, axis=0), (1, 0, 2)))
+    return in_order(pieces, members)
 
 
 def leave_units_out(inverse: Array, labels: Array, units: np.ndarray | None = None) -> Array:
@@ -48,26 +373,22 @@ def leave_units_out(inverse: Array, labels: Array, units: np.ndarray | None = No
            [1.]])
     """
     xp = namespace(inverse)
-    if units is None:
-        own = xp.asarray(xp.linalg.diagonal(inverse), copy=True)
-        return -(with_diagonal(inverse, 0.0) @ labels) / own[:, None]
+    units = np.arange(labels.shape[0]) if units is None else units
     together = as_array_of(units[:, None] == units[None, :], inverse)
     right = xp.where(together, xp.zeros_like(inverse), inverse) @ labels
     flat, pieces, places = xp.reshape(inverse, (-1,)), [], []
     for members in members_of_one_size(units):
         cells = members[:, :, None] * units.size + members[:, None, :]
         blocks = xp.reshape(take_rows(flat, cells.reshape(-1)), cells.shape)
-        own = xp.reshape(take_rows(right, members.reshape(-1)), (*members.shape, -1))
-        pieces.append(xp.reshape(-solve(blocks, own), (members.size, -1)))
+        sums = xp.reshape(take_rows(right, members.reshape(-1)), (*members.shape, -1))
+        pieces.append(xp.reshape(-solve(blocks, sums), (members.size, -1)))
         places.append(members.reshape(-1))
-    return take_rows(xp.concat(pieces), np.argsort(np.concatenate(places)))
+    return in_order(pieces, places)
 
 
-def leave_set_out(inverse: Array, labels: Array, left_out: np.ndarray) -> Array:
-    """Return the predictions (s, p) for the labels at positions (s,) by the model trained without them."""
-    others = np.delete(np.arange(labels.shape[0]), left_out)
-    right = take_block(inverse, left_out, others) @ take_rows(labels, others)
-    return -solve(take_block(inverse, left_out, left_out), right)
+def in_order(pieces: Sequence[Array], places: Sequence[np.ndarray]) -> Array:
+    """Return the concatenated rows of pieces, in ascending order of their places, which are all different."""
+    return take_rows(namespace(pieces[0]).concat(list(pieces), axis=0), np.argsort(np.concatenate(list(places))))
 
 
 def members_of_one_size(units: np.ndarray) -> list[np.ndarray]:
@@ -98,5 +419,5 @@ def inverse_with_border(inverse: Array, border: Array | None = None, penalties: 
     along = inverse @ border
     system = border.T @ along
     if penalties is not None:
-        system = with_diagonal(system, xp.linalg.diagonal(system) + penalties)
+        system += penalties * xp.eye(penalties.shape[0], dtype=system.dtype, device=system.device)
     return inverse - along @ xp.linalg.solve(system, along.T)

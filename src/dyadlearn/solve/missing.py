@@ -32,19 +32,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    epsilon,
-    is_foreign,
-    largest,
-    least_positions,
-    namespace,
-    row_blocks,
-    solve,
-    take_rows,
-    to_numpy,
-    with_diagonal,
-)
+from dyadlearn._array import Array, epsilon, largest, least_positions, namespace, row_blocks, solve, take_rows, to_numpy
 from dyadlearn._rounding import solve_block
 from dyadlearn._state import Stored
 from dyadlearn.solve.conjugate_gradients import Deflation, Solution, choose_rank, conjugate_gradients, inner
@@ -53,13 +41,13 @@ from dyadlearn.spectrum import leverage_error
 
 # A dense system of this many cells takes 8 MiB, and less time than a few iterations on most grids.
 _DIRECT_CELLS = 1024
-# So many observed cells are solved for directly, in about the time of thirty iterations.
+# Maximum number of observed cells for a direct solve, which takes about the time of thirty iterations.
 _DIRECT_OBSERVED = 256
-# Where a model may interpolate what is missing, so many cells are solved for directly, to tell.
+# The same for missing cells that the model may interpolate: the direct solve detects it.
 _CHECKED_CELLS = 4096
-# Beyond that, the directions that it keeps whole are looked at instead, up to this many.
+# Maximum number of unpenalised directions that are checked for more missing cells.
 _CHECKED_DIRECTIONS = 512
-# The small system of a deflation takes no more than 7 MiB, or a few grids.
+# The small system of a deflation of this rank takes 7 MiB.
 _LEAST_RANK_LIMIT = 900
 
 
@@ -139,13 +127,13 @@ def complete(
     if operators.free_mean and n_observed == 0:
         raise nothing_observed()
     tol = max(tol, 50 * epsilon(Y))
-    if weights is not None and (operators.floor > 0 or operators.ridge == 0 or form == "missing"):
+    if weights is not None and (operators.interpolates or form == "missing"):
         raise ValueError(
-            "Weights say nothing to a model that interpolates: use a larger alpha (and filters that regularise), or "
-            "leave sample_weight out."
+            "sample_weight has no effect on a model that interpolates the labels: use a larger alpha (and filters that "
+            "regularise), or leave sample_weight out."
         )
     if form is None:
-        form = _cheaper_form(operators, n_observed, n_missing, weights is not None, max_direct)
+        form = _cheaper_form(operators, n_observed, n_missing, max_direct) if weights is None else "observed"
     labels, shift = centred_labels(Y, observed) if operators.free_mean else (Y, 0.0)
     begin = start.solution.values if start is not None and start.form == form else None
     options: dict[str, Any] = {"rank": rank, "start": begin, "tol": tol, "max_iter": max_iter}
@@ -154,14 +142,14 @@ def complete(
         right = -operators.residual(known) if operators.prefers_residual else operators.hat(known)
         options["max_direct"] = max_direct
         solution = solve_missing(operators, _where(~observed, right), observed, **options)
-        found = Completion(solution.values + known, form, solution)
+        completion = Completion(solution.values + known, form, solution)
     else:
         is_direct = rank is None and 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
-        found = _ObservedCells(operators, labels, observed, weights).completed(is_direct, **options)
+        completion = _ObservedCells(operators, labels, observed, weights).completed(is_direct, **options)
     if not operators.free_mean:
-        return found
-    moved = found.labels + shift
-    return replace(found, labels=moved if weights is not None else xp.where(observed, Y, moved))
+        return completion
+    moved = completion.labels + shift
+    return replace(completion, labels=moved if weights is not None else xp.where(observed, Y, moved))
 
 
 def nothing_observed() -> ValueError:
@@ -180,13 +168,12 @@ def centred_labels(Y: Array, observed: Array) -> tuple[Array, Array]:
     return xp.where(xp.abs(rest) <= level, xp.zeros_like(rest), rest), shift
 
 
-def _cheaper_form(operators: GridOperators, n_observed: int, n_missing: int, weighted: bool, max_direct: int) -> str:
-    if weighted:
-        return "observed"
-    interpolates = operators.floor > 0 or operators.ridge == 0
-    if interpolates or n_missing <= max_direct:
+def _cheaper_form(operators: GridOperators, n_observed: int, n_missing: int, max_direct: int) -> str:
+    """Return the system of labels without weights that takes less work."""
+    if operators.interpolates or n_missing <= max_direct:
         return "missing"
-    # Both systems are conditioned alike, so what counts is the cost of a product; a small system ends early.
+    # Both systems have similar condition numbers, so that costs of products are compared. A small system needs fewer
+    # iterations.
     missing = operators.residual_cost * min(n_missing, 100)
     observed = operators.kernel_cost * min(n_observed, 100)
     return "observed" if observed < missing else "missing"
@@ -268,11 +255,10 @@ def _check_determined(operators: GridOperators, observed: np.ndarray) -> None:
 
     If there are too many directions to check, only their number is compared with the number of cells.
     """
-    kept, (rows, columns) = to_numpy(operators.remainder) == 0, np.nonzero(observed)
-    left, right = (
-        take_rows(take_rows(side.vectors.T, np.flatnonzero(kept.any(axis=axis))).T, index)
-        for side, axis, index in zip(operators.grid_spectra, (1, 0), (rows, columns), strict=True)
-    )
+    is_free, (rows, columns) = to_numpy(operators.remainder) == 0, np.nonzero(observed)
+    vectors, task_vectors = (side.vectors.T for side in operators.grid_spectra)
+    left = take_rows(take_rows(vectors, np.flatnonzero(is_free.any(axis=1))).T, rows)
+    right = take_rows(take_rows(task_vectors, np.flatnonzero(is_free.any(axis=0))).T, columns)
     n_whole, xp = int(left.shape[1] * right.shape[1]), namespace(left)
     undetermined = rows.size < n_whole
     if not undetermined and n_whole <= _CHECKED_DIRECTIONS:
@@ -286,28 +272,29 @@ def _check_determined(operators: GridOperators, observed: np.ndarray) -> None:
 
 
 def _rank_limit(operators: GridOperators, grids: float) -> int:
-    """Return the rank at which the small system takes as much memory as so many grids."""
+    """Return the maximum rank of a deflation, whose small system takes as much memory as `grids` grids."""
     rows, columns = operators.remainder.shape
-    size = math.prod(side.n_rows for side in operators.grid_spectra)
-    # All directions may be deflated where a truncated spectrum leaves others to stand for the rest.
+    size = operators.n_cells
+    # All directions of a truncated spectrum may be deflated, because the null space remains.
     return int(min(max(_LEAST_RANK_LIMIT, math.isqrt(int(grids * size))), rows * columns, size - 1))
 
 
 def _leading(values: Array, rank: int, outside: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the positions of the `rank` smallest of many values, as far as they lie below the next one, and that one.
+    """Return positions and values of the `rank` smallest values, and the next value.
 
-    Beyond all values comes what stands `outside` of a truncated spectrum. Beside the positions stand their values.
+    Values that equal the next one are left out. If all values are among the smallest, the next value is `outside`, that
+    of the null space of a truncated spectrum.
     """
     flat = namespace(values).reshape(values, (-1,))
     size = int(flat.shape[0])
     nearest = np.arange(size) if rank >= size else least_positions(flat, rank + 1)
-    found = to_numpy(take_rows(flat, nearest))
-    edge = outside if rank >= size else float(found.max())
-    return nearest[found < edge], found[found < edge], edge
+    smallest = to_numpy(take_rows(flat, nearest))
+    edge = outside if rank >= size else float(smallest.max())
+    return nearest[smallest < edge], smallest[smallest < edge], edge
 
 
 def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int) -> Callable[[Array], Array] | None:
-    r"""Invert τI − Φ_m (τ − ρ) Φ_mᵀ, where τ stands for the residual filter of all that is not deflated.
+    r"""Return the inverse of τI − Φ_m (τ − ρ) Φ_mᵀ, where τ replaces the residual filter of all other directions.
 
     .. math:: \tfrac1\tau\left(\mathbf{I} + \boldsymbol\Phi_m\mathbf{S}^{-1}\boldsymbol\Phi_m^\top\right), \qquad
               \mathbf{d} = \rho/(\tau-\rho)
@@ -315,29 +302,28 @@ def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int
     leading, rho, edge = _leading(operators.remainder, rank, 1.0)
     if not leading.size:
         return None
-    kept = np.maximum(rho, 1e3 * epsilon(operators.remainder) * edge)
+    bounded = np.maximum(rho, 1e3 * epsilon(operators.remainder) * edge)
     weights = namespace(observed).astype(observed, operators.remainder.dtype)
-    diagonal = kept / (edge - rho)
-    deflate = Deflation(*operators.grid_spectra, leading, diagonal, weights)
+    deflate = Deflation(*operators.grid_spectra, leading, bounded / (edge - rho), weights)
     return lambda grid: grid + _where(~observed, deflate(grid))
 
 
 class _ObservedCells:
     r"""The system of the observed cells, in the unknowns :math:`\mathbf{a}/\mathbf{r}` with r the roots of the weights.
 
-    What is iterated on is a list of the observed cells, which takes less memory. Arrays of other libraries stay grids,
-    which are zero where nothing is observed.
+    The unknowns are a list of the observed cells, which takes less memory than a grid. In other array libraries they
+    are grids, with zeros for missing cells.
 
-    With a free mean the unknowns stay orthogonal to r, so that the dual parameters sum to zero. With
+    With a free mean the unknowns stay orthogonal to r, so that the dual coefficients sum to zero. With
     :math:`\boldsymbol\Pi = \mathbf{I} - \mathbf{rr}^\top/\mathbf{r}^\top\mathbf{r}` the system :math:`\mathbf{A}`
-    becomes :math:`\boldsymbol\Pi\mathbf{A}\boldsymbol\Pi`, and its approximate inverse :math:`\mathbf{M}` one of
-    that: :math:`\mathbf{M} - \mathbf{Mrr}^\top\mathbf{M}/\mathbf{r}^\top\mathbf{Mr}`.
+    becomes :math:`\boldsymbol\Pi\mathbf{A}\boldsymbol\Pi`, and its approximate inverse :math:`\mathbf{M}` becomes
+    :math:`\mathbf{M} - \mathbf{Mrr}^\top\mathbf{M}/\mathbf{r}^\top\mathbf{Mr}`.
     """
 
     def __init__(self, operators: GridOperators, Y: Array, observed: Array, weights: Array | None) -> None:
         xp = namespace(Y)
         self.operators, self.Y, self.observed, self.is_weighted = operators, Y, observed, weights is not None
-        self._at = None if is_foreign(observed) else np.flatnonzero(observed)
+        self._at = np.flatnonzero(observed) if isinstance(observed, np.ndarray) else None
         self.root = self._gather(xp.astype(observed, Y.dtype) if weights is None else _where(observed, weights) ** 0.5)
         self.right = self.root * self._gather(_where(observed, Y))
         self._square = inner(self.root, self.root)
@@ -345,14 +331,14 @@ class _ObservedCells:
     def completed(self, is_direct: bool, **options: Any) -> Completion:
         """Return the completed grid, solved for directly if possible, or by conjugate gradients."""
         xp, values = namespace(self.Y), self._solved_directly() if is_direct else None
-        found = self._iterated(**options) if values is None else Solution(values, 0, 0.0, True)
-        found = replace(found, values=self._project(found.values))
-        dual = self._scatter(self.root * found.values)
+        solution = self._iterated(**options) if values is None else Solution(values, 0, 0.0, True)
+        solution = replace(solution, values=self._project(solution.values))
+        dual = self._scatter(self.root * solution.values)
         fitted = self.operators.kernel(dual)
         if self.operators.free_mean:
             fitted += self._share(self.right - self.root * self._gather(fitted))
         labels = fitted + self.operators.ridge * dual if self.is_weighted else xp.where(self.observed, self.Y, fitted)
-        return Completion(labels, "observed", replace(found, values=self._scatter(found.values)))
+        return Completion(labels, "observed", replace(solution, values=self._scatter(solution.values)))
 
     def _gather(self, grid: Array) -> Array:
         return grid if self._at is None else grid.reshape(-1)[self._at]
@@ -369,21 +355,21 @@ class _ObservedCells:
         return inner(self.root, values) / self._square
 
     def _project(self, values: Array) -> Array:
-        """Return values without their part along r, where a mean is free."""
+        """Return values without their part along r, if there is a free mean."""
         return values - self.root * self._share(values) if self.operators.free_mean else values
 
     def _solved_directly(self) -> Array | None:
-        """Solve one dense system, scaled to a unit diagonal, which a free mean borders.
+        """Return the solution of one dense system, scaled to a unit diagonal, with a border for a free mean.
 
-        None is returned where the system is singular: conjugate gradients then find one of its solutions.
+        If the system is singular, return None: conjugate gradients then compute one of its solutions.
         """
         xp, mask, operators = namespace(self.right), to_numpy(self.observed), self.operators
         flat = np.flatnonzero(mask)
         root, known = (take_rows(xp.reshape(self._scatter(each), (-1,)), flat) for each in (self.root, self.right))
         system = operators.kernel_block(*np.nonzero(mask)) * root[:, None] * root[None, :]
-        diagonal = xp.linalg.diagonal(system) + operators.ridge
-        scale = diagonal**-0.5
-        system = with_diagonal(system, diagonal) * scale[:, None] * scale[None, :]
+        system += operators.ridge * xp.eye(flat.size, dtype=system.dtype, device=system.device)
+        scale = xp.linalg.diagonal(system) ** -0.5
+        system = system * scale[:, None] * scale[None, :]
         try:
             solved = scale[:, None] * solve(system, scale[:, None] * xp.stack([known, root], axis=1))
         except np.linalg.LinAlgError:
@@ -394,7 +380,7 @@ class _ObservedCells:
         return self._gather(_scattered(values, mask))
 
     def _iterated(self, rank: int | None, start: Array | None, tol: float, max_iter: int) -> Solution:
-        """Solve by conjugate gradients; with a free mean up to what its projection takes away."""
+        """Return the solution by conjugate gradients; with a free mean, up to a multiple of r."""
         operators, root, shape = self.operators, self.root, self.observed.shape
 
         def multiply(values: Array) -> Array:
@@ -409,7 +395,7 @@ class _ObservedCells:
             rank = choose_rank(operators.remainder, shape, operators.kernel_cost, n_observed, tol, limit)
         precondition = self._preconditioner(min(rank, limit)) if rank else None
         if precondition is None and operators.free_mean and self.is_weighted:
-            # Projection mixes weights of all magnitudes: rounding of the largest would stand beside the smallest.
+            # The projection mixes weights of all magnitudes, so that the unknowns are scaled first.
             mean_kernel = float(namespace(root).sum(operators.kernel_values)) / math.prod(shape)
             scale = operators.ridge + mean_kernel * root**2
 
@@ -425,7 +411,7 @@ class _ObservedCells:
             start=None if start is None else self._project(self._gather(start)),
             tol=tol,
             max_iter=max_iter,
-            norm=operators.ridge + largest(operators.kernel_values) * largest(root) ** 2,
+            rounding=epsilon(root) * (operators.ridge + largest(operators.kernel_values) * largest(root) ** 2),
         )
 
     def _bordered(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -434,36 +420,34 @@ class _ObservedCells:
         square = inner(self.root, along)
 
         def bordered(values: Array) -> Array:
-            found = inverse(values)
-            found -= along * (inner(along, values) / square)
-            return self._project(found)
+            product = inverse(values)
+            product -= along * (inner(along, values) / square)
+            return self._project(product)
 
         return bordered
 
     def _preconditioner(self, rank: int) -> Callable[[Array], Array] | None:
-        r"""Invert C + √w Φ (p − τ) Φᵀ √w, where τ is the mean kernel value p of all that is not deflated.
-
-        Some of these are larger, but what most of the unknowns feel is the mean.
+        r"""Return the inverse of C + √w Φ (p − τ) Φᵀ √w, where τ is the mean kernel value p of all other directions.
 
         .. math:: \mathbf{C}^{-1} - \mathbf{C}^{-1}\sqrt{w}\,\boldsymbol\Phi\mathbf{S}^{-1}\boldsymbol\Phi^\top
                   \sqrt{w}\,\mathbf{C}^{-1}, \qquad \mathbf{C} = c + \tau w, \quad
                   \boldsymbol\Omega = w/\mathbf{C}, \quad \mathbf{d} = 1/(p-\tau)
         """
         operators, values, root = self.operators, self.operators.kernel_values, self.root
-        leading, kept, edge = _leading(-values, rank, 0.0)
-        kept = -kept
-        # Closer to the ridge than this, Woodbury's difference would be rounding.
+        leading, leading_values, edge = _leading(-values, rank, 0.0)
+        leading_values = -leading_values
+        # For smaller differences, Woodbury's identity would only return rounding.
         least = 1e3 * epsilon(values) * largest(values)
         edge = max(-edge, least)
-        leading, kept = leading[kept > edge], kept[kept > edge]
+        leading, leading_values = leading[leading_values > edge], leading_values[leading_values > edge]
         if not leading.size:
             return None
-        n_left = math.prod(side.n_rows for side in operators.grid_spectra) - leading.size
-        rest = (float(namespace(values).sum(values)) - float(kept.sum())) / max(n_left, 1)
+        rest = float(namespace(values).sum(values)) - float(leading_values.sum())
+        rest /= max(operators.n_cells - leading.size, 1)
         edge = min(max(rest, least), edge)
         scale = operators.ridge + edge * root**2
         weights = self._scatter(root**2 / scale)
-        deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (kept - edge), weights)
+        deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (leading_values - edge), weights)
 
         def inverse(values: Array) -> Array:
             scaled = values / scale

@@ -1,26 +1,26 @@
-r"""Ridge regression on observed pairs, without forming the grid: an unknown for each pair of directions.
+r"""Ridge regression on observed pairs without forming the grid, with one unknown for each pair of directions.
 
 On the complete grid a model of pairs is a kernel :math:`\mathbf{P} = (\mathbf{V}\otimes\mathbf{U})\,\mathrm{diag}(S)\,
-(\mathbf{V}\otimes\mathbf{U})^\top` with a ridge c (see `dyadlearn.solve.operators`). Of the pairs o that are observed,
-with weights w, it minimises over functions :math:`f = \mathbf{U}(\sqrt S\circ\mathbf{X})\mathbf{V}^\top + \mu`
+(\mathbf{V}\otimes\mathbf{U})^\top` with a ridge c (see `dyadlearn.solve.operators`). For observed pairs o with weights
+w, it minimises over functions :math:`f = \mathbf{U}(\sqrt S\circ\mathbf{X})\mathbf{V}^\top + \mu`
 
 .. math:: \sum_o w_o\,(f_o - y_o)^2 + c\,\|\mathbf{X}\|^2 ,
 
-normal equations in the r × s unknowns :math:`\mathbf{X}` that conjugate gradients solve. One product takes
-:math:`q r s + n r` multiplications, or :math:`m r s + n s`, see `dyadlearn.solve.observed`. The free mean is
-taken out of values at the pairs by projection.
+Conjugate gradients solve the normal equations in the r × s unknowns :math:`\mathbf{X}`. One product takes
+:math:`q r s + n r` multiplications, or :math:`m r s + n s`, whichever is less. A free mean is removed from values at
+the pairs by projection.
 
-Were pairs drawn independently on both sides, with the weights :math:`\mathbf{d}, \mathbf{t}` that instances and tasks
-have in them, :math:`N` together, the loss of a product kernel would have the Hessian
+If pairs were drawn independently on both sides, with total weights :math:`\mathbf{d}` of the instances and
+:math:`\mathbf{t}` of the tasks, :math:`N` together, the loss of a product kernel would have the Hessian
 
 .. math:: \tfrac1N\,(\boldsymbol\Phi^\top\mathrm{diag}(\mathbf{d})\,\boldsymbol\Phi) \otimes
           (\boldsymbol\Psi^\top\mathrm{diag}(\mathbf{t})\,\boldsymbol\Psi) .
 
-Features are rotated once into its eigenvectors, where it is diagonal: the preconditioner is a division, and popular
-tasks cost no iterations; where all rows occur about as often, these are the directions of the spectrum. A kernel that
-is no product stays in its own directions, and takes the diagonal there.
+Features are rotated once into its eigenvectors, so that the preconditioner is a division. Tasks with many labels then
+take no additional iterations. If all rows have similar weights, the eigenvectors are those of the spectrum. A kernel
+that is no product is not rotated, and the preconditioner is the diagonal.
 
-Conjugate gradients stop when the parameters :math:`\mathbf{a} = w(y-f)/c` of the pairs solve their own system
+Conjugate gradients stop when the dual coefficients :math:`\mathbf{a} = w(y-f)/c` of the pairs solve their system
 :math:`(\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} = y - \mu` to a relative residual `tol`, as they do on
 grids with missing labels. With the residual :math:`\mathbf{G}` of the normal equations that is
 :math:`\|\sqrt w\,f(\mathbf{G})\|/c\,\|\sqrt w\,y\|`.
@@ -43,7 +43,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -54,11 +54,9 @@ from dyadlearn._array import (
     cholesky,
     eigh,
     epsilon,
-    is_foreign,
     itemsize,
     largest,
     namespace,
-    placed,
     row_blocks,
     solve,
     take_rows,
@@ -69,7 +67,7 @@ from dyadlearn._state import Stored
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients, inner, inner_there
-from dyadlearn.solve.leaving import members_of_one_size
+from dyadlearn.solve.leaving import in_order, members_of_one_size
 from dyadlearn.solve.missing import Completion, complete
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
@@ -77,22 +75,22 @@ from dyadlearn.vectrick import dots_at, gather_cost, sandwich
 
 
 def product_cost(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], gathering: int) -> tuple[int, bool]:
-    """Return the multiplications of one product with features at the pairs, and whether it begins with the tasks.
+    """Return the multiplications of one product with features at the pairs, and whether the tasks come first.
 
     Parameters
     ----------
     shape : (int, int)
-        Of the grid.
+        Shape of the grid.
     n_pairs : int
     ranks : (int, int)
-        How many features instances and tasks have, r and s.
+        Numbers of features of instances and of tasks, r and s.
     gathering : int
-        What a multiplication of gathered rows costs, see `dyadlearn.vectrick.gather_cost`.
+        Cost of a multiplication of gathered rows, see `dyadlearn.vectrick.gather_cost`.
 
     Returns
     -------
     cost : int
-        The lesser of q·r·s + n·r and m·r·s + n·s.
+        The smaller of q·r·s + n·r and m·r·s + n·s.
     tasks_first : bool
     """
     (m, q), (r, s) = shape, ranks
@@ -101,41 +99,31 @@ def product_cost(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], g
 
 
 class PairProducts:
-    r"""Values of a function :math:`\mathbf{L}\mathbf{W}\mathbf{R}^\top` at the observed pairs, and the way back.
+    r"""Values of a function :math:`\mathbf{L}\mathbf{W}\mathbf{R}^\top` at the observed pairs, and the adjoint.
 
-    One matrix product takes :math:`\mathbf{W}` (r × s) to one side, whichever is cheaper, and one dot product a pair
-    does the rest: memory is that of the features and of the pairs.
+    One matrix product multiplies :math:`\mathbf{W}` (r × s) by the cheaper side. One dot product for each pair follows.
+    Memory is that of the features and of the pairs.
 
     Parameters
     ----------
     left, right : arrays of shape (m, r) and (q, s)
         Features of both sides.
     labels : Labels
-        Of which only the places are used.
+        Labels, of which only the positions are used.
     """
 
     def __init__(self, left: Array, right: Array, labels: Labels) -> None:
         self.left, self.right = left, right
         self._scatter = Scatter(*labels.places, labels.shape, left)
+        self._rows, self._columns = (as_array_of(place, left) for place in labels.places)
         ranks = (int(left.shape[1]), int(right.shape[1]))
         self._tasks_first = product_cost(labels.shape, labels.size, ranks, gather_cost(left))[1]
-        self._labels = labels
-
-    @cached_property
-    def _places(self) -> tuple[Array, Array]:
-        """Positions of the pairs, where the features are."""
-        places = self._labels.places
-        if not is_foreign(self.left):
-            return places
-        rows, columns = (as_array_of(place, self.left) for place in places)
-        return rows, columns
 
     def values(self, function: Array) -> Array:
         """Return the values (n,) at the pairs of a function W (r, s)."""
-        rows, columns = self._places
         if self._tasks_first:
-            return dots_at(self.right @ function.T, self.left, columns, rows)
-        return dots_at(self.left @ function, self.right, rows, columns)
+            return dots_at(self.right @ function.T, self.left, self._columns, self._rows)
+        return dots_at(self.left @ function, self.right, self._rows, self._columns)
 
     def gathered(self, values: Array) -> Array:
         r"""Return :math:`\sum_p v_p\,\mathbf{l}_{i(p)}\mathbf{r}_{j(p)}^\top` of shape (r, s) for values (n,)."""
@@ -145,7 +133,7 @@ class PairProducts:
 
 
 class GridProducts:
-    """Values of a function on the whole grid, and the way back: what `PairProducts` is for pairs.
+    """Values of a function on the whole grid, and the adjoint, as `PairProducts` for pairs.
 
     Parameters
     ----------
@@ -178,9 +166,9 @@ def mean_of(values: Array, weights: Array | None) -> float:
     return float(xp.sum(weights * values)) / float(xp.sum(weights))
 
 
-# Rows whose weights vary by no more than this share of their mean, squared, are taken for even.
+# Maximum variance of the weights of rows, relative to their squared mean, for which features are not rotated.
 _EVEN = 0.02
-# How often the goal is lowered where the residual of the parameters turns out larger than it was taken for.
+# Maximum number of runs, each with a smaller tolerance, until the residual of the dual coefficients is small enough.
 _ROUNDS = 4
 
 
@@ -191,12 +179,13 @@ class ObservedSolution(Stored):
     Attributes
     ----------
     spectral : array of shape (k, l)
-        X, its values along pairs of directions over the roots of their eigenvalues.
+        The matrix X.
     mean : float
-        The free mean, 0 where there is none.
+        The free mean; 0 without one.
     n_iter : int
+        Number of iterations.
     residual : float
-        Relative norm of what the parameters of the pairs leave of their own system, computed anew.
+        Relative residual of the dual coefficients of the pairs, recomputed from the solution.
     converged : bool
     """
 
@@ -215,17 +204,17 @@ class _Basis(NamedTuple):
     Attributes
     ----------
     left, right : arrays of shape (m, k) and (q, l)
-    turns : (array of shape (k, k) or None, array of shape (l, l) or None) or None
-        What they were rotated by, where they were; None for a kernel that is no product of both sides'.
+    turns : (array of shape (k, k) or None, array of shape (l, l) or None)
+        Rotation of the features of each side; None if they are not rotated.
     loads : (array of shape (k,), array of shape (l,))
-        Diagonals of the Gram matrices of both, rows weighed as they occur in the pairs.
+        Diagonals of the Gram matrices of both, with rows weighted by the pairs.
     total : float
-        How much all pairs weigh.
+        Total weight of all pairs.
     """
 
     left: Array
     right: Array
-    turns: tuple[Array | None, Array | None] | None
+    turns: tuple[Array | None, Array | None]
     loads: tuple[Array, Array]
     total: float
 
@@ -237,10 +226,10 @@ class ObservedSystem:
     Attributes
     ----------
     operators : GridOperators
-        Of the model on the complete grid, of which only the spectra and their pair kernel are asked for.
+        Operators of the model on the complete grid, of which only the spectra and the pairwise kernel are used.
     labels : Labels
-        A list, or a grid of which so much is observed that products with all of it cost less. The values and the
-        weights of a grid are zero where no label is observed.
+        A list, or a grid if products with the whole grid cost less. The values and weights of a grid are zero for
+        missing labels.
     basis : _Basis
     products : PairProducts or GridProducts
     """
@@ -252,7 +241,7 @@ class ObservedSystem:
 
     @classmethod
     def of(cls, operators: GridOperators, labels: Labels) -> Self:
-        """Return the system of a model and of some pairs; features are rotated once for all that is made of it.
+        """Return the system of a model and of some pairs, with rotated features.
 
         Examples
         --------
@@ -270,21 +259,18 @@ class ObservedSystem:
         check_regularised(operators)
         spectra = operators.grid_spectra
         weights = labels.sums(1), labels.sums(0)
-        if operators.is_product:
-            (left, turn, load), (right, task_turn, task_load) = map(_turned, spectra, weights)
-            basis = _Basis(left, right, (turn, task_turn), (load, task_load), labels.total)
-        else:
-            load, task_load = (_diagonal(side.vectors, own) for side, own in zip(spectra, weights, strict=True))
-            basis = _Basis(spectra[0].vectors, spectra[1].vectors, None, (load, task_load), labels.total)
+        sides = [_features(side, load, operators.is_product) for side, load in zip(spectra, weights, strict=True)]
+        (left, turn, load), (right, task_turn, task_load) = sides
+        basis = _Basis(left, right, (turn, task_turn), (load, task_load), labels.total)
         return cls(operators, labels, basis, _products_at(labels, basis))
 
     def at(self, operators: GridOperators) -> Self:
-        """Return the same pairs under another regularisation of the same model."""
+        """Return the system of the same pairs for another regularisation of the model."""
         check_regularised(operators)
         return replace(self, operators=operators)
 
     def among(self, labels: Labels) -> Self:
-        """Return the same model of other pairs of the same grid; the preconditioner is that of these ones."""
+        """Return the system of other pairs of the same grid, with the same preconditioner."""
         return replace(self, labels=labels, products=_products_at(labels, self.basis))
 
     def solve(
@@ -302,7 +288,7 @@ class ObservedSystem:
         """
         ridge, y = self.operators.ridge, self.labels.values
         shift = mean_of(y, self.labels.weights) if self.operators.free_mean else 0.0
-        # Of labels far from zero their mean is rounded, and what that leaves of it is taken out too.
+        # The mean of labels far from zero is rounded: the mean of the difference is subtracted too.
         centred = self._centred(y - shift)
         right, diagonal = self._gathered(centred), self._diagonal()
         size = math.sqrt(inner(centred, self._weighted(centred)))
@@ -312,7 +298,7 @@ class ObservedSystem:
         n_iter, residual, goal = 0, math.inf, tol
 
         def square(rest: Array) -> Array:
-            """Estimate the squared norm of a residual at the pairs by the preconditioner."""
+            """Return an estimate of the squared norm of a residual at the pairs, by the preconditioner."""
             return inner_there(rest, diagonal * rest) / ridge**2
 
         def measured(rest: Array) -> float:
@@ -323,10 +309,10 @@ class ObservedSystem:
 
         if size == 0 or measured(right) == 0:
             return ObservedSolution(namespace(right).zeros_like(right), shift, 0, 0.0, True)
-        # A function that is small beside the labels, as under a large ridge, is to have as many digits as they.
+        # A function that is small beside the labels, as for a large ridge, is computed to as many digits.
         least = min(size, measured(right))
         for _ in range(_ROUNDS):
-            found = conjugate_gradients(
+            run = conjugate_gradients(
                 product,
                 right,
                 precondition=lambda rest: rest / diagonal,
@@ -335,14 +321,14 @@ class ObservedSystem:
                 max_iter=max_iter - n_iter,
                 square=square,
             )
-            n_iter, values, before = n_iter + found.n_iter, found.values, residual
+            n_iter, values, before = n_iter + run.n_iter, run.values, residual
             left = right - product(values)
             rest = self._values(left)
             residual = math.sqrt(inner(rest, self._weighted(rest))) / (ridge * size)
             if residual <= tol or n_iter >= max_iter or residual > 0.5 * before:
                 break
             goal = min(goal, measured(left) / least) * 0.5 * tol / residual
-        # Rounding of one product with the normal equations, as it shows in the parameters of the pairs.
+        # Rounding error of one product with the normal equations, in the dual coefficients.
         allowed = max(tol, 8.0 * epsilon(y) * largest(diagonal) / ridge if n_iter < max_iter else 0.0)
         mean = shift
         if self.operators.free_mean:
@@ -351,23 +337,23 @@ class ObservedSystem:
         return ObservedSolution(self._turned(values, back=True), mean, n_iter, residual, residual <= allowed)
 
     def fitted(self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None) -> Array:
-        """Return the function at the pairs, or at others that products of this basis know."""
+        """Return the function at the pairs, or at those of other products with the same basis."""
         products = self.products if products is None else products
         return products.values(self._scaled(self._turned(solution.spectral))) + solution.mean
 
     @cached_property
     def scale(self) -> Array | None:
-        """What unknowns are multiplied by, (k, l), before features multiply them; None is one."""
-        return None if self.basis.turns is not None else self.operators.kernel_values**0.5
+        """Factor of the unknowns, (k, l), that the features do not contain; None is one."""
+        return None if self.operators.is_product else self.operators.kernel_values**0.5
 
     def _scaled(self, unknowns: Array) -> Array:
         return unknowns if self.scale is None else self.scale * unknowns
 
     def _diagonal(self) -> Array:
         rows, columns = self.basis.loads
-        # Some of the pairs have that share of what all of them weigh.
-        found = rows[:, None] * (columns * (self.labels.total / self.basis.total**2))
-        return self._scaled(self._scaled(found)) + self.operators.ridge
+        # The pairs may be a part of those that the basis is computed from.
+        diagonal = rows[:, None] * (columns * (self.labels.total / self.basis.total**2))
+        return self._scaled(self._scaled(diagonal)) + self.operators.ridge
 
     def _weighted(self, values: Array) -> Array:
         return values if self.labels.weights is None else values * self.labels.weights
@@ -376,16 +362,14 @@ class ObservedSystem:
         return values - mean_of(values, self.labels.weights) if self.operators.free_mean else values
 
     def _values(self, function: Array) -> Array:
-        """Return a function at the pairs, less its mean where that is free."""
+        """Return a function at the pairs, minus its mean if the mean is free."""
         return self._centred(self.products.values(self._scaled(function)))
 
     def _gathered(self, values: Array) -> Array:
         return self._scaled(self.products.gathered(self._weighted(values)))
 
     def _turned(self, spectral: Array, back: bool = False) -> Array:
-        """Return unknowns in the directions of the basis, or back in those of the spectra."""
-        if self.basis.turns is None:
-            return spectral
+        """Return unknowns in the directions of the basis from those of the spectra, or the reverse."""
         rows, columns = self.basis.turns
         if rows is not None:
             spectral = (rows if back else rows.T) @ spectral
@@ -394,7 +378,7 @@ class ObservedSystem:
 
 def check_regularised(operators: GridOperators) -> None:
     """Raise if a model interpolates."""
-    if operators.ridge <= 0 or operators.floor > 0:
+    if operators.interpolates:
         raise ValueError(
             "Observed pairs alone determine no model without regularisation: use an alpha above 0 (and filters that "
             "regularise), or give the grid of labels with NaN where they are missing."
@@ -402,27 +386,30 @@ def check_regularised(operators: GridOperators) -> None:
 
 
 def _gram(vectors: Array, load: Array) -> Array:
-    """Return the Gram matrix (k, k) of weighted rows, of which no copy as large as them is made."""
-    found = zeros((int(vectors.shape[1]),) * 2, vectors)
+    """Return the Gram matrix (k, k) of weighted rows, without a copy of the rows."""
+    gram = zeros((int(vectors.shape[1]),) * 2, vectors)
     for block in row_blocks(vectors.shape[0], vectors.shape[1] * itemsize(vectors)):
         rows = vectors[block, :]
-        found += rows.T @ (load[block][:, None] * rows)
-    return found
+        gram += rows.T @ (load[block][:, None] * rows)
+    return gram
 
 
 def _diagonal(vectors: Array, load: Array) -> Array:
     """Return the diagonal (k,) of the Gram matrix of weighted rows."""
-    found = zeros((int(vectors.shape[1]),), vectors)
+    diagonal = zeros((int(vectors.shape[1]),), vectors)
     for block in row_blocks(vectors.shape[0], vectors.shape[1] * itemsize(vectors)):
-        found += load[block] @ vectors[block, :] ** 2
-    return found
+        diagonal += load[block] @ vectors[block, :] ** 2
+    return diagonal
 
 
-def _turned(spectrum: Spectrum, load: Array) -> tuple[Array, Array | None, Array]:
-    """Return the features of a side in the eigenvectors of their weighted Gram matrix, these, and its eigenvalues.
+def _features(spectrum: Spectrum, load: Array, is_product: bool) -> tuple[Array, Array | None, Array]:
+    """Return the features of a side in the eigenvectors of their weighted Gram matrix, and its eigendecomposition.
 
-    Where all rows weigh about the same these are the directions of the spectrum, and nothing is rotated: None.
+    If all rows have similar weights, features are not rotated, and the eigenvectors are None. For a kernel that is no
+    product, features are the eigenvectors of the spectrum.
     """
+    if not is_product:
+        return spectrum.vectors, None, _diagonal(spectrum.vectors, load)
     xp, roots = namespace(load), spectrum.values**0.5
     if float(xp.var(load)) <= _EVEN * float(xp.mean(load)) ** 2:
         return spectrum.vectors * roots, None, spectrum.values * _diagonal(spectrum.vectors, load)
@@ -430,31 +417,26 @@ def _turned(spectrum: Spectrum, load: Array) -> tuple[Array, Array | None, Array
     return spectrum.vectors @ (roots[:, None] * turn), turn, xp.clip(values, 0.0, None)
 
 
-# Grids of fewer cells take little work either way.
+# Grids of fewer cells are completed by their cells.
 _LITTLE_WORK = 2**16
-# Rotated features of a product kernel make the system of the pairs so well conditioned that it takes a third of the
-# products or less, each of which may cost as many times as much; other kernels gain nothing.
+# For a product kernel, the system of the pairs with rotated features takes at most a third of the iterations, so that
+# each may cost this many times as much. Other kernels take as many iterations.
 _FEWER = 3
 
 
-def complete_grid(
-    operators: GridOperators, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
-) -> Completion:
+def complete_grid(operators: GridOperators, Y: Array, weights: Array | None, **options: Any) -> Completion:
     """Complete a grid of labels by its cells or by its observed pairs, whichever takes less work.
 
-    Parameters
-    ----------
-    operators : GridOperators
-    Y, weights, start, tol, max_iter : as in `dyadlearn.solve.missing.complete`
+    The arguments are those of `dyadlearn.solve.missing.complete`; the options are `start`, `tol` and `max_iter`.
     """
     solver = complete_by_pairs if is_quicker_by_pairs(operators, Y, weights) else complete
-    return solver(operators, Y, weights, start=start, tol=tol, max_iter=max_iter)
+    return solver(operators, Y, weights, **options)
 
 
 def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | None) -> bool:
-    """Return whether a grid of labels is to be completed by its observed pairs."""
+    """Return whether completing a grid of labels by its observed pairs takes less work."""
     m, q = Y.shape
-    if not operators.takes_pairs or m * q < _LITTLE_WORK or operators.ridge <= 0 or operators.floor > 0:
+    if not operators.takes_pairs or m * q < _LITTLE_WORK or operators.interpolates:
         return False
     xp, (k, r) = namespace(Y), (int(side.values.shape[0]) for side in operators.grid_spectra)
     n_observed = m * q - int(xp.sum(xp.astype(xp.isnan(Y), xp.int64)))
@@ -480,18 +462,12 @@ def _labels_to_solve_for(Y: Array, weights: Array | None, ranks: tuple[int, int]
     if listed < whole:
         return labels.listed()
     missing, nothing = xp.isnan(Y), xp.zeros_like(Y)
-    own = xp.ones_like(Y) if weights is None else weights
-    return Labels.of_grid(xp.where(missing, nothing, Y), xp.where(missing, nothing, own))
+    positive = xp.ones_like(Y) if weights is None else weights
+    return Labels.of_grid(xp.where(missing, nothing, Y), xp.where(missing, nothing, positive))
 
 
 def complete_by_pairs(
-    operators: GridOperators,
-    Y: Array,
-    weights: Array | None,
-    *,
-    start: Completion | None = None,
-    tol: float = 1e-8,
-    max_iter: int = 1000,
+    operators: GridOperators, Y: Array, weights: Array | None, start: Completion | None = None, **options: Any
 ) -> Completion:
     """Complete a grid as `dyadlearn.solve.missing.complete` does, by solving for the observed pairs."""
     xp, (k, r) = namespace(Y), (int(side.values.shape[0]) for side in operators.grid_spectra)
@@ -499,13 +475,14 @@ def complete_by_pairs(
     known = None
     if start is not None and start.form == "pairs":
         known = ObservedSolution(start.solution.values, 0.0, 0, 0.0, True)
-    found = system.solve(known, tol=tol, max_iter=max_iter)
+    solution = system.solve(known, **options)
     left, right = (side.vectors for side in operators.grid_spectra)
-    fitted = sandwich(left, operators.kernel_values**0.5 * found.spectral, right) + found.mean
-    # On the fit, and what is left of the labels as far as it weighs, a closed form without weights returns the fit.
+    fitted = sandwich(left, operators.kernel_values**0.5 * solution.spectral, right) + solution.mean
+    # The closed form without weights returns the fit F for the labels F + w(Y − F).
     observed = Y if weights is None else fitted + weights * (Y - fitted)
     completed = xp.where(xp.isnan(Y), fitted, observed)
-    return Completion(completed, "pairs", Solution(found.spectral, found.n_iter, found.residual, found.converged))
+    outcome = (solution.n_iter, solution.residual, solution.converged)
+    return Completion(completed, "pairs", Solution(solution.spectral, *outcome))
 
 
 #: Maximum number of unknowns of a dense system, which takes 32 MiB.
@@ -543,7 +520,7 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
     labels = system.labels
     free_mean = system.operators.free_mean
     n_unknowns = int(system.basis.left.shape[1] * system.basis.right.shape[1]) + free_mean
-    # Predictions move with labels where the mean is free; far from zero these would leave their rounding.
+    # With a free mean, predictions shift with the labels. Centring avoids rounding of labels far from zero.
     shift = mean_of(labels.values, labels.weights) if free_mean else 0.0
     y = labels.values - shift
     xp = namespace(y)
@@ -563,12 +540,12 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
     except np.linalg.LinAlgError:
         raise _interpolation() from None
     inverse = solve(factor, identity)
-    found = inverse @ right
+    coefficients = inverse @ right
 
     def whitened(at: np.ndarray) -> tuple[Array, Array, Array]:
-        """Return rows of some pairs in directions in which the normal equations are an identity, labels, and roots.
+        """Return rows of some pairs, in directions in which the normal equations are an identity, labels and roots.
 
-        Rows and labels are multiplied by these, the roots of the weights.
+        Rows and labels are multiplied by the roots of the weights.
         """
         roots = take_rows(root, at)
         return (_rows(system, at) * roots[:, None]) @ inverse.T, roots * take_rows(y, at), roots
@@ -580,31 +557,31 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
         for block in row_blocks(members.shape[0], per_group) if size <= n_unknowns else ():
             here = members[block]
             places.append(here.reshape(-1))
-            own, given, roots = whitened(places[-1])
-            own, given = xp.reshape(own, (*here.shape, n_unknowns)), xp.reshape(given, (*here.shape, 1))
-            hat = own @ xp.matrix_transpose(own)
+            features, given, roots = whitened(places[-1])
+            features, given = xp.reshape(features, (*here.shape, n_unknowns)), xp.reshape(given, (*here.shape, 1))
+            hat = features @ xp.matrix_transpose(features)
             slack = xp.eye(size, dtype=y.dtype, device=y.device) - hat
             _check(slack, epsilon(y) * labels.size)
-            predicted = solve(slack, own @ found[:, None] - hat @ given)
+            predicted = solve(slack, features @ coefficients[:, None] - hat @ given)
             left_out.append(xp.reshape(predicted, (-1,)) / roots)
         for here in members if size > n_unknowns else ():
-            slack, rest = xp.asarray(identity, copy=True), xp.asarray(found, copy=True)
+            slack, rest = xp.asarray(identity, copy=True), xp.asarray(coefficients, copy=True)
             blocks = [here[block] for block in row_blocks(size, row_bytes)]
             for at in blocks:
-                own, given, _ = whitened(at)
-                slack -= own.T @ own
-                rest -= own.T @ given
+                features, given, _ = whitened(at)
+                slack -= features.T @ features
+                rest -= features.T @ given
             _check(slack, epsilon(y) * labels.size)
             rest = solve(slack, rest[:, None])[:, 0]
             for at in blocks:
-                own, _, roots = whitened(at)
+                features, _, roots = whitened(at)
                 places.append(at)
-                left_out.append(own @ rest / roots)
-    return placed(left_out, places, labels.size) + shift
+                left_out.append(features @ rest / roots)
+    return in_order(left_out, places) + shift
 
 
 def _rows(system: ObservedSystem, at: np.ndarray) -> Array:
-    """Return all products of features of some pairs (p, k·l), and a one where the mean is free."""
+    """Return all products of features of some pairs (p, k·l), with a column of ones for a free mean."""
     labels, basis = system.labels, system.basis
     left, right = (take_rows(side, own[at]) for side, own in zip((basis.left, basis.right), labels.places, strict=True))
     xp = namespace(left)
@@ -615,7 +592,7 @@ def _rows(system: ObservedSystem, at: np.ndarray) -> Array:
 
 
 def _check(slack: Array, floor: float) -> None:
-    """Raise if something that is left out is fitted exactly."""
+    """Raise if left-out pairs are fitted exactly."""
     xp = namespace(slack)
     least = float(xp.min(xp.linalg.eigvalsh(slack)))
     if not least > floor:
@@ -624,6 +601,6 @@ def _check(slack: Array, floor: float) -> None:
 
 def _interpolation() -> LeverageError:
     return LeverageError(
-        "Some pairs are fitted exactly whatever their labels, so that the others say nothing of them: use a larger "
-        "alpha."
+        "Some pairs have leverage 1: the model fits their labels exactly, whatever they are, so the other pairs do not "
+        "determine their predictions. Use a larger alpha."
     )

@@ -9,16 +9,16 @@ operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, diagonal in the rotated l
 A model may have an unpenalised grand mean, `free_mean`. Its hat and residual are those of the model with that
 mean, :math:`\mathbf{R} = c\,(\mathbf{C}^{-1} - \mathbf{EE}^\top/\mathbf{1}^\top\mathbf{E})` with
 :math:`\mathbf{C} = \mathbf{P} + c\mathbf{I}` and :math:`\mathbf{E} = \mathbf{C}^{-1}\mathbf{1}`, so that
-:math:`\mathbf{H1} = \mathbf{1}`; the pairwise kernel, its ridge and what stands in the rotated labels (`kernel_values`,
-`remainder`) are those of :math:`\mathbf{P}` alone. Missing cells hold what the model puts there, as ever; the system
-of the observed cells has a border, :math:`\mathbf{P}_{oo}\mathbf{a} + c\mathbf{a} + \mu\mathbf{1} = \mathbf{y}_o` and
-:math:`\mathbf{1}^\top\mathbf{a} = 0`. Where ones are an eigenvector of both sides, as a free constant of each makes
-them, the mean is one direction of the rotated labels, with a kernel value and a remainder of zero.
+:math:`\mathbf{H1} = \mathbf{1}`. The pairwise kernel, its ridge, `kernel_values` and `remainder` are those of
+:math:`\mathbf{P}` alone. The system of the observed cells has a border, :math:`\mathbf{P}_{oo}\mathbf{a} +
+c\mathbf{a} + \mu\mathbf{1} = \mathbf{y}_o` and :math:`\mathbf{1}^\top\mathbf{a} = 0`. If both sides have a free
+constant, ones are eigenvectors of both, and the mean is one direction of the rotated labels, with a kernel value and a
+remainder of zero.
 
 `reduced` returns the operators of a side without the labels of some rows, with the penalty of all rows.
 
-Let a side have the hat :math:`\mathbf{H}` and the residual operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`. When
-the rows I leave and the rows O stay, what the fit itself puts in the place of the left-out ones is
+Let a side have the hat :math:`\mathbf{H}` and the residual operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`. If
+the rows I are left out and the rows O stay, the predictions for the left-out rows are
 
 .. math:: \mathbf{f}_I = -\mathbf{R}_{II}^{-1}\mathbf{R}_{IO}\,\mathbf{y}_O = \mathbf{R}_{II}^{-1}\mathbf{H}_{IO}\,
           \mathbf{y}_O ,
@@ -29,11 +29,11 @@ and the residual operator of the rows that stay is the Schur complement
           = (\mathbf{I} + \boldsymbol\Xi_{OO})^{-1}, \qquad
           \boldsymbol\Xi = \mathbf{U}\,\tfrac{f}{1-f}\,\mathbf{U}^\top .
 
-So a side under any filter is ridge regression with the kernel :math:`\boldsymbol\Xi` and a ridge of one. For Tikhonov's
-filter :math:`\boldsymbol\Xi = \mathbf{K}/\lambda`, and a reduced side is one that is fitted again. Directions that the
-filter keeps whole, :math:`1-f = 0`, have no value in this kernel: they carry no penalty, and the others are taken
-orthogonal to them. A free constant is one of these, and stays what it is. With weights w of the rows that stay, the
-same holds of :math:`\sqrt{w}\,\boldsymbol\Xi_{OO}\sqrt{w}` and of labels multiplied by :math:`\sqrt{w}`.
+With any filter, a side is thus ridge regression with the kernel :math:`\boldsymbol\Xi` and a ridge of one. For
+Tikhonov's filter :math:`\boldsymbol\Xi = \mathbf{K}/\lambda`, and a reduced side equals a refit. Directions with
+:math:`1-f = 0` are unpenalised and have no value in this kernel; the others are made orthogonal to them. A free
+constant is one of them. With weights w of the rows that stay, the same holds for
+:math:`\sqrt{w}\,\boldsymbol\Xi_{OO}\sqrt{w}` and for labels multiplied by :math:`\sqrt{w}`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ import numpy as np
 from dyadlearn._array import Array, epsilon, largest, namespace, svd, take_block, take_rows, to_numpy, zeros
 from dyadlearn._rounding import is_graded, ratio
 from dyadlearn.filters import Tabulated
+from dyadlearn.solve.leaving import in_order
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error, slack_floor
 from dyadlearn.vectrick import sandwich
 
@@ -61,7 +62,7 @@ class SideProduct:
 
     @cached_property
     def matrix(self) -> Array | None:
-        """The product itself (n, n), made when it is first wanted; None where two thin ones are cheaper."""
+        """The matrix (n, n), computed on first use; None if two products with the eigenvectors are cheaper."""
         n, k = self.vectors.shape
         return None if 2 * k < n else self.spectrum.matrix(self.weights)
 
@@ -84,35 +85,8 @@ class SideProduct:
         return int((min(m, 2 * k) + min(q, 2 * r)) * m * q)
 
 
-def rotated_product(spectrum: Spectrum, task_spectrum: Spectrum, weights: Array, grid: Array) -> Array:
-    """Return U (w ∘ Uᵀ grid V) Vᵀ."""
-    rotated = task_spectrum.rotate(spectrum.rotate(grid).T).T
-    return sandwich(spectrum.vectors, weights * rotated, task_spectrum.vectors)
-
-
-def rotation_cost(spectrum: Spectrum, task_spectrum: Spectrum) -> int:
-    """Return the multiplications in `rotated_product`."""
-    (m, k), (q, r) = spectrum.vectors.shape, task_spectrum.vectors.shape
-    return int(2 * (k * m * q + k * q * r))
-
-
-def rotated_block(
-    spectrum: Spectrum, task_spectrum: Spectrum, weights: Array, rows: np.ndarray, columns: np.ndarray
-) -> Array:
-    """Return the rows and columns of U ⊗ V diag(w) Uᵀ ⊗ Vᵀ that belong to some cells, shape (n, n)."""
-    right = take_rows(task_spectrum.vectors, columns)
-    pieces, members = [], []
-    for row in np.unique(rows):
-        here = np.flatnonzero(rows == row)
-        # Row of the operator for instance `row`, tasks still rotated: (m, l).
-        turned = (spectrum.vectors * spectrum.vectors[int(row), :]) @ weights
-        pieces.append(take_rows(right, here) @ (take_rows(turned, rows) * right).T)
-        members.append(here)
-    return take_rows(namespace(weights).concat(pieces, axis=0), np.argsort(np.concatenate(members)))
-
-
 def between(block: Callable[[np.ndarray], Array], index: np.ndarray) -> Array:
-    """Return an operator of one side between rows that repeat; it is formed between distinct ones."""
+    """Return an operator of one side between rows that may repeat, computed between distinct rows."""
     distinct, place = np.unique(index, return_inverse=True)
     return take_block(block(distinct), place, place)
 
@@ -124,17 +98,17 @@ class GridOperators(ABC):
     :math:`\rho` is the remainder, and a ridge of one.
     """
 
-    #: Whether it can be solved for observed pairs alone, see `dyadlearn.solve.observed`.
+    #: Whether the model can be solved for observed pairs without a grid, see `dyadlearn.solve.observed`.
     takes_pairs: ClassVar[bool] = False
 
     @property
     def ridge(self) -> float:
-        """The ridge that goes with the pairwise kernel."""
+        """The ridge that is added to the pairwise kernel."""
         return 1.0
 
     @property
     def free_mean(self) -> bool:
-        """Whether the grand mean carries no penalty, so that the dual parameters sum to zero."""
+        """Whether the grand mean is unpenalised, so that the dual coefficients sum to zero."""
         return False
 
     @property
@@ -144,31 +118,41 @@ class GridOperators(ABC):
 
     @property
     def vanishing(self) -> bool:
-        """Whether λ = 0 at full rank, where hats are identities and residuals are known up to scale."""
+        """Whether λ = 0 at full rank: hat matrices are identities, and residuals are defined up to scale."""
         return False
 
     @property
     def floor(self) -> float:
-        """What slacks must exceed; 0 if nothing is ever interpolated."""
+        """Lower bound of slacks; 0 if all directions are penalised."""
         whole = self.remainder <= 0
         return slack_floor(self.grid_spectra[0], math.inf) if bool(namespace(whole).any(whole)) else 0.0
 
     @property
+    def interpolates(self) -> bool:
+        """Whether the model fits some labels exactly, so that it has no regularised solution for observed labels."""
+        return self.ridge <= 0 or self.floor > 0
+
+    @property
     def prefers_residual(self) -> bool:
-        """Whether most of the spectrum is kept, so that the residual is the small part and carries the digits."""
+        """Whether shrinkage is mostly weak, so that the residual operator is smaller and more accurate than the hat."""
         xp, kept = namespace(self.remainder), self.remainder < 0.5
-        n_cells = math.prod(side.n_rows for side in self.grid_spectra)
-        return not self.is_truncated and 2 * int(xp.sum(xp.astype(kept, xp.int64))) > n_cells
+        return not self.is_truncated and 2 * int(xp.sum(xp.astype(kept, xp.int64))) > self.n_cells
+
+    @property
+    def _rotation_cost(self) -> int:
+        """Multiplications in one product with an operator that is diagonal in the rotated labels."""
+        (m, k), (q, r) = (side.vectors.shape for side in self.grid_spectra)
+        return int(2 * (k * m * q + k * q * r))
 
     @property
     def residual_cost(self) -> int:
         """Multiplications in one product with the residual operator."""
-        return rotation_cost(*self.grid_spectra)
+        return self._rotation_cost
 
     @property
     def kernel_cost(self) -> int:
         """Multiplications in one product with the pairwise kernel."""
-        return rotation_cost(*self.grid_spectra)
+        return self._rotation_cost
 
     @property
     @abstractmethod
@@ -176,6 +160,11 @@ class GridOperators(ABC):
         """Spectra of the rows and of the columns."""
 
     @property
+    def n_cells(self) -> int:
+        """Number of cells of the grid."""
+        return math.prod(side.n_rows for side in self.grid_spectra)
+
+    @cached_property
     def shrinkage(self) -> Array:
         """The hat f in the rotated labels, shape (k, l)."""
         return 1.0 - self.remainder
@@ -183,11 +172,11 @@ class GridOperators(ABC):
     @property
     @abstractmethod
     def remainder(self) -> Array:
-        """The residual 1 − f in the rotated labels, shape (k, l); up to its scale where it vanishes."""
+        """The residual 1 − f in the rotated labels, shape (k, l); up to its scale if `vanishing`."""
 
-    @property
+    @cached_property
     def kernel_values(self) -> Array:
-        """The pairwise kernel in the rotated labels, shape (k, l); zero where nothing is penalised."""
+        """The pairwise kernel in the rotated labels, shape (k, l); zero for unpenalised directions."""
         return ratio(self.shrinkage, self.remainder)
 
     @property
@@ -203,51 +192,77 @@ class GridOperators(ABC):
     def _is_graded(self, remainders: Array) -> bool:
         return is_graded(remainders, sum(side.n_rows for side in self.grid_spectra), self.is_truncated)
 
+    def rotated(self, grid: Array) -> Array:
+        """Return UᵀYV of shape (k, l) for labels Y of shape (m, q)."""
+        rows, columns = self.grid_spectra
+        return columns.rotate(rows.rotate(grid).T).T
+
+    def _product(self, weights: Array, grid: Array) -> Array:
+        """Return U (w ∘ Uᵀ grid V) Vᵀ for weights (k, l) of the rotated labels."""
+        left, right = (side.vectors for side in self.grid_spectra)
+        return sandwich(left, weights * self.rotated(grid), right)
+
+    def block(self, weights: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the operator with these weights (k, l) in the rotated labels between some cells, shape (n, n)."""
+        side, task_side = self.grid_spectra
+        right = take_rows(task_side.vectors, columns)
+        pieces, members = [], []
+        for row in np.unique(rows):
+            here = np.flatnonzero(rows == row)
+            # Row of the operator for instance `row`, with rotated tasks: (m, l).
+            rotated = (side.vectors * side.vectors[int(row), :]) @ weights
+            pieces.append(take_rows(right, here) @ (take_rows(rotated, rows) * right).T)
+            members.append(here)
+        return in_order(pieces, members)
+
     def hat(self, grid: Array) -> Array:
         """Return the fitted grid."""
-        return rotated_product(*self.grid_spectra, self.shrinkage, grid)
+        return self._product(self.shrinkage, grid)
 
     def residual(self, grid: Array) -> Array:
         """Return the grid less the fitted grid."""
         if self.is_truncated:
             return grid - self.hat(grid)
-        return rotated_product(*self.grid_spectra, self.remainder, grid)
+        return self._product(self.remainder, grid)
 
     def kernel(self, grid: Array) -> Array:
         """Return the pairwise kernel times a grid."""
-        return rotated_product(*self.grid_spectra, self.kernel_values, grid)
+        return self._product(self.kernel_values, grid)
 
     def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the residual operator between some cells, shape (n, n)."""
         if not self.is_truncated:
-            return rotated_block(*self.grid_spectra, self.remainder, rows, columns)
-        block = rotated_block(*self.grid_spectra, -self.shrinkage, rows, columns)
+            return self.block(self.remainder, rows, columns)
+        block = self.block(-self.shrinkage, rows, columns)
         return block + namespace(block).eye(block.shape[0], dtype=block.dtype, device=block.device)
 
     def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the pairwise kernel between some cells, shape (n, n)."""
-        return rotated_block(*self.grid_spectra, self.kernel_values, rows, columns)
+        return self.block(self.kernel_values, rows, columns)
 
     def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
-        """Return a part of the kernel between some cells (n, n), and a border of it: ones without a penalty."""
+        """Return a part of the kernel between some cells (n, n), and the rest as a border with its penalties.
+
+        By default the part is the kernel, and the border None: ones without a penalty.
+        """
         return self.kernel_block(rows, columns), None, None
 
 
 def common_floor(*sides: Smoother) -> float:
-    """Return what slacks of pairs must exceed: they vanish only if those of every side do.
+    """Return the lower bound of slacks of pairs, which vanish only if those of both sides do.
 
-    What a side keeps whole it keeps beside a constant of the other side too. A free mean alone is no such thing: any
-    cell that stays determines it.
+    An unpenalised direction of one side is also unpenalised together with a free constant of the other. Two free
+    constants alone do not count: any label determines a mean.
     """
     floors = [side.slack_floor for side in sides]
     return max(floors) if all(side.slack_floor or side.spectrum.has_free_constant for side in sides) else 0.0
 
 
 def interpolation_floor(alpha: float, *spectra: Spectrum) -> float:
-    """Return what slacks must exceed: 0 unless directions are kept whole, at λ = 0 with a null space."""
+    """Return the lower bound of slacks: 0 unless λ = 0 and a kernel has a null space."""
     if alpha > 0:
         return 0.0
-    # Only a side that has a null space can mix it with what is kept.
+    # Rounding can mix the null space with other directions only where there is one.
     floors = [slack_floor(spectrum, _condition(spectrum)) for spectrum in spectra if spectrum.is_singular]
     return max(floors, default=0.0)
 
@@ -267,22 +282,22 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     Parameters
     ----------
     side : Smoother
-        Of n rows.
+        Smoother of n rows.
     rows : integer array of shape (p,)
-        Those that stay.
+        Rows that stay.
     weights : array of shape (p, 1), default=None
-        Of their squared loss.
+        Weights of these rows in the squared loss.
 
     Returns
     -------
     Smoother
-        Of p rows; with weights, of labels that were multiplied by their roots, and so was a free constant. Of its
-        eigenvalues only the gap between directions that are kept whole and others is that of the side.
+        Smoother of p rows. With weights, it applies to labels multiplied by the roots of the weights, and so does its
+        free constant. Its eigenvalues are only meaningful for the gap between unpenalised and other directions.
 
     Raises
     ------
     LeverageError
-        If the labels that stay do not determine what is kept whole.
+        If the labels that stay do not determine the unpenalised directions.
 
     Examples
     --------
@@ -300,25 +315,26 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     side = side.scaled()
     check_hidden(side, without(rows, side.spectrum.n_rows))
     is_whole, constant = _whole(side), side.spectrum.constant if side.spectrum.has_free_constant else None
-    # A free constant, the last direction, comes first: what else is kept whole is taken orthogonal to it.
+    # A free constant, the last direction, comes first: other unpenalised directions are made orthogonal to it.
     whole, others = np.flatnonzero(is_whole)[::-1], np.flatnonzero(~is_whole)
-    # From the largest to the smallest: in the other order small singular values drown in the rounding of large ones.
+    # In descending order of the singular values: in ascending order, small ones would be lost in rounding.
     others = others[np.argsort(to_numpy(side.remainder)[others])]
-    own = take_rows(side.spectrum.vectors, rows)
-    own = own if weights is None else own * weights**0.5
+    vectors = take_rows(side.spectrum.vectors, rows)
+    vectors = (vectors if weights is None else vectors * weights**0.5).T
     shares = take_rows(side.shrinkage, others) / take_rows(side.remainder, others)
-    factor = xp.concat([take_rows(own.T, whole).T, take_rows(own.T, others).T * shares**0.5], axis=1)
+    factor = xp.concat([take_rows(vectors, whole).T, take_rows(vectors, others).T * shares**0.5], axis=1)
     orthogonal, triangle = xp.linalg.qr(factor, mode="reduced")
     r, first = whole.size, int(constant is not None)
-    turned, roots, _ = svd(triangle[r:, r:])
-    vectors = xp.concat([orthogonal[:, first:r], orthogonal[:, r:] @ turned, orthogonal[:, :first]], axis=1)
-    squares, last = roots**2, xp.zeros_like(vectors[0, :first])
-    free = xp.ones_like(vectors[0, first:r])
+    left, roots, _ = svd(triangle[r:, r:])
+    vectors = xp.concat([orthogonal[:, first:r], orthogonal[:, r:] @ left, orthogonal[:, :first]], axis=1)
+    values, last, free = roots**2, xp.zeros_like(vectors[0, :first]), xp.ones_like(vectors[0, first:r])
     if vanishing:
-        spectrum = Spectrum(xp.concat([squares, last]), rows.size, None, vectors, None, constant)
-        return spectrum.smoother(Tabulated(xp.ones_like(squares), xp.zeros_like(squares), 1.0 / squares), 0.0)
-    values = xp.concat([free, (1.0 - _gap(side, is_whole)) * xp.ones_like(squares)]) if free.shape[0] else squares
-    filter = Tabulated(xp.concat([free, squares / (1.0 + squares)]), xp.concat([0.0 * free, 1.0 / (1.0 + squares)]))
+        filter = Tabulated(xp.ones_like(values), xp.zeros_like(values), 1.0 / values)
+    else:
+        shrinkage, remainder = values / (1.0 + values), 1.0 / (1.0 + values)
+        filter = Tabulated(xp.concat([free, shrinkage]), xp.concat([0.0 * free, remainder]))
+        if free.shape[0]:
+            values = xp.concat([free, (1.0 - _gap(side, is_whole)) * xp.ones_like(values)])
     spectrum = Spectrum(xp.concat([values, last]), rows.size, None, vectors, None, constant)
     return spectrum.smoother(filter, side.alpha)
 
@@ -329,15 +345,15 @@ def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
     Parameters
     ----------
     side : Smoother
-        Of n rows.
+        Smoother of n rows.
     rows : integer array of shape (p,)
-        Those that have labels.
+        Rows that have labels.
     labels : array of shape (p, c)
 
     Returns
     -------
     array of shape (n - p, c)
-        For the other rows, in ascending order.
+        Predictions for the other rows, in ascending order.
 
     Raises
     ------
@@ -369,8 +385,8 @@ def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
 def check_hidden(side: Smoother, hidden: np.ndarray) -> None:
     """Raise `LeverageError` if hidden rows of a side have leverage 1.
 
-    Then the other rows do not determine all the directions that are kept whole. That is told from singular
-    values: an eigenvalue of the residual operator is wrong by ε, the square of a singular value by that of ε.
+    Then the other rows do not determine all unpenalised directions. The check uses singular values, whose squares have
+    an error of ε², where eigenvalues of the residual operator have an error of ε.
     """
     whole = np.flatnonzero(_whole(side))
     if whole.size and hidden.size:
@@ -386,7 +402,7 @@ def without(rows: np.ndarray, n_rows: int) -> np.ndarray:
 
 
 def embedded(grid: Array, values: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
-    """Return a grid (m, q) with a block of values put where it belongs."""
+    """Return a grid (m, q) in which some rows and columns are replaced by a block of values."""
     xp = namespace(grid)
     places = np.arange(math.prod(grid.shape)).reshape(grid.shape) + math.prod(values.shape)
     places[np.ix_(rows, columns)] = np.arange(math.prod(values.shape)).reshape(values.shape)
@@ -395,13 +411,13 @@ def embedded(grid: Array, values: Array, rows: np.ndarray, columns: np.ndarray) 
 
 
 def _whole(side: Smoother) -> np.ndarray:
-    """Return which directions are kept whole, or cannot be told from those in the precision at hand."""
+    """Return a mask (k,) of the directions that are unpenalised up to the precision."""
     scale = 1.0 if side.spectrum.is_truncated else largest(side.remainder)
     return np.asarray(to_numpy(side.remainder) <= scale * epsilon(side.remainder) ** 2)
 
 
 def _gap(side: Smoother, is_whole: np.ndarray) -> float:
-    """Return the gap between eigenvalues that are kept whole and the others, over the largest."""
+    """Return the gap between the eigenvalues of unpenalised and other directions, relative to the largest."""
     values, is_whole = to_numpy(side.spectrum.penalised), is_whole[: side.spectrum.penalised.shape[0]]
     below = values[~is_whole].max() if not is_whole.all() else 0.0
     return float((values[is_whole].min() - below) / values.max())
