@@ -461,3 +461,11 @@ def test_all_real_proteins_are_similar_where_published_to_be(shared_data):
     same = np.diag(scores) == np.diag(published)
     assert same.sum() == 286
     assert correlation(normalize(scores[np.ix_(same, same)]), published[np.ix_(same, same)]) > 0.99999
+
+
+def test_rare_amino_acids_are_taken_by_all_kernels(any_engine):
+    rare, unknown = {"a": "MKUVLJAO", "b": "MKVLA"}, {"a": "MKXVLXAX", "b": "MKVLA"}
+    assert_array_equal(smith_waterman(rare)[0], smith_waterman(unknown)[0])
+    assert_array_equal(spectrum_kernel(rare)[0], spectrum_kernel(unknown)[0])
+    step = SmithWaterman().fit(list(unknown.values()))
+    assert_array_equal(step.transform(list(rare.values())), step.transform(list(unknown.values())))

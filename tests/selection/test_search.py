@@ -405,3 +405,19 @@ def test_the_edge_of_the_default_grid_is_no_news():
         assert TwoStepRidgeCV(setting="B").fit(X, Y, tasks=T).alpha_ == 1e-7
         with pytest.raises(GridEdgeWarning, match="best alpha, 1e-07"):
             TwoStepRidgeCV([10.0**power for power in range(-7, 7)], setting="B").fit(X, Y, tasks=T)
+
+
+def test_a_search_that_loses_to_its_baselines_warns():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(12, 3)), 9 + 5 * rng.normal(size=6) + 0.1 * rng.normal(size=(12, 6))
+    with pytest.warns(BaselineWarning, match="In setting B the model reaches .* worse than the best baseline") as seen:
+        search = IndependentTaskRidgeCV([1.0], fit_intercept=False).fit(X, Y)
+    assert {warning.filename for warning in seen} == {__file__}
+    assert search.best_score_ < max(search.baselines_.values())
+
+
+def test_constant_labels_warn():
+    X, Y, T = make_data()
+    with pytest.warns(UserWarning, match=r"^All labels are 5: there is nothing to learn\.$") as seen:
+        TwoStepRidgeCV([1.0], [1.0]).fit(X, np.full(Y.shape, 5.0), tasks=T)
+    assert [warning.filename for warning in seen] == [__file__]

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from typer import Argument, Option
 
 from dyadlearn.cli import options
-from dyadlearn.cli.options import MODELS, OF_MODELS, SCORES, Rules, check_target, given_options
+from dyadlearn.cli.options import MODELS, OF_MODELS, PAGES, SCORES, Rules, given_options
 
 _COLUMN = "[NAME=]COLUMN"
 
@@ -27,9 +27,7 @@ class Demo(options.Options):
     output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html")
     force: options.Force = False
 
-    def check(self) -> None:
-        """Raise if the page cannot be written; an existing page is allowed, and is not replaced without --force."""
-        check_target(self.output, force=True)
+    endings: ClassVar[tuple[str, ...]] = PAGES
 
 
 class Datasets(options.Options):
@@ -87,10 +85,8 @@ class Tune(options.LabelFile, options.Sides):
     tasks: options.Tasks = None
     output: Annotated[Path, Option("--output", "-o", help="The model file to write, usually model.dyad.")]
     force: options.Force = False
-    instances_smiles: Annotated[options.Files, Option(metavar=_COLUMN, help="SMILES: their column in --instances.")] = (
-        None
-    )
-    tasks_smiles: Annotated[options.Files, Option(metavar=_COLUMN, help="SMILES: their column in --tasks.")] = None
+    instances_smiles: Annotated[options.Files, Option(metavar=_COLUMN, help="SMILES column of --instances.")] = None
+    tasks_smiles: Annotated[options.Files, Option(metavar=_COLUMN, help="SMILES column of --tasks.")] = None
     fingerprint: Annotated[str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = None
     drop_invalid: Annotated[bool, Option(help="Leave out SMILES and sequences that cannot be read.")] = False
     model: Annotated[str, Option(help=f"One of {', '.join(MODELS)}.")] = "two-step"
@@ -238,9 +234,7 @@ class Recommend(options.OfModel, options.TableOutput):
     subject: Annotated[str | None, Option("--for", metavar="ID", help="A known instance or task.")] = None
     new: Annotated[options.Files, Option(metavar="[NAME=]FILE", help="New instances, or tasks by --side task.")] = None
     pairs: Annotated[bool, Option(help="List the best of all pairs that are not observed.")] = False
-    number: Annotated[
-        int | None, Option("-n", "--number", min=1, help="Rows for each id; by default 10, or 20 pairs.")
-    ] = None
+    number: Annotated[int | None, Option("-n", "--number", min=1, help="Rows each; by default 10, or 20 pairs.")] = None
     side: Annotated[str | None, Option(help="instance or task, if the id or the file could be either.")] = None
     setting: options.Setting = "A"
     zeros: Annotated[bool | None, Option(help="Zeros are not observed; by default only if labels are 0/1.")] = None
@@ -313,16 +307,10 @@ class Report(options.OfModel):
 
     output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html")
     title: Annotated[str | None, Option(help="The heading.")] = None
-    names: Annotated[options.Paths, Option(metavar="FILE", help="Names beside ids: FASTA, or a table of id, name.")] = (
-        None
-    )
+    names: Annotated[options.Paths, Option(metavar="FILE", help="Names of ids: FASTA, or a table of id, name.")] = None
     setting: options.Settings = None
     scoring: Annotated[str | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")] = None
     permutations: Annotated[int, Option(min=0, help="Number of permutations of the labels for a null score.")] = 0
     force: options.Force = False
 
-    def check(self) -> None:
-        """Raise if the page cannot be written, or if its name belongs to another format."""
-        super().check()
-        if self.output.suffix.lower() not in (".html", ".htm"):
-            raise ValueError(f"{self.output} must end in .html, because the report is a page for browsers.")
+    endings: ClassVar[tuple[str, ...]] = PAGES

@@ -20,7 +20,7 @@ from dyadlearn._files.embeddings import FeatureFile, open_features
 from dyadlearn._files.tables import Cells, TextColumnError, as_number, is_blank, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, id_text, looks_transposed, make_ids, not_found, shown
 from dyadlearn.cli.commands import Tune
-from dyadlearn.cli.entities import Entities, Files, Recipes, Source, open_source, training_side
+from dyadlearn.cli.entities import Entities, Files, Recipes, Source, open_source, read_mapping, training_side
 from dyadlearn.cli.options import LabelFile
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
@@ -59,10 +59,7 @@ class Dyads:
 
 def names_of(words: str | None, *, network: bool = False) -> SideNames:
     """Return the names of the sides that --sides gives."""
-    given = None if words is None else tuple(words.split(","))
-    if given is not None and len(given) != 2:
-        raise ValueError(f"--sides must be two words such as host,parasite, found {words!r}.")
-    return side_names(given, network=network)
+    return side_names(tuple(words.split(",")) if words and "," in words else words, network=network)
 
 
 def read_dyads(path: Path, given: Tune, terminal: Terminal) -> Dyads:
@@ -250,12 +247,9 @@ def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray 
     """Read a table of ids and groups, and return the group of each id in `wanted`; return None without a file."""
     if path is None:
         return None
-    cells = read_cells(path)
-    if len(cells.headings) != 2:
-        raise DataFileError(f"{path} must have two columns, an id and a group, found {shown(cells.headings)}.")
+    groups = read_mapping(path, "group")
     if wanted is None:
         raise ValueError(f"{path} names groups of {side} by ids, but the labels have no ids.")
-    groups = dict(zip(cells.ids().labels, cells.labels(1 - cells.id_place), strict=True))
     lacking = [label for label in wanted.labels if label not in groups]
     if lacking:
         raise IdError(f"{path} has no group for {len(lacking)} of the {len(wanted)} {side}: {shown(lacking)}.")

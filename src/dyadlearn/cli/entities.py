@@ -296,15 +296,20 @@ def open_source(path: Path, smiles: str | None = None, kernel: str | None = None
     return Source("table", replace(file, rows=lambda places: _double(rows(places))), kernel)
 
 
-def read_names(path: Path) -> dict[str, str]:
+def read_names(path: Path) -> dict[Hashable, str]:
     """Return names by ids: the text after the id in each header of a FASTA file, or the columns of a table."""
     if suffix_of(path) in _FASTA:
         headers = [line[1:].split(maxsplit=1) for line in read_text(path, "FASTA file").splitlines() if line[:1] == ">"]
         return {header[0]: header[1] for header in headers if len(header) == 2}
+    return read_mapping(path, "name")
+
+
+def read_mapping(path: Path, what: str) -> dict[Hashable, str]:
+    """Read a table of two columns, an id and another text; errors name it as `what`."""
     cells = read_cells(path)
     if len(cells.headings) != 2:
-        raise DataFileError(f"{path} must have two columns, an id and a name, found {shown(cells.headings)}.")
-    return dict(zip(cells.labels(0), map(id_text, cells.column(cells.headings[1])), strict=True))
+        raise DataFileError(f"{path} must have two columns, an id and a {what}, found {shown(cells.headings)}.")
+    return dict(zip(cells.ids().labels, cells.labels(1 - cells.id_place), strict=True))
 
 
 def _of_texts(kind: str, path: Path, texts: list[Any], ids: Ids, *more: str | None) -> Source:
@@ -512,12 +517,10 @@ def open_new(path: Path, recipe: Recipe) -> Source:
     """Open a file of new instances or tasks; SMILES are in the column of the same name as in training."""
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
         raise ValueError(f"The model was trained on sequences: expected a FASTA file, found {path}.")
-    if recipe.kind == "smiles" and suffix_of(path) in _FASTA:
-        trained = f"the model was trained on SMILES in column {recipe.column!r} of a table"
-        raise ValueError(f"{path} contains sequences, but {trained}. Is the file of the other side?")
-    source = open_source(path, recipe.column, recipe.kernel)
+    source = open_source(path, None if suffix_of(path) in _FASTA else recipe.column, recipe.kernel)
     if source.kind not in ("table", recipe.kind):
-        raise ValueError(f"The model was trained on {recipe.kind}, but {path} holds {source.kind}.")
+        trained = f"The model was trained on {'SMILES' if recipe.kind == 'smiles' else recipe.kind}"
+        raise ValueError(f"{trained}, but {path} holds {source.kind}: is it the file of the other side?")
     return source
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 import dyadlearn
 from dyadlearn._checks import check_alphas, check_choice
@@ -27,7 +26,7 @@ from dyadlearn.cli.commands import Tune, Update
 from dyadlearn.cli.dyads import Axis, Dyads, names_of, places_in, read_dyads, read_groups, read_labels
 from dyadlearn.cli.entities import Recipe, Recipes, in_words
 from dyadlearn.cli.options import OfModel, check_target
-from dyadlearn.cli.terminal import INTERRUPTED, Terminal
+from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.growing.knowledge import KNOWN
 from dyadlearn.metrics.scorers import usual_scoring
@@ -269,8 +268,8 @@ def tune(given: Tune, terminal: Terminal) -> None:
         *rows,
     ]
     terminal.say(make_list(lines), f"Wrote {given.output}.")
-    if any(note.startswith("The search was interrupted") for note in terminal.notes):
-        raise typer.Exit(INTERRUPTED)
+    if any(" was interrupted" in note for note in terminal.notes):
+        raise KeyboardInterrupt  # the model is written, and the exit code tells that the search was cut short
 
 
 def fit_model(name: str, data: Dyads, params: dict[str, Any], *, searches: bool = False, **groups: Any) -> Any:
@@ -319,10 +318,8 @@ def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
         stages = given.stages if given.stages == "auto" else int(given.stages)
         params |= {"stages": stages, "n_steps": given.steps, "shrinkage": given.shrinkage, "normalize": given.normalize}
         return params | {"cv": 5 if given.cv is None else given.cv, "random_state": given.seed}
-    alphas = check_alphas(_alphas(given.alphas, "--alphas"), "--alphas")
-    task_alphas = alphas
-    if given.task_alphas is not None:
-        task_alphas = check_alphas(_alphas(given.task_alphas, "--task-alphas"), "--task-alphas")
+    alphas = _alphas(given.alphas, "--alphas")
+    task_alphas = alphas if given.task_alphas is None else _alphas(given.task_alphas, "--task-alphas")
     params |= {"alphas": alphas, "task_alphas": task_alphas, "cv": given.cv, "device": given.device}
     return params | {"exhaustive": given.exhaustive}
 
@@ -334,10 +331,12 @@ def _alphas(text: str | None, option: str) -> list[float] | None:
     try:
         if ":" in text:
             first, last, count = text.split(":")
-            return [float(alpha) for alpha in np.geomspace(parse_number(first), parse_number(last), int(count))]
-        return [parse_number(part) for part in text.split(",")]
+            alphas = [float(alpha) for alpha in np.geomspace(parse_number(first), parse_number(last), int(count))]
+        else:
+            alphas = [parse_number(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"{option} takes numbers as 0.1,1,10 or a range as 1e-3:1e3:7; found {text!r}.") from None
+    return check_alphas(alphas, option)
 
 
 def _check_online(data: Dyads, names: SideNames, terminal: Terminal) -> None:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, dataclass_transform, get_type_hints
 import typer
 from typer import Argument, Option
 
-from dyadlearn._files.atomic import check_place
+from dyadlearn._files.atomic import TABLES, check_place
 from dyadlearn._registry import names_where
 from dyadlearn.cli.terminal import Terminal
 
@@ -34,6 +34,8 @@ def _score_names() -> list[str]:
 #: Names that --scoring takes, for help texts; 10 stands for any number.
 SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in _score_names())
 SCORES += ", or a name that scikit-learn has for regression"
+#: Endings of the names of reports.
+PAGES = (".html", ".htm")
 #: The models of tune.
 MODELS = names_where()
 #: Options that only some models have.
@@ -56,8 +58,9 @@ Tasks = Annotated[Files, Option(metavar="[NAME=]FILE", help=f"Tasks: {_FILES}")]
 Kernel = Annotated[Files, Option(metavar="[NAME=]KERNEL", help=f"Kernel of the instances: {_KERNELS}")]
 Setting = Annotated[str, Option(help=f"One of {_SETTINGS}.")]
 Settings = Annotated[str | None, Option(help=f"{_SETTINGS}, or several, such as BD; by default all that are possible.")]
-_REPEATED = f"Score, may be repeated; by default that of the search. One of {SCORES}."
-Scoring = Annotated[list[str] | None, Option(metavar="SCORE", help=_REPEATED)]
+Scoring = Annotated[
+    list[str] | None, Option(metavar="SCORE", help=f"Repeatable; by default as tuned. One of {SCORES}.")
+]
 Folds = Annotated[
     int | None, Option("--cv", help="Number of folds; by default exact leave-one-out if possible, else 5.")
 ]
@@ -82,6 +85,8 @@ class Options:
 
     needs: ClassVar[Rules] = {}
     excludes: ClassVar[Rules] = {}
+    #: Endings that the name of the output may have; empty allows any.
+    endings: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, kw_only=True)(cls)
@@ -97,8 +102,11 @@ class Options:
             for option in given_options(*others) if getattr(self, mode) else ():
                 raise ValueError(f"{option} has no effect beside --{mode}: leave one of them out.")
         output: Path | None = getattr(self, "output", None)
-        if output is not None:
-            check_target(output, getattr(self, "force", False))
+        if output is None:
+            return
+        check_target(output, getattr(self, "force", False))
+        if self.endings and Path(output.name.lower().removesuffix(".gz")).suffix not in self.endings:
+            raise ValueError(f"{output} must end in one of {', '.join(self.endings)}, so that its format is known.")
 
 
 class Sides(Options):
@@ -119,13 +127,7 @@ class TableOutput(Sides):
     output: Annotated[Path | None, Option("--output", "-o", help="A .csv, .tsv or .parquet to write.")] = None
     force: Force = False
 
-    def check(self) -> None:
-        """Raise if an option has no effect, or if the output cannot be written."""
-        from dyadlearn._files.tables import TABLES, suffix_of
-
-        super().check()
-        if self.output is not None and suffix_of(self.output) not in TABLES:
-            raise ValueError(f"{self.output} must end in one of {', '.join(TABLES)}, so that its format is known.")
+    endings: ClassVar[tuple[str, ...]] = TABLES
 
 
 class LabelFile(Options):

@@ -162,9 +162,7 @@ def likeliest(summary: Summary) -> str:
     zeros = " A label of 0 counts as not observed, and is predicted without itself." * bool((found.labels == 0).any())
     rows = zip(found.instances, found.tasks, found.scores, strict=True)
     listing = _listing("pair-table", "Likeliest unobserved pairs", summary, {"predicted": 4}, rows)
-    meaning = "in the units of the labels"
-    if summary.grid.is_binary:
-        meaning = "which is no probability (dyadlearn.calibrate, or predict --probability, gives probabilities)"
+    meaning = fill("rank_of_binary" if summary.grid.is_binary else "rank_of_real")
     words = {"count": f"{len(found):,}", "method": escape(found.method), "zeros": zeros, "meaning": meaning}
     return fill("likeliest", **words, listing=listing)
 

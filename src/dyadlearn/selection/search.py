@@ -444,8 +444,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         if observed.min() == observed.max():
             warnings.warn(f"All labels are {observed[0]:g}: there is nothing to learn.", UserWarning, stacklevel=4)
             return
-        setting, name = self._searched_setting, scorer(self.scoring).name
-        note = nothing_learnt(name, setting, self.best_score_, self.baselines_)
+        name = scorer(self.scoring).name
+        note = nothing_learnt(name, self._searched_setting, self.best_score_, self.baselines_)
         if note is not None:
             warnings.warn(note, BaselineWarning, stacklevel=4)
 
