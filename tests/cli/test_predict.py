@@ -480,3 +480,17 @@ def test_a_network_lists_its_nodes_once(tables, run):
     assert set(ran.json) >= {"pairs", "instances"}
     assert "tasks" not in ran.json
     assert "other node" in run("predict", "--explain", path, "--instance", 1, "--task", 2).out
+
+
+def test_pairs_of_an_online_model_need_instances(tables, run, tmp_path):
+    path, wanted = tmp_path / "online.dyad", tmp_path / "pairs.csv"
+    assert run("tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "1", "-o", path, "-q").code == 0
+    wanted.write_text("user,item\nu3,i1\n")
+    ran = run("predict", path, "--pairs", wanted)
+    assert (ran.code, "a model that is not online" in ran.err) == (2, True)
+    assert run("predict", path, "--pairs", wanted, "--instances", tables.instances).code == 0
+
+
+def test_intervals_of_two_values_name_probabilities(model, new, run):
+    ran = run("predict", model, "--instances", new["users"], "--interval", "0.9")
+    assert "labels have two values: --probability gives probabilities" in ran.err

@@ -36,8 +36,8 @@ def predict(given: Predict, terminal: Terminal) -> None:
     if given.explain:
         _explain(given, loaded, terminal)
         return
-    if not given.instances and not given.tasks and given.pairs is None:
-        raise ValueError("Give --instances, --tasks or both; for pairs of training ids alone, give --pairs.")
+    if not given.instances and not given.tasks and (given.pairs is None or loaded.model.grows):
+        raise ValueError("Give --instances, --tasks or both; only --pairs of a model that is not online need neither.")
     if given.interval is not None and not 0 < given.interval < 1:
         raise ValueError(f"--interval must be a coverage between 0 and 1, such as 0.9, found {given.interval:g}.")
     pairs = None if given.pairs is None else _read_pairs(given.pairs)
@@ -192,14 +192,12 @@ def _read_pairs(path: Path) -> Cells:
 def _places(pairs: Cells, place: int, ids: Ids, name: str, files: list[str] | None) -> np.ndarray:
     """Return the positions in `ids` of the instances (place 0) or tasks (place 1) of pairs."""
     labels = pairs.labels(place)
-    known = set(ids.labels)
-    for label, line in zip(labels, pairs.numbers, strict=True):
-        if label in known:
-            continue
+    unknown = set(labels) - set(ids.labels)
+    if unknown:
+        row = next(row for row, label in enumerate(labels) if label in unknown)
+        wrong, such = f"{name} {labels[row]!r}", f"(ids such as {shown(ids.labels, 3)})"
         where, remedy = (f"in {' '.join(files)}", " Add its row to that file.") if files else ("in the model", "")
-        raise IdError(
-            f"{pairs.path}, line {line}: {name} {label!r} is not {where} (ids such as {shown(ids.labels, 3)}).{remedy}"
-        )
+        raise IdError(f"{pairs.path}, line {pairs.numbers[row]}: {wrong} is not {where} {such}.{remedy}")
     return ids.positions(labels, str(pairs.path))
 
 
