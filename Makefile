@@ -83,7 +83,7 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest.txt $(TOOLS)/.installed
 install: $(STAMP) ## make .venv with the package, its test tools and the dyadlearn command
 
 demo: $(PACKAGE) ## fit the three models on the embedded data and show what they predict
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/dyadlearn demo
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/dyadlearn demo --force
 
 test: $(STAMP) ## run the tests and the examples in the docstrings
 	@# scikit-learn checks other array libraries only where scipy was asked to accept them.

@@ -44,6 +44,11 @@ EXPECTED: list[tuple[str, str, str, str]] = [
 ]
 # The old version scored a permutation whose model stopped after one stage by leave-one-out, and all others by folds.
 EXPECTED.append(("learned", "permutation*", "*stages=*", "every permutation is scored by the same folds as the labels"))
+_CONSTANT = "rank metrics score a constant baseline as equal predictions"
+for _scoring in ("roc_auc", "average_precision", "concordance_index"):
+    EXPECTED.append(("*", "*baselines_*", f"*search ? {_scoring}*", _CONSTANT))
+for _name in ("grand_mean", "instance_means", "task_means", "additive"):
+    EXPECTED.append(("*", f"evaluate *[AD]*{_name}*", "*", _CONSTANT))
 
 
 def correct_old() -> None:

@@ -183,7 +183,7 @@ def test_series_of_pandas_have_ids_and_of_polars_none():
 )
 def test_text_among_the_values_is_refused(frame):
     with pytest.raises(
-        ValueError, match=r"^tasks holds text in column 'name': expected numbers\. Put ids in the index"
+        ValueError, match=r"^tasks holds text \(such as 'a'\) in column 'name': expected numbers\. Put ids in the index"
     ):
         read_table(frame, "tasks")
 

@@ -141,6 +141,7 @@ def on_device(values: np.ndarray, device: str) -> Array:
             return cupy.asarray(values)
     except (RuntimeError, AssertionError, TypeError, ValueError) as error:  # torch raises any of them
         reason = str(error).strip().partition("\n")[0].rstrip(".")
+        reason = "use 'cpu' or 'cuda'" if reason.startswith("Expected one of") else reason
         raise ValueError(f"{name} cannot compute on device={device!r} here: {reason}.") from error
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
-from dyadlearn._array import Array, detached, is_foreign, library, namespace, refuse_mask
+from dyadlearn._array import Array, detached, is_foreign, is_sparse, library, namespace, refuse_mask
 
 #: The grid of the paper: 10⁻⁷ … 10⁶.
 DEFAULT_ALPHAS: tuple[float, ...] = tuple(10.0**power for power in range(-7, 7))
@@ -137,6 +137,9 @@ def reading_numbers(values: Any, name: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
+        if "contains NaN" in str(error) and not is_sparse(values):
+            remedy = "only labels may be missing. Fill in the value, or remove its row or column"
+            raise ValueError(f"Input {name} contains NaN in {_first_missing(values)}: {remedy}.") from error
         if "could not convert string" not in str(error):
             raise
         raise ValueError(f"{name} holds text where numbers belong: {error}.") from error
@@ -144,6 +147,16 @@ def reading_numbers(values: Any, name: str) -> Iterator[None]:
         if "must be a string or a real number" not in str(error):
             raise
         raise TypeError(f"{name} holds something that is no number: {error}. Convert it to floats.") from error
+
+
+def _first_missing(values: Any) -> str:
+    """Return the row and column of the first missing value in words: names of a pandas frame, else positions."""
+    is_pandas = hasattr(values, "iloc")
+    missing = values.isna().to_numpy() if is_pandas else np.isnan(np.asarray(values, dtype=np.float64))
+    row, column = np.argwhere(missing)[0]
+    if is_pandas:
+        return f"row {values.index[row]!r}, column {values.columns[column]!r}"
+    return f"row {row}, column {column}, counted from 0"
 
 
 def check_real(array: Array, name: str) -> Array:

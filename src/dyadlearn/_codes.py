@@ -143,7 +143,7 @@ def group_codes(labels: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     each = "rows" if len(shape) == 1 else "cells"
     if given != shape:
         size = " × ".join(map(str, shape))
-        raise ValueError(f"{name} must give one label for each of {size} {each}, found shape {given}.")
+        raise ValueError(f"{name} must have one value for each of {size} {each}, found shape {given}.")
     column = column if isinstance(column, list) else column.reshape(-1)
     absent = missing(column)
     if absent.any():

@@ -92,10 +92,9 @@ def not_found(lacking: Sequence[Any], n_wanted: int, of: str, where: str, known:
         Existing ids.
     """
     named = ", ".join(f"{label!r}{_similar(label, known)}" for label in lacking[:5]) + ", …" * (len(lacking) > 5)
-    count, verb = ("None", "is") if len(lacking) == n_wanted else (len(lacking), "are not")
-    if known and "did you mean" not in named:
-        where += f", whose ids are such as {', '.join(map(repr, known[:3]))}"
-    return IdError(f"{count} of the {n_wanted} {of} {verb} in {where}: {named}.")
+    count = "all" if len(lacking) == n_wanted else f"{len(lacking)} of the"
+    such = f" Its ids are such as {', '.join(map(repr, known[:3]))}." if known and "did you mean" not in named else ""
+    return IdError(f"{where} lacks {count} {n_wanted} {of}: {named}.{such} Add them, or leave them out.")
 
 
 def _similar(label: Any, known: Sequence[Any]) -> str:
@@ -336,7 +335,11 @@ def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
     if odd and not of_words:
         what, remedy = f"values of type {schema[odd[0]]}", "Convert them to numbers, such as days since a fixed date."
         if text:
-            what, remedy = "text", "Put ids in the index of a pandas frame or in the first column of any other."
+            example = next((cell for cell in frame.get_column(text[0]).to_list() if not is_missing(cell)), "")
+            what, remedy = f"text (such as {str(example)[:20]!r})", "Put ids in the index of a pandas frame or in the "
+            remedy += "first column of any other; for SMILES, use dyadlearn.kernels.chemistry.MorganFingerprints."
+            if re.fullmatch(r"[-+]?\d*,\d+", str(example).strip()):
+                remedy = "Write decimals with a point."
         raise ValueError(f"{name} holds {what} in column {shown(odd)}: expected numbers. {remedy}")
     native = frame.to_native()
     axis = getattr(getattr(native, "columns", None), "name", None)

@@ -39,6 +39,10 @@ class GridEdgeWarning(UserWarning):
     """The best regularisation is the smallest or the largest value of the searched grid."""
 
 
+class BaselineWarning(UserWarning):
+    """The best score of a search is not better than that of a baseline, which uses no features."""
+
+
 class NoLabelWarning(UserWarning):
     """A task has no label to estimate its intercept from, so that its predictions are NaN."""
 

@@ -99,8 +99,7 @@ def as_setting(name: str | Setting) -> Setting:
         if word in (setting.value.lower(), *words):
             return setting
     raise ValueError(
-        f"Unknown setting {name!r}: expected A (a new pair), B (a new instance), C (a new task) or D (both new), "
-        "or the word that another library has for it."
+        f"Unknown setting {name!r}: expected A (a new pair), B (a new instance), C (a new task) or D (both new)."
     )
 
 

@@ -82,6 +82,14 @@ def test_errors_of_the_system_name_the_file_and_no_number(run, monkeypatch, tmp_
     assert (ran.code, ran.err) == (4, "dyadlearn: model.dyad: No space left on device.\n")
 
 
+def test_a_reader_that_has_read_enough_is_no_error(run, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dyadlearn.cli.terminal._drop_output", lambda: None)
+    fail_with(BrokenPipeError(errno.EPIPE, "Broken pipe"), monkeypatch)
+    ran = run("demo")
+    assert (ran.code, ran.err) == (0, "")
+
+
 def test_an_interrupt_is_one_sentence_too(run, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     fail_with(KeyboardInterrupt(), monkeypatch)

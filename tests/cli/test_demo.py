@@ -65,11 +65,12 @@ def test_every_setting_and_what_is_missing(small_debtags, run, tmp_path):
 
 def test_the_figures_are_those_of_the_models(small_debtags, run, tmp_path):
     (tmp_path / "report.html").write_text("mine")
-    ran = run("demo", "--json")
-    assert ran.code == 0, ran.err
+    refused = run("demo", "--json")
+    assert (refused.code, "report.html: it exists already" in refused.err) == (2, True)
     assert (tmp_path / "report.html").read_text() == "mine"
-    assert ran.json["report"] is None
-    assert "was not replaced: use --force" in ran.json["notes"][0]
+    ran = run("demo", "--json", "-o", "other.html")
+    assert ran.code == 0, ran.err
+    assert ran.json["report"] == "other.html"
     best = ran.json["models"]["two-step"]
     K, G = datasets.debtags_kernels(small_debtags)
     Y = small_debtags.Y

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn._files.tables import read_cells
+from dyadlearn.cli.commands import Tune
 from dyadlearn.cli.dyads import read_dyads, read_groups, read_labels, shape_of
-from dyadlearn.cli.options import Data
+from dyadlearn.cli.options import LabelFile
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 
@@ -18,7 +21,8 @@ def dyads(tables, terminal=None, labels=None, instances=None, tasks=None, **opti
     sides = {"instances": [str(instances or tables.instances)], "tasks": [str(tasks or tables.tasks)]}
     # As typer gives what may be repeated.
     options = {name: [each] if name in ("kernel", "instances_smiles") else each for name, each in options.items()}
-    return read_dyads(labels or tables.labels, Data(**sides, **options), terminal)
+    given = Tune(labels=labels or tables.labels, output=Path("m.dyad"), **sides, **options)
+    return read_dyads(given.labels, given, terminal)
 
 
 def test_sides_are_matched_by_name(tables):
@@ -44,11 +48,11 @@ def test_entities_without_labels_are_left_out_and_counted(tables, put):
     [
         (
             "instances",
-            r"1 of the 12 rows of .*labels\.csv are not in .*users\.csv: 'user1' \(did you mean 'user01'\?\)",
+            r"users\.csv lacks 1 of the 12 instances of .*labels\.csv: 'user1' \(did you mean 'user01'\?\)",
         ),
         (
             "tasks",
-            r"2 of the 8 columns of .*labels\.csv are not in .*items\.csv, .* such as 'i1', 'i0': 'x', 'y'\.",
+            r"items\.csv lacks 2 of the 8 tasks of .*labels\.csv: 'x', 'y'\. Its ids are such as 'i1', 'i0'\.",
         ),
     ],
 )
@@ -80,15 +84,15 @@ def test_the_nearest_id_is_named(tables, put, own, known, hint):
     expected = f"{own!r} (did you mean {hint!r}?)." if hint else f"{own!r}."
     assert expected in str(caught.value)
     put(tables.labels, [own], tables.items, tables.Y[:1])
-    with pytest.raises(IdError, match="None of the 1 rows") as caught:
+    with pytest.raises(IdError, match="lacks all 1 instances") as caught:
         dyads(tables)
-    assert str(caught.value).endswith(expected)
+    assert expected in str(caught.value)
 
 
 def test_nobody_is_mistaken_for_another_that_has_labels(tables, put):
     put(tables.labels, ["user100", "user10", *tables.users[2:]], tables.items, tables.Y)
     put(tables.instances, ["user10", *tables.users[2:]], "abc", tables.X[1:])
-    with pytest.raises(IdError, match=r"users\.csv: 'user100'\.$"):
+    with pytest.raises(IdError, match=r"users\.csv lacks 1 of the 12 instances of .*: 'user100'\. Add"):
         dyads(tables)
 
 
@@ -104,7 +108,7 @@ def test_files_without_headings(tables, put):
 
 def test_tables_that_have_nothing_in_common(tables, put):
     put(tables.instances, range(12), "abc", tables.X)
-    with pytest.raises(IdError, match=r"None of the 12 rows of .* is in .* such as '0', '1', '2': 'u0', 'u1'"):
+    with pytest.raises(IdError, match=r"lacks all 12 instances of .*: 'u0', 'u1'.* such as '0', '1', '2'"):
         dyads(tables)
 
 
@@ -152,20 +156,20 @@ def test_long_tables_are_recognised(tables, heading):
 def test_a_long_table_may_name_everybody_once(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("user,item,stars\na,p,5\nb,q,4\n")
-    grid = read_labels(path, Data(), Terminal(quiet=True))
+    grid = read_labels(path, LabelFile(), Terminal(quiet=True))
     assert_array_equal(grid.values, [[5, np.nan], [np.nan, 4]])
 
 
 def test_a_grid_of_two_tasks_is_no_long_table(tables, put):
     put(tables.labels, tables.users, ["1", "2"], tables.Y[:, :2])
-    grid = read_labels(tables.labels, Data(), Terminal(quiet=True))
+    grid = read_labels(tables.labels, LabelFile(), Terminal(quiet=True))
     assert grid.column_ids.labels == ("1", "2")
 
 
 def test_numeric_ids_make_a_long_table_if_they_repeat(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("user,item,stars\n1,10,5\n1,11,4\n2,10,3\n2,12,1\n")
-    grid = read_labels(path, Data(), Terminal(quiet=True))
+    grid = read_labels(path, LabelFile(), Terminal(quiet=True))
     assert grid.row_ids.labels == ("1", "2")
     assert_array_equal(grid.values, [[5, 4, np.nan], [3, np.nan, 1]])
 
@@ -174,13 +178,13 @@ def test_what_becomes_of_the_rows_is_told(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("time,user,item,stars\n1,a,p,5\n2,a,p,3\n3,b,q,\n5,b,q,2\n")
     terminal = Terminal(quiet=True)
-    grid = read_labels(path, Data(columns="user,item,stars"), terminal)
+    grid = read_labels(path, LabelFile(columns="user,item,stars"), terminal)
     assert_array_equal(grid.values, [[4, np.nan], [np.nan, 2]])
     assert terminal.notes == [
         f"1 of 4 rows of {path} lack a value and were dropped.",
-        f"1 pairs are repeated in {path} and were averaged, 1 of them with different values.",
+        f"Averaged the repeated pairs of {path}: 1, 1 of them with different values.",
     ]
-    filled = read_labels(path, Data(columns="user,item,stars", fill=0.0), Terminal(quiet=True))
+    filled = read_labels(path, LabelFile(columns="user,item,stars", fill=0.0), Terminal(quiet=True))
     assert_array_equal(filled.values, [[4, 0], [0, 2]])
 
 
@@ -203,7 +207,7 @@ def test_long_tables_that_are_not(tmp_path, options, message):
     path = tmp_path / "l.csv"
     path.write_text("time,user,item,stars\n1,a,p,5\n")
     with pytest.raises(ValueError, match=message):
-        read_labels(path, Data(**options), Terminal(quiet=True))
+        read_labels(path, LabelFile(**options), Terminal(quiet=True))
 
 
 def test_labels_that_are_none(tmp_path):
@@ -211,7 +215,7 @@ def test_labels_that_are_none(tmp_path):
     for text, shape in (("id,p,q\na,,NA\n", None), ("id,p,q\na,b,\n", "long")):
         path.write_text(text)
         with pytest.raises(DataFileError, match=r"l\.csv holds no label"):
-            read_labels(path, Data(format=shape), Terminal(quiet=True))
+            read_labels(path, LabelFile(format=shape), Terminal(quiet=True))
 
 
 def test_fill_is_for_long_tables(tables):
@@ -247,7 +251,7 @@ def test_what_cannot_be_read_is_left_out_with_its_labels(tables, kind):
         texts = ["MKVL"[: i % 4 + 1] if i != 4 else "M1" for i in range(12)]
         lines = [f">{user}\n{text}" for user, text in zip(tables.users, texts, strict=True)]
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(ValueError, match=r"1 of 12 .* are not valid: 'u4'"):
+    with pytest.raises(ValueError, match=r"Not valid: 1 of 12 .*: 'u4'"):
         dyads(tables, instances=path, **options)
     with Terminal(quiet=True) as terminal:
         found = dyads(tables, terminal, instances=path, drop_invalid=True, **options)
@@ -289,7 +293,7 @@ NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in 
         ("id,y1,y2\na,,1\nb,NA,2\n", "grid"),
         ("7,y1,y2\n1,0,1\n2,1,0\n3,1,1\n", "grid"),
         # One slip in them: a typing error, a dash, a decimal comma, a comparison, a repeated id.
-        (GRID.replace("r3,1.5", "r3,1.5x"), "not a valid grid: .*line 5, column 'y1': '1.5x' is not a number"),
+        (GRID.replace("r3,1.5", "r3,1.5x"), "may be a grid .*line 5, column 'y1': '1.5x' is not a number"),
         (GRID.replace("r3,1.5", "r3,-"), "line 5, column 'y1': '-' is not"),
         (GRID.replace("r3,1.5", 'r3,"1,5"'), "'1,5' is not a number, write decimals with a point"),
         (GRID.replace("r3,1.5", "r3,<1"), "'<1' is not a number"),
@@ -338,14 +342,18 @@ def test_the_options_decide(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text(GRID.replace("r3,1.5", "r3,1.5x"))
     with pytest.raises(DataFileError, match=r"l\.csv, line 5, column 'y1': '1.5x' is not a number\.$"):
-        read_labels(path, Data(format="grid"), Terminal(quiet=True))
-    assert read_labels(path, Data(format="long"), Terminal(quiet=True)).values.shape == (8, 8)
+        read_labels(path, LabelFile(format="grid"), Terminal(quiet=True))
+    assert read_labels(path, LabelFile(format="long"), Terminal(quiet=True)).values.shape == (8, 8)
 
 
 def test_a_grid_that_could_be_long_is_told(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("user,item,stars\n1,10,5\n2,11,4\n3,12,3\n")
-    for options, has_tasks, notes in ((Data(), False, 1), (Data(), True, 0), (Data(format="grid"), False, 0)):
+    for options, has_tasks, notes in (
+        (LabelFile(), False, 1),
+        (LabelFile(), True, 0),
+        (LabelFile(format="grid"), False, 0),
+    ):
         terminal = Terminal(quiet=True)
         assert read_labels(path, options, terminal, has_tasks=has_tasks).column_ids.labels == ("item", "stars")
         assert sum("add --format long" in note for note in terminal.notes) == notes
@@ -354,7 +362,7 @@ def test_a_grid_that_could_be_long_is_told(tmp_path):
 def test_first_lines_of_long_tables(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text(PAIRS.partition("\n")[2])
-    grid = read_labels(path, Data(), Terminal(quiet=True))
+    grid = read_labels(path, LabelFile(), Terminal(quiet=True))
     assert_array_equal(grid.values[0], [0, 1, np.nan])
     for text, columns, message in (
         (
@@ -369,26 +377,26 @@ def test_first_lines_of_long_tables(tmp_path):
     ):
         path.write_text(text)
         with pytest.raises(DataFileError, match=f"first line: {message}"):
-            read_labels(path, Data(format="long", columns=columns), Terminal(quiet=True))
+            read_labels(path, LabelFile(format="long", columns=columns), Terminal(quiet=True))
 
 
 def test_long_tables_without_headings(tmp_path):
     """Ratings of MovieLens: user, item, rating and time, with tabs and no headings."""
     path = tmp_path / "u.data"
     path.write_text("196\t242\t3\t881250949\n186\t302\t3\t891717742\n196\t302\t1\t878887116\n186\t242\t5\t1\n")
-    grid = read_labels(path, Data(columns="1,2,3"), Terminal(quiet=True))
+    grid = read_labels(path, LabelFile(columns="1,2,3"), Terminal(quiet=True))
     assert (grid.row_ids.labels, grid.column_ids.labels) == (("196", "186"), ("242", "302"))
     assert_array_equal(grid.values, [[3, 1], [5, 3]])
-    grid = read_labels(path, Data(columns="2,1,4"), Terminal(quiet=True))
+    grid = read_labels(path, LabelFile(columns="2,1,4"), Terminal(quiet=True))
     assert grid.values[0, 0] == 881250949
-    for options in (Data(), Data(format="long")):
+    for options in (LabelFile(), LabelFile(format="long")):
         with pytest.raises(ValueError, match=r"--columns 1,2,3"):
             read_labels(path, options, Terminal(quiet=True))
     with pytest.raises(DataFileError, match=r"no column '5': .* 4 columns"):
-        read_labels(path, Data(columns="1,2,5"), Terminal(quiet=True))
+        read_labels(path, LabelFile(columns="1,2,5"), Terminal(quiet=True))
     # Numbers of columns go with headings too.
     path.write_text("user\ttime\titem\tstars\nu0\t1\ti0\t4\nu1\t2\ti0\t5\n")
-    grid = read_labels(path, Data(columns="1,3,4"), Terminal(quiet=True))
+    grid = read_labels(path, LabelFile(columns="1,3,4"), Terminal(quiet=True))
     assert grid.row_ids.labels == ("u0", "u1")
     assert_array_equal(grid.values, [[4], [5]])
 
@@ -398,7 +406,7 @@ def test_names_of_columns_that_are_numbers(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "l.parquet"
     pq.write_table(pa.table({"0": ["u0", "u0", "u1"], "1": ["i0", "i1", "i1"], "2": [1.0, 2.0, 3.0]}), path)
-    assert_array_equal(read_labels(path, Data(), Terminal(quiet=True)).values, [[1, 2], [np.nan, 3]])
+    assert_array_equal(read_labels(path, LabelFile(), Terminal(quiet=True)).values, [[1, 2], [np.nan, 3]])
 
 
 @pytest.mark.parametrize(
@@ -413,4 +421,4 @@ def test_empty_ids_are_refused_everywhere(tmp_path, text, options, where):
     path = tmp_path / "l.csv"
     path.write_text(text)
     with pytest.raises(IdError, match=rf"l\.csv, {where}: the id is empty"):
-        read_labels(path, Data(**options), Terminal(quiet=True))
+        read_labels(path, LabelFile(**options), Terminal(quiet=True))

@@ -95,9 +95,12 @@ def test_pairs_tell_who_is_read(tables, stores, stored, run):
     pairs.write_text("user,item\nq1,j0\n")
     refused = run("predict", stored, "--instances", stores[0], "--tasks", stores[1], "--pairs", pairs)
     assert refused.code == 2
-    assert "None of the 1 requested ids is in" in refused.err
+    assert "lacks all 1 requested ids: " in refused.err
     pairs.write_text("user,item\nq1,j0\nn1,j0\n")
-    assert "'q1' not among the ids" in run("predict", stored, "--instances", stores[0], "--pairs", pairs).err
+    assert (
+        "pairs.csv, line 2: instance 'q1' is not in "
+        in run("predict", stored, "--instances", stores[0], "--pairs", pairs).err
+    )
 
 
 def test_recommending_explaining(tables, stores, stored, run):
@@ -135,7 +138,7 @@ def test_an_online_model_grows_from_a_store(tables, stores, put, run):
     assert ran.code == 0, ran.err
     assert ran.json["instances"] == 12
     lost = put(tables.folder / "lost.csv", ["u1x"], tables.items, tables.Y[:1])
-    assert "is in" in run("update", path, "--instances", stores[0], "--labels", lost).err
+    assert "lacks all 1 instances of" in run("update", path, "--instances", stores[0], "--labels", lost).err
 
 
 def test_several_descriptions_of_which_one_is_a_store(tables, stores, put, run):

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._tables import Ids
+from dyadlearn.cli.commands import Tune
 from dyadlearn.cli.entities import (
     Files,
     Recipe,
@@ -21,7 +22,6 @@ from dyadlearn.cli.entities import (
     recipes_state,
     training_side,
 )
-from dyadlearn.cli.options import Data
 from dyadlearn.cli.terminal import Terminal, spoken
 from dyadlearn.exceptions import KernelError, ModelFileError
 
@@ -29,9 +29,13 @@ IDS = ("a", "b", "c")
 K = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.3], [0.1, 0.3, 3.0]])
 
 
+def tuned(**options):
+    return Tune(labels=Path("labels.csv"), instances=[], output=Path("m.dyad"), **options)
+
+
 def side(path, places=None, kernel=None, smiles=None, terminal=None, fingerprint=None):
     source = open_source(path, smiles, kernel)
-    n, how = source.file.n if places is None else len(places), Data(fingerprint=fingerprint)
+    n, how = source.file.n if places is None else len(places), tuned(fingerprint=fingerprint)
     table, recipes, kept = training_side({"": source}, {"": places}, how, terminal or Terminal(quiet=True))
     assert_array_equal(kept, np.arange(n))
     return table, recipes[""]
@@ -98,7 +102,7 @@ def test_new_rows_of_a_kernel_are_matched_with_training(tmp_path, put):
     recipe = Recipe("kernel", "precomputed")
     path = put(tmp_path / "n.csv", ["x"], ["c", "other", "a", "b"], [[3.0, 9.0, 1.0, 2.0]])
     assert_array_equal(new_entities(open_new(path, recipe), recipe, Ids(IDS), terminal).values, [[1.0, 2.0, 3.0]])
-    assert "1 columns" in terminal.notes[0]
+    assert terminal.notes[0].endswith("that the model does not use: 'other' (1).")
     put(path, ["x"], ["a", "b"], [[1.0, 2.0]])
     with pytest.raises(ValueError, match=r"lacks 1 of the 3 columns .*: 'c'\."):
         new_entities(open_new(path, recipe), recipe, Ids(IDS), terminal)
@@ -130,12 +134,12 @@ def test_molecules(tmp_path):
     assert_array_equal(again.values[[0, 2]].toarray(), table.values.toarray())
     assert_allclose(tanimoto(again.values)[0, 2], 0.0)
     path.write_text("drug,structure\na,CCO\nb,CCO(\n")
-    with pytest.raises(ValueError, match=r"1 of 2 molecules are not valid: 'b' \('CCO\('\)\. ") as caught:
+    with pytest.raises(ValueError, match=r"Not valid: 1 of 2 molecules: 'b' \('CCO\('\)\. ") as caught:
         side(path, smiles="structure")
     assert "leave them out with --drop-invalid." in spoken(str(caught.value))
-    with pytest.raises(ValueError, match=r"1 of 2 .* are not valid: 'b' \('CCO\('\)\. Correct or remove them\.$"):
+    with pytest.raises(ValueError, match=r"Not valid: 1 of 2 .*: 'b' \('CCO\('\)\. Correct or remove them\.$"):
         new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True))
-    with pytest.raises(ValueError, match="Unknown option.*bits"):
+    with pytest.raises(ValueError, match="--fingerprint has no option 'bits': its options are radius, n_bits, counts"):
         side(path, smiles="structure", fingerprint="bits=3")
 
 
@@ -184,7 +188,7 @@ def test_files_of_one_side_keep_what_all_of_them_describe(tmp_path, put):
     sources["d"] = open_source(tmp_path / "d.csv", "structure", None)
     places = dict.fromkeys(sources, np.arange(3))
     with pytest.warns(UserWarning, match="'b'.*are left out"):
-        found, recipes, kept = training_side(sources, places, Data(drop_invalid=True), Terminal(quiet=True))
+        found, recipes, kept = training_side(sources, places, tuned(drop_invalid=True), Terminal(quiet=True))
     assert_array_equal(kept, [0, 2])
     assert found.row_ids.labels == ("a", "c")
     assert {name: table.values.shape for name, table in found.tables.items()} == {

@@ -128,7 +128,7 @@ def test_what_is_no_model_file(tables, run):
 def test_the_best_mean_stands_beside_the_score(model, run):
     rows = run("evaluate", model, "--json").json["settings"]
     seen = run("evaluate", model).out
-    assert "best mean" in seen
+    assert "best baseline" in seen
     assert max(map(len, seen.splitlines())) <= 80
     for row in rows:
         name, score = max(row["baselines"]["roc_auc"].items(), key=lambda mean: mean[1])

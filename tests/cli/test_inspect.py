@@ -86,6 +86,16 @@ def test_report(tables, model, run):
     assert page.lower().startswith("<!doctype html>")
     assert "Users &amp; items" in page
     assert run("report", model, "-o", path).code == 2
+    refused = run("report", model, "-o", path.with_suffix(".pdf"))
+    assert (refused.code, "must end in one of .html, .htm" in refused.err) == (2, True)
+    fasta, table = path.with_name("items.fasta"), path.with_name("names.csv")
+    fasta.write_text(">i1 first <item>\nMKV\n>i2\nMKV\n")
+    table.write_text("id,name\nu1,Ann\n")
+    words = ["--names", fasta, "--names", table, "--setting", "A"]
+    assert run("report", model, "-o", path, "-f", *words).code == 0
+    page = path.read_text(encoding="utf-8")
+    assert "i1 (first &lt;item&gt;)" in page.replace("<wbr>", "")
+    assert "u1 (Ann)" in page
     assert path.read_text(encoding="utf-8") == page
     assert run("report", model, "-o", path, "-f", "--sides", "user,item", "--setting", "A").code == 0
     assert "12 users × 8 items" in path.read_text(encoding="utf-8")

@@ -102,8 +102,11 @@ def scribble(folder):
 @pytest.mark.parametrize(
     ("breaking", "sentence"),
     [
-        (misspell, "not in targets.csv: 'hsa2O99' (did you mean 'hsa2099'?)."),
-        (transpose, "labels.csv looks transposed: its columns are the ids of targets.csv"),
+        (misspell, "targets.csv lacks 1 of the 20 instances of labels.csv: 'hsa2O99' (did you mean 'hsa2099'?)."),
+        (
+            transpose,
+            "labels.csv looks transposed: its tasks are ids of targets.csv, the file of --instances: add --transpose.",
+        ),
         (scribble, "drugs.csv, line 5, column 'D00067': 'o.5' is not a number."),
         (lambda folder: (folder / "targets.csv").unlink(), "targets.csv: No such file or directory."),
     ],

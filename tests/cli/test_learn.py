@@ -308,7 +308,7 @@ def test_an_interrupt_keeps_the_best_so_far(tables, several, run, monkeypatch):
     ran = run(
         "tune", "--model", "learned", tables.labels, *several[0], "--tasks", tables.tasks, "--setting", "B", "-o", path
     )
-    assert ran.code == 0
+    assert ran.code == 130
     assert "Learning was interrupted" in ran.err
     assert load(path).n_stages_ == 1
 

@@ -62,7 +62,7 @@ def test_tune_chooses_as_the_library_does(files, run, kind):
     assert twin._problem().labels.grid is None
     assert (ran.json["alpha"], ran.json["task_alpha"]) == (twin.alpha_, twin.task_alpha_)
     assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (M - 1, Q - 1, ROWS.size)
-    assert ran.json["holdout"] == "2×2 folds, solved again"
+    assert ran.json["holdout"] == "2×2 folds, refitted"
     # Ids are in the order of the table, folds are dealt in the order of ids: these are the same here for the rows only.
     order = found._form.column_ids.positions([ITEMS[place] for place in known[1]], "")
     assert found._form.row_ids.labels == tuple(USERS[place] for place in known[0])

@@ -77,7 +77,22 @@ def test_pairs_and_long_tables(tables, model, new, run, get):
     wanted.write_text("user,item\nn2,m0\nu1,m1\n")
     refused = run("predict", model, *sides, "--pairs", wanted)
     assert refused.code == 2
-    assert "'u1' not among the ids of the instances" in refused.err
+    assert f"{wanted}, line 3: instance 'u1' is not in " in refused.err
+    assert "(ids such as 'n0', 'n1', 'n2'). Add its row to that file." in refused.err
+
+
+def test_pairs_of_training_ids_need_no_file(tables, model, run, tmp_path):
+    wanted = tmp_path / "known.csv"
+    wanted.write_text("user,item\nu3,i1\nu0,i2\n")
+    ran = run("predict", model, "--pairs", wanted, "--json")
+    fitted = load(model).predict()
+    assert_array_equal(ran.json["predictions"]["prediction"], [fitted[3, 1], fitted[0, 2]])
+    wanted.write_text("user,item\nu3,i1\nu0,nothing\n")
+    refused = run("predict", model, "--pairs", wanted)
+    assert (refused.code, refused.err) == (
+        2,
+        f"dyadlearn: {wanted}, line 3: task 'nothing' is not in the model (ids such as 'i0', 'i1', 'i2', …).\n",
+    )
 
 
 @pytest.fixture
@@ -465,3 +480,17 @@ def test_a_network_lists_its_nodes_once(tables, run):
     assert set(ran.json) >= {"pairs", "instances"}
     assert "tasks" not in ran.json
     assert "other node" in run("predict", "--explain", path, "--instance", 1, "--task", 2).out
+
+
+def test_pairs_of_an_online_model_need_instances(tables, run, tmp_path):
+    path, wanted = tmp_path / "online.dyad", tmp_path / "pairs.csv"
+    assert run("tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "1", "-o", path, "-q").code == 0
+    wanted.write_text("user,item\nu3,i1\n")
+    ran = run("predict", path, "--pairs", wanted)
+    assert (ran.code, "a model that is not online" in ran.err) == (2, True)
+    assert run("predict", path, "--pairs", wanted, "--instances", tables.instances).code == 0
+
+
+def test_intervals_of_two_values_name_probabilities(model, new, run):
+    ran = run("predict", model, "--instances", new["users"], "--interval", "0.9")
+    assert "labels have two values: --probability gives probabilities" in ran.err

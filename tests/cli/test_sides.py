@@ -49,7 +49,7 @@ def test_names_go_from_tune_to_every_command(tables, named, run, get, put):
     assert "Best parasites for u3" in run("recommend", path, "--for", "u3").out
     assert list(run("recommend", path, "--for", "u3", "--json").json["best"][0]) == ["parasite", "score", "label"]
     assert run("recommend", path, "--for", "u3", "--side", "parasite").err == (
-        "dyadlearn: The model has no parasite 'u3' (ids are such as 'u0', 'i0').\n"
+        "dyadlearn: The model has no parasite 'u3' (ids are such as 'i0').\n"
     )
     assert "--side must be host or parasite" in run("recommend", path, "--for", "u3", "--side", "row").err
     run("recommend", path, "--pairs", "-o", out, "-f")

@@ -134,7 +134,7 @@ def test_missing_labels(tables, run, put):
     ran = run(*words)
     assert ran.code == 0, ran.err
     assert ran.json["observed"] == int(np.count_nonzero(~np.isnan(holes)))
-    assert "3 folds, solved again" in ran.json["holdout"]
+    assert "3 folds, refitted" in ran.json["holdout"]
 
 
 @pytest.mark.parametrize("options", [[], ["--exhaustive"]])
@@ -190,7 +190,18 @@ def test_an_online_model_is_the_two_step_model(tables, run):
         (["--setting", "E"], "Unknown setting 'E'"),
         (["--scoring", "roc"], "Unknown scoring 'roc'"),
         (["--alphas", "1;2"], "--alphas takes numbers as 0.1,1,10 or a range"),
-        (["--alphas", "-1,2"], "alpha"),
+        (["--alphas", "-1,2"], "--alphas must be a finite number of at least 0, found -1"),
+        (["--task-alphas", "-1,2"], "--task-alphas must be a finite number of at least 0, found -1"),
+        (["--cv", "1"], "--cv must be a whole number of at least 2, found 1"),
+        (["--transpose"], "looks transposed: its tasks are ids of "),
+        (["--transpose"], "the file of --instances: leave --transpose out."),
+        (["--sides", "user"], "--sides must be two words"),
+        (["--model", "independent", "--setting", "D"], "--model independent ignores --tasks: use --setting A or B"),
+        (
+            ["--setting", "C", "--groups", "g.csv"],
+            "--groups has no effect in setting C: leave it out, or use setting B",
+        ),
+        (["--kernel", "precomputed"], "a precomputed kernel is square: if it contains features, leave --kernel"),
         (["--kernel", "rdf"], "Unknown kernel 'rdf'"),
         (["--format", "wide"], "--format is grid or long"),
         (["--columns", "a,b,c"], "no column 'a'"),
@@ -203,6 +214,37 @@ def test_wrong_words_are_one_sentence(tables, run, words, message):
     assert message in ran.err
     assert ran.err.count("\n") == 1
     assert names(tables.folder) == before
+
+
+def test_instances_are_asked_for(tables, run):
+    ran = run("tune", tables.labels, "--tasks", tables.tasks, "-o", tables.folder / "m.dyad")
+    assert (ran.code, ran.out) == (2, "")
+    assert "Missing option '--instances'" in ran.err
+
+
+def test_constant_labels_have_one_note(tables, run, put):
+    put(tables.labels, tables.users, tables.items, np.full((12, 8), 5.0))
+    ran = run("tune", tables.labels, *tables.sides, "-o", tables.folder / "m.dyad")
+    assert ran.code == 0
+    assert [line for line in ran.err.splitlines() if "edge of the grid" not in line] == [
+        "note: All labels are 5: there is nothing to learn."
+    ]
+
+
+def test_an_interrupt_writes_the_best_model_and_is_in_the_exit_code(tables, run, put, monkeypatch):
+    from dyadlearn._progress import Progress
+
+    def stop(self, *arguments, **more):
+        raise KeyboardInterrupt
+
+    Y = tables.Y.copy()
+    Y[::3, ::2] = np.nan
+    put(tables.labels, tables.users, tables.items, np.where(np.isnan(Y), "", Y.astype(object)))
+    monkeypatch.setattr(Progress, "advance", stop)
+    path = tables.folder / "m.dyad"
+    ran = run("tune", tables.labels, *tables.sides, "--cv", "3", "-o", path)
+    assert (ran.code, path.exists()) == (130, True)
+    assert "The search was interrupted" in ran.err
 
 
 def test_tasks_are_asked_for(tables, run):
@@ -309,6 +351,22 @@ def test_tune_finds_the_same_on_a_device(tables, run):
     assert_allclose(there.json["score"], here.json["score"], rtol=1e-8)
     opened = load(path)
     assert array_module.library(opened.predict(tables.X, tasks=tables.T)) == "numpy"
+
+
+def test_molecules_are_computed_on_a_device(tables, run):
+    pytest.importorskip("torch")
+    pytest.importorskip("rdkit")
+    drugs, path = tables.folder / "drugs.csv", tables.folder / "device.dyad"
+    drugs.write_text(
+        "id,smiles\n" + "".join(f"{user},{'C' * (place + 1)}O\n" for place, user in enumerate(tables.users))
+    )
+    data = [tables.labels, "--instances", drugs, "--instances-smiles", "smiles", "--tasks", tables.tasks]
+    here, there = (run("tune", *data, "-o", path, "-f", "--json", *more) for more in ([], ["--device", "cpu"]))
+    assert (here.code, there.code) == (0, 0), there.err
+    assert_allclose(there.json["score"], here.json["score"], rtol=1e-8)
+    assert run("predict", path, "--instances", drugs, "--json").code == 0
+    ran = run("tune", *data, "-o", path, "-f", "--device", "gpu")
+    assert (ran.code, ran.err) == (2, "dyadlearn: torch cannot compute on --device gpu here: use 'cpu' or 'cuda'.\n")
 
 
 def test_what_is_missing_is_said(tables, run, monkeypatch):

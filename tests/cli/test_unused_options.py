@@ -73,7 +73,7 @@ UNUSED = {
     "tune LABELS --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with "
     "--instances-smiles or --tasks-smiles: add one",
     "tune LABELS --model learned --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with",
-    "tune LABELS --instances X --tasks FASTA -o OUT --tasks-smiles s": "holds sequences, but --tasks-smiles names a "
+    "tune LABELS --instances X --tasks FASTA -o OUT --tasks-smiles s": "contains sequences, but --tasks-smiles names a "
     "column of a table: leave --tasks-smiles out",
     "tune LABELS --instances X --tasks TASKS -o OUT --kernel linear:gamma=1": "linear",
     "tune LABELS --instances X --tasks TASKS -o OUT --task-kernel rbf:degree=1": "degree",

@@ -227,7 +227,7 @@ def test_what_is_left_out_together_is_told():
     )
     assert found.n_cells == np.count_nonzero(~np.isnan(Y))
     assert len(found.notes) == 1
-    assert "in different ways (own by exact leave-one-out; both by 5 folds, solved again)" in found.notes[0]
+    assert "in different ways (own by exact leave-one-out; both by 5 folds, refitted)" in found.notes[0]
     assert found.methods["own"] == "exact leave-one-out"
     X, Y, T = make()
     groups = np.arange(14) // 3

@@ -111,7 +111,7 @@ def test_missing_labels_are_not_screened():
     found = screen(TwoStepRidge().fit(X, Y, tasks=T), "B", n=None, cv=3)
     assert len(found) == np.count_nonzero(~np.isnan(Y))
     assert not np.isnan(found.labels).any()
-    assert "3 folds, solved again" in found.method
+    assert "3 folds, refitted" in found.method
 
 
 def test_a_pair_of_a_network_is_listed_once():

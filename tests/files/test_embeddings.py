@@ -362,7 +362,7 @@ def test_ids_that_are_asked_for(tmp_path):
     asked = read_features(path, pd.Index(["p", "7"], name="protein"))
     assert asked.row_ids.name == "protein"
     assert read_features(path, pl.Series(["8"])).ids == read_features(path, np.array(["8"])).ids == ("8",)
-    message = r"2 of the 3 requested proteins are not in .*x\.npz, whose ids are such as '7', '8', 'p': 'q', 9\."
+    message = r"x\.npz lacks 2 of the 3 requested proteins: 'q', 9\. Its ids are such as '7', '8', 'p'\."
     with pytest.raises(IdError, match=message):
         read_features(path, ["q", 7, 9], of="proteins")
     with pytest.raises(IdError, match="ids has repeated ids: 7"):

@@ -117,7 +117,7 @@ def test_ids_that_are_the_same_as_text(tmp_path):
         ([b"\xff"], IdError, r"ids has the id b'\\xff' of type bytes"),
         ([["d"]], TypeError, r"ids must be a list of texts or whole numbers, found \['d'\] in it"),
         (3, TypeError, "ids must be a list of ids, such as labels.index, found int"),
-        (["01", "true"], IdError, "None of the 2 requested ids is in"),
+        (["01", "true"], IdError, "lacks all 2 requested ids"),
         ([1.5], IdError, "ids has the id 1.5 of type float: ids must be text or whole numbers"),
         ([None], IdError, "ids has no id at position 0"),
     ],

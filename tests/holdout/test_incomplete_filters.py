@@ -116,7 +116,7 @@ def test_rows_and_columns_leave_under_the_penalty_of_all(cases, letter, name, la
 
 @over(every(name=list(PAIRS)))
 def test_without_holes_it_is_the_closed_form(cases, name):
-    """The same folds, solved again on a grid that has no hole, are what the shortcuts of complete grids give."""
+    """The same folds, refitted on a grid that has no hole, are what the shortcuts of complete grids give."""
     problem = problem_of(cases, Y, name)
     for letter in "BCD":
         again = Folds(problem, Setting(letter), Units(GROUPS, TASK_GROUPS)).held_out()

@@ -283,9 +283,9 @@ def test_labels_may_be_of_any_kind(cases):
             "two_step",
             "B",
             {"groups": np.zeros(5)},
-            r"groups must give one label for each of 7 rows.*found shape \(5,\)",
+            r"groups must have one value for each of 7 rows.*found shape \(5,\)",
         ),
-        ("two_step", "A", {"cells": np.zeros((5, 7))}, "cells must give one label for each of 7 × 5 cells"),
+        ("two_step", "A", {"cells": np.zeros((5, 7))}, "cells must have one value for each of 7 × 5 cells"),
         (
             "two_step",
             "A",

@@ -93,10 +93,10 @@ def test_what_is_no_molecule_is_named(capfd):
     with pytest.raises(ValueError) as caught:
         fingerprints(WRONG)
     assert str(caught.value) == (
-        "6 of 7 molecules are not valid: 'ring' ('C1CC'), 'valence' ('C(C)(C)(C)(C)C'), 'empty' (''), 'blank' ('C C'), "
+        "Not valid: 6 of 7 molecules: 'ring' ('C1CC'), 'valence' ('C(C)(C)(C)(C)C'), 'empty' (''), 'blank' ('C C'), "
         "'none' (None), 'odd' ('é'). Correct or remove them, or leave them out with on_error=\"drop\"."
     )
-    with pytest.raises(ValueError, match=r"1 of 2 molecules are not valid: position 1 \('C1CC'\)"):
+    with pytest.raises(ValueError, match=r"Not valid: 1 of 2 molecules: position 1 \('C1CC'\)"):
         fingerprints(["CCO", "C1CC"])
     with pytest.raises(ValueError, match=r"'b' \('C1CCCC"):
         fingerprints(["CCO", "C1" + "C" * 100], ids=["a", "b"])
@@ -105,7 +105,7 @@ def test_what_is_no_molecule_is_named(capfd):
 
 
 def test_what_is_no_molecule_is_left_out():
-    with pytest.warns(UserWarning, match="6 of 7 molecules are not valid: 'ring'.*They are left out"):
+    with pytest.warns(UserWarning, match="Not valid: 6 of 7 molecules: 'ring'.*They are left out"):
         features, ids = fingerprints(WRONG, on_error="drop")
     assert ids == ["good"]
     assert_array_equal(features.toarray(), fingerprints(["CCO"])[0].toarray())
@@ -113,7 +113,7 @@ def test_what_is_no_molecule_is_left_out():
         features, ids = fingerprints(["C1CC", "CC", "CO"], on_error="drop")
     assert ids == [1, 2]
     assert_array_equal(features.toarray(), fingerprints(["CC", "CO"])[0].toarray())
-    with pytest.raises(ValueError, match="2 of 2 molecules are not valid"):
+    with pytest.raises(ValueError, match="Not valid: 2 of 2 molecules"):
         fingerprints(["C1CC", "C1CC"], on_error="drop")
     with pytest.raises(ValueError, match="on_error must be one of 'raise', 'drop', found 'ignore'"):
         fingerprints(["C"], on_error="ignore")
@@ -213,9 +213,7 @@ def test_a_pipeline_takes_raw_smiles_for_new_molecules():
     K = tanimoto(features[:4])
     model = TwoStepRidge(kernel="precomputed", alpha=0.1).fit(K, Y, tasks=tasks)
     assert_allclose(pipeline.predict(TEXTS[4:]), model.predict(tanimoto(features[4:], features[:4])), rtol=1e-12)
-    with pytest.raises(
-        ValueError, match=r"1 of 2 molecules are not valid: position 1 \('C1'\). Correct or remove them.$"
-    ):
+    with pytest.raises(ValueError, match=r"Not valid: 1 of 2 molecules: position 1 \('C1'\). Correct or remove them.$"):
         pipeline.predict(["CC", "C1"])
 
 

@@ -188,15 +188,15 @@ def test_invalid_letters_are_named(any_engine):
     with pytest.raises(ValueError) as caught:
         smith_waterman(WRONG)
     assert str(caught.value) == (
-        "4 of 5 sequences are not valid: 'P1' (with '-'), 'empty' (empty), 'none' (None), 'P2' (with '1', 'J', 'U'). "
+        "Not valid: 4 of 5 sequences: 'P1' (with '-'), 'empty' (empty), 'none' (None), 'P2' (with '1'). "
         'Correct or remove them, or leave them out with on_error="drop".'
     )
     for dropping in (smith_waterman, spectrum_kernel, kmer_counts):
-        with pytest.warns(UserWarning, match="4 of 5 sequences are not valid.*They are left out"):
+        with pytest.warns(UserWarning, match="Not valid: 4 of 5 sequences.*They are left out"):
             K, ids = dropping(WRONG, on_error="drop")
         assert ids == ["good"]
         assert K.shape[0] == 1
-        with pytest.raises(ValueError, match=r"1 of 2 sequences are not valid: 'b' \(with 'ß', 'é'\)"):
+        with pytest.raises(ValueError, match=r"Not valid: 1 of 2 sequences: 'b' \(with 'ß', 'é'\)"):
             dropping(["MKV", "MKéß"], ["a", "b"])
     for step in (SmithWaterman(), KmerCounts()):
         with pytest.raises(ValueError, match=r"position 1 \(with '-'\). Correct or remove them.$"):
@@ -403,7 +403,7 @@ def test_a_sequence_without_letters_is_named_later(tmp_path):
     path = tmp_path / "proteins.fasta"
     path.write_text(">P1\n>P2\nMKV\n")
     assert read_fasta(path) == {"P1": "", "P2": "MKV"}
-    with pytest.raises(ValueError, match=r"1 of 2 sequences are not valid: 'P1' \(empty\)"):
+    with pytest.raises(ValueError, match=r"Not valid: 1 of 2 sequences: 'P1' \(empty\)"):
         kmer_counts(read_fasta(path))
 
 
@@ -461,3 +461,11 @@ def test_all_real_proteins_are_similar_where_published_to_be(shared_data):
     same = np.diag(scores) == np.diag(published)
     assert same.sum() == 286
     assert correlation(normalize(scores[np.ix_(same, same)]), published[np.ix_(same, same)]) > 0.99999
+
+
+def test_rare_amino_acids_are_taken_by_all_kernels(any_engine):
+    rare, unknown = {"a": "MKUVLJAO", "b": "MKVLA"}, {"a": "MKXVLXAX", "b": "MKVLA"}
+    assert_array_equal(smith_waterman(rare)[0], smith_waterman(unknown)[0])
+    assert_array_equal(spectrum_kernel(rare)[0], spectrum_kernel(unknown)[0])
+    step = SmithWaterman().fit(list(unknown.values()))
+    assert_array_equal(step.transform(list(rare.values())), step.transform(list(unknown.values())))

@@ -405,3 +405,23 @@ def test_ids_that_differ_in_type_only_are_told():
     features, labels = pd.DataFrame(X, index=range(6)), pd.DataFrame(Y, index=list("012345"))
     with pytest.raises(IdError, match=r"'0' and 0 differ in type or blanks only: read both alike\.$"):
         TwoStepRidge().fit(features, labels)
+
+
+def test_a_missing_feature_is_named():
+    frame = pd.DataFrame(spoilt(X, np.nan, 3, 1), index=ROWS, columns=list("uvw"))
+    for features, place in ((frame, "row 'd', column 'v'"), (frame.to_numpy(), "row 3, column 1, counted from 0")):
+        with pytest.raises(ValueError, match=f"^Input X contains NaN in {place}: only labels may be missing"):
+            TwoStepRidge().fit(features, Y)
+    with pytest.raises(ValueError, match="^Input tasks contains NaN in row 2, column 0"):
+        TwoStepRidge().fit(X, Y, tasks=spoilt(T, np.nan, 2, 0))
+
+
+def test_text_is_told_apart():
+    drugs = pd.DataFrame({"smiles": ["CCO"] * M}, index=ROWS)
+    with pytest.raises(
+        ValueError, match=r"text \(such as 'CCO'\) in column 'smiles'.*kernels\.chemistry\.MorganFingerprints"
+    ):
+        TwoStepRidge().fit(drugs, Y)
+    commas = pd.DataFrame(Y).map(lambda value: f"{value:.2f}".replace(".", ","))
+    with pytest.raises(ValueError, match=r"^Y holds text .* Write decimals with a point\.$"):
+        TwoStepRidge().fit(X, commas)

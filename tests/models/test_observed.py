@@ -488,11 +488,11 @@ def test_labels_of_all_pairs_may_be_alike(listed):
 def test_folds_that_do_not_fit_get_a_sentence(listed):
     model = KroneckerRidge().fit(X, SPARSE, tasks=T)
     for setting, groups, message in (
-        ("A", {"cells": np.zeros(3)}, f"^cells must give one label for each of {ROWS.size} rows, found shape"),
+        ("A", {"cells": np.zeros(3)}, f"^cells must have one value for each of {ROWS.size} rows, found shape"),
         ("A", {"cells": FEWER}, "^cells is sparse and must store a fold for every label of Y"),
         ("A", {"cells": SPARSE[:3]}, r"^cells is sparse and of shape"),
-        ("B", {"groups": np.zeros(3)}, f"^groups must give one label for each of {M} rows"),
-        ("C", {"task_groups": np.zeros(3)}, f"^task_groups must give one label for each of {Q} rows"),
+        ("B", {"groups": np.zeros(3)}, f"^groups must have one value for each of {M} rows"),
+        ("C", {"task_groups": np.zeros(3)}, f"^task_groups must have one value for each of {Q} rows"),
         ("A", {"groups": GROUPS}, "^groups are groups of left-out instances, and setting A leaves none out"),
         ("D", {}, "^Setting D of .* observed pairs has no formula that leaves out one at a time here: pass folds"),
     ):

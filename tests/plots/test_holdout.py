@@ -171,7 +171,7 @@ def test_incomplete_models_are_drawn_as_they_are_evaluated(binary, ax, model):
     fitted = model().fit(X, Y, tasks=T)
     display = HoldoutDisplay.from_estimator(fitted, "AB", ax=ax)
     assert_allclose(list(display.scores.values()), list(evaluate(fitted, "AB", scoring="roc_auc")["roc_auc"]))
-    assert ("5 folds, solved again in" in ax.get_title()) == (model is not IndependentTaskRidge)
+    assert ("5 folds, refitted in" in ax.get_title()) == (model is not IndependentTaskRidge)
     scatter = HoldoutDisplay.from_estimator(fitted, "B", kind="scatter", ax=ax)
     assert scatter.scatters_[0].get_offsets().shape == (np.count_nonzero(~np.isnan(Y)), 2)
 

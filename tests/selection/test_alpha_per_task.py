@@ -24,7 +24,7 @@ from dyadlearn import (
     permutation_test,
     save,
 )
-from dyadlearn.exceptions import NoLabelWarning, UndefinedScoreWarning
+from dyadlearn.exceptions import BaselineWarning, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.metrics import roc_auc, scorer
@@ -227,6 +227,7 @@ def test_folds_are_groups():
 def test_of_equals_the_largest():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", BaselineWarning)
         search = IndependentTaskRidgeCV([1.0, 100.0, 10.0], alpha_per_task=True, kernel="precomputed")
         assert_array_equal(search.fit(np.eye(M), Y).alpha_, np.full(Q, 100.0))
 
@@ -305,7 +306,7 @@ def test_a_value_without_a_score_is_not_chosen():
     search = IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", alpha_per_task=True, **PAPER)
     with pytest.warns(UndefinedScoreWarning, match="setting B there is no score for alpha 0, where") as seen:
         search.fit(np.diag([1.0, 1.0, 0.0]), Y[:3])
-    assert [warning.filename for warning in seen] == [__file__]
+    assert {warning.filename for warning in seen} == {__file__}
     assert np.isnan(search.landscape_[0]).all()
     assert (search.alpha_ > 0).all()
 

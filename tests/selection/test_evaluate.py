@@ -72,8 +72,7 @@ def test_every_setting_has_its_own_average(model, scoring):
     for row in table.rows():
         prepared = scorer(scoring).prepare(Y, setting=row["setting"], tie_tolerance=None)
         assert_allclose(row[scorer(scoring).name], prepared(model.holdout(row["setting"])))
-        for name, F in grid_baselines(Y, row["setting"]).items():
-            assert_allclose(row[name], prepared(F))
+        assert_allclose([row[name] for name in BASELINES], scores_of_means(Y, row["setting"], scoring))
         assert row["undefined"] == prepared.n_undefined
 
 
@@ -208,7 +207,7 @@ def test_what_has_no_shortcut_is_left_out_in_folds(model, scoring, monkeypatch):
     X, Y, T = problems.data(10, 8, missing=0.2)
     model.fit(X, Y, tasks=T)
     table = evaluate(model, scoring=scoring, cv=2)
-    assert list(table["method"]) == [*["2 folds, solved again"] * 3, "2×2 folds, solved again"]
+    assert list(table["method"]) == [*["2 folds, refitted"] * 3, "2×2 folds, refitted"]
     for setting, score in zip(table["setting"], table[scoring], strict=True):
         F = np.full(Y.shape, np.nan)
         for train, test in SettingKFold(setting, 2, random_state=0).split_grid(*Y.shape):
@@ -219,7 +218,7 @@ def test_what_has_no_shortcut_is_left_out_in_folds(model, scoring, monkeypatch):
             F[test] = own.predict(X, tasks=T)[test]
         assert_allclose(score, scorer(scoring)(Y, F, setting=setting), rtol=1e-6)
     five = evaluate(model, "B", scoring=scoring)
-    assert list(five["method"]) == ["5 folds, solved again"]
+    assert list(five["method"]) == ["5 folds, refitted"]
 
 
 @over(every(model=[TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)]))
@@ -228,9 +227,9 @@ def test_few_pairs_are_left_out_exactly(model):
     model.fit(X[:12], Y[:12, :10], tasks=T[:10])
     table = evaluate(model, "AB", cv=None)
     assert table["method"][0].startswith("exact leave-one-out")
-    assert table["method"][1].startswith("5 folds, solved")
+    assert table["method"][1].startswith("5 folds, refitted")
     assert_allclose(table["neg_mean_squared_error"][0], -np.nanmean((model.holdout("A") - Y[:12, :10]) ** 2))
-    assert evaluate(model, "A", cv=4)["method"][0] == "4 folds, solved again"
+    assert evaluate(model, "A", cv=4)["method"][0] == "4 folds, refitted"
 
 
 def test_independent_tasks_and_labelled_parts_are_left_out_exactly():
@@ -265,7 +264,7 @@ def test_networks_with_holes_leave_out_edges_both_ways(symmetry):
     options = {"alpha": 0.5, "task_alpha": 0.5, "kernel": "rbf", "symmetry": symmetry}
     network = TwoStepRidge(**options).fit(X, Y)
     table = evaluate(network, "A", cv=3)
-    assert table["method"][0] == "3 folds, solved again"
+    assert table["method"][0] == "3 folds, refitted"
     F = np.full(Y.shape, np.nan)
     for _, test in SettingKFold("A", 3, random_state=0).split_grid(36, 36):
         test = np.triu(test) | np.triu(test).T
@@ -279,7 +278,7 @@ def test_complete_labels_are_left_out_in_the_folds_that_are_given():
     X, Y, T = make_data()
     model = TwoStepRidge().fit(X, Y, tasks=T)
     table = evaluate(model, cv=3)
-    assert list(table["method"]) == ["3 folds, solved again", *["exact leave-fold-out"] * 3]
+    assert list(table["method"]) == ["3 folds, refitted", *["exact leave-fold-out"] * 3]
     for setting, score in zip(table["setting"], table["roc_auc"], strict=True):
         splitter, F = SettingKFold(setting, 3, random_state=0), np.full(Y.shape, np.nan)
         for train, test in splitter.split_grid(*Y.shape):
@@ -380,7 +379,7 @@ def test_nothing_is_permuted_unless_asked_for(monkeypatch):
 def test_bad_folds():
     X, Y, T = make_holes()
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="n_splits must be a whole number of at least 2"):
+    with pytest.raises(ValueError, match="cv must be a whole number of at least 2"):
         evaluate(model, cv=1)
     with pytest.raises(TypeError, match="^cv must be a number of folds or a SettingKFold, found '5'"):
         evaluate(model, cv="5")
@@ -401,7 +400,10 @@ def test_what_a_search_has_kept_is_of_the_setting_it_was_fitted_for():
 
 def scores_of_means(Y, setting, scoring, **left_out):
     judge = scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None)
-    return [judge(F) for F in grid_baselines(Y, setting, **left_out).values()]
+    means = grid_baselines(Y, setting, **left_out)
+    if getattr(judge, "can_tie", False):  # a constant ranks nothing
+        means |= dict.fromkeys(means if setting == "D" else ["grand_mean"], np.ones(Y.shape))
+    return [judge(F) for F in means.values()]
 
 
 def row_of(table):

@@ -112,7 +112,7 @@ def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch
     search = make_search(Search, letter, kernel, cv=cv).fit(data[0], data[1], tasks=data[2])
     splits = SettingKFold(letter, cv or 5, random_state=0).split_grid(12, 9)
     assert_equals_loop(search, data, splits, kernel=kernel)
-    assert search.holdout_method_ == f"{'2×2' if letter == 'D' else 5} folds, solved again"
+    assert search.holdout_method_ == f"{'2×2' if letter == 'D' else 5} folds, refitted"
 
 
 @over(
@@ -128,7 +128,7 @@ def test_folds_that_are_asked_for(Search, scoring, cv):
     search = make_search(Search, "B", scoring=scoring, cv=cv).fit(data[0], data[1], tasks=data[2])
     folds = cv if isinstance(cv, SettingKFold) else SettingKFold("B", int(cv), random_state=0)
     assert_equals_loop(search, data, folds.split_grid(12, 9), scoring)
-    assert search.holdout_method_ == f"{folds.n_splits} folds, solved again"
+    assert search.holdout_method_ == f"{folds.n_splits} folds, refitted"
 
 
 @over(
@@ -146,7 +146,7 @@ def test_groups_stay_together(Search, letter):
     for _, test in splits:
         assert groups is None or all(len(set(test.any(axis=1)[groups == group])) == 1 for group in range(6))
     assert_equals_loop(search, data, splits)
-    assert search.holdout_method_ == f"{'2×2' if letter == 'D' else 2} folds, solved again"
+    assert search.holdout_method_ == f"{'2×2' if letter == 'D' else 2} folds, refitted"
 
 
 @over(every(**pair_searches))
@@ -262,7 +262,7 @@ def test_folds_of_complete_labels_are_exact(Search, letter):
     splits = list(SettingKFold(letter, cv, random_state=0).split_grid(12, 9))
     assert_equals_loop(search, data, splits)
     if letter == "A":
-        assert search.holdout_method_ == "3 folds, solved again"
+        assert search.holdout_method_ == "3 folds, refitted"
         return
     assert search.holdout_method_ == "exact leave-fold-out"
     given = {}
@@ -368,8 +368,8 @@ def test_array_libraries(Search, letter, library):
         (True, TypeError, r"^cv must be a number of folds or a SettingKFold, found True\.$"),
         ("5", TypeError, r"^cv must be a number of folds or a SettingKFold, found '5'\.$"),
         (2.5, TypeError, r"^cv must be a number of folds or a SettingKFold, found 2\.5\.$"),
-        (1, ValueError, r"^n_splits must be a whole number of at least 2, found 1\.$"),
-        (13, ValueError, r"n_splits=13 folds need at least as many instances .* found 12: use fewer folds"),
+        (1, ValueError, r"^cv must be a whole number of at least 2, found 1\.$"),
+        (13, ValueError, r"13 folds need at least as many instances .* found 12: use fewer folds"),
     )
 )
 @over(every(**every_search, holes={"complete": 0.0, "holes": 0.3}))

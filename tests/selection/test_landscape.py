@@ -429,8 +429,8 @@ def test_groups_are_aligned_by_id():
         ("two_step", {"setting": "AE"}, "Unknown setting 'E'"),
         ("two_step", {"scoring": "roc_acu"}, "Did you mean 'roc_auc'"),
         ("two_step", {"scoring": "roc_auc"}, "two values"),
-        ("two_step", {"groups": [1, 2]}, "groups must give one label for each of 7 rows"),
-        ("two_step", {"task_groups": [1, 2]}, "task_groups must give one label for each of 5 rows"),
+        ("two_step", {"groups": [1, 2]}, "groups must have one value for each of 7 rows"),
+        ("two_step", {"task_groups": [1, 2]}, "task_groups must have one value for each of 5 rows"),
         ("independent", {"setting": "D"}, "Setting D leaves out tasks, but this model knows nothing of tasks"),
         ("network", {"groups": [0] * 7, "setting": "B"}, "A network leaves out one edge or vertex at a time"),
     )

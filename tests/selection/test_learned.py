@@ -327,7 +327,7 @@ def fitted():
         ({"n_steps": 0}, ValueError, "n_steps must be at least 1"),
         ({"shrinkage": -1.0}, ValueError, "shrinkage must be a finite number of at least 0"),
         ({"normalize": "yes"}, TypeError, "normalize"),
-        ({"cv": 1}, ValueError, "n_splits must be a whole number of at least 2"),
+        ({"cv": 1}, ValueError, "cv must be a whole number of at least 2"),
         ({"cv": "five"}, TypeError, "cv must be a number of folds or a SettingKFold"),
         ({"cv": SettingKFold("B")}, ValueError, "cv makes folds for setting B, but the setting is A"),
         ({"cv": 200}, ValueError, "use fewer folds"),

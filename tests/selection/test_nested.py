@@ -422,10 +422,10 @@ def test_the_nested_score_is_not_optimistic():
         (TwoStepRidgeCV(), {"y": np.ones((12, 10))}, ValueError, "X has 13 instances, but Y has 12 rows"),
         (TwoStepRidgeCV(), {"y": np.full((13, 10), np.nan)}, ValueError, "Y is NaN everywhere"),
         (TwoStepRidgeCV(), {"y": np.full((13, 10), np.inf)}, ValueError, "Y contains infinity"),
-        (TwoStepRidgeCV(), {"cv": 1}, ValueError, "n_splits must be a whole number of at least 2"),
-        (TwoStepRidgeCV(), {"cv": 14}, ValueError, "n_splits=14 folds need at least as many instances"),
+        (TwoStepRidgeCV(), {"cv": 1}, ValueError, "cv must be a whole number of at least 2"),
+        (TwoStepRidgeCV(), {"cv": 14}, ValueError, "14 folds need at least as many instances"),
         (TwoStepRidgeCV(), {"task_groups": np.arange(10)}, ValueError, "setting B leaves none out"),
-        (TwoStepRidgeCV(), {"groups": [1, 2]}, ValueError, "groups must give one label for each of 13 rows"),
+        (TwoStepRidgeCV(), {"groups": [1, 2]}, ValueError, "groups must have one value for each of 13 rows"),
     )
 )
 def test_nested_bad_input(search, given, error, message):

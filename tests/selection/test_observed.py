@@ -112,7 +112,7 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, w
     assert found.best_score_ == found.landscape_.max()
     assert found.holdout_.shape == (M, Q)
     assert_array_equal(found.holdout_.indices, SPARSE.indices)
-    assert found.holdout_method_ == ("2×2" if setting == "D" else "2") + " folds, solved again"
+    assert found.holdout_method_ == ("2×2" if setting == "D" else "2") + " folds, refitted"
     for side, groups in ((found._units.instances, GROUPS), (found._units.tasks, TASK_GROUPS)):
         if grouped and side is not None:
             assert all(len(set(side[groups == group])) == 1 for group in set(groups))
@@ -241,7 +241,7 @@ def test_evaluate_scores_folds_beside_means(listed):
         table = evaluate(fitted, settings, cv=cv)
         assert list(table["setting"]) == list(settings)
         assert list(table["method"]) == [
-            f"{n_splits}×{n_splits} folds, solved again" if letter == "D" else f"{n_splits} folds, solved again"
+            f"{n_splits}×{n_splits} folds, refitted" if letter == "D" else f"{n_splits} folds, refitted"
             for letter in settings
         ]
         assert np.isnan(table["null"]).all()
@@ -259,9 +259,9 @@ def test_evaluate_takes_what_a_search_holds(listed):
     search = searched(TwoStepRidge(), {"task_alphas": [1.0, 2.0]}, setting="D", cv=2)
     table = evaluate(search, "D")
     assert_allclose(table["neg_mean_squared_error"][0], -np.mean((search.holdout_.data - VALUES) ** 2))
-    assert table["method"][0] == "2×2 folds, solved again"
+    assert table["method"][0] == "2×2 folds, refitted"
     assert_allclose([table[name][0] for name in BASELINES], [search.baselines_[name] for name in BASELINES])
-    assert evaluate(search, "D", cv=3)["method"][0] == "3×3 folds, solved again"
+    assert evaluate(search, "D", cv=3)["method"][0] == "3×3 folds, refitted"
 
 
 def test_two_values_are_scored_by_their_ranks(listed):

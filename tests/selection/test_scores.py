@@ -54,14 +54,16 @@ def test_several_scores_of_one_hold_out(fitted, monkeypatch):
         own = single[name].rows()[place]
         assert row["score"] == own.pop(name)
         assert own.items() <= row.items()
-    assert [repr(scores).count(name) for name in ("scoring", "r2", "pearson")] == [1, 2, 2]
+    assert [line[2] for line in scores.table()[1]] == 2 * names
+    assert (repr(scores).count("scoring"), repr(scores).count("pearson")) == (1, 2)
+    assert "In setting B, r2 is the mean of the r2 of each instance, which is often far below" in scores.notes[-1]
 
 
 def test_what_is_printed_is_what_is_there():
     assert repr(scores_of()).splitlines() == [
-        " new     method               roc_auc  null  best mean",
-        " ─────────────────────────────────────────────────────",
-        " C task  exact leave-one-out      0.5  0.25   0.4 task",
+        " new     method               roc_auc  null  best baseline",
+        " ─────────────────────────────────────────────────────────",
+        " C task  exact leave-one-out      0.5  0.25       0.4 task",
     ]
     nothing = repr(scores_of(null=np.nan, means=[np.nan] * 4)).splitlines()
     assert nothing[-1].split() == ["C", "task", "exact", "leave-one-out", "0.5", "–"]

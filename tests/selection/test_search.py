@@ -21,7 +21,7 @@ from dyadlearn import (
     TwoStepRidge,
     TwoStepRidgeCV,
 )
-from dyadlearn.exceptions import GridEdgeWarning
+from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.metrics import scorer
 from sweeps import covering, every, lines, over
@@ -156,14 +156,14 @@ def test_the_edge_of_the_grid():
         GridEdgeWarning, match=r"best alpha, 0.001, is on the edge of the grid \(0.0001 … 0.001\)"
     ) as seen:
         TwoStepRidgeCV([1e-4, 1e-3], [0.1, 0.3, 1, 3, 10], setting="D").fit(X, Y, tasks=T)
-    assert [warning.filename for warning in seen] == [__file__]
+    assert {warning.filename for warning in seen} == {__file__}
     with pytest.warns(GridEdgeWarning, match=r"best task_alpha, 1e\+08, is on the edge"):
         TwoStepRidgeCV([1.0], [1e8, 1e9], setting="D").fit(X, Y, tasks=T)
     with pytest.warns(GridEdgeWarning, match="best alpha"):
         KroneckerRidgeCV([1e-4, 1e-3], setting="D").fit(X, Y, tasks=T)
     with pytest.warns(GridEdgeWarning, match="best alpha") as seen:  # whatever the order of the values
         IndependentTaskRidgeCV([1e-3, 1e-5, 1e-4]).fit(X, Y)
-    assert [warning.filename for warning in seen] == [__file__]
+    assert {warning.filename for warning in seen} == {__file__}
 
 
 def test_no_warning_inside_the_grid():
@@ -347,7 +347,10 @@ def test_the_most_regularised_of_equals_is_chosen(scoring):
     rng = np.random.default_rng(0)
     Y, alike = rng.normal(size=(8, 5)), {"kernel": "precomputed", "scoring": scoring}
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # where other values are as good, the edge of the grid says nothing
+        warnings.simplefilter("ignore", BaselineWarning)
+        warnings.simplefilter(
+            "error", GridEdgeWarning
+        )  # where other values are as good, the edge of the grid says nothing
         independent = IndependentTaskRidgeCV(FLAT, **alike).fit(np.eye(8), Y)
         both = {"task_kernel": "precomputed", "setting": "D", **alike}
         kronecker = KroneckerRidgeCV(FLAT, **both).fit(np.eye(8), Y, tasks=np.eye(5))
@@ -402,3 +405,19 @@ def test_the_edge_of_the_default_grid_is_no_news():
         assert TwoStepRidgeCV(setting="B").fit(X, Y, tasks=T).alpha_ == 1e-7
         with pytest.raises(GridEdgeWarning, match="best alpha, 1e-07"):
             TwoStepRidgeCV([10.0**power for power in range(-7, 7)], setting="B").fit(X, Y, tasks=T)
+
+
+def test_a_search_that_loses_to_its_baselines_warns():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(12, 3)), 9 + 5 * rng.normal(size=6) + 0.1 * rng.normal(size=(12, 6))
+    with pytest.warns(BaselineWarning, match="In setting B the model reaches .* worse than the best baseline") as seen:
+        search = IndependentTaskRidgeCV([1.0], fit_intercept=False).fit(X, Y)
+    assert {warning.filename for warning in seen} == {__file__}
+    assert search.best_score_ < max(search.baselines_.values())
+
+
+def test_constant_labels_warn():
+    X, Y, T = make_data()
+    with pytest.warns(UserWarning, match=r"^All labels are 5: there is nothing to learn\.$") as seen:
+        TwoStepRidgeCV([1.0], [1.0]).fit(X, np.full(Y.shape, 5.0), tasks=T)
+    assert [warning.filename for warning in seen] == [__file__]

@@ -307,10 +307,10 @@ def test_it_shows_its_parameters():
 @over(
     lines(
         "setting n_splits message",
-        ("A", 13, "n_splits=13 folds need at least as many distinct pairs in setting A, found 12"),
-        ("B", 4, "n_splits=4 folds need at least as many instances or groups of them in setting B, found 3"),
-        ("C", 5, "n_splits=5 folds need at least as many tasks or groups of them in setting C, found 4"),
-        ("D", 4, "n_splits=4 folds need at least as many instances or groups of them in setting D, found 3"),
+        ("A", 13, "13 folds need at least as many distinct pairs in setting A, found 12"),
+        ("B", 4, "4 folds need at least as many instances or groups of them in setting B, found 3"),
+        ("C", 5, "5 folds need at least as many tasks or groups of them in setting C, found 4"),
+        ("D", 4, "4 folds need at least as many instances or groups of them in setting D, found 3"),
     )
 )
 def test_more_folds_than_things_to_deal_out(setting, n_splits, message):
@@ -378,12 +378,12 @@ def test_missing_ids_of_pandas(dtype):
         ("A", {"groups": [0, 0, 1, 1]}, "groups of left-out instances, and setting A leaves none out"),
         ("C", {"groups": [0, 0, 1, 1]}, "groups of left-out instances, and setting C leaves none out"),
         ("B", {"task_groups": [0, 1, 0, 1]}, "groups of left-out tasks, and setting B leaves none out"),
-        ("B", {"groups": [0, 1]}, r"groups must give one label for each of 4 rows, found shape \(2,\)"),
+        ("B", {"groups": [0, 1]}, r"groups must have one value for each of 4 rows, found shape \(2,\)"),
         ("B", {"groups": np.zeros((4, 1))}, r"found shape \(4, 1\)"),
         ("B", {"groups": [0, 0, 1, None]}, "groups has a missing value in row 3"),
         ("B", {"groups": [0, 1, 1, 1]}, r"same in all rows of one instance, found two groups for 'a' .*row 0"),
         ("D", {"task_groups": [0, 0, 0, 1]}, r"same in all rows of one task, found two groups for 2 .*row 1"),
-        ("B", {"groups": [0, 0, 0, 0]}, "n_splits=2 folds need .* found 1"),
+        ("B", {"groups": [0, 0, 0, 0]}, "2 folds need .* found 1"),
     )
 )
 def test_groups_that_are_none(setting, labels, message):
@@ -393,7 +393,7 @@ def test_groups_that_are_none(setting, labels, message):
 
 
 def test_groups_of_a_grid_need_a_label_for_each_row():
-    with pytest.raises(ValueError, match="groups must give one label for each of 3 rows"):
+    with pytest.raises(ValueError, match="groups must have one value for each of 3 rows"):
         next(SettingKFold("B", 2).split_grid(3, 4, groups=[0, 1, 2, 3]))
 
 

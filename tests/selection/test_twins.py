@@ -219,7 +219,7 @@ def test_the_edge_of_the_grid_of_a_network():
     X, Y = make_network("symmetric")
     with pytest.warns(GridEdgeWarning, match="The best alpha") as seen:
         TwoStepRidgeCV([1e-9, 1e-8], setting="D", symmetry="symmetric").fit(X, Y)
-    assert [warning.filename for warning in seen] == [__file__]
+    assert {warning.filename for warning in seen} == {__file__}
 
 
 def test_baselines_of_folds_leave_out_edges_in_both_directions():

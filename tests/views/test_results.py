@@ -204,9 +204,9 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
     report = summary_of(model)
     assert [each.method for each in report.results] == [
         "exact leave-one-out",  # few cells: A has a shortcut
-        "5 folds, solved again",
-        "5 folds, solved again",
-        "5×5 folds, solved again",
+        "5 folds, refitted",
+        "5 folds, refitted",
+        "5×5 folds, refitted",
     ]
     assert_allclose(report.results[2].predictions, model.holdout_)
     agrees(model, report)
@@ -216,14 +216,14 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
     steps = (10 + model.fitted_.solution.n_iter) * 24 * 16 * 40
     for most, shown, left in (
         (25 * steps, "ABCD", None),
-        (25 * steps - 1, "ABC", "Setting D would be solved again"),
-        (5 * steps, "ABC", "Setting D would be solved again"),
-        (5 * steps - 1, "AC", "Setting B and D would be solved again"),
+        (25 * steps - 1, "ABC", "Setting D would be refitted"),
+        (5 * steps, "ABC", "Setting D would be refitted"),
+        (5 * steps - 1, "AC", "Setting B and D would be refitted"),
     ):
         monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", most)
         report = summary_of(model)
         assert letters(each.setting for each in report.results) == shown
-        assert [left in note for note in report.notes if "would be solved again for every fold" in note] == (
+        assert [left in note for note in report.notes if "would be refitted for every fold" in note] == (
             [True] if left else []
         )
     assert letters(each.setting for each in summary_of(model, wanted="BD").results) == "BD"

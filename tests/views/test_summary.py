@@ -216,10 +216,10 @@ def test_notes_that_are_given_come_first(real):
 def test_what_is_not_shown_is_said(holes, real, binary, monkeypatch):
     X, Y, T = holes
     notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
-    assert not any("would be solved again for every fold" in text for text in notes)
+    assert not any("would be refitted for every fold" in text for text in notes)
     monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", 0)
     notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
-    (said,) = [text for text in notes if "would be solved again for every fold" in text]
+    (said,) = [text for text in notes if "would be refitted for every fold" in text]
     assert "Setting C and D" in said
     assert said.endswith('setting="ABCD" asks for them.')
     X, Y, T = real

@@ -21,6 +21,10 @@ _PATIENCE = 10.0
 # Seconds without a change after which an unfinished file counts as left by a dead process.
 _ABANDONED = 86_400.0
 
+#: Endings of text tables, and of all formats in which a table can be written.
+TEXTS = (".csv", ".tsv", ".txt")
+TABLES = (*TEXTS, ".parquet")
+
 
 def check_place(path: Path) -> None:
     """Raise if a path cannot be written as a file: a folder, a pipe, a device, or in a missing folder."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from dyadlearn._array import is_sparse
 from dyadlearn._files import packed
-from dyadlearn._files.atomic import replacing
+from dyadlearn._files.atomic import TEXTS, replacing
 from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, free_name, id_text, make_ids, shown, text_ids
 from dyadlearn._text import printable
@@ -316,7 +316,7 @@ def as_number(cell: Any) -> float | None:
         return None
 
 
-def check_whole(table: Table, path: Path, rule: str = "only labels may be missing") -> None:
+def check_whole(table: Table, path: Path, rule: str = "only labels may be: fill it in") -> None:
     """Raise if a value is missing or infinite; the message names the first, and the `rule` about missing values."""
     if is_sparse(table.values) or np.isfinite(table.values).all():
         return
@@ -348,7 +348,8 @@ def read_cells(path: Path) -> Cells:
                 lines.append(line)
                 numbers.append(reader.line_num)
     if len(lines) < 2:
-        raise DataFileError(f"{path} holds no table: expected a line of headings and lines of values below it.")
+        expected = "expected a line of headings and lines of values below it"
+        raise DataFileError(f"{path} holds no table: {expected}, found {'only headings' if lines else 'no line'}.")
     headings = [cell.strip() for cell in lines.pop(0)]
     del numbers[0]
     if len(lines[0]) == len(headings) + 1:
@@ -382,11 +383,6 @@ def _read_parquet(path: Path) -> Cells:
 
 
 # Writing -------------------------------------------------------------------------------------------
-
-_TEXTS = (".csv", ".tsv", ".txt")
-
-#: Endings of the formats in which a table can be written.
-TABLES = (*_TEXTS, ".parquet")
 
 # Characters that need quotes: delimiters, quotes, and characters that some programs read as the end of a line.
 _SPECIAL = re.compile(f'[{DELIMITERS}"\\r\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]')
@@ -442,7 +438,7 @@ def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
     if path is None:
         _write_lines(sys.stdout, first, blocks, ",")
         return
-    is_text = suffix_of(path) in _TEXTS
+    is_text = suffix_of(path) in TEXTS
     pq = None if is_text else packed.imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
     with writing(path), replacing(path) as file, ExitStack() as stack:
         if pq is None:

@@ -8,7 +8,9 @@ from typing import Annotated, ClassVar
 from typer import Argument, Option
 
 from dyadlearn.cli import options
-from dyadlearn.cli.options import SCORES, Rules, check_target
+from dyadlearn.cli.options import MODELS, OF_MODELS, PAGES, SCORES, Rules, given_options
+
+_COLUMN = "[NAME=]COLUMN"
 
 
 class Demo(options.Options):
@@ -25,9 +27,7 @@ class Demo(options.Options):
     output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html")
     force: options.Force = False
 
-    def check(self) -> None:
-        """Raise if the page cannot be written; an existing page is allowed, and is not replaced without --force."""
-        check_target(self.output, force=True)
+    endings: ClassVar[tuple[str, ...]] = PAGES
 
 
 class Datasets(options.Options):
@@ -52,13 +52,14 @@ class Datasets(options.Options):
     needs: ClassVar[Rules] = {"to": ("name",), "force": ("to",)}
 
 
-class Tune(options.Data):
+class Tune(options.LabelFile, options.Sides):
     """Fit a model and choose its regularisation or kernels.
 
     The choice is made by exact hold-out predictions. The output has the score of the model beside those of baselines,
     which do not use the features.
 
-    Where labels are missing, a coarse search is followed by a finer one. Ctrl-C keeps the best model so far.
+    Where labels are missing, a coarse search is followed by a finer one. Ctrl-C writes the best model so far, with exit
+    code 130.
 
     --model learned learns the weight of each file that describes a side. If a side has several files, give each a
     name; files of new instances and tasks need the same names.
@@ -75,13 +76,24 @@ class Tune(options.Data):
 
         dyadlearn tune infects.csv --instances hosts.csv --tasks parasites.csv --sides host,parasite -o model.dyad
 
-        dyadlearn tune binds.csv --model learned --instances ecfp=drugs.csv --kernel ecfp=tanimoto
-        --instances sim=similarity.csv --kernel sim=precomputed --tasks proteins.fasta -o model.dyad
+        dyadlearn tune binds.csv --model learned --instances ecfp=drugs.csv --kernel ecfp=tanimoto --instances
+        sim=similarity.csv --kernel sim=precomputed --tasks proteins.fasta -o model.dyad
     """
 
     labels: Annotated[Path, Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs.")]
     instances: Annotated[list[str], options.INSTANCES]
+    tasks: options.Tasks = None
     output: Annotated[Path, Option("--output", "-o", help="The model file to write, usually model.dyad.")]
+    force: options.Force = False
+    instances_smiles: Annotated[options.Files, Option(metavar=_COLUMN, help="SMILES column of --instances.")] = None
+    tasks_smiles: Annotated[options.Files, Option(metavar=_COLUMN, help="SMILES column of --tasks.")] = None
+    fingerprint: Annotated[str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = None
+    drop_invalid: Annotated[bool, Option(help="Leave out SMILES and sequences that cannot be read.")] = False
+    model: Annotated[str, Option(help=f"One of {', '.join(MODELS)}.")] = "two-step"
+    kernel: options.Kernel = None
+    task_kernel: Annotated[options.Files, Option(metavar="[NAME=]KERNEL", help="Kernel of the tasks.")] = None
+    intercept: Annotated[bool, Option(help="Fit a mean and main effects of both sides, or not.")] = True
+    device: Annotated[str | None, Option(help="Device to compute on: cuda is a GPU, by torch or cupy.")] = None
     setting: options.Setting = "B"
     scoring: Annotated[str | None, Option(help=f"Score; by default roc_auc or squared error. One of {SCORES}.")] = None
     alphas: Annotated[str | None, Option(help="Regularisations: 0.1,1,10 or 1e-3:1e3:7; default 1e-7 to 1e6.")] = None
@@ -89,14 +101,29 @@ class Tune(options.Data):
     cv: options.Folds = None
     groups: Annotated[Path | None, Option(help="Instances to leave out together: a table of id, group.")] = None
     task_groups: Annotated[Path | None, Option(help="Tasks to leave out together: a table of id, group.")] = None
-    exhaustive: Annotated[bool, Option(help="Score every regularisation even if labels are missing.")] = False
-    keep_labels: Annotated[bool, Option(help="Keep the labels of an online model, for update --known replace.")] = False
-    stages: Annotated[str, Option(help="Largest number of stages, or auto: 3 for new pairs, else 1.")] = "auto"
-    steps: Annotated[int, Option(min=1, help="Number of steps of descent in each stage.")] = 60
-    shrinkage: Annotated[float, Option(help="Penalty on differences of the learned weights; 0 is none.")] = 0.1
-    normalize: Annotated[bool, Option(help="Scale kernels to a unit diagonal, or by its mean.")] = True
-    seed: options.Seed = 0
-    force: options.Force = False
+    exhaustive: Annotated[bool, Option(help="If labels are missing, score all regularisations, not only some.")] = False
+    keep_labels: Annotated[bool, Option(help="--model online: keep labels for update --known replace.")] = False
+    stages: Annotated[str, Option(help="--model learned: most stages; auto is 3 for new pairs, else 1.")] = "auto"
+    steps: Annotated[int, Option(min=1, help="--model learned: steps of descent in each stage.")] = 60
+    shrinkage: Annotated[float, Option(help="--model learned: penalty on differences of the weights; 0 is none.")] = 0.1
+    normalize: Annotated[bool, Option(help="--model learned: scale kernels to a unit diagonal, or by its mean.")] = True
+    seed: Annotated[int, Option(min=0, help="--model learned: seed of the random numbers.")] = 0
+
+    needs: ClassVar[Rules] = dict.fromkeys(("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",))
+
+    def check(self) -> None:
+        """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
+        super().check()
+        name = self.model
+        if name not in MODELS:
+            raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
+        if not self.tasks and name in ("two-step", "kronecker"):
+            raise ValueError(f"The {name} model learns from tasks: give them by --tasks, or use --model independent.")
+        for parameter, having in OF_MODELS.items():
+            for option in given_options(parameter) if name not in having else ():
+                raise ValueError(f"--model {name} has no option {option}: use it with --model {' or '.join(having)}.")
+        if self.fingerprint and not (self.instances_smiles or self.tasks_smiles):
+            raise ValueError("--fingerprint goes with --instances-smiles or --tasks-smiles: add one, or leave it out.")
 
 
 class Evaluate(options.OfModel, options.TableOutput):
@@ -122,7 +149,7 @@ class Evaluate(options.OfModel, options.TableOutput):
         dyadlearn evaluate model.dyad --permutations 99 --setting D
     """
 
-    setting: options.Setting = None
+    setting: options.Settings = None
     scoring: options.Scoring = None
     cv: options.Folds = None
     against: Annotated[list[Path] | None, Option(metavar="MODEL", help="Another model to compare with.")] = None
@@ -131,7 +158,7 @@ class Evaluate(options.OfModel, options.TableOutput):
     permutations: Annotated[int | None, Option(min=1, help="Number of permutations of a permutation test.")] = None
     permute: Annotated[str | None, Option(help="instances, tasks or both; by default the new side.")] = None
     verify: Annotated[bool, Option(help="Compare hold-out predictions with refitted models.")] = False
-    number: Annotated[int, Option("-n", "--number", min=1, help="Number of cells to refit in each setting.")] = 20
+    number: Annotated[int, Option("-n", "--number", min=1, help="Cells to refit for --verify, in each setting.")] = 20
     nested: Annotated[bool, Option(help="Learn kernels again in each fold, or once from all labels.")] = True
     seed: options.Seed = 0
 
@@ -175,7 +202,7 @@ class Predict(options.OfModel, options.TableOutput):
     pairs: Annotated[Path | None, Option(help="Only these pairs: a table of instance, task.")] = None
     long: Annotated[bool, Option(help="Write rows of instance, task, prediction.")] = False
     probability: Annotated[bool, Option(help="Predict the probability of the larger of two labels.")] = False
-    interval: Annotated[float | None, Option(help="Also write bounds with this coverage, such as 0.9.")] = None
+    interval: Annotated[float | None, Option(help="Write rows with bounds of this coverage, such as 0.9.")] = None
     explain: Annotated[bool, Option(help="List the training labels that a prediction comes from.")] = False
     instance: Annotated[str | None, Option(metavar="ID", help="Instance to explain: of training, or of a file.")] = None
     task: Annotated[str | None, Option(metavar="ID", help="Task to explain: of training, or of a file.")] = None
@@ -207,7 +234,7 @@ class Recommend(options.OfModel, options.TableOutput):
     subject: Annotated[str | None, Option("--for", metavar="ID", help="A known instance or task.")] = None
     new: Annotated[options.Files, Option(metavar="[NAME=]FILE", help="New instances, or tasks by --side task.")] = None
     pairs: Annotated[bool, Option(help="List the best of all pairs that are not observed.")] = False
-    number: Annotated[int | None, Option("-n", "--number", min=1, help="Rows; by default 10, or 20 pairs.")] = None
+    number: Annotated[int | None, Option("-n", "--number", min=1, help="Rows each; by default 10, or 20 pairs.")] = None
     side: Annotated[str | None, Option(help="instance or task, if the id or the file could be either.")] = None
     setting: options.Setting = "A"
     zeros: Annotated[bool | None, Option(help="Zeros are not observed; by default only if labels are 0/1.")] = None
@@ -250,7 +277,7 @@ class Update(options.LabelFile, options.OfModel):
     """
 
     labels: Annotated[Path, Option(help="Labels of the new instances or tasks: a grid or a long table.")]
-    instances: Annotated[Path | None, Option(help="New instances; with --tasks, the known ones unchanged.")] = None
+    instances: Annotated[Path | None, Option(help="New instances; with --tasks, the known instances.")] = None
     tasks: Annotated[Path | None, Option(help="New tasks, labelled for all known instances.")] = None
     output: Annotated[Path | None, Option("--output", "-o", help="Model file to write instead of the old one.")] = None
     known: Annotated[str, Option(help="If instances are known already: error, or replace their labels.")] = "error"
@@ -280,7 +307,10 @@ class Report(options.OfModel):
 
     output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html")
     title: Annotated[str | None, Option(help="The heading.")] = None
-    setting: options.Setting = None
+    names: Annotated[options.Paths, Option(metavar="FILE", help="Names of ids: FASTA, or a table of id, name.")] = None
+    setting: options.Settings = None
     scoring: Annotated[str | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")] = None
     permutations: Annotated[int, Option(min=0, help="Number of permutations of the labels for a null score.")] = 0
     force: options.Force = False
+
+    endings: ClassVar[tuple[str, ...]] = PAGES

@@ -54,13 +54,9 @@ def demo(given: Demo, terminal: Terminal) -> None:
     listed = {"package": likeliest["instance"], "tag": likeliest["task"], "score": likeliest["prediction"]}
     terminal.say("The likeliest missing tags:", column_table(listed, 2))
     shown: dict[str, Any] = {"title": "Debian packages and their tags", "sides": ("package", "tag")}
-    writes = given.force or not given.output.exists()
-    if writes:
-        write_page(model, given.output, terminal, **shown, scoring="roc_auc", alphas=_ALPHAS, task_alphas=_ALPHAS)
-    else:
-        terminal.note(f"{given.output} exists already and was not replaced: use --force, or another name by -o.")
+    write_page(model, given.output, terminal, **shown, scoring="roc_auc", alphas=_ALPHAS, task_alphas=_ALPHAS)
     figures = {"instances": m, "tasks": q, "models": scores, "baselines": popularity, "likeliest_missing": likeliest}
-    terminal.result({**figures, "report": str(given.output) if writes else None})
+    terminal.result({**figures, "report": str(given.output)})
     terminal.say(f"Done in {time.perf_counter() - start:.1f} s.")
 
 

@@ -19,8 +19,9 @@ from dyadlearn._array import is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features
 from dyadlearn._files.tables import Cells, TextColumnError, as_number, is_blank, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, id_text, looks_transposed, make_ids, not_found, shown
-from dyadlearn.cli.entities import Entities, Files, Recipes, Source, open_source, training_side
-from dyadlearn.cli.options import Data, LabelFile
+from dyadlearn.cli.commands import Tune
+from dyadlearn.cli.entities import Entities, Files, Recipes, Source, open_source, read_mapping, training_side
+from dyadlearn.cli.options import LabelFile
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import Labels, averaged_pairs
@@ -58,23 +59,23 @@ class Dyads:
 
 def names_of(words: str | None, *, network: bool = False) -> SideNames:
     """Return the names of the sides that --sides gives."""
-    return side_names(None if words is None else tuple(words.split(",")), network=network)
+    return side_names(tuple(words.split(",")) if words and "," in words else words, network=network)
 
 
-def read_dyads(path: Path, given: Data, terminal: Terminal) -> Dyads:
+def read_dyads(path: Path, given: Tune, terminal: Terminal) -> Dyads:
     """Read labels and both sides, and bring them into one order by their ids.
 
     Parameters
     ----------
     path : Path
         File of the labels.
-    given : Data
+    given : Tune
         Options for the files of both sides.
     terminal : Terminal
         Prints notes about rows that were left out, dropped or averaged.
     """
     several = given.model == "learned"
-    files = Files.of(given.instances or (), "--instances", several=several)
+    files = Files.of(given.instances, "--instances", several=several)
     task_files = Files.of(given.tasks, "--tasks", several=several) if given.tasks else None
     sides = (
         _opened(files, given.kernel, "--kernel", given.instances_smiles),
@@ -84,7 +85,9 @@ def read_dyads(path: Path, given: Data, terminal: Terminal) -> Dyads:
     grid = read_labels(path, given, terminal, has_tasks=bool(given.tasks), may_list=given.model != "online")
     if looks_transposed(grid.row_ids, grid.column_ids, *ids):
         first = next(iter(files.paths.values()))
-        raise IdError(f"{path} looks transposed: its columns are the ids of {first}. Add --transpose.")
+        remedy = "exchange the first two names of --columns" if given.columns else "add --transpose"
+        remedy = "leave --transpose out" if given.transpose else remedy
+        raise IdError(f"{path} looks transposed: its tasks are ids of {first}, the file of --instances: {remedy}.")
     found: list[Any] = [None, (None, None, np.arange(grid.values.shape[1]))]
     names = names_of(given.sides)
     axes = (names.instances, "rows", grid.row_ids), (names.tasks, "columns", grid.column_ids)
@@ -172,7 +175,7 @@ def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: b
         terminal.note(f"{pairs.n_dropped} of {pairs.n_rows} rows of {cells.path} lack a value and were dropped.")
     if pairs.n_repeated:
         differing = f"{pairs.n_contradicting} of them with different values"
-        terminal.note(f"{pairs.n_repeated} pairs are repeated in {cells.path} and were averaged, {differing}.")
+        terminal.note(f"Averaged the repeated pairs of {cells.path}: {pairs.n_repeated}, {differing}.")
     shape = (len(pairs.instances), len(pairs.tasks))
     values: Any
     if may_list and options.fill is None and is_large(shape) and len(pairs.values) < math.prod(shape):
@@ -233,7 +236,7 @@ def places_in(file: FeatureFile, n: int, axis: Axis, labels: Path, terminal: Ter
     lacking = list(map(str, file.ids.lacking(wanted.labels)))
     if lacking:
         known = list(map(str, wanted.lacking(file.ids.labels)))  # ids that are labelled already are not suggested
-        raise not_found(lacking, len(wanted), f"{lines} of {labels}", str(file.path), known)
+        raise not_found(lacking, len(wanted), f"{side} of {labels}", str(file.path), known)
     if len(file.ids) > len(wanted):
         left_out = len(file.ids) - len(wanted)
         terminal.note(f"{left_out} of {len(file.ids)} {side} in {file.path} have no labels and are left out.")
@@ -244,12 +247,9 @@ def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray 
     """Read a table of ids and groups, and return the group of each id in `wanted`; return None without a file."""
     if path is None:
         return None
-    cells = read_cells(path)
-    if len(cells.headings) != 2:
-        raise DataFileError(f"{path} must have two columns, an id and a group, found {shown(cells.headings)}.")
+    groups = read_mapping(path, "group")
     if wanted is None:
         raise ValueError(f"{path} names groups of {side} by ids, but the labels have no ids.")
-    groups = dict(zip(cells.ids().labels, cells.labels(1 - cells.id_place), strict=True))
     lacking = [label for label in wanted.labels if label not in groups]
     if lacking:
         raise IdError(f"{path} has no group for {len(lacking)} of the {len(wanted)} {side}: {shown(lacking)}.")
@@ -287,9 +287,13 @@ def shape_of(cells: Cells) -> str:
         return "long"
     if has_three:
         form = f"a grid of the tasks {shown(cells.headings[1:])} or a long table of instance, task and value"
-        remedy = "Correct that, or give --format grid or --format long"
-        raise DataFileError(f"{cells.path} may be {form}. It is not a valid grid: {fault}. {remedy}.")
-    names = ["1", "2", "3"] if any(map(_is_number, cells.headings[1:3])) else cells.headings[:3]
+        remedy = "correct that for a grid, or add --format long for a long table"
+        raise DataFileError(f"{cells.path} may be {form}. {fault}: {remedy}.")
+    # The first column of numbers after the ids is suggested as the value of a long table.
+    numeric = [place for place in range(2, len(cells.headings)) if all(_is_number(line[place]) for line in cells.lines)]
+    places = 0, 1, numeric[0] if numeric else 2
+    has_names = not any(_is_number(cells.headings[place]) for place in places)
+    names = [cells.headings[place] if has_names else str(place + 1) for place in places]
     form = f"if {cells.path} has an instance, a task and a value in each line"
     raise DataFileError(f"{fault}. Correct that; or, {form}, name them by --columns {','.join(names)}.")
 

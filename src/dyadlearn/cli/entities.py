@@ -6,9 +6,11 @@ name "", which no named file can have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,11 +18,11 @@ import numpy as np
 
 from dyadlearn._array import Array, is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features, read_ids
-from dyadlearn._files.packed import parse_number
+from dyadlearn._files.packed import parse_number, read_text
 from dyadlearn._files.tables import check_whole, read_cells, suffix_of
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
-from dyadlearn.cli.options import Data
+from dyadlearn.cli.commands import Tune
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
@@ -30,6 +32,8 @@ from dyadlearn.kernels.gram import check_kernel
 _OPTIONS = ("key", "ids", "row_ids", "pool")
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
+# Parameters of fingerprints and kernels that are no options of the command line.
+_NOT_OPTIONS = ("smiles", "sequences", "ids", "on_error", "n_jobs", "progress")
 
 # Positions in a file; None takes all in their order.
 Places = np.ndarray | None
@@ -267,14 +271,14 @@ class Source(NamedTuple):
     column: str | None = None
 
 
-def open_source(path: Path, smiles: str | None = None, kernel: str | None = None, option: str = "--smiles") -> Source:
+def open_source(path: Path, smiles: str | None = None, kernel: str | None = None, option: str = "") -> Source:
     """Open a file of instances or tasks; `smiles` is the column of molecules, and `option` the option that names it."""
     path, options = file_options(path)
     is_fasta = suffix_of(path) in _FASTA
     if options and (is_fasta or smiles is not None):
         raise ValueError(f"{path} holds {'sequences' if is_fasta else 'SMILES'}: leave out :: and what follows.")
     if is_fasta and smiles is not None:
-        raise ValueError(f"{path} holds sequences, but {option} names a column of a table: leave {option} out.")
+        raise ValueError(f"{path} contains sequences, but {option} names a column of a table: leave {option} out.")
     if is_fasta:
         from dyadlearn.kernels.sequences import read_fasta
 
@@ -292,6 +296,22 @@ def open_source(path: Path, smiles: str | None = None, kernel: str | None = None
     return Source("table", replace(file, rows=lambda places: _double(rows(places))), kernel)
 
 
+def read_names(path: Path) -> dict[Hashable, str]:
+    """Return names by ids: the text after the id in each header of a FASTA file, or the columns of a table."""
+    if suffix_of(path) in _FASTA:
+        headers = [line[1:].split(maxsplit=1) for line in read_text(path, "FASTA file").splitlines() if line[:1] == ">"]
+        return {header[0]: header[1] for header in headers if len(header) == 2}
+    return read_mapping(path, "name")
+
+
+def read_mapping(path: Path, what: str) -> dict[Hashable, str]:
+    """Read a table of two columns, an id and another text; errors name it as `what`."""
+    cells = read_cells(path)
+    if len(cells.headings) != 2:
+        raise DataFileError(f"{path} must have two columns, an id and a {what}, found {shown(cells.headings)}.")
+    return dict(zip(cells.ids().labels, cells.labels(1 - cells.id_place), strict=True))
+
+
 def _of_texts(kind: str, path: Path, texts: list[Any], ids: Ids, *more: str | None) -> Source:
     table = Table(np.fromiter(texts, dtype=object, count=len(texts)), ids)
     return Source(kind, FeatureFile.of_table(path, table), *more)
@@ -305,7 +325,7 @@ def _double(values: Any) -> Any:
 
 
 def training_side(
-    sources: Mapping[str, Source], places: Mapping[str, np.ndarray | None], given: Data, terminal: Terminal
+    sources: Mapping[str, Source], places: Mapping[str, np.ndarray | None], given: Tune, terminal: Terminal
 ) -> tuple[Entities, Recipes, np.ndarray]:
     """Return one side of the training data, limited to the entities that all its files describe.
 
@@ -314,7 +334,7 @@ def training_side(
     sources : mapping of str to Source
     places : mapping of str to integer array of shape (n,) or None
         Positions of the entities in each file, in the order of the labels; None takes all in their order.
-    given : Data
+    given : Tune
     terminal : Terminal
 
     Returns
@@ -353,7 +373,7 @@ def _cut(table: Table, recipe: Recipe, rows: np.ndarray) -> tuple[Table, Recipe]
     return table.take(rows, rows), replace(recipe, sequences=sequences)
 
 
-def _numbers_of_texts(source: Source, places: Places, given: Data, terminal: Terminal) -> tuple[Table, Recipe, Any]:
+def _numbers_of_texts(source: Source, places: Places, given: Tune, terminal: Terminal) -> tuple[Table, Recipe, Any]:
     """Return molecules or sequences as numbers, and the positions of those that could be read."""
     kernel, params = parse_kernel(source.kernel)
     if source.kind == "sequences":
@@ -361,11 +381,16 @@ def _numbers_of_texts(source: Source, places: Places, given: Data, terminal: Ter
             raise KernelError(f"The kernel of sequences is {' or '.join(_SEQUENCE_KERNELS)}, found {kernel!r}.")
         recipe = Recipe("sequences", kernel or "smith-waterman", params)
     else:
+        if kernel == "precomputed":
+            raise KernelError(f"{source.file.path} contains SMILES, no kernel: leave --kernel out, or use tanimoto.")
         check_kernel(kernel or "tanimoto", params)
         fingerprint = parse_values(given.fingerprint) if given.fingerprint else {}
         recipe = Recipe("smiles", kernel or "tanimoto", params, source.column, fingerprint)
     table = source.file.take(places)
-    values, left = _features(table, recipe, "drop" if given.drop_invalid else "raise", terminal)
+    with _naming(source.file.path):
+        values, left = _features(table, recipe, "drop" if given.drop_invalid else "raise", terminal)
+    if given.device is not None and is_sparse(values):
+        values = values.toarray()  # devices compute with dense arrays
     assert table.row_ids is not None  # texts always have ids
     kept = table.row_ids.positions(left, str(source.file.path))
     if recipe.kernel == "smith-waterman":
@@ -392,7 +417,8 @@ def _of_numbers(source: Source, places: np.ndarray | None, usual: str, terminal:
         raise KernelError(f"{path} is sparse: give a precomputed kernel as a dense matrix.")
     m, n = table.values.shape
     if m != n:
-        raise KernelError(f"{path} has {m} rows and {n} columns, but a precomputed kernel is square.")
+        found = f"{path} has {m} rows and {n} columns, but a precomputed kernel is square"
+        raise KernelError(f"{found}: if it contains features, leave --kernel precomputed out.")
     table = table.columns_as(rows, f"the columns of {path}", "its rows").take(places, places)
     check_whole(table, path)
     return replace(table, column_ids=None), Recipe("kernel", "precomputed")
@@ -415,12 +441,21 @@ def _features(texts: Table, recipe: Recipe, on_error: str | None, terminal: Term
         function, options = kmer_counts, recipe.params
         if recipe.kernel != "spectrum":
             function, options = smith_waterman, {**recipe.params, "progress": terminal.progress}
+    known = [name for name in signature(function).parameters if name not in _NOT_OPTIONS]
+    for name in options:
+        if name not in (*known, "progress"):
+            owner = "--fingerprint" if recipe.kind == "smiles" else f"The kernel {recipe.kernel}"
+            raise ValueError(f"{owner} has no option {name!r}: its options are {', '.join(known)}.")
+    return function(list(texts.values), list(texts.row_ids.labels), on_error=on_error, **options)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Add the name of the file to errors about its texts."""
     try:
-        return function(list(texts.values), list(texts.row_ids.labels), on_error=on_error, **options)  # type: ignore[no-any-return]
-    except TypeError as error:
-        if "unexpected keyword" not in str(error):
-            raise  # a bug, not a misspelled option
-        raise ValueError(f"Unknown option: {error}.") from None
+        yield
+    except ValueError as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
 # New instances and tasks ---------------------------------------------------------------------------
@@ -482,9 +517,10 @@ def open_new(path: Path, recipe: Recipe) -> Source:
     """Open a file of new instances or tasks; SMILES are in the column of the same name as in training."""
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
         raise ValueError(f"The model was trained on sequences: expected a FASTA file, found {path}.")
-    source = open_source(path, recipe.column, recipe.kernel)
+    source = open_source(path, None if suffix_of(path) in _FASTA else recipe.column, recipe.kernel)
     if source.kind not in ("table", recipe.kind):
-        raise ValueError(f"The model was trained on {recipe.kind}, but {path} holds {source.kind}.")
+        trained = f"The model was trained on {'SMILES' if recipe.kind == 'smiles' else recipe.kind}"
+        raise ValueError(f"{trained}, but {path} holds {source.kind}: is it the file of the other side?")
     return source
 
 
@@ -495,7 +531,8 @@ def new_entities(source: Source, recipe: Recipe, ids: Ids | None, terminal: Term
     """
     path, table = source.file.path, source.file.take(places)
     if source.kind in ("smiles", "sequences"):
-        return replace(table, values=_new_features(table, recipe, terminal))
+        with _naming(path):
+            return replace(table, values=_new_features(table, recipe, terminal))
     what, wanted = "ids of training", ids
     if recipe.kind != "kernel":
         what = "features"
@@ -528,7 +565,7 @@ def _with_columns(table: Table, path: Path, wanted: Ids, what: str, terminal: Te
         needed = f"{len(lacking)} of the {len(wanted)} columns that the model needs, the {what}"
         raise DataFileError(f"{path} lacks {needed}: {shown(lacking)}.{hint}")
     if extra:
-        terminal.note(f"{len(extra)} columns of {path} ({shown(extra, 3)}) are not used by the model and are ignored.")
+        terminal.note(f"Ignored columns of {path} that the model does not use: {shown(extra, 3)} ({len(extra)}).")
     return table.take(None, table.column_ids.positions(wanted.labels, str(path)))
 
 

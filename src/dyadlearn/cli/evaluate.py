@@ -10,7 +10,7 @@ from dyadlearn._files.tables import writing
 from dyadlearn._tables import id_text, shown
 from dyadlearn._text import joined, make_list, make_table, number
 from dyadlearn.cli.commands import Evaluate, Inspect, Report
-from dyadlearn.cli.entities import in_words
+from dyadlearn.cli.entities import in_words, read_names
 from dyadlearn.cli.models import Loaded, load, load_model, settings_of
 from dyadlearn.cli.terminal import Terminal, column_table, stacked, to_plain
 from dyadlearn.diagnostics.fitted import fitted_of, known_settings
@@ -213,6 +213,7 @@ def report(given: Report, terminal: Terminal) -> None:
     settings = None if given.setting is None else settings_of(given.setting)
     loaded = load(given)
     how: dict[str, Any] = {"title": given.title, "setting": settings, "sides": loaded.sides, "scoring": given.scoring}
+    how["names"] = {label: name for path in given.names or () for label, name in read_names(path).items()}
     write_page(loaded.model, given.output, terminal, **how, n_permutations=given.permutations)
     terminal.result({"output": str(given.output)})
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import dyadlearn
-from dyadlearn._checks import check_choice
+from dyadlearn._checks import check_alphas, check_choice
 from dyadlearn._files.packed import parse_number
 from dyadlearn._files.tables import writing
 from dyadlearn._registry import MODELS
@@ -241,7 +241,7 @@ def tune(given: Tune, terminal: Terminal) -> None:
             model = fit_model("online", data, {**how, "fit_intercept": given.intercept})
     baselines, (m, q), n = search.baselines_, data.labels.values.shape, data.observed.size
     warning = nothing_learnt(scoring, as_setting(search.holdout_setting_), score, baselines, names)
-    if warning is not None:
+    if warning is not None and np.ptp(data.observed) > 0:
         terminal.note(warning)
     figures |= {"holdout": search.holdout_method_, "baselines": baselines, "instances": m, "tasks": q, "observed": n}
     origin = {
@@ -256,6 +256,8 @@ def tune(given: Tune, terminal: Terminal) -> None:
     terminal.result({**figures, "sides": loaded.sides, "output": str(given.output)})
     means = [f"{number(sign * mean)} {baseline_in_words(name, names)}" for name, mean in baselines.items()]
     title = f"{'held-out error' if is_learned else scoring} in setting {search.holdout_setting_}"
+    if scoring == "r2" and search.holdout_setting_ in "BC":
+        title += f", mean over {names.instances if search.holdout_setting_ == 'B' else names.tasks}"
     lines = [
         ("model", given.model),
         ("labels", f"{m} {names.instances} × {q} {names.tasks}, {100 * n / (m * q):.4g} % observed"),
@@ -266,6 +268,8 @@ def tune(given: Tune, terminal: Terminal) -> None:
         *rows,
     ]
     terminal.say(make_list(lines), f"Wrote {given.output}.")
+    if any(" was interrupted" in note for note in terminal.notes):
+        raise KeyboardInterrupt  # the model is written, and the exit code tells that the search was cut short
 
 
 def fit_model(name: str, data: Dyads, params: dict[str, Any], *, searches: bool = False, **groups: Any) -> Any:
@@ -300,7 +304,13 @@ def fit_model(name: str, data: Dyads, params: dict[str, Any], *, searches: bool 
 
 def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
     """Return the options as parameters of a search or of learned kernels."""
-    params: dict[str, Any] = {"setting": one_setting(given.setting), "fit_intercept": given.intercept}
+    setting = one_setting(given.setting)
+    if setting in "CD" and given.model == "independent":
+        raise ValueError(f"--model independent ignores --tasks: use --setting A or B instead of {setting}.")
+    for option, path, letters in (("--groups", given.groups, "BD"), ("--task-groups", given.task_groups, "CD")):
+        if path is not None and setting not in letters and given.model != "learned":
+            raise ValueError(f"{option} has no effect in setting {setting}: leave it out, or use setting {letters[0]}.")
+    params: dict[str, Any] = {"setting": setting, "fit_intercept": given.intercept}
     params["progress"] = terminal.progress
     if given.model == "learned":
         if given.stages != "auto" and not given.stages.isdecimal():
@@ -321,10 +331,12 @@ def _alphas(text: str | None, option: str) -> list[float] | None:
     try:
         if ":" in text:
             first, last, count = text.split(":")
-            return [float(alpha) for alpha in np.geomspace(parse_number(first), parse_number(last), int(count))]
-        return [parse_number(part) for part in text.split(",")]
+            alphas = [float(alpha) for alpha in np.geomspace(parse_number(first), parse_number(last), int(count))]
+        else:
+            alphas = [parse_number(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"{option} takes numbers as 0.1,1,10 or a range as 1e-3:1e3:7; found {text!r}.") from None
+    return check_alphas(alphas, option)
 
 
 def _check_online(data: Dyads, names: SideNames, terminal: Terminal) -> None:
@@ -347,8 +359,7 @@ def update(given: Update, terminal: Terminal) -> None:
     loaded = load(given)
     model, names, (recipes, task_recipes) = loaded.model, loaded.names, loaded.recipes
     if not model.grows:
-        kind = type(model).__name__
-        raise ValueError(f"{given.source} holds a {kind}: only models of tune --model online can be updated.")
+        raise ValueError(f"{given.source} is no online model: only models of tune --model online can be updated.")
     if given.instances is None and given.tasks is None:
         raise ValueError("Give --instances or --tasks: the file of the new instances or tasks.")
     if given.tasks is not None and task_recipes is None:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, dataclass_transform, get_type_hints
 import typer
 from typer import Argument, Option
 
-from dyadlearn._files.atomic import check_place
+from dyadlearn._files.atomic import TABLES, check_place
 from dyadlearn._registry import names_where
 from dyadlearn.cli.terminal import Terminal
 
@@ -34,28 +34,36 @@ def _score_names() -> list[str]:
 #: Names that --scoring takes, for help texts; 10 stands for any number.
 SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in _score_names())
 SCORES += ", or a name that scikit-learn has for regression"
+#: Endings of the names of reports.
+PAGES = (".html", ".htm")
 #: The models of tune.
 MODELS = names_where()
-# Options that only some models have.
-_OF_MODELS: dict[str, tuple[str, ...]] = {
+#: Options that only some models have.
+OF_MODELS: dict[str, tuple[str, ...]] = {
     "task_alphas": names_where(has_alpha="task_alpha"),
     **dict.fromkeys(("task_kernel", "task_groups"), names_where(setting="C")),
     "keep_labels": ("online",),
     **dict.fromkeys(("alphas", "scoring", "device", "exhaustive"), names_where(has_alpha="alpha")),
     **dict.fromkeys(("stages", "steps", "shrinkage", "normalize", "seed"), ("learned",)),
 }
-_FILES = "a file of features, embeddings, a kernel, SMILES or FASTA; --model learned takes several, as NAME=FILE."
+_FILES = "a file of features, embeddings, a kernel, SMILES or FASTA; learned kernels take several, as NAME=FILE."
+_SETTINGS = "A (new pairs), B (new instances), C (new tasks), D (both new)"
 
-_KERNELS = "precomputed, linear, rbf:gamma=0.1, tanimoto or spectrum:k=3; NAME= sets it for one of several files."
-ModelArgument = Annotated[Path, Argument(metavar="MODEL", help="A model file.")]
+_KERNELS = "linear, rbf:gamma=0.1, tanimoto (for SMILES), precomputed, smith-waterman or spectrum:k=3 (for FASTA)."
 Files = list[str] | None
+Paths = list[Path] | None
 INSTANCES = Option(metavar="[NAME=]FILE", help=f"Instances: {_FILES}")
 Instances = Annotated[Files, INSTANCES]
 Tasks = Annotated[Files, Option(metavar="[NAME=]FILE", help=f"Tasks: {_FILES}")]
-Smiles = Annotated[Files, Option(metavar="[NAME=]COLUMN", help="Column of the file that holds SMILES.")]
-Setting = Annotated[str | None, Option(help="A (new pairs), B (new instances), C (new tasks), D (both), or several.")]
-Scoring = Annotated[list[str] | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")]
-Folds = Annotated[int | None, Option("--cv", help="Number of folds; by default leave-one-out where it is exact.")]
+Kernel = Annotated[Files, Option(metavar="[NAME=]KERNEL", help=f"Kernel of the instances: {_KERNELS}")]
+Setting = Annotated[str, Option(help=f"One of {_SETTINGS}.")]
+Settings = Annotated[str | None, Option(help=f"{_SETTINGS}, or several, such as BD; by default all that are possible.")]
+Scoring = Annotated[
+    list[str] | None, Option(metavar="SCORE", help=f"Repeatable; by default as tuned. One of {SCORES}.")
+]
+Folds = Annotated[
+    int | None, Option("--cv", help="Number of folds; by default exact leave-one-out if possible, else 5.")
+]
 Number = Annotated[int, Option("-n", "--number", min=1, help="Number of rows to list.")]
 Seed = Annotated[int, Option(min=0, help="Seed of the random numbers.")]
 Rules = dict[str, tuple[str, ...]]
@@ -77,6 +85,8 @@ class Options:
 
     needs: ClassVar[Rules] = {}
     excludes: ClassVar[Rules] = {}
+    #: Endings that the name of the output may have; empty allows any.
+    endings: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, kw_only=True)(cls)
@@ -92,8 +102,11 @@ class Options:
             for option in given_options(*others) if getattr(self, mode) else ():
                 raise ValueError(f"{option} has no effect beside --{mode}: leave one of them out.")
         output: Path | None = getattr(self, "output", None)
-        if output is not None:
-            check_target(output, getattr(self, "force", False))
+        if output is None:
+            return
+        check_target(output, getattr(self, "force", False))
+        if self.endings and Path(output.name.lower().removesuffix(".gz")).suffix not in self.endings:
+            raise ValueError(f"{output} must end in one of {', '.join(self.endings)}, so that its format is known.")
 
 
 class Sides(Options):
@@ -105,7 +118,7 @@ class Sides(Options):
 class OfModel(Sides):
     """Argument for a model file."""
 
-    source: ModelArgument
+    source: Annotated[Path, Argument(metavar="MODEL", help="A model file.")]
 
 
 class TableOutput(Sides):
@@ -114,13 +127,7 @@ class TableOutput(Sides):
     output: Annotated[Path | None, Option("--output", "-o", help="A .csv, .tsv or .parquet to write.")] = None
     force: Force = False
 
-    def check(self) -> None:
-        """Raise if an option has no effect, or if the output cannot be written."""
-        from dyadlearn._files.tables import TABLES, suffix_of
-
-        super().check()
-        if self.output is not None and suffix_of(self.output) not in TABLES:
-            raise ValueError(f"{self.output} must end in one of {', '.join(TABLES)}, so that its format is known.")
+    endings: ClassVar[tuple[str, ...]] = TABLES
 
 
 class LabelFile(Options):
@@ -130,38 +137,6 @@ class LabelFile(Options):
     columns: Annotated[str | None, Option(help="Columns of a long table, such as user,item,stars or 1,2,3.")] = None
     fill: Annotated[float | None, Option(help="Value of pairs that a long table lacks; by default missing.")] = None
     transpose: Annotated[bool, Option(help="The rows of the labels are tasks.")] = False
-
-
-class Data(LabelFile, Sides):
-    """Options for the files of both sides, how to read them, and the model to fit."""
-
-    instances: Instances = None
-    tasks: Tasks = None
-    model: Annotated[str, Option(help=f"One of {', '.join(MODELS)}.")] = "two-step"
-    intercept: Annotated[bool, Option(help="Fit a mean and main effects of both sides, or not.")] = True
-    device: Annotated[str | None, Option(help="Device to compute on: cuda is a GPU, by torch or cupy.")] = None
-    kernel: Annotated[Files, Option(metavar="[NAME=]KERNEL", help=f"Kernel of the instances: {_KERNELS}")] = None
-    task_kernel: Annotated[Files, Option(metavar="[NAME=]KERNEL", help="Kernel of the tasks.")] = None
-    instances_smiles: Smiles = None
-    tasks_smiles: Smiles = None
-    fingerprint: Annotated[str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = None
-    drop_invalid: Annotated[bool, Option(help="Leave out SMILES and sequences that cannot be read.")] = False
-
-    needs: ClassVar[Rules] = dict.fromkeys(("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",))
-
-    def check(self) -> None:
-        """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
-        super().check()
-        name = self.model
-        if name not in MODELS:
-            raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
-        if not self.tasks and name in ("two-step", "kronecker"):
-            raise ValueError(f"The {name} model learns from tasks: give them by --tasks, or use --model independent.")
-        for parameter, having in _OF_MODELS.items():
-            for option in given_options(parameter) if name not in having else ():
-                raise ValueError(f"--model {name} has no option {option}: use it with --model {' or '.join(having)}.")
-        if self.fingerprint and not (self.instances_smiles or self.tasks_smiles):
-            raise ValueError("--fingerprint goes with --instances-smiles or --tasks-smiles: add one, or leave it out.")
 
 
 def check_target(path: Path, force: bool) -> None:

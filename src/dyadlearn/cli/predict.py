@@ -12,7 +12,7 @@ import numpy as np
 
 import dyadlearn
 from dyadlearn._array import row_blocks, to_numpy
-from dyadlearn._files.tables import read_cells, write_blocks, write_grid
+from dyadlearn._files.tables import Cells, read_cells, write_blocks, write_grid
 from dyadlearn._tables import Ids, shown
 from dyadlearn._text import number
 from dyadlearn.cli.commands import Predict, Recommend, Screen
@@ -22,6 +22,7 @@ from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
 from dyadlearn.diagnostics.calibration import settings_of
 from dyadlearn.diagnostics.fitted import fitted_of, ids_at
 from dyadlearn.exceptions import DataFileError, IdError
+from dyadlearn.labels import is_binary
 from dyadlearn.models.reading import is_large
 from dyadlearn.settings import Setting
 
@@ -35,11 +36,12 @@ def predict(given: Predict, terminal: Terminal) -> None:
     if given.explain:
         _explain(given, loaded, terminal)
         return
-    if not given.instances and not given.tasks:
-        raise ValueError("Give --instances, --tasks or both: files of new ones, or of those of training.")
+    if not given.instances and not given.tasks and (given.pairs is None or loaded.model.grows):
+        raise ValueError("Give --instances, --tasks or both; only --pairs of a model that is not online need neither.")
     if given.interval is not None and not 0 < given.interval < 1:
         raise ValueError(f"--interval must be a coverage between 0 and 1, such as 0.9, found {given.interval:g}.")
-    asked: tuple[Any, Any] = (None, None) if given.pairs is None else _labels_of(given.pairs)
+    pairs = None if given.pairs is None else _read_pairs(given.pairs)
+    asked: tuple[Any, Any] = (None, None) if pairs is None else (pairs.labels(0), pairs.labels(1))
     (X, rows), (T, columns) = (_side(given, loaded, place, asked[place], terminal) for place in (0, 1))
     shape = len(rows), len(columns)
     word, words = ("probability", "probabilities") if given.probability else ("prediction", "predictions")
@@ -55,6 +57,8 @@ def predict(given: Predict, terminal: Terminal) -> None:
     headings = [word]
     if given.interval is not None:
         headings += ["lower", "upper"]
+        if is_binary(model.fitted_.labels.values):
+            terminal.note("labels have two values: --probability gives probabilities instead of bounds.")
         if Setting.A in settings_of(model, X, T) and model.fitted_.labels.grid is not None:
             terminal.note("the interval of a pair with a known label is around its held-out prediction.")
 
@@ -77,11 +81,11 @@ def predict(given: Predict, terminal: Terminal) -> None:
             write_grid(output, (block[0] for block in blocks), rows, columns, corner)
     else:
         headings = [*(names.headings(headings) if is_named else ("instance", "task")), *headings]
-        if given.pairs is None:
+        if pairs is None:
             lists, count = _long(blocks, rows.labels, columns.labels), shape[0] * shape[1]
         else:
-            first = rows.positions(asked[0], f"the {names.instances}")
-            places = first, columns.positions(asked[1], f"the {names.tasks}")
+            first = _places(pairs, 0, rows, names.instance, given.instances)
+            places = first, _places(pairs, 1, columns, names.task, given.tasks)
             if given.interval is None and not given.probability and is_large(shape):
                 values = _pairs_alone(loaded, (X, T), places)  # the other pairs are not predicted
             else:
@@ -177,12 +181,24 @@ def _taken(side: Entities, rows: np.ndarray) -> Entities:
     return each_table(side, lambda table: table.take(rows))
 
 
-def _labels_of(pairs: Path) -> tuple[list[str], list[str]]:
-    """Return the instances and the tasks of the pairs in a file."""
-    cells = read_cells(pairs)
+def _read_pairs(path: Path) -> Cells:
+    """Read a table whose first two columns are an instance and a task."""
+    cells = read_cells(path)
     if len(cells.headings) < 2:
-        raise DataFileError(f"{pairs} must have two columns, an instance and a task, found {shown(cells.headings)}.")
-    return cells.labels(0), cells.labels(1)
+        raise DataFileError(f"{path} must have two columns, an instance and a task, found {shown(cells.headings)}.")
+    return cells
+
+
+def _places(pairs: Cells, place: int, ids: Ids, name: str, files: list[str] | None) -> np.ndarray:
+    """Return the positions in `ids` of the instances (place 0) or tasks (place 1) of pairs."""
+    labels = pairs.labels(place)
+    unknown = set(labels) - set(ids.labels)
+    if unknown:
+        row = next(row for row, label in enumerate(labels) if label in unknown)
+        wrong, such = f"{name} {labels[row]!r}", f"(ids such as {shown(ids.labels, 3)})"
+        where, remedy = (f"in {' '.join(files)}", " Add its row to that file.") if files else ("in the model", "")
+        raise IdError(f"{pairs.path}, line {pairs.numbers[row]}: {wrong} is not {where} {such}.{remedy}")
+    return ids.positions(labels, str(pairs.path))
 
 
 # Explanations --------------------------------------------------------------------------------------
@@ -301,8 +317,9 @@ def _for_known(loaded: Loaded, subject: str, side: str | None, **how: Any) -> An
         if has and side in (None, word):
             known[word] = place
     if not known:
-        such = ", ".join(repr(ids.labels[0]) for ids in loaded.ids if ids is not None)
-        what = " or ".join(dict.fromkeys(names)) if side is None else getattr(names, side)
+        searched = [place for place, word in enumerate(("instance", "task")) if side in (None, word)]
+        such = ", ".join(repr(ids.labels[0]) for ids in map(loaded.ids.__getitem__, searched) if ids is not None)
+        what = " or ".join(dict.fromkeys(names[place] for place in searched))
         raise IdError(f"The model has no {what} {subject!r}{f' (ids are such as {such})' if such else ''}.")
     if len(known) > 1 and loaded.ids[0] != loaded.ids[1]:
         raise IdError(f"{subject!r} is among the {names.instances} and the {names.tasks}: choose one by --side.")

@@ -24,7 +24,7 @@ from typer.core import TyperGroup
 
 from dyadlearn._progress import Progress
 from dyadlearn._text import PLAIN, make_table, number, printable
-from dyadlearn.exceptions import FileChangedError, ModelFileError
+from dyadlearn.exceptions import BaselineWarning, FileChangedError, ModelFileError
 
 #: Named columns of a table.
 Columns = Mapping[str, Sequence[Any]]
@@ -38,15 +38,18 @@ _ARGUMENTS = re.compile(
 # checks that the library still has each of them.
 _PHRASES = (
     (re.compile(r'\bon_error="drop"'), "--drop-invalid"),
-    (re.compile(r"^sides must be"), "--sides must be"),
+    (re.compile(r"^(sides|cv|shrinkage|coverage) must be"), r"--\1 must be"),
     (re.compile(r'\("host", "parasite"\)'), "host,parasite"),
     (re.compile(r"\bgive cells=, a fold for each cell, so that"), "give --cv, a number of folds, so that"),
     (re.compile(r"\bgive groups= and task_groups=, a few of each"), "give --cv, a number of folds"),
-    (re.compile(r"\b(?:n_splits|cv)=(\d+) folds"), r"\1 folds (--cv)"),
+    (re.compile(r"^(\d+) folds need"), r"\1 folds (--cv) need"),
     (re.compile(r"\b(leave|give) X\b"), r"\1 --instances"),
     (re.compile(r"\bleave tasks out\b"), "leave --tasks out"),
     (re.compile(r"\bX\[('[^']*')\]"), r"--instances \1"),
     (re.compile(r"\btasks\[('[^']*')\]"), r"--tasks \1"),
+    (re.compile(r"\bforget them first, "), ""),
+    (re.compile(r"\bfit it (again )?with keep_labels=True"), r"tune it \1with --keep-labels"),
+    (re.compile(r", or forget the instances with their old labels and learn them again"), ""),
     (re.compile(r"\braise max_iter, tol or the regularisation"), "raise the regularisation"),
     (re.compile(r"(: )?use dyadlearn\.kernels\.repair to do this explicitly, or repair='error' to refuse it"), ""),
 )
@@ -96,6 +99,7 @@ class Terminal:
         self._warnings.__enter__()
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", BaselineWarning)  # commands compare with baselines themselves
         warnings.showwarning = lambda message, *rest, **more: self.note(str(message))
         return self
 
@@ -225,10 +229,12 @@ class Commands(TyperGroup):
             _stop(INTERRUPTED, "interrupted.")
         except Exception as error:
             code = next((code for kinds, code in _CODES if isinstance(error, kinds)), None)
-            if code is None or getattr(error, "errno", None) == errno.EPIPE:
-                raise  # a bug; or a closed pipe, after which typer exits quietly
+            if code is None:
+                raise  # a bug
             if isinstance(error, OSError):
                 _drop_output()
+            if getattr(error, "errno", None) == errno.EPIPE:
+                raise typer.Exit(0) from None  # the reader of the output, such as head, has read enough
             _stop(code, _about(error))
 
 

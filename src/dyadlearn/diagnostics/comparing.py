@@ -373,8 +373,9 @@ def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: Side
     instance, task = (ids_at(ids, np.array([at]))[0] for ids, at in ((labels.row_ids, i), (labels.column_ids, j)))
     one, two = ("none" if np.isnan(value) else f"{value:g}" for value in (values[i, j], Y[i, j]))
     raise ValueError(
-        f"{first!r} and {name!r} were fitted on different labels, {np.count_nonzero(differ)} of {differ.size}: that of "
-        f"{names.instance} {instance!r} and {names.task} {task!r} is {one} in the one and {two} in the other."
+        f"{first!r} and {name!r} were fitted on different labels: {np.count_nonzero(differ)} of {differ.size} differ, "
+        f"such as {names.instance} {instance!r}, {names.task} {task!r} ({one} and {two}). Compare models of the same "
+        "labels."
     )
 
 

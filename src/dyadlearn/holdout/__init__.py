@@ -232,7 +232,7 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
         check_request(problem.pairing, setting, units.instances, units.tasks, None)
         return Formula(problem, setting, "exact leave-fold-out", units)
     count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
-    return SolveAgain(problem, setting, f"{count} folds, solved again", splitter, given)
+    return SolveAgain(problem, setting, f"{count} folds, refitted", splitter, given)
 
 
 def _leave_one_pair_out(problem: Problem, setting: Setting) -> Array:

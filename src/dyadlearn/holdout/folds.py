@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, namespace, placed, take_rows
+from dyadlearn._checks import check_whole
 from dyadlearn._codes import pair_numbers
 from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory, solve_numbers
@@ -286,4 +287,4 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
         return GivenFolds(setting, cv)
     if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):
         raise TypeError(f"cv must be a number of folds or a SettingKFold, found {cv!r}.")
-    return SettingKFold(setting, 5 if cv is None else int(cv), random_state=0)
+    return SettingKFold(setting, 5 if cv is None else check_whole(cv, "cv", 2), random_state=0)

@@ -309,7 +309,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         n_units = int(units.max(initial=-1)) + 1
         if n_units < self.n_splits:
             raise ValueError(
-                f"n_splits={self.n_splits} folds need at least as many {words} in setting {self.setting}, "
+                f"{self.n_splits} folds need at least as many {words} in setting {self.setting}, "
                 f"found {n_units}: use fewer folds."
             )
         fold = np.arange(n_units) * self.n_splits // n_units

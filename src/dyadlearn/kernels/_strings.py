@@ -60,7 +60,7 @@ class Strings:
         name = "" if self.ids else "position "
         listed = [f"{name}{labels[position]!r} ({reason})" for position, reason in sorted(wrong.items())]
         shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
-        message = f"{len(wrong)} of {len(self.values)} {self.what} are not valid: {shown}"
+        message = f"Not valid: {len(wrong)} of {len(self.values)} {self.what}: {shown}"
         if on_error == "drop" and valid:
             warnings.warn(f"{message}. They are left out.", UserWarning, stacklevel=4)
             ids = Ids(tuple(labels[position] for position in valid), self.ids.name if self.ids else None)

@@ -46,6 +46,8 @@ _LONGEST = 24
 #: Amino acids, then B, Z and X for ambiguous ones, and * for a stop: the rows of every BLOSUM matrix.
 LETTERS = "ARNDCQEGHILKMFPSTWYVBZX*"
 
+_AS_X = str.maketrans("JOU", "XXX")
+
 # Factor that makes scores and gap costs whole numbers.
 _SCALE = 2
 _MATRICES = ("BLOSUM45", "BLOSUM50", "BLOSUM62", "BLOSUM80", "BLOSUM90")
@@ -131,8 +133,8 @@ def smith_waterman(
     ----------
     sequences : sequence, mapping of id to sequence, series, or frame with one column of sequences
         The n proteins, such as `read_fasta` returns. The ids of a pandas series or frame are its index; those of
-        another frame of two columns are its first column. Letters are the amino acids, B, Z, X and ``*``;
-        write the rare U and O as X.
+        another frame of two columns are its first column. Letters are the amino acids, B, J, O, U, X, Z and ``*``;
+        J, O and U, which have no BLOSUM scores, are aligned as X.
     ids : sequence of length n, optional
         Ids of the proteins, if `sequences` has none.
     matrix : str, default="BLOSUM62"
@@ -178,7 +180,7 @@ def smith_waterman(
     """
     aligner = SmithWaterman(matrix, gap_open, gap_extend, n_jobs, progress)
     aligner._check_parameters()
-    proteins = _valid(sequences, ids, LETTERS, on_error)
+    proteins = _proteins(sequences, ids, on_error)
     scores = aligner._scores(proteins.values)
     return normalize(scores) if normalized else scores, proteins.labels
 
@@ -400,7 +402,7 @@ class SmithWaterman(TextStep):
         """
         check_is_fitted(self)
         self._check_parameters()
-        valid = _valid(X, None, LETTERS, None)
+        valid = _proteins(X, None, None)
         scores = self._scores(valid.values, self.sequences_)
         return valid.write(normalize(scores, self._self_scores(valid.values), self.self_scores_), self._column_ids)
 
@@ -427,7 +429,7 @@ class SmithWaterman(TextStep):
     def _store(self, X: Any) -> Strings:
         """Store the training sequences and return them."""
         self._check_parameters()
-        valid = _valid(X, None, LETTERS, None)
+        valid = _proteins(X, None, None)
         self.self_scores_ = self._self_scores(valid.values)
         self.sequences_, self.ids_, self._column_ids = valid.values, valid.labels, valid.ids
         return valid
@@ -498,6 +500,12 @@ def _valid(texts: Any, ids: Any, letters: str, on_error: str | None) -> Strings:
         if odd or not letters_found:
             wrong[position] = "with " + ", ".join(map(repr, odd[:5])) if odd else "empty"
     return replace(sequences, values=values).sift(wrong, on_error)
+
+
+def _proteins(texts: Any, ids: Any, on_error: str | None) -> Strings:
+    """Return the valid proteins in letters of BLOSUM matrices: J, O and U, which these lack, become X."""
+    valid = _valid(texts, ids, AMINO_ACIDS + UNKNOWN, on_error)
+    return replace(valid, values=[text.translate(_AS_X) for text in valid.values])
 
 
 def _count_words(sequences: list[str], k: int, alphabet: str) -> csr_array:

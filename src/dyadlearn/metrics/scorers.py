@@ -57,6 +57,7 @@ class Borrowed(Metric):
 
     title = "The score of scikit-learn"
     needs = "observed labels that it is defined for"
+    can_tie = False
 
     def __init__(self, Y: Any, *, scorer: str | Callable[..., Any], **options: Any) -> None:
         self._scorer, self._estimator = get_scorer(scorer), _Numbers()
@@ -349,6 +350,7 @@ class _ListScore:
     def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
         self._blocks: list[tuple[np.ndarray, Any]] = []
         self._is_of_rows, refusal = getattr(judge.metric, "is_of_rows", False), None
+        self.can_tie = getattr(judge.metric, "can_tie", False)
         if self._is_of_rows:
             axis = 0 if as_average(None, setting) == "instance" else 1
             judge.prepare(targets, average="micro", tie_tolerance=None)  # raises for labels that the metric cannot use

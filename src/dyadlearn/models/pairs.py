@@ -102,7 +102,8 @@ class Entities:
         return Descriptions(tables, np.where(then < 0, len(base) + rows, then), len(base))
 
     def _positions(self, wanted: Sequence[Hashable]) -> np.ndarray:
-        remedy = f"add them to it, or leave their pairs out (its first id is {self.ids.labels[0]!r})"
+        remedy = f"add them to it by set_params({self.side}=…), or leave their pairs out"
+        remedy += f" (its first id is {self.ids.labels[0]!r})"
         return positions_of(self.ids, wanted, self.side, f"not in the table {self.side}=", remedy)
 
 

@@ -462,7 +462,7 @@ def kernels(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
         "kernel": [escape(side.kernel) for side in sides.values()],
     }
     heads = [escape(called(name, names)) for name in sides]
-    note = "The effective dimension counts the directions that are used, each as far as λ lets it through."
+    note = "The effective dimension counts the directions that are used, each weighted by its filter value."
     if any(side.has_constant for side in sides.values()):
         note += " Kernels are centred; the constant beside them counts as one."
     texts = table(heads, [("", name, texts) for name, texts in rows.items()])
@@ -536,7 +536,7 @@ def landscape(
     note += f"; {view.evaluated}" if view.evaluated else ""
     reached = best_baseline(means)
     if reached is not None:
-        note += f"; {in_words(reached[0], names)} reach {number(reached[1])}"
+        note += f"; {in_words(reached[0], names)}: {number(reached[1])}"
     shown = [letters[name] for name in drawn.names]
     title = names.in_words(setting)
     if len(shown) == 2:

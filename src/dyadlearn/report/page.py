@@ -7,7 +7,8 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from html import escape
@@ -48,8 +49,10 @@ def _read(name: str) -> str:
     return files("dyadlearn.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def identity(name: Hashable) -> str:
+def identity(name: Hashable, names: Mapping[str, str] | None = None) -> str:
     """Return an id as safe markup, with its direction of writing, that breaks between its words.
+
+    If `names` has a name for the id, the name follows it.
 
     Examples
     --------
@@ -58,6 +61,7 @@ def identity(name: Hashable) -> str:
     '<bdi>MAP_<wbr>kinase&lt;2&gt;</bdi>'
     """
     text = str(name)
+    text += f" ({names[text]})" if names and text in names else ""
     longest = max(map(len, re.split(r"\s+|(?<=[_\-/.:;,|+])", text)))
     kind = ' class="long"' if longest > _LONGEST_WORD else ""
     return f"<bdi{kind}>{_breaking(text)}</bdi>"
@@ -158,7 +162,9 @@ def likeliest(summary: Summary) -> str:
     zeros = " A label of 0 counts as not observed, and is predicted without itself." * bool((found.labels == 0).any())
     rows = zip(found.instances, found.tasks, found.scores, strict=True)
     listing = _listing("pair-table", "Likeliest unobserved pairs", summary, {"predicted": 4}, rows)
-    return fill("likeliest", count=f"{len(found):,}", method=escape(found.method), zeros=zeros, listing=listing)
+    meaning = fill("rank_of_binary" if summary.grid.is_binary else "rank_of_real")
+    words = {"count": f"{len(found):,}", "method": escape(found.method), "zeros": zeros, "meaning": meaning}
+    return fill("likeliest", **words, listing=listing)
 
 
 def _listing(name: str, title: str, summary: Summary, heads: dict[str, int], rows: Iterable[Sequence[Any]]) -> str:
@@ -183,7 +189,7 @@ def _listing(name: str, title: str, summary: Summary, heads: dict[str, int], row
     )
     lines = []
     for instance, task, *values in rows:
-        cells = [f"<td>{identity(instance)}</td><td>{identity(task)}</td>"]
+        cells = [f"<td>{identity(each, summary.id_names)}</td>" for each in (instance, task)]
         for value, digits in zip(values, heads.values(), strict=True):
             cells.append(f'<td data-value="{float(value)!r}">{number(value, digits)}</td>')
         lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -207,19 +213,21 @@ def _explanation(found: Explanation, summary: Summary, *, is_first: bool) -> str
     lists = [([first], found.instances), ([second], found.tasks), ([first, second], found.pairs)]
     if found.is_network:  # both sides have the same list
         lists[:2] = [([summary.names.instance], found.instances)]
-    body = "".join(_contributions(heads, each, found.prediction) for heads, each in lists)
-    pair = {"instance": identity(found.instance), "task": identity(found.task)}
+    names = summary.id_names
+    body = "".join(_contributions(heads, each, found.prediction, names) for heads, each in lists)
+    pair = {"instance": identity(found.instance, names), "task": identity(found.task, names)}
     opened = " open" if is_first else ""
     return fill("explanation", **pair, open=opened, prediction=number(found.prediction), panels=body)
 
 
-def _contributions(heads: list[str], found: Contributions, prediction: float) -> str:
+def _contributions(heads: list[str], found: Contributions, prediction: float, names: Mapping[str, str]) -> str:
     """Return the largest contributions, all others in one row, and their sum."""
     blank = [""] * len(heads)
     rows = []
     for each in found:
         ids = each.id if len(heads) > 1 else (each.id,)
-        rows.append(([*map(identity, ids), number(each.label, 3)], each.contribution, number(each.contribution, 3)))
+        cells = [*(identity(label, names) for label in ids), number(each.label, 3)]
+        rows.append((cells, each.contribution, number(each.contribution, 3)))
     if found.n_rest:
         rows.append(([f"{found.n_rest:,} others together", *blank], found.rest, number(found.rest, 3)))
     rows.append((["prediction", *blank], 0.0, number(prediction)))
@@ -288,6 +296,7 @@ def write_report(
     n: int = 200,
     notes: Iterable[str] = (),
     sides: tuple[str, str] | None = None,
+    names: Mapping[Any, str] | None = None,
     progress: bool | None = None,
 ) -> Path:
     """Write an HTML report about a fitted model: its data, scores, regularisation and doubtful labels.
@@ -335,6 +344,8 @@ def write_report(
         Further warnings to show, such as those raised by `fit`.
     sides : (str, str), default=None
         Names of an instance and a task, such as ``("host", "parasite")``; the report uses them throughout.
+    names : mapping of id to str, default=None
+        Names of instances and tasks, which are shown after their ids.
     progress : bool, default=None
         Whether to show progress bars; None shows them on a terminal.
 
@@ -364,6 +375,7 @@ def write_report(
     asked |= {"groups": groups, "task_groups": task_groups, "cv": cv}
     asked |= {"n_permutations": n_permutations, "progress": progress}
     summary = summary_of(model, title=title, n_cells=n, notes=notes, sides=sides, **asked)
+    summary = replace(summary, id_names={str(label): str(name) for label, name in (names or {}).items()})
     # An id may contain a surrogate, which UTF-8 cannot encode.
     page = render(summary).encode("utf-8", errors="backslashreplace")
     with replacing(target) as file:
@@ -475,5 +487,6 @@ def _held_out(summary: Summary) -> str:
         note = "Curves are averaged as the scores are, and thinned out to about two hundred points."
     else:
         panels, n_labels = figures.points(summary), summary.grid.n_observed
-        note = f"At most {figures.MOST_POINTS:,} of {n_labels:,} labels are drawn, chosen at random."
+        most = figures.MOST_POINTS
+        note = f"{most:,} of {n_labels:,} labels are drawn, chosen at random." if n_labels > most else ""
     return f'<p>{note}</p><div class="panels">{panels}</div>'

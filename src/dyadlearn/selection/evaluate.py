@@ -286,6 +286,10 @@ class SettingScore:
             return [f"Setting {self.setting.value} has no score. {self.trouble}"]
         said = nothing_learnt(self.judge.name, self.setting, self.score, self.baselines, sides)
         notes = [] if said is None else [said]
+        if self.judge.name == "r2" and self.setting in (Setting.B, Setting.C):
+            side = sides.instance if self.setting is Setting.B else sides.task
+            mean = f"In setting {self.setting.value}, r2 is the mean of the r2 of each {side}"
+            notes.append(f"{mean}, which is often far below the r2 of all labels together.")
         if self.n_undefined and self.labels is not None:
             is_task = self.setting is Setting.C
             of = f"{self.labels.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
@@ -330,7 +334,7 @@ class Scores(dict[str, list[Any]]):
     >>> scores = evaluate(model, "BD", n_permutations=10, sides=("host", "parasite"))
     >>> scores
                                       neg_mean_
-     new     method               squared_error    null      best mean
+     new     method               squared_error    null  best baseline
      ─────────────────────────────────────────────────────────────────
      B host  exact leave-one-out       -0.01695  -2.227  -0.9447 grand
      D both  exact leave-one-out        -0.0567  -2.474  -0.9065 grand
@@ -382,7 +386,7 @@ class Scores(dict[str, list[Any]]):
         """Return the headings and lines of the printed table, and the number of text columns."""
         has_null = not all(math.isnan(each.null) for each in self.results)  # not requested, or too expensive
         scoring = ["scoring"] if "scoring" in self else []
-        headings = ["new", "method", *scoring, self.scoring, *(["null"] if has_null else []), "best mean"]
+        headings = ["new", "method", *scoring, self.scoring, *(["null"] if has_null else []), "best baseline"]
         lines = [
             [
                 f"{each.setting.value} {self.sides.new_in(each.setting)}",
@@ -429,6 +433,10 @@ def baseline_scores(
         predictions = baselines(labels, setting, units, symmetry=symmetry)
     except NotEnoughMemoryError:  # the score of the model does not need the baselines
         return dict.fromkeys(BASELINES, float("nan"))
+    if getattr(score, "can_tie", False):
+        # A constant ranks nothing; its held-out values differ only because each of them leaves out other labels.
+        constant = namespace(predictions["grand_mean"]).zeros_like(predictions["grand_mean"])
+        predictions |= dict.fromkeys(BASELINES if setting is Setting.D else ("grand_mean",), constant)
     # Baselines with equal predictions are scored once.
     scores = {id(each): _score(score, each) for each in {id(F): F for F in predictions.values()}.values()}
     return {name: scores[id(each)] for name, each in predictions.items()}
@@ -730,7 +738,7 @@ def evaluate(
     >>> scores = evaluate(model)
     >>> scores
                                           neg_mean_
-     new         method               squared_error      best mean
+     new         method               squared_error  best baseline
      ─────────────────────────────────────────────────────────────
      A pair      exact leave-one-out       -0.01956  -0.9583 grand
      B instance  exact leave-one-out       -0.01695  -0.9447 grand

@@ -25,12 +25,13 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from sklearn.base import clone
 
-from dyadlearn._array import Array, cast, namespace, placed, take_rows
-from dyadlearn._checks import check_alphas, check_flag
+from dyadlearn._array import Array, cast, namespace, placed, take_rows, to_numpy
+from dyadlearn._checks import check_alphas, check_flag, check_whole
 from dyadlearn._progress import Progress
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Table, shown
 from dyadlearn.exceptions import (
+    BaselineWarning,
     GridEdgeWarning,
     LeverageError,
     NoLabelWarning,
@@ -53,7 +54,7 @@ from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.models.reading import Training, fold_predictions, groups_in_order, without_fold
 from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import PairKernel
-from dyadlearn.selection.evaluate import baseline_scores, best_in_words
+from dyadlearn.selection.evaluate import baseline_scores, best_in_words, nothing_learnt
 from dyadlearn.selection.landscape import Evaluated, LeftOut, planned, score_plan
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.spectrum import Spectrum
@@ -187,7 +188,7 @@ def predict_folds(
     # Repeat each distinct warning of the folds once, except those that have a common message for all folds.
     others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
     for (category, filename, line), each in others.items():
-        if not issubclass(category, (NoLabelWarning, GridEdgeWarning)):
+        if not issubclass(category, (NoLabelWarning, GridEdgeWarning, BaselineWarning)):
             warnings.warn_explicit(each.message, category, filename, line)
     flat = placed(predictions, [fold.test for fold in folds], data.labels.observed.size)
     return namespace(flat).reshape(flat, data.labels.values.shape), alphas
@@ -319,7 +320,7 @@ def nested_score(
     groups, task_groups = code_groups(whole, *groups_in_order(data.form, groups, task_groups))
     # A model that learns its kernels may use groups in other settings too.
     used = Units.of_groups(whole, setting if search.learns_kernels else Setting.D, groups, task_groups)
-    splitter = SettingKFold(setting, cv, random_state=random_state)
+    splitter = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)
     units = splitter.units(whole, groups=used.instances, task_groups=used.tasks)
     folds = folds_of(whole, setting, units)
     F, alphas = predict_folds(reader, data, (groups, task_groups), setting, folds)
@@ -433,7 +434,20 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self._keep_labels(data)
         self._keep_groups(groups, task_groups)
         specs = _specs(self._spec(), self.kernel_grid, "instance")
-        return self._search(self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task")))
+        self._search(self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task")))
+        self._warn_if_nothing_is_learnt()
+        return self
+
+    def _warn_if_nothing_is_learnt(self) -> None:
+        """Warn if all labels are equal, or if the best score is not better than that of the baselines."""
+        observed = to_numpy(self._labels.values)[self._labels.observed]
+        if observed.min() == observed.max():
+            warnings.warn(f"All labels are {observed[0]:g}: there is nothing to learn.", UserWarning, stacklevel=4)
+            return
+        name = scorer(self.scoring).name
+        note = nothing_learnt(name, self._searched_setting, self.best_score_, self.baselines_)
+        if note is not None:
+            warnings.warn(note, BaselineWarning, stacklevel=4)
 
     def _search(self, sides: Sides) -> Self:
         """Choose the regularisation for decomposed sides."""

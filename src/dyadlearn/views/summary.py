@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -280,6 +280,8 @@ class Summary:
         Explanations of the first few of these.
     warnings, notes : list of str
         Warnings, and notes on how the numbers were computed.
+    id_names : dict of str to str
+        Names of instances and tasks by their ids as text, to show after the ids.
     """
 
     title: str
@@ -298,6 +300,7 @@ class Summary:
     explanations: list[Explanation]
     warnings: list[str]
     notes: list[str]
+    id_names: dict[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> SideNames:
@@ -488,7 +491,7 @@ def _not_shown(fitted: FittedRidge, settings: list[Setting]) -> list[str]:
         return [f'Setting {names} would take kernels learned again for every fold: setting="ABCD" asks for {word}.']
     if fitted.is_network:
         return [f"Labels are missing, and then a network has no held-out predictions in setting {names}."]
-    return [f'Setting {names} would be solved again for every fold of so large a grid: setting="ABCD" asks for {word}.']
+    return [f'Setting {names} would be refitted for every fold of so large a grid: setting="ABCD" asks for {word}.']
 
 
 def _contradicting(results: list[SettingScore], labels: Table, n_cells: int, grid: GridView) -> Screening | None:
