@@ -16,6 +16,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems
+from dyadlearn import explain
 from dyadlearn.exceptions import NoLabelWarning
 from sweeps import covering, every, over
 
@@ -43,6 +44,8 @@ class PairingCase:
         Whether labels may weigh more or less.
     knows_tasks : bool
         Whether it predicts for tasks it has not seen.
+    has_one_alpha : bool
+        Whether one regularisation is for both sides.
     constant : bool
         Whether it has an intercept: labels are then some way off zero.
     """
@@ -52,6 +55,7 @@ class PairingCase:
     takes_groups = True
     takes_weights = True
     knows_tasks = True
+    has_one_alpha = True
     constant = False
 
     # --- what a model has to give ------------------------------------------------------------------------------
@@ -93,6 +97,12 @@ class PairingCase:
 
     def labels(self, rng: np.random.Generator, m: int, q: int) -> np.ndarray:
         return rng.normal(size=(m, q)) + 3.0 * self.constant
+
+    def unit(self, shape: tuple[int, int], row: int, column: int) -> np.ndarray:
+        """Return a grid by which a label grows by one."""
+        grid = np.zeros(shape)
+        grid[row, column] = 1.0
+        return grid
 
     def shape(self, shape: tuple[int, int]) -> tuple[int, int]:
         return shape
@@ -274,6 +284,31 @@ class PairingCase:
         predicted, moved = (model.predict(K[:, : len(Y)]) for model in (one, other))
         assert_allclose(moved, predicted + 1e4, rtol=1e-12)
         assert_allclose(other.holdout(letter), np.asarray(one.holdout(letter)) + 1e4, rtol=1e-11)
+
+    @over(covering(kinds=KINDS, alphas=ALPHAS[:2], missing=[False, True], strength=1))
+    def test_weights_of_labels(self, kinds, alphas, missing):
+        """The weight of a label in a prediction is its change where the label grows by one."""
+        K, G, Y = self.sides((M, Q), kinds)
+        Y = self.with_holes(Y, missing)
+        weights = explain(self.fit(K, G, Y, alphas), 1, 2).weights
+        whole = (K[: len(Y), : len(Y)], G[: Y.shape[1], : Y.shape[1]])
+        sides = np.ones(len(Y), dtype=bool), np.ones(Y.shape[1], dtype=bool)
+        for row, column in np.argwhere(~np.isnan(Y))[::4]:
+            more = Y + self.unit(Y.shape, row, column)
+            before, after = (self.fitted(*whole, labels, alphas, None, *sides)[1, 2] for labels in (Y, more))
+            assert_allclose(weights[row, column], after - before, rtol=1e-6, atol=1e-8)
+
+    @over(every(alphas=ALPHAS[:2], missing=[False, True]))
+    def test_new_tasks_are_new_instances_of_the_transposed_labels(self, alphas, missing):
+        if not self.knows_tasks:
+            return
+        K, G, Y = self.sides((M, Q), ("full", "full"))
+        Y = self.with_holes(Y, missing)
+        q, turned = Y.shape[1], alphas if self.has_one_alpha else alphas[::-1]
+        bounds = self.fit(K, G, Y, alphas).predict_interval(tasks=G[q:, :q], coverage=0.6)
+        expected = self.fit(G, K, Y.T, turned).predict_interval(G[q:, :q], coverage=0.6)
+        for found, known in zip(bounds, expected, strict=True):
+            assert_allclose(found, known.T, rtol=1e-6, atol=1e-8)
 
     @over(every(letter="ABCD"))
     def test_predictions_ignore_what_they_hold_out(self, letter):

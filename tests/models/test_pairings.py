@@ -50,6 +50,8 @@ class TestIndependentTaskRidgeWithConstants(TestIndependentTaskRidge):
 
 
 class TestTwoStepRidge(PairingCase):
+    has_one_alpha = False
+
     def estimator(self, alpha, task_alpha):
         return TwoStepRidge(alpha, task_alpha, fit_intercept=self.constant, **PRECOMPUTED)
 
@@ -86,6 +88,10 @@ class TestNetwork(TestTwoStepRidge):
     def labels(self, rng, m, q):
         Y = super().labels(rng, m, m)
         return Y + Y.T
+
+    def unit(self, shape, row, column):
+        unit = super().unit(shape, row, column)
+        return (unit + unit.T) / 2
 
     def sides(self, shape, kinds, seed=0):
         K, _, Y = super().sides(shape, kinds, seed)
