@@ -18,6 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import problems
 from dyadlearn import explain
 from dyadlearn.exceptions import NoLabelWarning
+from dyadlearn.pairing.base import side_scales
 from sweeps import covering, every, over
 
 M, Q, NEW = 6, 5, 3
@@ -91,6 +92,16 @@ class PairingCase:
         """Return dual parameters and a mean, which is free where there is one."""
         return problems.bordered(system, labels) if self.constant else (np.linalg.solve(system, labels), 0.0)
 
+    def dual(self, K: np.ndarray, G: np.ndarray, Y: np.ndarray, alphas: tuple[float, float]) -> np.ndarray:
+        """Return the dual coefficients (m, q) of complete labels."""
+        P, ridge = self.pairs(K, G, *alphas)
+        return self.solved(P + ridge * np.eye(Y.size), Y.ravel())[0].reshape(Y.shape)
+
+    def dual_of_tasks(self, kernel: np.ndarray, Y: np.ndarray, alpha: float) -> np.ndarray:
+        """Return the dual coefficients (m, q) of one regression for each task."""
+        system = kernel + alpha * np.eye(len(kernel))
+        return np.stack([self.solved(system, labels)[0] for labels in Y.T], axis=1)
+
     def of_training(self, model: Any, K: np.ndarray) -> np.ndarray:
         """Return predictions for the instances (m, m) and tasks of training."""
         return model.predict(K)
@@ -99,7 +110,7 @@ class PairingCase:
         return rng.normal(size=(m, q)) + 3.0 * self.constant
 
     def unit(self, shape: tuple[int, int], row: int, column: int) -> np.ndarray:
-        """Return a grid by which a label grows by one."""
+        """Return a change of the labels that increases one of them by one."""
         grid = np.zeros(shape)
         grid[row, column] = 1.0
         return grid
@@ -170,6 +181,19 @@ class PairingCase:
         self.check(model.predict(K[:, :m]), expected[:, :q], 1e-9)
         if self.knows_tasks:
             self.check(model.predict(K[:, :m], tasks=G[:, :q]), expected, 1e-9)
+        self.check(model.dual_coef_, self.dual(K[:m, :m], G[:q, :q], Y, alphas), 1e-8)
+
+    def test_factors_of_eigenvalues(self):
+        """A regularisation is compared with the largest slope of the pairwise kernel along each side."""
+        if not (self.has_one_alpha and self.knows_tasks):
+            return
+        pairing = self.fit(*self.sides((M, Q), ("full", "full")), (0.5, 0.2)).fitted_.pairing
+        both_sides = zip(
+            side_scales(pairing), pairing.spectra, (pairing.kernel_values, pairing.kernel_values.T), strict=True
+        )
+        for scale, spectrum, values in both_sides:
+            slopes = np.diff(values, axis=0) / np.diff(spectrum.values)[:, None]
+            assert_allclose(scale, slopes.max(), rtol=1e-6)
 
     @over(covering(shape=SHAPES, kinds=KINDS, alphas=ALPHAS, letter="ABCD"))
     def test_holdout(self, shape, kinds, alphas, letter):
@@ -304,9 +328,9 @@ class PairingCase:
             return
         K, G, Y = self.sides((M, Q), ("full", "full"))
         Y = self.with_holes(Y, missing)
-        q, turned = Y.shape[1], alphas if self.has_one_alpha else alphas[::-1]
+        q, exchanged = Y.shape[1], alphas if self.has_one_alpha else alphas[::-1]
         bounds = self.fit(K, G, Y, alphas).predict_interval(tasks=G[q:, :q], coverage=0.6)
-        expected = self.fit(G, K, Y.T, turned).predict_interval(G[q:, :q], coverage=0.6)
+        expected = self.fit(G, K, Y.T, exchanged).predict_interval(G[q:, :q], coverage=0.6)
         for found, known in zip(bounds, expected, strict=True):
             assert_allclose(found, known.T, rtol=1e-6, atol=1e-8)
 

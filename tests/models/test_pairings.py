@@ -37,6 +37,9 @@ class TestIndependentTaskRidge(PairingCase):
 class TestIndependentTaskRidgeWithConstants(TestIndependentTaskRidge):
     constant = True
 
+    def dual(self, K, G, Y, alphas):
+        return self.dual_of_tasks(K, Y, alphas[0])
+
     def fitted(self, K, G, Y, alphas, weights, seen, known):
         """Every task has a system with a border, and a constant, of its own."""
         result = np.full(Y.shape, np.nan)
@@ -54,6 +57,9 @@ class TestTwoStepRidge(PairingCase):
 
     def estimator(self, alpha, task_alpha):
         return TwoStepRidge(alpha, task_alpha, fit_intercept=self.constant, **PRECOMPUTED)
+
+    def dual(self, K, G, Y, alphas):
+        return self.dual_of_tasks(G, self.dual_of_tasks(K, Y, alphas[0]).T, alphas[1]).T
 
     def fitted(self, K, G, Y, alphas, weights, seen, known):
         """Fit the rows and columns that stay, complete their grid, and predict all others from that."""
@@ -107,6 +113,9 @@ class TestNetwork(TestTwoStepRidge):
 
     def fitted(self, K, G, Y, alphas, weights, seen, known):
         return super().fitted(K, K, Y, (alphas[0], alphas[0]), weights, seen, known)
+
+    def dual(self, K, G, Y, alphas):
+        return super().dual(K, K, Y, (alphas[0], alphas[0]))
 
     def leaves(self, letter, rows, columns):
         hidden = np.zeros((rows.size, rows.size), dtype=bool)
