@@ -19,6 +19,7 @@ from typing import Annotated, Any, ClassVar, dataclass_transform, get_type_hints
 import typer
 from typer import Argument, Option
 
+from dyadlearn import _registry
 from dyadlearn._files.atomic import check_place
 from dyadlearn._registry import names_where
 from dyadlearn.cli.terminal import Terminal
@@ -69,7 +70,8 @@ class Options:
 
     A derived class is a command and a frozen dataclass: its docstring is the help, and its fields are the options.
     `needs` maps an option to the options that it has no effect without. `excludes` maps an option to those that have no
-    effect beside it.
+    effect beside it. The keyword `module` of the class names the module of this package that has the function of the
+    command.
     """
 
     json: Annotated[bool, Option(help="Print the figures as one JSON object.")] = False
@@ -77,8 +79,10 @@ class Options:
 
     needs: ClassVar[Rules] = {}
     excludes: ClassVar[Rules] = {}
+    module: ClassVar[str]
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, module: str = "commands") -> None:
+        cls.module = module
         dataclass(frozen=True, kw_only=True)(cls)
 
     def check(self) -> None:
@@ -155,7 +159,7 @@ class Data(LabelFile, Sides):
         name = self.model
         if name not in MODELS:
             raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
-        if not self.tasks and name in ("two-step", "kronecker"):
+        if not self.tasks and _registry.MODELS[name].needs_tasks:
             raise ValueError(f"The {name} model learns from tasks: give them by --tasks, or use --model independent.")
         for parameter, having in _OF_MODELS.items():
             for option in given_options(parameter) if name not in having else ():
@@ -181,8 +185,8 @@ _running: ContextVar[Any] = ContextVar("running")
 on_loaded: list[Callable[[], object]] = []
 
 
-def make_command(kind: type[Options], module: str) -> Callable[..., None]:
-    """Return the function that typer runs for a class of options; it calls the function of that name in the module."""
+def make_command(kind: type[Options]) -> Callable[..., None]:
+    """Return the function that typer runs for a class of options; it calls the function of that name in its module."""
     name = kind.__name__.lower()
     types = get_type_hints(kind, include_extras=True)
     fields = inspect.signature(kind).parameters
@@ -196,7 +200,7 @@ def make_command(kind: type[Options], module: str) -> Callable[..., None]:
     parameters.append(inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
 
     def called(context: Any, **given: Any) -> None:
-        run = getattr(import_module(f"dyadlearn.cli.{module}"), name)
+        run = getattr(import_module(f"dyadlearn.cli.{kind.module}"), name)
         for call in on_loaded:
             call()
         _running.set(context)
