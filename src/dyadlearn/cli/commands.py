@@ -1,4 +1,4 @@
-"""The ten commands: their options and their help. The modules that run them are imported only when they run."""
+"""The commands: their options and their help. The modules that run them are imported only when they run."""
 
 from __future__ import annotations
 

@@ -187,8 +187,7 @@ class GridOperators(ABC):
     @cached_property
     def is_graded(self) -> bool:
         """Whether blocks of the residual operator and of the kernel may be singular to all digits."""
-        n_rows = sum(side.n_rows for side in self.grid_spectra)
-        return is_graded(self._penalised_remainder, n_rows, self.is_truncated)
+        return is_graded(self._penalised_remainder, sum(side.n_rows for side in self.grid_spectra), self.is_truncated)
 
     @property
     def _has_constants(self) -> bool:
