@@ -201,8 +201,12 @@ def test_two_free_constants_are_a_free_mean(each):
     assert not model.interpolates
     weights = np.random.default_rng(5).uniform(0.3, 2.0, size=(M, Q))
     for missing, given in each([(0.0, None), (0.3, None), (0.0, weights), (0.3, weights)]):
-        problems = [Problem.of(model, labels(missing) + 5.0, given, tol=1e-13) for model in (model, model.fast)]
-        assert_allclose(*(holdout(problem, "A") for problem in problems), rtol=1e-8)
+        Y = labels(missing) + 5.0
+        held_out = [holdout(Problem.of(each, Y, given, tol=1e-13), "A") for each in (model, model.fast)]
+        assert_allclose(*held_out, rtol=1e-8)
+        given = None if given is None else given.T
+        transposed = holdout(Problem.of(model.transposed, Y.T, given, tol=1e-13), "A")
+        assert_allclose(transposed, held_out[0].T, rtol=1e-8)
 
 
 def test_what_a_model_interpolates_is_refused(each):
