@@ -16,7 +16,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import problems
+from dyadlearn import explain
 from dyadlearn.exceptions import NoLabelWarning
+from dyadlearn.pairing.base import side_scales
 from sweeps import covering, every, over
 
 M, Q, NEW = 6, 5, 3
@@ -43,6 +45,8 @@ class PairingCase:
         Whether labels may weigh more or less.
     knows_tasks : bool
         Whether it predicts for tasks it has not seen.
+    has_one_alpha : bool
+        Whether one regularisation is for both sides.
     constant : bool
         Whether it has an intercept: labels are then some way off zero.
     """
@@ -52,6 +56,7 @@ class PairingCase:
     takes_groups = True
     takes_weights = True
     knows_tasks = True
+    has_one_alpha = True
     constant = False
 
     # --- what a model has to give ------------------------------------------------------------------------------
@@ -87,12 +92,28 @@ class PairingCase:
         """Return dual parameters and a mean, which is free where there is one."""
         return problems.bordered(system, labels) if self.constant else (np.linalg.solve(system, labels), 0.0)
 
+    def dual(self, K: np.ndarray, G: np.ndarray, Y: np.ndarray, alphas: tuple[float, float]) -> np.ndarray:
+        """Return the dual coefficients (m, q) of complete labels."""
+        P, ridge = self.pairs(K, G, *alphas)
+        return self.solved(P + ridge * np.eye(Y.size), Y.ravel())[0].reshape(Y.shape)
+
+    def dual_of_tasks(self, kernel: np.ndarray, Y: np.ndarray, alpha: float) -> np.ndarray:
+        """Return the dual coefficients (m, q) of one regression for each task."""
+        system = kernel + alpha * np.eye(len(kernel))
+        return np.stack([self.solved(system, labels)[0] for labels in Y.T], axis=1)
+
     def of_training(self, model: Any, K: np.ndarray) -> np.ndarray:
         """Return predictions for the instances (m, m) and tasks of training."""
         return model.predict(K)
 
     def labels(self, rng: np.random.Generator, m: int, q: int) -> np.ndarray:
         return rng.normal(size=(m, q)) + 3.0 * self.constant
+
+    def unit(self, shape: tuple[int, int], row: int, column: int) -> np.ndarray:
+        """Return a change of the labels that increases one of them by one."""
+        grid = np.zeros(shape)
+        grid[row, column] = 1.0
+        return grid
 
     def shape(self, shape: tuple[int, int]) -> tuple[int, int]:
         return shape
@@ -160,6 +181,19 @@ class PairingCase:
         self.check(model.predict(K[:, :m]), expected[:, :q], 1e-9)
         if self.knows_tasks:
             self.check(model.predict(K[:, :m], tasks=G[:, :q]), expected, 1e-9)
+        self.check(model.dual_coef_, self.dual(K[:m, :m], G[:q, :q], Y, alphas), 1e-8)
+
+    def test_factors_of_eigenvalues(self):
+        """A regularisation is compared with the largest slope of the pairwise kernel along each side."""
+        if not (self.has_one_alpha and self.knows_tasks):
+            return
+        pairing = self.fit(*self.sides((M, Q), ("full", "full")), (0.5, 0.2)).fitted_.pairing
+        both_sides = zip(
+            side_scales(pairing), pairing.spectra, (pairing.kernel_values, pairing.kernel_values.T), strict=True
+        )
+        for scale, spectrum, values in both_sides:
+            slopes = np.diff(values, axis=0) / np.diff(spectrum.values)[:, None]
+            assert_allclose(scale, slopes.max(), rtol=1e-6)
 
     @over(covering(shape=SHAPES, kinds=KINDS, alphas=ALPHAS, letter="ABCD"))
     def test_holdout(self, shape, kinds, alphas, letter):
@@ -274,6 +308,31 @@ class PairingCase:
         predicted, moved = (model.predict(K[:, : len(Y)]) for model in (one, other))
         assert_allclose(moved, predicted + 1e4, rtol=1e-12)
         assert_allclose(other.holdout(letter), np.asarray(one.holdout(letter)) + 1e4, rtol=1e-11)
+
+    @over(covering(kinds=KINDS, alphas=ALPHAS[:2], missing=[False, True], strength=1))
+    def test_weights_of_labels(self, kinds, alphas, missing):
+        """The weight of a label in a prediction is its change where the label grows by one."""
+        K, G, Y = self.sides((M, Q), kinds)
+        Y = self.with_holes(Y, missing)
+        weights = explain(self.fit(K, G, Y, alphas), 1, 2).weights
+        whole = (K[: len(Y), : len(Y)], G[: Y.shape[1], : Y.shape[1]])
+        sides = np.ones(len(Y), dtype=bool), np.ones(Y.shape[1], dtype=bool)
+        for row, column in np.argwhere(~np.isnan(Y))[::4]:
+            more = Y + self.unit(Y.shape, row, column)
+            before, after = (self.fitted(*whole, labels, alphas, None, *sides)[1, 2] for labels in (Y, more))
+            assert_allclose(weights[row, column], after - before, rtol=1e-6, atol=1e-8)
+
+    @over(every(alphas=ALPHAS[:2], missing=[False, True]))
+    def test_new_tasks_are_new_instances_of_the_transposed_labels(self, alphas, missing):
+        if not self.knows_tasks:
+            return
+        K, G, Y = self.sides((M, Q), ("full", "full"))
+        Y = self.with_holes(Y, missing)
+        q, exchanged = Y.shape[1], alphas if self.has_one_alpha else alphas[::-1]
+        bounds = self.fit(K, G, Y, alphas).predict_interval(tasks=G[q:, :q], coverage=0.6)
+        expected = self.fit(G, K, Y.T, exchanged).predict_interval(G[q:, :q], coverage=0.6)
+        for found, known in zip(bounds, expected, strict=True):
+            assert_allclose(found, known.T, rtol=1e-6, atol=1e-8)
 
     @over(every(letter="ABCD"))
     def test_predictions_ignore_what_they_hold_out(self, letter):

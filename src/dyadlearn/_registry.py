@@ -24,6 +24,8 @@ class Registered(NamedTuple):
         Module of a model that `dyadlearn.models` and `dyadlearn.selection` do not import.
     is_command : bool
         Whether the command line offers it.
+    needs_tasks : bool
+        Whether the command line requires files of the tasks.
     """
 
     title: str
@@ -33,6 +35,7 @@ class Registered(NamedTuple):
     settings: str = "ABCD"
     module: str = ""
     is_command: bool = True
+    needs_tasks: bool = True
 
 
 #: By the names that the command line gives them.
@@ -42,7 +45,7 @@ MODELS = {
     ),
     "kronecker": Registered("one regression over all pairs", "KroneckerRidge", "KroneckerRidgeCV"),
     "independent": Registered(
-        "one regression per task", "IndependentTaskRidge", "IndependentTaskRidgeCV", settings="AB"
+        "one regression per task", "IndependentTaskRidge", "IndependentTaskRidgeCV", settings="AB", needs_tasks=False
     ),
     "pair-kernel": Registered(
         "one regression over all pairs, with an additional function for each task and each instance",
@@ -51,13 +54,18 @@ MODELS = {
         is_command=False,
     ),
     "online": Registered(
-        "two-step, in batches; rows can be removed exactly", "OnlineTwoStepRidge", None, ("alpha", "task_alpha")
+        "two-step, in batches; rows can be removed exactly",
+        "OnlineTwoStepRidge",
+        None,
+        ("alpha", "task_alpha"),
+        needs_tasks=False,
     ),
     "learned": Registered(
         "one regression over all pairs, with kernels learned from several descriptions",
         "LearnedKernelRidge",
         "LearnedKernelRidge",
         (),
+        needs_tasks=False,
     ),
 }
 
@@ -77,8 +85,8 @@ def listed(*, searches: bool) -> str:
     Examples
     --------
     >>> from dyadlearn._registry import listed
-    >>> listed(searches=False)
-    'TwoStepRidge, KroneckerRidge, IndependentTaskRidge or PairKernelRidge'
+    >>> listed(searches=False)  # doctest: +ELLIPSIS
+    'TwoStepRidge, KroneckerRidge, IndependentTaskRidge... or ...'
     """
     models = [each for each in MODELS.values() if each.search not in (None, each.model)]
     names = [str(each.search) if searches else each.model for each in models]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -13,7 +15,10 @@ import dyadlearn
 from dyadlearn import cli
 from dyadlearn.exceptions import KernelError, ModelFileError, NotEnoughMemoryError
 
-COMMANDS = ["demo", "datasets", "tune", "evaluate", "predict", "recommend", "screen", "update", "inspect", "report"]
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+# The rows of the table of commands; some have a row for an option too.
+TABLE = PAGE.partition("| command | what it does |")[2].partition("\n\n")[0]
+COMMANDS = re.findall(r"^\| `([a-z]+)` \|", TABLE, re.MULTILINE)
 FRAMES = ("pandas", "polars", "pyarrow")
 
 
@@ -28,6 +33,8 @@ def test_help_names_the_commands_and_the_exit_codes(run):
     assert ran.code == 0
     listed = ran.out.partition("Commands:")[2].partition("Exit codes")[0]
     assert [line.split()[0] for line in listed.splitlines() if line.strip()] == COMMANDS
+    ten = {"demo", "datasets", "tune", "evaluate", "predict", "recommend", "screen", "update", "inspect", "report"}
+    assert ten <= set(COMMANDS)
     assert "..." not in listed  # every line is whole
     assert "Exit codes" in ran.out
 

@@ -22,6 +22,7 @@ from dyadlearn import (
     load,
     save,
 )
+from dyadlearn._registry import names_where
 from dyadlearn.cli import models
 from dyadlearn.exceptions import GridEdgeWarning
 
@@ -186,7 +187,7 @@ def test_an_online_model_is_the_two_step_model(tables, run):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model", "deep"], "--model is one of two-step, kronecker, independent, online, learned, found 'deep'"),
+        (["--model", "deep"], f"--model is one of {', '.join(names_where())}, found 'deep'"),
         (["--setting", "E"], "Unknown setting 'E'"),
         (["--scoring", "roc"], "Unknown scoring 'roc'"),
         (["--alphas", "1;2"], "--alphas takes numbers as 0.1,1,10 or a range"),

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from dyadlearn import _registry
+from dyadlearn._registry import names_where
 from sweeps import every, over
 
-MODELS = ("two-step", "kronecker", "independent", "online", "learned")
-GRIDS = MODELS[:4]
+MODELS = names_where()
+FIVE = {"two-step", "kronecker", "independent", "online", "learned"}
+GRIDS, WITH_TASKS = names_where(has_alpha="alpha"), names_where(setting="C")
+NEEDING_TASKS = tuple(name for name in MODELS if _registry.MODELS[name].needs_tasks)
 # The options of tune that not every model has, with a value and the models that have them.
 OPTIONS = {
-    "--task-alphas": ("0.1,1", {"two-step", "online"}),
-    "--task-kernel": ("linear", {"two-step", "kronecker", "online", "learned"}),
-    "--task-groups": ("GROUPS", {"two-step", "kronecker", "online", "learned"}),
+    "--task-alphas": ("0.1,1", set(names_where(has_alpha="task_alpha"))),
+    "--task-kernel": ("linear", set(WITH_TASKS)),
+    "--task-groups": ("GROUPS", set(WITH_TASKS)),
     "--keep-labels": (None, {"online"}),
     "--device": ("cpu", set(GRIDS)),
     "--exhaustive": (None, set(GRIDS)),
@@ -47,7 +51,9 @@ def test_options_that_a_model_has_and_lacks(run, given, model):
     for option, (value, having) in OPTIONS.items():
         asked = [option] if value is None else [option, given[1].get(value, value)]
         if model in having:
-            own += [] if option in ("--device", "--cv") else asked  # --cv does not go with groups
+            # --cv does not go with groups, and a new model may need its intercept
+            unasked = ("--device", "--cv") if model in FIVE else ("--device", "--cv", "--no-intercept")
+            own += [] if option in unasked else asked
         else:
             those = " or ".join(name for name in MODELS if name in having)
             ran = run(*words, *asked)
@@ -57,10 +63,28 @@ def test_options_that_a_model_has_and_lacks(run, given, model):
     assert ran.code == 0, ran.err
 
 
+def test_the_table_of_models():
+    """What the table says of these models; a new model may only be added."""
+    assert set(MODELS) >= FIVE
+    assert FIVE & set(GRIDS) == FIVE - {"learned"}
+    assert FIVE & set(WITH_TASKS) == FIVE - {"independent"}
+    assert FIVE & set(names_where(has_alpha="task_alpha")) == {"two-step", "online"}
+    assert FIVE & set(NEEDING_TASKS) == {"two-step", "kronecker"}
+
+
+@over(every(model=list(NEEDING_TASKS)))
+def test_models_that_need_tasks(run, given, model):
+    ran = run(*given[0](tasks=False), "--model", model)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"dyadlearn: The {model} model learns from tasks: give them by --tasks, or use --model independent.\n"
+    )
+
+
 @over(every(option=["--task-kernel linear", "--tasks-smiles s", "--task-groups GROUPS", "--task-alphas 1"]))
 def test_options_of_tasks_without_tasks(run, given, option):
     option, value = option.split()
-    for model in ("independent", "online", "learned"):
+    for model in set(MODELS) - set(NEEDING_TASKS):
         ran = run(*given[0](tasks=False), "--model", model, option, given[1].get(value, value))
         assert (ran.code, ran.out) == (2, "")
         assert ran.err == f"dyadlearn: {option} goes with --tasks: add it, or leave {option} out.\n"

@@ -13,8 +13,9 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, DotProduct, RationalQuadratic
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, spectrum
-from dyadlearn.kernels import Product, Sum, kernel_names
+from dyadlearn.kernels import Product, Sum
 from dyadlearn.models import side
+from kernels_by_hand import BY_HAND, CHOICES, DENSE_ONLY, cosine, dot, minmax, tanimoto
 from sweeps import covering, every, lines, over
 
 M, Q, D, R = 8, 6, 4, 3
@@ -27,65 +28,6 @@ Y = RNG.normal(size=(M, Q))
 ALPHA, TASK_ALPHA = 0.6, 0.9
 
 
-# --- kernels by hand, one pair of vectors at a time --------------------------------------------
-
-
-def dot(a: np.ndarray, b: np.ndarray) -> float:
-    return math.fsum(x * y for x, y in zip(a, b, strict=True))
-
-
-def chi_squared(a: np.ndarray, b: np.ndarray) -> float:
-    return math.fsum((x - y) ** 2 / (x + y) for x, y in zip(a, b, strict=True) if x + y > 0)
-
-
-def manhattan(a: np.ndarray, b: np.ndarray) -> float:
-    return math.fsum(abs(x - y) for x, y in zip(a, b, strict=True))
-
-
-def cosine(a: np.ndarray, b: np.ndarray) -> float:
-    lengths = math.sqrt(dot(a, a)) * math.sqrt(dot(b, b))
-    return dot(a, b) / lengths if lengths else 0.0
-
-
-def tanimoto(a: np.ndarray, b: np.ndarray) -> float:
-    union = dot(a, a) + dot(b, b) - dot(a, b)
-    return dot(a, b) / union if union else 1.0
-
-
-def minmax(a: np.ndarray, b: np.ndarray) -> float:
-    largest = math.fsum(map(max, a, b))
-    return math.fsum(map(min, a, b)) / largest if largest else 1.0
-
-
-def polynomial(a: np.ndarray, b: np.ndarray, degree: float = 3, gamma: float | None = None, coef0: float = 1) -> float:
-    return ((gamma or 1 / len(a)) * dot(a, b) + coef0) ** degree
-
-
-def by_exponent(distance: Callable[..., float], default: float | None = None) -> Callable[..., float]:
-    """Return exp(−γ distance)."""
-    return lambda a, b, gamma=default: math.exp(-(gamma or 1 / len(a)) * distance(a, b))
-
-
-BY_HAND: dict[str, Callable[..., float]] = {
-    "chi2": by_exponent(chi_squared, 1.0),
-    "cosine": cosine,
-    "delta": lambda a, b: float(all(a == b)),
-    "laplacian": by_exponent(manhattan),
-    "linear": dot,
-    "minmax": minmax,
-    "poly": polynomial,
-    "polynomial": polynomial,
-    "rbf": by_exponent(lambda a, b: dot(a - b, a - b)),
-    "tanimoto": tanimoto,
-}
-PARAMS: dict[str, dict[str, float]] = {
-    "chi2": {"gamma": 0.3},
-    "laplacian": {"gamma": 0.2},
-    "poly": {"degree": 2, "gamma": 0.5, "coef0": 2},
-    "polynomial": {"degree": 2, "gamma": 0.5, "coef0": 2},
-    "rbf": {"gamma": 0.1},
-}
-CHOICES = [(name, {}) for name in BY_HAND] + list(PARAMS.items())
 every_choice = lines("name params", *CHOICES)
 # These are kernels in name only: eigenvalues below zero are clipped, with a warning.
 may_be_indefinite = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.KernelRepairWarning")
@@ -131,10 +73,6 @@ PAPER = {"fit_intercept": False}
 
 
 # --- names -------------------------------------------------------------------------------------
-
-
-def test_every_name_is_tested():
-    assert set(BY_HAND) == set(kernel_names())
 
 
 @may_be_indefinite
@@ -297,7 +235,6 @@ def test_primal_equals_dual(Model, alpha):
 
 # --- sparse features ---------------------------------------------------------------------------
 
-DENSE_ONLY = ("chi2",)
 SPARSE = [name for name in BY_HAND if name not in DENSE_ONLY]
 
 

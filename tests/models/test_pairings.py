@@ -37,6 +37,9 @@ class TestIndependentTaskRidge(PairingCase):
 class TestIndependentTaskRidgeWithConstants(TestIndependentTaskRidge):
     constant = True
 
+    def dual(self, K, G, Y, alphas):
+        return self.dual_of_tasks(K, Y, alphas[0])
+
     def fitted(self, K, G, Y, alphas, weights, seen, known):
         """Every task has a system with a border, and a constant, of its own."""
         result = np.full(Y.shape, np.nan)
@@ -50,8 +53,13 @@ class TestIndependentTaskRidgeWithConstants(TestIndependentTaskRidge):
 
 
 class TestTwoStepRidge(PairingCase):
+    has_one_alpha = False
+
     def estimator(self, alpha, task_alpha):
         return TwoStepRidge(alpha, task_alpha, fit_intercept=self.constant, **PRECOMPUTED)
+
+    def dual(self, K, G, Y, alphas):
+        return self.dual_of_tasks(G, self.dual_of_tasks(K, Y, alphas[0]).T, alphas[1]).T
 
     def fitted(self, K, G, Y, alphas, weights, seen, known):
         """Fit the rows and columns that stay, complete their grid, and predict all others from that."""
@@ -87,6 +95,10 @@ class TestNetwork(TestTwoStepRidge):
         Y = super().labels(rng, m, m)
         return Y + Y.T
 
+    def unit(self, shape, row, column):
+        unit = super().unit(shape, row, column)
+        return (unit + unit.T) / 2
+
     def sides(self, shape, kinds, seed=0):
         K, _, Y = super().sides(shape, kinds, seed)
         return K, K, Y
@@ -101,6 +113,9 @@ class TestNetwork(TestTwoStepRidge):
 
     def fitted(self, K, G, Y, alphas, weights, seen, known):
         return super().fitted(K, K, Y, (alphas[0], alphas[0]), weights, seen, known)
+
+    def dual(self, K, G, Y, alphas):
+        return super().dual(K, K, Y, (alphas[0], alphas[0]))
 
     def leaves(self, letter, rows, columns):
         hidden = np.zeros((rows.size, rows.size), dtype=bool)

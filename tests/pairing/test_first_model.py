@@ -10,9 +10,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn._array import Array
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.refit import refit
-from dyadlearn.pairing import Coupled, Kronecker
+from dyadlearn.pairing import Coupled, Kronecker, TwoStep
 from dyadlearn.pairing.base import Pairing
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.full import cell_slack, hold_out_stack, sweep
@@ -120,10 +122,9 @@ def test_everything_else(kinds):
     plain, fast = both(kinds)
     Y = labels()
     assert_allclose(cell_slack(plain), cell_slack(fast), rtol=1e-10)
-    # Its kernel between pairs is that of the other over the ridge, which is one.
-    assert_allclose(plain.dual(Y), 0.4 * fast.dual(Y), rtol=1e-8, atol=1e-10)
+    assert_allclose(plain.dual(Y), fast.dual(Y), rtol=1e-8, atol=1e-10)
     spectral = np.random.default_rng(7).normal(size=plain.remainder.shape) * plain.kernel_values**0.5
-    found = plain.expansion(plain.coefficients_of(0.4**0.5 * spectral, 0.0)).fitted()
+    found = plain.expansion(plain.coefficients_of(spectral, 0.0)).fitted()
     expected = fast.expansion(fast.coefficients_of(spectral, 0.0)).fitted()
     assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
     stacks = [
@@ -152,6 +153,77 @@ def test_a_registered_formula_replaces_the_default():
     assert asked == [Setting.D]
 
 
-def test_new_tasks_need_the_model_turned_round():
-    with pytest.raises(NotImplementedError, match="must define transposed"):
-        both()[0].transposed  # noqa: B018
+@over(every(**kinds))
+def test_transposed_labels(kinds):
+    """New tasks are new instances of the transposed model, which has the same numbers by default."""
+    (plain, fast), Y = both(kinds), labels().T
+    found, expected = plain.transposed, fast.transposed
+    assert isinstance(found, Coupled)
+    assert found.spectra == expected.spectra
+    assert_allclose(found.dual(Y), expected.dual(Y), rtol=1e-8, atol=1e-10)
+    assert_allclose(found.hat(Y), expected.hat(Y), rtol=1e-10)
+    rows = NewRows(np.random.default_rng(6).normal(size=(2, found.spectra[0].n_coefficients)), lambda rows: rows, 0)
+    grids = [model.expansion(model.coefficients(Y)).grid(rows, None) for model in (found, expected)]
+    assert_allclose(*grids, rtol=1e-8, atol=1e-10)
+    for setting in "ABCD":
+        held_out = [holdout(Problem.of(model, Y), setting) for model in (found, expected)]
+        assert_allclose(*held_out, rtol=1e-7, atol=1e-9, err_msg=setting)
+
+
+def test_without_regularisation_dual_coefficients_need_a_formula():
+    with pytest.raises(NotImplementedError, match="Plain must define dual for alpha=0"):
+        both(alpha=0.0)[0].dual(labels())
+
+
+def test_two_free_constants_are_a_free_mean(each):
+    """Beside intercepts of both sides, the grand mean alone is unpenalised, so that nothing is interpolated."""
+
+    @dataclass(frozen=True, eq=False)
+    class Shrunken(Plain):
+        """Two-step ridge regression by its remainder."""
+
+        @property
+        def fast(self) -> TwoStep:
+            return TwoStep(*(spectrum.smoother(Tikhonov(), self.alpha) for spectrum in self.spectra))
+
+        @property
+        def remainder(self) -> Array:
+            rows, columns = (side.shrinkage for side in self.fast.smoothers)
+            return 1.0 - np.outer(rows, columns)
+
+        def coefficients(self, Y: Array) -> Array:
+            return self.fast.coefficients(Y)
+
+    grams = (np.exp(-0.3 * np.subtract.outer(rows, rows) ** 2) for rows in (np.arange(M), np.arange(Q)))
+    model = Shrunken(*(Spectrum.from_gram(gram, constant="free") for gram in grams), 0.4)
+    assert model.free_mean
+    assert model.floor == 0
+    assert not model.interpolates
+    weights = np.random.default_rng(5).uniform(0.3, 2.0, size=(M, Q))
+    for missing, given in each([(0.0, None), (0.3, None), (0.0, weights), (0.3, weights)]):
+        Y = labels(missing) + 5.0
+        held_out = [holdout(Problem.of(each, Y, given, tol=1e-13), "A") for each in (model, model.fast)]
+        assert_allclose(*held_out, rtol=1e-8)
+        given = None if given is None else given.T
+        transposed = holdout(Problem.of(model.transposed, Y.T, given, tol=1e-13), "A")
+        assert_allclose(transposed, held_out[0].T, rtol=1e-8)
+
+
+def test_what_a_model_interpolates_is_refused(each):
+    """The mean of each row is unpenalised: a row, or a pair with its row and column, has leverage 1."""
+
+    @dataclass(frozen=True, eq=False)
+    class Constants(Plain):
+        """Means of rows."""
+
+        @property
+        def remainder(self) -> Array:
+            return np.where(np.arange(Q) == Q - 1, 0.0, 1.0) * np.ones((M, 1))
+
+    rows, columns = Spectrum.from_gram(np.eye(M)), Spectrum.from_gram(np.eye(Q) + 1.0)
+    model = Constants(rows, columns, 1.0)
+    others = (labels().sum(axis=1, keepdims=True) - labels()) / (Q - 1)
+    assert_allclose(holdout(Problem.of(model, labels()), "A"), others, rtol=1e-10)
+    for setting, number in each([("B", Q), ("D", M + Q - 1)]):
+        with pytest.raises(LeverageError, match=f"{number} of {M * Q} cells .* the model interpolates them"):
+            holdout(Problem.of(model, labels()), setting)

@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+import dyadlearn
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
@@ -22,6 +23,7 @@ from dyadlearn import (
     TwoStepRidge,
     TwoStepRidgeCV,
 )
+from dyadlearn._registry import MODELS
 from dyadlearn._state import stored_estimators
 from dyadlearn.exceptions import GridEdgeWarning, PrecisionWarning
 from dyadlearn.kernels import Descriptions, Landmarks
@@ -64,6 +66,12 @@ CASES = {
     ),
     "landmarks": (Landmarks(4, kernel="rbf", random_state=0), (X, None, {})),
 }
+# Models of the registry that the table above does not name.
+for _entry in MODELS.values():
+    for _name in (_entry.model, _entry.search):
+        if _name is not None and _name not in {type(model).__name__ for model, _ in CASES.values()}:
+            _options = FEW if _name == _entry.search else {}
+            CASES[_name] = getattr(dyadlearn, _name)(**_options), (X, Y, {"tasks": T})
 
 
 def as_numpy(value):

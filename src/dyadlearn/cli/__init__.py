@@ -43,21 +43,9 @@ def _options(
     """Learn from labelled pairs of instances and tasks."""
 
 
-# The commands and the modules that run them.
-_COMMANDS: dict[type[Options], str] = {
-    commands.Demo: "demo",
-    commands.Datasets: "demo",
-    commands.Tune: "models",
-    commands.Evaluate: "evaluate",
-    commands.Predict: "predict",
-    commands.Recommend: "predict",
-    commands.Screen: "predict",
-    commands.Update: "models",
-    commands.Inspect: "evaluate",
-    commands.Report: "evaluate",
-}
-for _kind, _module in _COMMANDS.items():
-    app.command()(make_command(_kind, _module))
+for _kind in vars(commands).values():
+    if isinstance(_kind, type) and issubclass(_kind, Options):
+        app.command()(make_command(_kind))
 
 
 def main(loaded: Callable[[], object] = lambda: None) -> None:

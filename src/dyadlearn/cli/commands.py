@@ -1,4 +1,4 @@
-"""The ten commands: their options and their help. The modules that run them are imported only when they run."""
+"""The commands: their options and their help. The modules that run them are imported only when they run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Annotated, ClassVar
 
 from typer import Argument, Option
 
+from dyadlearn import _registry
 from dyadlearn.cli import options
 from dyadlearn.cli.options import MODELS, OF_MODELS, PAGES, SCORES, Rules, given_options
 
 _COLUMN = "[NAME=]COLUMN"
 
 
-class Demo(options.Options):
+class Demo(options.Options, module="demo"):
     """Try everything once, on Debian packages and tags.
 
     Three models are tuned, the likeliest missing tags are listed, and a report is written. This takes about ten seconds
@@ -30,7 +31,7 @@ class Demo(options.Options):
     endings: ClassVar[tuple[str, ...]] = PAGES
 
 
-class Datasets(options.Options):
+class Datasets(options.Options, module="demo"):
     """List real data to try, or download one of them.
 
     With a name, the data set is downloaded unless it is there already, and written as tables if --to is given.
@@ -52,7 +53,7 @@ class Datasets(options.Options):
     needs: ClassVar[Rules] = {"to": ("name",), "force": ("to",)}
 
 
-class Tune(options.LabelFile, options.Sides):
+class Tune(options.LabelFile, options.Sides, module="models"):
     """Fit a model and choose its regularisation or kernels.
 
     The choice is made by exact hold-out predictions. The output has the score of the model beside those of baselines,
@@ -117,7 +118,7 @@ class Tune(options.LabelFile, options.Sides):
         name = self.model
         if name not in MODELS:
             raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
-        if not self.tasks and name in ("two-step", "kronecker"):
+        if not self.tasks and _registry.MODELS[name].needs_tasks:
             raise ValueError(f"The {name} model learns from tasks: give them by --tasks, or use --model independent.")
         for parameter, having in OF_MODELS.items():
             for option in given_options(parameter) if name not in having else ():
@@ -126,7 +127,7 @@ class Tune(options.LabelFile, options.Sides):
             raise ValueError("--fingerprint goes with --instances-smiles or --tasks-smiles: add one, or leave it out.")
 
 
-class Evaluate(options.OfModel, options.TableOutput):
+class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
     """Score, compare, test or verify a model.
 
     Scores are those of exact hold-out predictions for new pairs, instances, tasks, and both, beside baselines.
@@ -168,7 +169,7 @@ class Evaluate(options.OfModel, options.TableOutput):
     excludes["against"] = ("permutations", "verify", "cv", "nested")
 
 
-class Predict(options.OfModel, options.TableOutput):
+class Predict(options.OfModel, options.TableOutput, module="predict"):
     """Predict for new instances, new tasks, or both.
 
     Without --instances (or --tasks), predictions are for the instances (or tasks) of training. A file of features needs
@@ -215,7 +216,7 @@ class Predict(options.OfModel, options.TableOutput):
     excludes["probability"] = ("interval",)
 
 
-class Recommend(options.OfModel, options.TableOutput):
+class Recommend(options.OfModel, options.TableOutput, module="predict"):
     """List the best pairs that are not observed.
 
     These are the best tasks for an instance, the best instances for a task, or the best pairs of all.
@@ -243,7 +244,7 @@ class Recommend(options.OfModel, options.TableOutput):
     excludes: ClassVar[Rules] = {"pairs": ("side",), "new": ("setting", "zeros", "cv")}
 
 
-class Screen(options.OfModel, options.TableOutput):
+class Screen(options.OfModel, options.TableOutput, module="predict"):
     """List the labels that look most wrong.
 
     These are the labels that held-out predictions contradict most: the first to check for mistakes.
@@ -261,7 +262,7 @@ class Screen(options.OfModel, options.TableOutput):
     cv: options.Folds = None
 
 
-class Update(options.LabelFile, options.OfModel):
+class Update(options.LabelFile, options.OfModel, module="models"):
     """Add instances, tasks or labels to an online model.
 
     Without --output the model file is replaced, after everything succeeded. To fit an online model, use: dyadlearn
@@ -284,7 +285,7 @@ class Update(options.LabelFile, options.OfModel):
     force: options.Force = False
 
 
-class Inspect(options.OfModel):
+class Inspect(options.OfModel, module="evaluate"):
     """Show the content of a model file.
 
     The output lists the model, its parameters and scores, its files of data, and how they were read.
@@ -295,7 +296,7 @@ class Inspect(options.OfModel):
     """
 
 
-class Report(options.OfModel):
+class Report(options.OfModel, module="evaluate"):
     """Write an HTML report about a model.
 
     The report is one page that opens in any browser, without a network.

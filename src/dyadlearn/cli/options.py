@@ -77,7 +77,8 @@ class Options:
 
     A derived class is a command and a frozen dataclass: its docstring is the help, and its fields are the options.
     `needs` maps an option to the options that it has no effect without. `excludes` maps an option to those that have no
-    effect beside it.
+    effect beside it. The keyword `module` of the class names the module of this package that has the function of the
+    command.
     """
 
     json: Annotated[bool, Option(help="Print the figures as one JSON object.")] = False
@@ -87,8 +88,10 @@ class Options:
     excludes: ClassVar[Rules] = {}
     #: Endings that the name of the output may have; empty allows any.
     endings: ClassVar[tuple[str, ...]] = ()
+    module: ClassVar[str]
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, module: str = "commands") -> None:
+        cls.module = module
         dataclass(frozen=True, kw_only=True)(cls)
 
     def check(self) -> None:
@@ -156,8 +159,8 @@ _running: ContextVar[Any] = ContextVar("running")
 on_loaded: list[Callable[[], object]] = []
 
 
-def make_command(kind: type[Options], module: str) -> Callable[..., None]:
-    """Return the function that typer runs for a class of options; it calls the function of that name in the module."""
+def make_command(kind: type[Options]) -> Callable[..., None]:
+    """Return the function that typer runs for a class of options; it calls the function of that name in its module."""
     name = kind.__name__.lower()
     types = get_type_hints(kind, include_extras=True)
     fields = inspect.signature(kind).parameters
@@ -171,7 +174,7 @@ def make_command(kind: type[Options], module: str) -> Callable[..., None]:
     parameters.append(inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
 
     def called(context: Any, **given: Any) -> None:
-        run = getattr(import_module(f"dyadlearn.cli.{module}"), name)
+        run = getattr(import_module(f"dyadlearn.cli.{kind.module}"), name)
         for call in on_loaded:
             call()
         _running.set(context)

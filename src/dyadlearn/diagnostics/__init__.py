@@ -1,40 +1,16 @@
+# ruff: noqa: F403
 """Diagnostics of fitted models: suspicious labels, recommendations, explanations, calibration and tests."""
 
-from __future__ import annotations
+from dyadlearn.diagnostics import calibration, comparing, explaining, permutation, recommending
+from dyadlearn.diagnostics.calibration import *
+from dyadlearn.diagnostics.comparing import *
+from dyadlearn.diagnostics.explaining import *
+from dyadlearn.diagnostics.permutation import *
+from dyadlearn.diagnostics.recommending import *
 
-from dyadlearn.diagnostics.calibration import Calibration, Reliability, SettingCalibration, calibrate
-from dyadlearn.diagnostics.comparing import Comparison, Difference, compare
-from dyadlearn.diagnostics.explaining import Contribution, Contributions, Explanation, explain
-from dyadlearn.diagnostics.permutation import PermutationTest, permutation_test
-from dyadlearn.diagnostics.recommending import (
-    RecommendationLists,
-    Recommendations,
-    Screening,
-    TopPairs,
-    recommend,
-    screen,
-    top_pairs,
-)
-
-__all__ = [
-    "Calibration",
-    "Comparison",
-    "Contribution",
-    "Contributions",
-    "Difference",
-    "Explanation",
-    "PermutationTest",
-    "RecommendationLists",
-    "Recommendations",
-    "Reliability",
-    "Screening",
-    "SettingCalibration",
-    "TopPairs",
-    "calibrate",
-    "compare",
-    "explain",
-    "permutation_test",
-    "recommend",
-    "screen",
-    "top_pairs",
-]
+__all__: list[str] = []
+__all__ += calibration.__all__
+__all__ += comparing.__all__
+__all__ += explaining.__all__
+__all__ += permutation.__all__
+__all__ += recommending.__all__

@@ -31,6 +31,8 @@ from dyadlearn.models.reading import among
 from dyadlearn.selection.evaluate import baseline_scores
 from dyadlearn.settings import Setting, as_setting
 
+__all__ = ["Calibration", "Reliability", "SettingCalibration", "calibrate"]
+
 #: Non-decreasing function that returns the probability of each score.
 Map = Callable[[np.ndarray], np.ndarray]
 

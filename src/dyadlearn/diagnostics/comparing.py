@@ -31,6 +31,8 @@ from dyadlearn.selection.search import NestedScore
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
+__all__ = ["Comparison", "Difference", "compare"]
+
 # Fewer resamples are not enough for the tails.
 _FEWEST = 10
 

@@ -22,6 +22,8 @@ from dyadlearn.pairing.incomplete import label_weights
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 
+__all__ = ["Contribution", "Contributions", "Explanation", "explain"]
+
 _CHOSEN = "The regularisation was chosen with these labels too; the weights are those of the chosen one."
 _LEARNED = "The kernels were learned from these labels too; the weights are those of the learned kernels."
 # Number of arrays (m, q) in memory: weights, contributions, masks and orders.

@@ -24,6 +24,8 @@ from dyadlearn.models.fitted import Fitted, FittedRidge
 from dyadlearn.selection.evaluate import Permutation, drawn, permuted_scores, scoring_of, what_is_new
 from dyadlearn.settings import Setting, as_setting
 
+__all__ = ["PermutationTest", "permutation_test"]
+
 _CHOICES = ("instances", "tasks", "both")
 _REMEDY = "fit TwoStepRidge on the labels to permute them"
 

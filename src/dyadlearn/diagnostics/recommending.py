@@ -50,6 +50,8 @@ from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, plural, side_names
 from dyadlearn.vectrick import left_first
 
+__all__ = ["RecommendationLists", "Recommendations", "Screening", "TopPairs", "recommend", "screen", "top_pairs"]
+
 
 def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
     """Return whether zero labels count as not observed: `zeros`, or by default whether all labels are 0, 1 or NaN."""

@@ -80,10 +80,9 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[st
     B : array, sparse matrix or frame of shape (n_b, d), optional
         Features of the columns of the result; `A` by default. Named features are brought into the order of `A`.
     kernel : str or callable, default="linear"
-        A name from `kernel_names`: a kernel of scikit-learn, "tanimoto", "minmax" or "delta". Or a callable
-        ``kernel(A, B, **params)`` that returns the whole block, such as `Sum`, `Product` or a kernel of
-        ``sklearn.gaussian_process.kernels``. A callable always gets two arguments. It gets the features unchanged, but
-        a frame without its column of ids.
+        A name from `kernel_names`, such as "rbf" or "tanimoto". Or a callable ``kernel(A, B, **params)`` that returns
+        the whole block, such as `Sum`, `Product` or a kernel of ``sklearn.gaussian_process.kernels``. A callable always
+        gets two arguments. It gets the features unchanged, but a frame without its column of ids.
     params : mapping, optional
         Parameters of the kernel by name, such as ``{"gamma": 0.1}``.
 

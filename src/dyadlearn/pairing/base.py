@@ -118,7 +118,7 @@ class Pairing(ABC):
     @property
     def transposed(self) -> Pairing:
         """Model of the transposed labels, in which tasks are the instances, for models with task features."""
-        raise NotImplementedError(f"{type(self).__name__} must define transposed: new tasks are its new instances.")
+        return Transposed(working(self))
 
 
 def settings_of(model: Pairing) -> tuple[Setting, ...]:
@@ -207,6 +207,12 @@ class Coupled(Pairing, GridOperators):
         rows, columns = self.spectra
         return rows, columns
 
+    @property
+    def ridge(self) -> float:
+        """The ridge that is added to the pairwise kernel: the regularisation of a model with one, else 1."""
+        alphas = tuple(self.alphas.values())
+        return alphas[0] if len(alphas) == 1 else 1.0
+
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
         r"""Return the coefficients of a function of the training pairs, from its values X along pairs of directions.
 
@@ -225,5 +231,44 @@ class Coupled(Pairing, GridOperators):
         return self.coefficients(sandwich(left, rotated, right) + mean)
 
     def dual(self, Y: Array) -> Array:
-        """Return the dual parameters of the pairwise kernel with its ridge, shape (m, q)."""
+        """Return the dual coefficients of the pairwise kernel with its ridge, shape (m, q)."""
+        if not self.ridge:
+            raise NotImplementedError(f"{type(self).__name__} must define dual for alpha=0, which leaves no residual.")
         return working(self).residual(Y) / self.ridge
+
+
+@dataclass(frozen=True, eq=False)
+class Transposed(Coupled):
+    """Model of transposed labels, from the members of the model of the labels."""
+
+    words: ClassVar[str] = "a model of transposed labels"
+
+    model: Coupled
+
+    @property
+    def spectra(self) -> tuple[Spectrum, ...]:
+        """Spectra of tasks and instances."""
+        return self.model.spectra[::-1]
+
+    @property
+    def alphas(self) -> dict[str, float]:
+        """Regularisations, of tasks and instances if there are two."""
+        return dict(zip(self.model.alphas, reversed(self.model.alphas.values()), strict=True))
+
+    @property
+    def free_mean(self) -> bool:
+        """Whether the grand mean is unpenalised."""
+        return self.model.free_mean
+
+    @property
+    def remainder(self) -> Array:
+        """The transposed residual in the rotated labels."""
+        return self.model.remainder.T
+
+    def coefficients(self, Y: Array) -> Array:
+        """Return the transposed coefficients."""
+        return self.model.coefficients(Y.T).T
+
+    def expansion(self, coefficients: Array) -> Expansion:
+        """Return predictions for new rows from coefficients."""
+        return self.model.expansion(coefficients.T).transposed

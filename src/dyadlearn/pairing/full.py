@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import partial, singledispatch
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, namespace, solve, take_block, take_rows, zeros
+from dyadlearn._array import Array, epsilon, namespace, take_block, take_rows, zeros
 from dyadlearn._memory import holdout_numbers
+from dyadlearn._rounding import solve_block
 from dyadlearn.pairing.base import Pairing, working
 from dyadlearn.pairing.certainty import Jackknife
 from dyadlearn.pairing.expansion import Asked
@@ -24,6 +25,7 @@ from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.leaving import Members, in_order, largest_group, leave_units_out, refuse, unit_codes
 from dyadlearn.solve.missing import complete
 from dyadlearn.solve.operators import without
+from dyadlearn.spectrum import leverage_error
 
 # A dense system of this many cells takes 128 MiB and about the time of a hundred iterations.
 _DIRECT_CELLS = 4096
@@ -82,12 +84,15 @@ def hold_out_stack(model: Pairing, stack: Array, setting: Setting, *groups: Memb
             asked = np.flatnonzero((row_units[left_out] == i) & (column_units[left_out] == j))
             others = without(left_out, m * q)
             right = take_block(inverse, left_out, others) @ take_rows(labels, others)
-            pieces.append(take_rows(-solve(take_block(inverse, left_out, left_out), right), asked))
+            block = take_block(inverse, left_out, left_out)
+            refusal = partial(leverage_error, left_out, m * q, "cells form a set that")
+            predictions = -solve_block(block, right, operators.floor, operators.is_graded, refusal)
+            pieces.append(take_rows(predictions, asked))
             places.append(left_out[asked])
         held_out = in_order(pieces, places)
     else:
         units = {Setting.A: cell_units(model, rows, columns), Setting.B: row_units, Setting.C: column_units}[setting]
-        held_out = leave_units_out(inverse, labels, units)
+        held_out = leave_units_out(inverse, labels, units, operators.floor, graded=operators.is_graded)
     return xp.reshape(held_out.T, stack.shape) + shift
 
 
@@ -152,10 +157,14 @@ def closed_weights(model: Pairing, row: Asked, column: Asked) -> Array:
     Predictions are linear in the labels: the weight of a label is the prediction where it is one and all others are
     zero.
     """
-    spectra, sides = working(model).grid_spectra, (row, column)
+    operators, sides = working(model), (row, column)
+    spectra = operators.grid_spectra
+    weights = zeros(tuple(side.n_rows for side in spectra), spectra[0].values)
+    if isinstance(row, int) and isinstance(column, int):
+        weights[row, column] = 1.0
+        return operators.hat(weights)  # a row of the hat matrix, which is symmetric
     asked = [None if isinstance(each, int) else each for each in sides]
     place, task_place = (each if isinstance(each, int) else 0 for each in sides)
-    weights = zeros(tuple(side.n_rows for side in spectra), spectra[0].values)
     for i, j in np.ndindex(*weights.shape):
         unit = namespace(weights).zeros_like(weights)
         unit[i, j] = 1.0

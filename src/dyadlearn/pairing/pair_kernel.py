@@ -242,11 +242,6 @@ class PairKernel(Coupled):
         """Whether the pairwise kernel is the product of both sides' kernels."""
         return self.shares == (1.0, 0.0, 0.0)
 
-    @property
-    def ridge(self) -> float:
-        """The regularisation."""
-        return self.alpha
-
     @cached_property
     def vanishing(self) -> bool:
         """Whether λ = 0 at full rank."""

@@ -367,11 +367,6 @@ class TwoStep(Coupled):
         return (self.rows.scaled(), self.columns.scaled()) if self.vanishing else (self.rows, self.columns)
 
     @property
-    def free_mean(self) -> bool:
-        """Whether both sides have a free constant, so that the grand mean is unpenalised."""
-        return all(spectrum.has_free_constant for spectrum in self.grid_spectra)
-
-    @property
     def ridge(self) -> float:
         """The ridge: 1, or 0 if `vanishing`."""
         return 0.0 if self.vanishing else 1.0
@@ -385,12 +380,6 @@ class TwoStep(Coupled):
     def floor(self) -> float:
         """Lower bound of slacks; 0 if all directions are penalised."""
         return common_floor(*self.scaled)
-
-    @cached_property
-    def is_graded(self) -> bool:
-        """Whether blocks of residual operator and kernel may be numerically singular, apart from a free mean."""
-        remainders = namespace(self.remainder).reshape(self.remainder, (-1, 1))
-        return self._is_graded(remainders[:-1, :] if self.free_mean else remainders)
 
     @property
     def residual_cost(self) -> int:

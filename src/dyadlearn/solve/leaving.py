@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, itemsize, largest, namespace, solve, take_rows, to_numpy, zeros
+from dyadlearn._array import Array, as_array_of, itemsize, largest, namespace, take_rows, to_numpy, zeros
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
@@ -346,7 +346,9 @@ def _leave_groups_out(
     return in_order(pieces, members)
 
 
-def leave_units_out(inverse: Array, labels: Array, units: np.ndarray | None = None) -> Array:
+def leave_units_out(
+    inverse: Array, labels: Array, units: np.ndarray | None = None, floor: float = 0.0, *, graded: bool = False
+) -> Array:
     """Return the hold-out predictions of labels, by the models trained without their unit.
 
     The sum over the other labels is computed directly, so that small predictions are accurate too.
@@ -358,10 +360,17 @@ def leave_units_out(inverse: Array, labels: Array, units: np.ndarray | None = No
     labels : array of shape (n, p)
     units : integer array of shape (n,), default=None
         Unit of each label; None means leave-one-out.
+    floor, graded : float, bool
+        Bound of the slack if N is a residual operator, and whether a block may be singular, see `solve_block`.
 
     Returns
     -------
     array of shape (n, p)
+
+    Raises
+    ------
+    LeverageError
+        If a block of N is singular: the model fits the labels of a unit exactly, whatever they are.
 
     Examples
     --------
@@ -381,9 +390,16 @@ def leave_units_out(inverse: Array, labels: Array, units: np.ndarray | None = No
         cells = members[:, :, None] * units.size + members[:, None, :]
         blocks = xp.reshape(take_rows(flat, cells.reshape(-1)), cells.shape)
         sums = xp.reshape(take_rows(right, members.reshape(-1)), (*members.shape, -1))
-        pieces.append(xp.reshape(-solve(blocks, sums), (members.size, -1)))
+        refusal = partial(_singular_unit, blocks, members, units.size)
+        pieces.append(xp.reshape(-solve_block(blocks, sums, floor, graded, refusal), (members.size, -1)))
         places.append(members.reshape(-1))
     return in_order(pieces, places)
+
+
+def _singular_unit(blocks: Array, members: np.ndarray, n_cells: int) -> Exception:
+    """Return the error for the unit, of members (number, size), whose block has the smallest eigenvalue."""
+    least = to_numpy(namespace(blocks).linalg.eigvalsh(blocks))[:, 0]
+    return leverage_error(members[least.argmin()], n_cells, "cells form a set that")
 
 
 def in_order(pieces: Sequence[Array], places: Sequence[np.ndarray]) -> Array:

@@ -94,22 +94,22 @@ def between(block: Callable[[np.ndarray], Array], index: np.ndarray) -> Array:
 class GridOperators(ABC):
     r"""The operators of a model on grids of shape (m, q), from the spectra of its sides and the `remainder`.
 
-    By default it is ridge regression on pairs with the kernel :math:`(1-\rho)/\rho` in the rotated labels, where
-    :math:`\rho` is the remainder, and a ridge of one.
+    By default it is ridge regression on pairs with the kernel :math:`\lambda(1-\rho)/\rho` in the rotated labels, where
+    :math:`\rho` is the remainder and :math:`\lambda` the `ridge`, or 1 if the ridge is 0.
     """
 
     #: Whether the model can be solved for observed pairs without a grid, see `dyadlearn.solve.observed`.
     takes_pairs: ClassVar[bool] = False
 
     @property
+    @abstractmethod
     def ridge(self) -> float:
         """The ridge that is added to the pairwise kernel."""
-        return 1.0
 
     @property
     def free_mean(self) -> bool:
-        """Whether the grand mean is unpenalised, so that the dual coefficients sum to zero."""
-        return False
+        """Whether the grand mean is unpenalised; by default, whether both sides have a free constant."""
+        return self._has_constants
 
     @property
     def is_product(self) -> bool:
@@ -123,8 +123,8 @@ class GridOperators(ABC):
 
     @property
     def floor(self) -> float:
-        """Lower bound of slacks; 0 if all directions are penalised."""
-        whole = self.remainder <= 0
+        """Lower bound of slacks; 0 if all directions but a free mean are penalised."""
+        whole = self._penalised_remainder <= 0
         return slack_floor(self.grid_spectra[0], math.inf) if bool(namespace(whole).any(whole)) else 0.0
 
     @property
@@ -177,7 +177,7 @@ class GridOperators(ABC):
     @cached_property
     def kernel_values(self) -> Array:
         """The pairwise kernel in the rotated labels, shape (k, l); zero for unpenalised directions."""
-        return ratio(self.shrinkage, self.remainder)
+        return ratio((self.ridge or 1.0) * self.shrinkage, self.remainder)
 
     @property
     def is_truncated(self) -> bool:
@@ -187,10 +187,18 @@ class GridOperators(ABC):
     @cached_property
     def is_graded(self) -> bool:
         """Whether blocks of the residual operator and of the kernel may be singular to all digits."""
-        return self._is_graded(namespace(self.remainder).reshape(self.remainder, (-1, 1)))
+        return is_graded(self._penalised_remainder, sum(side.n_rows for side in self.grid_spectra), self.is_truncated)
 
-    def _is_graded(self, remainders: Array) -> bool:
-        return is_graded(remainders, sum(side.n_rows for side in self.grid_spectra), self.is_truncated)
+    @property
+    def _has_constants(self) -> bool:
+        """Whether both sides have a free constant as their last direction."""
+        return all(side.has_free_constant for side in self.grid_spectra)
+
+    @property
+    def _penalised_remainder(self) -> Array:
+        """Remainders (n, 1) of all directions but the last if it is the grand mean, which any label determines."""
+        remainders = namespace(self.remainder).reshape(self.remainder, (-1, 1))
+        return remainders[:-1, :] if self._has_constants else remainders
 
     def rotated(self, grid: Array) -> Array:
         """Return UᵀYV of shape (k, l) for labels Y of shape (m, q)."""
