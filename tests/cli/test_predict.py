@@ -262,7 +262,7 @@ def test_models_saved_in_python(tables, new, run):
     ran = run("predict", path, "--instances", tables.instances, "--tasks", tables.tasks, "--json")
     assert_allclose(ran.json["predictions"], load(path).predict(tables.X[::-1], tasks=tables.T[::-1]))
     refused = run("predict", path, "--tasks", tables.tasks)
-    assert "keeps no instances to predict for: give --instances" in refused.err
+    assert "predicts only for given instances: give --instances" in refused.err
 
 
 # --- intervals -----------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def test_new_tasks_need_labels_of_all_instances(tables, parts, online, run):
     before, other = online.read_bytes(), tables.folder / "other.dyad"
     words = ["--tasks", parts["new_items"], "--instances", parts["half_users"], "--labels", parts["half_labels"]]
     refused = run("update", online, *words)
-    assert (refused.code, "but these are not the 12 that were learnt" in refused.err) == (2, True)
+    assert (refused.code, "but these are not the 12 that were learned" in refused.err) == (2, True)
     words = ["--tasks", parts["new_items"], "--instances", tables.instances, "--labels", parts["new_labels"]]
     assert run("update", online, *words, "-o", other, "-q").code == 0
     assert online.read_bytes() == before

@@ -970,7 +970,10 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
     It is used for models without a grid of labels, and for subjects that only the tables of a `PairRegressor` describe.
     """
     if getattr(model, "grows", False):
-        if axis or (model.keep_labels and zeros_are_unobserved(fitted_of(model).labels.values, zeros)):
+        online: Any = predicting(model)
+        batches = online.knowledge.kept.batches if model.keep_labels else ()
+        grids = (to_numpy(dense(batch.all_labels)) for batch in batches)
+        if axis or (batches and all(zeros_are_unobserved(grid, zeros) for grid in grids)):
             return None
         return _for_stored(model, given, known, sides)
     fitted = fitted_of(model)

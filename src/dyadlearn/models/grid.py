@@ -12,10 +12,10 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn._checks import check_alpha, check_alphas, check_choice
+from dyadlearn._documenting import documented
 from dyadlearn._tables import Ids, in_order
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models.base import PairwiseRidge
-from dyadlearn.models.documenting import documented
 from dyadlearn.models.reading import checked_filter, nonnegative
 from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep

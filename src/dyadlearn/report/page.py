@@ -313,7 +313,7 @@ def write_report(
         Heading; None uses the name of the model and the size of the grid.
     setting : iterable of settings, default=None
         Letters or aliases; None means all settings that the model supports, with two exceptions. If labels are missing,
-        settings without a closed form are refitted for every fold; they are left out if that takes more than about
+        settings without a closed form are solved again for each fold; they are left out if that takes more than about
         half a minute, except the setting of the search (without a search B, for a network A). A model with learned
         kernels is shown in its setting only; its kernels are learned again in each fold, as in `dyadlearn.evaluate`.
     scoring : str or callable, default=None
@@ -323,9 +323,9 @@ def write_report(
     alphas, task_alphas : iterables of float, default=None
         Regularisations to score; None means those of the search or, without a search, 10⁻⁷ … 10⁶.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
-        Groups of instances and tasks that are left out together. A fitted search does not store its groups: pass them
-        again, so that the other settings use them too.
-    cv : int or SettingKFold, default=None
+        Groups of instances and tasks that are left out together. None means the groups of the fit for the scores of a
+        search, and no groups for its landscapes in other settings than its own.
+    cv : int, SettingKFold or list of (training rows, test rows), default=None
         Folds, as in `dyadlearn.evaluate`.
     n_permutations : int, default=0
         Number of permutations of the labels to score beside the model, as in `dyadlearn.evaluate`.

@@ -27,6 +27,7 @@ from sklearn.base import clone
 
 from dyadlearn._array import Array, cast, namespace, placed, take_rows
 from dyadlearn._checks import check_alphas, check_flag
+from dyadlearn._documenting import documented
 from dyadlearn._progress import Progress
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Table, shown
@@ -39,14 +40,13 @@ from dyadlearn.exceptions import (
 )
 from dyadlearn.holdout import Plan, Problem, Units, plan
 from dyadlearn.holdout.folds import Fold, as_splitter, folds_of
-from dyadlearn.holdout.splitters import SettingKFold
+from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.base import Groups, PairwiseRidge, Sides
-from dyadlearn.models.documenting import documented
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge, check_shares
 from dyadlearn.models.pairs import PairRegressor
@@ -140,6 +140,14 @@ class KeptHoldout(PairwiseRidge, stored=False):
         """Return the score by which the model was chosen; negative squared error if it has no `scoring`."""
         scoring = "neg_mean_squared_error" if self.scoring is None else self.scoring
         return prepared_score(self._labels, scoring, setting)
+
+    def _hold_out(self, setting: Setting, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool) -> HeldOut:
+        """Return held-out predictions; the groups of the fit are the default, unless a list of folds is given."""
+        is_stored = setting is self._searched_setting and cv is None and groups is None and task_groups is None
+        if not is_stored and not isinstance(cv, GivenFolds | list | tuple):
+            groups = self._groups if groups is None and setting.new_instance else groups
+            task_groups = self._task_groups if task_groups is None and setting.new_task else task_groups
+        return super()._hold_out(setting, cv, groups, task_groups, nested, exact)
 
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
         if setting is not self._searched_setting:
