@@ -148,5 +148,5 @@ def _check_split(
     expected = ["DCBA"[(i in known) + 2 * (t in known_tasks)] for i, t in asked]
     if report.settings.tolist() != expected:
         raise WrongAnswerError(f"audit says {report.settings.tolist()}, expected {expected}")
-    if report.leaks:
-        raise WrongAnswerError(f"audit finds {report.leaks} leaks in a fold of the library")
+    if report.n_leaks:
+        raise WrongAnswerError(f"audit finds {report.n_leaks} leaks in a fold of the library")

@@ -392,7 +392,7 @@ def test_a_pair_of_training(model, run):
     seen = run("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4)
     assert f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}, the sum of:" in seen.out
     assert "92 others" in seen.out
-    assert "note: The regularisation was chosen with these labels too" in seen.err
+    assert "note: The weights assume a fixed regularisation" in seen.err
 
 
 def test_new_entities_of_files(model, few, run):

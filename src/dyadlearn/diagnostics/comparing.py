@@ -48,9 +48,9 @@ class Difference:
     low, high : float
         Bounds of its interval. The intervals of all pairs are simultaneous.
     p_value : float
-        Two-sided p-value, adjusted for all pairs: the share of resamples in which the largest standardised deviation of
-        any pair is at least that of zero from this difference. If it is small, other instances and tasks would hardly
-        reverse the order.
+        Two-sided p-value, adjusted for all pairs. With the difference d and its standard deviation s over the
+        resamples, it is the fraction of resamples in which the largest :math:`|d^{(r)} - d| / s` of any pair is at
+        least :math:`|d| / s` of this pair.
     """
 
     better: str
@@ -176,13 +176,14 @@ def compare(
         At least two models, fitted on the same labels: with the same ids in any order, or without ids in the same
         order. A search may be replaced by its `dyadlearn.nested_score` on the same grid in this setting.
     setting : {"A", "B", "C", "D"} or an alias
-        Setting of the held-out predictions.
+        One setting, that of the held-out predictions.
     scoring : str or callable, default=None
         See `dyadlearn.metrics.scorer`; greater is better. None means the `scoring` that all models share, or else the
         default for the labels, as in `dyadlearn.evaluate`.
     n_resamples : int, default=1000
+        Number of draws.
     coverage : float, default=0.95
-        Of the intervals.
+        Joint coverage of the intervals.
     random_state : int, RandomState or None, default=None
         Seed of the resamples.
     sides : (str, str), default=None
@@ -199,7 +200,8 @@ def compare(
 
     See Also
     --------
-    dyadlearn.evaluate : one model in several settings. dyadlearn.bootstrap_interval : the interval of one score.
+    dyadlearn.evaluate : one model in several settings.
+    dyadlearn.bootstrap_interval : the interval of one score.
 
     Examples
     --------

@@ -22,8 +22,8 @@ from dyadlearn.pairing.incomplete import label_weights
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 
-_CHOSEN = "The regularisation was chosen with these labels too; the weights are those of the chosen one."
-_LEARNED = "The kernels were learned from these labels too; the weights are those of the learned kernels."
+_CHOSEN = "The weights assume a fixed regularisation; the search might choose another one if a label changed."
+_LEARNED = "The weights assume fixed kernels; other kernels might be learned if a label changed."
 # Number of arrays (m, q) in memory: weights, contributions, masks and orders.
 _GRIDS = 8.0
 _REMEDY = "fit TwoStepRidge on the labels, whose predictions can be explained"
@@ -128,7 +128,7 @@ class Explanation(Tabled):
     note: str = ""
 
     def __repr__(self) -> str:
-        first = f", most of all from {self.pairs.ids[0]!r}" if len(self.pairs) else ""
+        first = f", largest contribution: pair {self.pairs.ids[0]!r}" if len(self.pairs) else ""
         return f"Explanation({self.prediction:.4g} for {self.subject}{first})"
 
     @property
@@ -190,7 +190,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
 
     All kernel ridge models are linear in their labels, so a prediction is
 
-    .. math:: f = \sum_{ij} w_{ij} Y_{ij},
+    .. math:: f = \sum_{ij} w_{ij} Y_{ij} .
 
     The weight :math:`w_{ij}` is exactly the increase of the prediction if this label were larger by one and the model
     were refitted with the same regularisation. The contributions :math:`w_{ij} Y_{ij}` are summed by training instance,
@@ -200,9 +200,9 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     Parameters
     ----------
     model : fitted estimator
-    instance, task : id, or what describes a new one
-        Id of a training instance or task, or its position if the labels have no ids. For a new one: an array or frame
-        of one row with its features, or its kernel values with the training rows.
+    instance, task : id, or array or frame of shape (1, d)
+        Id of a training instance or task, or its position if the labels have no ids. For a new one: one row with its
+        features, or with its kernel values to the training rows.
     n : int, default=10
         Number of contributions to list by instance, by task and by pair.
     sides : (str, str), default=None
@@ -231,7 +231,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     >>> model = TwoStepRidge().fit(X, Y, tasks=T)
     >>> found = explain(model, 4, [[0.5, -1.0]], n=3)
     >>> found
-    Explanation(2.916 for instance 4 and a new task, most of all from (4, 7))
+    Explanation(2.916 for instance 4 and a new task, largest contribution: pair (4, 7))
     >>> bool(np.isclose(found.prediction, model.predict(tasks=np.array([[0.5, -1.0]]))[4, 0]))
     True
     """

@@ -313,7 +313,7 @@ def write_report(
         Heading; None uses the name of the model and the size of the grid.
     setting : iterable of settings, default=None
         Letters or aliases; None means all settings that the model supports, with two exceptions. If labels are missing,
-        settings without a closed form are solved again for each fold; they are left out if that takes more than about
+        settings without a closed form are refitted for every fold; they are left out if that takes more than about
         half a minute, except the setting of the search (without a search B, for a network A). A model with learned
         kernels is shown in its setting only; its kernels are learned again in each fold, as in `dyadlearn.evaluate`.
     scoring : str or callable, default=None

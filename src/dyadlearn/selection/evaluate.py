@@ -86,8 +86,8 @@ def bootstrap_interval(
 
     Instances, tasks or both are drawn with replacement, each as many times as there are rows or columns. The score is
     computed on the grid of each draw. The interval contains the central fraction `coverage` of these scores. Cells are
-    never drawn one by one: cells of a row share their instance and cells of a column their task, so an interval from single
-    cells would be too narrow.
+    never drawn one by one: cells of a row share their instance and cells of a column their task, so such an interval
+    would be too narrow.
 
     The interval ignores how the predictions were chosen. Pass those of `nested_score`, or those of a regularisation
     that was fixed beforehand.

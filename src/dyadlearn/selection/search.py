@@ -89,8 +89,10 @@ class KeptHoldout(PairwiseRidge, stored=False):
             `tasks`. In a sparse matrix, cells that are not stored are not observed.
         tasks : the same as `X` for the q tasks, default=None
             The tasks: features, or the kernel between them. Without `tasks` each task is learned independently.
+            `IndependentTaskRidgeCV` ignores `tasks`.
         sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, in the fit and in the hold-out error that kernels are learned by.
+            Weights of the squared loss, in the fit and in the hold-out error that kernels are learned by. The `scoring`
+            of a search counts all labels with positive weight equally.
         groups, task_groups : array-like of shape (m,) and (q,), default=None
             Groups of instances and of tasks; a group is left out together.
 
@@ -268,14 +270,13 @@ def nested_score(
 ) -> NestedScore:
     """Score a search by nested cross-validation, on cells that were not used in its choices.
 
+    Unlike `dyadlearn.evaluate`, this function takes an estimator that need not be fitted, and the training data.
+
     Folds of pairs (setting A), of instances (B), of tasks (C) or blocks of both (D) are left out in turn. For each fold
     the whole search runs on the remaining data, and the chosen model predicts the left-out cells. All predictions are
     scored together. In setting A the labels of a fold are hidden and the grid becomes incomplete. An instance or task
     without remaining labels stays in the grid and is predicted from its features; an independent task without an
     intercept is predicted as 0, and one with an intercept as NaN. NaN predictions are not scored.
-
-    Each fold needs one decomposition of the remaining kernels. A leave-group-out formula from the spectra of all rows
-    would cost more, because it must be evaluated for every regularisation and every row of the fold.
 
     Parameters
     ----------
@@ -367,7 +368,7 @@ class SearchParameters:
     Parameters
     ----------
     alphas : sequence of float or float, default=None
-        Values of :math:`\lambda` to try; None means 10⁻⁷ … 10⁶.
+        Values of :math:`\lambda` to try; None means the 14 powers of ten from 10⁻⁷ to 10⁶.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model will predict: new pairs (A), new instances (B), new tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
@@ -379,8 +380,8 @@ class SearchParameters:
         labels are observed; otherwise it means five folds. A sequence, as splitters of scikit-learn yield it, splits
         the instances in setting B.
     exhaustive : bool, default=False
-        Whether to evaluate every regularisation if folds are solved again. By default such a search is coarse-to-fine
-        if an axis has seven or more values.
+        Whether to evaluate every regularisation if hold-out has no formula and each fold is refitted. By default such a
+        search is coarse-to-fine if an axis has seven or more values.
     progress : bool, default=None
         Whether to show a progress line. None shows it on a terminal, and in a log after a few seconds.
 
@@ -401,7 +402,7 @@ class SearchParameters:
     holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
         Held-out predictions at the best values.
     holdout_method_ : str
-        Method of `holdout_`: exact leave-one-out, or folds that were solved again.
+        Method of `holdout_`: exact leave-one-out, leave-group-out or leave-fold-out by a formula, or refitted folds.
     holdout_setting_ : {"A", "B", "C", "D"}
         Setting of `holdout_`.
     baselines_ : dict of str to float
@@ -674,8 +675,8 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
     Parameters
     ----------
     alphas, task_alphas : sequences of float or float, default=None
-        Values of :math:`\lambda_d` and :math:`\lambda_t` to try; None means 10⁻⁷ … 10⁶. A network has one
-        regularisation, `alphas`.
+        Values of :math:`\lambda_d` and :math:`\lambda_t` to try; None means the 14 powers of ten from 10⁻⁷ to 10⁶. A
+        network has one regularisation, `alphas`.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None means exact leave-one-out if the labels are complete, and for single pairs also if few
         labels are observed or the missing labels form a block; otherwise it means five folds. A sequence, as splitters
@@ -828,9 +829,9 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
     Parameters
     ----------
     shares : sequence of (product, per_task, per_instance), default=None
-        Triples of shares to try, see `PairKernelRidge`. None means all ten triples of quarters with at least one
-        quarter for the product kernel; the three kernels are first scaled to the same mean diagonal. A side is solved
-        in the dual if any of the triples needs it.
+        Triples (a, b, c) to try, as the parameters `product`, `per_task` and `per_instance` of `PairKernelRidge`. None
+        means the ten triples (i, j, k) / 4 with i + j + k = 4 and i ≥ 1, after the three kernels were scaled to the
+        same mean diagonal. A side is solved in the dual if any of the triples needs it.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None means exact leave-one-out if the labels are complete except for whole rows and columns,
         and for single pairs also if few labels are observed; otherwise it means five folds. A sequence, as splitters of
@@ -851,8 +852,8 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
     >>> from dyadlearn import PairKernelRidgeCV
     >>> rng = np.random.default_rng(0)
     >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
-    >>> own = X @ rng.normal(size=(8, 15))  # each task has a function of its own, which no feature tells
-    >>> Y = own + 6 * rng.normal(size=(20, 15))
+    >>> separate = X @ rng.normal(size=(8, 15))  # each task has its own function, unrelated to its features
+    >>> Y = separate + 6 * rng.normal(size=(20, 15))
     >>> search = PairKernelRidgeCV(alphas=[1, 10, 100, 1000], shares=[(1, 0, 0), (0.5, 0.5, 0), (0, 1, 0)])
     >>> search.fit(X, Y, tasks=T).landscape_.shape
     (3, 4)
