@@ -109,10 +109,10 @@ class Explanation(Tabled):
         its nodes gets half of its contribution.
     weights : array of shape (m, q)
         Weight of every training label; zero for missing labels.
-    names : SideNames
-        Names of the sides.
-    note : str
-        Note on the validity of the weights; may be empty.
+    sides : SideNames
+        Names of an instance and of a task.
+    notes : tuple of str
+        Notes on the validity of the weights.
     """
 
     prediction: float
@@ -124,8 +124,8 @@ class Explanation(Tabled):
     tasks: Contributions
     pairs: Contributions
     weights: np.ndarray
-    names: SideNames = field(default_factory=SideNames)
-    note: str = ""
+    sides: SideNames = field(default_factory=SideNames)
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         first = f", largest contribution: pair {self.pairs.ids[0]!r}" if len(self.pairs) else ""
@@ -134,13 +134,13 @@ class Explanation(Tabled):
     @property
     def is_network(self) -> bool:
         """Whether both sides are the same nodes; then they are listed once."""
-        return self.names.instance == self.names.task
+        return self.sides.instance == self.sides.task
 
     @property
     def subject(self) -> str:
         """Description of the predicted pair."""
         words = []
-        for name, label, is_new in zip(self.names, (self.instance, self.task), self.is_new, strict=True):
+        for name, label, is_new in zip(self.sides, (self.instance, self.task), self.is_new, strict=True):
             shown = "" if label is None else f" {label!r}"
             words.append(f"{'a new ' if is_new else ''}{name}{shown}")
         return " and ".join(words)
@@ -174,10 +174,10 @@ class Explanation(Tabled):
         label = "label" if by == "pair" else "mean_label"
         figures = {"weight": listed.weights, label: listed.labels, "contribution": listed.contributions}
         if by == "pair":
-            headings = self.names.headings(figures)
+            headings = self.sides.headings(figures)
             heads = {name: [pair[side] for pair in listed.ids] for side, name in enumerate(headings)}
         else:
-            heads = {free_name(getattr(self.names, by), figures): list(listed.ids)}
+            heads = {free_name(getattr(self.sides, by), figures): list(listed.ids)}
         return {**heads, **{name: values.tolist() for name, values in figures.items()}}
 
     def frame(self, by: str = "pair") -> Any:
@@ -264,8 +264,9 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     is_new = tuple(not isinstance(place, int) for place in pair)
     setting = next(each.value for each in Setting if (each.new_instance, each.new_task) == is_new)
     label = float("nan") if any(is_new) else float(Y[pair])
-    note = _LEARNED if fitted.estimator.learns_kernels else _CHOSEN if fitted.estimator.searches else ""
-    return Explanation(prediction, *ids, label, setting, rows, columns, of_pairs, weights, names, note)
+    estimator = fitted.estimator
+    notes = (_LEARNED,) if estimator.learns_kernels else (_CHOSEN,) if estimator.searches else ()
+    return Explanation(prediction, *ids, label, setting, rows, columns, of_pairs, weights, names, notes)
 
 
 def _of_side(

@@ -45,7 +45,7 @@ class PermutationTest(Tabled):
         Share of permutations whose score is at least `score`; the original labels count as one permutation.
     setting : str
         Setting of the held-out predictions.
-    permuted : {"instances", "tasks", "both", "vertices"}
+    permuted : {"instances", "tasks", "both", "nodes"}
         Side that was permuted.
     scoring : str
         Name of the metric; greater is better.
@@ -179,15 +179,15 @@ def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
     new = what_is_new(fitted, setting)
     permuted = new if permute is None else check_choice(permute, "permute", _CHOICES)
     if fitted.is_network:
-        if permuted not in ("vertices", "both"):
-            nodes = "The vertices of a network are permuted on both sides alike"
+        if permuted not in ("nodes", "both"):
+            nodes = "The nodes of a network are permuted on both sides alike"
             raise ValueError(f"{nodes}: leave permute out, found {permute!r}.")
         permuted = new
     elif permuted != "instances" and Setting.C not in fitted.settings:
         reason = "This model knows nothing of tasks, so permuting them changes nothing"
         raise ValueError(f"{reason}: use permute='instances', found {permute!r}.")
     for side, count in zip(("instances", "tasks"), fitted.labels.shape, strict=True):
-        if count < 2 and permuted in (side, "both", "vertices"):
+        if count < 2 and permuted in (side, "both", "nodes"):
             remedy = "permute the other side, or fit the model on more"
             raise ValueError(f"Permuting {permuted} takes two {side} or more, found {count}: {remedy}.")
     return permuted

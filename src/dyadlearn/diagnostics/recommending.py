@@ -171,7 +171,7 @@ class Screening(Tabled):
         Setting of the held-out predictions.
     method : str
         Hold-out method.
-    names : SideNames
+    sides : SideNames
         Names of an instance and of a task.
     """
 
@@ -182,7 +182,7 @@ class Screening(Tabled):
     contradictions: np.ndarray
     setting: str
     method: str
-    names: SideNames
+    sides: SideNames
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -199,7 +199,7 @@ class Screening(Tabled):
     def columns(self) -> dict[str, list[Any]]:
         """Return the cells as named columns, for a data frame or a file."""
         figures = {name: getattr(self, f"{name}s").tolist() for name in ("label", "prediction", "contradiction")}
-        instance, task = self.names.headings(figures)
+        instance, task = self.sides.headings(figures)
         return {instance: list(self.instances), task: list(self.tasks), **figures}
 
 

@@ -40,7 +40,7 @@ class Audit:
 
     Examples
     --------
-    >>> from dyadlearn.selection import audit
+    >>> from dyadlearn import audit
     >>> print(audit([(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (1, 0)], setting="A"))
     Setting A does not hold for 2 of 3 test pairs (2 A, 1 B): 1 also in training (leak), 1 with a new instance or
     task (harder).
@@ -175,7 +175,7 @@ def audit(train: Any, test: Any, setting: str | Setting | None = None, *, networ
 
     Examples
     --------
-    >>> from dyadlearn.selection import audit
+    >>> from dyadlearn import audit
     >>> train = [("ann", "tea"), ("ann", "cake"), ("bob", "tea")]
     >>> audit(train, [("bob", "cake")]).setting
     'A'

@@ -516,7 +516,7 @@ def nothing_learnt(
 
 
 #: Sides that can be permuted; nodes are both sides of a network.
-SIDES = ("instances", "tasks", "both", "vertices")
+SIDES = ("instances", "tasks", "both", "nodes")
 
 # Approximate memory in bytes for a stack of permuted grids and its predictions.
 _STACK_BYTES = 2**27
@@ -552,7 +552,7 @@ def what_is_new(fitted: Fitted, setting: Setting) -> str:
     instances were moved to other tasks in the same way.
     """
     if fitted.is_network:
-        return "vertices"
+        return "nodes"
     if Setting.C not in fitted.settings or setting is Setting.B:
         return "instances"
     if setting is Setting.C:
@@ -566,7 +566,7 @@ def drawn(permuted: str, shape: tuple[int, int], random: np.random.RandomState) 
     still = [np.arange(size) for size in shape]
     while True:
         rows = still[0] if permuted == "tasks" else random.permutation(shape[0])
-        if permuted == "vertices":
+        if permuted == "nodes":
             yield Permutation(rows, rows)
         else:
             yield Permutation(rows, still[1] if permuted == "instances" else random.permutation(shape[1]))
