@@ -59,7 +59,7 @@ def long_tables(case: Case) -> None:
         if not cells:
             raise RefusedError("a table without a usable row") from None
         raise
-    counts = (found.n_rows, found.n_missing_values, found.n_weightless, found.n_observed)
+    counts = (found.n_rows, found.n_missing_values, found.n_zero_weight, found.n_observed)
     if counts != (n, missing, weightless, len(cells)):
         raise WrongAnswerError(f"counts {counts}, expected {(n, missing, weightless, len(cells))}")
     repeated = [values for values in cells.values() if len(values) > 1]

@@ -28,18 +28,15 @@ def documented(cls: T) -> T:
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`; greater is better.
     """
-    if cls.__doc__ is not None:  # it is None with python -OO
-        attributes = _entries(cls, "Attributes").values()
-        cls.__doc__ = _composed(cls, {"Parameters": parameter_docs(cls).values(), "Attributes": attributes})
+    attributes = _entries(cls, "Attributes").values()
+    cls.__doc__ = _composed(cls, {"Parameters": parameter_docs(cls).values(), "Attributes": attributes})
     return cls
 
 
 def function_doc(cls: type, parameters: Iterable[str]) -> str | None:
     """Return the docstring of a function with some parameters, which a class and its bases document."""
-    if cls.__doc__ is None:
-        return None
     doc = _composed(cls, {"Parameters": parameter_docs(cls, parameters).values()})
-    return f"Return {doc[:1].lower()}{doc[1:]}"
+    return doc and f"Return {doc[0].lower()}{doc[1:]}"
 
 
 def parameter_docs(cls: type, parameters: Iterable[str] | None = None) -> dict[str, str]:
@@ -49,9 +46,11 @@ def parameter_docs(cls: type, parameters: Iterable[str] | None = None) -> dict[s
     return {name: known[name] for name in wanted if name in known}
 
 
-def _composed(cls: type, composed: Mapping[str, Iterable[str]]) -> str:
-    """Return the docstring of a class with the given entries in some of its sections."""
-    head, *parts = _SECTION.split(inspect.cleandoc(cls.__doc__ or "") + "\n")
+def _composed(cls: type, composed: Mapping[str, Iterable[str]]) -> str | None:
+    """Return the docstring of a class with the given entries in some of its sections; None with python -OO."""
+    if cls.__doc__ is None:
+        return None
+    head, *parts = _SECTION.split(inspect.cleandoc(cls.__doc__) + "\n")
     sections = dict(zip(parts[::2], parts[1::2], strict=True))
     sections = {name: "\n".join(dict.fromkeys(entries)) + "\n\n" for name, entries in composed.items()} | {
         name: body for name, body in sections.items() if name not in composed

@@ -142,7 +142,7 @@ def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run
     [
         (["--labels", "l1.csv"], "Give --instances or --tasks: the file of the new"),
         (["--instances", "u1.csv", "--labels", "l2.csv"], "8 of the 12 rows of l2.csv are not in u1.csv: 'u0'"),
-        (["--instances", "users.csv", "--labels", "labels.csv"], "columns of labels.csv not in the tasks of the model"),
+        (["--instances", "users.csv", "--labels", "labels.csv"], "only in the columns of labels.csv"),
         (["--tasks", "items.csv", "--instances", "users.csv", "--labels", "labels.csv"], "are known already"),
     ],
 )

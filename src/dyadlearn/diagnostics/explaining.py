@@ -264,8 +264,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     is_new = tuple(not isinstance(place, int) for place in pair)
     setting = next(each.value for each in Setting if (each.new_instance, each.new_task) == is_new)
     label = float("nan") if any(is_new) else float(Y[pair])
-    estimator = fitted.estimator
-    notes = (_LEARNED,) if estimator.learns_kernels else (_CHOSEN,) if estimator.searches else ()
+    notes = (_LEARNED,) if fitted.estimator.learns_kernels else (_CHOSEN,) if fitted.estimator.searches else ()
     return Explanation(prediction, *ids, label, setting, rows, columns, of_pairs, weights, names, notes)
 
 

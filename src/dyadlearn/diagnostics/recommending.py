@@ -970,8 +970,7 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
     It is used for models without a grid of labels, and for subjects that only the tables of a `PairRegressor` describe.
     """
     if getattr(model, "grows", False):
-        online: Any = predicting(model)
-        batches = online.knowledge.kept.batches if model.keep_labels else ()
+        batches = predicting(model).knowledge.kept.batches if model.keep_labels else ()  # type: ignore[attr-defined]
         grids = (to_numpy(dense(batch.all_labels)) for batch in batches)
         if axis or (batches and all(zeros_are_unobserved(grid, zeros) for grid in grids)):
             return None

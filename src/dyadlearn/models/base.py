@@ -676,9 +676,9 @@ class PairwiseRidge(PairModel, stored=False):
         how = plan(problem, setting, groups, task_groups, None if exact and problem.labels.full is not None else cv)
         if not isinstance(how, Formula):
             self._check_request(setting)
-            return HeldOut(how.held_out(), how.words, how.units)
+            return HeldOut(how.held_out(), how.method, how.units)
         self._check_request(setting, how.units.instances, how.units.tasks)
-        return HeldOut(self._held_out(setting, how.units), how.words, how.units)
+        return HeldOut(self._held_out(setting, how.units), how.method, how.units)
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
         """Return one held-out prediction per label."""

@@ -734,7 +734,6 @@ class OnlineTwoStepRidge(PairModel):
             warnings.warn(
                 "Labels are missing, so this result is that of TwoStepRidge, which completes missing labels by both "
                 "steps: it differs from the predictions of OnlineTwoStepRidge, which learns each task separately.",
-                UserWarning,
                 stacklevel=3,
             )
         rows = stacked([batch.rows for batch in stored.batches])

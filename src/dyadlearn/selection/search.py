@@ -123,8 +123,8 @@ class KeptHoldout(PairwiseRidge, stored=False):
         return (
             super()._fits()
             and is_shaped(self._predictions, *labels.values.shape)
-            and self._units.fit(labels)
-            and Units(self._groups, self._task_groups).fit(labels)
+            and self._units.match(labels)
+            and Units(self._groups, self._task_groups).match(labels)
         )
 
     @property
@@ -534,7 +534,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _keep_holdout(self, how: Plan) -> Array:
         """Store the held-out predictions at the chosen values, and return the labels that have a prediction."""
-        self._predictions, self.holdout_method_ = how.held_out(self.fitted_.problem), how.words
+        self._predictions, self.holdout_method_ = how.held_out(self.fitted_.problem), how.method
         self.holdout_setting_, self._units = how.setting.value, how.units
         return scored_labels(self._labels, self._predictions, how.setting, stacklevel=6)  # warns about the others
 
