@@ -731,11 +731,8 @@ class OnlineTwoStepRidge(PairModel):
             )
         known, stored = learnt.model.statistics, learnt.kept
         if known.tasks is not None and not known.is_complete:
-            warnings.warn(
-                "Labels are missing, so this result is that of TwoStepRidge, which completes missing labels by both "
-                "steps: it differs from the predictions of OnlineTwoStepRidge, which learns each task separately.",
-                stacklevel=3,
-            )
+            text = "Labels are missing, so this result is that of TwoStepRidge, a different model (see to_two_step)."
+            warnings.warn(text, UserWarning, stacklevel=3)
         rows = stacked([batch.rows for batch in stored.batches])
         labels = stacked([batch.all_labels for batch in stored.batches])
         task_rows = None if known.tasks is None else Table(known.tasks, learnt.task_ids)
