@@ -119,8 +119,8 @@ def permutation_test(
         A model that stores its labels. Groups of a search are not permuted. Missing labels and weights are permuted
         with the labels.
     setting : {"A", "B", "C", "D"} or an alias
-        Setting of the held-out predictions. A search that was fitted for another setting chooses in that setting, and
-        the chosen model is scored in this one.
+        One setting, that of the held-out predictions. A search that was fitted for another setting chooses in that
+        setting, and the chosen model is scored in this one.
     permute : {"instances", "tasks", "both"} or None, default=None
         Side to permute. None means what is new: instances in B, tasks in C, and both in A and D; instances only for a
         model without tasks. The nodes of a network are always permuted on both sides in the same way.
