@@ -62,7 +62,7 @@ def kinds(rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray, str, dict
 
 def nystroem_error(X: np.ndarray, kernel: str, params: dict[str, float], r: int, seed: int) -> float:
     """Return the relative trace error of scikit-learn's features."""
-    own = gram_diagonal(X, kernel=kernel, params=params)
+    own = gram_diagonal(X, kernel=kernel, kernel_params=params)
     if kernel not in KERNEL_PARAMS:
         return float("nan")  # one that scikit-learn does not have
     made = Nystroem(kernel=kernel, gamma=params.get("gamma"), n_components=r, random_state=seed)
@@ -90,7 +90,7 @@ def main() -> int:
         peer = Nystroem(gamma=0.05, n_components=r)
         product, kernel_time, *times = in_turns(
             lambda: tall @ square,
-            lambda: gram(X, X[:r], kernel="rbf", params=params),
+            lambda: gram(X, X[:r], kernel="rbf", kernel_params=params),
             lambda: made["rpcholesky"].fit_transform(X),
             lambda: made["uniform"].fit_transform(X),
             lambda: peer.fit_transform(X),

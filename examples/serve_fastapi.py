@@ -5,14 +5,15 @@ A service that recommends
 Lists for known users and for new ones, and ratings that arrive, over HTTP: with ``fastapi`` and ``uvicorn`` installed,
 ``RATINGS_MODEL=ratings.dyad uvicorn --factory serve_fastapi:make_app``. The file holds an
 :class:`~dyadlearn.OnlineTwoStepRidge` that was fitted on frames with ids and ``keep_labels=True``, such as
-:ref:`the one of ratings that arrive <sphx_glr_gallery_plot_ratings.py>`. A request costs a few small products. What
-arrives is learnt in memory, and the model is always the one that a fit on all ratings would give. Items with fewer than
+:ref:`the one of ratings that arrive <sphx_glr_gallery_plot_ratings.py>`. A request costs a few small products.
+Ratings that arrive are learned in memory. The model always equals a fit on all ratings. Items with fewer than
 five ratings are not recommended: one enthusiastic rating would otherwise put an item first for everybody.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/serve_fastapi.png"
 
 import os
+import warnings
 from threading import Lock
 from typing import Annotated
 
@@ -35,7 +36,9 @@ def make_app(path=None, min_ratings=5):
     app, model, writing = FastAPI(), load(path or os.environ["RATINGS_MODEL"]), Lock()
     names = getattr(model, "feature_names_in_", range(model.n_features_in_))
     items = model.predict(pd.DataFrame(0.0, ["new"], names)).columns
-    fitted, raters = model.fitted_, [set() for _ in items]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the labels are used, and not the TwoStepRidge that was fitted on them
+        fitted, raters = model.fitted_, [set() for _ in items]
     for row, column in zip(*fitted.labels.places, strict=True):
         raters[column].add(fitted.instance_ids.labels[row])
 
@@ -68,7 +71,7 @@ def make_app(path=None, min_ratings=5):
         if unknown := [item for item in ratings if item not in items]:
             raise IdError(f"There is no item {unknown[0]!r}.")
         row, y = row_of(user, features), pd.Series(ratings, items, float).to_frame(user).T
-        with writing:  # others read what was there before, until all is learnt
+        with writing:  # others read what was there before, until all is learned
             model.partial_fit(row, y, known="replace")
             for item in ratings:
                 raters[items.get_loc(item)].add(user)

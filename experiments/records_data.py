@@ -86,7 +86,7 @@ class Described:
         features = self.features
         if sparse.issparse(features) and features.nnz > DENSE * np.prod(features.shape):
             features = features.toarray()
-        return np.asarray(gram(features, kernel=self.kernel, params=self.params))
+        return np.asarray(gram(features, kernel=self.kernel, kernel_params=self.params))
 
 
 def davis(data_home: str | None = None, cache: str | os.PathLike[str] | None = None) -> Data:

@@ -18,6 +18,7 @@ __all__ = ["EXPECTED", "RENAMED", "correct_old"]
 #   ".attribute"       an attribute or a method, such as ".landscape_".
 # The value is the new name, or None for a parameter that is gone and is not passed any more.
 RENAMED: dict[str, str | None] = {
+    ".best_shares": "best_fractions",
     "OnlineTwoStepRidge(keep_tasks)": None,
     "bootstrap_interval(level)": "coverage",
     "compare(level)": "coverage",

@@ -59,7 +59,7 @@ def long_tables(case: Case) -> None:
         if not cells:
             raise RefusedError("a table without a usable row") from None
         raise
-    counts = (found.n_rows, found.n_missing_values, found.n_weightless, found.n_observed)
+    counts = (found.n_rows, found.n_missing_values, found.n_zero_weight, found.n_observed)
     if counts != (n, missing, weightless, len(cells)):
         raise WrongAnswerError(f"counts {counts}, expected {(n, missing, weightless, len(cells))}")
     repeated = [values for values in cells.values() if len(values) > 1]
@@ -148,5 +148,5 @@ def _check_split(
     expected = ["DCBA"[(i in known) + 2 * (t in known_tasks)] for i, t in asked]
     if report.settings.tolist() != expected:
         raise WrongAnswerError(f"audit says {report.settings.tolist()}, expected {expected}")
-    if report.leaks:
-        raise WrongAnswerError(f"audit finds {report.leaks} leaks in a fold of the library")
+    if report.n_leaks:
+        raise WrongAnswerError(f"audit finds {report.n_leaks} leaks in a fold of the library")

@@ -423,7 +423,7 @@ def test_a_fitted_model_refuses_what_does_not_fit_it(data):
         distributed.holdout(model, rows, labels, "D")
     with pytest.raises(ValueError, match="alphas is empty"):
         distributed.landscape(model, rows, labels, [])
-    with pytest.raises(ValueError, match="X holds instances that the model has not learnt, among them row 3"):
+    with pytest.raises(ValueError, match="X holds instances that the model has not learned, among them row 3"):
         distributed.holdout(model, dense(np.where(np.arange(M)[:, None] == 3, 100.0, X), 20, P), labels).compute()
     with pytest.raises(TypeError, match="Expected an OnlineTwoStepRidge, found TwoStepRidge"):
         distributed.predict(TwoStepRidge().fit(X, Y), rows)

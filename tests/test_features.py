@@ -128,7 +128,7 @@ def test_batches(known):
 
 
 def test_ids_that_do_not_match_are_named(known, files):
-    with pytest.raises(ValueError, match="1 of the rows of Y not in X .'P0'"):
+    with pytest.raises(ValueError, match="1 only in the rows of Y .'P0'"):
         dl.TwoStepRidge().fit(read_features(files[0], PROTEINS[1 : M + 1]), Y, tasks=known[1])
     with pytest.raises(ValueError, match=r"2 features.* 3 features|3 features"):
         dl.TwoStepRidge().fit(known[0], Y, tasks=known[1]).predict(known[1])

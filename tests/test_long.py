@@ -59,7 +59,7 @@ def assert_is_twin(found: LongGrid, rows: list[Any], weights: list[float] | None
     assert counts == {
         "ids": found.n_missing_ids,
         "values": found.n_missing_values,
-        "weightless": found.n_weightless,
+        "weightless": found.n_zero_weight,
         "repeated": found.n_repeated,
         "contradicting": found.n_contradicting,
         "observed": found.n_observed,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dyadlearn
+from dyadlearn._documenting import parameter_docs
 from dyadlearn._registry import MODELS
-from dyadlearn.models.documenting import parameter_docs
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = sorted({name for each in MODELS.values() for name in (each.model, each.search) if name is not None})

@@ -282,7 +282,7 @@ def test_another_stream_is_refused(batches, checkpoint):
         assert not hasattr(model, "n_features_in_")
         assert checkpoint.read_bytes() == before
 
-    refused(batches[:3], r"ended after 3 batches, but the checkpoint .*model.dyad has learnt 4\. Give the same")
+    refused(batches[:3], r"ended after 3 batches, but the checkpoint .*model.dyad has learned 4\. Give the same")
     X, Y = batches[0]
     told = r"The stream has changed: its first 4 batches are not those of the checkpoint .*model.dyad\. Give the same"
     refused(batches[1:], told)

@@ -63,16 +63,16 @@ def test_ids_that_do_not_match_are_counted_and_a_few_are_shown():
     with pytest.raises(IdError) as caught:
         own.order_as(other, "X", "the rows of Y")
     assert str(caught.value) == (
-        "The ids of X and the rows of Y do not match: 1 of the rows of Y not in X ('z'); 7 of X not in the "
-        "rows of Y ('a', 'b', 'c', 'd', 'e', …). Give both tables the same ids, in any order."
+        "The ids of X and the rows of Y do not match: 1 only in the rows of Y ('z'); 7 only in X "
+        "('a', 'b', 'c', 'd', 'e', …). Give both tables the same ids, in any order."
     )
 
 
 @over(
     lines(
         "own other said unsaid",
-        (("a",), ("a", "b"), r"1 of Y not in X \('b'\)\.", "of X not in Y"),
-        (("a", "b"), ("a",), r"1 of X not in Y \('b'\)\.", "of Y not in X"),
+        (("a",), ("a", "b"), r"1 only in Y \('b'\)\.", "only in X"),
+        (("a", "b"), ("a",), r"1 only in X \('b'\)\.", "only in Y"),
     )
 )
 def test_only_what_is_missing_is_told(own, other, said, unsaid):

@@ -60,8 +60,8 @@ class Ids(Stored):
             return None
         missing, extra = self.lacking(target.labels), target.lacking(self.labels)
         if missing or extra:
-            gaps = (missing, other, own), (extra, own, other)
-            parts = [f"{len(ids)} of {first} not in {second} ({shown(ids)})" for ids, first, second in gaps if ids]
+            gaps = (missing, other), (extra, own)
+            parts = [f"{len(ids)} only in {table} ({shown(ids)})" for ids, table in gaps if ids]
             fix = f"Give both tables the same ids, in any order.{_written_alike(missing, extra)}"
             raise IdError(f"The ids of {own} and {other} do not match: {'; '.join(parts)}. {fix}")
         return self.positions(target.labels, own)

@@ -28,7 +28,7 @@ class LeverageError(ValueError):
 
 
 class ModelFileError(ValueError):
-    """A file is not a model file, is damaged or has a newer format, or a model cannot be stored in a file."""
+    """A file is not a model file, is damaged or has another format, or a model cannot be stored in a file."""
 
 
 class NotEnoughMemoryError(MemoryError):

@@ -272,16 +272,16 @@ class Tabulated(SpectralFilter):
 
     Attributes
     ----------
-    kept : array of shape (k,)
+    shrinkages : array of shape (k,)
         Shrinkage f of each eigenvalue.
-    lost : array of shape (k,)
+    remainders : array of shape (k,)
         Remainder 1 − f of each eigenvalue.
     vanishing : array of shape (k,) or None
         Limit of the remainder up to a factor, see `SpectralFilter.vanishing_remainder`.
     """
 
-    kept: Array
-    lost: Array
+    shrinkages: Array
+    remainders: Array
     vanishing: Array | None = None
 
     #: Unknown.
@@ -296,10 +296,10 @@ class Tabulated(SpectralFilter):
         return False
 
     def _shrinkage(self, values: Array, alpha: float) -> Array:
-        return self.kept
+        return self.shrinkages
 
     def _remainder(self, values: Array, alpha: float) -> Array:
-        return self.lost
+        return self.remainders
 
 
 def _where(condition: Array, values: Array) -> Array:

@@ -423,7 +423,7 @@ class LongPairs:
         Ids of instances and tasks.
     n_rows : int
         Number of rows of the table.
-    n_missing_ids, n_missing_values, n_weightless : int
+    n_missing_ids, n_missing_values, n_zero_weight : int
         Numbers of rows dropped because of a missing id, a missing value or a weight of zero. A row is counted once, by
         the first of these reasons.
     n_repeated : int
@@ -441,7 +441,7 @@ class LongPairs:
     n_rows: int
     n_missing_ids: int
     n_missing_values: int
-    n_weightless: int
+    n_zero_weight: int
     n_repeated: int
     n_contradicting: int
 
@@ -453,7 +453,7 @@ class LongPairs:
     @property
     def n_dropped(self) -> int:
         """Number of dropped rows."""
-        return self.n_missing_ids + self.n_missing_values + self.n_weightless
+        return self.n_missing_ids + self.n_missing_values + self.n_zero_weight
 
     def to_grid(self) -> LongGrid:
         """Return the grid of the pairs, as arrays."""
@@ -474,7 +474,7 @@ class LongGrid(LongPairs):
         Labels, averaged over repeated rows of a pair; NaN for pairs without a row.
     weights : array or frame of shape (m, q)
         Sum of the weights of each pair's rows; without weights, their number. 0 for pairs without a row.
-    rows, columns, values, instances, tasks, n_rows, n_missing_ids, n_missing_values, n_weightless, n_repeated,
+    rows, columns, values, instances, tasks, n_rows, n_missing_ids, n_missing_values, n_zero_weight, n_repeated,
     n_contradicting
         As in `LongPairs`.
     """
@@ -616,7 +616,7 @@ def averaged_pairs(
         n_rows=n_rows,
         n_missing_ids=int(no_id.sum()),
         n_missing_values=int(no_value.sum()),
-        n_weightless=int(no_weight.sum()),
+        n_zero_weight=int(no_weight.sum()),
         n_repeated=int((count > 1).sum()),
         n_contradicting=int(contradicts.sum()),
     )

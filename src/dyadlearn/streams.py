@@ -201,7 +201,7 @@ def _skip(stream: Iterator[tuple[Any, Any]], wanted: _Position, path: Path) -> N
         position = position.after(X, y)
     remedy = "Give the same stream as before, or begin again with resume=False."
     if position.n_batches < wanted.n_batches:
-        batches = f"{position.n_batches} batches, but the checkpoint {path} has learnt {wanted.n_batches}"
+        batches = f"{position.n_batches} batches, but the checkpoint {path} has learned {wanted.n_batches}"
         raise ValueError(f"The stream ended after {batches}. {remedy}")
     if position != wanted:
         batches = f"first {wanted.n_batches} batches are not those of the checkpoint {path}"

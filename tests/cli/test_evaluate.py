@@ -184,7 +184,7 @@ def test_what_the_library_finds(files, run):
     )
     assert "95 % intervals from 50 bootstrap samples of hosts and parasites" in " ".join(seen.out.split())
     assert found.verdict in " ".join(seen.out.split())
-    assert all(word in seen.out for word in ("two_step", "kronecker", "behind", "best share"))
+    assert all(word in seen.out for word in ("two_step", "kronecker", "difference", "best fraction"))
 
 
 def test_comparison_into_a_file(files, run, get):
@@ -193,7 +193,7 @@ def test_comparison_into_a_file(files, run, get):
     ran = run("evaluate", paths[0], "--against", paths[1], "--setting", "D", "--resamples", 20, "-o", out)
     assert f"Wrote 2 rows to {out}." in " ".join(ran.out.split())
     lines = get(out)
-    assert lines[0][:4] == ["setting", "model", "roc_auc", "behind"]
+    assert lines[0][:4] == ["setting", "model", "roc_auc", "difference"]
     assert len(lines) == 3
     assert "exists already" in run("evaluate", paths[0], "--against", paths[1], "--setting", "D", "-o", out).err
 
@@ -251,7 +251,7 @@ def test_the_setting_that_all_were_tuned_for(tables, run):
     # One model in one setting has one score, whichever command tells it.
     assert_allclose([own["scores"]["roc_auc"], permuted["score"]], ran.json["settings"][0]["scores"]["a"])
     seen = run("evaluate", paths["a"], "--against", paths["b"], "--resamples", 10).out
-    assert "roc_auc" in next(line for line in seen.splitlines() if "behind" in line)
+    assert "roc_auc" in next(line for line in seen.splitlines() if "difference" in line)
     assert "'a' for D, 'c' for B" in run("evaluate", paths["a"], "--against", paths["c"]).err
 
 

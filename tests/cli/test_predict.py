@@ -277,7 +277,7 @@ def test_models_saved_in_python(tables, new, run):
     ran = run("predict", path, "--instances", tables.instances, "--tasks", tables.tasks, "--json")
     assert_allclose(ran.json["predictions"], load(path).predict(tables.X[::-1], tasks=tables.T[::-1]))
     refused = run("predict", path, "--tasks", tables.tasks)
-    assert "keeps no instances to predict for: give --instances" in refused.err
+    assert "predicts only for given instances: give --instances" in refused.err
 
 
 # --- intervals -----------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ def test_a_pair_of_training(model, run):
     seen = run("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4)
     assert f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}, the sum of:" in seen.out
     assert "92 others" in seen.out
-    assert "note: The regularisation was chosen with these labels too" in seen.err
+    assert "note: The weights assume a fixed regularisation" in seen.err
 
 
 def test_new_entities_of_files(model, few, run):

@@ -84,7 +84,7 @@ def test_new_tasks_need_labels_of_all_instances(tables, parts, online, run):
     before, other = online.read_bytes(), tables.folder / "other.dyad"
     words = ["--tasks", parts["new_items"], "--instances", parts["half_users"], "--labels", parts["half_labels"]]
     refused = run("update", online, *words)
-    assert (refused.code, "but these are not the 12 that were learnt" in refused.err) == (2, True)
+    assert (refused.code, "but these are not the 12 that were learned" in refused.err) == (2, True)
     words = ["--tasks", parts["new_items"], "--instances", tables.instances, "--labels", parts["new_labels"]]
     assert run("update", online, *words, "-o", other, "-q").code == 0
     assert online.read_bytes() == before
@@ -142,7 +142,7 @@ def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run
     [
         (["--labels", "l1.csv"], "Give --instances or --tasks: the file of the new"),
         (["--instances", "u1.csv", "--labels", "l2.csv"], "u1.csv lacks 8 of the 12 instances of l2.csv: 'u0'"),
-        (["--instances", "users.csv", "--labels", "labels.csv"], "columns of labels.csv not in the tasks of the model"),
+        (["--instances", "users.csv", "--labels", "labels.csv"], "only in the columns of labels.csv"),
         (["--tasks", "items.csv", "--instances", "users.csv", "--labels", "labels.csv"], "are known already"),
     ],
 )

@@ -358,7 +358,7 @@ def test_words_and_columns():
     assert list(found.settings) == ["B", "A"]
     assert "Brier" in repr(found["row"])
     columns = found.columns()
-    assert columns["held_out"] == ["exact leave-one-out"] * len(found.settings)
+    assert columns["holdout_method"] == ["exact leave-one-out"] * len(found.settings)
     assert len({len(column) for column in columns.values()}) == 1
     pytest.importorskip("pandas")
     assert len(found.frame()) == len(found.settings)

@@ -105,12 +105,12 @@ def test_differences_equal_a_loop(setting, labels, shape, level):
     predictions = {name: model.holdout(setting) for name, model in models.items()}
     own, ranked, pairs, shares, n_draws = slow_comparison(Y, predictions, metric, average, 10, level, 5)
     assert (found.setting, found.scoring, found.coverage, found.best) == (setting, metric, level, ranked[0])
-    assert list(found.scores) == ranked == list(found.best_shares)
+    assert list(found.scores) == ranked == list(found.best_fractions)
     assert_allclose(list(found.scores.values()), [own[name] for name in ranked], rtol=1e-10)
     assert [(each.better, each.other) for each in found.differences] == list(pairs)
     lines = [(each.difference, each.low, each.high, each.p_value) for each in found.differences]
     assert_allclose(lines, list(pairs.values()), rtol=1e-8, atol=1e-12)
-    assert_allclose(list(found.best_shares.values()), [shares[name] for name in ranked], atol=1e-12)
+    assert_allclose(list(found.best_fractions.values()), [shares[name] for name in ranked], atol=1e-12)
     assert (found.n_resamples, found.n_undefined, found.n_cells) == (n_draws, 10 - n_draws, Y.size)
     assert found.to_best == found.differences[:2]
 
@@ -133,7 +133,7 @@ def test_nodes_of_a_network_are_drawn_once_for_both_sides(setting, missing):
     _, _, pairs, _, _ = slow_comparison(Y, predictions, "neg_mean_squared_error", "micro", 40, 0.95, 0, network=True)
     [line] = found.differences
     assert_allclose((line.difference, line.low, line.high, line.p_value), next(iter(pairs.values())), rtol=1e-8)
-    assert found.drawn == "nodes"
+    assert found.resampled == "nodes"
 
 
 def test_the_interval_holds_the_truth():
@@ -164,10 +164,10 @@ def test_the_same_predictions_are_not_told_apart():
     )
     same = found.differences[0]
     assert (same.better, same.other, same.difference, same.low, same.high, same.p_value) == ("a", "b", 0, 0, 0, 1)
-    assert not same.is_told
-    assert found.best_shares["a"] == found.best_shares["b"]
-    assert "No difference can be told between a and b: neg_mean_squared_error +0, 95 % interval 0 to 0." in str(found)
-    assert found.differences[1].is_told
+    assert not same.is_significant
+    assert found.best_fractions["a"] == found.best_fractions["b"]
+    assert "No significant difference between a and b: neg_mean_squared_error +0, 95 % interval 0 to 0." in str(found)
+    assert found.differences[1].is_significant
     assert "a is better than worse: neg_mean_squared_error +" in found.verdict
 
 
@@ -274,17 +274,17 @@ def test_nested_scores_stand_for_their_search():
 def test_one_task_leaves_the_instances_to_be_drawn():
     X, Y, _ = make()
     models = {"a": IndependentTaskRidge(0.1).fit(X, Y[:, 0]), "b": IndependentTaskRidge(10.0).fit(X, Y[:, 0])}
-    assert compare(models, "B", n_resamples=10, random_state=0, sides=("host", "parasite")).drawn == "hosts"
+    assert compare(models, "B", n_resamples=10, random_state=0, sides=("host", "parasite")).resampled == "hosts"
 
 
 def test_how_it_reads():
     X, Y, T = make()
     found = compare(three(X, Y, T), "B", n_resamples=20, random_state=0, sides=("host", "parasite"))
-    assert found.drawn == "hosts and parasites"
+    assert found.resampled == "hosts and parasites"
     assert repr(found).startswith(f"Comparison(neg_mean_squared_error in setting B: {found.best!r} -")
     columns = found.columns()
-    assert list(columns) == ["model", "neg_mean_squared_error", "behind", "low", "high", "p_value", "best_share"]
-    assert columns["behind"] == [None, *(each.difference for each in found.to_best)]
+    assert list(columns) == ["model", "neg_mean_squared_error", "difference", "low", "high", "p_value", "best_fraction"]
+    assert columns["difference"] == [None, *(each.difference for each in found.to_best)]
     pytest.importorskip("pandas")
     assert list(found.frame()["model"]) == list(found.scores)
     again = compare(three(X, Y, T), "B", n_resamples=20, random_state=0)

@@ -77,7 +77,7 @@ def test_what_is_new(instance, task, setting, words):
     assert (found.setting, found.subject) == (setting, words)
     assert_array_equal(found.label, Y[3, 2] if setting == "A" else np.nan)
     assert (found.instance, found.task) == (3 if setting in "AC" else None, 2 if setting in "AB" else None)
-    assert repr(found).startswith(f"Explanation({found.prediction:.4g} for {words}, most of all from (")
+    assert repr(found).startswith(f"Explanation({found.prediction:.4g} for {words}, largest contribution: pair (")
 
 
 def test_ids_sides_and_columns():
@@ -136,12 +136,12 @@ def test_one_dimension_and_a_search():
     X, Y, T = data(12, 5)
     found = explain(TwoStepRidge(0.3).fit(X, Y[:, 0]), 4, 0)
     assert_allclose(found.prediction, TwoStepRidge(0.3).fit(X, Y[:, 0]).predict()[4])
-    assert (len(found.tasks), found.note) == (1, "")
+    assert (len(found.tasks), found.notes) == (1, ())
     search = TwoStepRidgeCV(np.geomspace(1e-6, 1e6, 9), np.geomspace(1e-6, 1e6, 9)).fit(X, Y, tasks=T)
     chosen = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
     found = explain(search, 4, 1)
     assert_allclose(found.weights, explain(chosen, 4, 1).weights, rtol=0, atol=1e-12)
-    assert "those of the chosen one" in found.note
+    assert "the search might choose another one" in found.notes[0]
 
 
 def test_long_tables():

@@ -74,7 +74,7 @@ def test_every_question_has_an_answer(kind):
     assert len(recommend(model, instance="i1")) > 0
     assert len(top_pairs(model)) > 0
     found = explain(model, "i1", "t2")
-    assert "kernels were learned" in found.note
+    assert "other kernels might be learned" in found.notes[0]
     assert_allclose(found.prediction, model.predict().loc["i1", "t2"], rtol=1e-4, atol=1e-5)
     lower, upper = model.predict_interval(coverage=0.5)
     assert (lower.to_numpy() <= upper.to_numpy()).all()

@@ -46,7 +46,7 @@ def permutations(permuted, shape, n=N, seed=3):
     random = np.random.RandomState(seed)
     for _ in range(n):
         rows = np.arange(shape[0]) if permuted == "tasks" else random.permutation(shape[0])
-        if permuted == "vertices":
+        if permuted == "nodes":
             yield rows, rows
         else:
             yield rows, np.arange(shape[1]) if permuted == "instances" else random.permutation(shape[1])
@@ -111,8 +111,8 @@ def test_vertices_of_a_network(symmetry, setting):
     network = TwoStepRidge(0.5, 0.5, symmetry=symmetry)
     fitted = clone(network).fit(X, Y)
     test = outcome(fitted, setting)
-    assert test.permuted == outcome(fitted, setting, permute="both").permuted == "vertices"
-    expected = [scored(each, labels, setting, "r2") for labels, each in refitted(network, X, Y, None, "vertices")]
+    assert test.permuted == outcome(fitted, setting, permute="both").permuted == "nodes"
+    expected = [scored(each, labels, setting, "r2") for labels, each in refitted(network, X, Y, None, "nodes")]
     assert_allclose(outcome(fitted, setting, scoring="r2").null, expected, rtol=1e-9)
 
 

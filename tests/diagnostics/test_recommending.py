@@ -670,7 +670,7 @@ def test_pairs_of_a_network_are_named_once(symmetry, selves, holes, small_blocks
 
 def test_top_pairs_that_cannot_be_had():
     X, T, Y = make()
-    with pytest.raises(ValueError, match="All pairs are observed: there is none to recommend; zeros=True"):
+    with pytest.raises(ValueError, match="All pairs are observed: there is none to recommend; use zeros=True"):
         top_pairs(TwoStepRidge().fit(X, 3 * Y, tasks=T))
     with pytest.raises(ValueError, match="All pairs are observed: there is none to recommend"):
         top_pairs(TwoStepRidge().fit(X, Y + 1, tasks=T), zeros=True)

@@ -34,11 +34,11 @@ def test_bins_are_those_of_scikit_learn(n_bins, seed):
     p, y, rows, columns = cells(12, 9, seed)
     found = reliability(p, y, rows, columns, n_bins=n_bins)
     share, mean = calibration_curve(y, p, n_bins=n_bins, strategy="uniform")
-    assert_allclose(found.share, share)
+    assert_allclose(found.fraction, share)
     assert_allclose(found.probability, mean)
     assert found.count.sum() == len(found.count) * found.count.mean() == 108
     assert_allclose(found.error, np.sum(found.count * np.abs(share - mean)) / 108)
-    assert list(found.columns()) == ["probability", "share", "count", "lower", "upper"]
+    assert list(found.columns()) == ["probability", "fraction", "count", "low", "high"]
 
 
 @over(every(network=[False, True]))
@@ -56,7 +56,7 @@ def test_intervals_against_all_pairs_of_cells(network):
         z = 1.959963984540054
         r = y[here].mean()
         ends = np.roots([1 + z**2 / n, -(2 * r + z**2 / n), r**2])  # where |r − s| is z deviations of s
-        assert_allclose([found.lower[place], found.upper[place]], np.sort(ends), rtol=1e-9)
+        assert_allclose([found.low[place], found.high[place]], np.sort(ends), rtol=1e-9)
 
 
 def test_independent_cells_have_wilson_intervals():
@@ -64,7 +64,7 @@ def test_independent_cells_have_wilson_intervals():
     y = rng.random(400) < 0.3
     found = reliability(np.full(400, 0.3), y, np.arange(400), np.arange(400, 800))
     low, high = binomtest(int(y.sum()), 400).proportion_ci(0.95, method="wilson")
-    assert_allclose([found.lower[0], found.upper[0]], [low, high])
+    assert_allclose([found.low[0], found.high[0]], [low, high])
 
 
 def test_rows_that_are_alike_cover_what_cells_alone_do_not():
@@ -77,7 +77,7 @@ def test_rows_that_are_alike_cover_what_cells_alone_do_not():
         rows, columns = (place.ravel() for place in np.indices((40, 15)))
         found = reliability(np.full(600, 0.5), y, rows, columns + 40)
         low, high = binomtest(int(y.sum()), 600).proportion_ci(0.95, method="wilson")
-        held += found.lower[0] <= 0.5 <= found.upper[0]
+        held += found.low[0] <= 0.5 <= found.high[0]
         naive += low <= 0.5 <= high
         total += 1
     assert held / total > 0.9
@@ -87,6 +87,6 @@ def test_rows_that_are_alike_cover_what_cells_alone_do_not():
 def test_a_bin_of_one_label():
     p, y = np.repeat([0.05, 0.95], [50, 50]), np.repeat([False, True], [50, 50])
     found = reliability(p, y, np.arange(100) % 10, 10 + np.arange(100) % 7)
-    assert_array_equal(found.share, [0, 1])
-    assert found.lower[0] == 0 < found.upper[0] < 0.1
-    assert 0.9 < found.lower[1] < found.upper[1] == 1
+    assert_array_equal(found.fraction, [0, 1])
+    assert found.low[0] == 0 < found.high[0] < 0.1
+    assert 0.9 < found.low[1] < found.high[1] == 1

@@ -183,10 +183,10 @@ def test_a_row_or_a_task_that_alone_determines_the_constant():
 def test_rows_that_were_not_learnt():
     X, Y, T = problem((30, 4, 9, 3))
     for constant in (False, True):
-        with pytest.raises(ValueError, match="learnt no instances, or forgotten all"):
+        with pytest.raises(ValueError, match="learned no instances, or forgotten all"):
             online_holdout(streamed(X, Y, T, constant=constant).with_rows(X, Y, -1), X[:1], Y[:1], Setting.B)
     for constant in (False, True):
-        with pytest.raises(ValueError, match="not learnt, among them row 1"):
+        with pytest.raises(ValueError, match="not learned, among them row 1"):
             online_holdout(streamed(X, Y, T, constant=constant), X[:3] * np.array([[1], [50], [1]]), Y[:3], Setting.B)
 
 
@@ -279,9 +279,9 @@ def test_labels_that_are_not_those_that_were_learnt_cannot_be_left_out():
     wrong = Y.copy()
     i = int(np.flatnonzero(~np.isnan(Y[:, 0]))[0])
     wrong[i, 0] = np.nan  # of two tasks that were always observed together
-    with pytest.raises(ValueError, match=f"such as those of row {i}: give them as they were learnt"):
+    with pytest.raises(ValueError, match=f"such as those of row {i}: give them as they were learned"):
         online_holdout(model, X, wrong, Setting.B)
-    with pytest.raises(ValueError, match="labels that were not learnt"):
+    with pytest.raises(ValueError, match="labels that were not learned"):
         online_holdout(model, X, np.zeros_like(Y), Setting.B)
 
 

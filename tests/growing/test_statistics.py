@@ -182,13 +182,13 @@ def test_rows_that_were_never_there_cannot_be_removed(data, constant):
     seen = collect(X, Y, T, constant=constant)
     if constant:  # what is the same about its mean is not the same
         for shifted in (X + 1, X[:4] + 5):
-            with pytest.raises(ValueError, match="not learnt as they are given here"):
+            with pytest.raises(ValueError, match="not learned as they are given here"):
                 remove_rows(seen, shifted, Y[: len(shifted)])
-    with pytest.raises(ValueError, match="12 instances to forget, but only 11 were learnt"):
+    with pytest.raises(ValueError, match="12 instances to forget, but only 11 were learned"):
         remove_rows(seen, np.vstack([X, X[:1]]), np.vstack([Y, Y[:1]]))
-    with pytest.raises(ValueError, match="not learnt as they are given here"):
+    with pytest.raises(ValueError, match="not learned as they are given here"):
         remove_rows(seen, 5 * X[:2], Y[:2])
-    with pytest.raises(ValueError, match="not learnt as they are given here"):
+    with pytest.raises(ValueError, match="not learned as they are given here"):
         remove_rows(seen, X / 2, Y)
 
 
@@ -218,7 +218,7 @@ def test_rows_of_zeros_can_be_removed_but_no_others_beside_them():
     X, Y = np.zeros((3, 2)), np.arange(3.0)[:, None]
     left = remove_rows(collect(X, Y), X[:1], Y[:1])
     assert_same(left, collect(X[1:], Y[1:]))
-    with pytest.raises(ValueError, match="not learnt as they are given"):
+    with pytest.raises(ValueError, match="not learned as they are given"):
         remove_rows(collect(X, Y), X[:1] + 1e-9, Y[:1])
 
 
@@ -290,10 +290,10 @@ def test_rows_are_recognised_by_small_features_beside_large_ones(constant):
     X, Y = rng.normal(size=(10, 2)) * [1e8, 1.0], rng.normal(size=(10, 1))
     seen, other = collect(X, Y, constant=constant), X.copy()
     other[3, 1] += 20.0
-    with pytest.raises(ValueError, match="X holds instances that were not learnt as they are given here"):
+    with pytest.raises(ValueError, match="X holds instances that were not learned as they are given here"):
         remove_rows(seen, other[:4], Y[:4])
     for all_but in (0, 1):
-        with pytest.raises(ValueError, match="X holds instances that were not learnt as they are given here"):
+        with pytest.raises(ValueError, match="X holds instances that were not learned as they are given here"):
             remove_rows(collect(X[all_but:4], Y[all_but:4], constant=constant), other[all_but:4], Y[all_but:4])
         assert remove_rows(seen, X[all_but:], Y[all_but:]).n_rows == all_but
     assert not same_rows(collect(other, Y, constant=constant), seen)

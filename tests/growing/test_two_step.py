@@ -223,13 +223,13 @@ def test_what_was_not_learnt_cannot_be_forgotten():
     X, Y, _ = labels_with_holes()
     for constant in (False, True):
         model = OnlineRidge(collect(X[:6], Y[:6], constant=constant), 0.3)
-        with pytest.raises(ValueError, match="There are 7 instances to forget, but only 6 were learnt"):
+        with pytest.raises(ValueError, match="There are 7 instances to forget, but only 6 were learned"):
             model.with_rows(X[:7], Y[:7], -1)
         labels = np.full((2, Y.shape[1]), np.nan)
         labels[:, -2] = 1.5
-        with pytest.raises(ValueError, match=r"There are 2 labels of a task to forget, but only 1 were learnt"):
+        with pytest.raises(ValueError, match=r"There are 2 labels of a task to forget, but only 1 were learned"):
             model.with_rows(X[2:4], labels, -1)
-        with pytest.raises(ValueError, match="instances that were not learnt as they are given here"):
+        with pytest.raises(ValueError, match="instances that were not learned as they are given here"):
             model.with_rows(9 * X[:1], Y[:1], -1)
 
 

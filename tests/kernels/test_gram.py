@@ -51,12 +51,12 @@ def test_a_kernel_is_found_once_it_is_declared(features):
 
         assert {"triangle", "tent"} < set(kernel_names())
         for name in ("triangle", "tent"):
-            assert_array_equal(gram(A, B, kernel=name, params={"width": 3.0}), triangle(A, B, width=3.0))
+            assert_array_equal(gram(A, B, kernel=name, kernel_params={"width": 3.0}), triangle(A, B, width=3.0))
         tasks, Y = np.random.default_rng(1).random((3, 5)), np.random.default_rng(2).random((7, 3))
         model = TwoStepRidge(kernel="tent", kernel_params={"width": 3.0}, task_kernel="triangle")
         assert model.fit(A, Y, tasks=tasks).predict(B).shape == (4, 3)
         with pytest.raises(KernelError, match="kernel 'tent' takes no parameter 'gamma'; it takes width"):
-            gram(A, kernel="tent", params={"gamma": 1.0})
+            gram(A, kernel="tent", kernel_params={"gamma": 1.0})
         with pytest.raises(KernelError, match="Did you mean 'triangle'"):
             gram(A, kernel="triangel")
     with pytest.raises(KernelError, match="Unknown kernel 'tent'"):
@@ -72,7 +72,7 @@ def test_named_kernels_are_those_of_scikit_learn(each, features, library):
                 library.asarray(A),
                 None if right is None else library.asarray(right),
                 kernel=kernel,
-                params=params,
+                kernel_params=params,
             )
             assert type(found) is type(library.asarray(A))
             assert found.dtype == library.asarray(A).dtype
@@ -116,8 +116,8 @@ def test_a_callable_gets_two_whole_matrices_and_the_parameters(features):
         calls.append((left, right))
         return (left @ right.T) ** power
 
-    assert_allclose(gram(A, B, kernel=kernel, params={"power": 2}), (A @ B.T) ** 2)
-    assert_allclose(gram(A, kernel=kernel, params={"power": 3}), (A @ A.T) ** 3)
+    assert_allclose(gram(A, B, kernel=kernel, kernel_params={"power": 2}), (A @ B.T) ** 2)
+    assert_allclose(gram(A, kernel=kernel, kernel_params={"power": 3}), (A @ A.T) ** 3)
     assert calls[0][0] is A
     assert calls[0][1] is B
     assert calls[1][0] is calls[1][1] is A
@@ -167,13 +167,13 @@ def test_precomputed_is_none_of_our_business(features):
 
 def test_unknown_parameters_are_listed(features):
     with pytest.raises(KernelError, match="'poly' takes no parameter 'gama'; it takes degree, gamma, coef0"):
-        gram(*features, kernel="poly", params={"gama": 1})
+        gram(*features, kernel="poly", kernel_params={"gama": 1})
     with pytest.raises(KernelError, match="'linear' takes no parameter 'gamma'; it takes none"):
-        gram(*features, kernel="linear", params={"gamma": 1})
+        gram(*features, kernel="linear", kernel_params={"gamma": 1})
     with pytest.raises(KernelError, match="params must be a mapping"):
-        gram(*features, kernel="rbf", params=0.5)
+        gram(*features, kernel="rbf", kernel_params=0.5)
     with pytest.raises(KernelError, match="gamma of kernel 'rbf' must be a number of at least 0, found -1"):
-        gram(*features, kernel="rbf", params={"gamma": -1})
+        gram(*features, kernel="rbf", kernel_params={"gamma": -1})
 
 
 def test_a_callable_that_cannot_be_called_so_is_refused(features):
@@ -188,7 +188,7 @@ def test_a_callable_that_cannot_be_called_so_is_refused(features):
     with pytest.raises(KernelError, match=r"with_power.*missing a required argument: 'power'"):
         gram(*features, kernel=with_power)
     with pytest.raises(KernelError, match=r"RBF.*unexpected keyword argument 'gamma'"):
-        gram(*features, kernel=RBF(), params={"gamma": 1})
+        gram(*features, kernel=RBF(), kernel_params={"gamma": 1})
 
 
 def test_an_error_inside_a_callable_is_left_alone(features):
@@ -225,9 +225,9 @@ def test_no_rows_are_refused(features):
 def test_a_result_that_is_not_finite_is_refused(features, library):
     A = library.asarray(np.array([[1e15], [-1e15]]))
     with pytest.raises(ValueError, match="'poly' gave NaN or infinity"):
-        gram(A, kernel="poly", params={"degree": 40, "gamma": 1})
+        gram(A, kernel="poly", kernel_params={"degree": 40, "gamma": 1})
     with pytest.raises(ValueError, match="'poly' gave NaN or infinity"):
-        gram(A, kernel="poly", params={"degree": 1.5})
+        gram(A, kernel="poly", kernel_params={"degree": 1.5})
     with pytest.raises(ValueError, match="<lambda> gave NaN or infinity"):
         gram(A, kernel=lambda A, B: A @ B.T + float("nan"))
 
@@ -256,10 +256,10 @@ def test_the_diagonal_is_that_of_the_whole_kernel(each, library):
         if not isinstance(kernel, str | Sum | Product) and not library.name.startswith("numpy"):
             continue
         given = library.asarray(A)
-        found = gram_diagonal(given, kernel=kernel, params=params)
+        found = gram_diagonal(given, kernel=kernel, kernel_params=params)
         assert type(found) is type(given)
         assert found.dtype == given.dtype or callable(kernel)
-        expected = np.diag(library.to_numpy(gram(given, kernel=kernel, params=params)))
+        expected = np.diag(library.to_numpy(gram(given, kernel=kernel, kernel_params=params)))
         assert_allclose(library.to_numpy(found), expected, rtol=rtol, atol=rtol)
 
 
@@ -282,7 +282,7 @@ def test_the_diagonal_refuses_what_the_kernel_refuses(each):
         ]
     ):
         with pytest.raises(KernelError, match=message):
-            gram_diagonal(A, kernel=kernel, params=params)
+            gram_diagonal(A, kernel=kernel, kernel_params=params)
     with pytest.raises(ValueError, match="gave NaN or infinity"):
         gram_diagonal(np.full((20, 2), 1e200))
 

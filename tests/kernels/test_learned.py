@@ -13,8 +13,8 @@ from scipy import sparse
 from dyadlearn import KroneckerRidge, load, save
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError, KernelError, KernelRepairWarning, ModelFileError, NotEnoughMemoryError
-from dyadlearn.kernels import Descriptions, LearnedKernel, Sum, gram, gram_diagonal, learned, repair
-from dyadlearn.kernels.learned import Description, widen
+from dyadlearn.kernels import Descriptions, Sum, gram, gram_diagonal, learned, repair
+from dyadlearn.kernels.learned import Description, LearnedKernel, widen
 from dyadlearn.store.container import Reader, Writer
 from sweeps import covering, every, lines, over
 

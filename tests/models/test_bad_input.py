@@ -192,8 +192,8 @@ def test_only_a_few_of_many_ids_are_listed():
     with pytest.raises(IdError) as caught:
         TwoStepRidge().fit(pd.DataFrame(rows, names), pd.DataFrame(rows, others))
     message = str(caught.value)
-    assert "30 of the rows of Y not in X ('j0', 'j1', 'j2', 'j3', 'j4', …)" in message
-    assert "30 of X not in the rows of Y ('i0', 'i1', 'i2', 'i3', 'i4', …)" in message
+    assert "30 only in the rows of Y ('j0', 'j1', 'j2', 'j3', 'j4', …)" in message
+    assert "30 only in X ('i0', 'i1', 'i2', 'i3', 'i4', …)" in message
     assert "i5" not in message
 
 

@@ -83,7 +83,7 @@ class TestTasks:
         }[wrong]
         chunks = [(X[:10], Y[:10]), (X[rows] * (1 + 1e-7 if wrong == "nearly" else 1), Y[rows])]
         before = model._learnt
-        with pytest.raises(ValueError, match="these are not the 20 that were learnt"):
+        with pytest.raises(ValueError, match="these are not the 20 that were learned"):
             model.partial_fit_tasks(T[5:], chunks=[(part, labels[:, 5:]) for part, labels in chunks])
         assert model._learnt is before
 
@@ -97,7 +97,7 @@ class TestTasks:
         model.partial_fit_tasks(T[4:], Y[rows, 4:]).forget_tasks([0])
         wanted = TwoStepRidge(0.3, 0.7).fit(X[rows], Y[rows, 1:], tasks=T[1:])
         assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-9)
-        with pytest.raises(ValueError, match=r"1 instance\(s\) that were not learnt, among them row 0"):
+        with pytest.raises(ValueError, match=r"1 instance\(s\) that were not learned, among them row 0"):
             model.forget(X[[9, 13]], Y[[9, 13], 1:])
 
     def test_instances_that_are_not_kept_must_be_given(self, data, model):
@@ -219,7 +219,7 @@ class TestFailure:
 
     def test_rows_that_were_never_learnt(self, data, model):
         before = model._learnt
-        with pytest.raises(ValueError, match="not learnt as they are given"):
+        with pytest.raises(ValueError, match="not learned as they are given"):
             model.forget(100 * data[0][:1], data[1][:1, :5])
         with pytest.raises(ValueError, match="24 instances to forget, but only 20"):
             model.forget(data[0], data[1][:, :5])

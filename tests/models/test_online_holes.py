@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRegressor, TwoStepRidge
+from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRegressor, TwoStepRidge, evaluate
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import NoLabelWarning, NotEnoughMemoryError, PrecisionWarning
 from sweeps import covering, every, lines, over
@@ -168,7 +168,7 @@ class TestRefusals:
         X, Y, T = make()
         model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
         before = model._learnt
-        with pytest.raises(ValueError, match="instances that were not learnt as they are given"):
+        with pytest.raises(ValueError, match="instances that were not learned as they are given"):
             model.forget(100 * X[:1], Y[:1])
         assert model._learnt is before
 
@@ -241,6 +241,21 @@ def test_precision_and_vectors():
     later = model.partial_fit(X[:4], frame.iloc[:4, ::-1])
     wanted = twin(np.vstack([X, X[:4]]), np.vstack([Y, Y[:4]]), T)
     assert_allclose(later.predict(X), wanted.predict(X), rtol=1e-8)
+
+
+def test_another_model_is_announced():
+    X, Y, T = make()
+    message = "Labels are missing, so this result is that of TwoStepRidge"
+    model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, tasks=T)
+    for ask in (lambda: model.fitted_, model.to_two_step, lambda: evaluate(model, "B"), model.predict_interval):
+        with pytest.warns(UserWarning, match=message):
+            ask()
+    # Without task features, or with complete labels, both models are equal.
+    for labels, tasks in ((Y, None), (np.nan_to_num(Y), T)):
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, labels, tasks=tasks)
+        assert_allclose(model.to_two_step().predict(X), model.predict(X), rtol=1e-8)
+    with pytest.raises(ValueError, match="predicts only for given instances: give X"):
+        model.predict()
 
 
 def test_other_libraries(library):

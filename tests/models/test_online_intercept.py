@@ -200,7 +200,7 @@ def test_rows_elsewhere_are_not_the_learnt_ones(data):
         lambda: model.forget(X[:5] + 30, Y[:5, :5]),
         lambda: model.partial_fit_tasks(T[5:], Y[:, 5:], X=X + 1e-3),
     ):
-        with pytest.raises(ValueError, match="not learnt as they are given|these are not the 24 that were learnt"):
+        with pytest.raises(ValueError, match="not learned as they are given|these are not the 24 that were learned"):
             change()
         assert model._learnt is before
 

@@ -105,7 +105,7 @@ class TestForgetting:
                 model.forget(X[:1].set_axis(["new"]), Y[:1].set_axis(["new"]))
             if options.get("keep_labels"):
                 for wrong in ((X[:1] + 1, Y[:1]), (X[:1], Y[:1] + 1)):
-                    with pytest.raises(ValueError, match="X or Y are not what the model has learnt"):
+                    with pytest.raises(ValueError, match="X or Y are not what the model has learned"):
                         model.forget(*wrong)
             assert model._learnt is before
             same(model.forget(X[::3], Y[::3]), X.drop(USERS[::3]), Y.drop(USERS[::3]), T)

@@ -35,10 +35,10 @@ def test_settings_and_leaks_are_those_of_a_loop(train, test):
     assert sum(report.counts.values()) == report.n_test == len(test)
     assert report.n_train == len(train)
     assert report.setting == (letters[0] if len(set(letters)) == 1 else "mixed")
-    assert report.repeated == report.leaks == sum(repeated)
+    assert report.n_repeated == report.n_leaks == sum(repeated)
     assert report.instances_seen == sum(letter in "AC" for letter in letters)
     assert report.tasks_seen == sum(letter in "AB" for letter in letters)
-    assert report.harder == 0
+    assert report.n_harder == 0
 
     easier = {"A": "", "B": "AC", "C": "AB", "D": "ABC"}
     harder = {"A": "BCD", "B": "CD", "C": "BD", "D": ""}
@@ -50,8 +50,8 @@ def test_settings_and_leaks_are_those_of_a_loop(train, test):
         ]
         assert report.is_leak.tolist() == leaks
         assert report.is_harder.tolist() == [letter in harder[claimed] for letter in letters]
-        assert report.leaks == sum(leaks)
-        assert ("does not hold" in report.message) == bool(report.leaks or report.harder)
+        assert report.n_leaks == sum(leaks)
+        assert ("does not hold" in report.message) == bool(report.n_leaks or report.n_harder)
         assert str(report).startswith(report.message)
 
 
@@ -81,32 +81,31 @@ def test_tables_may_be_of_different_forms():
         "test setting message",
         ([(1, 1)], None, "The setting of 1 test pair is A."),
         ([(1, 1), (2, 2)], None, "The setting of 2 test pairs is mixed (1 A, 1 D)."),
-        ([(0, 0), (1, 0), (1, 1)], None, "The setting of 3 test pairs is A: 2 are in training too."),
+        ([(0, 0), (1, 0), (1, 1)], None, "The setting of 3 test pairs is A: 2 also in training."),
         ([(2, 0), (3, 1)], "row", "Setting B holds for 2 test pairs."),
-        ([(1, 1), (0, 0)], "A", "Setting A does not hold for all 2 test pairs (2 A): 1 leaks, being in training."),
+        ([(1, 1), (0, 0)], "A", "Setting A does not hold for 1 of 2 test pairs (2 A): 1 also in training (leak)."),
         (
             [(2, 0), (1, 1), (2, 2)],
             "B",
-            "Setting B does not hold for all 3 test pairs (1 A, 1 B, 1 D): 1 leaks, the instance being in training; "
-            "1 is harder, the task being new.",
+            "Setting B does not hold for 2 of 3 test pairs (1 A, 1 B, 1 D): 1 with the instance in training (leak), "
+            "1 with a new task (harder).",
         ),
         (
             [(0, 2), (1, 1), (2, 2), (3, 3)],
             "C",
-            "Setting C does not hold for all 4 test pairs (1 A, 1 C, 2 D): 1 leaks, the task being in training; "
-            "2 are harder, the instance being new.",
+            "Setting C does not hold for 3 of 4 test pairs (1 A, 1 C, 2 D): 1 with the task in training (leak), "
+            "2 with a new instance (harder).",
         ),
         (
             [(0, 2), (1, 1), (2, 2)],
             "D",
-            "Setting D does not hold for all 3 test pairs (1 A, 1 C, 1 D): 2 leak, 2 by an instance in training, "
-            "1 by a task.",
+            "Setting D does not hold for 2 of 3 test pairs (1 A, 1 C, 1 D): 2 with the instance (2) or the task (1) "
+            "in training (leak).",
         ),
         (
             [(0, 2), (2, 1), (1, 1)],
             "A",
-            "Setting A does not hold for all 3 test pairs (1 A, 1 B, 1 C): 2 are harder, the instance or task being "
-            "new.",
+            "Setting A does not hold for 2 of 3 test pairs (1 A, 1 B, 1 C): 2 with a new instance or task (harder).",
         ),
     )
 )
@@ -116,7 +115,7 @@ def test_the_verdict_is_one_sentence(test, setting, message):
 
 def test_what_is_shown():
     report = audit([(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (1, 0)], "A")
-    assert repr(report) == "Audit(setting='mixed', claimed='A', A=2, B=1, C=0, D=0, repeated=1, leaks=1)"
+    assert repr(report) == "Audit(setting='mixed', claimed='A', A=2, B=1, C=0, D=0, n_repeated=1, n_leaks=1)"
     assert str(report).splitlines()[1:] == [
         "  setting  new                test pairs",
         "  A        only the pair               2",
@@ -172,17 +171,17 @@ def test_a_network_is_audited_by_edges_and_nodes(train, test):
         report = audit(train, test, claimed, network=True)
         assert report.is_leak.tolist() == (repeated if claimed == "A" else [sum(pair) < wanted for pair in new])
         assert report.is_harder.tolist() == [sum(pair) > wanted for pair in new]
-        assert ("does not hold" in report.message) == bool(report.leaks or report.harder)
+        assert ("does not hold" in report.message) == bool(report.n_leaks or report.n_harder)
 
 
 @over(
     lines(
         "test setting words",
-        ([("b", "a")], "A", "1 leaks, being in training"),
-        ([("b", "c")], "B", "1 leaks, both nodes being in training"),
-        ([("x", "y")], "C", "1 is harder, both nodes being new"),
-        ([("x", "a"), ("a", "c")], "D", "2 leak, 1 by one node in training, 1 by both"),
-        ([("x", "a")], "A", "1 is harder, a node being new"),
+        ([("b", "a")], "A", "1 also in training (leak)"),
+        ([("b", "c")], "B", "1 with both nodes in training (leak)"),
+        ([("x", "y")], "C", "1 with two new nodes (harder)"),
+        ([("x", "a"), ("a", "c")], "D", "2 with one node (1) or both nodes (1) in training (leak)"),
+        ([("x", "a")], "A", "1 with a new node (harder)"),
     )
 )
 def test_the_verdict_on_a_network_speaks_of_nodes(test, setting, words):

@@ -137,6 +137,20 @@ def test_a_search_is_scored_with_its_groups_and_folds(kind, tmp_path):
             assert abs(alone - search.best_score_) > 1e-3
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_other_settings_use_the_groups_of_the_search():
+    X, Y, T = make_data()
+    groups = np.arange(9) // 3
+    search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], setting="B").fit(X, Y, tasks=T, groups=groups)
+    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
+    table = evaluate(search, "ACD", scoring="r2")
+    assert table["method"] == ["exact leave-one-out", "exact leave-one-out", "exact leave-group-out"]
+    assert_allclose(table["r2"], evaluate(model, "ACD", scoring="r2", groups=groups)["r2"], rtol=1e-9)
+    for cv in (3, SettingKFold("D", 3, random_state=0)):
+        expected = evaluate(model, "D", scoring="r2", cv=cv, groups=groups)
+        assert_allclose(evaluate(search, "D", scoring="r2", cv=cv)["r2"], expected["r2"], rtol=1e-9)
+
+
 def test_a_model_without_search_is_judged_by_what_suits_its_labels():
     X, Y, T = make_data()
     assert "roc_auc" in evaluate(TwoStepRidge().fit(X, Y, tasks=T), "D")

@@ -55,7 +55,7 @@ def test_training_is_all_that_the_setting_allows(setting, shuffle, m, q, n_split
         unused.append(len(pairs) - len(train) - len(test))
     assert tested == Counter(range(len(pairs)))
     assert len(unused) == folds.get_n_splits() == folds.get_n_splits(pairs) == n_splits ** (2 if setting == "D" else 1)
-    assert folds.unused(pairs).tolist() == unused
+    assert folds.n_unused(pairs).tolist() == unused
     assert all(count > 0 for count in unused) == (setting == "D")
 
 
@@ -98,13 +98,13 @@ def test_every_row_is_tested_once_and_the_audit_finds_no_leak(setting, n_splits,
     pairs = np.array(cells[n_holes:] + cells[len(cells) - n_repeated :])
     folds = SettingKFold(setting, n_splits, random_state=seed)
     tested = np.zeros(len(pairs), dtype=int)
-    unused = folds.unused(pairs)
+    unused = folds.n_unused(pairs)
     splits = list(folds.split(pairs))
     assert len(splits) == len(unused) == folds.get_n_splits(pairs)
     for (train, test), mixed in zip(splits, unused, strict=True):
         tested[test] += 1
         report = audit(pairs[train], pairs[test], setting)
-        assert report.leaks == report.repeated == 0
+        assert report.n_leaks == report.n_repeated == 0
         assert sum(report.counts.values()) == len(test) > 0
         assert len(train) + len(test) + mixed == len(pairs)
         assert not set(train) & set(test)
@@ -415,7 +415,7 @@ def test_folds_of_a_network_hide_nodes_on_both_sides(setting, both_ways):
     for train, test in folds.split(pairs):
         kept, asked = [pairs[row] for row in train], [pairs[row] for row in test]
         report = audit(kept, asked, network=True)
-        assert report.repeated == 0
+        assert report.n_repeated == 0
         nodes = {node for pair in kept for node in pair}
         if setting == "D":
             assert report.counts["D"] == len(asked)
@@ -429,7 +429,7 @@ def test_folds_of_a_network_hide_nodes_on_both_sides(setting, both_ways):
         tested.update(test.tolist())
         unused.append(len(pairs) - len(train) - len(test))
     assert folds.get_n_splits(pairs) == len(unused)
-    assert folds.unused(pairs).tolist() == unused
+    assert folds.n_unused(pairs).tolist() == unused
     assert max(tested.values()) == 1
     if setting in "AD":
         assert len(tested) == len(pairs)

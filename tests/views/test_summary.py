@@ -276,7 +276,7 @@ def test_the_likeliest_pairs_are_those_of_the_library(binary, holes, real, monke
         [each.prediction for each in report.explanations],
         [predicted[each.instance, each.task] for each in report.explanations],
     )
-    assert tuple(report.explanations[0].names) == ("host", "parasite")
+    assert tuple(report.explanations[0].sides) == ("host", "parasite")
     assert len(few(model, n_cells=3).likeliest) == 3
     X, Y, T = real
     report = few(TwoStepRidge().fit(X, Y, tasks=T))  # every pair is observed

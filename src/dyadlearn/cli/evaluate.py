@@ -124,7 +124,7 @@ def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, termina
         headings = [name if name == comparison.scoring else name.replace("_", " ") for name in scores]
         tables += [
             f"Setting {comparison.setting}, {comparison.n_cells} labels; {100 * comparison.coverage:g} % intervals "
-            f"from {comparison.n_resamples} bootstrap samples of {comparison.drawn}",
+            f"from {comparison.n_resamples} bootstrap samples of {comparison.resampled}",
             column_table(scores, 1, headings),
         ]
         columns.append({"setting": [comparison.setting] * len(models), **scores})

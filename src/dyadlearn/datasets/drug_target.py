@@ -153,7 +153,10 @@ def fetch_davis(
     target_similarity: str = "WS",
     as_frame: bool = False,
 ) -> Bunch:
-    r"""Fetch the kinase inhibitors of Davis and others (2011): 68 drugs × 442 kinases, every pair measured.
+    r"""Read the kinase inhibitors of Davis and others (2011): 68 drugs × 442 kinases, every pair measured.
+
+    Nothing is downloaded: put the files of http://staff.cs.utu.fi/~aatapa/data/DrugTarget/ into a folder, with ids
+    added (see `data_home`).
 
     By default the labels are
 
@@ -167,10 +170,11 @@ def fetch_davis(
         Folder of the files, or of a folder ``davis`` with these files. By default the folder in the environment
         variable ``DYADLEARN_DATA``, else a folder in the user's cache. The files are tables with ids, plain or
         gzipped: ``kd_nM.tsv`` (drugs × kinases), ``drug_similarity_2D.tsv`` or ``drug_similarity_ECFP4.tsv``, and
-        ``target_similarity_WS.tsv`` or ``target_similarity_WS_normalized.tsv``. Nothing is downloaded. The publisher's
-        files have no ids; ``pandas.DataFrame(values, drugs, kinases).to_csv("kd_nM.tsv", sep="\\t")`` adds them.
+        ``target_similarity_WS.tsv`` or ``target_similarity_WS_normalized.tsv``. The publisher's files have no ids;
+        ``pandas.DataFrame(values, drugs, kinases).to_csv("kd_nM.tsv", sep="\\t")`` adds them.
     instances : {"targets", "proteins", "drugs"}, default="targets"
-        Rows of the grid; the others are the tasks. Proteins are the targets.
+        Rows of the grid; the others are the tasks. Proteins are the targets. By default setting B means a new target,
+        unlike in `fetch_kiba`.
     labels : {"pKd", "Kd"}, default="pKd"
         Labels as logarithms, or as published in nM.
     drug_similarity : {"2D", "ECFP4"}, default="2D"
@@ -260,7 +264,10 @@ def fetch_kiba(
     instances: str = "drugs",
     as_frame: bool = False,
 ) -> Bunch:
-    r"""Fetch the KIBA scores of 2,111 drugs × 229 kinases: 24.5 % are observed, the others are NaN.
+    r"""Read the KIBA scores of 2,111 drugs × 229 kinases: 24.5 % are observed, the others are NaN.
+
+    Nothing is downloaded: make the file ``kiba.npz`` (see `data_home`) from the text files of
+    https://github.com/hkmztrk/DeepDTA/tree/master/data/kiba.
 
     Parameters
     ----------
@@ -268,10 +275,11 @@ def fetch_kiba(
         Folder of the files, or of a folder ``kiba`` with these files. By default the folder in the environment variable
         ``DYADLEARN_DATA``, else a folder in the user's cache. The file is an archive ``kiba.npz`` with the arrays
         ``kiba`` (the scores), ``drug_ecfp4_bits`` (``numpy.packbits`` of the fingerprints), ``target_sim``,
-        ``drug_ids`` and ``target_ids``. Nothing is downloaded. The published text files can be converted with
-        ``numpy.loadtxt``, `dyadlearn.kernels.chemistry.fingerprints` and ``numpy.savez``.
+        ``drug_ids`` and ``target_ids``. The published text files can be converted with ``numpy.loadtxt``,
+        `dyadlearn.kernels.chemistry.fingerprints` and ``numpy.savez``.
     instances : {"drugs", "targets", "proteins"}, default="drugs"
-        Rows of the grid; the others are the tasks. Proteins are the targets.
+        Rows of the grid; the others are the tasks. Proteins are the targets. By default setting B means a new drug,
+        unlike in `fetch_davis`.
     as_frame : bool, default=False
         Whether `Y`, `K` and `G` are pandas frames with their ids. Needs pandas.
 

@@ -178,7 +178,7 @@ class _Factor:
 
     def basis(self, rows: np.ndarray) -> np.ndarray:
         """Return the kernel (n, c) between rows and centres, which the weights multiply."""
-        return np.asarray(gram(rows, self.centres, kernel=self.kernel, params=self.params))
+        return np.asarray(gram(rows, self.centres, kernel=self.kernel, kernel_params=self.params))
 
     def draw_rows(self, n_rows: int, stream: np.random.Generator) -> np.ndarray:
         """Draw features (n_rows, features)."""
@@ -186,7 +186,7 @@ class _Factor:
 
     def kernel_matrix(self, rows: np.ndarray) -> np.ndarray:
         """Return the kernel matrix (n, n) of `rows`."""
-        return np.asarray(gram(rows, kernel=self.kernel, params=self.params))
+        return np.asarray(gram(rows, kernel=self.kernel, kernel_params=self.params))
 
 
 @dataclass(frozen=True)

@@ -135,36 +135,37 @@ MAPS: Mapping[str, Callable[[np.ndarray, np.ndarray], Map]] = {"sigmoid": sigmoi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reliability(Tabled):
-    r"""Mean probability and share of positive labels in bins of equal width; empty bins are left out.
+    r"""Mean probability and fraction of positive labels in bins of equal width; empty bins are left out.
 
     Attributes
     ----------
     edges : array of shape (n_bins + 1,)
         Edges of all bins, including empty ones.
-    probability, share : arrays of shape (n,)
-        Mean probability and share of positive labels in each bin.
+    probability, fraction : arrays of shape (n,)
+        Mean probability and fraction of positive labels in each bin.
     count : integer array of shape (n,)
-    lower, upper : arrays of shape (n,)
-        Wilson's 95 % interval of the share, for the effective number of independent cells. Labels of the same instance
-        or task are correlated, so their deviations are summed per instance and per task before they are squared. (If a
-        network counts both directions of an edge, its intervals are slightly too wide.)
+        Number of cells in each bin.
+    low, high : arrays of shape (n,)
+        Wilson's 95 % interval of the fraction, for the effective number of independent cells. Labels of the same
+        instance or task are correlated, so their deviations are summed per instance and per task before they are
+        squared. (If a network counts both directions of an edge, its intervals are slightly too wide.)
 
     Notes
     -----
-    With :math:`u_{ij} = y_{ij} - \bar y` in a bin, its n cells count as n times
+    With :math:`u_{ij} = y_{ij} - \bar y` in a bin of n cells, the effective number of independent cells is
 
-    .. math:: \frac{\sum_{ij} u_{ij}^2}{\sum_i \bigl(\sum_j u_{ij}\bigr)^2 + \sum_j \bigl(\sum_i u_{ij}\bigr)^2 -
-       \sum_{ij} u_{ij}^2},
+    .. math:: n_{\mathrm{eff}} = n \frac{\sum_{ij} u_{ij}^2}{\sum_i \bigl(\sum_j u_{ij}\bigr)^2 +
+       \sum_j \bigl(\sum_i u_{ij}\bigr)^2 - \sum_{ij} u_{ij}^2},
 
-    and never as more than n. A bin whose labels are all the same takes the factor of all bins together.
+    at most n. A bin whose labels are all equal has the ratio :math:`n_{\mathrm{eff}} / n` of all bins together.
     """
 
     edges: np.ndarray
     probability: np.ndarray
-    share: np.ndarray
+    fraction: np.ndarray
     count: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
 
     def __len__(self) -> int:
         return len(self.count)
@@ -174,12 +175,12 @@ class Reliability(Tabled):
 
     @property
     def error(self) -> float:
-        """Expected calibration error: mean absolute difference of probability and share of positives over all cells."""
-        return float(self.count @ np.abs(self.probability - self.share) / self.count.sum())
+        """Expected calibration error: mean absolute difference of probability and positive fraction over all cells."""
+        return float(self.count @ np.abs(self.probability - self.fraction) / self.count.sum())
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the bins as named columns, for a data frame or a file."""
-        return {name: getattr(self, name).tolist() for name in ("probability", "share", "count", "lower", "upper")}
+        return {name: getattr(self, name).tolist() for name in ("probability", "fraction", "count", "low", "high")}
 
 
 def reliability(
@@ -204,7 +205,7 @@ def reliability(
     >>> import numpy as np
     >>> from dyadlearn.diagnostics.calibration import reliability
     >>> found = reliability(np.array([0.1, 0.1, 0.9]), np.array([False, True, True]), np.arange(3), np.arange(3, 6))
-    >>> found.share, found.count
+    >>> found.fraction, found.count
     (array([0.5, 1. ]), array([2, 1]))
     >>> round(found.error, 3)
     0.3
@@ -224,7 +225,7 @@ def reliability(
 def _independent(
     deviations: np.ndarray, bins: np.ndarray, rows: np.ndarray, columns: np.ndarray, n_bins: int
 ) -> np.ndarray:
-    """Return the effective share of independent cells in each bin."""
+    """Return the effective fraction of independent cells in each bin."""
     size = int(max(rows.max(), columns.max())) + 1
     # A cell is in two sums but counts once; a loop of a network has one node and is in one sum.
     second = np.where(rows == columns, 0.0, deviations)
@@ -239,7 +240,7 @@ def _independent(
 
 
 def _wilson(share: np.ndarray, n: np.ndarray, z: float = 1.959963984540054) -> tuple[np.ndarray, np.ndarray]:
-    """Return Wilson's interval of a share of n independent cells."""
+    """Return Wilson's interval of a fraction of n independent cells."""
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
     return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)
@@ -268,11 +269,11 @@ class SettingCalibration:
     baselines : dict of str to float
         Brier scores of the baselines, held out in the same way; see `dyadlearn.holdout.baselines`.
     reliability : Reliability
-        Mean probability and share of positive labels in ten bins.
+        Mean probability and fraction of positive labels in ten bins.
     n_cells, n_positive : int
         Number of labels, and number of positive labels. A pair of a symmetric network counts once in A and D.
-    held_out : str
-        Hold-out method.
+    holdout_method : str
+        Hold-out method, as in the column ``method`` of `dyadlearn.evaluate`.
     """
 
     setting: str
@@ -285,19 +286,19 @@ class SettingCalibration:
     reliability: Reliability
     n_cells: int
     n_positive: int
-    held_out: str
+    holdout_method: str
 
     def __repr__(self) -> str:
         return f"SettingCalibration({self.setting}: Brier {self.brier:.3g}, base rate {self.baseline_brier:.3g})"
 
     @property
     def baseline_brier(self) -> float:
-        """Brier score of the base rate, which is the share of positives among the training labels."""
+        """Brier score of the base rate, which is the fraction of positives among the training labels."""
         return self.baselines["grand_mean"]
 
     @property
     def calibration_error(self) -> float:
-        """Expected calibration error: mean absolute difference of probability and share of positives over the bins."""
+        """Expected calibration error: mean absolute difference of probability and positive fraction over the bins."""
         return self.reliability.error
 
 
@@ -342,7 +343,7 @@ class Calibration(Tabled):
         for name in ("instance_means", "task_means"):
             columns[f"{name}_brier"] = [each.baselines[name] for each in settings]
         return columns | {
-            name: [getattr(each, name) for each in settings] for name in ("n_cells", "n_positive", "held_out")
+            name: [getattr(each, name) for each in settings] for name in ("n_cells", "n_positive", "holdout_method")
         }
 
     def predict(self, X: Any = None, tasks: Any = None) -> Any:

@@ -50,9 +50,9 @@ class Difference:
     low, high : float
         Bounds of its interval. The intervals of all pairs are simultaneous.
     p_value : float
-        Two-sided p-value, adjusted for all pairs: the share of resamples in which the largest standardised deviation of
-        any pair is at least that of zero from this difference. If it is small, other instances and tasks would hardly
-        reverse the order.
+        Two-sided p-value, adjusted for all pairs. With the difference d and its standard deviation s over the
+        resamples, it is the fraction of resamples in which the largest :math:`|d^{(r)} - d| / s` of any pair is at
+        least :math:`|d| / s` of this pair.
     """
 
     better: str
@@ -63,16 +63,16 @@ class Difference:
     p_value: float
 
     @property
-    def is_told(self) -> bool:
-        """Whether the interval excludes zero."""
+    def is_significant(self) -> bool:
+        """Whether the interval of the difference excludes zero."""
         return self.low > 0
 
-    def in_words(self, scoring: str, coverage: float) -> str:
+    def summary(self, scoring: str, coverage: float) -> str:
         """Return the result as a sentence without a full stop."""
         figures = f"{scoring} {self.difference:+.3g}, {100 * coverage:g} % interval {self.low:.3g} to {self.high:.3g}"
-        if self.is_told:
+        if self.is_significant:
             return f"{self.better} is better than {self.other}: {figures}"
-        return f"no difference can be told between {self.better} and {self.other}: {figures}"
+        return f"no significant difference between {self.better} and {self.other}: {figures}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,8 +89,8 @@ class Comparison(Tabled):
         Score of each model, best first.
     differences : tuple of Difference
         Differences of all pairs of models; pairs with the best model come first.
-    best_shares : dict of str to float
-        Share of resamples in which each model has the highest score; tied models share a resample equally.
+    best_fractions : dict of str to float
+        Fraction of resamples in which each model has the highest score; tied models share a resample equally.
     methods : dict of str to str
         Hold-out method of each model.
     coverage : float
@@ -99,8 +99,8 @@ class Comparison(Tabled):
         Number of scored labels: those that all models predict.
     n_resamples, n_undefined : int
         Number of resamples with a score, and number of resamples without one, which are excluded.
-    drawn : str
-        Description of what was resampled.
+    resampled : str
+        What was resampled, such as "instances and tasks".
     notes : tuple of str
         Notes on the validity of the comparison.
     """
@@ -109,13 +109,13 @@ class Comparison(Tabled):
     scoring: str
     scores: dict[str, float]
     differences: tuple[Difference, ...]
-    best_shares: dict[str, float]
+    best_fractions: dict[str, float]
     methods: dict[str, str]
     coverage: float
     n_cells: int
     n_resamples: int
     n_undefined: int
-    drawn: str
+    resampled: str
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -138,17 +138,17 @@ class Comparison(Tabled):
     @property
     def verdict(self) -> str:
         """Comparison of the best model with each of the others, one sentence each."""
-        sentences = (each.in_words(self.scoring, self.coverage) for each in self.to_best)
+        sentences = (each.summary(self.scoring, self.coverage) for each in self.to_best)
         return " ".join(f"{words[0].upper() + words[1:] if words.startswith('no ') else words}." for words in sentences)
 
     def columns(self) -> dict[str, list[Any]]:
         """Return named columns with one row per model; differences are relative to the best model."""
-        figures = {"behind": "difference", "low": "low", "high": "high", "p_value": "p_value"}
+        figures = ("difference", "low", "high", "p_value")
         return {
             "model": list(self.scores),
             self.scoring: list(self.scores.values()),
-            **{name: [None, *(getattr(each, figure) for each in self.to_best)] for name, figure in figures.items()},
-            "best_share": list(self.best_shares.values()),
+            **{name: [None, *(getattr(each, name) for each in self.to_best)] for name in figures},
+            "best_fraction": list(self.best_fractions.values()),
         }
 
 
@@ -178,13 +178,14 @@ def compare(
         At least two models, fitted on the same labels: with the same ids in any order, or without ids in the same
         order. A search may be replaced by its `dyadlearn.nested_score` on the same grid in this setting.
     setting : {"A", "B", "C", "D"} or an alias
-        Setting of the held-out predictions.
+        One setting, that of the held-out predictions.
     scoring : str or callable, default=None
         See `dyadlearn.metrics.scorer`; greater is better. None means the `scoring` that all models share, or else the
         default for the labels, as in `dyadlearn.evaluate`.
     n_resamples : int, default=1000
+        Number of draws.
     coverage : float, default=0.95
-        Of the intervals.
+        Joint coverage of the intervals.
     random_state : int, RandomState or None, default=None
         Seed of the resamples.
     sides : (str, str), default=None
@@ -201,7 +202,8 @@ def compare(
 
     See Also
     --------
-    dyadlearn.evaluate : one model in several settings. dyadlearn.bootstrap_interval : the interval of one score.
+    dyadlearn.evaluate : one model in several settings.
+    dyadlearn.bootstrap_interval : the interval of one score.
 
     Examples
     --------
@@ -212,7 +214,7 @@ def compare(
     >>> Y = X @ rng.normal(size=(8, 2)) @ T.T + 5 * rng.normal(size=(40, 25))
     >>> models = {"two-step": TwoStepRidge().fit(X, Y, tasks=T), "independent": IndependentTaskRidge().fit(X, Y)}
     >>> found = compare(models, "B", n_resamples=200, random_state=0)
-    >>> found.best, found.to_best[0].is_told
+    >>> found.best, found.to_best[0].is_significant
     ('two-step', True)
     >>> print(found)
     two-step is better than independent: neg_mean_squared_error +..., 95 % interval ...
@@ -269,10 +271,10 @@ def compare(
         Difference(words[one], words[other], *map(float, figures))
         for (one, other), *figures in zip(pairs, *_intervals(observed, scores, pairs, coverage), strict=True)
     ]
-    by_name, best_shares = (dict(zip(words, each.tolist(), strict=True)) for each in (observed, shares))
+    by_name, best_fractions = (dict(zip(words, each.tolist(), strict=True)) for each in (observed, shares))
     methods = {name: methods[name] for name in words}
     counts = n_cells, len(scores), n_resamples - len(scores)
-    figures = by_name, tuple(differences), best_shares, methods, coverage
+    figures = by_name, tuple(differences), best_fractions, methods, coverage
     return Comparison(chosen.value, judge.name, *figures, *counts, drawn, tuple(notes))
 
 

@@ -24,8 +24,8 @@ from dyadlearn.sides import SideNames, side_names
 
 __all__ = ["Contribution", "Contributions", "Explanation", "explain"]
 
-_CHOSEN = "The regularisation was chosen with these labels too; the weights are those of the chosen one."
-_LEARNED = "The kernels were learned from these labels too; the weights are those of the learned kernels."
+_CHOSEN = "The weights assume a fixed regularisation; the search might choose another one if a label changed."
+_LEARNED = "The weights assume fixed kernels; other kernels might be learned if a label changed."
 # Number of arrays (m, q) in memory: weights, contributions, masks and orders.
 _GRIDS = 8.0
 _REMEDY = "fit TwoStepRidge on the labels, whose predictions can be explained"
@@ -111,10 +111,10 @@ class Explanation(Tabled):
         its nodes gets half of its contribution.
     weights : array of shape (m, q)
         Weight of every training label; zero for missing labels.
-    names : SideNames
-        Names of the sides.
-    note : str
-        Note on the validity of the weights; may be empty.
+    sides : SideNames
+        Names of an instance and of a task.
+    notes : tuple of str
+        Notes on the validity of the weights.
     """
 
     prediction: float
@@ -126,23 +126,23 @@ class Explanation(Tabled):
     tasks: Contributions
     pairs: Contributions
     weights: np.ndarray
-    names: SideNames = field(default_factory=SideNames)
-    note: str = ""
+    sides: SideNames = field(default_factory=SideNames)
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        first = f", most of all from {self.pairs.ids[0]!r}" if len(self.pairs) else ""
+        first = f", largest contribution: pair {self.pairs.ids[0]!r}" if len(self.pairs) else ""
         return f"Explanation({self.prediction:.4g} for {self.subject}{first})"
 
     @property
     def is_network(self) -> bool:
         """Whether both sides are the same nodes; then they are listed once."""
-        return self.names.instance == self.names.task
+        return self.sides.instance == self.sides.task
 
     @property
     def subject(self) -> str:
         """Description of the predicted pair."""
         words = []
-        for name, label, is_new in zip(self.names, (self.instance, self.task), self.is_new, strict=True):
+        for name, label, is_new in zip(self.sides, (self.instance, self.task), self.is_new, strict=True):
             shown = "" if label is None else f" {label!r}"
             words.append(f"{'a new ' if is_new else ''}{name}{shown}")
         return " and ".join(words)
@@ -176,10 +176,10 @@ class Explanation(Tabled):
         label = "label" if by == "pair" else "mean_label"
         figures = {"weight": listed.weights, label: listed.labels, "contribution": listed.contributions}
         if by == "pair":
-            headings = self.names.headings(figures)
+            headings = self.sides.headings(figures)
             heads = {name: [pair[side] for pair in listed.ids] for side, name in enumerate(headings)}
         else:
-            heads = {free_name(getattr(self.names, by), figures): list(listed.ids)}
+            heads = {free_name(getattr(self.sides, by), figures): list(listed.ids)}
         return {**heads, **{name: values.tolist() for name, values in figures.items()}}
 
     def frame(self, by: str = "pair") -> Any:
@@ -192,7 +192,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
 
     All kernel ridge models are linear in their labels, so a prediction is
 
-    .. math:: f = \sum_{ij} w_{ij} Y_{ij},
+    .. math:: f = \sum_{ij} w_{ij} Y_{ij} .
 
     The weight :math:`w_{ij}` is exactly the increase of the prediction if this label were larger by one and the model
     were refitted with the same regularisation. The contributions :math:`w_{ij} Y_{ij}` are summed by training instance,
@@ -202,9 +202,9 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     Parameters
     ----------
     model : fitted estimator
-    instance, task : id, or what describes a new one
-        Id of a training instance or task, or its position if the labels have no ids. For a new one: an array or frame
-        of one row with its features, or its kernel values with the training rows.
+    instance, task : id, or array or frame of shape (1, d)
+        Id of a training instance or task, or its position if the labels have no ids. For a new one: one row with its
+        features, or with its kernel values to the training rows.
     n : int, default=10
         Number of contributions to list by instance, by task and by pair.
     sides : (str, str), default=None
@@ -233,7 +233,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     >>> model = TwoStepRidge().fit(X, Y, tasks=T)
     >>> found = explain(model, 4, [[0.5, -1.0]], n=3)
     >>> found
-    Explanation(2.916 for instance 4 and a new task, most of all from (4, 7))
+    Explanation(2.916 for instance 4 and a new task, largest contribution: pair (4, 7))
     >>> bool(np.isclose(found.prediction, model.predict(tasks=np.array([[0.5, -1.0]]))[4, 0]))
     True
     """
@@ -266,8 +266,8 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     is_new = tuple(not isinstance(place, int) for place in pair)
     setting = next(each.value for each in Setting if (each.new_instance, each.new_task) == is_new)
     label = float("nan") if any(is_new) else float(Y[pair])
-    note = _LEARNED if fitted.estimator.learns_kernels else _CHOSEN if fitted.estimator.searches else ""
-    return Explanation(prediction, *ids, label, setting, rows, columns, of_pairs, weights, names, note)
+    notes = (_LEARNED,) if fitted.estimator.learns_kernels else (_CHOSEN,) if fitted.estimator.searches else ()
+    return Explanation(prediction, *ids, label, setting, rows, columns, of_pairs, weights, names, notes)
 
 
 def _of_side(

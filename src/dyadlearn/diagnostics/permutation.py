@@ -47,7 +47,7 @@ class PermutationTest(Tabled):
         Share of permutations whose score is at least `score`; the original labels count as one permutation.
     setting : str
         Setting of the held-out predictions.
-    permuted : {"instances", "tasks", "both", "vertices"}
+    permuted : {"instances", "tasks", "both", "nodes"}
         Side that was permuted.
     scoring : str
         Name of the metric; greater is better.
@@ -121,8 +121,8 @@ def permutation_test(
         A model that stores its labels. Groups of a search are not permuted. Missing labels and weights are permuted
         with the labels.
     setting : {"A", "B", "C", "D"} or an alias
-        Setting of the held-out predictions. A search that was fitted for another setting chooses in that setting, and
-        the chosen model is scored in this one.
+        One setting, that of the held-out predictions. A search that was fitted for another setting chooses in that
+        setting, and the chosen model is scored in this one.
     permute : {"instances", "tasks", "both"} or None, default=None
         Side to permute. None means what is new: instances in B, tasks in C, and both in A and D; instances only for a
         model without tasks. The nodes of a network are always permuted on both sides in the same way.
@@ -181,15 +181,15 @@ def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
     new = what_is_new(fitted, setting)
     permuted = new if permute is None else check_choice(permute, "permute", _CHOICES)
     if fitted.is_network:
-        if permuted not in ("vertices", "both"):
-            nodes = "The vertices of a network are permuted on both sides alike"
+        if permuted not in ("nodes", "both"):
+            nodes = "The nodes of a network are permuted on both sides alike"
             raise ValueError(f"{nodes}: leave permute out, found {permute!r}.")
         permuted = new
     elif permuted != "instances" and Setting.C not in fitted.settings:
         reason = "This model knows nothing of tasks, so permuting them changes nothing"
         raise ValueError(f"{reason}: use permute='instances', found {permute!r}.")
     for side, count in zip(("instances", "tasks"), fitted.labels.shape, strict=True):
-        if count < 2 and permuted in (side, "both", "vertices"):
+        if count < 2 and permuted in (side, "both", "nodes"):
             remedy = "permute the other side, or fit the model on more"
             raise ValueError(f"Permuting {permuted} takes two {side} or more, found {count}: {remedy}.")
     return permuted

@@ -173,7 +173,7 @@ class Screening(Tabled):
         Setting of the held-out predictions.
     method : str
         Hold-out method.
-    names : SideNames
+    sides : SideNames
         Names of an instance and of a task.
     """
 
@@ -184,7 +184,7 @@ class Screening(Tabled):
     contradictions: np.ndarray
     setting: str
     method: str
-    names: SideNames
+    sides: SideNames
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -194,14 +194,14 @@ class Screening(Tabled):
         return f"Screening({len(self)} cells in setting {self.setting}{worst})"
 
     def first(self, k: int | None) -> Screening:
-        """Return the first k cells; None is all of them."""
+        """Return the first k cells; None returns all."""
         listed = ("instances", "tasks", "labels", "predictions", "contradictions")
         return replace(self, **{name: getattr(self, name)[:k] for name in listed})
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the cells as named columns, for a data frame or a file."""
         figures = {name: getattr(self, f"{name}s").tolist() for name in ("label", "prediction", "contradiction")}
-        instance, task = self.names.headings(figures)
+        instance, task = self.sides.headings(figures)
         return {instance: list(self.instances), task: list(self.tasks), **figures}
 
 
@@ -216,13 +216,12 @@ def screen(
 ) -> Screening:
     r"""List the labels that held-out predictions contradict most; check these first for mistakes.
 
-    For labels of two values, the contradiction of a cell is the share of cells of the other value that are predicted
-    more like the value of the cell than the cell itself. For a positive cell with the held-out prediction :math:`f` it
-    is
+    For labels of two values, the contradiction of a positive cell is the fraction of negative cells with a higher
+    held-out prediction. With the held-out prediction :math:`f` of the cell, where ties count half, it is
 
     .. math:: c = \frac{1}{N^-} \sum_{y_n \text{ negative}} \bigl([f_n > f] + \tfrac12 [f_n = f]\bigr),
 
-    and for a negative cell it is the share of positive cells with a lower prediction. The mean of :math:`1 - c` over
+    and for a negative cell it is the fraction of positive cells with a lower prediction. The mean of :math:`1 - c` over
     the positive cells, or over the negative ones, is the area under the ROC curve. For labels with more values,
     :math:`c` is the absolute error of the prediction. A correct label that the features do not explain is contradicted
     like a wrong one. So the list shows which labels to check first, not how many are wrong.
@@ -231,7 +230,7 @@ def screen(
     ----------
     model : fitted estimator
     setting : {"A", "B", "C", "D"} or an alias, default="A"
-        Setting of the held-out predictions. A leaves out only the cell and uses most information.
+        One setting, that of the held-out predictions. A leaves out only the cell and uses most information.
     n : int or None, default=20
         Maximum number of cells to list; None lists all.
     label : float, default=None
@@ -247,7 +246,7 @@ def screen(
 
     See Also
     --------
-    recommend : the likeliest pairs that are not observed.
+    recommend : the unobserved pairs with the highest predictions.
 
     Examples
     --------
@@ -606,7 +605,7 @@ class RecommendationLists(Ranked):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TopPairs(Ranked):
-    """The most promising unobserved pairs; the result of `top_pairs`.
+    """The unobserved pairs with the highest predictions; the result of `top_pairs`.
 
     Attributes
     ----------
@@ -656,7 +655,7 @@ def recommend(
     cv: int | None = None,
     sides: Sequence[str] | None = None,
 ) -> Recommendations | RecommendationLists:
-    """Recommend the best tasks for an instance, or the best instances for a task.
+    """Recommend the tasks with the highest predictions for an instance, or the instances for a task.
 
     For known instances and tasks, unobserved cells are ranked by held-out predictions, so that a zero label does not
     influence its prediction. New instances and tasks have no labels except those in `known`; all other pairs are ranked
@@ -667,7 +666,8 @@ def recommend(
     ----------
     model : fitted estimator
     instance, task : id, or position where the labels have no ids, or a list of them
-        Known instance or task to recommend for; give exactly one of `instance`, `task`, or `X` and `tasks`.
+        Known instance or task to recommend for. Pass either `instance`, or `task`, or `X` (`tasks` are then optional),
+        or `tasks` alone.
         `OnlineTwoStepRidge` knows the ids of instances only with ``keep_labels=True``. A `PairRegressor` knows all ids
         in its tables, in training or not.
     X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
@@ -682,10 +682,10 @@ def recommend(
         instance, a task and optionally a label. Ids are matched, and other ids are ignored; without ids, positions are
         used. If the shape fits both forms, a list is a long table and anything else a grid.
     n : int, default=10
-        Maximum number of recommendations.
+        Maximum number of recommendations in each list.
     setting : {"A", "B", "C", "D"} or an alias, default="A"
-        Setting of the held-out predictions for known instances and tasks: leave out the cell alone (A), all labels of
-        the instance (B), of the task (C), or of both (D).
+        One setting, that of the held-out predictions for known instances and tasks: leave out the cell alone (A), all
+        labels of the instance (B), of the task (C), or of both (D).
     zeros : bool, default=None
         Whether a zero label means "not observed". None means True if all labels are zeros and ones, apart from missing
         labels. This applies to labels in `known` too.
@@ -701,7 +701,7 @@ def recommend(
 
     See Also
     --------
-    top_pairs : the likeliest pairs of the whole grid.
+    top_pairs : the unobserved pairs of the whole grid with the highest predictions.
     screen : the labels that are contradicted most.
 
     Examples
@@ -748,7 +748,7 @@ def recommend(
 def top_pairs(
     model: Any, *, n: int = 20, zeros: bool | None = None, setting: str = "A", cv: int | None = None, sides: Any = None
 ) -> TopPairs:
-    """Return the most promising unobserved pairs of the whole grid.
+    """Return the unobserved pairs of the whole grid with the highest predictions.
 
     Zeros that count as not observed are ranked by held-out predictions, missing labels by the predictions of the model.
     The grid is computed in blocks of rows. Ties are resolved by the order of rows.
@@ -760,7 +760,7 @@ def top_pairs(
     ----------
     model : fitted estimator
     n : int, default=20
-        Maximum number of recommendations.
+        Maximum number of pairs.
     zeros, setting, cv, sides
         Parameters as in `recommend`.
 
@@ -960,7 +960,7 @@ def _subjects(given: Any, side: str) -> tuple[list[Any], bool]:
 
 
 def _hint(zeros: bool) -> str:
-    return "" if zeros else "; zeros=True takes zeros for not observed"
+    return "" if zeros else "; use zeros=True if a zero means 'not observed'"
 
 
 # Predictions of the model itself --------------------------------------------------------------------
@@ -972,7 +972,9 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
     It is used for models without a grid of labels, and for subjects that only the tables of a `PairRegressor` describe.
     """
     if getattr(model, "grows", False):
-        if axis or (model.keep_labels and zeros_are_unobserved(fitted_of(model).labels.values, zeros)):
+        batches = predicting(model).knowledge.kept.batches if model.keep_labels else ()  # type: ignore[attr-defined]
+        grids = (to_numpy(dense(batch.all_labels)) for batch in batches)
+        if axis or (batches and all(zeros_are_unobserved(grid, zeros) for grid in grids)):
             return None
         return _for_stored(model, given, known, sides)
     fitted = fitted_of(model)

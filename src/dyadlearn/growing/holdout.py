@@ -74,7 +74,7 @@ Values = Sequence[float]
 # Predictions of the first step with and without some rows, and the smoother of the rows.
 FirstStep = tuple[Array, Array, Smoother | None]
 
-NOTHING_LEARNT = "The model has learnt no instances, or forgotten all: only learnt instances can be left out."
+NOTHING_LEARNT = "The model has learned no instances, or forgotten all: only learned instances can be left out."
 
 #: Size of a block of rows in bytes. It is larger if there are many groups, because each block uses all of them.
 _BLOCK = 2**24
@@ -111,7 +111,7 @@ def check_learnt(side: Spectrum, rows: np.ndarray) -> None:
     leverage = to_numpy(side.smoother(SpectralCutoff(), 1e-6 * float(side.penalised[-1])).leverage)
     if leverage.max() > 1 + 1e-6:
         raise ValueError(
-            f"X holds instances that the model has not learnt, among them row {rows[leverage.argmax()]}: only learnt "
+            f"X holds instances that the model has not learned, among them row {rows[leverage.argmax()]}: only learned "
             "instances can be left out."
         )
 
@@ -219,8 +219,8 @@ class _LeftOut:
         if many or not same.all():
             row = "" if same.all() else f", such as those of row {int(np.argmin(same))}"
             raise ValueError(
-                f"Y has labels that were not learnt, or lacks some that were{row}: give them as they were learnt, NaN "
-                "where there was none."
+                f"Y has labels that were not learned, or lacks some that were{row}: give them as they were learned, "
+                "NaN where there was none."
             )
 
     def squared_errors(self, alphas: Values, task_alphas: Values) -> np.ndarray:

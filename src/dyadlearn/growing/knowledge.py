@@ -314,7 +314,7 @@ class Knowledge(Stored):
             places = kept.equal_rows(batch.rows)
             if None in places:
                 raise ValueError(
-                    f"X holds {places.count(None)} instance(s) that were not learnt, among them row "
+                    f"X holds {places.count(None)} instance(s) that were not learned, among them row "
                     f"{places.index(None)}: nothing was forgotten."
                 )
         elif kept.n_named and n_rows - kept.n_named < batch.n_rows:
@@ -328,8 +328,8 @@ class Knowledge(Stored):
             rows, labels = kept.taken(places)
             if row_keys(rows) != row_keys(batch.rows) or row_keys(labels) != row_keys(batch.labels):
                 raise ValueError(
-                    "X or Y are not what the model has learnt of the instances to forget: give them with the features "
-                    "and the labels that they were learnt with. Nothing was forgotten."
+                    "X or Y are not what the model has learned of the instances to forget: give them with the features "
+                    "and the labels that they were learned with. Nothing was forgotten."
                 )
         return places
 
@@ -389,9 +389,9 @@ class Knowledge(Stored):
         seen = reduce(merge, (collect(*part, Psi, constant=known.has_constant) for part in parts))
         if not seen.everyone.has_rows_of(known.everyone):
             raise ValueError(
-                f"Y has labels for {seen.n_rows} instances, but these are not the {known.n_rows} that were learnt: "
-                "their Gram matrix differs. Give every learnt instance once in the same call, with the features it was "
-                "learnt with; chunks= takes them in pieces. Nothing was changed."
+                f"Y has labels for {seen.n_rows} instances, but these are not the {known.n_rows} that were learned: "
+                "their Gram matrix differs. Give every learned instance once in the same call, with the features it "
+                "was learned with; chunks= takes them in pieces. Nothing was changed."
             )
         return seen
 

@@ -184,7 +184,7 @@ class Group(Stored):
             If these rows cannot have been added: they are too many, or the difference would not be a Gram matrix.
         """
         if gone.n_rows > self.n_rows:
-            raise ValueError(f"There are {gone.n_rows} {what} to forget, but only {self.n_rows} were learnt.")
+            raise ValueError(f"There are {gone.n_rows} {what} to forget, but only {self.n_rows} were learned.")
         left, rest, has_constant = self.n_rows - gone.n_rows, self.plus(gone, -1), self.mean is not None
         xp = namespace(self.gram)
         sizes, offsets = xp.linalg.diagonal(self.gram), self.offsets
@@ -203,8 +203,8 @@ class Group(Stored):
             fits = is_definite(plus_diagonal(rest.gram, slack))
         if not fits:
             raise ValueError(
-                "X holds instances that were not learnt as they are given here: without them the Gram matrix would not "
-                "be one. Give the rows to forget exactly as they were learnt; nothing was changed."
+                "X holds instances that were not learned as they are given here: without them the Gram matrix would "
+                "not be one. Give the rows to forget exactly as they were learned; nothing was changed."
             )
         return self._cleared(rest) if has_constant else rest
 

@@ -27,7 +27,7 @@ from dyadlearn.solve.leaving import group_members, nothing_left, refuse
 from dyadlearn.solve.observed import MOST_UNKNOWNS, leave_groups_out
 from dyadlearn.solve.operators import embedded
 
-__all__ = ["Formula", "Plan", "Problem", "SolveAgain", "Units", "check_enough_left", "holdout", "leave_out", "plan"]
+__all__ = ["Formula", "Problem", "SolveAgain", "Units", "check_enough_left", "holdout", "leave_out", "plan"]
 
 
 def holdout(
@@ -110,7 +110,7 @@ class Formula:
     ----------
     problem : Problem
     setting : Setting
-    words : str
+    method : str
         Description of the method, short enough for a column of a table.
     units : Units
         Pairs, instances or tasks that are left out together.
@@ -118,7 +118,7 @@ class Formula:
 
     problem: Problem
     setting: Setting
-    words: str
+    method: str
     units: Units
 
     #: A formula solves the model for no fold.
@@ -151,7 +151,7 @@ class SolveAgain:
 
     Attributes
     ----------
-    problem, setting, words : as in `Formula`
+    problem, setting, method : as in `Formula`
     splitter : SettingKFold or GivenFolds
         Splitter that makes the folds when they are first used.
     groups : dict
@@ -160,7 +160,7 @@ class SolveAgain:
 
     problem: Problem
     setting: Setting
-    words: str
+    method: str
     splitter: SettingKFold | GivenFolds
     groups: Mapping[str, Any]
 
@@ -188,7 +188,7 @@ class SolveAgain:
         return self.folds.held_out(None if problem is None else problem.pairing, tol)
 
 
-#: Method of computing the hold-out predictions of a problem.
+# Type of both plans, for annotations.
 Plan = Formula | SolveAgain
 
 
@@ -220,8 +220,8 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
     if cv is None:
         units = Units.of_groups(labels, setting, **given)
         if labels.full is not None:
-            words = "exact leave-one-out" if units.are_single else "exact leave-group-out"
-            return Formula(problem, setting, words, units)
+            method = "exact leave-one-out" if units.are_single else "exact leave-group-out"
+            return Formula(problem, setting, method, units)
         if units.are_single and labels.grid is not None:
             is_quick = incomplete.is_quick_one_by_one(problem.pairing, labels.grid, labels.weights, setting)
             if is_quick or _labelled_part(problem)[0] is not None:

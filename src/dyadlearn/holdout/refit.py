@@ -2,7 +2,7 @@ r"""Reference implementation of every hold-out formula: hide the labels, fit aga
 
 No shortcut is used: `dyadlearn.pairing.dense` fits each model on some rows and columns, or on some cells, with dense
 kernels. Everything is computed in numpy at double precision, from the kernels of the fit. These include a repair if
-the kernels were not positive semidefinite.
+the kernels were not positive semi-definite.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def refit(
     D        the rows :math:`I` and the columns :math:`J`
     =======  =====================================================================
 
-    In a network an edge is hidden in both directions, and a vertex from both sides: B hides :math:`I`
-    and predicts its edges to the vertices that stay and, as between two new vertices, those among
+    In a network an edge is hidden in both directions, and a node from both sides: B hides :math:`I`
+    and predicts its edges to the nodes that stay and, as between two new nodes, those among
     :math:`I` itself; C is its mirror image; D hides :math:`I \cup J`.
 
     Two-step ridge needs a full grid. In setting A it therefore solves the paper's transductive objective
@@ -74,13 +74,13 @@ def refit(
     problem : Problem
     setting : str or Setting
     groups : array of shape (m,), default=None
-        Group of each instance, for settings B and D; None hides one at a time.
+        Group of each instance, for settings B and D; None means one at a time.
     task_groups : array of shape (q,), default=None
         Group of each task, for settings C and D.
     cells : array of shape (m, q), default=None
         Fold of each cell, for setting A.
     where : boolean array of shape (m, q), default=None
-        Mask of the cells to predict; the others are NaN. None is all cells.
+        Mask of the cells to predict; the others are NaN. None means all cells.
     fixed_penalty : bool, default=False
         Whether to keep the penalty of the complete kernel.
 
@@ -138,21 +138,22 @@ def verify_holdout(
     cells: Any = None,
     random_state: Any = None,
 ) -> float:
-    """Return the largest difference between hold-out predictions and those of models that are fitted again.
+    """Return the largest difference between hold-out predictions in one setting and those of refits.
 
     Hold-out by a filter other than `Tikhonov` keeps the penalty of the complete kernel, and so do the fits that it is
     compared with. All fits use the kernels of the model, including any repair of kernels that were not positive
-    semidefinite. The effect of a separate repair in each fold is not measured.
+    semi-definite. The effect of a separate repair in each fold is not measured.
 
     Parameters
     ----------
     model : fitted TwoStepRidge, or any other model of a grid
         Model, fitted on complete labels without weights.
     setting : str or Setting
-        Setting of the hold-out.
+        One setting.
     n : int, default=20
-        Number of randomly drawn cells to compare; all cells if there are fewer.
-    groups, task_groups, cells : as in `refit`
+        Maximum number of cells to compare, drawn at random.
+    groups, task_groups, cells : array-like of shape (m,), (q,) and (m, q), default=None
+        Instances, tasks and pairs that are left out together, as in `TwoStepRidge.holdout`.
     random_state : int, RandomState or None, default=None
         Seed of the draw.
 
@@ -177,7 +178,7 @@ def verify_holdout(
     if problem.labels.full is None:
         raise ValueError(
             "verify_holdout compares the formulas for complete labels with refitting, but labels are missing or "
-            "weighted here, and the hold-out predictions already come from solving again."
+            "weighted here: fit the model on complete labels without weights."
         )
     held_out = fitted.estimator.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)

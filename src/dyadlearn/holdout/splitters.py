@@ -36,7 +36,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
               \text{train} = \{(i, t) : i \notin I_a,\ t \notin T_b\},
 
     and leaves the mixed pairs, of a held-out instance and a known task or the other way round, unused (see
-    `unused`). Setting A makes folds of pairs, B folds of instances and C folds of tasks; they use all pairs.
+    `n_unused`). Setting A makes folds of pairs, B folds of instances and C folds of tasks; they use all pairs.
 
     **Every pair is tested exactly once** in every setting, so that `cross_val_predict` works. There are
     `n_splits` splits in A, B and C. In D there are ``n_splits ** 2``, minus the blocks without pairs.
@@ -46,7 +46,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
     setting : str or Setting
         Setting A, B, C or D, or one of the other names that `dyadlearn.settings.as_setting` accepts.
     n_splits : int, default=5
-        Number of folds of each side that is split, at least 2.
+        Number of folds of each side that is split, at least 2; named as in scikit-learn's splitters.
     shuffle : bool, default=True
         Whether to assign pairs, instances or tasks to folds at random; else in the order of their first appearance.
     random_state : int, RandomState or None, default=None
@@ -72,9 +72,9 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
     .. math:: \text{B: test } i \in N_a,\ j \notin N_a; \quad \text{C: test } j \in N_a,\ i \notin N_a; \quad
               \text{D: test one end in } N_a \text{, the other in } N_b,
 
-    and trains on the pairs without any of these nodes. D makes ``n_splits * (n_splits + 1) / 2`` splits. Pairs within
-    one fold have two new nodes or two known ones: B and C never test them, and skip folds without a test pair.
-    `cross_val_predict` therefore does not work for B and C of a network.
+    and trains on the pairs without any of these nodes. D makes ``n_splits * (n_splits + 1) / 2`` splits. In B and C a
+    test pair has exactly one new node, so a pair whose nodes are in the same fold is never tested, and
+    `cross_val_predict` does not work. Folds without a test pair are skipped.
 
     With scikit-learn's metadata routing, `groups` and `task_groups` are requested; without it, scikit-learn passes
     only `groups`.
@@ -90,7 +90,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
     ['a', 'b']
     ['c', 'd']
     >>> folds = SettingKFold("D", n_splits=2, random_state=0)
-    >>> folds.get_n_splits(), folds.unused(pairs)
+    >>> folds.get_n_splits(), folds.n_unused(pairs)
     (4, array([6, 6, 6, 6]))
     """
 
@@ -114,7 +114,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         self.network = bool(network)
 
     def split(self, pairs: Any, y: Any = None, groups: Any = None, task_groups: Any = None) -> Splits:
-        """Yield the rows of a long table to train on and those to test on.
+        """Yield the positions of the training rows and of the test rows of each split of a long table.
 
         Parameters
         ----------
@@ -232,10 +232,10 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         """
         n, is_double = self.n_splits, self.setting == Setting.D
         if pairs is not None and (is_double or (self.network and self.setting != Setting.A)):
-            return len(self.unused(pairs, groups, task_groups))
+            return len(self.n_unused(pairs, groups, task_groups))
         return n if not is_double else n * (n + 1) // 2 if self.network else n**2
 
-    def unused(self, pairs: Any, groups: Any = None, task_groups: Any = None) -> np.ndarray:
+    def n_unused(self, pairs: Any, groups: Any = None, task_groups: Any = None) -> np.ndarray:
         """Return the number of mixed pairs of each split, which are neither in training nor in test.
 
         Parameters

@@ -114,8 +114,8 @@ class Units(Stored):
             if leaves
         ]
 
-    def fit(self, labels: Labels) -> bool:
-        """Return whether the units have the type and shape for some labels."""
+    def match(self, labels: Labels) -> bool:
+        """Return whether the units are integers with the shape of some labels."""
         shapes = (labels.shape[:1], labels.shape[1:], tuple(labels.values.shape))
         given = zip((self.instances, self.tasks, self.cells), shapes, strict=True)
         return all(each is None or (each.dtype.kind in "iu" and each.shape == shape) for each, shape in given)

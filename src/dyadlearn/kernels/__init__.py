@@ -1,8 +1,8 @@
 """Kernels from features, graphs, trees, taxonomies and similarity matrices.
 
 `gram` computes a kernel by its name or with a callable. `Sum` and `Product` combine kernels. `repair` makes a
-similarity matrix symmetric and positive semi-definite. `Descriptions` holds several tables of the same entities, and
-`LearnedKernel` combines their kernels with learned weights. `Landmarks` approximates any kernel by a few features.
+similarity matrix symmetric and positive semi-definite. `Descriptions` holds several tables of the same entities.
+`Landmarks` approximates any kernel by a few features.
 `dyadlearn.kernels.chemistry` and `dyadlearn.kernels.sequences` are for molecules and sequences.
 """
 
@@ -13,7 +13,6 @@ from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.kernels.gram import gram, gram_diagonal, kernel_names
 from dyadlearn.kernels.graphs import diffusion_kernel, graph_distance_kernel, shared_ancestors_kernel
 from dyadlearn.kernels.landmarks import Landmarks
-from dyadlearn.kernels.learned import LearnedKernel
 from dyadlearn.kernels.repair import repair
 from dyadlearn.kernels.trees import Tree, brownian_kernel, read_newick, taxonomy_kernel, tree_distance_kernel
 from dyadlearn.kernels.vectors import delta, minmax, tanimoto
@@ -21,7 +20,6 @@ from dyadlearn.kernels.vectors import delta, minmax, tanimoto
 __all__ = [
     "Descriptions",
     "Landmarks",
-    "LearnedKernel",
     "Product",
     "Sum",
     "Tree",

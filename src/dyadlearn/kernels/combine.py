@@ -103,12 +103,12 @@ class _Combination(Stored, stored=False):
     def __call__(self, A: Any, B: Any = None) -> Any:
         """Return the kernel (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d); a frame for frames."""
         # One block after the other, so that only one is in memory.
-        blocks = (gram(A, B, kernel=kernel, params=params) for kernel, params in map(_split, self.kernels))
+        blocks = (gram(A, B, kernel=kernel, kernel_params=params) for kernel, params in map(_split, self.kernels))
         return formed_as(self._joined(blocks), A, B)
 
     def diagonal(self, A: Any) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
-        parts = (gram_diagonal(A, kernel=kernel, params=params) for kernel, params in map(_split, self.kernels))
+        parts = (gram_diagonal(A, kernel=kernel, kernel_params=params) for kernel, params in map(_split, self.kernels))
         return self._joined((part if is_foreign(part) else np.asarray(part))[:, None] for part in parts).values[:, 0]
 
     def _joined(self, blocks: Iterable[Any]) -> Table:

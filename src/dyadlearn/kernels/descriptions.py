@@ -33,10 +33,9 @@ class Descriptions(Stored):
         Features (n, d) or a kernel (n, n). In `predict`, a kernel has a column for each entity of training.
         The tables of a sequence get the names "1", "2" and so on. Tables with ids are brought into the order of the
         first table with ids. If the columns of a square table have the ids of its rows, they are reordered too.
-    places : array of shape (n,), optional
-        Positions of the rows in the original tables, set by indexing; None means that these are the original tables.
-    n_first : int, optional
-        Number of rows of the original tables, set by indexing; tables are then used without checks.
+    places, n_first : array of shape (n,) and int, default=None
+        Positions of the rows in the original tables, and number of rows of these tables. Indexing sets both; do not
+        pass them.
 
     Raises
     ------

@@ -68,7 +68,7 @@ def kernel_names() -> tuple[str, ...]:
     return tuple(sorted(KERNELS))
 
 
-def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[str, Any] | None = None) -> Any:
+def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", kernel_params: Mapping[str, Any] | None = None) -> Any:
     r"""Compute the kernel between all rows of two feature matrices.
 
     .. math:: K_{ij} = k(a_i, b_j)
@@ -83,7 +83,7 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[st
         A name from `kernel_names`, such as "rbf" or "tanimoto". Or a callable ``kernel(A, B, **params)`` that returns
         the whole block, such as `Sum`, `Product` or a kernel of ``sklearn.gaussian_process.kernels``. A callable always
         gets two arguments. It gets the features unchanged, but a frame without its column of ids.
-    params : mapping, optional
+    kernel_params : mapping, default=None
         Parameters of the kernel by name, such as ``{"gamma": 0.1}``.
 
     Returns
@@ -106,7 +106,7 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[st
     >>> import numpy as np
     >>> from dyadlearn.kernels import gram
     >>> A = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0]])
-    >>> gram(A, A[:2], kernel="poly", params={"degree": 2, "gamma": 1})
+    >>> gram(A, A[:2], kernel="poly", kernel_params={"degree": 2, "gamma": 1})
     array([[4., 4.],
            [4., 9.],
            [1., 9.]])
@@ -115,7 +115,7 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[st
            [ 1.,  4.,  4.],
            [ 0.,  4., 16.]])
     """
-    params = check_kernel(kernel, params)
+    params = check_kernel(kernel, kernel_params)
     if B is A:
         B = None
     rows = read_table(A, "A", of_words=callable(kernel))
@@ -133,7 +133,7 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[st
     return formed_as(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
 
 
-def gram_diagonal(A: Any, *, kernel: Kernel = "linear", params: Mapping[str, Any] | None = None) -> Any:
+def gram_diagonal(A: Any, *, kernel: Kernel = "linear", kernel_params: Mapping[str, Any] | None = None) -> Any:
     r"""Compute the kernel of every row with itself: the diagonal of `gram`, without the other entries.
 
     .. math:: k_i = k(a_i, a_i)
@@ -143,7 +143,7 @@ def gram_diagonal(A: Any, *, kernel: Kernel = "linear", params: Mapping[str, Any
     Parameters
     ----------
     A : array, sparse matrix or frame of shape (n, d)
-    kernel, params : as in `gram`
+    kernel, kernel_params : as in `gram`
         A callable may have a method ``diagonal(A, **params)``, as `Sum` and `Product` do; otherwise small blocks of the
         kernel are computed.
 
@@ -164,19 +164,19 @@ def gram_diagonal(A: Any, *, kernel: Kernel = "linear", params: Mapping[str, Any
     >>> gram_diagonal(np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0]]))
     array([1., 2., 4.])
     """
-    params = check_kernel(kernel, params)
+    params = check_kernel(kernel, kernel_params)
     table = read_table(A, "A", of_words=callable(kernel))
     rows: Any = table.values if hasattr(table.values, "shape") and not table.kind else np.asarray(table.values)
     rows = rows.tocsr() if is_sparse(rows) else rows
     shortcut = _DIAGONALS.get(kernel) if isinstance(kernel, str) else getattr(kernel, "diagonal", None)
     if callable(shortcut):
         # The kernel checks its parameters, some of which the shortcut ignores.
-        gram(rows[:1, ...], kernel=kernel, params=params)
+        gram(rows[:1, ...], kernel=kernel, kernel_params=params)
         with np.errstate(all="ignore"):
             values = _checked(shortcut(rows, **params), kernel)
     else:
         blocks = row_blocks(rows.shape[0], 1, _DIAGONAL_ROWS_CALLED if callable(kernel) else _DIAGONAL_ROWS)
-        parts = [gram(rows[block, ...], kernel=kernel, params=params) for block in blocks]
+        parts = [gram(rows[block, ...], kernel=kernel, kernel_params=params) for block in blocks]
         xp = namespace(parts[0])
         values = xp.concat([xp.linalg.diagonal(part) for part in parts])
     is_plain = table.kind is None or isinstance(A, Table)
@@ -217,7 +217,7 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
     {'gamma': 0.5}
     """
     if params is not None and not isinstance(params, Mapping):
-        raise KernelError(f"params must be a mapping of names to values, found {type(params).__name__}.")
+        raise KernelError(f"kernel_params must be a mapping of names to values, found {type(params).__name__}.")
     params = dict(params or {})
     if isinstance(kernel, str):
         if kernel == "precomputed":

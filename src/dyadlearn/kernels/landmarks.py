@@ -136,10 +136,10 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     >>> Phi = landmarks.fit_transform(X)
     >>> Phi.shape, landmarks.error_ < 1e-4
     ((200, 60), True)
-    >>> few, all = KroneckerRidge(), KroneckerRidge(kernel="rbf")
-    >>> few, all = few.fit(Phi, Y, tasks=T), all.fit(X, Y, tasks=T)
+    >>> approximate = KroneckerRidge().fit(Phi, Y, tasks=T)
+    >>> exact = KroneckerRidge(kernel="rbf").fit(X, Y, tasks=T)
     >>> new = rng.normal(size=(3, 2))
-    >>> bool(np.abs(few.predict(landmarks.transform(new)) - all.predict(new)).max() < 0.01)
+    >>> bool(np.abs(approximate.predict(landmarks.transform(new)) - exact.predict(new)).max() < 0.01)
     True
     """
 
@@ -367,13 +367,13 @@ class Source:
         """Return k(x, x) of all rows, shape (n,)."""
         if self.kernel is None:
             return arrays.double(arrays.namespace(self.values).linalg.diagonal(self.values))
-        return gram_diagonal(_numbers(self.values), kernel=self.kernel, params=self.params)
+        return gram_diagonal(_numbers(self.values), kernel=self.kernel, kernel_params=self.params)
 
     def block(self, at: np.ndarray) -> Array:
         """Return the kernel of some rows with each other."""
         if self.kernel is None:
             return arrays.double(arrays.take_block(self.values, at, at))
-        return gram(_numbers(arrays.take_rows(self.values, at)), kernel=self.kernel, params=self.params)
+        return gram(_numbers(arrays.take_rows(self.values, at)), kernel=self.kernel, kernel_params=self.params)
 
     def columns(self, landmarks: Array) -> Iterator[tuple[slice, Array]]:
         """Yield the kernel of all rows with landmarks (positions if it is precomputed), block by block."""
@@ -383,7 +383,7 @@ class Source:
             if self.kernel is None:
                 yield part, arrays.double(arrays.take_rows(rows.T, landmarks).T)
             else:
-                yield part, gram(_numbers(rows), _numbers(landmarks), kernel=self.kernel, params=self.params)
+                yield part, gram(_numbers(rows), _numbers(landmarks), kernel=self.kernel, kernel_params=self.params)
 
 
 def _dtype(rows: Array, features: Array) -> Any:

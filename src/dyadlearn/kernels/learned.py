@@ -126,7 +126,7 @@ class Description(Stored):
 
     def _raw(self, a: Array, b: Array | None) -> Array:
         if not self.is_precomputed:
-            return gram(a, b, kernel=self.kernel, params=self.params)
+            return gram(a, b, kernel=self.kernel, kernel_params=self.params)
         a = arrays.dense(a)
         places = _places(a if b is None else b)
         if int(arrays.namespace(places).min(places)) >= 0:
@@ -139,7 +139,7 @@ class Description(Stored):
     def _raw_diagonal(self, a: Array) -> Array:
         """Return k(x, x) of every row before scaling."""
         if not self.is_precomputed:
-            return gram_diagonal(a, kernel=self.kernel, params=self.params)
+            return gram_diagonal(a, kernel=self.kernel, kernel_params=self.params)
         places = _places(a)
         xp, diagonal = arrays.namespace(places), arrays.as_array_of(self.diagonal, arrays.dense(a), dtype=a.dtype)
         is_new = places < 0
@@ -256,7 +256,7 @@ def mean_squared_distance(features: Array, weights: Array | None = None) -> floa
 
 @dataclass(frozen=True, eq=False)
 class LearnedKernel(Stored):
-    r"""Weighted sum of powers of the kernels of several descriptions; a callable kernel for models.
+    r"""Weighted sum of powers of the kernels of several descriptions, which `LearnedKernelRidge` creates.
 
     .. math:: k(a, b) = \sum_i w_i \, k_i(a, b)^{p_i}
 

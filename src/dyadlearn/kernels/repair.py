@@ -254,8 +254,8 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: fl
     values : array of shape (r,)
         Eigenvalues, in any order.
     psd : {"clip", "shift", "error"}
-        What to do with negative eigenvalues: set them to zero, add the size of the smallest to all of
-        them, or raise.
+        What to do with negative eigenvalues: set them to zero, add the absolute value of the smallest to all
+        eigenvalues, or raise.
     n : int
         Number of rows of the matrix.
     name : str, default="K"
@@ -343,8 +343,8 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     .. math:: U \operatorname{diag}(\max(\sigma, 0)) U^\top, \qquad (K + K^\top)/2 + |\sigma_{\min}| I
 
     Differences from the transpose up to `1e-8 max|K|` (1e-4 in single precision) and eigenvalues down to
-    `-1e-6 max|σ|` (or `-n eps max|σ|`, if that is larger in size) count as rounding: they raise no error, and such
-    eigenvalues do not change the matrix.
+    `-1e-6 max|σ|` (or `-n eps max|σ|`, if its absolute value is larger) count as rounding: they raise no error, and
+    such eigenvalues do not change the matrix.
 
     The repair uses all rows, but no labels. Removing rows after the repair is not the same as repairing the matrix
     without them; hold-out predictions use the matrix that was repaired with all rows.
@@ -356,7 +356,8 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     symmetrize : {"mean", "error"}, default="mean"
         What to do with an asymmetric matrix: average it with its transpose, or raise.
     psd : {"clip", "shift", "error"}, default="clip"
-        What to do with negative eigenvalues: set them to zero, add the size of the smallest to the diagonal, or raise.
+        What to do with negative eigenvalues: set them to zero, add the absolute value of the smallest to the diagonal,
+        or raise.
 
     Returns
     -------

@@ -140,7 +140,7 @@ def smith_waterman(
     matrix : str, default="BLOSUM62"
         Scores for pairs of letters: BLOSUM45, 50, 62, 80 or 90.
     gap_open, gap_extend : float, default=10.0, 0.5
-        What the first letter of a gap costs, and every further one: whole or half numbers.
+        Cost of the first position of a gap, and of each further position; multiples of 0.5.
     normalized : bool, default=True
         Whether to divide by the square root of the self-scores, as above; otherwise the scores s_ij are returned.
     on_error : {"raise", "drop"}, default="raise"
@@ -252,7 +252,8 @@ def spectrum_kernel(
     sequences, ids
         As in `kmer_counts`.
     **counting
-        Parameters ``k``, ``alphabet``, ``unknown`` and ``on_error`` of `kmer_counts`.
+        Further parameters of `kmer_counts`, with its defaults: ``k=3``, ``alphabet``, ``unknown`` and
+        ``on_error="raise"``.
 
     Returns
     -------
@@ -347,7 +348,7 @@ class SmithWaterman(TextStep):
     matrix : str, default="BLOSUM62"
         Scores for pairs of letters: BLOSUM45, 50, 62, 80 or 90.
     gap_open, gap_extend : float, default=10.0, 0.5
-        What the first letter of a gap costs, and every further one: whole or half numbers.
+        Cost of the first position of a gap, and of each further position; multiples of 0.5.
     n_jobs : int or None, default=None
         Number of threads (with parasail) or processes (with biopython), -1 for as many as there are cores.
     progress : bool, default=None

@@ -238,7 +238,7 @@ class Tree:
 
 
 def read_newick(text: str) -> Tree:
-    r"""Read a tree in Newick's notation, such as ``((human:6,chimp:6)apes:84,mouse:90);``.
+    r"""Read a tree in Newick format, such as ``((human:6,chimp:6)apes:84,mouse:90);``.
 
     Names may be in single quotes, within which '' is one quote. Names without quotes are unchanged, including
     underscores. Comments in square brackets are skipped. If no branch has a length, all have length 1.
@@ -272,7 +272,7 @@ def read_newick(text: str) -> Tree:
            [ 0.,  0., 90.]])
     """
     if not isinstance(text, str):
-        raise TypeError(f"a tree in Newick's notation is a text, found {type(text).__name__}.")
+        raise TypeError(f"a tree in Newick format is a text, found {type(text).__name__}.")
     names, parents, lengths = [""], [-1], list[float | None]([None])
     node, depth, last = 0, 0, ""
     for token in _TOKEN.finditer(text):
@@ -328,7 +328,7 @@ def _branch_length(word: str, text: str, at: int) -> float:
 
 def _newick_error(problem: str, text: str, at: int) -> ValueError:
     near = text[max(at - 15, 0) : at + 15]
-    return ValueError(f"The tree in Newick's notation {problem}, at character {at + 1} (near {near!r}).")
+    return ValueError(f"The tree in Newick format {problem}, at character {at + 1} (near {near!r}).")
 
 
 def brownian_kernel(tree: Tree | str, tips: Tips = None) -> Any:
@@ -342,7 +342,7 @@ def brownian_kernel(tree: Tree | str, tips: Tips = None) -> Any:
     Parameters
     ----------
     tree : Tree or str
-        A tree, or its text in Newick's notation.
+        A tree, or its text in Newick format.
     tips : sequence or series of length n, optional
         The tips of the result, in this order; by default all tips in the order of the tree.
 
@@ -378,7 +378,7 @@ def tree_distance_kernel(tree: Tree | str, tips: Tips = None, *, scale: float | 
     Parameters
     ----------
     tree : Tree or str
-        A tree, or its text in Newick's notation.
+        A tree, or its text in Newick format.
     tips : sequence or series of length n, optional
         The tips of the result, in this order; by default all tips in the order of the tree.
     scale : float, optional

@@ -17,6 +17,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, is_sparse, namespace, row_blocks, to_numpy
 from dyadlearn._checks import check_alpha, check_choice, check_real, check_same_library, reading_numbers
+from dyadlearn._documenting import function_doc
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.labels import read_labels
@@ -227,22 +228,27 @@ def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
 class Metric(ABC):
     """Metric of one grid of labels; the parts that depend on the labels alone are computed once.
 
-    It is called with predictions, any number of times and from any number of threads.
+    An instance is called with predictions, any number of times and from any number of threads. The function of a metric
+    (see `function_of`) takes the labels, the predictions and the options at once. Its docstring has the entries below,
+    unless the class of the metric documents the parameter.
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels; NaN where not observed.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together, or the mean over the rows or over the columns of the grid.
+        Labels; NaN means "not observed".
+    F : array of shape (…, m, q)
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
+    average : {"micro", "instance", "task"}, default=None
+        ``"micro"``: over all cells together; ``"instance"``: the mean over the rows; ``"task"``: the mean over the
+        columns. None means the average of `setting`, or ``"micro"`` without a setting.
     setting : str or Setting, default=None
-        Setting that determines the average: A and D micro, B instance, C task.
+        Setting that determines the average: micro in A and D, instance in B, task in C. Pass it or `average`, not both.
     tie_tolerance : float or None, default=0.0
-        For rank metrics: two predictions of a row tie if they differ by at most this share of the largest absolute
-        prediction of the row. None means the rounding error of held-out predictions: ε to the power of 3/4, 1.8e-12 in
-        float64 and 6.4e-6 in float32.
+        Two predictions that are ranked together tie if they differ by at most this fraction of the largest absolute
+        prediction among them. 0 compares exactly. None means the tolerance for held-out predictions: 1.8e-12 in
+        float64, 6.4e-6 in float32.
     return_undefined : bool, default=False
-        For functions: whether to return the number of excluded rows or columns too.
+        Whether to return a pair: the score, and the number of excluded rows or columns.
 
     Attributes
     ----------
@@ -347,7 +353,7 @@ class Metric(ABC):
 
 
 def function_of(metric: type[Metric]) -> Callable[..., Any]:
-    """Return the function of (Y, F, …) of a metric, with the documentation of its class; losses are positive."""
+    """Return the function of (Y, F, …) of a metric, with the docstring of its class; losses are positive."""
     name = metric.scoring.removeprefix("neg_")
     sign = 1 if name == metric.scoring else -1
     options = {"average": None, "setting": None, "tie_tolerance": 0.0, "return_undefined": False}
@@ -372,7 +378,7 @@ def function_of(metric: type[Metric]) -> Callable[..., Any]:
         prepared = metric(Y, **given)
         return (sign * prepared(F), prepared.n_undefined) if returned else sign * prepared(F)
 
-    score.__doc__ = f"Return {metric.__doc__[:1].lower()}{metric.__doc__[1:]}" if metric.__doc__ else None
+    score.__doc__ = function_doc(metric, taken.parameters)
     score.__name__ = score.__qualname__ = name
     score.__module__ = metric.__module__
     score.__signature__ = taken  # type: ignore[attr-defined]

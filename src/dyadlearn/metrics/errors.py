@@ -50,26 +50,16 @@ class Loss(Metric):
 
 
 class AbsoluteLoss(Loss):
-    r"""Mean absolute error over the observed cells.
+    r"""The mean absolute error over the observed cells.
 
     .. math:: \frac1n \sum_i |y_i - f_i|
 
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Labels; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells; the mean over the rows; the mean over the columns. The averages differ only if labels are
-        missing. Rows or columns without an observed label are excluded.
-    **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+    Averages differ only if labels are missing. Rows or columns without an observed label are excluded.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------
@@ -91,26 +81,16 @@ mean_absolute_error = function_of(AbsoluteLoss)
 
 
 class SquaredLoss(Loss):
-    r"""Mean squared error over the observed cells.
+    r"""The mean squared error over the observed cells.
 
     .. math:: \frac1n \sum_i (y_i - f_i)^2
 
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Labels; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells; the mean over the rows; the mean over the columns. The averages differ only if labels are
-        missing. Rows or columns without an observed label are excluded.
-    **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+    Averages differ only if labels are missing. Rows or columns without an observed label are excluded.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------
@@ -149,29 +129,19 @@ mean_squared_error = function_of(SquaredLoss)
 
 
 class RootSquaredLoss(SquaredLoss):
-    r"""Root mean squared error, in the unit of the labels.
+    r"""The root mean squared error, in the unit of the labels.
 
     It is the root of `mean_squared_error` with the same average, not a mean of roots. So both metrics choose the same
     regularisation.
 
     .. math:: \sqrt{\frac1n \sum_i (y_i - f_i)^2}
 
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Labels; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells; the root of the mean over the rows; the root of the mean over the columns. The averages differ
-        only if labels are missing. Rows or columns without an observed label are excluded.
-    **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+    Averages differ only if labels are missing. Rows or columns without an observed label are excluded.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------
@@ -201,26 +171,16 @@ root_mean_squared_error = function_of(RootSquaredLoss)
 
 
 class R2(SquaredLoss):
-    r"""Coefficient of determination R²: 1 for perfect predictions, 0 for the mean of the labels.
+    r"""The coefficient of determination R²: 1 for perfect predictions, 0 for the mean of the labels.
 
     .. math:: 1 - \frac{\sum_i (y_i - f_i)^2}{\sum_i (y_i - \bar y)^2}
 
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Labels; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together, with their common mean; the mean over the rows; the mean over the columns. Rows or
-        columns whose labels are all equal are excluded.
-    **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+    Rows or columns whose labels are all equal are excluded.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------

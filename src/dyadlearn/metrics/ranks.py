@@ -160,28 +160,23 @@ class OfPositives(Ranked):
 
 
 class RocAuc(OfPositives):
-    r"""Area under the ROC curve: the share of positive-negative pairs in which the positive is ranked higher.
+    r"""The area under the ROC curve: the fraction of positive-negative pairs in which the positive is ranked higher.
 
     With P positives and N negatives, where a tie counts half,
 
     .. math:: \frac{1}{PN} \sum_{i \in +} \sum_{j \in -} [f_i > f_j] + \tfrac12 [f_i = f_j] .
 
+    Rows or columns without a positive or without a negative label are excluded.
+
     Parameters
     ----------
     Y : array of shape (m, q)
         Labels of two values, the larger being the positive class; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns without a positive
-        or without a negative label are excluded.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------
@@ -229,26 +224,21 @@ roc_auc = function_of(RocAuc)
 
 
 class AveragePrecision(OfPositives):
-    r"""Average precision: the mean over all positives of the precision at their rank.
+    r"""The average precision: the mean over all positives of the precision at their rank.
 
     .. math:: \frac1P \sum_{i \in +} \frac{\#\{j \in + : f_j \ge f_i\}}{\#\{j : f_j \ge f_i\}}
+
+    Rows or columns without a positive label are excluded.
 
     Parameters
     ----------
     Y : array of shape (m, q)
         Labels of two values, the larger being the positive class; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns without a positive
-        label are excluded.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------
@@ -409,29 +399,24 @@ class Ordered(Metric):
 
 
 class ConcordanceIndex(Ordered):
-    r"""Concordance index: the share of pairs of cells that are ranked in the order of their labels.
+    r"""The concordance index: the fraction of pairs of cells that are ranked in the order of their labels.
 
     Pairs of equal labels are excluded, and tied predictions count half. For labels of two values it equals the area
     under the ROC curve.
 
     .. math:: \frac{1}{\#\{(i, j) : y_i > y_j\}} \sum_{y_i > y_j} [f_i > f_j] + \tfrac12 [f_i = f_j]
 
+    Rows or columns whose labels are all equal are excluded.
+
     Parameters
     ----------
     Y : array of shape (m, q)
         Real labels; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all pairs of cells; over pairs in the same row, then the mean over the rows; over pairs in the same column,
-        then the mean over the columns. Rows or columns whose labels are all equal are excluded.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------
@@ -501,31 +486,27 @@ class Correlation(Ordered):
 
 
 class Pearson(Correlation):
-    r"""Pearson correlation of labels and predictions, from −1 to 1.
+    r"""The Pearson correlation of labels and predictions, from −1 to 1.
 
     .. math::
 
         \frac{\sum_i (y_i - \bar y)(f_i - \bar f)}{\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (f_i - \bar f)^2}}
 
+    Equal predictions have a correlation of 0. Rows or columns whose labels are all equal are excluded.
+
     Parameters
     ----------
     Y : array of shape (m, q)
         Real labels; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns whose labels are all
-        equal are excluded; equal predictions have a correlation of 0.
     tie_tolerance : float or None, default=0.0
-        Predictions of a row count as equal if they differ by at most this share of the largest absolute prediction of
-        the row. None means the rounding error of held-out predictions, 1.8e-12 in float64.
-    **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+        The predictions of a row count as equal if they differ by at most this fraction of the largest absolute
+        prediction of the row. 0 compares exactly. None means the tolerance for held-out predictions: 1.8e-12 in
+        float64, 6.4e-6 in float32.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------
@@ -571,7 +552,7 @@ pearson = function_of(Pearson)
 
 
 class Spearman(Correlation):
-    r"""Spearman correlation: the Pearson correlation of the ranks of labels and predictions.
+    r"""The Spearman correlation: the Pearson correlation of the ranks of labels and predictions.
 
     Equal labels and tied predictions get the mean of their ranks r and s:
 
@@ -579,22 +560,17 @@ class Spearman(Correlation):
 
         \frac{\sum_i (r_i - \bar r)(s_i - \bar s)}{\sqrt{\sum_i (r_i - \bar r)^2 \sum_i (s_i - \bar s)^2}}
 
+    Equal predictions have a correlation of 0. Rows or columns whose labels are all equal are excluded.
+
     Parameters
     ----------
     Y : array of shape (m, q)
         Real labels; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns whose labels are all
-        equal are excluded; equal predictions have a correlation of 0.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------

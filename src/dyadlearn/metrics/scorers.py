@@ -185,12 +185,14 @@ class Scorer(Stored):
         ----------
         Y : array of shape (m, q)
             Labels; NaN means "not observed".
-        average : {"micro", "instance", "task"}, default="micro"
+        average : {"micro", "instance", "task"}, default=None
+            Over all cells together, or the mean over the rows or over the columns. None means the average of `setting`,
+            or ``"micro"`` without a setting. A callable gets the whole grids and computes its average itself.
         setting : str or Setting, default=None
-            Setting that determines the average. A callable gets the whole grids and chooses its average itself.
+            Setting that determines the average: micro in A and D, instance in B, task in C.
         tie_tolerance : float or None, default=0.0
-            For rank metrics: two predictions tie if they differ by at most this share of the largest prediction. None
-            means the rounding error of held-out predictions. A callable treats ties itself.
+            For rank metrics: two predictions tie if they differ by at most this fraction of the largest prediction. 0
+            compares exactly. None means the tolerance for held-out predictions. A callable treats ties itself.
 
         Returns
         -------

@@ -83,31 +83,26 @@ class HitsAtK(Hits):
 
 
 class PrecisionAtK(HitsAtK):
-    r"""Precision at k: the share of positives among the k best ranked cells.
+    r"""The precision at k: the fraction of positives among the k best ranked cells.
 
     Cells that tie for the last ranks count by their probability of being among the k best. With :math:`r_i` the rank of
     cell i, with ties in random order,
 
     .. math:: \frac1k \sum_{i \in +} \mathrm{P}(r_i \le k) .
 
+    Without a positive label the precision is 0. Rows or columns without an observed label are excluded.
+
     Parameters
     ----------
     Y : array of shape (m, q)
         Labels of two values, the larger being the positive class; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     k : int
         Number of best ranked cells. A row with fewer observed cells uses all of them.
-    average : {"micro", "instance", "task"}, default="micro"
-        The best k of all cells; of each row, then the mean over the rows; of each column, then the mean over the
-        columns. Rows or columns without an observed label are excluded; without a positive the precision is 0.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------
@@ -134,30 +129,26 @@ precision_at_k = function_of(PrecisionAtK)
 
 
 class RecallAtK(HitsAtK):
-    r"""Recall at k: the share of all positives that are among the k best ranked cells.
+    r"""The recall at k: the fraction of all positives that are among the k best ranked cells.
 
     Cells that tie for the last ranks count by their probability of being among the k best. With :math:`r_i` the rank of
     cell i, with ties in random order,
 
     .. math:: \frac1P \sum_{i \in +} \mathrm{P}(r_i \le k) .
 
+    Rows or columns without a positive label are excluded.
+
     Parameters
     ----------
     Y : array of shape (m, q)
         Labels of two values, the larger being the positive class; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     k : int
-    average : {"micro", "instance", "task"}, default="micro"
-        The best k of all cells; of each row, then the mean over the rows; of each column, then the mean over the
-        columns. Rows or columns without a positive label are excluded.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+        Number of best ranked cells. A row with fewer observed cells uses all of them.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------
@@ -178,30 +169,25 @@ recall_at_k = function_of(RecallAtK)
 
 
 class EnrichmentFactor(Hits):
-    r"""Enrichment factor: the share of positives among the best ranked cells, divided by their share among all cells.
+    r"""The enrichment factor: the rate of positives among the best ranked cells, divided by their rate among all cells.
 
     With n cells, P of them positive, and k the given fraction of n, rounded up,
 
     .. math:: \frac{\text{positives among the best } k}{k} \Big/ \frac{P}{n} .
 
+    Rows or columns without a positive label are excluded.
+
     Parameters
     ----------
     Y : array of shape (m, q)
         Labels of two values, the larger being the positive class; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     fraction : float in (0, 1], default=0.01
-        Share of cells that count as best ranked. Ties are treated as in `precision_at_k`.
-    average : {"micro", "instance", "task"}, default="micro"
-        The best of all cells; of each row, then the mean over the rows; of each column, then the mean over the columns.
-        Rows or columns without a positive label are excluded.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+        Fraction of cells that count as best ranked. Ties are treated as in `precision_at_k`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------
@@ -232,31 +218,26 @@ enrichment_factor = function_of(EnrichmentFactor)
 
 
 class NdcgAtK(Top):
-    r"""Normalised discounted cumulative gain (NDCG) of the k best ranked cells.
+    r"""The normalised discounted cumulative gain (NDCG) of the k best ranked cells.
 
     The labels are the gains. With :math:`r_i` the rank of cell i, where ties get the mean of their discounts, the sum
     is divided by its largest possible value:
 
     .. math:: \frac{1}{D_{\max}} \sum_{r_i \le k} \frac{y_i}{\log_2(1 + r_i)}
 
+    Rows or columns without a label above 0 are excluded.
+
     Parameters
     ----------
     Y : array of shape (m, q)
         Labels of at least 0; NaN means "not observed".
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     k : int, default=None
         Number of best ranked cells; None means all cells.
-    average : {"micro", "instance", "task"}, default="micro"
-        The best k of all cells; of each row, then the mean over the rows; of each column, then the mean over the
-        columns. Rows or columns without a label above 0 are excluded.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     Examples
     --------
@@ -315,12 +296,12 @@ _Ordered = tuple[np.ndarray, np.ndarray, LabelOrder]
 
 
 class IcIndex(Metric):
-    r"""Interaction concordance index: the share of interactions whose direction is predicted correctly.
+    r"""The interaction concordance index: the fraction of interactions whose direction is predicted correctly.
 
     Main effects make an instance high in all tasks, or a task high for all instances. An interaction means that an
     instance is higher in one task than in another *more than other instances are*. Of all pairs of rows (i, k) and of
     columns (j, l) with an interaction :math:`\delta y = y_{ij} + y_{kl} - y_{il} - y_{kj}` other than 0, the index is
-    the share where that of the predictions has the same sign, half where it is 0:
+    the fraction where that of the predictions has the same sign, half where it is 0:
 
     .. math:: \frac{1}{\#\{\delta y \ne 0\}} \sum_{\delta y \ne 0}
         [\delta y \, \delta f > 0] + \tfrac12 [\delta f = 0]
@@ -328,28 +309,25 @@ class IcIndex(Metric):
     Predictions that are a sum of an effect of the row and one of the column, such as means, have an index of 0.5,
     however accurate they are.
 
+    All averages give the same value, because four cells belong to two rows and two columns.
+
     Parameters
     ----------
     Y : array of shape (m, q)
         Real labels; NaN means "not observed". Pairs with one of their four labels missing do not count.
-    F : array of shape (…, m, q)
-        Predictions: a grid or a stack of grids, of the same array library as `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        All averages give the same value, because four cells belong to two rows and two columns.
     tie_tolerance : float or None, default=0.0
-        The interaction of four predictions is 0 where it is no more than this share of the largest prediction, in
-        absolute value, but never less than rounding makes of sums of two effects, 9e-16 in float64 (this goes for
-        labels too). None is the rounding of hold-out predictions, 1.8e-12 in float64.
+        The interaction of four predictions counts as 0 if its absolute value is at most this fraction of the largest
+        absolute prediction. The smallest tolerance is 9e-16 in float64, which also applies to interactions of labels,
+        because sums of two effects are rounded. None means the tolerance for held-out predictions: 1.8e-12 in float64,
+        6.4e-6 in float32.
     max_comparisons : float or None, default=1e10
-        For a grid with more differences between pairs of rows, m²q/2 where m is the smaller side, an error is raised
-        at once: 1e10 take about half an hour. None is any number.
-    **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+        Maximum number of differences between pairs of rows, m²q/2 where m is the smaller side; a larger grid raises an
+        error at once. 1e10 differences take about half an hour. None means no limit.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
+        With `return_undefined`, a pair of this and the number of excluded rows or columns.
 
     References
     ----------

@@ -379,7 +379,7 @@ class PairwiseRidge(PairModel, stored=False):
             pairs is cheaper, see `dyadlearn.solve.observed`.
         tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
             The tasks: features, or the kernel between them. Without `tasks` there is no task side, and the model equals
-            `IndependentTaskRidge`.
+            `IndependentTaskRidge`, which accepts and ignores `tasks`.
         sample_weight : array or frame of shape (m,) or (m, q), default=None
             Weights of the squared loss, one per instance or one per cell. A cell of weight zero is treated as not
             observed. With a sparse `y`, a sparse matrix with one weight per label is accepted too.
@@ -555,7 +555,7 @@ class PairwiseRidge(PairModel, stored=False):
         """Predict every label of the training grid by a model that was fitted without it.
 
         The predictions are exact. They are computed from the fitted spectra without refitting. If labels are missing or
-        weighted and there is no formula, each fold is hidden and the remaining labels are solved for again.
+        weighted and there is no formula, each fold is hidden and the model is refitted.
 
         Parameters
         ----------
@@ -676,9 +676,9 @@ class PairwiseRidge(PairModel, stored=False):
         how = plan(problem, setting, groups, task_groups, None if exact and problem.labels.full is not None else cv)
         if not isinstance(how, Formula):
             self._check_request(setting)
-            return HeldOut(how.held_out(), how.words, how.units)
+            return HeldOut(how.held_out(), how.method, how.units)
         self._check_request(setting, how.units.instances, how.units.tasks)
-        return HeldOut(self._held_out(setting, how.units), how.words, how.units)
+        return HeldOut(self._held_out(setting, how.units), how.method, how.units)
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
         """Return one held-out prediction per label."""

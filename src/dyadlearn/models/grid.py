@@ -12,10 +12,10 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn._checks import check_alpha, check_alphas, check_choice
+from dyadlearn._documenting import documented
 from dyadlearn._tables import Ids, in_order
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models.base import PairwiseRidge
-from dyadlearn.models.documenting import documented
 from dyadlearn.models.reading import checked_filter, nonnegative
 from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep
@@ -82,15 +82,15 @@ class TaskKernelParameters(KernelParameters):
         Parameters of the kernels, such as ``{"gamma": 0.1}``.
     tol, max_iter : float and int, default=1e-8 and 1000
         Stopping rule of conjugate gradients, which are used only if labels are missing or weighted: the relative
-        residual to reach, and the number of iterations after which a `ConvergenceWarning` is raised. For a search, a
-        `tol` of 1e-5 is sufficient.
+        residual to reach, and the number of iterations after which a `ConvergenceWarning` is issued.
 
     Attributes
     ----------
     coef_ : array of shape (d, r), without tasks (d, q) or (d,)
         Primal coefficients W; only if both sides are solved in the primal.
     intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) or (m,) and (r,) or (q,)
-        Grand mean and main effects, for features or kernel values that are not centred: see `intercept_`.
+        Grand mean and main effects. A prediction is ``x @ W @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``,
+        where x and t are features and W is `coef_`, or x and t are kernel values and W is `dual_coef_`.
     """
 
     task_kernel: Any = "linear"
@@ -105,7 +105,8 @@ class ProcessRidge(PairwiseRidge, stored=False):
     Attributes
     ----------
     scale_ : float
-        Scale of the Gaussian process, see `scale_`; only for complete labels without weights.
+        Scale of the Gaussian process in the units of the labels; the standard deviation of the noise is ``scale_ *
+        sqrt(alpha)``. Only for complete labels without weights.
     """
 
     _coupled: type[PairKernel] = PairKernel
@@ -461,11 +462,12 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
 
     .. math:: a\,k(d,d')\,g(t,t') + b\,k(d,d')\,[t=t'] + c\,[d=d']\,g(t,t') ,
 
-    where a is the share of a function that all pairs have in common (`product`), b that of a separate function of the
+    where a is the weight of a function that all pairs have in common (`product`), b that of a separate function of the
     instances for each task (`per_task`), and c that of a separate function of the tasks for each instance
-    (`per_instance`). `product` alone is `KroneckerRidge`. `per_task` and `per_instance` together are the Cartesian
-    kernel. ``product=1, per_task=ε, per_instance=δ`` with ``alpha=λ + δε`` is Kronecker ridge regression with δ added
-    to the diagonal of the instance kernel and ε to that of the task kernel.
+    (`per_instance`). The weights are called shares; they need not sum to one. `product` alone is `KroneckerRidge`.
+    `per_task` and `per_instance` together are the Cartesian kernel. ``product=1, per_task=ε, per_instance=δ`` with
+    ``alpha=λ + δε`` is Kronecker ridge regression with δ added to the diagonal of the instance kernel and ε to that of
+    the task kernel.
 
     `per_task` contributes nothing to a new task, and `per_instance` nothing to a new instance, whatever their features.
     Pass None for the training instances or the training tasks: ``predict(X)`` uses `product` and `per_task`,
@@ -477,8 +479,8 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
     alpha : float, default=1.0
         Regularisation :math:`\lambda \ge 0`.
     product, per_task, per_instance : float, default=1.0, 0.0 and 0.0
-        The shares a, b and c, at least 0 and not all zero. Multiplying all three and `alpha` by the same factor does
-        not change the predictions.
+        The shares a, b and c of the three kernels, at least 0 and not all zero. Multiplying all three and `alpha` by
+        the same factor does not change the predictions.
     kernel, task_kernel : str or callable, default="linear"
         Kernel of the instances and of the tasks: a name (see `dyadlearn.kernels.kernel_names`), a function of two
         feature matrices that returns their kernel matrix, or ``"precomputed"``. A linear kernel with fewer features
@@ -493,7 +495,9 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
     dual_coef_ : array of shape (m, q) or (m,)
         Dual coefficients of the pairs, common to all three kernels.
     intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) or (m,) and (r,) or (q,)
-        Grand mean and main effects of the shared function: see `intercept_`.
+        Grand mean and main effects of the product kernel's function. Its prediction is ``x @ W @ t + x @ instance_coef_
+        + task_coef_ @ t + intercept_``, where x and t are features and W is `coef_`, or x and t are kernel values and W
+        is `dual_coef_`.
 
     Examples
     --------

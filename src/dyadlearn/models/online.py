@@ -69,7 +69,7 @@ _LOST = 1e-8
 
 @dataclass(eq=False, repr=False)
 class OnlineTwoStepRidge(PairModel):
-    r"""Two-step ridge regression with linear kernels that learns and forgets batch by batch.
+    r"""Two-step ridge regression with linear kernels that is updated with batches of data and can remove data.
 
     .. math:: f(\mathbf{d}, \mathbf{t}) = \boldsymbol\phi(\mathbf{d})^\top
               (\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda_d\mathbf{I})^{-1}\,\boldsymbol\Phi^\top\mathbf{Y}
@@ -117,19 +117,23 @@ class OnlineTwoStepRidge(PairModel):
         batch. An array is a linear map, by which rows are multiplied. None uses the columns as features.
     keep_labels : bool, default=False
         Whether to store all instances and their labels. Then labels of known ids can be replaced, and new tasks can be
-        added without passing the instances again. The memory grows with the number of instances and observed labels.
+        added without passing the instances again. Functions that need the labels, such as `evaluate`, then use the
+        model of `to_two_step`. The memory grows with the number of instances and observed labels.
 
     Attributes
     ----------
     coef_ : array of shape (d, r), without features of the tasks (d, q) or (d,)
         Coefficients W, for features that are not centred.
     intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) and (r,)
-        Grand mean and main effects: see `intercept_`. Without task features there is one intercept per task, of shape
-        (q,) or a float.
+        Grand mean and main effects. A prediction is ``x @ coef_ @ t + x @ instance_coef_ + task_coef_ @ t +
+        intercept_`` with features x and t. Without task features it is ``x @ coef_ + intercept_``, with one intercept
+        per task, of shape (q,) or a float.
     n_seen_, n_tasks_ : int
         Number of instances and of tasks that were learned and not forgotten.
     statistics_ : Statistics
         Sufficient statistics of the data.
+    landscape_ : array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
+        Scores of `tune`; only after `tune`.
     feature_map_, task_feature_map_ : transformer or array
         Fitted feature maps; only if the parameter is not None.
     n_features_in_ : int
@@ -214,7 +218,8 @@ class OnlineTwoStepRidge(PairModel):
     ) -> tuple[Any, Any]:
         """Return the lower and upper bounds of prediction intervals, as `TwoStepRidge.predict_interval` does.
 
-        Intervals are computed from the residuals of held-out labels, so the model needs ``keep_labels=True``.
+        Intervals are computed from the residuals of held-out labels, so the model needs ``keep_labels=True``. They are
+        those of the model that `to_two_step` returns.
         """
         model = self.to_two_step()
         if X is not None:
@@ -242,7 +247,7 @@ class OnlineTwoStepRidge(PairModel):
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
         if X is None:
-            raise ValueError(f"{type(self).__name__} keeps no instances to predict for: give X.")
+            raise ValueError(f"{type(self).__name__} predicts only for given instances: give X.")
         return self._new_rows(X, 0)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
@@ -445,6 +450,7 @@ class OnlineTwoStepRidge(PairModel):
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (l, p)
+            The instances.
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
             Labels; NaN means "not observed". Columns with ids are matched with the known tasks.
         tasks : array, sparse matrix, frame or Tasks of shape (q, p'), default=None
@@ -499,10 +505,11 @@ class OnlineTwoStepRidge(PairModel):
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (l, p)
+            The instances to remove, with the features with which they were learned. An instance that was learned with
+            an id must be passed with this id, unless labels are stored. With ``keep_labels=True`` unknown instances
+            raise an error, and of several equal instances the first is removed.
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
-            Instances and labels with which they were learned, for all known tasks; NaN for missing labels. An instance
-            that was learned with an id must be passed with this id, unless labels are stored. With ``keep_labels=True``
-            unknown instances raise an error, and of several equal instances the first is removed.
+            Labels with which they were learned, for all known tasks; NaN for missing labels.
 
         Returns
         -------
@@ -623,16 +630,18 @@ class OnlineTwoStepRidge(PairModel):
     # Held-out predictions of learned labels that are passed again -------------------------------------
 
     def holdout(self, X: Any, y: Any, setting: str | Setting = "B") -> Any:
-        """Return exact held-out predictions of learned labels.
+        """Return exact held-out predictions of learned labels, which are passed again.
+
+        `TwoStepRidge.holdout` stores the labels and takes only the setting. This model takes the labels first.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (l, p)
+            Some of the learned instances, such as the last batch.
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
-            Some of the learned instances, such as the last batch, and their labels. Missing labels are NaN and are
-            predicted too.
-        setting : {"B", "A", "C", "D"} or an alias, default="B"
-            What is left out to predict a cell: its instance (B), the pair alone (A), its task (C) or both (D). In A
+            Their labels for all tasks. Missing labels are NaN and are predicted too.
+        setting : {"A", "B", "C", "D"} or an alias, default="B"
+            What is left out to predict a cell: the pair alone (A), its instance (B), its task (C) or both (D). In A
             with complete labels, the left-out pair is completed by both steps, as in `TwoStepRidge`. In A with missing
             labels, it is left out of the first step of its task only.
 
@@ -657,8 +666,8 @@ class OnlineTwoStepRidge(PairModel):
         ----------
         X, y : as in `holdout`
         alphas, task_alphas : iterables of float, or float, default=None
-            Values of the two regularisations; None means 10⁻⁷ … 10⁶.
-        setting : {"B", "A", "C", "D"} or an alias, default="B"
+            Values of the two regularisations; None means the 14 powers of ten from 10⁻⁷ to 10⁶.
+        setting : {"A", "B", "C", "D"} or an alias, default="B"
 
         Returns
         -------
@@ -682,9 +691,10 @@ class OnlineTwoStepRidge(PairModel):
     def tune(
         self, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str | Setting = "B"
     ) -> Self:
-        """Set the regularisation with the best held-out predictions; parameters as in `landscape`.
+        """Set `alpha` and `task_alpha` to the values with the best held-out predictions; parameters as in `landscape`.
 
-        Ties are resolved in favour of the largest values. The scores are stored as `landscape_`.
+        Unlike a search, this changes the parameters of the model. Ties are resolved in favour of the largest values.
+        The scores are stored as `landscape_`.
         """
         rows, columns = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
         return self.set_best(self.landscape(X, y, rows, columns, setting=setting), rows, columns)
@@ -698,7 +708,16 @@ class OnlineTwoStepRidge(PairModel):
         return self
 
     def to_two_step(self) -> TwoStepRidge:
-        """Return the equivalent `TwoStepRidge`, fitted on the stored features and labels.
+        """Return a `TwoStepRidge` with the same parameters, fitted on the stored features and labels.
+
+        It equals this model if labels are complete, or if there are no task features. If labels are missing, it is
+        another model: it completes missing labels by both steps, and this model learns each task from its observed
+        labels.
+
+        Warns
+        -----
+        UserWarning
+            If the two models differ.
 
         Raises
         ------
@@ -711,6 +730,9 @@ class OnlineTwoStepRidge(PairModel):
                 f"{type(self).__name__} keeps statistics only, not the labels: fit it with keep_labels=True."
             )
         known, stored = learnt.model.statistics, learnt.kept
+        if known.tasks is not None and not known.is_complete:
+            text = "Labels are missing, so this result is that of TwoStepRidge, a different model (see to_two_step)."
+            warnings.warn(text, UserWarning, stacklevel=3)
         rows = stacked([batch.rows for batch in stored.batches])
         labels = stacked([batch.all_labels for batch in stored.batches])
         task_rows = None if known.tasks is None else Table(known.tasks, learnt.task_ids)
@@ -720,7 +742,7 @@ class OnlineTwoStepRidge(PairModel):
 
     @property
     def fitted_(self) -> FittedRidge:
-        """Labels, sides and pairing of the equivalent `TwoStepRidge`, see `to_two_step`; needs stored labels."""
+        """Labels, sides and pairing of the `TwoStepRidge` of `to_two_step`, with its warning; needs stored labels."""
         return self.to_two_step().fitted_
 
     def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[OnlineRidge, Array, Table]:

@@ -355,7 +355,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         Parameters
         ----------
         pairs : array, list of rows or frame, of shape (n, 2)
-            An instance id and a task id in each row. The ids must be in the tables, but not in the training pairs.
+            An instance id and a task id in each row. The ids must be in the tables. They need not occur in
+            the training pairs.
 
         Returns
         -------

@@ -50,7 +50,7 @@ class Tasks(Stored):
     Parameters
     ----------
     array : array, sparse matrix or frame of shape (q, r) or (q, q)
-        The features or the kernel of the tasks.
+        The tasks: their features, or the kernel between them.
 
     Examples
     --------

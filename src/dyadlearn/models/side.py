@@ -145,7 +145,7 @@ class Side(Stored):
         xp, rows = namespace(self.spectrum.values), double(rows)
         if self._needs_kernel:
             rows = rows if self.feature_means is None else dense(rows) - self.feature_means
-            diagonal = gram_diagonal(rows, kernel=self.spec.kernel, params=self.spec.params)
+            diagonal = gram_diagonal(rows, kernel=self.spec.kernel, kernel_params=self.spec.params)
         else:
             diagonal = xp.full_like(rows[:, 0], self._common_diagonal)
         if self.kernel_means is not None:
@@ -159,7 +159,7 @@ class Side(Stored):
 
     def _kernel_of(self, rows: Array) -> Array:
         """Return the kernel of rows (a, d) with the training rows in double precision, shape (a, n)."""
-        return gram(rows, double(self.features), kernel=self.spec.kernel, params=self.spec.params)
+        return gram(rows, double(self.features), kernel=self.spec.kernel, kernel_params=self.spec.params)
 
     def _made_of(self, rows: Array) -> Array:
         """Return rows in the form that multiplies the coefficients: double precision, centred, a one appended."""
@@ -257,7 +257,7 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     else:
         # Predictions must not change when the caller's array does.
         features = None if form == "gram" else copied(rows)
-        kernel = rows if features is None else gram(double(features), kernel=spec.kernel, params=spec.params)
+        kernel = rows if features is None else gram(double(features), kernel=spec.kernel, kernel_params=spec.params)
         kernel_means = _means(kernel) if is_free else None
         spectrum = Spectrum.from_gram(kernel, repair=spec.repair, name=f"The {name} kernel", constant=spec.constant)
     return Side(spec, spectrum, ids, names, features, d, means, kernel_means, directions)

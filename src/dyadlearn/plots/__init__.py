@@ -1,4 +1,4 @@
-"""Plots in the style of scikit-learn: a Display has the numbers of a plot and draws it with matplotlib."""
+"""Plots with the Display API of scikit-learn: a Display has the numbers of a plot and draws it with matplotlib."""
 
 from __future__ import annotations
 

@@ -31,7 +31,12 @@ FAINT = "0.6"
 class Display:
     """Base class of displays; attributes of the view are attributes of the display, such as ``display.scores``.
 
-    `names` has the names of the sides; None means "instance" and "task".
+    Parameters
+    ----------
+    view : object
+        Numbers to plot; `from_estimator` and the other class methods create it.
+    names : SideNames, default=None
+        Names of an instance and of a task; None means "instance" and "task".
     """
 
     ax_: Any
@@ -293,7 +298,7 @@ class HoldoutDisplay(Display):
 class LandscapeDisplay(Display):
     r"""Plot the scores of a grid of regularisations, with the best one marked.
 
-    With two regularisations, the plot is a map of the loss against the best score
+    With two regularisations, the plot is a map of the difference to the best score
     :math:`s(\hat\lambda_d, \hat\lambda_t)`,
 
     .. math:: s(\hat\lambda_d, \hat\lambda_t) - s(\lambda_d, \lambda_t),
@@ -410,9 +415,9 @@ class LandscapeDisplay(Display):
         ax : matplotlib axes, default=None
             Axes to draw on; None creates a new figure.
         levels : iterable of float, default=None
-            Levels of the map, as losses against the best score; None chooses them.
+            Levels of the map, as differences to the best score; None chooses them.
         cmap : str, default="viridis_r"
-            Colour map, from no loss to the largest loss.
+            Colour map, from no difference to the largest difference.
 
         Returns
         -------

@@ -332,9 +332,9 @@ def write_report(
     alphas, task_alphas : iterables of float, default=None
         Regularisations to score; None means those of the search or, without a search, 10⁻⁷ … 10⁶.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
-        Groups of instances and tasks that are left out together. A fitted search does not store its groups: pass them
-        again, so that the other settings use them too.
-    cv : int or SettingKFold, default=None
+        Groups of instances and tasks that are left out together. None means the groups of the fit for the scores of a
+        search, and no groups for its landscapes in other settings than its own.
+    cv : int, SettingKFold or list of (training rows, test rows), default=None
         Folds, as in `dyadlearn.evaluate`.
     n_permutations : int, default=0
         Number of permutations of the labels to score beside the model, as in `dyadlearn.evaluate`.

@@ -40,10 +40,10 @@ class Audit:
 
     Examples
     --------
-    >>> from dyadlearn.selection import audit
+    >>> from dyadlearn import audit
     >>> print(audit([(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (1, 0)], setting="A"))
-    Setting A does not hold for all 3 test pairs (2 A, 1 B): 1 leaks, being in training; 1 is harder, the instance
-    or task being new.
+    Setting A does not hold for 2 of 3 test pairs (2 A, 1 B): 1 also in training (leak), 1 with a new instance or
+    task (harder).
       setting  new                test pairs
       A        only the pair               2
       B        instance                    1
@@ -72,17 +72,17 @@ class Audit:
         return next((letter for letter, count in self.counts.items() if count == self.n_test), "mixed")
 
     @property
-    def repeated(self) -> int:
+    def n_repeated(self) -> int:
         """Number of test pairs that occur in training."""
         return int(self.is_repeated.sum())
 
     @property
-    def leaks(self) -> int:
+    def n_leaks(self) -> int:
         """Number of test pairs that are easier than claimed; without a claim, number of repeated pairs."""
         return int(self.is_leak.sum())
 
     @property
-    def harder(self) -> int:
+    def n_harder(self) -> int:
         """Number of test pairs with a new instance or task that is claimed to be known."""
         return int(self.is_harder.sum())
 
@@ -104,52 +104,49 @@ class Audit:
         findings = []
         if self.claimed is None:
             verdict = f"The setting of {pairs} is {self.setting}" + (f" ({tally})" if self.setting == "mixed" else "")
-            if self.leaks:
-                findings.append(f"{self.leaks} {_be(self.leaks)} in training too")
-        elif not self.leaks and not self.harder:
+            if self.n_leaks:
+                findings.append(f"{self.n_leaks} also in training")
+        elif not self.n_leaks and not self.n_harder:
             verdict = f"Setting {self.claimed} holds for {pairs}"
         else:
-            verdict = f"Setting {self.claimed} does not hold for all {pairs} ({tally})"
-            if self.leaks:
-                findings.append(f"{self.leaks} {'leaks' if self.leaks == 1 else 'leak'}, {self._leak_reason()}")
-            if self.harder:
-                reason = {"A": "the instance or task", "B": "the task", "C": "the instance"}[self.claimed]
+            n_wrong = np.count_nonzero(self.is_leak | self.is_harder)
+            verdict = f"Setting {self.claimed} does not hold for {n_wrong} of {pairs} ({tally})"
+            if self.n_leaks:
+                findings.append(f"{self.n_leaks} {self._leak_reason()} in training (leak)")
+            if self.n_harder:
+                reason = {"A": "a new instance or task", "B": "a new task", "C": "a new instance"}[self.claimed]
                 if self.network:
-                    reason = "a node" if self.claimed == "A" else "both nodes"
-                findings.append(f"{self.harder} {_be(self.harder)} harder, {reason} being new")
-        return verdict + (": " if findings else "") + "; ".join(findings) + "."
+                    reason = "a new node" if self.claimed == "A" else "two new nodes"
+                findings.append(f"{self.n_harder} with {reason} (harder)")
+        return verdict + (": " if findings else "") + ", ".join(findings) + "."
 
     def _leak_reason(self) -> str:
-        """Return the reason of the leaks: what the test pairs share with training."""
+        """Return what the test pairs share with training."""
         if self.claimed == "A":
-            return "being in training"
+            return "also"
         if self.claimed == "D":
             if self.network:
-                return f"{self.counts['B'] + self.counts['C']} by one node in training, {self.counts['A']} by both"
-            return f"{self.instances_seen} by an instance in training, {self.tasks_seen} by a task"
+                return f"with one node ({self.counts['B'] + self.counts['C']}) or both nodes ({self.counts['A']})"
+            return f"with the instance ({self.instances_seen}) or the task ({self.tasks_seen})"
         if self.network:
-            return "both nodes being in training"
-        return f"the {'instance' if self.claimed == 'B' else 'task'} being in training"
+            return "with both nodes"
+        return f"with the {'instance' if self.claimed == 'B' else 'task'}"
 
     def __repr__(self) -> str:
         claim = "" if self.claimed is None else f", claimed={self.claimed!r}"
         tally = ", ".join(f"{letter}={count}" for letter, count in self.counts.items())
-        return f"Audit(setting={self.setting!r}{claim}, {tally}, repeated={self.repeated}, leaks={self.leaks})"
+        return f"Audit(setting={self.setting!r}{claim}, {tally}, n_repeated={self.n_repeated}, n_leaks={self.n_leaks})"
 
     def __str__(self) -> str:
         lines = [self.message, f"  {'setting':<9}{'new':<17}{'test pairs':>12}"]
         new = _NEW_NODES if self.network else _NEW
         lines += [f"  {letter:<9}{new[letter]:<17}{count:>12}" for letter, count in self.counts.items()]
-        lines.append(f"  {_number(self.n_train, 'training pair')}, {_number(self.repeated, 'test pair')} among them")
+        lines.append(f"  {_number(self.n_train, 'training pair')}, {_number(self.n_repeated, 'test pair')} among them")
         return "\n".join(lines)
 
 
 def _number(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
-
-
-def _be(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def audit(train: Any, test: Any, setting: str | Setting | None = None, *, network: bool = False) -> Audit:
@@ -178,17 +175,17 @@ def audit(train: Any, test: Any, setting: str | Setting | None = None, *, networ
 
     Examples
     --------
-    >>> from dyadlearn.selection import audit
+    >>> from dyadlearn import audit
     >>> train = [("ann", "tea"), ("ann", "cake"), ("bob", "tea")]
     >>> audit(train, [("bob", "cake")]).setting
     'A'
     >>> report = audit(train, [("bob", "wine"), ("eve", "wine")], setting="D")
-    >>> report.counts, report.leaks
+    >>> report.counts, report.n_leaks
     ({'A': 0, 'B': 0, 'C': 1, 'D': 1}, 1)
-    >>> report.message
-    'Setting D does not hold for all 2 test pairs (1 C, 1 D): 1 leaks, 1 by an instance in training, 0 by a task.'
+    >>> print(report.message)
+    Setting D does not hold for 1 of 2 test pairs (1 C, 1 D): 1 with the instance (1) or the task (0) in training ...
     >>> audit([("ann", "bob"), ("bob", "eve")], [("eve", "bob")], setting="A", network=True).message
-    'Setting A does not hold for all 1 test pair (1 A): 1 leaks, being in training.'
+    'Setting A does not hold for 1 of 1 test pair (1 A): 1 also in training (leak).'
     """
     claimed = None if setting is None else as_setting(setting)
     (instances, tasks), (test_instances, test_tasks) = _read(train, test)

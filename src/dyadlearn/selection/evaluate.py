@@ -52,7 +52,7 @@ class Interval:
     low, high : float
         Bounds of the interval.
     coverage : float
-        Share of the resamples in the interval.
+        Fraction of the resamples in the interval.
     n_resamples : int
         Number of resamples with a score.
     n_undefined : int
@@ -85,9 +85,9 @@ def bootstrap_interval(
     """Return a bootstrap interval of a score, by resampling instances and tasks.
 
     Instances, tasks or both are drawn with replacement, each as many times as there are rows or columns. The score is
-    computed on the grid of each draw. The interval contains the central share `coverage` of these scores. Single cells
-    are never drawn: cells of a row share their instance and cells of a column their task, so an interval from single
-    cells would be too narrow.
+    computed on the grid of each draw. The interval contains the central fraction `coverage` of these scores. Cells are
+    never drawn one by one: cells of a row share their instance and cells of a column their task, so such an interval
+    would be too narrow.
 
     The interval ignores how the predictions were chosen. Pass those of `nested_score`, or those of a regularisation
     that was fixed beforehand.
@@ -107,8 +107,11 @@ def bootstrap_interval(
     over : {"instances", "tasks", "both"}, default="both"
         What is drawn: the sides that would be different in a repetition of the study.
     n_resamples : int, default=1000
+        Number of draws.
     coverage : float, default=0.95
+        Fraction of the resampled scores that the interval contains.
     random_state : int, RandomState or None, default=None
+        Seed of the draws.
 
     Returns
     -------
@@ -521,7 +524,7 @@ def nothing_learnt(
 
 
 #: Sides that can be permuted; nodes are both sides of a network.
-SIDES = ("instances", "tasks", "both", "vertices")
+SIDES = ("instances", "tasks", "both", "nodes")
 
 # Approximate memory in bytes for a stack of permuted grids and its predictions.
 _STACK_BYTES = 2**27
@@ -557,7 +560,7 @@ def what_is_new(fitted: Fitted, setting: Setting) -> str:
     instances were moved to other tasks in the same way.
     """
     if fitted.is_network:
-        return "vertices"
+        return "nodes"
     if Setting.C not in fitted.settings or setting is Setting.B:
         return "instances"
     if setting is Setting.C:
@@ -571,7 +574,7 @@ def drawn(permuted: str, shape: tuple[int, int], random: np.random.RandomState) 
     still = [np.arange(size) for size in shape]
     while True:
         rows = still[0] if permuted == "tasks" else random.permutation(shape[0])
-        if permuted == "vertices":
+        if permuted == "nodes":
             yield Permutation(rows, rows)
         else:
             yield Permutation(rows, still[1] if permuted == "instances" else random.permutation(shape[1]))
@@ -677,8 +680,8 @@ def evaluate(
 
     The baselines are means of labels; they use no features and are held out in the same way. A model that has learned
     from the features is better than all of them. The available means depend on the setting: task means (such as the
-    popularity of each item) for a new instance, instance means for a new task, and only the grand mean if both are new;
-    see `dyadlearn.holdout.baselines`.
+    popularity of each item) for a new instance, instance means for a new task, and only the grand mean if both are new.
+    The grand mean replaces a mean that is not available. See `dyadlearn.holdout.baselines`.
 
     `LearnedKernelRidge` learns its kernels from the labels. So it is fitted again without each fold, for the setting of
     the model, and scored in each given setting. The predictions are cached on the model, but not in its file.
@@ -694,13 +697,13 @@ def evaluate(
         ``"roc_auc"`` if the labels have two values and ``"neg_mean_squared_error"`` otherwise. Rank metrics are
         averaged over all cells in A and D, per instance in B, and per task in C. A list computes several scores of the
         same predictions: the table has one row per score, with the columns ``scoring`` (its name) and ``score``.
-    cv : int, SettingKFold or list of folds, default=None
+    cv : int, SettingKFold or list of (training rows, test rows), default=None
         Folds to leave out, as in `dyadlearn.landscape`. None means leave-one-out if it has an exact formula, and five
         folds otherwise. In the setting of a search, None means the stored predictions by which it was chosen, with the
-        groups and folds of its fit.
+        groups and folds of its fit. These scores are slightly optimistic; see `nested_score`.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
-        Groups of instances and of tasks. A group is left out together, in the settings that leave out its side.
-        `LearnedKernelRidge` uses the groups of its fit by default.
+        Groups of instances and of tasks. A group is left out together, in the settings that leave out its side. None
+        means the groups of the fit for a search or `LearnedKernelRidge`, unless `cv` is a list.
     n_permutations : int, default=0
         Number of permutations of the labels for the column ``null``; 0 means that the column is empty.
     sides : (str, str), default=None
@@ -710,7 +713,7 @@ def evaluate(
         predictions in the setting of the model, and unchanged kernels in other settings; this is fast but optimistic.
         Other models ignore this parameter.
     error_score : "raise" or float, default="raise"
-        Score of a setting in which the model interpolates the labels that are left out, or in which the metric is
+        Score of a setting in which a label has leverage 1 (see `TwoStepRidge.holdout`), or in which the metric is
         undefined. "raise" raises the error. With a number, `Scores.notes` and `SettingScore.trouble` give the reason.
 
     Returns
@@ -721,7 +724,8 @@ def evaluate(
         with the name of the metric, such as ``roc_auc``; ``undefined``, the number of instances or tasks that are
         excluded because the metric is undefined for them; ``new``, what was held out; ``method``, the hold-out method;
         ``null``; and the scores of the baselines ``grand_mean``, ``instance_means``, ``task_means`` and ``additive``
-        (an effect of the instance plus an effect of the task), NaN if they do not exist in the setting.
+        (an effect of the instance plus an effect of the task). A mean that is not available in the setting is replaced
+        by the grand mean. Baselines are NaN in a setting without a score.
 
         ``null`` is the mean score of permuted labels with the regularisation of the model, that is, the score without
         signal. It is the same in every call, but it is not a test (see `permutation_test`). It is NaN without

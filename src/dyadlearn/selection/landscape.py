@@ -238,7 +238,7 @@ def score_plan(
         Whether the scores are for a search: then a keyboard interrupt returns the scores computed so far, and labels
         without a prediction raise no warning here.
     exhaustive : bool, default=True
-        Whether all points are evaluated, instead of a coarse-to-fine search of long grids whose folds are solved again.
+        Whether all points are evaluated, instead of a coarse-to-fine search of long grids whose folds are refitted.
     max_memory, progress : as in `landscape`
 
     Returns
@@ -321,26 +321,27 @@ def landscape(
 
     Hold-out is exact leave-one-out for complete labels and for independent tasks. It is also exact for Kronecker ridge
     if only whole rows and columns are missing, for single pairs if few labels are observed, and for two-step ridge if
-    the missing labels form a block. In all other cases with missing or weighted labels, folds are left out and solved
-    again.
+    the missing labels form a block. In all other cases with missing or weighted labels, the model is refitted without
+    each fold.
 
     Parameters
     ----------
-    model : fitted estimator or Problem
+    model : fitted estimator
         Its spectra and labels are used; its current regularisation is ignored.
-    alphas, task_alphas : iterables of float, or float, default=None
-        Values of the two regularisations; None means 10⁻⁷ … 10⁶.
     setting : one or several settings, default="ABCD"
         Letters or aliases. For a model without tasks, C and D are skipped.
+    alphas, task_alphas : iterables of float, or float, default=None
+        Values of the two regularisations; None means the 14 powers of ten from 10⁻⁷ to 10⁶.
     scoring : str or callable, default=None
         Name of a metric (see `dyadlearn.metrics.scorer`), or a function of labels and predictions, both of shape (m,
         q); greater is better. None means the `scoring` of a search, and ``"neg_mean_squared_error"`` for other models.
         Rank metrics are averaged over all cells in A and D, per instance in B, and per task in C.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
-        Groups of instances and of tasks; a group is left out together.
-    cv : int or SettingKFold, default=None
+        Groups of instances and of tasks; a group is left out together. None means no groups, also for a search that was
+        fitted with groups.
+    cv : int, SettingKFold or list of (training rows, test rows), default=None
         Folds to leave out. None means leave-one-out if it has a formula, and five folds otherwise. A `SettingKFold` is
-        for one setting.
+        for one setting, and a list is for setting B.
     max_memory : int, default=2**30
         Approximate memory in bytes for stacks of predictions.
     progress : bool, default=None
@@ -350,8 +351,8 @@ def landscape(
     -------
     dict of str to array
         Scores by setting letter, of shape (n_alphas, n_task_alphas), or (n_alphas,) for models with one regularisation.
-        A score is NaN, with a warning that names the values, if the model interpolates the labels that are left out. If
-        it does so for all values in a setting, `LeverageError` is raised.
+        A score is NaN, with a warning that names the values, if a label has leverage 1, so that the other labels do not
+        determine its prediction. If this holds for all values in a setting, `LeverageError` is raised.
 
     Examples
     --------

@@ -161,13 +161,14 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         regularised.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=5
         Folds to learn from if exact leave-one-out is not used: for missing or weighted labels, in setting D, with more
-        than one stage, and for sides with more than about 400 members. Given folds and groups are always used.
+        than one stage, and for sides with more than about 400 members. If `cv` is not a number, or if groups are passed
+        to `fit`, exact leave-one-out is never used.
     repair : {"clip", "shift", "error"}, default="clip"
         Treatment of a precomputed kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
     tol, max_iter : float and int, default=1e-8 and 1000
         Stopping rule of conjugate gradients in the last fit; used only if labels are missing or weighted.
     random_state : int, RandomState or None, default=None
-        Seed of the folds. None means the same folds in every fit.
+        Seed of the folds. Unlike in scikit-learn, None means the same folds in every fit.
     progress : bool, default=None
         Whether to show a progress line with the error. None shows it on a terminal, and in a log after a few seconds.
 
@@ -181,10 +182,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     alpha_ : float
         Learned regularisation.
     shares_ : (float, float, float) or None
-        Shares of the product kernel, of the kernel per task and of the kernel per instance, see `PairKernelRidge`; None
-        without tasks.
+        Shares a, b and c of the product kernel, of the kernel per task and of the kernel per instance, as the
+        parameters of `PairKernelRidge`; None without tasks.
     holdout_error_ : float
-        Mean squared error of held-out cells. It was minimised and is therefore optimistic.
+        Mean squared error of held-out cells; smaller is better. It was minimised and is therefore optimistic.
     stage_errors_ : list of float
         Hold-out error of each stage that was tried.
     n_stages_ : int
@@ -195,6 +196,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         Held-out predictions.
     holdout_method_, holdout_setting_ : str
         Method and setting of `holdout_`.
+    baselines_ : dict of str to float
+        Negative mean squared errors of the baselines, held out in the same way.
     completed_, dual_coef_, n_iter_, residual_
         Attributes as in `PairKernelRidge`.
     n_features_in_ : int
@@ -207,6 +210,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     Notes
     -----
+    Unlike a search, this model has no `scoring`, `best_score_` or `landscape_`.
+
     During learning, systems are solved to a relative residual of 10⁻², and errors that are compared to 10⁻³; small
     grids (some dozens of rows per side) are solved to full precision. The last fit is solved to `tol`. A keyboard
     interrupt ends the learning with a `ConvergenceWarning`, and the best parameters so far are fitted.

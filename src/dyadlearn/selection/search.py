@@ -27,6 +27,7 @@ from sklearn.base import clone
 
 from dyadlearn._array import Array, cast, namespace, placed, take_rows, to_numpy
 from dyadlearn._checks import check_alphas, check_flag, check_whole
+from dyadlearn._documenting import documented
 from dyadlearn._progress import Progress
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Table, shown
@@ -40,14 +41,13 @@ from dyadlearn.exceptions import (
 )
 from dyadlearn.holdout import Plan, Problem, Units, plan
 from dyadlearn.holdout.folds import Fold, as_splitter, folds_of
-from dyadlearn.holdout.splitters import SettingKFold
+from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.base import Groups, PairwiseRidge, Sides
-from dyadlearn.models.documenting import documented
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge, check_shares
 from dyadlearn.models.pairs import PairRegressor
@@ -90,8 +90,10 @@ class KeptHoldout(PairwiseRidge, stored=False):
             `tasks`. In a sparse matrix, cells that are not stored are not observed.
         tasks : the same as `X` for the q tasks, default=None
             The tasks: features, or the kernel between them. Without `tasks` each task is learned independently.
+            `IndependentTaskRidgeCV` ignores `tasks`.
         sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, in the fit and in the hold-out error that kernels are learned by.
+            Weights of the squared loss, in the fit and in the hold-out error that kernels are learned by. The `scoring`
+            of a search counts all labels with positive weight equally.
         groups, task_groups : array-like of shape (m,) and (q,), default=None
             Groups of instances and of tasks; a group is left out together.
 
@@ -122,8 +124,8 @@ class KeptHoldout(PairwiseRidge, stored=False):
         return (
             super()._fits()
             and is_shaped(self._predictions, *labels.values.shape)
-            and self._units.fit(labels)
-            and Units(self._groups, self._task_groups).fit(labels)
+            and self._units.match(labels)
+            and Units(self._groups, self._task_groups).match(labels)
         )
 
     @property
@@ -141,6 +143,14 @@ class KeptHoldout(PairwiseRidge, stored=False):
         """Return the score by which the model was chosen; negative squared error if it has no `scoring`."""
         scoring = "neg_mean_squared_error" if self.scoring is None else self.scoring
         return prepared_score(self._labels, scoring, setting)
+
+    def _hold_out(self, setting: Setting, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool) -> HeldOut:
+        """Return held-out predictions; the groups of the fit are the default, unless a list of folds is given."""
+        is_stored = setting is self._searched_setting and cv is None and groups is None and task_groups is None
+        if not is_stored and not isinstance(cv, GivenFolds | list | tuple):
+            groups = self._groups if groups is None and setting.new_instance else groups
+            task_groups = self._task_groups if task_groups is None and setting.new_task else task_groups
+        return super()._hold_out(setting, cv, groups, task_groups, nested, exact)
 
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
         if setting is not self._searched_setting:
@@ -261,14 +271,13 @@ def nested_score(
 ) -> NestedScore:
     """Score a search by nested cross-validation, on cells that were not used in its choices.
 
+    Unlike `dyadlearn.evaluate`, this function takes an estimator that need not be fitted, and the training data.
+
     Folds of pairs (setting A), of instances (B), of tasks (C) or blocks of both (D) are left out in turn. For each fold
     the whole search runs on the remaining data, and the chosen model predicts the left-out cells. All predictions are
     scored together. In setting A the labels of a fold are hidden and the grid becomes incomplete. An instance or task
     without remaining labels stays in the grid and is predicted from its features; an independent task without an
     intercept is predicted as 0, and one with an intercept as NaN. NaN predictions are not scored.
-
-    Each fold needs one decomposition of the remaining kernels. A leave-group-out formula from the spectra of all rows
-    would cost more, because it must be evaluated for every regularisation and every row of the fold.
 
     Parameters
     ----------
@@ -360,7 +369,7 @@ class SearchParameters:
     Parameters
     ----------
     alphas : sequence of float or float, default=None
-        Values of :math:`\lambda` to try; None means 10⁻⁷ … 10⁶.
+        Values of :math:`\lambda` to try; None means the 14 powers of ten from 10⁻⁷ to 10⁶.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model will predict: new pairs (A), new instances (B), new tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
@@ -372,8 +381,8 @@ class SearchParameters:
         labels are observed; otherwise it means five folds. A sequence, as splitters of scikit-learn yield it, splits
         the instances in setting B.
     exhaustive : bool, default=False
-        Whether to evaluate every regularisation if folds are solved again. By default such a search is coarse-to-fine
-        if an axis has seven or more values.
+        Whether to evaluate every regularisation if hold-out has no formula and each fold is refitted. By default such a
+        search is coarse-to-fine if an axis has seven or more values.
     progress : bool, default=None
         Whether to show a progress line. None shows it on a terminal, and in a log after a few seconds.
 
@@ -394,7 +403,7 @@ class SearchParameters:
     holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
         Held-out predictions at the best values.
     holdout_method_ : str
-        Method of `holdout_`: exact leave-one-out, or folds that were solved again.
+        Method of `holdout_`: exact leave-one-out, leave-group-out or leave-fold-out by a formula, or refitted folds.
     holdout_setting_ : {"A", "B", "C", "D"}
         Setting of `holdout_`.
     baselines_ : dict of str to float
@@ -539,7 +548,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _keep_holdout(self, how: Plan) -> Array:
         """Store the held-out predictions at the chosen values, and return the labels that have a prediction."""
-        self._predictions, self.holdout_method_ = how.held_out(self.fitted_.problem), how.words
+        self._predictions, self.holdout_method_ = how.held_out(self.fitted_.problem), how.method
         self.holdout_setting_, self._units = how.setting.value, how.units
         return scored_labels(self._labels, self._predictions, how.setting, stacklevel=6)  # warns about the others
 
@@ -680,8 +689,8 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
     Parameters
     ----------
     alphas, task_alphas : sequences of float or float, default=None
-        Values of :math:`\lambda_d` and :math:`\lambda_t` to try; None means 10⁻⁷ … 10⁶. A network has one
-        regularisation, `alphas`.
+        Values of :math:`\lambda_d` and :math:`\lambda_t` to try; None means the 14 powers of ten from 10⁻⁷ to 10⁶. A
+        network has one regularisation, `alphas`.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None means exact leave-one-out if the labels are complete, and for single pairs also if few
         labels are observed or the missing labels form a block; otherwise it means five folds. A sequence, as splitters
@@ -834,9 +843,9 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
     Parameters
     ----------
     shares : sequence of (product, per_task, per_instance), default=None
-        Triples of shares to try, see `PairKernelRidge`. None means all ten triples of quarters with at least one
-        quarter for the product kernel; the three kernels are first scaled to the same mean diagonal. A side is solved
-        in the dual if any of the triples needs it.
+        Triples (a, b, c) to try, as the parameters `product`, `per_task` and `per_instance` of `PairKernelRidge`. None
+        means the ten triples (i, j, k) / 4 with i + j + k = 4 and i ≥ 1, after the three kernels were scaled to the
+        same mean diagonal. A side is solved in the dual if any of the triples needs it.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None means exact leave-one-out if the labels are complete except for whole rows and columns,
         and for single pairs also if few labels are observed; otherwise it means five folds. A sequence, as splitters of
@@ -857,8 +866,8 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
     >>> from dyadlearn import PairKernelRidgeCV
     >>> rng = np.random.default_rng(0)
     >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
-    >>> own = X @ rng.normal(size=(8, 15))  # each task has a function of its own, which no feature tells
-    >>> Y = own + 6 * rng.normal(size=(20, 15))
+    >>> separate = X @ rng.normal(size=(8, 15))  # each task has its own function, unrelated to its features
+    >>> Y = separate + 6 * rng.normal(size=(20, 15))
     >>> search = PairKernelRidgeCV(alphas=[1, 10, 100, 1000], shares=[(1, 0, 0), (0.5, 0.5, 0), (0, 1, 0)])
     >>> search.fit(X, Y, tasks=T).landscape_.shape
     (3, 4)

@@ -33,9 +33,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : TwoStepRidge, KroneckerRidge, IndependentTaskRidge, one that chooses its regularisation, \
-            PairRegressor, OnlineTwoStepRidge or Landmarks
-        Fitted model. Arrays of other libraries are stored as numpy arrays.
+    model : fitted estimator
+        Any fitted model except `TwoStepRegressor`, or fitted `Landmarks`. Arrays of other libraries are stored as numpy
+        arrays.
     path : str or path
         File to write.
 
@@ -110,7 +110,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     ModelFileError
-        If the file is not a model file, has a newer format, is truncated or was changed.
+        If the file is not a model file, has another format, is truncated or was changed.
     NotEnoughMemoryError
         If the file is larger than the memory that is free.
 

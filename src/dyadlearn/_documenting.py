@@ -1,10 +1,10 @@
-"""Compose the docstrings of estimators: a subclass inherits the parameter and attribute entries of its base classes."""
+"""Compose the docstrings of estimators and metrics: a class inherits the entries of parameters from its bases."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 T = TypeVar("T", bound=type)
@@ -23,29 +23,39 @@ def documented(cls: T) -> T:
     Examples
     --------
     >>> from dyadlearn import KroneckerRidgeCV
-    >>> from dyadlearn.models.documenting import parameter_docs
+    >>> from dyadlearn._documenting import parameter_docs
     >>> print(parameter_docs(KroneckerRidgeCV)["scoring"])
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`; greater is better.
     """
-    if cls.__doc__ is None:  # as with python -OO
-        return cls
-    head, *parts = _SECTION.split(inspect.cleandoc(cls.__doc__) + "\n")
-    sections = dict(zip(parts[::2], parts[1::2], strict=True))
-    composed = {"Parameters": parameter_docs(cls).values(), "Attributes": _entries(cls, "Attributes").values()}
-    sections = {name: "\n".join(dict.fromkeys(entries)) + "\n\n" for name, entries in composed.items()} | {
-        name: body for name, body in sections.items() if name not in composed
-    }
-    cls.__doc__ = f"{head.rstrip()}\n\n" + "".join(
-        f"{name}\n{'-' * len(name)}\n{body}" for name, body in sections.items()
-    )
+    attributes = _entries(cls, "Attributes").values()
+    cls.__doc__ = _composed(cls, {"Parameters": parameter_docs(cls).values(), "Attributes": attributes})
     return cls
 
 
-def parameter_docs(cls: type) -> dict[str, str]:
+def function_doc(cls: type, parameters: Iterable[str]) -> str | None:
+    """Return the docstring of a function with some parameters, which a class and its bases document."""
+    doc = _composed(cls, {"Parameters": parameter_docs(cls, parameters).values()})
+    return doc and f"Return {doc[0].lower()}{doc[1:]}"
+
+
+def parameter_docs(cls: type, parameters: Iterable[str] | None = None) -> dict[str, str]:
     """Return the docstring entry of each parameter of a class; parameters documented together share one entry."""
-    known = _entries(cls, "Parameters", inspect.signature(cls).parameters)
-    return {name: known[name] for name in inspect.signature(cls).parameters if name in known}
+    wanted = list(inspect.signature(cls).parameters if parameters is None else parameters)
+    known = _entries(cls, "Parameters", wanted)
+    return {name: known[name] for name in wanted if name in known}
+
+
+def _composed(cls: type, composed: Mapping[str, Iterable[str]]) -> str | None:
+    """Return the docstring of a class with the given entries in some of its sections; None with python -OO."""
+    if cls.__doc__ is None:
+        return None
+    head, *parts = _SECTION.split(inspect.cleandoc(cls.__doc__) + "\n")
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    sections = {name: "\n".join(dict.fromkeys(entries)) + "\n\n" for name, entries in composed.items()} | {
+        name: body for name, body in sections.items() if name not in composed
+    }
+    return f"{head.rstrip()}\n\n" + "".join(f"{name}\n{'-' * len(name)}\n{body}" for name, body in sections.items())
 
 
 def _entries(cls: type, section: str, wanted: Iterable[str] | None = None) -> dict[str, str]:
