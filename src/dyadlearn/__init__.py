@@ -10,8 +10,12 @@ from dyadlearn._registry import MODELS as _MODELS
 if sys.argv[:1] == ["-m"]:  # python -m dyadlearn: Ctrl-C is quiet while the rest is loaded
     import _dyadlearn_main  # noqa: F401
 
-if TYPE_CHECKING:
-    from dyadlearn.diagnostics import *
+if TYPE_CHECKING:  # mypy does not find names that a star import takes from another one
+    from dyadlearn.diagnostics.calibration import *
+    from dyadlearn.diagnostics.comparing import *
+    from dyadlearn.diagnostics.explaining import *
+    from dyadlearn.diagnostics.permutation import *
+    from dyadlearn.diagnostics.recommending import *
     from dyadlearn.features import read_features
     from dyadlearn.holdout.refit import verify_holdout
     from dyadlearn.kernels import Descriptions, Landmarks
