@@ -19,6 +19,8 @@ __all__ = ["EXPECTED", "RENAMED", "correct_old"]
 # The value is the new name, or None for a parameter that is gone and is not passed any more.
 RENAMED: dict[str, str | None] = {
     ".best_shares": "best_fractions",
+    ".harder": "n_harder",
+    ".leaks": "n_leaks",
     "OnlineTwoStepRidge(keep_tasks)": None,
     "bootstrap_interval(level)": "coverage",
     "compare(level)": "coverage",
@@ -35,6 +37,7 @@ RENAMED: dict[str, str | None] = {
 }
 
 # Answers that may differ, each with the reason: (kind of case, quantity, words in the description of the case, reason).
+# The quantity may be followed by a comma and the text of the difference.
 # The first three are patterns of `fnmatch`. Such differences are counted by their reason and are no failures.
 _LISTS = "a list of labels is scored per instance in B and per task in C, as a grid is"
 EXPECTED: list[tuple[str, str, str, str]] = [

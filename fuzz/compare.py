@@ -267,8 +267,10 @@ class Tally:
         if case is not None and isinstance(case.value, Refusal) and not found:
             found = [Difference("case", np.inf, f"the case itself fails in both versions: {_shown(case.value)}")]
         for each in found:
+            names = (each.quantity, f"{each.quantity}, {each.note}")
             for of_kind, quantity, words, reason in EXPECTED:
-                if fnmatch(kind, of_kind) and fnmatch(each.quantity, quantity) and fnmatch(what, words):
+                is_meant = any(fnmatch(name, quantity) for name in names)
+                if fnmatch(kind, of_kind) and is_meant and fnmatch(what, words):
                     self.expected[reason] += 1
                     break
             else:

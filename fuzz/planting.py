@@ -113,8 +113,8 @@ FAULTS = (
     ),
     Fault(
         "models",
-        "return gram(rows, double(self.features), kernel=self.spec.kernel, params=self.spec.params)",
-        "return 1.001 * gram(rows, double(self.features), kernel=self.spec.kernel, params=self.spec.params)",
+        "return gram(rows, double(self.features), kernel=self.spec.kernel, kernel_params=self.spec.params)",
+        "return 1.001 * gram(rows, double(self.features), kernel=self.spec.kernel, kernel_params=self.spec.params)",
     ),
     Fault(
         "selection",

@@ -114,7 +114,7 @@ def test_make_installs_no_more_than_a_target_needs(tmp_path, each):
         command = ["make", "--dry-run", target, f"PYTHON={sys.executable}"]
         plan = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
         assert re.findall(r"\binstall --quiet.*\n", plan) == installs
-        assert {"demo": "dyadlearn demo\n", "test": "-m pytest"}[target] in plan
+        assert {"demo": "dyadlearn demo --force\n", "test": "-m pytest"}[target] in plan
 
 
 def test_make_help_lists_every_target():

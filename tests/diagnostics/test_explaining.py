@@ -132,6 +132,16 @@ def test_an_edge_is_listed_once(sign, missing):
     assert_allclose(again[1, 5] - found.prediction, weight, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_weights_have_no_effect_where_labels_are_interpolated(missing):
+    X, Y, T = data(7, 6, missing=missing)
+    rbf = {"kernel": "rbf", "task_kernel": "rbf"}
+    weighted = KroneckerRidge(0.0, **rbf).fit(X, Y, tasks=T, sample_weight=np.linspace(0.5, 2.0, 7))
+    plain = KroneckerRidge(0.0, **rbf).fit(X, Y, tasks=T)
+    for asked in ((1, 2), (X[:1] + 0.1, 2)):
+        assert_allclose(explain(weighted, *asked).prediction, explain(plain, *asked).prediction, rtol=1e-6)
+
+
 def test_one_dimension_and_a_search():
     X, Y, T = data(12, 5)
     found = explain(TwoStepRidge(0.3).fit(X, Y[:, 0]), 4, 0)

@@ -349,7 +349,7 @@ def test_arguments_are_checked_as_for_complete_labels(model):
         own.holdout("A", groups=GROUPS)
     with pytest.raises(ValueError, match="^cells are groups of left-out single pairs, and setting B leaves none out"):
         own.holdout("B", cells=np.zeros((M, Q)))
-    with pytest.raises(ValueError, match=r"one label for each of 7 × 5 cells, found shape \(5, 7\)"):
+    with pytest.raises(ValueError, match=r"one value for each of 7 × 5 cells, found shape \(5, 7\)"):
         own.holdout("A", cells=np.zeros((Q, M)))
     with pytest.raises(ValueError, match=r"groups must give .* found shape \(3,\)|groups .* 7"):
         own.holdout("B", groups=[1, 2, 3])

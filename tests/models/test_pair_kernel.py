@@ -52,6 +52,12 @@ class PairKernelCase(PairingCase):
     def of_training(self, model, K):
         return model.predict(None)
 
+    def exchanged(self):
+        product, per_task, per_instance = self.shares
+        case = type(self)()
+        case.shares = (product, per_instance, per_task)
+        return case
+
     @over(
         covering(
             shape={"tall": (6, 4), "wide": (4, 6)},

@@ -53,8 +53,8 @@ def test_a_search_is_drawn_with_its_groups(binary, ax):
     search.fit(X, Y, tasks=T, groups=np.arange(24) // 3)
     display = HoldoutDisplay.from_estimator(search, "BD", ax=ax)
     assert_allclose(display.scores[NAMES["D"]], search.best_score_)
-    assert_allclose(display.scores[NAMES["B"]], roc_auc(Y, search.holdout("B"), setting="B"))
-    assert display.note == "exact leave-group-out in D"
+    assert_allclose(display.scores[NAMES["B"]], roc_auc(Y, search.holdout("B", groups=np.arange(24) // 3), setting="B"))
+    assert display.note == "exact leave-group-out in B, D"
 
 
 @pytest.mark.parametrize(("kind", "scoring"), [("roc", "roc_auc"), ("precision_recall", "average_precision")])

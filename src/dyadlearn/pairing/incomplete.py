@@ -87,10 +87,12 @@ def label_weights(
     -------
     array of shape (m, q)
     """
-    closed = closed_weights(model, row, column)
+    closed, operators = closed_weights(model, row, column), working(model)
+    if operators.ridge == 0:
+        weights = None  # a model that interpolates fits the labels whatever their weights
     if weights is None and not bool(namespace(Y).any(namespace(Y).isnan(Y))):
         return closed
-    return weights_of_observed(working(model), closed, Y, weights, tol, max_iter)
+    return weights_of_observed(operators, closed, Y, weights, tol, max_iter)
 
 
 @singledispatch
