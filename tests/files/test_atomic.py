@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,7 @@ def test_of_several_who_change_a_file_at_once_none_is_lost(tmp_path, monkeypatch
         for _ in range(20):
             while True:
                 before = path.read_bytes()
+                time.sleep(0.001)  # so that another process writes meanwhile
                 try:
                     write(path, b"%d" % (int(before) + 1), unchanged=lambda seen=before: path.read_bytes() == seen)
                     break
