@@ -39,6 +39,10 @@ def polynomial(a: np.ndarray, b: np.ndarray, degree: float = 3, gamma: float | N
     return ((gamma or 1 / len(a)) * dot(a, b) + coef0) ** degree
 
 
+def vanraden(a: np.ndarray, b: np.ndarray, frequencies: float) -> float:
+    return dot(a - 2 * frequencies, b - 2 * frequencies) / (2 * len(a) * frequencies * (1 - frequencies))
+
+
 def by_exponent(distance: Callable[..., float], default: float | None = None) -> Callable[..., float]:
     """Return exp(−γ distance)."""
     return lambda a, b, gamma=default: math.exp(-(gamma or 1 / len(a)) * distance(a, b))
@@ -56,6 +60,7 @@ BY_HAND: dict[str, Callable[..., float]] = {
     "polynomial": polynomial,
     "rbf": by_exponent(lambda a, b: dot(a - b, a - b)),
     "tanimoto": tanimoto,
+    "vanraden": vanraden,
 }
 PARAMS: dict[str, dict[str, float]] = {
     "chi2": {"gamma": 0.3},
@@ -63,8 +68,11 @@ PARAMS: dict[str, dict[str, float]] = {
     "poly": {"degree": 2, "gamma": 0.5, "coef0": 2},
     "polynomial": {"degree": 2, "gamma": 0.5, "coef0": 2},
     "rbf": {"gamma": 0.1},
+    "vanraden": {"frequencies": 0.3},
 }
+# These depend on the training rows unless their parameters are given.
+ESTIMATED = ("vanraden",)
 # A name with its default parameters, and with other ones.
-CHOICES = [(name, {}) for name in BY_HAND] + list(PARAMS.items())
+CHOICES = [(name, {}) for name in BY_HAND if name not in ESTIMATED] + list(PARAMS.items())
 # These do not take sparse rows.
 DENSE_ONLY = ("chi2",)

@@ -21,10 +21,10 @@ def test_what_is_new(setting, new_instance, new_task):
 @over(
     lines(
         "setting words",
-        ("A", ["in_sample_loo", "interaction", "edges", "random", "R"]),
-        ("B", ["leave_x1_out", "row", "cold_instance", "I1e"]),
-        ("C", ["leave_x2_out", "column", "cold_task", "I1f"]),
-        ("D", ["out_of_sample_loo", "both", "vertices", "cold_both", "I2"]),
+        ("A", ["in_sample_loo", "interaction", "edges", "random", "R", "CV2", "T2"]),
+        ("B", ["leave_x1_out", "row", "cold_instance", "I1e", "CV1"]),
+        ("C", ["leave_x2_out", "column", "cold_task", "I1f", "CV0"]),
+        ("D", ["out_of_sample_loo", "both", "vertices", "cold_both", "I2", "CV00", "T0"]),
     )
 )
 def test_the_words_of_other_libraries(setting, words):
@@ -32,6 +32,12 @@ def test_the_words_of_other_libraries(setting, words):
         assert as_setting(word) is Setting(setting), word
         assert as_setting(word.upper()) is Setting(setting), word
         assert as_setting(f" {word.replace('_', '-')} ") is Setting(setting), word
+
+
+def test_one_new_parent_is_no_setting_before_its_side_is_known():
+    for word in ("T1", " t1 "):
+        with pytest.raises(ValueError, match=r"^T1 has one new parent: use B if .* rows, C if .* columns\.$"):
+            as_setting(word)
 
 
 def test_a_setting_stands_for_itself():

@@ -64,12 +64,13 @@ class Setting(Stored, StrEnum):
         return {Setting.B: Setting.C, Setting.C: Setting.B}.get(self, self)
 
 
-#: Names of the settings in other libraries, in lower case: RLScore, xnet, TDC and DeepPurpose, DataSAIL.
+#: Names of the settings elsewhere, in lower case: RLScore, xnet, TDC and DeepPurpose, DataSAIL, genomic prediction of
+#: lines in environments, and of hybrids.
 _WORDS = {
-    Setting.A: ("in_sample_loo", "interaction", "edges", "random", "r"),
-    Setting.B: ("leave_x1_out", "row", "cold_instance", "i1e"),
-    Setting.C: ("leave_x2_out", "column", "cold_task", "i1f"),
-    Setting.D: ("out_of_sample_loo", "both", "vertices", "cold_both", "i2"),
+    Setting.A: ("in_sample_loo", "interaction", "edges", "random", "r", "cv2", "t2"),
+    Setting.B: ("leave_x1_out", "row", "cold_instance", "i1e", "cv1"),
+    Setting.C: ("leave_x2_out", "column", "cold_task", "i1f", "cv0"),
+    Setting.D: ("out_of_sample_loo", "both", "vertices", "cold_both", "i2", "cv00", "t0"),
 }
 
 
@@ -79,8 +80,8 @@ def as_setting(name: str | Setting) -> Setting:
     Parameters
     ----------
     name : str or Setting
-        A letter A to D, or the name of the setting in another library, such as ``leave_x1_out`` of RLScore, ``row``
-        or ``vertices`` of xnet, ``I1e`` of DataSAIL, or ``cold_task`` as in TDC.
+        A letter A to D, or the name of the setting elsewhere, such as ``leave_x1_out`` of RLScore, ``row`` or
+        ``vertices`` of xnet, ``I1e`` of DataSAIL, ``cold_task`` as in TDC, or ``CV1`` of genomic prediction.
 
     Returns
     -------
@@ -98,6 +99,8 @@ def as_setting(name: str | Setting) -> Setting:
     for setting, words in _WORDS.items():
         if word in (setting.value.lower(), *words):
             return setting
+    if word == "t1":
+        raise ValueError("T1 has one new parent: use B if it is the parent of the rows, C if that of the columns.")
     raise ValueError(
         f"Unknown setting {name!r}: expected A (a new pair), B (a new instance), C (a new task) or D (both new)."
     )

@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, RationalQuadratic
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, spectrum
 from dyadlearn.kernels import Product, Sum
 from dyadlearn.models import side
-from kernels_by_hand import BY_HAND, CHOICES, DENSE_ONLY, cosine, dot, minmax, tanimoto
+from kernels_by_hand import BY_HAND, CHOICES, DENSE_ONLY, ESTIMATED, PARAMS, cosine, dot, minmax, tanimoto
 from sweeps import covering, every, lines, over
 
 M, Q, D, R = 8, 6, 4, 3
@@ -268,8 +268,9 @@ def test_the_watch_watches(stays_sparse):
 @may_be_indefinite
 @over(covering(**pair_models, form=[sparse.csr_array, sparse.csr_matrix], name=SPARSE, strength=1))
 def test_sparse_features_stay_sparse(Model, form, name, stays_sparse):
-    dense = make(Model, name).fit(X, Y, tasks=T)
-    model = make(Model, name).fit(form(X), Y, tasks=form(T))
+    params = PARAMS[name] if name in ESTIMATED else None
+    dense = make(Model, name, params).fit(X, Y, tasks=T)
+    model = make(Model, name, params).fit(form(X), Y, tasks=form(T))
     near = {"rtol": 1e-8, "atol": 1e-10}
     predicted = model.predict(form(X_NEW), tasks=form(T_NEW))
     assert type(predicted) is np.ndarray

@@ -1,14 +1,14 @@
 """Kernels from features, graphs, trees, taxonomies and similarity matrices.
 
-`gram` computes a kernel by its name or with a callable. `Sum` and `Product` combine kernels. `repair` makes a
-similarity matrix symmetric and positive semi-definite. `Descriptions` holds several tables of the same entities.
-`Landmarks` approximates any kernel by a few features.
+`gram` computes a kernel by its name or with a callable. `Sum` and `Product` combine kernels. `pairs_of` computes kernels
+of pairs of entities. `repair` makes a similarity matrix symmetric and positive semi-definite. `Descriptions` holds
+several tables of the same entities. `Landmarks` approximates any kernel by a few features.
 `dyadlearn.kernels.chemistry` and `dyadlearn.kernels.sequences` are for molecules and sequences.
 """
 
 from __future__ import annotations
 
-from dyadlearn.kernels.combine import Product, Sum, normalize
+from dyadlearn.kernels.combine import Product, Sum, normalize, pairs_of
 from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.kernels.gram import gram, gram_diagonal, kernel_names
 from dyadlearn.kernels.graphs import diffusion_kernel, graph_distance_kernel, shared_ancestors_kernel
@@ -32,6 +32,7 @@ __all__ = [
     "kernel_names",
     "minmax",
     "normalize",
+    "pairs_of",
     "read_newick",
     "repair",
     "shared_ancestors_kernel",

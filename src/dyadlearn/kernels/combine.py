@@ -1,10 +1,10 @@
-"""Combine kernels: normalisation, weighted sums and products."""
+"""Combine kernels: normalisation, weighted sums and products, and kernels of pairs of entities."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -13,9 +13,9 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, namespace
 from dyadlearn._state import Stored
-from dyadlearn._tables import Table, formed_as, in_order
-from dyadlearn.exceptions import KernelError
-from dyadlearn.kernels.gram import check_kernel, gram, gram_diagonal
+from dyadlearn._tables import Ids, Table, formed_as, in_order, make_ids, read_table
+from dyadlearn.exceptions import IdError, KernelError
+from dyadlearn.kernels.gram import Kernel, check_kernel, gram, gram_diagonal, is_estimated
 from dyadlearn.kernels.repair import is_finite, read_gram
 
 
@@ -95,8 +95,11 @@ class _Combination(Stored, stored=False):
         if isinstance(self.kernels, str) or callable(self.kernels):
             raise KernelError(f"kernels must be a sequence of kernels, found the single {self.kernels!r}.")
         object.__setattr__(self, "kernels", tuple(self.kernels))
-        for member in self.kernels:
-            check_kernel(*_split(member))
+        for kernel, params in map(_split, self.kernels):
+            check_kernel(kernel, params)
+            if is_estimated(kernel, params):
+                given = f'({kernel!r}, {{"frequencies": p}})'
+                raise KernelError(f"kernel {kernel!r} in a sum or product needs its parameters: give {given}.")
         weights = check_weights(self.weights, len(self.kernels), "kernels")
         object.__setattr__(self, "weights", None if self.weights is None else weights)
 
@@ -186,6 +189,99 @@ class Product(_Combination):
     """
 
     _are_powers = True
+
+
+def pairs_of(
+    K: Any,
+    first: Any,
+    second: Any,
+    *,
+    symmetric: bool = True,
+    known: tuple[Any, Any] | None = None,
+    kernel: Kernel = "precomputed",
+    kernel_params: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    r"""Compute kernels of pairs of entities, such as drug combinations or hybrids, from a kernel of the entities.
+
+    .. math:: s\bigl((a, b), (c, d)\bigr) = k(a, c) + k(b, d), \qquad p\bigl((a, b), (c, d)\bigr) = k(a, c)\, k(b, d)
+
+    With the sum, a label is an effect of the first entity plus an effect of the second. With the product, it is an
+    interaction of both. ``symmetric=True`` averages each kernel over both orders of the second pair, so that (a, b) and
+    (b, a) are the same pair:
+
+    .. math:: \tfrac12 \bigl[k(a, c) + k(b, d) + k(a, d) + k(b, c)\bigr], \qquad
+              \tfrac12 \bigl[k(a, c)\, k(b, d) + k(a, d)\, k(b, c)\bigr]
+
+    All are positive semi-definite if k is. The pairs are the rows of a model with ``kernel="precomputed"``.
+
+    Parameters
+    ----------
+    K : array or frame of shape (n, n); or features of shape (n, d), if `kernel` is given
+        Kernel or features of the entities. For new pairs, `K` also has a row for each new entity.
+    first, second : sequences of length p
+        Members of the pairs: ids of the rows of a frame, or positions of the rows of an array.
+    symmetric : bool, default=True
+        Whether the order within a pair is irrelevant.
+    known : (sequence, sequence) of length p_known, default=None
+        `first` and `second` of the training pairs. The result has a column for each of them, for `predict`.
+    kernel, kernel_params : as in `gram`, default="precomputed"
+        Kernel of the entities, if `K` has their features. What it estimates from training rows is estimated from the
+        members of the training pairs.
+
+    Returns
+    -------
+    dict with the keys "sum" and "product", of arrays or frames of shape (p, p) or (p, p_known)
+        The ids of the pairs are the ids of their members with a plus sign between them, such as ``"aspirin + heparin"``.
+
+    Raises
+    ------
+    IdError
+        If `K` lacks a member of a pair, or a pair is listed twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.kernels import pairs_of
+    >>> K = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 1.0]])
+    >>> pairs_of(K, [0, 0], [1, 2])["sum"]
+    array([[1.5 , 0.85],
+           [0.85, 1.  ]])
+    >>> pairs_of(K, [1], [2], known=([0, 0], [1, 2]))["product"]
+    array([[0.1 , 0.3]])
+    """
+    K = np.asarray(K) if isinstance(K, list | tuple) else K
+    is_kernel = isinstance(kernel, str) and kernel == "precomputed"
+    table = read_gram(K, "K", is_square=known is None) if is_kernel else read_table(K, "K")
+    rows, row_ids = _members(first, second, table, symmetric)
+    trained = table.transposed if is_kernel else table
+    columns, column_ids = (rows, row_ids) if known is None else _members(*known, trained, symmetric)
+    if not is_kernel:
+        # Each entity once, however many pairs it is a member of.
+        (left, rows), (right, columns) = (np.unique(at, return_inverse=True) for at in (rows, columns))
+        B = None if known is None else table.take(right)
+        table = gram(table.take(left), B, kernel=kernel, kernel_params=kernel_params)
+    block, n, m = table.take(rows, columns).values, len(rows) // 2, len(columns) // 2
+    ac, ad, bc, bd = block[:n, :m], block[:n, m:], block[n:, :m], block[n:, m:]
+    kernels = {"sum": ac + bd, "product": ac * bd}
+    if symmetric:
+        kernels = {"sum": (kernels["sum"] + (ad + bc)) / 2, "product": (kernels["product"] + ad * bc) / 2}
+    return {name: formed_as(Table(each, row_ids, column_ids, table.kind), K) for name, each in kernels.items()}
+
+
+def _members(first: Any, second: Any, table: Table, symmetric: bool) -> tuple[np.ndarray, Ids | None]:
+    """Return the rows of all first and then of all second members of pairs, and the ids of the pairs."""
+    a, b = (np.asarray(each, dtype=object).tolist() for each in (first, second))
+    if len(a) != len(b) or not a:
+        raise ValueError(f"first and second must list the members of the same pairs, found {len(a)} and {len(b)}.")
+    ids = table.row_ids or Ids(tuple(range(table.values.shape[0])))
+    at = ids.positions([*a, *b], "K").reshape(2, -1)
+    pairs = list(zip(*(np.sort(at, axis=0) if symmetric else at).tolist(), strict=True))
+    last = {pair: place for place, pair in enumerate(pairs)}
+    for place, pair in enumerate(pairs):
+        if last[pair] != place:
+            raise IdError(f"The pair of {a[place]!r} and {b[place]!r} is listed twice: aggregate its labels.")
+    labels = [f"{left} + {right}" for left, right in zip(a, b, strict=True)]
+    return at.ravel(), None if table.row_ids is None else make_ids(labels, None, "The list of pairs")
 
 
 def _split(member: Any) -> tuple[Any, Any]:

@@ -29,6 +29,9 @@ SAME = 1e-6
 # Functions that compute k(a, a) of each row, for kernels that have a shortcut.
 _DIAGONALS: dict[str, Callable[..., Array]] = {}
 
+# Functions that estimate the parameters of a kernel from its training rows and their weights.
+_ESTIMATES: dict[str, Callable[..., dict[str, Any]]] = {}
+
 # Without a shortcut, k(a, a) is the diagonal of blocks of this many rows, for named kernels and for callables. Small
 # blocks waste few values, large blocks need few calls.
 _DIAGONAL_ROWS, _DIAGONAL_ROWS_CALLED = 256, 16
@@ -37,13 +40,17 @@ _Function = TypeVar("_Function", bound=Callable[..., Array])
 
 
 def named(
-    *names: str, diagonal: Callable[..., Array] | None = None, divisible: bool = False
+    *names: str,
+    diagonal: Callable[..., Array] | None = None,
+    divisible: bool = False,
+    estimate: Callable[..., dict[str, Any]] | None = None,
 ) -> Callable[[_Function], _Function]:
     """Return a decorator that registers a kernel under its names for ``kernel="…"``.
 
     The kernel is called as ``kernel(A, B)``, where `B` may be None, with its parameters as keywords. ``diagonal(A)``
     takes the same parameters and returns k(a, a) of every row; it is an optional shortcut. A kernel is divisible if
-    all its powers are kernels.
+    all its powers are kernels. ``estimate(rows, weights)`` returns the parameters of a kernel that depends on its
+    training rows (n, d), with weights (n,) or None.
     """
 
     def declare(kernel: _Function) -> _Function:
@@ -51,6 +58,8 @@ def named(
         DIVISIBLE.update(names if divisible else ())
         if diagonal is not None:
             _DIAGONALS.update(dict.fromkeys(names, diagonal))
+        if estimate is not None:
+            _ESTIMATES.update(dict.fromkeys(names, estimate))
         return kernel
 
     return declare
@@ -66,6 +75,22 @@ def kernel_names() -> tuple[str, ...]:
     True
     """
     return tuple(sorted(KERNELS))
+
+
+def fitted_params(
+    kernel: Kernel, params: Mapping[str, Any] | None, rows: Array, weights: Array | None = None
+) -> Mapping[str, Any] | None:
+    """Return the parameters of a kernel, with those that it estimates from its training rows (n, d).
+
+    Weights (n,) count rows: a row with weight 2 counts as two rows.
+    """
+    return _ESTIMATES[str(kernel)](rows, weights) if is_estimated(kernel, params) else params
+
+
+def is_estimated(kernel: Kernel, params: Mapping[str, Any] | None) -> bool:
+    """Return whether a kernel estimates its parameters from its training rows, because they are not given."""
+    is_given = any(value is not None for value in (params or {}).values())
+    return isinstance(kernel, str) and kernel in _ESTIMATES and not is_given
 
 
 def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", kernel_params: Mapping[str, Any] | None = None) -> Any:
@@ -168,6 +193,7 @@ def gram_diagonal(A: Any, *, kernel: Kernel = "linear", kernel_params: Mapping[s
     table = read_table(A, "A", of_words=callable(kernel))
     rows: Any = table.values if hasattr(table.values, "shape") and not table.kind else np.asarray(table.values)
     rows = rows.tocsr() if is_sparse(rows) else rows
+    params = dict(fitted_params(kernel, params, rows) or {})
     shortcut = _DIAGONALS.get(kernel) if isinstance(kernel, str) else getattr(kernel, "diagonal", None)
     if callable(shortcut):
         # The kernel checks its parameters, some of which the shortcut ignores.

@@ -51,7 +51,7 @@ from dyadlearn._memory import check_memory
 from dyadlearn._state import StoredEstimator, all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
-from dyadlearn.kernels.gram import check_kernel, common_diagonal, gram, gram_diagonal
+from dyadlearn.kernels.gram import check_kernel, common_diagonal, fitted_params, gram, gram_diagonal
 from dyadlearn.kernels.repair import definiteness_tolerance, not_square, symmetrized
 
 _METHODS = ("rpcholesky", "uniform")
@@ -150,6 +150,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     _factor: Array = field(init=False)
     _diagonal: float | None = field(init=False)
     _columns: Ids | None = field(init=False)
+    # Parameters of the kernel, with those that it estimates from all training rows, not only from the landmarks.
+    _params: Mapping[str, Any] | None = field(init=False)
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "_factor": "n_components_ n_components_",
@@ -250,6 +252,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             for name in ("n_features_in_", "feature_names_in_"):
                 self.__dict__.pop(name, None)
             rows = self._read(X, reset=True)
+            self._params = fitted_params(self.kernel, self.kernel_params, _numbers(rows))
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             found = pivoted(self._source(rows), int(self.n_components), self.method, np.random.default_rng(seed))
             self.component_indices_ = found.positions
@@ -282,7 +285,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _source(self, rows: Array) -> Source:
         if self._is_precomputed:
             return Source(rows, None)
-        return Source(rows, _OnLists(self.kernel) if rows.ndim == 1 else self.kernel, self.kernel_params)
+        return Source(rows, _OnLists(self.kernel) if rows.ndim == 1 else self.kernel, self._params)
 
     # Reading the input ---------------------------------------------------------------------------
 

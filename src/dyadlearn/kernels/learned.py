@@ -30,7 +30,7 @@ from dyadlearn._tables import Ids, Table, is_whole, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.combine import check_weights, normalize
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, title_of
-from dyadlearn.kernels.gram import DIVISIBLE, SAME, check_kernel, common_diagonal, gram, gram_diagonal
+from dyadlearn.kernels.gram import DIVISIBLE, SAME, check_kernel, common_diagonal, fitted_params, gram, gram_diagonal
 from dyadlearn.kernels.repair import mended, not_square
 
 # Size of negative entries, relative to the mean diagonal, that count as zero in a kernel with an exponent.
@@ -183,6 +183,7 @@ def _scaled(found: Description, part: Array, title: str, weights: Array | None) 
     """Return a description with its scale and whether it has an exponent, from its columns in training."""
     if found.kernel == "rbf" and "gamma" not in (found.params or {}):
         found = replace(found, params={**(found.params or {}), "gamma": 1.0 / mean_squared_distance(part, weights)})
+    found = replace(found, params=fitted_params(found.kernel, found.params, part, weights))
     own = found._raw_diagonal(part)
     xp = arrays.namespace(own)
     if float(xp.min(own)) < 0:

@@ -20,7 +20,18 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.metrics import pairwise
 
-from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, is_sparse, matmul, namespace, row_blocks
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    cast,
+    float_dtype,
+    is_foreign,
+    is_sparse,
+    matmul,
+    namespace,
+    row_blocks,
+    zeros,
+)
 from dyadlearn._checks import check_matrix, check_same_library
 from dyadlearn._codes import row_keys
 from dyadlearn.exceptions import KernelError
@@ -41,6 +52,22 @@ def _ones(A: Array, **_: Any) -> Array:
 def _nonzero(A: Array) -> Array:
     squares = _squares(A)
     return namespace(squares).astype(squares > 0, squares.dtype)
+
+
+# --- parameters that are estimated from the training rows -------------------------------------------
+
+
+def _allele_frequencies(markers: Array, weights: Array | None = None) -> dict[str, Any]:
+    """Return the frequency of the counted allele of every marker, half its mean over the rows."""
+    markers = _prepared(markers, None)[0]
+    xp, counts = namespace(markers), zeros((markers.shape[0],), markers) + 1.0
+    entries = markers.data if is_sparse(markers) else markers
+    lowest, highest = (float(xp.min(entries)), float(xp.max(entries))) if 0 not in entries.shape else (0.0, 0.0)
+    if lowest < 0 or highest > 2:
+        taken = "counts of an allele, 0 to 2 (add 1 to -1, 0 and 1)"
+        raise KernelError(f"kernel 'vanraden' takes {taken}, found numbers from {lowest:g} to {highest:g}.")
+    counts = counts if weights is None else as_array_of(weights, markers, dtype=counts.dtype)
+    return {"frequencies": (markers.T @ counts) / (2.0 * float(xp.sum(counts)))}
 
 
 # --- the kernels -----------------------------------------------------------------------------------
@@ -161,6 +188,40 @@ def delta(A: Array, B: Array | None = None) -> Array:
     a = numbers(A)
     b = a if B is A else numbers(B)
     return namespace(A).astype(a[:, None] == b[None, :], A.dtype)
+
+
+@named("vanraden", estimate=_allele_frequencies)
+def vanraden(A: Array, B: Array | None = None, *, frequencies: Any = None) -> Array:
+    r"""Genomic relationship of VanRaden (2008, his first method), from counts 0, 1, 2 of one allele of every marker.
+
+    .. math:: k(a, b) = \frac{\sum_j (a_j - 2 p_j)(b_j - 2 p_j)}{2 \sum_j p_j (1 - p_j)}
+
+    `frequencies` are p, one for each marker or one for all. By default they are half the means of the training rows:
+    the rows of `A` in a Gram matrix, and of `B` otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> vanraden(np.array([[0.0, 1.0], [2.0, 1.0]]))
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+    A, B = _prepared(A, B)
+    xp, d = namespace(A, B), A.shape[1]
+    p = as_array_of(_allele_frequencies(B)["frequencies"] if frequencies is None else frequencies, A, dtype=A.dtype)
+    if tuple(p.shape) not in ((), (d,)) or not bool(xp.all((p >= 0) & (p <= 1))):
+        found = f"found shape {tuple(p.shape)} and numbers from {float(xp.min(p)):.3g} to {float(xp.max(p)):.3g}"
+        raise KernelError(f"frequencies of kernel 'vanraden' must be 0 to 1, one for each of {d} markers, {found}.")
+    p = zeros((d,), A) + p
+    scale = 2.0 * float(xp.sum(p * (1.0 - p)))
+    if scale == 0:
+        raise KernelError("kernel 'vanraden' needs a marker with both alleles, but all frequencies are 0 or 1.")
+    # The markers are not centred, so that sparse ones stay sparse.
+    K = matmul(A, B.T)
+    K -= 2.0 * (A @ p)[:, None]
+    K -= (2.0 * (B @ p) - 4.0 * xp.sum(p * p))[None, :]
+    K /= scale
+    return K
 
 
 @named("linear", diagonal=_squares)

@@ -14,7 +14,7 @@ from dyadlearn._memory import SideSize
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import KernelError
-from dyadlearn.kernels.gram import check_kernel, common_diagonal, gram, gram_diagonal
+from dyadlearn.kernels.gram import check_kernel, common_diagonal, fitted_params, gram, gram_diagonal
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
 
@@ -145,7 +145,8 @@ class Side(Stored):
         xp, rows = namespace(self.spectrum.values), double(rows)
         if self._needs_kernel:
             rows = rows if self.feature_means is None else dense(rows) - self.feature_means
-            diagonal = gram_diagonal(rows, kernel=self.spec.kernel, kernel_params=self.spec.params)
+            params = fitted_params(self.spec.kernel, self.spec.params, double(self.features))
+            diagonal = gram_diagonal(rows, kernel=self.spec.kernel, kernel_params=params)
         else:
             diagonal = xp.full_like(rows[:, 0], self._common_diagonal)
         if self.kernel_means is not None:

@@ -1,0 +1,181 @@
+"""Kernels of pairs of entities, against loops over their formulas, and as rows of models."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from dyadlearn import KroneckerRidge, LearnedKernelRidge, TwoStepRidge, TwoStepRidgeCV, evaluate
+from dyadlearn._tables import read_table
+from dyadlearn.exceptions import IdError, KernelError
+from dyadlearn.kernels import gram, pairs_of
+
+RNG = np.random.default_rng(0)
+NAMES = list("abcdefg")
+X = RNG.normal(size=(7, 3))
+K = gram(X, kernel="rbf")
+FIRST, SECOND = map(list, zip(*list(combinations(range(6), 2))[:12], strict=True))
+NEW = [0, 6, 6], [5, 1, 6]  # a new pair, a new entity, a new entity with itself
+
+
+def by_formula(K, first, second, known, symmetric):
+    """Return both kernels by loops over pairs."""
+
+    def kernels(a, b, c, d):
+        total, product = K[a, c] + K[b, d], K[a, c] * K[b, d]
+        if symmetric:
+            return (total + K[a, d] + K[b, c]) / 2, (product + K[a, d] * K[b, c]) / 2
+        return total, product
+
+    rows, columns = list(zip(first, second, strict=True)), list(zip(*known, strict=True))
+    values = np.array([[kernels(*row, *column) for column in columns] for row in rows])
+    return {"sum": values[..., 0], "product": values[..., 1]}
+
+
+def check(found, expected, rtol=1e-13):
+    assert list(found) == ["sum", "product"]
+    for name, block in found.items():
+        assert_allclose(np.asarray(block), expected[name], rtol=rtol, atol=1e-15)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_kernels_are_those_of_the_formulas(symmetric, library):
+    rtol = 1e-5 if library.dtype == "float32" else 1e-13
+    known = FIRST, SECOND
+    for pairs, given in ((known, None), (NEW, known), (([1], [0]), ([3], [2]))):
+        found = pairs_of(library.asarray(K), *pairs, symmetric=symmetric, known=given)
+        assert all(type(block) is type(library.asarray(K)) for block in found.values())
+        expected = by_formula(K, *pairs, given or pairs, symmetric)
+        check({name: library.to_numpy(block) for name, block in found.items()}, expected, rtol)
+
+
+def test_the_order_within_a_pair_counts_only_if_it_is_said_to():
+    swapped = SECOND, FIRST
+    for name, block in pairs_of(K, *NEW, known=(FIRST, SECOND)).items():
+        assert_allclose(pairs_of(K, *NEW, known=swapped)[name], block, rtol=1e-14)
+    ordered = pairs_of(K, *NEW, known=(FIRST, SECOND), symmetric=False)
+    assert abs(pairs_of(K, *NEW, known=swapped, symmetric=False)["sum"] - ordered["sum"]).max() > 0.1
+
+
+def test_kernels_are_positive_semi_definite():
+    everything = map(list, zip(*[(a, b) for a in range(7) for b in range(a, 7)], strict=True))
+    for block in pairs_of(K, *everything).values():
+        assert_array_equal(block, block.T)
+        assert np.linalg.eigvalsh(block).min() > -1e-12
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_have_the_ids_of_their_pairs(kind):
+    frames = pytest.importorskip(kind)
+    order = RNG.permutation(7)
+    shuffled = pd.DataFrame(K[:, order], NAMES, [NAMES[place] for place in order])
+    table = shuffled if kind == "pandas" else frames.from_pandas(shuffled.reset_index(names="line"))
+    first, second = ([NAMES[place] for place in side] for side in (FIRST, SECOND))
+    new = tuple([NAMES[place] for place in side] for side in NEW)
+    for found, expected, rows in (
+        (pairs_of(table, first, second), by_formula(K, FIRST, SECOND, (FIRST, SECOND), True), (first, second)),
+        (pairs_of(table, *new, known=(first, second)), by_formula(K, *NEW, (FIRST, SECOND), True), new),
+    ):
+        read = {name: read_table(block, name) for name, block in found.items()}
+        check({name: each.values for name, each in read.items()}, expected)
+        assert read["sum"].kind == kind
+        assert read["sum"].row_ids.labels == tuple(f"{a} + {b}" for a, b in zip(*rows, strict=True))
+        assert read["sum"].column_ids.labels[0] == "a + b"
+
+
+def test_series_arrays_and_a_block_of_new_and_known_entities_are_taken():
+    frame, series = pd.DataFrame(K, NAMES, NAMES), pd.Series(["g", "a"], index=[7, 8])
+    known = np.array(["a", "b"]), pd.Series(["c", "c"])
+    found = pairs_of(frame.loc[["g", "a"], ["a", "b", "c"]], series, ["a", "g"], known=known, symmetric=False)
+    check(found, by_formula(K, [6, 0], [0, 6], ([0, 1], [2, 2]), False))
+    check(pairs_of(K.tolist(), np.array([0, 1]), (2, 2)), by_formula(K, [0, 1], [2, 2], ([0, 1], [2, 2]), True))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "vanraden", lambda A, B: (A @ B.T) ** 2])
+def test_features_by_the_name_of_a_kernel(kernel):
+    features = RNG.integers(0, 3, size=(7, 5)).astype(float)
+    trained = sorted({*FIRST, *SECOND})
+    # The frequencies of "vanraden" are those of the members of the training pairs.
+    whole = gram(features, features[trained], kernel=kernel)
+    expected = np.full((7, 7), np.nan)
+    expected[:, trained] = whole
+    for given in (features, pd.DataFrame(features, NAMES)):
+        pairs = [[NAMES[place] for place in side] if given is not features else side for side in (FIRST, SECOND, *NEW)]
+        found = pairs_of(given, *pairs[:2], kernel=kernel)
+        check(found, by_formula(expected, FIRST, SECOND, (FIRST, SECOND), True))
+        found = pairs_of(given, *pairs[2:], known=tuple(pairs[:2]), kernel=kernel)
+        check(found, by_formula(expected, *NEW, (FIRST, SECOND), True))
+
+
+def test_what_names_no_pair_is_refused():
+    frame = pd.DataFrame(K, NAMES, NAMES)
+    with pytest.raises(IdError, match="'z' not among the ids of K"):
+        pairs_of(frame, ["a"], ["z"])
+    with pytest.raises(IdError, match="7, -1 not among the ids of K"):
+        pairs_of(K, [0, 7], [1, -1])
+    with pytest.raises(ValueError, match="must list the members of the same pairs, found 2 and 1"):
+        pairs_of(K, [0, 1], [1])
+    with pytest.raises(ValueError, match="found 0 and 0"):
+        pairs_of(K, [], [])
+    with pytest.raises(IdError, match="The pair of 'a' and 'b' is listed twice: aggregate its labels"):
+        pairs_of(frame, ["a", "c", "b"], ["b", "a", "a"])
+    assert pairs_of(frame, ["a", "b"], ["b", "a"], symmetric=False)["sum"].shape == (2, 2)
+    with pytest.raises(KernelError, match="K must be square"):
+        pairs_of(K[:, :3], [0], [1])
+    with pytest.raises(KernelError, match="Unknown kernel"):
+        pairs_of(X, [0], [1], kernel="rfb")
+
+
+# --- rows of models ----------------------------------------------------------------------------
+
+PAIRS = np.array(list(combinations(range(7), 2)))
+TASKS = RNG.normal(size=(5, 2))
+Y = RNG.normal(size=(21, 5))
+
+
+def refitted(model, which, out, task_out=None):
+    """Predict some pairs (and tasks) by a model that is fitted on the other ones, from the kernel of the entities."""
+    stay, known = ~out, tuple(PAIRS[~out].T)
+    task_stay = np.ones(5, dtype=bool) if task_out is None else ~task_out
+    again = clone(model).fit(pairs_of(K, *known)[which], Y[np.ix_(stay, task_stay)], tasks=TASKS[task_stay])
+    new = pairs_of(K, *PAIRS[out].T, known=known)[which]
+    return again.predict(new) if task_out is None else again.predict(new, tasks=TASKS[task_out])
+
+
+@pytest.mark.parametrize("which", ["sum", "product"])
+@pytest.mark.parametrize("Model", [TwoStepRidge, KroneckerRidge])
+def test_held_out_pairs_are_those_of_a_refit_without_them(Model, which):
+    pairs = pairs_of(K, *PAIRS.T)[which]
+    model = Model(0.3, kernel="precomputed", task_kernel="rbf").fit(pairs, Y, tasks=TASKS)
+    out, task_out = np.arange(21) == 13, np.arange(5) == 2
+    # A new combination, with known tasks and with a new one.
+    assert_allclose(model.holdout("B")[out], refitted(model, which, out), rtol=1e-7)
+    assert_allclose(model.holdout("D")[np.ix_(out, task_out)], refitted(model, which, out, task_out), rtol=1e-7)
+    # A new entity: all pairs that it is a member of are left out.
+    out = (PAIRS == 4).any(axis=1)
+    assert_allclose(model.holdout("B", groups=out)[out], refitted(model, which, out), rtol=1e-7)
+    held_out = model.holdout("D", groups=out)[np.ix_(out, task_out)]
+    assert_allclose(held_out, refitted(model, which, out, task_out), rtol=1e-7)
+
+
+def test_searches_intervals_and_learned_kernels_take_pairs():
+    names = np.array(NAMES)
+    frame, (first, second), known = pd.DataFrame(K, NAMES, NAMES), names[PAIRS.T], tuple(names[PAIRS[:-3].T])
+    trained, new = pairs_of(frame, *known), pairs_of(frame, first[-3:], second[-3:], known=known)
+    labels = pd.DataFrame(Y[:-3], trained["sum"].index)
+    labels.iloc[2, 1] = np.nan
+    search = TwoStepRidgeCV(kernel="precomputed", setting="B").fit(trained["sum"] + trained["product"], labels)
+    predicted = search.predict(new["sum"] + new["product"])
+    assert list(predicted.index) == ["e + f", "e + g", "f + g"]
+    lower, upper = search.predict_interval(new["sum"] + new["product"])
+    assert ((lower <= predicted) & (predicted <= upper)).all(axis=None)
+    assert evaluate(search, "B")["setting"] == ["B"]
+    learned = LearnedKernelRidge(kernel="precomputed", normalize=False, setting="B", max_iter=3, random_state=0)
+    learned = learned.fit(trained, labels)
+    assert set(learned.weights_["instances"]) >= {"sum", "product"}
+    assert learned.predict(new).shape == (3, 5)
