@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import Setting, as_setting, as_settings
 from sweeps import every, lines, over
 
 
@@ -38,6 +38,25 @@ def test_one_new_parent_is_no_setting_before_its_side_is_known():
     for word in ("T1", " t1 "):
         with pytest.raises(ValueError, match=r"^T1 has one new parent: use B if .* rows, C if .* columns\.$"):
             as_setting(word)
+
+
+def test_several_settings_are_letters_or_names():
+    A, B, C, D = Setting
+    for given, wanted in (
+        ("ABCD", [A, B, C, D]),
+        ("dA", [D, A]),
+        ("B", [B]),
+        (C, [C]),
+        ("CV00", [D]),
+        ("row", [B]),
+        (["CV1", "row", D], [B, B, D]),
+        (Setting, [A, B, C, D]),
+        ("", []),
+    ):
+        assert as_settings(given) == wanted, given
+    for wrong in ("AE", "CV3", ["A", "T1"]):
+        with pytest.raises(ValueError, match="T1 has one new parent|Unknown setting"):
+            as_settings(wrong)
 
 
 def test_a_setting_stands_for_itself():

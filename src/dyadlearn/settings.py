@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
 from dyadlearn._state import Stored
 
-__all__ = ["Setting", "as_setting"]
+__all__ = ["Setting", "as_setting", "as_settings"]
 
 
 class Setting(Stored, StrEnum):
@@ -104,6 +104,20 @@ def as_setting(name: str | Setting) -> Setting:
     raise ValueError(
         f"Unknown setting {name!r}: expected A (a new pair), B (a new instance), C (a new task) or D (both new)."
     )
+
+
+def as_settings(settings: str | Iterable[str | Setting]) -> list[Setting]:
+    """Return one or several settings, given as letters such as ``"AD"``, as a name, or as a sequence of names.
+
+    Examples
+    --------
+    >>> from dyadlearn.settings import as_settings
+    >>> [setting.value for setting in as_settings("CV1")], [setting.value for setting in as_settings("AD")]
+    (['B'], ['A', 'D'])
+    """
+    if isinstance(settings, str) and not set(settings.upper()) <= set("ABCD"):
+        settings = [settings]
+    return [as_setting(each) for each in settings]
 
 
 def check_groups(setting: Setting, groups: Any, task_groups: Any, cells: Any = None) -> None:

@@ -426,7 +426,7 @@ def test_groups_are_aligned_by_id():
         ("kronecker", {"alphas": []}, "alphas is empty"),
         ("two_step", {"alphas": [1.0, -1.0]}, "alphas must be a finite number of at least 0, found -1"),
         ("two_step", {"task_alphas": [float("nan")]}, "task_alphas must be a finite number"),
-        ("two_step", {"setting": "AE"}, "Unknown setting 'E'"),
+        ("two_step", {"setting": "AE"}, "Unknown setting 'AE'"),
         ("two_step", {"scoring": "roc_acu"}, "Did you mean 'roc_auc'"),
         ("two_step", {"scoring": "roc_auc"}, "two values"),
         ("two_step", {"groups": [1, 2]}, "groups must have one value for each of 7 rows"),

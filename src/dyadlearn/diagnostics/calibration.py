@@ -29,7 +29,7 @@ from dyadlearn.models.fitted import Fitted
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import among
 from dyadlearn.selection.evaluate import baseline_scores
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import Setting, as_setting, as_settings
 
 __all__ = ["Calibration", "Reliability", "SettingCalibration", "calibrate"]
 
@@ -477,8 +477,7 @@ def calibrate(
             some = ", ".join(f"{value:g}" for value in values[:3])
             found, hint = f"these have {len(values)} ({some}, …)", "ask for intervals, or divide them into two classes"
         raise ValueError(f"Probabilities are of labels of two values, and {found}: {hint}.")
-    given = [setting] if isinstance(setting, str) else setting
-    wanted = known_settings(fitted) if given is None else list(dict.fromkeys(as_setting(each) for each in given))
+    wanted = known_settings(fitted) if setting is None else list(dict.fromkeys(as_settings(setting)))
     if not wanted:
         raise ValueError("setting is empty: name one of A, B, C and D, or leave it out for all.")
     calibrated, refused = {}, []
@@ -486,7 +485,7 @@ def calibrate(
         try:
             calibrated[each.value] = _calibrated(fitted, each, values, method, cv)
         except ValueError as error:
-            if given is not None:
+            if setting is not None:
                 raise
             refused.append(error)
     if not calibrated:

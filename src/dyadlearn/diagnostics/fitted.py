@@ -17,7 +17,7 @@ from dyadlearn._registry import listed
 from dyadlearn._tables import Ids, Table, write_rows
 from dyadlearn._text import html_table, number, printable
 from dyadlearn.models.fitted import Fitted, FittedRidge
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import Setting, as_setting, as_settings
 
 # Maximum number of rows that a notebook shows.
 _SHOWN = 20
@@ -95,7 +95,7 @@ def labels_of(fitted: Fitted) -> Table:
 
 def known_settings(fitted: Fitted, settings: Iterable[str | Setting] = Setting) -> list[Setting]:
     """Return the given settings that the model supports, without repetitions."""
-    return [setting for setting in dict.fromkeys(map(as_setting, settings)) if setting in fitted.settings]
+    return [setting for setting in dict.fromkeys(as_settings(settings)) if setting in fitted.settings]
 
 
 def held_out(fitted: Fitted, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:

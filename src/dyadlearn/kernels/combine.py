@@ -231,7 +231,7 @@ def pairs_of(
     Returns
     -------
     dict with the keys "sum" and "product", of arrays or frames of shape (p, p) or (p, p_known)
-        The ids of the pairs are the ids of their members with a plus sign between them, such as ``"aspirin + heparin"``.
+        Ids of pairs are those of their members with a plus sign between them, such as ``"aspirin + heparin"``.
 
     Raises
     ------

@@ -36,7 +36,7 @@ from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, as_fitted
 from dyadlearn.models.reading import groups_in_order
 from dyadlearn.pairing.full import check_memory, hold_out_stack
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import Setting, as_settings
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.solve.leaving import group_members, largest_group
 
@@ -754,7 +754,7 @@ def evaluate(
     check_whole(n_permutations, "n_permutations", 0)
     check_flag(nested, "nested")
     fitted: Fitted = as_fitted(model)
-    asked = [as_setting(each) for each in setting]
+    asked = as_settings(setting)
     wanted = [each for each in asked if each in fitted.settings]
     if asked and not wanted:
         fitted.hold_out(asked[0])  # raises an error with the reason

@@ -39,7 +39,7 @@ from dyadlearn.models.fitted import as_fitted
 from dyadlearn.models.reading import groups_in_order
 from dyadlearn.pairing.base import check_request, settings_of
 from dyadlearn.pairing.full import sweep
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import Setting, as_settings
 from dyadlearn.solve.leaving import group_members
 
 Point = tuple[int, int]
@@ -372,7 +372,7 @@ def landscape(
         problem, searched = fitted.problem, getattr(fitted.estimator, "scoring", None)
         groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
     scoring = searched or "neg_mean_squared_error" if scoring is None else scoring
-    wanted = list(dict.fromkeys(as_setting(each) for each in setting))
+    wanted = list(dict.fromkeys(as_settings(setting)))
     wanted = [setting for setting in wanted if setting in settings_of(problem.pairing)] or wanted
     rows = check_alphas(alphas, "alphas")
     columns = check_alphas(task_alphas, "task_alphas")

@@ -27,7 +27,7 @@ from dyadlearn.metrics import r2, scorer
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.metrics.ranks import AveragePrecision, RocAuc
 from dyadlearn.selection.evaluate import scoring_of
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import Setting, as_setting, as_settings
 from dyadlearn.sides import SideNames, side_names
 
 
@@ -330,7 +330,7 @@ def holdout_of_model(
     model: Any, settings: Iterable[str | Setting], *, kind: str = "auto", cv: int | None = None, remedy: str = REMEDY
 ) -> HoldoutView:
     """Return hold-out predictions of a fitted model; the parameters are those of `HoldoutDisplay.from_estimator`."""
-    fitted, chosen = fitted_of(model, remedy), [as_setting(setting) for setting in settings]
+    fitted, chosen = fitted_of(model, remedy), as_settings(settings)
     wanted = known_settings(fitted, chosen) or chosen  # if none is known, the model raises an error that explains why
     if kind == "auto":
         searched = scorer(scoring_of(fitted)).metric
