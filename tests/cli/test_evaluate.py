@@ -110,6 +110,12 @@ def test_a_search_is_judged_by_what_it_was_chosen_by(tables, run):
         assert name in run("evaluate", path, "--setting", "D").out
 
 
+def test_settings_have_the_names_of_other_fields(model, run):
+    for words, letters in (("CV1", ["B"]), ("row,CV00", ["B", "D"]), ("BA", ["B", "A"])):
+        ran = run("evaluate", model, "--setting", words, "--json")
+        assert [row["setting"] for row in ran.json["settings"]] == letters
+
+
 @pytest.mark.parametrize(
     ("words", "message"), [(["--setting", "X"], "Unknown setting"), (["--scoring", "auc"], "Unknown scoring")]
 )

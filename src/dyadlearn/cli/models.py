@@ -33,7 +33,7 @@ from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import predicting
 from dyadlearn.selection.evaluate import in_words as baseline_in_words
 from dyadlearn.selection.evaluate import nothing_learnt
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import Setting, as_setting, as_settings
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.store import read_model, write_model
 from dyadlearn.store.container import read_checksum
@@ -45,8 +45,7 @@ _ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "score")
 
 def settings_of(text: str) -> list[Setting]:
     """Read settings: letters without commas, such as AB, or names of other libraries, separated by commas."""
-    names = text.split(",") if "," in text or len(text) > 4 else list(text)
-    return list(dict.fromkeys(map(as_setting, names)))
+    return list(dict.fromkeys(as_settings(text.split(",") if "," in text else text)))
 
 
 def one_setting(text: str | None) -> str:

@@ -30,6 +30,7 @@ from dyadlearn._array import (
     matmul,
     namespace,
     row_blocks,
+    to_numpy,
     zeros,
 )
 from dyadlearn._checks import check_matrix, check_same_library
@@ -67,7 +68,7 @@ def _allele_frequencies(markers: Array, weights: Array | None = None) -> dict[st
         taken = "counts of an allele, 0 to 2 (add 1 to -1, 0 and 1)"
         raise KernelError(f"kernel 'vanraden' takes {taken}, found numbers from {lowest:g} to {highest:g}.")
     counts = counts if weights is None else as_array_of(weights, markers, dtype=counts.dtype)
-    return {"frequencies": (markers.T @ counts) / (2.0 * float(xp.sum(counts)))}
+    return {"frequencies": to_numpy(markers.T @ counts) / (2.0 * float(xp.sum(counts)))}
 
 
 # --- the kernels -----------------------------------------------------------------------------------
