@@ -1,8 +1,8 @@
 """Kernels from features, graphs, trees, taxonomies and similarity matrices.
 
 `gram` computes a kernel by its name or with a callable. `Sum` and `Product` combine kernels. `pairs_of` computes
-kernels of pairs. `repair` makes a similarity matrix symmetric and positive semi-definite. `Descriptions` holds several tables of
-the same entities. `Landmarks` approximates any kernel by a few features.
+kernels of pairs of entities. `repair` makes a similarity matrix symmetric and positive semi-definite. `Descriptions`
+holds several tables of the same entities. `Landmarks` approximates any kernel by a few features.
 `dyadlearn.kernels.chemistry` and `dyadlearn.kernels.sequences` are for molecules and sequences.
 """
 

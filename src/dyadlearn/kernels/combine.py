@@ -247,7 +247,7 @@ def pairs_of(
     array([[1.5 , 0.85],
            [0.85, 1.  ]])
     >>> pairs_of(K, [1], [2], known=([0, 0], [1, 2]))["product"]
-    array([[0.1 , 0.3]])
+    array([[0.05, 0.25]])
     """
     K = np.asarray(K) if isinstance(K, list | tuple) else K
     is_kernel = isinstance(kernel, str) and kernel == "precomputed"
