@@ -29,6 +29,7 @@ from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.base import check_regularisation, check_request, settings_of
 from dyadlearn.pairing.expansion import Expansion, NewRows
+from dyadlearn.pairing.folding import fold_in
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution
 from dyadlearn.solve.missing import Completion
@@ -551,6 +552,59 @@ class PairwiseRidge(PairModel, stored=False):
         pairing: Pairing = self._closed_problem.pairing
         return pairing.expansion(self._coefficients)
 
+    def predict(
+        self, X: Any = None, tasks: Any = None, *, labels: Any = None, diagonal: Any = None, task_diagonal: Any = None
+    ) -> Any:
+        """Predict the labels of every given instance with every given task.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
+            Instances, new or not: features, or their kernel with the training instances. None means the training
+            instances.
+        tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
+            Tasks, new or not: features, or their kernel with the training tasks. None means the training tasks.
+        labels : array or frame of shape (a, b), default=None
+            Known labels of new instances with training tasks (``tasks=None``), or of training instances with new tasks
+            (``X=None``); NaN means not known. The predictions are exactly those of a model that is fitted again with
+            the new row and its labels, with the same kernels and regularisation. Each new row is added alone: its
+            labels do not change the predictions for other rows. A frame is matched by ids, and may lack rows and
+            columns without labels. A two-step model needs complete training labels.
+        diagonal, task_diagonal : array or series of shape (a,) and (b,), default=None
+            Kernel of every row of `X`, or of `tasks`, with itself; required for `labels` with a precomputed kernel
+            whose training diagonal is not constant.
+
+        Returns
+        -------
+        array or frame of shape (a, b)
+            A frame if `X` or `tasks` is a frame, or if `X` is None and the training labels were a frame. The shape is
+            (a,) if the training labels were one-dimensional and `tasks` is None.
+        """
+        if labels is None:
+            return super().predict(X, tasks)
+        self = self._snapshot()
+        form, sides = self._asked(X, tasks)
+        if self.describes_by_labels:
+            raise ValueError(
+                "This model describes rows by profiles of their labels, which labels of a new row would change: fit it "
+                "with stages=1."
+            )
+        if sum(rows is not None for rows in sides) != 1:
+            raise ValueError(
+                "labels are those of new instances with training tasks, or of training instances with new tasks, since "
+                "each new row is added alone: give either X or tasks."
+            )
+        axis, problem, predictions = int(sides[0] is None), self._problem(), self._expansion().grid(*sides)
+        few = as_array_of(reading.few_labels(labels, form, predictions.shape), predictions, predictions.dtype)
+        prior = self._priors(form, sides, diagonal, task_diagonal)[axis]
+        known = (problem.labels, sides[axis], prior, predictions, few, axis)
+        return form.restore(self._home(fold_in(problem.pairing, *known, tol=problem.tol, max_iter=problem.max_iter)))
+
+    def _priors(self, form: Table, rows: Sequence[NewRows | None], *given: Any) -> list[Array | None]:
+        """Return the kernel of each row of both sides with itself; None for training rows and in the primal."""
+        words = (("X", "diagonal", form.row_ids), ("tasks", "task_diagonal", form.column_ids))
+        return list(map(_prior, self._sides(), words, rows, given))
+
     def holdout(self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None) -> Any:
         """Predict every label of the training grid by a model that was fitted without it.
 
@@ -826,3 +880,21 @@ class PairwiseRidge(PairModel, stored=False):
             rows = as_array_of(dense(rows), self._coefficients)
         check_same_library({name: rows, "the fitted model": self._coefficients})
         return rows
+
+
+def _prior(side: Side, words: tuple[str, str, Ids | None], rows: NewRows | None, given: Any) -> Array | None:
+    """Return the kernel of each row of a side with itself; None if it is not needed."""
+    owner, name, ids = words
+    if given is not None and (rows is None or not side.spec.is_precomputed):
+        raise ValueError(f"{name} is only for rows of {owner} from a precomputed kernel: leave it out.")
+    if rows is None or side.is_primal:
+        return None
+    n, like = rows.size, side.spectrum.values
+    if given is None:
+        if rows.prior is None:
+            raise ValueError(f"The kernel of every row of {owner} with itself is not known: give {name}=, {n} numbers.")
+        return rows.prior(rows.values)
+    values = reading.nonnegative(in_order(given, ids, None, name, owner), name)
+    if values.shape not in ((n,), (n, 1)):
+        raise ValueError(f"{name} must hold a number for each of {n} rows of {owner}, found shape {values.shape}.")
+    return side.prior(rows.values, as_array_of(values.reshape(-1), like, like.dtype))

@@ -10,16 +10,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace
+from dyadlearn._array import namespace
 from dyadlearn._checks import check_alpha, check_alphas, check_choice
 from dyadlearn._documenting import documented
-from dyadlearn._tables import Ids, in_order
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models.base import PairwiseRidge
-from dyadlearn.models.reading import checked_filter, nonnegative
+from dyadlearn.models.reading import checked_filter
 from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep
-from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.process import Process
 
 
@@ -117,6 +115,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
         tasks: Any = None,
         return_std: bool = False,
         *,
+        labels: Any = None,
         diagonal: Any = None,
         task_diagonal: Any = None,
     ) -> Any:
@@ -136,8 +135,12 @@ class ProcessRidge(PairwiseRidge, stored=False):
             Tasks, new or not: features, or their kernel with the training tasks. None means the training tasks.
         return_std : bool, default=False
             Whether to return deviations too. The training labels must be complete and unweighted.
+        labels : array or frame of shape (a, b), default=None
+            Known labels of new instances or of new tasks; see `TwoStepRidge.predict`. If training labels are missing or
+            weighted, there is one solve for each of these labels.
         diagonal, task_diagonal : array or series of shape (a,) and (b,), default=None
-            Kernel of every row of `X`, or of `tasks`, with itself; required for deviations with a precomputed kernel.
+            Kernel of every row of `X`, or of `tasks`, with itself; required for deviations and for `labels` with a
+            precomputed kernel whose training diagonal is not constant.
 
         Returns
         -------
@@ -154,13 +157,12 @@ class ProcessRidge(PairwiseRidge, stored=False):
             `diagonal` belongs to another kernel.
         """
         if not return_std:
-            return super().predict(X, tasks)
+            return super().predict(X, tasks, labels=labels, diagonal=diagonal, task_diagonal=task_diagonal)
+        if labels is not None:
+            raise ValueError("return_std gives deviations without labels of new rows: leave return_std or labels out.")
         self = self._snapshot()
-        process, (form, (rows, task_rows)), task_side = self._process(), self._asked(X, tasks), self._task_side
-        assert task_side is not None
-        prior = _prior(self._side, form.row_ids, rows, diagonal, "X", "diagonal")
-        task_prior = _prior(task_side, form.column_ids, task_rows, task_diagonal, "tasks", "task_diagonal")
-        variance = process.variance(rows, task_rows, prior, task_prior)
+        process, (form, (rows, task_rows)) = self._process(), self._asked(X, tasks)
+        variance = process.variance(rows, task_rows, *self._priors(form, (rows, task_rows), diagonal, task_diagonal))
         deviations = namespace(variance).sqrt(variance)
         deviations *= process.scale(self._problem().Y)
         predictions = self._expansion().grid(rows, task_rows)
@@ -253,26 +255,6 @@ class ProcessRidge(PairwiseRidge, stored=False):
                 "missing or weighted: fit the rows and columns that are complete, or assess predictions by holdout."
             )
         return Process(replace(problem.pairing))
-
-
-def _prior(side: Side, ids: Ids | None, rows: NewRows | None, given: Any, owner: str, name: str) -> Array | None:
-    """Return the kernel of each row with itself; None if it is not needed."""
-    needs = rows is not None and side.spec.is_precomputed
-    if given is not None and not needs:
-        raise ValueError(f"{name} is only for rows of {owner} from a precomputed kernel: leave it out.")
-    if rows is None or side.is_primal:
-        return None
-    n, like = rows.size, side.spectrum.values
-    if given is None and needs:
-        raise ValueError(f"return_std needs the kernel of every row of {owner} with itself: give {name}=, {n} numbers.")
-    if needs:
-        values = nonnegative(in_order(given, ids, None, name, owner), name)
-        if values.shape not in ((n,), (n, 1)):
-            raise ValueError(f"{name} must hold a number for each of {n} rows of {owner}, found shape {values.shape}.")
-        prior = as_array_of(values.reshape(-1), like, like.dtype)
-        return prior + 1.0 if side.spec.constant else prior
-    assert rows.prior is not None
-    return rows.prior(rows.values)
 
 
 @documented

@@ -24,7 +24,7 @@ from dyadlearn._array import (
     take_rows,
     to_numpy,
 )
-from dyadlearn._checks import check_labels, check_matrix, check_same_library, reading_numbers
+from dyadlearn._checks import check_labels, check_matrix, check_no_infinity, check_same_library, reading_numbers
 from dyadlearn._codes import Column, pair_numbers
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory, solve_numbers
 from dyadlearn._state import Stored
@@ -330,6 +330,34 @@ def read_given_labels(y: Any) -> tuple[Labels, Table]:
     grid = read_labels(y)
     check_labels(grid.values)
     return Labels.of_grid(grid.values), replace(grid, values=None)
+
+
+def few_labels(labels: Any, form: Table, shape: tuple[int, ...]) -> np.ndarray:
+    """Return known labels of new rows as a grid of a shape (a, b), NaN where not known.
+
+    Parameters
+    ----------
+    labels : array, frame or Table
+        Labels; a table with ids may lack rows and columns.
+    form : Table
+        Table without values: the ids of the grid.
+    shape : (int, int)
+    """
+    table = read_labels(labels, "labels")
+    values, grid = to_numpy(table.values), np.full(shape, np.nan)
+    check_no_infinity(values, "labels")
+    sides = zip((table.row_ids, table.column_ids), (form.row_ids, form.column_ids), values.shape, shape, strict=True)
+    words = (("rows", "the instances to predict for"), ("columns", "the tasks to predict for"))
+    places = []
+    for (given, wanted, n, expected), (lines, where) in zip(sides, words, strict=True):
+        if given is not None and wanted is not None:
+            places.append(wanted.positions(given.labels, where))
+        elif n == expected:
+            places.append(np.arange(n))
+        else:
+            raise ValueError(f"labels has {n} {lines}, expected {expected}: give NaN where a label is not known.")
+    grid[np.ix_(*places)] = values
+    return grid
 
 
 def _read_list(y: Any) -> Labels:

@@ -122,7 +122,7 @@ class Side(Stored):
         """Return new rows, features or kernel values, in the form that multiplies the coefficients."""
         # The kernel of a new row with itself is known if it can be computed or is the same for all rows.
         has_prior = not self.is_primal and (self._needs_kernel or self._common_diagonal is not None)
-        prior = self._prior if has_prior else None
+        prior = self.prior if has_prior else None
         if self._needs_kernel or self.spec.constant or self.directions is not None:
             is_thin = is_sparse(rows) and not self._needs_kernel and self.feature_means is None
             return NewRows(rows, self._made_of, 0 if is_thin else self.spectrum.n_coefficients, prior)
@@ -140,10 +140,15 @@ class Side(Stored):
             diagonal = diagonal - 1.0
         return common_diagonal(diagonal)
 
-    def _prior(self, rows: Array) -> Array:
-        """Return the kernel of each new row with itself, centred as the decomposed kernel is, shape (a,)."""
+    def prior(self, rows: Array, given: Array | None = None) -> Array:
+        """Return the kernel of each new row with itself, centred as the decomposed kernel is, shape (a,).
+
+        `given` is that of a precomputed kernel, not centred; None means the common value of its training diagonal.
+        """
         xp, rows = namespace(self.spectrum.values), double(rows)
-        if self._needs_kernel:
+        if given is not None:
+            diagonal = given
+        elif self._needs_kernel:
             rows = rows if self.feature_means is None else dense(rows) - self.feature_means
             params = fitted_params(self.spec.kernel, self.spec.params, double(self.features))
             diagonal = gram_diagonal(rows, kernel=self.spec.kernel, kernel_params=params)

@@ -164,6 +164,14 @@ class Novelty:
         increase : array of shape (a, n) or None
             Increase of the novelty if a training row is left out.
         """
+        novelty, along = self.raw(rows)
+        if novelty is None:
+            return None, None
+        increase = self.side.spectrum.expand(along * self.side.phi) ** 2 * self.left_out[None, :]
+        return novelty / self.typical, increase / self.typical
+
+    def raw(self, rows: NewRows) -> tuple[Array | None, Array]:
+        """Return the novelty (a,) before the division, 1/(1 − h) for a leverage h, and projected rows (a, k)."""
         spectrum, ridge = self.side.spectrum, self.side.alpha
         block, prior = rows.block(rows.values), rows.prior
         along = spectrum.project(block)
@@ -178,12 +186,11 @@ class Novelty:
             outside = squares - xp.sum(inside, axis=1)
             novelty = novelty + xp.where(outside > 1e-9 * size, outside, xp.zeros_like(outside)) / ridge
         elif prior is None:
-            return None, None
+            return None, along
         else:
             left = prior(rows.values) - xp.sum(penalised**2 / (values + ridge), axis=1)
             novelty = novelty + xp.clip(left, 0.0, largest(xp.abs(left))) / ridge
-        increase = spectrum.expand(along * self.side.phi) ** 2 * self.left_out[None, :]
-        return novelty / self.typical, increase / self.typical
+        return novelty, along
 
 
 def _squared_lengths(spectrum: Spectrum, rows: Array) -> tuple[Array, Array]:

@@ -59,13 +59,16 @@ import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from dyadlearn._array import Array, dense, epsilon, itemsize, largest, namespace, zeros
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, dense, epsilon, itemsize, largest, namespace, take_rows, zeros
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import ratio
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.pairing.incomplete import label_weights
 from dyadlearn.pairing.pair_kernel import PairKernel
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
@@ -210,6 +213,72 @@ class Process:
                 stacklevel=3,
             )
         return result
+
+    def covariance(self, row: NewRows, diagonal: Array | None, known: np.ndarray) -> Array:
+        r"""Return the posterior covariance of one new instance between all training tasks and n of them.
+
+        .. math:: \mathbf{V}\,\mathrm{diag}(\mathbf{p})\,\mathbf{V}_k^\top, \qquad
+                  p_j = (as_j + b)\,k + cs_j - \sum_i P_i^2(as_j + b)^2/L_{ij}
+
+        As for the variance, a free mean adds :math:`(1 - \mathbf{c}_*^\top\mathbf{C}^{-1}\mathbf{1})` of both pairs,
+        multiplied and divided by :math:`s_0`, and in the primal :math:`\mathbf{p}` is a sum of nonnegative terms.
+
+        Parameters
+        ----------
+        row, diagonal : as in `variance`, for one row
+        known : integer array of shape (n,)
+            Positions of the n tasks.
+
+        Returns
+        -------
+        array of shape (q, n)
+        """
+        (a, b, c), tasks = self.model.shares, self.model.task_spectrum
+        asked, gain = _Asked(self.model.spectrum, row, diagonal), a * tasks.values + b
+        projected, prior, rest = asked.project(slice(0, 1))
+        if asked.is_sum:
+            along = projected**2 / self.model.spectrum.values @ self._inverse
+            spread = rest * gain + c * tasks.values + along * gain * (c * tasks.values + self.model.alpha)
+        else:
+            spread = prior * gain + c * tasks.values - projected**2 @ self._inverse * gain**2
+        columns = (tasks.vectors * spread) @ take_rows(tasks.vectors, known).T
+        if self.model.free_mean:
+            weights, total = self._known_mean
+            left = 1.0 - tasks.vectors @ (projected @ weights * gain)[0, :]
+            columns += left[:, None] * take_rows(left, known)[None, :] / total
+        return columns
+
+    def covariance_of_observed(
+        self, row: NewRows, diagonal: Array | None, known: np.ndarray, Y: Array, weights: Array | None, **options: Any
+    ) -> Array:
+        r"""Return the covariance of `covariance` if training labels are missing or weighted, by one solve per task.
+
+        With :math:`\mathbf{w}_k` the weights of the observed labels in the prediction for task k, and
+        :math:`\mathbf{c}_t` the kernel between the row with task t and the observed pairs, it is the prior covariance
+        minus :math:`\mathbf{c}_t^\top\mathbf{w}_k`. A free mean adds
+        :math:`(\mathbf{P}_{oo} + \lambda\,\mathrm{diag}(1/d))\mathbf{w}_k - \mathbf{c}_k`, which is the same for all
+        observed pairs.
+
+        Parameters
+        ----------
+        row, diagonal, known : as in `covariance`
+        Y, weights, **options : as in `dyadlearn.pairing.incomplete.label_weights`
+        """
+        model, tasks, (a, b, c), xp = self.model, self.model.task_spectrum, self.model.shares, namespace(Y)
+        projected, prior, _ = _Asked(model.spectrum, row, diagonal).project(slice(0, 1))
+        kernel, everything = model.spectrum.expand(projected), np.arange(tasks.n_rows)
+        shared = tasks.block(tasks.values, everything, known)
+        cross = a * shared + b * as_array_of(everything[:, None] == known[None, :], shared, shared.dtype)
+        columns, observed = prior * cross + c * shared, ~xp.isnan(Y)
+        ridges = model.alpha if weights is None else model.alpha / xp.where(observed, weights, xp.ones_like(weights))
+        for place, task in enumerate(known):
+            found = label_weights(model, row, int(task), Y, weights, **options)
+            half = (kernel @ found).T
+            columns[:, place] -= (a * tasks.apply(tasks.values, 0.0, half) + b * half)[:, 0]
+            if model.free_mean:
+                gap = model.kernel(found) + ridges * found - kernel.T * cross[None, :, place]
+                columns[:, place] += xp.mean(gap[observed])
+        return columns
 
     def _check_room(self, purpose: str, beside: float = 0.0) -> None:
         """Raise if there is no memory for arrays of all pairs of eigenvectors, and of all cells."""
