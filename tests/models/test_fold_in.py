@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,9 +19,10 @@ from dyadlearn import (
     TwoStepRidge,
     TwoStepRidgeCV,
 )
+from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Landweber
 from dyadlearn.kernels import gram
-from tests.sweeps import covering, over
+from sweeps import covering, lines, over
 
 M, Q, A = 9, 7, 3
 RNG = np.random.default_rng(3)
@@ -34,6 +33,9 @@ WEIGHTS = RNG.random((M, Q)) + 0.5
 # Labels of three new rows: some, one, none.
 KNOWN = np.zeros((A, max(M, Q)), dtype=bool)
 KNOWN[0, [0, 2, 3, 6]], KNOWN[1, 5] = True, True
+FEW = np.where(KNOWN[:, :Q], Y[M:, :Q], np.nan)
+FEW_OF_TASKS = np.where(KNOWN[:, :M].T, Y[:M, Q:], np.nan)
+SHARES = ("product", "per_task", "per_instance")
 
 SIDES = {"linear": "linear", "rbf": "rbf", "precomputed": "precomputed", "sparse": "linear"}
 FAMILY = {
@@ -50,9 +52,11 @@ FAMILY = {
 def given(side, values, rows, columns):
     """Return rows as a model takes them; a kernel with the training rows `columns`."""
     if side == "precomputed":
-        return gram(values, kernel="rbf")[np.ix_(rows, columns)] * (1.0 + np.arange(len(values)) % 2)[rows][:, None] * (
-            1.0 + np.arange(len(values)) % 2
-        )[columns]
+        return (
+            gram(values, kernel="rbf")[np.ix_(rows, columns)]
+            * (1.0 + np.arange(len(values)) % 2)[rows][:, None]
+            * (1.0 + np.arange(len(values)) % 2)[columns]
+        )
     return sparse.csr_array(values[rows]) if side == "sparse" else values[rows]
 
 
@@ -101,7 +105,9 @@ def compared(model, side, task_side, axis, labels=None, weights=None):
         axis=[0, 1],
         alpha=[1e-3, 0.5, 1e3],
         fit_intercept=[True, False],
-        also=covering(model=FAMILY, axis=[0, 1], fit_intercept=[True, False], side=["rbf"], task_side=["linear"], alpha=[0.5]),
+        also=covering(
+            model=FAMILY, axis=[0, 1], fit_intercept=[True, False], side=["rbf"], task_side=["linear"], alpha=[0.5]
+        ),
     )
 )
 def test_complete_labels_give_the_predictions_of_a_refit(side, task_side, model, axis, alpha, fit_intercept):
@@ -133,3 +139,179 @@ def test_missing_and_weighted_labels_give_the_predictions_of_a_refit(
     found, expected, plain = compared(model, side, task_side, axis, MISSING, WEIGHTS if weighted else None)
     assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
     assert np.abs(found - plain).max() > 1e-3
+
+
+def test_two_step_models_without_a_formula_are_solved_again():
+    for how in ({"alpha": 0.3}, {"alpha": 0.3, "filter": Landweber()}, {"alpha": 0.0, "fit_intercept": False}):
+        for axis, labels in ((0, MISSING), (1, MISSING), (0, None)):
+            model = TwoStepRidge(task_alpha=0.4, tol=1e-14).set_params(**how)
+            if labels is not None and (how["alpha"] == 0 or "filter" in how):
+                continue
+            found, expected, plain = compared(model, "rbf", "linear", axis, labels)
+            assert_allclose(found, expected, rtol=1e-10, atol=1e-10, err_msg=str((how, axis)))
+            assert np.abs(found - plain).max() > 1e-3
+
+
+def test_a_model_that_interpolates_equals_its_refit():
+    for side, axis in (("rbf", 0), ("rbf", 1), ("linear", 0)):
+        found, expected, plain = compared(KroneckerRidge(alpha=0.0, fit_intercept=False), side, side, axis)
+        assert_allclose(found, expected, rtol=1e-9)
+        assert np.abs(found - plain).max() > 1e-3
+    model = KroneckerRidge(alpha=0.0, kernel="rbf").fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    with pytest.raises(LeverageError, match="form a set that have leverage 1"):  # as in a refit
+        model.predict(X[M:], labels=FEW)
+
+
+def test_labels_solved_by_conjugate_gradients():
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(61, 3)), rng.normal(size=(50, 3))
+    Y = 2.0 + X @ rng.normal(size=(3, 3)) @ T.T + rng.normal(size=(61, 50))
+    Y[rng.random(Y.shape) < 0.6] = np.nan
+    model = KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf", tol=1e-14).fit(X[:60], Y[:60], tasks=T)
+    assert model.n_iter_ > 1
+    found = model.predict(X[60:], labels=Y[60:])
+    assert_allclose(found[0], clone(model).fit(X, Y, tasks=T).predict()[-1], rtol=1e-10, atol=1e-10)
+
+
+def test_an_observed_list_equals_its_grid(monkeypatch):
+    grid = KroneckerRidge(tol=1e-14).fit(X[:M], MISSING, tasks=T[:Q])
+    monkeypatch.setattr("dyadlearn.models.reading.prefers_pairs", lambda *given, **how: True)
+    rows, columns = np.nonzero(~np.isnan(MISSING))
+    pairs = sparse.coo_array((MISSING[rows, columns], (rows, columns)), shape=MISSING.shape)
+    listed = KroneckerRidge(tol=1e-14).fit(X[:M], pairs, tasks=T[:Q])
+    assert listed.fitted_.labels.grid is None
+    for asked, few in (({"X": X[M:]}, FEW), ({"tasks": T[Q:]}, FEW_OF_TASKS)):
+        assert_allclose(listed.predict(**asked, labels=few), grid.predict(**asked, labels=few), rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_searches_keep_what_they_chose():
+    for search, model in (
+        (KroneckerRidgeCV([0.1, 1.0]), lambda found: KroneckerRidge(found.alpha_)),
+        (TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0]), lambda found: TwoStepRidge(found.alpha_, found.task_alpha_)),
+        (
+            PairKernelRidgeCV([0.1, 1.0]),
+            lambda found: PairKernelRidge(found.alpha_, **dict(zip(SHARES, found.shares_, strict=True))),
+        ),
+    ):
+        search.set_params(progress=False).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+        again = model(search).fit(X[: M + 1], np.vstack([Y[:M, :Q], FEW[0]]), tasks=T[:Q])
+        assert_allclose(search.predict(X[M:], labels=FEW)[0], again.predict()[-1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("labels", [Y[:M, :Q], MISSING])
+def test_learned_kernels_stay(labels):
+    model = LearnedKernelRidge(stages=1, n_steps=2, progress=False, tol=1e-14).fit(
+        {"one": X[:M, :2], "two": X[:M, 2:]}, labels, tasks=T[:Q]
+    )
+    K, G = (
+        side.spec.kernel(np.hstack([values[:, :2], values[:, 2:]]))
+        for side, values in (
+            (model.fitted_.sides[0], X),
+            (model.fitted_.sides[1], T),
+        )
+    )
+    kernels = {"kernel": "precomputed", "task_kernel": "precomputed", "tol": 1e-14}
+    shares = dict(zip(SHARES, model.shares_, strict=True))
+    again = PairKernelRidge(model.alpha_, **shares, **kernels)
+    again.fit(K[: M + 1, : M + 1], np.vstack([labels, FEW[0]]), tasks=G[:Q, :Q])
+    found = model.predict({"one": X[M:, :2], "two": X[M:, 2:]}, labels=FEW)
+    assert_allclose(found[0], again.predict()[-1], rtol=1e-10)
+
+
+def test_each_new_row_is_added_alone():
+    for model in (KroneckerRidge(), TwoStepRidge()):
+        model.fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+        together = model.predict(X[M:], labels=FEW)
+        for row in range(A):
+            assert_allclose(together[row], model.predict(X[M + row : M + row + 1], labels=FEW[row : row + 1])[0])
+        assert_array_equal(model.predict(X[M:], labels=np.full((A, Q), np.nan)), model.predict(X[M:]))
+
+
+def test_frames_are_matched_by_ids_and_may_lack_columns():
+    rows, items = [f"u{i}" for i in range(M + A)], [f"f{j}" for j in range(Q)]
+    users, films = pd.DataFrame(X, rows), pd.DataFrame(T[:Q], items)
+    model = KroneckerRidge().fit(users[:M], pd.DataFrame(Y[:M, :Q], rows[:M], items), tasks=films)
+    rated = pd.DataFrame({"f5": [np.nan, Y[M, 5]], "f2": [Y[M + 1, 2], Y[M, 2]]}, [rows[M + 1], rows[M]])
+    few = np.full((A, Q), np.nan)
+    few[0, 5], few[0, 2], few[1, 2] = Y[M, 5], Y[M, 2], Y[M + 1, 2]
+    found = model.predict(users[M:], labels=rated)
+    assert list(found.index) == rows[M:]
+    assert_array_equal(found, model.predict(X[M:], labels=few))
+    with pytest.raises(ValueError, match="'f9' not among the ids of the tasks to predict for"):
+        model.predict(users[M:], labels=rated.rename(columns={"f2": "f9"}))
+
+
+def test_arrays_of_other_libraries(library):
+    put = library.asarray
+    for model in (KroneckerRidge(kernel="rbf"), TwoStepRidge(), PairKernelRidge(per_instance=0.5, per_task=0.5)):
+        expected = model.fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict(X[M:], labels=FEW)
+        model.fit(put(X[:M]), put(Y[:M, :Q]), tasks=put(T[:Q]))
+        found = model.predict(put(X[M:]), labels=put(FEW))
+        assert type(found) is type(put(X))
+        assert_allclose(library.to_numpy(found), expected, rtol=library.rtol)
+
+
+def test_a_precomputed_kernel_with_a_constant_diagonal_needs_no_diagonal():
+    K = gram(X, kernel="rbf")
+    for model in (KroneckerRidge(kernel="precomputed"), TwoStepRidge(kernel="precomputed")):
+        model.fit(K[:M, :M], Y[:M, :Q], tasks=T[:Q])
+        plain = model.predict(K[M:, :M], labels=FEW)
+        assert_allclose(plain, model.predict(K[M:, :M], labels=FEW, diagonal=np.ones(A)), rtol=1e-12)
+
+
+def test_ten_labels_lower_the_error_of_a_user_with_a_taste_of_their_own_by_a_third():
+    rng = np.random.default_rng(1)
+    n, q, r = 80, 60, 4
+    features, films = rng.normal(size=(n + 20, 3)), rng.normal(size=(q, r))
+    # What a user likes depends on their features only in part.
+    tastes = features @ rng.normal(size=(3, r)) * 0.5 + rng.normal(size=(n + 20, r))
+    ratings = 3.0 + tastes @ films.T + 0.3 * rng.normal(size=(n + 20, q))
+    ratings[:n][rng.random((n, q)) < 0.3] = np.nan
+    few = np.where(np.arange(q) < 10, ratings[n:], np.nan)
+    model = PairKernelRidge(0.3, per_instance=1.0).fit(features[:n], ratings[:n], tasks=films)
+
+    def error(predicted):
+        return float(np.sqrt(np.mean((predicted - ratings[n:])[:, 10:] ** 2)))
+
+    assert error(model.predict(features[n:], labels=few)) < 2 / 3 * error(model.predict(features[n:]))
+
+
+@over(
+    lines(
+        "model given message",
+        (
+            IndependentTaskRidge(),
+            {"X": X[M:], "labels": FEW},
+            "labels of a new instance in some tasks say nothing",
+        ),
+        (KroneckerRidge(), {"labels": FEW}, "give either X or tasks"),
+        (KroneckerRidge(), {"X": X[M:], "tasks": T[Q:], "labels": FEW[:, :A]}, "each new row is added alone"),
+        (KroneckerRidge(), {"X": X[M:], "labels": FEW[:, 1:]}, "labels has 6 columns, expected 7: give NaN where"),
+        (KroneckerRidge(), {"X": X[M:], "labels": FEW[1:]}, "labels has 2 rows, expected 3"),
+        (KroneckerRidge(), {"X": X[M:], "labels": FEW * np.inf}, "labels contains infinity"),
+        (KroneckerRidge(), {"X": X[M:], "labels": FEW, "return_std": True}, "leave return_std or labels out"),
+        (KroneckerRidge(), {"X": X[M:], "labels": FEW, "diagonal": np.ones(A)}, "diagonal is only for rows of X from"),
+        (
+            TwoStepRidge(kernel="precomputed"),
+            {"X": X[M:] @ X[:M].T, "labels": FEW},
+            "The kernel of every row of X with itself is not known: give diagonal=, 3 numbers",
+        ),
+    )
+)
+def test_what_is_refused(model, given, message):
+    train = X[:M] @ X[:M].T if model.kernel == "precomputed" else X[:M]
+    model = clone(model).fit(train, Y[:M, :Q], tasks=T[:Q])
+    with pytest.raises(ValueError, match=message):
+        model.predict(**given)
+
+
+def test_networks_and_profiles_of_labels_are_refused():
+    links = X[:M] @ X[:M].T
+    network = TwoStepRidge(symmetry="symmetric").fit(X[:M], links)
+    with pytest.raises(ValueError, match="A label of a new node of a network is in its row and in its column"):
+        network.predict(X[M:], labels=X[M:] @ X[:M].T)
+    profiled = LearnedKernelRidge(stages=2, n_steps=2, progress=False).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    if profiled.n_stages_ == 2:
+        with pytest.raises(ValueError, match="profiles of their labels"):
+            profiled.predict(X[M:], labels=FEW)

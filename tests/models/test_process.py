@@ -299,7 +299,7 @@ def test_what_has_no_deviations_is_refused(fit, ask, message):
 @over(
     lines(
         "ask message",
-        ({}, "return_std needs the kernel of every row of X with itself: give diagonal=, 4 numbers"),
+        ({}, "The kernel of every row of X with itself is not known: give diagonal=, 4 numbers"),
         ({"diagonal": np.ones(3)}, r"diagonal must hold a number for each of 4 rows of X, found shape \(3,\)"),
         ({"diagonal": -np.ones(4)}, "diagonal must hold finite numbers of at least 0"),
         ({"diagonal": np.full(4, np.nan)}, "diagonal must hold finite numbers of at least 0"),

@@ -169,12 +169,15 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
     excludes["against"] = ("permutations", "verify", "cv", "nested")
 
 
-class Predict(options.OfModel, options.TableOutput, module="predict"):
+class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="predict"):
     """Predict for new instances, new tasks, or both.
 
     Without --instances (or --tasks), predictions are for the instances (or tasks) of training. A file of features needs
     the columns of the training file. A file of a kernel needs one column for each id of training. A model that was
     trained on several named files of a side needs all of them, with the same names.
+
+    --labels adds known labels of the new instances, or of the new tasks, as if the model were fitted again with them.
+    Each new instance is added alone: its labels do not change the predictions for the others.
 
     --explain lists the training labels that one prediction comes from: by pair, by instance and by task. Each list
     sums to the prediction.
@@ -193,6 +196,8 @@ class Predict(options.OfModel, options.TableOutput, module="predict"):
 
         dyadlearn predict model.dyad --instances ecfp=new_drugs.csv --instances sim=new_rows.csv -o predictions.csv
 
+        dyadlearn predict model.dyad --instances new_targets.csv --labels few.csv -o predictions.csv
+
         dyadlearn predict model.dyad --explain --instance hsa2099 --task D00348
 
         dyadlearn predict model.dyad --explain --instances new_targets.csv --instance hsa5468 --task D00348 --json
@@ -201,6 +206,7 @@ class Predict(options.OfModel, options.TableOutput, module="predict"):
     instances: options.Instances = None
     tasks: options.Tasks = None
     pairs: Annotated[Path | None, Option(help="Only these pairs: a table of instance, task.")] = None
+    labels: Annotated[Path | None, Option(help="Known labels of the new rows: a grid, or a table of pairs.")] = None
     long: Annotated[bool, Option(help="Write rows of instance, task, prediction.")] = False
     probability: Annotated[bool, Option(help="Predict the probability of the larger of two labels.")] = False
     interval: Annotated[float | None, Option(help="Write rows with bounds of this coverage, such as 0.9.")] = None
@@ -212,8 +218,9 @@ class Predict(options.OfModel, options.TableOutput, module="predict"):
 
     needs: ClassVar[Rules] = {"by": ("explain", "output")}
     needs |= dict.fromkeys(("instance", "task", "number"), ("explain",))
-    excludes: ClassVar[Rules] = {"explain": ("pairs", "long", "probability", "interval")}
-    excludes["probability"] = ("interval",)
+    needs |= dict.fromkeys(("format", "columns", "fill", "transpose"), ("labels",))
+    excludes: ClassVar[Rules] = {"explain": ("pairs", "long", "probability", "interval", "labels")}
+    excludes |= {"probability": ("interval", "labels"), "interval": ("labels",)}
 
 
 class Recommend(options.OfModel, options.TableOutput, module="predict"):

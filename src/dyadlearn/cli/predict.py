@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -13,9 +14,10 @@ import numpy as np
 import dyadlearn
 from dyadlearn._array import row_blocks, to_numpy
 from dyadlearn._files.tables import Cells, read_cells, write_blocks, write_grid
-from dyadlearn._tables import Ids, shown
+from dyadlearn._tables import Ids, Table, shown
 from dyadlearn._text import number
 from dyadlearn.cli.commands import Predict, Recommend, Screen
+from dyadlearn.cli.dyads import read_labels
 from dyadlearn.cli.entities import Entities, each_table, n_entities
 from dyadlearn.cli.models import Loaded, load, one_setting
 from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
@@ -23,7 +25,7 @@ from dyadlearn.diagnostics.calibration import settings_of
 from dyadlearn.diagnostics.fitted import fitted_of, ids_at
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import is_binary
-from dyadlearn.models.reading import is_large
+from dyadlearn.models.reading import few_labels, is_large
 from dyadlearn.settings import Setting
 
 # Bytes of a block of predictions that is computed and then written; as text it takes about ten times as much.
@@ -47,6 +49,11 @@ def predict(given: Predict, terminal: Terminal) -> None:
     word, words = ("probability", "probabilities") if given.probability else ("prediction", "predictions")
     figures: dict[str, Any] = {"instances": shape[0], "tasks": shape[1]}
     model, predicted = loaded.model, loaded.model.predict
+    if given.labels is not None:
+        if model.grows:
+            raise ValueError("An online model learns labels of new instances by dyadlearn update: leave --labels out.")
+        table = read_labels(given.labels, given, terminal)
+        predicted = partial(predicted, labels=few_labels(table, Table(None, rows, columns), shape))
     if given.probability:
         with terminal.working("Calibration"):
             calibration = dyadlearn.calibrate(model, settings_of(model, X, T))
@@ -68,7 +75,8 @@ def predict(given: Predict, terminal: Terminal) -> None:
         return np.stack([to_numpy(values).reshape(len(values), -1) for values in (predicted(X, T), *bounds)])
 
     output, names, is_named = given.output, loaded.names, loaded.sides is not None
-    blocks = _blocks(answer, len(headings), X, T, shape)
+    # Labels of new rows are those of all of them.
+    blocks = _blocks(answer, len(headings), X, T, shape) if given.labels is None else iter([answer(X, T)])
     is_printed = output is None and terminal.json
     content: dict[str, Any] = {}
     if given.pairs is None and not given.long and given.interval is None:
@@ -86,7 +94,7 @@ def predict(given: Predict, terminal: Terminal) -> None:
         else:
             first = _places(pairs, 0, rows, names.instance, given.instances)
             places = first, _places(pairs, 1, columns, names.task, given.tasks)
-            if given.interval is None and not given.probability and is_large(shape):
+            if predicted == model.predict and given.interval is None and is_large(shape):
                 values = _pairs_alone(loaded, (X, T), places)  # the other pairs are not predicted
             else:
                 values = _at(blocks, places, len(headings) - 2)

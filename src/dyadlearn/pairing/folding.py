@@ -19,6 +19,9 @@ row) and the residual filter :math:`\rho` of the tasks,
 .. math:: f_j \to \frac{f_j}{1 + (\kappa-1)\rho_j}, \qquad
           p_j = \frac{(\kappa-1)(1-\rho_j)}{1 + (\kappa-1)\rho_j}, \qquad c = 1 .
 
+If training labels are missing or weighted, or there is no ridge, the row is added to the spectrum of the instances, and
+the grid is solved once for each new row.
+
 New tasks are the rows of the transposed model. Each new row is folded in by itself: its labels do not change the
 predictions for other new rows.
 """
@@ -32,19 +35,21 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, solve, take_rows, to_numpy
+from dyadlearn._array import Array, namespace, solve, take_rows, to_numpy, zeros
+from dyadlearn._rounding import ratio
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.base import Pairing, working
-from dyadlearn.pairing.certainty import Novelty
+from dyadlearn.pairing.base import Coupled, Pairing, working
+from dyadlearn.pairing.certainty import Novelty, squared_lengths
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.pairing.network import Network
+from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.pairing.pair_kernel import PairKernel
 from dyadlearn.pairing.process import Process
 from dyadlearn.pairing.two_step import TwoStep
+from dyadlearn.spectrum import Spectrum
 
-#: Function that returns the mean (q,) of the labels of one new row, and their covariance (q, n) with those of n tasks,
-#: from the row, its kernel with itself (1,) or None, its predictions (q,) and the positions of the tasks.
-Posterior = Callable[[NewRows, Array | None, Array, np.ndarray], tuple[Array, Array]]
+# Function of one new row, its kernel with itself (1,) or None, its predictions (q,) and the positions of n tasks. It
+# returns the mean (q,) of the labels of the row, and their covariance (q, n) with those of the n tasks.
+_Posterior = Callable[[NewRows, Array | None, Array, np.ndarray], tuple[Array, Array]]
 
 
 def fold_in(
@@ -71,11 +76,11 @@ def fold_in(
     predictions : array of shape (a, q), or (m, b) for new tasks
         Predictions without the labels.
     few : array of the same shape
-        Labels of the new rows; NaN where not known. A row without labels is not changed.
+        Labels of the new rows, of weight one; NaN where not known. A row without labels is not changed.
     axis : int, default=0
         0 for new instances, 1 for new tasks.
     **options
-        `tol` and `max_iter` of the solver, for missing or weighted training labels.
+        `tol` and `max_iter` of the solver.
 
     Returns
     -------
@@ -84,86 +89,104 @@ def fold_in(
     Raises
     ------
     ValueError
-        If the model learns nothing from labels of other tasks, or must be fitted again to learn from them.
+        If tasks are independent, or if the model is a network.
     """
-    if axis and not model.symmetry:
+    if model.symmetry:
+        raise ValueError(
+            "A label of a new node of a network is in its row and in its column, so that it is not a label of one new "
+            "row: fit the network again with the node."
+        )
+    if axis:
         turned = (model.transposed, labels.dense().transposed)
         return fold_in(*turned, rows, diagonal, predictions.T, few.T, **options).T
-    posterior, xp, ridge = row_posterior(model, labels, **options), namespace(predictions), working(model).ridge
-    result = xp.asarray(predictions, copy=True)
+    posterior, result = _posterior(model, labels), namespace(predictions).asarray(predictions, copy=True)
     for place, is_known in enumerate(~np.isnan(to_numpy(few))):
-        known, one = np.flatnonzero(is_known), slice(place, place + 1)
-        if known.size:
-            own = None if diagonal is None else diagonal[one]
-            mean, columns = posterior(rows.take(one), own, predictions[place, :], known)
-            system = take_rows(columns, known) + ridge * xp.eye(known.size, dtype=mean.dtype, device=mean.device)
-            gap = take_rows(few[place, :] - mean, known)
-            result[place, :] = mean + columns @ solve(system, gap[:, None])[:, 0]
+        if is_known.any():
+            row = rows.take(slice(place, place + 1))
+            own = None if diagonal is None else diagonal[place : place + 1]
+            if posterior is None:
+                result[place, :] = _solved_again(working(model), labels.dense(), row, own, few[place, :], **options)
+            else:
+                found = posterior(row, own, predictions[place, :], np.flatnonzero(is_known))
+                result[place, :] = _updated(*found, few[place, :], np.flatnonzero(is_known), working(model).ridge)
     return result
 
 
+def _updated(mean: Array, columns: Array, labels: Array, known: np.ndarray, ridge: float) -> Array:
+    """Return the predictions (q,) of a row from its mean (q,), its covariance (q, n) with n labels, and the labels."""
+    system = take_rows(columns, known)
+    system += ridge * namespace(system).eye(known.size, dtype=system.dtype, device=system.device)
+    return mean + columns @ solve(system, take_rows(labels - mean, known)[:, None])[:, 0]
+
+
 @singledispatch
-def row_posterior(model: Pairing, labels: Labels, **options: Any) -> Posterior:
-    """Return the function that gives the mean and the covariance of the labels of a new row; see `fold_in`."""
+def _posterior(model: Pairing, labels: Labels) -> _Posterior | None:
+    """Return the mean and the covariance of the labels of a new row as a function; None without a formula."""
     raise ValueError(
         "The tasks are independent here, so that labels of a new instance in some tasks say nothing about its other "
         "tasks: leave labels out, or fit a model that knows tasks (any but IndependentTaskRidge) with tasks=."
     )
 
 
-@row_posterior.register(PairKernel)
-def _of_pair_kernel(model: PairKernel, labels: Labels, **options: Any) -> Posterior:
-    _check_ridge(model.alpha)
+@_posterior.register(PairKernel)
+def _of_pair_kernel(model: PairKernel, labels: Labels) -> _Posterior | None:
+    if labels.full is None or model.alpha == 0:
+        return None
     process = Process(replace(model))
-    if labels.full is not None:
-        return lambda row, diagonal, mean, known: (mean, process.covariance(row, diagonal, known))
-    grid = labels.dense()
-
-    def solved(row: NewRows, diagonal: Array | None, mean: Array, known: np.ndarray) -> tuple[Array, Array]:
-        given = (row, diagonal, known, grid.values, grid.weights)
-        return mean, process.covariance_of_observed(*given, **options)
-
-    return solved
+    return lambda row, own, predicted, known: (predicted, process.covariance(row, own, known))
 
 
-@row_posterior.register(TwoStep)
-def _of_two_step(model: TwoStep, labels: Labels, **options: Any) -> Posterior:
-    _check_ridge(model.rows.alpha)
-    if labels.full is None:
-        raise ValueError(
-            "Two-step ridge regression completes missing labels with the features of all rows, so that a new row "
-            "changes all of them: fit the model again with the new row, or use KroneckerRidge or PairKernelRidge."
-        )
-    if not model.rows.filter.refits:
-        raise ValueError(
-            f"A new row changes all eigenvalues that {type(model.rows.filter).__name__} filters: fit the model again "
-            "with the new row, or use Tikhonov()."
-        )
-    novelty, side = Novelty(model.rows), model.columns
-    vectors = side.spectrum.vectors
+@_posterior.register(TwoStep)
+def _of_two_step(model: TwoStep, labels: Labels) -> _Posterior | None:
+    if labels.full is None or model.rows.alpha == 0 or not model.rows.filter.refits:
+        return None
+    novelty, side, vectors = Novelty(model.rows), model.columns, model.columns.spectrum.vectors
 
-    def by_leverage(row: NewRows, diagonal: Array | None, mean: Array, known: np.ndarray) -> tuple[Array, Array]:
-        found, _ = novelty.raw(row if diagonal is None else replace(row, prior=lambda _: diagonal))
+    def by_leverage(row: NewRows, own: Array | None, predicted: Array, known: np.ndarray) -> tuple[Array, Array]:
+        found, _ = novelty.raw(replace(row, prior=lambda _: own))
         assert found is not None
         growth = found[0] - 1.0
         scale = 1.0 + growth * side.remainder
         columns = (vectors * (growth * side.shrinkage / scale)) @ take_rows(vectors, known).T
-        return vectors @ ((vectors.T @ mean) / scale), columns
+        return vectors @ ((vectors.T @ predicted) / scale), columns
 
     return by_leverage
 
 
-@row_posterior.register(Network)
-def _of_network(model: Network, labels: Labels, **options: Any) -> Posterior:
-    raise ValueError(
-        "A label of a new node of a network is in its row and in its column, so that it is no label of a new row: fit "
-        "the network again with the node."
-    )
+def _solved_again(model: Coupled, labels: Labels, row: NewRows, own: Array | None, few: Array, **options: Any) -> Array:
+    """Return the fitted labels (q,) of a new row by solving the grid with it; arguments as in `fold_in`, of one row."""
+    spectrum, xp = _with_row(model.grid_spectra[0], row.at(slice(0, 1)), own), namespace(few)
+    if isinstance(model, TwoStep):
+        side = spectrum.smoother(model.rows.filter, model.rows.alpha)
+        model = TwoStep(side, model.columns)
+    else:
+        model = replace(model, spectrum=spectrum)
+    weights = labels.weights
+    if weights is not None:
+        weights = xp.concat([weights, xp.ones_like(few)[None, :]])
+    completed = complete_labels(model, xp.concat([labels.values, few[None, :]]), weights, **options).labels
+    return working(model).hat(completed)[-1, :]
 
 
-def _check_ridge(alpha: float) -> None:
-    if alpha == 0:
-        raise ValueError(
-            "With alpha = 0, labels of a new row are either fitted exactly or not used at all: use alpha > 0, or leave "
-            "labels out."
-        )
+def _with_row(spectrum: Spectrum, block: Array, own: Array | None) -> Spectrum:
+    """Return the spectrum of a kernel with one more row, given as the block (1, n or d) that multiplies coefficients.
+
+    `own` is the kernel of the row with itself, shape (1,); None in the primal.
+    """
+    xp, along, values, vectors = namespace(spectrum.values), spectrum.project(block), spectrum.values, spectrum.vectors
+    constant = "free" if spectrum.has_free_constant else None
+    if constant:
+        along, values, vectors = along[:, :-1], values[:-1], vectors[:, :-1]
+    if spectrum.components is None:
+        cross = along @ vectors.T
+        gram = xp.concat([(vectors * values) @ vectors.T, cross])
+        gram = xp.concat([gram, xp.concat([cross[0, :], own])[:, None]], axis=1)
+        found = Spectrum.from_gram(gram, constant=constant)
+    else:
+        # Coordinates of the rows in the span of the training rows, and the distance from it.
+        inside = ratio(along, values**0.5)
+        outside = squared_lengths(spectrum, block)[0] - xp.sum(inside**2, axis=1)
+        inside = xp.concat([vectors * values**0.5, inside])
+        distances = xp.concat([zeros((spectrum.n_rows,), values), xp.clip(outside, 0.0, None) ** 0.5])
+        found = Spectrum.from_features(xp.concat([inside, distances[:, None]], axis=1), constant=constant)
+    return replace(found, constant=spectrum.constant)

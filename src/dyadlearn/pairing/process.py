@@ -59,16 +59,15 @@ import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, dense, epsilon, itemsize, largest, namespace, take_rows, zeros
+from dyadlearn._array import Array, dense, epsilon, itemsize, largest, namespace, take_rows, zeros
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import ratio
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.pairing.incomplete import label_weights
 from dyadlearn.pairing.pair_kernel import PairKernel
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
@@ -246,38 +245,6 @@ class Process:
             weights, total = self._known_mean
             left = 1.0 - tasks.vectors @ (projected @ weights * gain)[0, :]
             columns += left[:, None] * take_rows(left, known)[None, :] / total
-        return columns
-
-    def covariance_of_observed(
-        self, row: NewRows, diagonal: Array | None, known: np.ndarray, Y: Array, weights: Array | None, **options: Any
-    ) -> Array:
-        r"""Return the covariance of `covariance` if training labels are missing or weighted, by one solve per task.
-
-        With :math:`\mathbf{w}_k` the weights of the observed labels in the prediction for task k, and
-        :math:`\mathbf{c}_t` the kernel between the row with task t and the observed pairs, it is the prior covariance
-        minus :math:`\mathbf{c}_t^\top\mathbf{w}_k`. A free mean adds
-        :math:`(\mathbf{P}_{oo} + \lambda\,\mathrm{diag}(1/d))\mathbf{w}_k - \mathbf{c}_k`, which is the same for all
-        observed pairs.
-
-        Parameters
-        ----------
-        row, diagonal, known : as in `covariance`
-        Y, weights, **options : as in `dyadlearn.pairing.incomplete.label_weights`
-        """
-        model, tasks, (a, b, c), xp = self.model, self.model.task_spectrum, self.model.shares, namespace(Y)
-        projected, prior, _ = _Asked(model.spectrum, row, diagonal).project(slice(0, 1))
-        kernel, everything = model.spectrum.expand(projected), np.arange(tasks.n_rows)
-        shared = tasks.block(tasks.values, everything, known)
-        cross = a * shared + b * as_array_of(everything[:, None] == known[None, :], shared, shared.dtype)
-        columns, observed = prior * cross + c * shared, ~xp.isnan(Y)
-        ridges = model.alpha if weights is None else model.alpha / xp.where(observed, weights, xp.ones_like(weights))
-        for place, task in enumerate(known):
-            found = label_weights(model, row, int(task), Y, weights, **options)
-            half = (kernel @ found).T
-            columns[:, place] -= (a * tasks.apply(tasks.values, 0.0, half) + b * half)[:, 0]
-            if model.free_mean:
-                gap = model.kernel(found) + ridges * found - kernel.T * cross[None, :, place]
-                columns[:, place] += xp.mean(gap[observed])
         return columns
 
     def _check_room(self, purpose: str, beside: float = 0.0) -> None:
