@@ -494,3 +494,44 @@ def test_pairs_of_an_online_model_need_instances(tables, run, tmp_path):
 def test_intervals_of_two_values_name_probabilities(model, new, run):
     ran = run("predict", model, "--instances", new["users"], "--interval", "0.9")
     assert "labels have two values: --probability gives probabilities" in ran.err
+
+
+def test_labels_of_new_rows(tables, model, new, run):
+    few = np.full((3, 8), np.nan)
+    few[0, 1], few[0, 4], few[2, 5] = 1.0, 0.0, 1.0
+    grid, listed = tables.folder / "few.csv", tables.folder / "few_pairs.csv"
+    grid.write_text("user,i4,i1,i5\nn2,,,1\nn0,0,1,\n")
+    listed.write_text("user,item,liked\nn0,i1,1\nn0,i4,0\nn2,i5,1\n")
+    fitted, ask = load(model), ["predict", model, "--instances", new["users"], "--json"]
+    expected = fitted.predict(new["X"], labels=few)
+    assert np.abs(expected - fitted.predict(new["X"]))[[0, 2]].max() > 0.01
+    for labels in (["--labels", grid], ["--labels", listed], ["--labels", listed, "--columns", "user,item,liked"]):
+        assert_allclose(run(*ask, *labels).json["predictions"], expected, rtol=1e-12)
+    asked = tables.folder / "asked.csv"
+    asked.write_text("user,item\nn2,i0\n")
+    ran = run(*ask, "--labels", grid, "--pairs", asked)
+    assert_allclose(ran.json["predictions"]["prediction"], expected[2, 0], rtol=1e-12)
+    grid.write_text("user,m1\nu3,1\nu7,0\n")
+    few = np.full((12, 2), np.nan)
+    few[3, 1], few[7, 1] = 1.0, 0.0
+    ran = run("predict", model, "--tasks", new["items"], "--labels", grid, "--json")
+    assert_allclose(ran.json["predictions"], fitted.predict(tasks=new["T"], labels=few), rtol=1e-12)
+
+
+def test_labels_of_new_rows_that_are_refused(tables, model, new, run):
+    few = tables.folder / "few.csv"
+    few.write_text("user,i4,i9\nn0,0,1\n")
+    sides = ["predict", model, "--instances", new["users"], "--labels", few]
+    for more, message in (
+        ([], "'i9' not among the ids of the tasks to predict for"),
+        (["--interval", "0.9"], "--labels has no effect beside --interval"),
+        (["--probability"], "--labels has no effect beside --probability"),
+    ):
+        ran = run(*sides, *more)
+        assert (ran.code, message in ran.err) == (2, True), ran.err
+    ran = run("predict", model, "--instances", new["users"], "--columns", "1,2,3")
+    assert (ran.code, "--columns goes with --labels" in ran.err) == (2, True), ran.err
+    save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), tables.folder / "online.dyad")
+    few.write_text("user,i4\nn0,0\n")
+    ran = run("predict", tables.folder / "online.dyad", "--instances", new["users"], "--labels", few)
+    assert (ran.code, "An online model learns labels of new instances by dyadlearn update" in ran.err) == (2, True)

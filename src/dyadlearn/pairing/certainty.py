@@ -182,9 +182,7 @@ class Novelty:
             # Features split into a part within the span of the training rows and a part outside of it.
             inside = ratio(penalised**2, values)
             novelty = novelty + xp.sum(inside / (values + ridge), axis=1)
-            squares, size = squared_lengths(spectrum, block)
-            outside = squares - xp.sum(inside, axis=1)
-            novelty = novelty + xp.where(outside > 1e-9 * size, outside, xp.zeros_like(outside)) / ridge
+            novelty = novelty + outside_span(spectrum, block, xp.sum(inside, axis=1)) / ridge
         elif prior is None:
             return None, along
         else:
@@ -193,7 +191,14 @@ class Novelty:
         return novelty, along
 
 
-def squared_lengths(spectrum: Spectrum, rows: Array) -> tuple[Array, Array]:
+def outside_span(spectrum: Spectrum, rows: Array, inside: Array) -> Array:
+    """Return squared distances (a,) of feature rows from the span of training, from squared lengths (a,) within it."""
+    squares, size = _squared_lengths(spectrum, rows)
+    outside = squares - inside
+    return namespace(outside).where(outside > 1e-9 * size, outside, 0.0 * outside)
+
+
+def _squared_lengths(spectrum: Spectrum, rows: Array) -> tuple[Array, Array]:
     """Return squared lengths of centred feature rows (a, d) without the constant, and the scale of their rounding."""
     features = rows[:, :-1] if spectrum.has_free_constant else rows
     if is_sparse(features):

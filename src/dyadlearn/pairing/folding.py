@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import singledispatch
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from dyadlearn._array import Array, namespace, solve, take_rows, to_numpy, zeros
 from dyadlearn._rounding import ratio
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Coupled, Pairing, working
-from dyadlearn.pairing.certainty import Novelty, squared_lengths
+from dyadlearn.pairing.certainty import Novelty, outside_span
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.pairing.pair_kernel import PairKernel
@@ -157,10 +157,9 @@ def _solved_again(model: Coupled, labels: Labels, row: NewRows, own: Array | Non
     """Return the fitted labels (q,) of a new row by solving the grid with it; arguments as in `fold_in`, of one row."""
     spectrum, xp = _with_row(model.grid_spectra[0], row.at(slice(0, 1)), own), namespace(few)
     if isinstance(model, TwoStep):
-        side = spectrum.smoother(model.rows.filter, model.rows.alpha)
-        model = TwoStep(side, model.columns)
+        model = TwoStep(spectrum.smoother(model.rows.filter, model.rows.alpha), model.columns)
     else:
-        model = replace(model, spectrum=spectrum)
+        model = replace(cast(PairKernel, model), spectrum=spectrum)
     weights = labels.weights
     if weights is not None:
         weights = xp.concat([weights, xp.ones_like(few)[None, :]])
@@ -185,8 +184,8 @@ def _with_row(spectrum: Spectrum, block: Array, own: Array | None) -> Spectrum:
     else:
         # Coordinates of the rows in the span of the training rows, and the distance from it.
         inside = ratio(along, values**0.5)
-        outside = squared_lengths(spectrum, block)[0] - xp.sum(inside**2, axis=1)
+        outside = outside_span(spectrum, block, xp.sum(inside**2, axis=1)) ** 0.5
         inside = xp.concat([vectors * values**0.5, inside])
-        distances = xp.concat([zeros((spectrum.n_rows,), values), xp.clip(outside, 0.0, None) ** 0.5])
+        distances = xp.concat([zeros((spectrum.n_rows,), values), outside])
         found = Spectrum.from_features(xp.concat([inside, distances[:, None]], axis=1), constant=constant)
     return replace(found, constant=spectrum.constant)
