@@ -16,12 +16,14 @@ from dyadlearn import (
     LearnedKernelRidge,
     PairKernelRidge,
     PairKernelRidgeCV,
+    PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
 )
-from dyadlearn.exceptions import LeverageError
+from dyadlearn.exceptions import IdError, LeverageError
 from dyadlearn.filters import Landweber
 from dyadlearn.kernels import gram
+from problems import to_long
 from sweeps import covering, lines, over
 
 M, Q, A = 9, 7, 3
@@ -315,3 +317,23 @@ def test_networks_and_profiles_of_labels_are_refused():
     if profiled.n_stages_ == 2:
         with pytest.raises(ValueError, match="profiles of their labels"):
             profiled.predict(X[M:], labels=FEW)
+
+
+def test_long_tables():
+    rows, items = [f"u{i}" for i in range(M + A)], [f"f{j}" for j in range(Q + A)]
+    users, films = pd.DataFrame(X, rows), pd.DataFrame(T, items)
+    pairs, values = to_long(MISSING, rows[:M], items[:Q])
+    model = PairRegressor(KroneckerRidge(tol=1e-14), instances=users, tasks=films).fit(pairs, values)
+    grid = KroneckerRidge(tol=1e-14).fit(X[:M], MISSING, tasks=T[:Q])
+    for few, new, known, expected in (
+        (FEW, rows[M:], items[:Q], grid.predict(X[M:], labels=FEW)),
+        (FEW_OF_TASKS, rows[:M], items[Q:], grid.predict(tasks=T[Q:], labels=FEW_OF_TASKS)),
+    ):
+        labels = to_long(few, new, known)
+        asked = [(new[i], known[j]) for i in range(few.shape[0]) for j in range(few.shape[1])]
+        assert_allclose(model.predict(asked, labels=labels), expected.ravel(), rtol=1e-9)
+        assert_allclose(model.predict(asked[::-2], labels=labels), expected.ravel()[::-2], rtol=1e-9)
+    with pytest.raises(ValueError, match="pairs must be of new instances with training tasks"):
+        model.predict([(rows[M], items[0]), (rows[0], items[1])], labels=([(rows[M], items[2])], [1.0]))
+    with pytest.raises(IdError, match="u10"):
+        model.predict([(rows[M], items[0])], labels=([(rows[M + 1], items[2])], [1.0]))

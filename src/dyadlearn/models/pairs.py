@@ -349,7 +349,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         parts = {field.name: getattr(fitted, field.name) for field in fields(fitted)}
         return FittedPairs(**{**parts, "form": form}, owner=self._snapshot())
 
-    def predict(self, pairs: Any) -> Array:
+    def predict(self, pairs: Any, *, labels: Any = None) -> Array:
         """Predict the values of the given pairs.
 
         Parameters
@@ -357,6 +357,10 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         pairs : array, list of rows or frame, of shape (n, 2)
             An instance id and a task id in each row. The ids must be in the tables. They need not occur in
             the training pairs.
+        labels : (pairs, y), default=None
+            Known pairs of the new instances (or of the new tasks) in `pairs` and their values, as in `fit`. All pairs
+            must then be of new instances with training tasks, or of training instances with new tasks. The predictions
+            are those of `TwoStepRidge.predict` with these labels.
 
         Returns
         -------
@@ -364,6 +368,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """
         self = self._snapshot()
         given, at, ids = self._asked(pairs)
+        if labels is not None:
+            return self._predict_with(labels, given, at, ids)
         if knows_rows(self.model_._problem().pairing):
             places = [known[each] for known, each in zip(self._places(ids), at, strict=True)]
             return self._predict_known(given, at, places)
@@ -447,6 +453,21 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
                 pieces.append(self.model_.predict_pairs(rows[0], rows[1], np.stack(at, axis=1)))
                 members.append(here)
         return take_rows(namespace(pieces[0]).concat(pieces), np.argsort(np.concatenate(members)))
+
+    def _predict_with(self, labels: Any, given: list[Any], at: list[np.ndarray], ids: Sequence[Any]) -> Array:
+        """Predict pairs that are new on one side, with labels of their new rows; other arguments are from `_asked`."""
+        places, known = self._places(ids), (self.instance_ids_, self.task_ids_)
+        new = 0 if (places[0] < 0).all() else 1
+        if not (places[new] < 0).all() or not (places[1 - new] >= 0).all():
+            raise ValueError(
+                "With labels, pairs must be of new instances with training tasks, or of training instances with new "
+                "tasks, because each new row is added alone: predict other pairs without labels."
+            )
+        sides = [ids[side] if side == new else known[side] for side in (0, 1)]
+        few = averaged_pairs(*id_columns(labels[0], "labels"), labels[1], None, *sides).to_grid()
+        given[1 - new], at[1 - new] = None, places[1 - new][at[1 - new]]
+        predictions = self.model_.predict(*given, labels=few.grid)
+        return take_rows(namespace(predictions).reshape(predictions, (-1,)), at[0] * len(sides[1]) + at[1])
 
     def score(self, pairs: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² over all pairs with a value.
