@@ -31,6 +31,7 @@ from dyadlearn import (
     KroneckerRidgeCV,
     LearnedKernelRidge,
     OnlineTwoStepRidge,
+    PairKernelRidge,
     PairRegressor,
     SettingKFold,
     TwoStepRegressor,
@@ -204,6 +205,31 @@ def asks_interval(form: Form, _: Path) -> None:
     assert (lower <= upper).all()
 
 
+def asks_with_labels(form: Form, _: Path) -> None:
+    few = np.where(np.arange(6) % 2 == 0, 1.0, np.nan)[None, :]
+    new = np.vstack([X, X[:1] + 0.5])
+    if form.title == LISTED:
+        model = form.fitted.set_params(instances=new)
+        asked = [(8, task) for task in range(6)]
+        found = model.predict(asked, labels=(asked[::2], [1.0] * 3))
+        pairs, values = np.vstack([PAIRS, asked[::2]]), np.append(MISSING[tuple(PAIRS.T)], [1.0] * 3)
+        expected = clone(model).fit(pairs, values).predict(asked)
+        model.set_params(instances=X)
+    else:
+        found = form.fitted.predict(new[8:], labels=few)[0]
+        weights = [np.vstack([each, np.ones(6)]) for each in form.given[3:]]
+        if form.fitted.learns_kernels:  # the kernels stay as they were learned
+            K, G = (side.spec.kernel(rows) for side, rows in zip(form.fitted.fitted_.sides, (new, T), strict=True))
+            shares = dict(zip(("product", "per_task", "per_instance"), form.fitted.shares_, strict=True))
+            kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
+            expected = PairKernelRidge(form.fitted.alpha_, **shares, **kernels)
+            expected = expected.fit(K, np.vstack([form.labels, few]), G).predict()[-1]
+        else:
+            again = clone(form.model).fit(new, np.vstack([form.labels, few]), *form.given[2:3], *weights)
+            expected = again.predict()[-1]
+    assert_allclose(found, expected, rtol=1e-6)
+
+
 def asks_report(form: Form, folder: Path) -> None:
     write_report(form.fitted, folder / "report.html", setting=form.setting, title="Title of it", progress=False)
     page = (folder / "report.html").read_text(encoding="utf-8")
@@ -230,6 +256,7 @@ ANSWERS: dict[str, Callable[[Form, Path], None]] = {
     "permutation_test": asks_test,
     "compare": asks_compare,
     "predict_interval": asks_interval,
+    "predict(labels=)": asks_with_labels,
     "calibrate": asks_calibrate,
     "explain": asks_explain,
     "screen": asks_screen,
@@ -243,6 +270,9 @@ REFUSED = {
     **{("statistics", answer): NO_LABELS for answer in ANSWERS if answer != "nested_score"},
     **{(form, "nested_score"): "has no search" for form in ("online", "statistics", "regressor")},
     ("network", "nested_score"): "A network has no folds of one side",
+    ("network", "predict(labels=)"): "A label of a new node of a network is in its row",
+    ("independent", "predict(labels=)"): "say nothing about its other tasks",
+    **{(form, "predict(labels=)"): "keyword argument 'labels'" for form in ("online", "statistics", "regressor")},
     ("regressor", "explain"): "has no closed form",
     ("regressor", "report"): "has no closed form",
     ("regressor", "command line"): "not an object of class TwoStepRegressor",
@@ -278,6 +308,9 @@ def written() -> str:
         NO_LABELS: "The model stores sums over instances, but no labels. `keep_labels=True` stores them.",
         "has no search": "The model has no hyperparameter search. Use `evaluate` with `cv=`.",
         "A network has no folds of one side": "A fold of nodes would leave out edges that no fold predicts.",
+        "A label of a new node of a network is in its row": "A new node is a row and a column at once.",
+        "say nothing about its other tasks": "Tasks are independent, so labels of one say nothing about the others.",
+        "keyword argument 'labels'": "The model learns labels of new rows by `partial_fit`, or by another `fit`.",
         "has no closed form": "Predictions of arbitrary regressors are not sums of labels with known weights.",
         "not an object of class TwoStepRegressor": "A model file cannot contain estimators of other libraries.",
     }

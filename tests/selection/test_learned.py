@@ -189,6 +189,10 @@ def test_known_rows_of_a_profiled_side_are_told_by_their_ids():
     assert model.n_stages_ == 2
     found = model.predict(X.iloc[[3, 1]], T.iloc[[5]])
     assert_allclose(found, model.predict().loc[["r3", "r1"], ["t5"]])
+    with pytest.raises(
+        ValueError, match="profiles of their labels, which labels of a new row would change: fit it with"
+    ):
+        model.predict(X.iloc[[3]], labels=Y.iloc[[3]])
     with pytest.raises(ValueError, match=r"1 of 2 are new"):
         model.predict(X.iloc[:2].rename(index={"r0": "other"}))
 

@@ -29,7 +29,7 @@ from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.base import check_regularisation, check_request, settings_of
 from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.pairing.folding import fold_in
+from dyadlearn.pairing.folding import check_fold_in, fold_in
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution
 from dyadlearn.solve.missing import Completion
@@ -583,6 +583,7 @@ class PairwiseRidge(PairModel, stored=False):
         if labels is None:
             return super().predict(X, tasks)
         self = self._snapshot()
+        check_fold_in(self._problem().pairing)
         form, sides = self._asked(X, tasks)
         if self.describes_by_labels:
             raise ValueError(

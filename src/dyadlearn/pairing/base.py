@@ -23,6 +23,7 @@ A model needs five members: `words`, `spectra`, `alphas`, `remainder` (the resid
 `Coupled`                       grid operators (`dyadlearn.solve.operators`) from the remainder, for two sides
 `dyadlearn.pairing.full`        functions for complete labels: hold-out, its cost, jackknife, weights of labels
 `dyadlearn.pairing.incomplete`  functions for missing or weighted labels: completion, hold-out, weights of labels
+`dyadlearn.pairing.folding`     predictions for new rows from a few of their labels
 `dyadlearn.pairing.dense`       the reference implementation
 ==============================  ==================================================================================
 

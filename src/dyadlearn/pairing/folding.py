@@ -52,6 +52,20 @@ from dyadlearn.spectrum import Spectrum
 _Posterior = Callable[[NewRows, Array | None, Array, np.ndarray], tuple[Array, Array]]
 
 
+def check_fold_in(model: Pairing) -> None:
+    """Raise if labels of a new row cannot be added to a model, because tasks are independent or it is a network."""
+    if not model.knows_tasks:
+        raise ValueError(
+            "The tasks are independent here, so labels of a new instance in some tasks say nothing about its other "
+            "tasks: leave labels out, or fit a model that knows tasks (any but IndependentTaskRidge) with tasks=."
+        )
+    if model.symmetry:
+        raise ValueError(
+            "A label of a new node of a network is in its row and in its column, so that it is not a label of one new "
+            "row: fit the network again with the node."
+        )
+
+
 def fold_in(
     model: Pairing,
     labels: Labels,
@@ -67,6 +81,7 @@ def fold_in(
     Parameters
     ----------
     model : Pairing
+        Model that `check_fold_in` accepts.
     labels : Labels
         Training labels.
     rows : NewRows
@@ -85,17 +100,7 @@ def fold_in(
     Returns
     -------
     array of the same shape
-
-    Raises
-    ------
-    ValueError
-        If tasks are independent, or if the model is a network.
     """
-    if model.symmetry:
-        raise ValueError(
-            "A label of a new node of a network is in its row and in its column, so that it is not a label of one new "
-            "row: fit the network again with the node."
-        )
     if axis:
         turned = (model.transposed, labels.dense().transposed)
         return fold_in(*turned, rows, diagonal, predictions.T, few.T, **options).T
@@ -122,10 +127,7 @@ def _updated(mean: Array, columns: Array, labels: Array, known: np.ndarray, ridg
 @singledispatch
 def _posterior(model: Pairing, labels: Labels) -> _Posterior | None:
     """Return the mean and the covariance of the labels of a new row as a function; None without a formula."""
-    raise ValueError(
-        "The tasks are independent here, so that labels of a new instance in some tasks say nothing about its other "
-        "tasks: leave labels out, or fit a model that knows tasks (any but IndependentTaskRidge) with tasks=."
-    )
+    return None
 
 
 @_posterior.register(PairKernel)
