@@ -266,7 +266,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     # scikit-learn treats a first argument that is not called X as metadata.
     __metadata_request__fit = {"pairs": UNUSED}  # noqa: RUF012
-    __metadata_request__predict = {"pairs": UNUSED}  # noqa: RUF012
+    __metadata_request__predict = {"pairs": UNUSED, "labels": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"pairs": UNUSED}  # noqa: RUF012
 
     model_: PairwiseRidge
