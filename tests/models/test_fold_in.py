@@ -39,7 +39,7 @@ FEW = np.where(KNOWN[:, :Q], Y[M:, :Q], np.nan)
 FEW_OF_TASKS = np.where(KNOWN[:, :M].T, Y[:M, Q:], np.nan)
 SHARES = ("product", "per_task", "per_instance")
 
-SIDES = {"linear": "linear", "rbf": "rbf", "precomputed": "precomputed", "sparse": "linear"}
+SIDES = {"linear": "linear", "rbf": "rbf", "precomputed": "precomputed", "sparse": "linear", "wide": "linear"}
 FAMILY = {
     "Kronecker": KroneckerRidge(),
     "two-step": TwoStepRidge(),
@@ -59,6 +59,8 @@ def given(side, values, rows, columns):
             * (1.0 + np.arange(len(values)) % 2)[rows][:, None]
             * (1.0 + np.arange(len(values)) % 2)[columns]
         )
+    if side == "wide":  # new rows are outside of the span of training
+        values = np.hstack([values, values**2, np.sin(3 * values), np.cos(2 * values)])
     return sparse.csr_array(values[rows]) if side == "sparse" else values[rows]
 
 
@@ -129,8 +131,8 @@ def test_complete_labels_give_the_predictions_of_a_refit(side, task_side, model,
         axis=[0, 1],
         fit_intercept=[True, False],
         weighted=[True, False],
-        side=["linear", "rbf", "precomputed"],
-        task_side=["linear", "rbf"],
+        side=["linear", "rbf", "precomputed", "wide"],
+        task_side=["linear", "rbf", "wide"],
         alpha=[0.01, 2.0],
     )
 )
@@ -149,7 +151,7 @@ def test_two_step_models_without_a_formula_are_solved_again():
             model = TwoStepRidge(task_alpha=0.4, tol=1e-14).set_params(**how)
             if labels is not None and (how["alpha"] == 0 or "filter" in how):
                 continue
-            found, expected, plain = compared(model, "rbf", "linear", axis, labels)
+            found, expected, plain = compared(model, "rbf", "wide", axis, labels)
             assert_allclose(found, expected, rtol=1e-10, atol=1e-10, err_msg=str((how, axis)))
             assert np.abs(found - plain).max() > 1e-3
 

@@ -569,7 +569,8 @@ class PairwiseRidge(PairModel, stored=False):
             (``X=None``); NaN means not known. The predictions are exactly those of a model that is fitted again with
             the new row and its labels, with the same kernels and regularisation. Each new row is added alone: its
             labels do not change the predictions for other rows. A frame is matched by ids, and may lack rows and
-            columns without labels. A two-step model needs complete training labels.
+            columns without labels. Complete training labels have a formula; if some are missing or weighted, the model
+            is solved once for each new row.
         diagonal, task_diagonal : array or series of shape (a,) and (b,), default=None
             Kernel of every row of `X`, or of `tasks`, with itself; required for `labels` with a precomputed kernel
             whose training diagonal is not constant.

@@ -136,8 +136,8 @@ class ProcessRidge(PairwiseRidge, stored=False):
         return_std : bool, default=False
             Whether to return deviations too. The training labels must be complete and unweighted.
         labels : array or frame of shape (a, b), default=None
-            Known labels of new instances or of new tasks; see `TwoStepRidge.predict`. If training labels are missing or
-            weighted, there is one solve for each of these labels.
+            Known labels of new instances with training tasks, or of training instances with new tasks; NaN means not
+            known. See `TwoStepRidge.predict`.
         diagonal, task_diagonal : array or series of shape (a,) and (b,), default=None
             Kernel of every row of `X`, or of `tasks`, with itself; required for deviations and for `labels` with a
             precomputed kernel whose training diagonal is not constant.
