@@ -451,7 +451,8 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
     ``alpha=λ + δε`` is Kronecker ridge regression with δ added to the diagonal of the instance kernel and ε to that of
     the task kernel.
 
-    `per_task` contributes nothing to a new task, and `per_instance` nothing to a new instance, whatever their features.
+    `per_task` contributes nothing to a new task, and `per_instance` nothing to a new instance, whatever their features,
+    unless some of their labels are passed to `predict`.
     Pass None for the training instances or the training tasks: ``predict(X)`` uses `product` and `per_task`,
     ``predict(None, tasks)`` uses `product` and `per_instance`, ``predict(None)`` uses all three, and ``predict(X,
     tasks)`` uses `product` alone.
