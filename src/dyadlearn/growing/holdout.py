@@ -155,7 +155,7 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
     >>> online_holdout(model, X[2:], Y[2:], Setting.B)  # (1·1 + 2·2) / (1 + 4 + λ)
     array([[0.83333333]])
     """
-    left_out = _LeftOut(model, Phi, Y, setting)
+    left_out = LeftOut(model, Phi, Y, setting)
     blocks = [found for _, _, found in left_out.walk([model.alpha], [model.task_alpha])]
     return namespace(blocks[0]).concat(blocks, axis=0) + left_out.level
 
@@ -176,7 +176,7 @@ def online_squared_errors(
     array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
         Mean over the observed labels that have a prediction.
     """
-    left_out = _LeftOut(model, Phi, Y, setting)
+    left_out = LeftOut(model, Phi, Y, setting)
     if model.statistics.tasks is None:
         return left_out.squared_errors(alphas, [0.0])[:, 0]
     if setting is not Setting.B or not model.statistics.is_complete:
@@ -193,7 +193,7 @@ def only_labels(model: OnlineRidge, Y: Array) -> np.ndarray:
     return np.asarray(~np.isnan(to_numpy(dense(Y))) & (known.counts == 1) & known.has_own_constants)
 
 
-class _LeftOut:
+class LeftOut:
     """Training rows and their labels, to be left out of a model in one setting."""
 
     def __init__(self, model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -> None:

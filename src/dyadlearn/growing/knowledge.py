@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, copied, dense, is_foreign, is_sparse, namespace, take_rows
+from dyadlearn._array import Array, as_array_of, copied, dense, is_foreign, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._codes import row_keys
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, shown
@@ -332,6 +332,14 @@ class Knowledge(Stored):
                     "and the labels that they were learned with. Nothing was forgotten."
                 )
         return places
+
+    def labels_at(self, places: Sequence[int | None]) -> Array:
+        """Return the labels (n, q) of stored instances at positions; NaN for None, which is an unknown instance."""
+        labels = np.full((len(places), self.model.statistics.n_tasks), np.nan)
+        known = [row for row, place in enumerate(places) if place is not None]
+        if known:
+            labels[known] = to_numpy(dense(self.kept.taken([places[row] for row in known])[1]))
+        return as_array_of(labels, self.model.statistics.gram)
 
     # Instances that are known already -----------------------------------------------------------------
 

@@ -424,7 +424,7 @@ class Statistics(Stored):
     @cached_property
     def members(self) -> tuple[np.ndarray, ...]:
         """The tasks of each group, ascending."""
-        return _members(self.group_of, len(self.groups))
+        return members_of(self.group_of, len(self.groups))
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -478,7 +478,7 @@ class Statistics(Stored):
         """Return the statistics without some tasks."""
         kept = np.delete(np.arange(self.n_tasks), positions)
         numbers, group_of = np.unique(self.group_of[kept], return_inverse=True)
-        places = zip(numbers, _members(group_of, len(numbers)), strict=True)
+        places = zip(numbers, members_of(group_of, len(numbers)), strict=True)
         groups = tuple(self.part(int(number), kept[inside]) for number, inside in places)
         left = replace(self, groups=groups, group_of=group_of)
         return left.described(None if self.tasks is None else take_rows(self.tasks, kept))
@@ -515,13 +515,13 @@ def collect(Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool 
         group = Group.of(Phi, Y, constant=constant)
         return Statistics((group,), np.zeros(int(Y.shape[1]), dtype=np.intp)).described(tasks)
     observed = ~np.isnan(to_numpy(Y))
-    group_of, n_groups = _codes(observed)
+    group_of, n_groups = pattern_codes(observed)
     _check_groups(n_groups, int(Phi.shape[1]), Y)
     # The Gram matrix of all instances; tasks with all labels share it.
     whole = Group.of(Phi, Y[:, :0], constant=constant)
     groups = []
     columns, seen = row_major(Y.T), np.ascontiguousarray(observed.T)
-    for own in _members(group_of, n_groups):
+    for own in members_of(group_of, n_groups):
         rows = np.flatnonzero(seen[own[0]])
         is_whole = rows.size == len(observed)
         part = Phi if is_whole else take_rows(Phi, rows)
@@ -599,14 +599,14 @@ def _check_groups(n_groups: int, d: int, like: Array) -> None:
     check_memory(8.0 * 3 * n_groups * d**2, like, purpose, _REMEDY)
 
 
-def _codes(observed: np.ndarray) -> tuple[np.ndarray, int]:
+def pattern_codes(observed: np.ndarray) -> tuple[np.ndarray, int]:
     """Return a number for each column of a mask (l, q), the same for equal columns, and how many numbers there are."""
     number_of: dict[bytes, int] = {}
     codes = [number_of.setdefault(column.tobytes(), len(number_of)) for column in np.packbits(observed, axis=0).T]
     return np.array(codes, dtype=np.intp), len(number_of)
 
 
-def _members(group_of: np.ndarray, n_groups: int) -> tuple[np.ndarray, ...]:
+def members_of(group_of: np.ndarray, n_groups: int) -> tuple[np.ndarray, ...]:
     """Return the positions of each group, ascending."""
     order, ends = np.argsort(group_of, kind="stable"), np.cumsum(np.bincount(group_of, minlength=n_groups)).tolist()
     return tuple(order[start:end] for start, end in zip([0, *ends], ends, strict=False))

@@ -91,17 +91,17 @@ class OnlineRidge(Stored):
         pieces = []
         for group in self.statistics.groups:
             coefficients, doubt = group.solved(self.alpha)
-            self._warn(doubt)
+            self.warn(doubt)
             pieces.append(coefficients.T)
         return in_places(self.statistics.members, pieces).T
 
     def _solve(self, group: Group, alpha: float, B: Array) -> Array:
         """Return the regularised inverse of the Gram matrix of a group times B (d, p)."""
         inverse = group.inverse(alpha)
-        self._warn(inverse.doubt)
+        self.warn(inverse.doubt)
         return inverse.solve(B)
 
-    def _warn(self, doubt: str | None) -> None:
+    def warn(self, doubt: str | None) -> None:
         """Warn about inaccurate results, once for each model."""
         if doubt is not None and not self.is_warned:
             warnings.warn(doubt, PrecisionWarning, stacklevel=4)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dyadlearn._array import Array, copied, dense, double, is_sparse, namespace, take_rows
 from dyadlearn._checks import (
+    check_alpha,
     check_alphas,
     check_choice,
     check_flag,
@@ -28,6 +29,7 @@ from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError, PrecisionWarning
 from dyadlearn.growing.holdout import check_knows_tasks, online_holdout, online_squared_errors, only_labels
 from dyadlearn.growing.knowledge import KNOWN, Batch, Knowledge, stacked
+from dyadlearn.growing.row_terms import RowTerms
 from dyadlearn.growing.statistics import Statistics, check_room, collect, equal_features, has_holes
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.holdout.units import warn_of_only_labels, warn_of_unlabelled
@@ -102,6 +104,16 @@ class OnlineTwoStepRidge(PairModel):
     task without labels is not used to fit the second step, which predicts it from its features. Without task features
     such a task has no intercept, and its predictions are NaN.
 
+    With ``row_alpha``, the prediction for a known instance i also has a term of its own. Its labels are
+    :math:`\mathbf{y}_o` for tasks o with features :math:`\mathbf{P}_o`, and :math:`\mathbf{f}` are the predictions
+    above:
+
+    .. math:: \hat{\mathbf{y}}_i = \mathbf{f} + \mathbf{P}\,(\mathbf{P}_o^\top\mathbf{P}_o+\mu\mathbf{I})^{-1}
+              \mathbf{P}_o^\top(\mathbf{y}_o-\mathbf{f}_o), \qquad
+              \mathbf{P} = [\boldsymbol\Psi-\bar{\boldsymbol\psi}, \mathbf{1}]
+
+    `predict` adds the term to rows of frames whose ids are known. Rows without ids count as new and have no term.
+
     Parameters
     ----------
     alpha, task_alpha : float, default=1.0
@@ -119,6 +131,11 @@ class OnlineTwoStepRidge(PairModel):
         Whether to store all instances and their labels. Then labels of known ids can be replaced, and new tasks can be
         added without passing the instances again. Functions that need the labels, such as `evaluate`, then use the
         model of `to_two_step`. The memory grows with the number of instances and observed labels.
+    row_alpha : float or None, default=None
+        Regularisation :math:`\mu > 0` of a term for each known instance, which needs ``keep_labels=True`` and features
+        of the tasks: a ridge regression of the residuals of its labels on these features, which are centred, and a
+        constant, which is regularised too. Instances with equal features and different labels then have different
+        predictions. None means no terms. A change takes effect at the next prediction.
 
     Attributes
     ----------
@@ -175,6 +192,7 @@ class OnlineTwoStepRidge(PairModel):
     feature_map: Any = field(default=None, kw_only=True)
     task_feature_map: Any = field(default=None, kw_only=True)
     keep_labels: bool = field(default=False, kw_only=True)
+    row_alpha: float | None = field(default=None, kw_only=True)
 
     @property
     def _form(self) -> Table:  # type: ignore[override]
@@ -207,7 +225,19 @@ class OnlineTwoStepRidge(PairModel):
     # Predicting ----------------------------------------------------------------------------------
 
     def _expansion(self) -> Expansion:
-        return Expansion(self._learnt.model.coefficients)
+        values = self._learnt.model.coefficients
+        if self._terms is not None:  # the rows are multiplied by the coefficients before the terms are added
+            values = namespace(values).eye(int(values.shape[1]), dtype=values.dtype, device=values.device)
+        return Expansion(values)
+
+    @property
+    def _terms(self) -> RowTerms | None:
+        """Terms of known instances; None without them."""
+        if self.row_alpha is None:
+            return None
+        if not (self._learnt.keeps_labels and self._knows_tasks):
+            raise ValueError("row_alpha needs labels and features of tasks: fit with keep_labels=True and tasks=.")
+        return RowTerms(self._learnt.model, float(self.row_alpha))
 
     @property
     def _precision(self) -> str:
@@ -261,7 +291,9 @@ class OnlineTwoStepRidge(PairModel):
             return table, self._columns_of(Psi)
         table, rows = self._read_instances(given)
         self._check_library(X=rows)
-        return table, self._rows_of(rows)
+        kept, ids = self._learnt.kept, _own_ids(table.row_ids, given)
+        is_named = ids is not None and kept.n_named
+        return table, self._rows_of(rows, kept.places(ids.labels) if is_named else [None] * int(rows.shape[0]))
 
     def _read_instances(self, X: Any) -> tuple[Table, Array]:
         """Return the table and the checked rows of instances to predict for."""
@@ -272,13 +304,21 @@ class OnlineTwoStepRidge(PairModel):
         """Return features of tasks (b, r) as rows to predict for."""
         return NewRows(self._learnt.model.statistics.rows_of_tasks(double(Psi)), lambda part: part, 0)
 
-    def _rows_of(self, rows: Array) -> NewRows:
-        """Return checked instances (a, p) as rows to predict for."""
+    def _rows_of(self, rows: Array, places: Sequence[int | None]) -> NewRows:
+        """Return checked instances (a, p), with stored positions or None, as rows to predict for."""
         # A feature map may add many features; with a constant or in single precision features are copied.
         model = self._learnt.model
         is_copied = model.statistics.has_constant or rows.dtype != model.statistics.gram.dtype
         width = model.n_coefficients if is_copied or self.feature_map is not None else 0
-        return NewRows(rows, lambda part: model.rows(self._mapped(part)), width)
+        terms, learnt = self._terms, self._learnt
+        if terms is None:
+            return NewRows(rows, lambda part: model.rows(self._mapped(part)), width)
+
+        def block(part: np.ndarray) -> Array:
+            labels = learnt.labels_at([places[row] for row in part[:, 0]])
+            return terms.coefficients(self._mapped(take_rows(rows, part[:, 0])), labels)
+
+        return NewRows(np.arange(len(places))[:, None], block, width + model.statistics.n_tasks)
 
     # Checking input ----------------------------------------------------------------------------
 
@@ -439,7 +479,9 @@ class OnlineTwoStepRidge(PairModel):
                 0 if task_rows is None else int(task_rows.shape[1]),
                 keeps_labels=bool(self.keep_labels),
             )
-            return self._changed(None, nothing.keeping(Batch(int(rows.shape[0]), ids, rows, grid.values)))
+            self._changed(None, nothing.keeping(Batch(int(rows.shape[0]), ids, rows, grid.values)))
+            _ = self._terms  # raises if there is nothing to compute them from
+            return self
 
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, *, known: str = "error") -> Self:
         """Learn new instances or, with ``known="replace"``, new labels of known instances.
@@ -653,7 +695,8 @@ class OnlineTwoStepRidge(PairModel):
         """
         wanted, self = as_setting(setting), self._snapshot()
         model, Phi, grid = self._left_out(X, y, wanted)
-        held_out = online_holdout(model, Phi, grid.values, wanted)
+        terms, labels = self._terms, grid.values
+        held_out = terms.holdout(Phi, labels, wanted) if terms else online_holdout(model, Phi, labels, wanted)
         _warn_of_lone(model, grid.values, wanted, "their predictions are NaN")
         return grid.restore(self._home(held_out))
 
@@ -679,8 +722,11 @@ class OnlineTwoStepRidge(PairModel):
         columns = check_alphas(task_alphas, "task_alphas")
         wanted, self = as_setting(setting), self._snapshot()
         model, Phi, grid = self._left_out(X, y, wanted)
+        terms = None if wanted.new_instance else self._terms  # an instance that is left out has no term
 
         def score(values: Sequence[float], task_values: Sequence[float]) -> np.ndarray:
+            if terms is not None:
+                return -terms.squared_errors(Phi, grid.values, values, task_values, wanted)
             return -online_squared_errors(model, Phi, grid.values, values, task_values, wanted)
 
         scores = where_defined(score, rows, columns if self._knows_tasks else columns[:1])
@@ -730,8 +776,10 @@ class OnlineTwoStepRidge(PairModel):
                 f"{type(self).__name__} keeps statistics only, not the labels: fit it with keep_labels=True."
             )
         known, stored = learnt.model.statistics, learnt.kept
-        if known.tasks is not None and not known.is_complete:
-            text = "Labels are missing, so this result is that of TwoStepRidge, a different model (see to_two_step)."
+        has_holes = known.tasks is not None and not known.is_complete
+        if has_holes or self.row_alpha is not None:
+            why = "Labels are missing" if has_holes else "Terms of rows are left out"
+            text = f"{why}, so this result is that of TwoStepRidge, a different model (see to_two_step)."
             warnings.warn(text, UserWarning, stacklevel=3)
         rows = stacked([batch.rows for batch in stored.batches])
         labels = stacked([batch.all_labels for batch in stored.batches])
@@ -774,6 +822,8 @@ class OnlineTwoStepRidge(PairModel):
         self._check_alphas()
         check_flag(self.fit_intercept, "fit_intercept")
         check_flag(self.keep_labels, "keep_labels")
+        if self.row_alpha is not None and not check_alpha(self.row_alpha, "row_alpha"):
+            raise ValueError("row_alpha must be above 0, found 0: use a small number, or None for no terms.")
 
 
 def _check_width(grid: Table, n_tasks: int) -> None:
@@ -824,6 +874,6 @@ class FittedOnline(Predicting):
 
     knowledge: Knowledge
 
-    def kept_rows(self, rows: Array) -> NewRows:
-        """Return stored rows of the model as rows to predict for."""
-        return self.estimator._rows_of(rows)  # type: ignore[no-any-return]
+    def kept_rows(self, rows: Array, places: Sequence[int]) -> NewRows:
+        """Return stored rows of the model, at positions, as rows to predict for."""
+        return self.estimator._rows_of(rows, places)  # type: ignore[no-any-return]
