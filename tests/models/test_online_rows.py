@@ -10,7 +10,6 @@ from scipy import sparse
 from sklearn.base import clone
 
 from dyadlearn import OnlineTwoStepRidge, load, recommend, save
-from dyadlearn.exceptions import LeverageError
 from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over
 from two_ridges import labels_with_holes, two_ridges
@@ -18,6 +17,8 @@ from two_ridges import labels_with_holes, two_ridges
 ALPHA, TASK_ALPHA, ROW_ALPHA = 0.3, 0.7, 1.3
 # Instances, features, tasks, features: more tasks than features, and fewer labels per row than features.
 SHAPES = [(12, 3, 7, 2), (9, 4, 6, 8)]
+# For refits of every cell.
+SMALL = [(7, 2, 6, 2), (6, 3, 5, 6)]
 settings = {"shape": SHAPES, "constant": [True, False], "holes": [0.4, 0.0]}
 
 
@@ -142,7 +143,7 @@ def left_out(X, Y, T, setting, constant, alphas=(ALPHA, TASK_ALPHA, ROW_ALPHA)):
     return found
 
 
-@over(covering(shape=SHAPES, constant=[True, False], setting=list(Setting), row_alpha=[1e-3, 1.3, 1e5], strength=3))
+@over(covering(shape=SMALL, constant=[True, False], setting=list(Setting), row_alpha=[1e-6, 1.3, 1e5]))
 def test_holdout_equals_refits(shape, constant, setting, row_alpha):
     X, Y, T = problem(shape)
     model = online(constant, row_alpha).fit(X, Y, tasks=T)
@@ -152,7 +153,7 @@ def test_holdout_equals_refits(shape, constant, setting, row_alpha):
     assert_allclose(model.holdout(X[some], Y[some], setting), wanted[some], rtol=1e-6, atol=1e-7)
 
 
-@over(covering(shape=SHAPES, constant=[True, False], setting=[Setting.A, Setting.C]))
+@over(covering(shape=SMALL, constant=[True, False], setting=[Setting.A, Setting.C]))
 def test_holdout_of_complete_labels(shape, constant, setting):
     X, Y, T = problem(shape, holes=0)
     model = online(constant).fit(X, Y, tasks=T)
@@ -163,11 +164,10 @@ def test_holdout_of_complete_labels(shape, constant, setting):
     # Both steps complete the pair that is left out, until its label equals its prediction; then the term is added.
     for i, j in ((0, 0), (3, 2), (5, len(T) - 1)):
         labels = Y.copy()
-        for label in (0.0, 1.0):  # the two-step prediction is linear in the label
-            labels[i, j] = label
-            F = two_ridges(X, labels, T, X[[i]], T, ALPHA, TASK_ALPHA, constant)[0]
-            at_zero = F if label == 0 else at_zero
-        slope = F - at_zero
+        predicted = []
+        for labels[i, j] in (0.0, 1.0):  # the two-step prediction is linear in the label
+            predicted.append(two_ridges(X, labels, T, X[[i]], T, ALPHA, TASK_ALPHA, constant)[0])
+        at_zero, slope = predicted[0], predicted[1] - predicted[0]
         F = at_zero + slope * at_zero[j] / (1 - slope[j])
         assert_allclose(F[j], at_zero[j] / (1 - slope[j]))
         own = Y[[i]].copy()
@@ -184,13 +184,6 @@ def test_landscape_scores_the_held_out_predictions(setting):
         model.set_alpha([0.1, 1.0][row], [0.5, 2.0][column])
         error = np.nanmean((model.holdout(X, Y, setting) - Y) ** 2)
         assert_allclose(found[row, column], -error, rtol=1e-9)
-
-
-def test_holdout_of_labels_that_a_term_interpolates_is_refused():
-    X, Y, T = problem((9, 4, 6, 8))
-    model = online(row_alpha=1e-250).fit(X, Y * 1e3, tasks=T)
-    with pytest.raises(LeverageError):
-        model.holdout(X, Y * 1e3, "A")
 
 
 def test_users_with_equal_features_get_lists_of_their_own():
@@ -236,7 +229,7 @@ def test_terms_need_tasks_and_stored_labels():
     X, Y, T = problem((12, 3, 7, 2))
     model = online()
     with pytest.raises(ValueError, match="fit with keep_labels=True and tasks="):
-        model.fit(X, Y)
+        model.fit(X, Y[:, :4])
     assert not hasattr(model, "_learnt")
     model = OnlineTwoStepRidge().fit(X, Y, tasks=T).set_params(keep_labels=True, row_alpha=1.0)
     with pytest.raises(ValueError, match="fit with keep_labels=True and tasks="):

@@ -22,7 +22,7 @@ from scipy import sparse
 
 from dyadlearn._array import (
     Array,
-    dense,
+    as_array_of,
     is_foreign,
     is_sparse,
     itemsize,
@@ -39,7 +39,6 @@ from dyadlearn._codes import Column, distinct, lacks_id, table_columns
 from dyadlearn._tables import Ids, Table, free_name, near_miss, shown
 from dyadlearn.diagnostics.fitted import Tabled, asked_of, fitted_of, held_out, ids_at
 from dyadlearn.exceptions import IdError
-from dyadlearn.growing.knowledge import stacked
 from dyadlearn.labels import distinct_labels, read_labels, read_numbers
 from dyadlearn.models.fitted import Fitted, predicting
 from dyadlearn.models.pairs import FittedPairs
@@ -973,10 +972,11 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
     """
     if getattr(model, "grows", False):
         batches = predicting(model).knowledge.kept.batches if model.keep_labels else ()  # type: ignore[attr-defined]
-        grids = (to_numpy(dense(batch.all_labels)) for batch in batches)
-        if axis or (batches and all(zeros_are_unobserved(grid, zeros) for grid in grids)):
+        # Zeros that a sparse matrix does not store cannot change the answer.
+        known_labels = (batch.labels.data if is_sparse(batch.labels) else to_numpy(batch.labels) for batch in batches)
+        if batches and all(zeros_are_unobserved(values, zeros) for values in known_labels):
             return None
-        return _for_stored(model, given, known, sides)
+        return _for_stored(model, given, axis, known, sides)
     fitted = fitted_of(model)
     names = side_names(sides, network=fitted.is_network)
     subjects, several = _subjects(given, names.both[axis])
@@ -1003,29 +1003,34 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
     return partial(query.ranked, expansion=expansion, rows=rows, others=None, known=pairs)
 
 
-def _for_stored(model: Any, instance: Any, known: Any, sides: Any) -> Any:
-    """Return a function of n that recommends for instances that an online model stores with their labels."""
+def _for_stored(model: Any, given: Any, axis: int, known: Any, sides: Any) -> Any:
+    """Return a function of n that recommends for, or from, the instances that an online model stores with labels."""
     fitted: Any = predicting(model)
     names, knowledge = side_names(sides), fitted.knowledge
     if not knowledge.keeps_labels:
         remedy = "fit it with keep_labels=True, or give instances by X= and their known pairs by known="
         raise ValueError(f"{type(model).__name__} keeps statistics only, not the labels: {remedy}.")
-    subjects, several = _subjects(instance, names.instances)
-    stored = knowledge.kept
-    places = stored.places(subjects)
-    unknown = [label for label, place in zip(subjects, places, strict=True) if place is None]
-    if unknown:
-        raise IdError(f"{shown(unknown)} not among the ids of the {names.instances} that the model has kept.")
-    features, observed = [], []
-    for block in row_blocks(len(places), model.n_tasks_, _CELLS):
-        rows, labels = stored.taken(places[block])
-        features.append(rows)
-        observed.append(sparse.csr_array(~np.isnan(to_numpy(dense(labels)))))
-    query = _Query(tuple(subjects), several, 0, knowledge.task_ids, Setting.A, names)
-    trained = () if stored.ids is None else stored.ids.labels
-    pairs = query.with_known(sparse.vstack(observed, format="csr"), known, trained, (len(trained), model.n_tasks_))
-    rows, others = fitted.kept_rows(stacked(features)), fitted.columns(None)[1]
-    return partial(query.ranked, expansion=fitted.expansion, rows=rows, others=others, known=pairs)
+    subjects, several = _subjects(given, names.both[axis])
+    stored, q = knowledge.kept, model.n_tasks_
+    ids, places, columns = (stored.ids, knowledge.task_ids), range(len(stored)), np.arange(q)
+    if axis:
+        columns = positions(subjects, ids[1], q, f"the {names.tasks}", "task")
+    else:
+        places = stored.places(subjects)
+        unknown = [label for label, place in zip(subjects, places, strict=True) if place is None]
+        if unknown:
+            raise IdError(f"{shown(unknown)} not among the ids of the {names.instances} that the model has kept.")
+    blocks = [knowledge.labels_at(places[block]) for block in row_blocks(len(places), q, _CELLS)]
+    observed = sparse.vstack([sparse.csr_array(~np.isnan(to_numpy(block)[:, columns])) for block in blocks])
+    query = _Query(tuple(subjects), several, axis, ids[1 - axis], Setting.A, names)
+    trained = range((len(stored), q)[axis]) if ids[axis] is None else ids[axis].labels
+    pairs = query.with_known(sparse.csr_array(observed.T if axis else observed), known, trained, (len(stored), q))
+    rows, others, expansion = fitted.kept_rows(places), fitted.columns(None)[1], fitted.expansion
+    if axis:
+        units = as_array_of(np.eye(q)[columns], expansion.values) if others is None else None
+        tasks = others.take(columns) if units is None else NewRows(units, lambda part: part, 0)
+        rows, others, expansion = tasks, rows, expansion.transposed
+    return partial(query.ranked, expansion=expansion, rows=rows, others=others, known=pairs)
 
 
 def _for_new(

@@ -145,15 +145,17 @@ class Kept(Stored):
 
     def taken(self, places: Sequence[int | None]) -> tuple[Array, Array]:
         """Return instances (n, p) and labels (n, q) at positions; labels are dense with NaN if some are missing."""
+        return self.part_of(places, "rows"), self.part_of(places, "all_labels")
+
+    def part_of(self, places: Sequence[int | None], name: str) -> Array:
+        """Return the instances ("rows") or their labels ("all_labels") at positions, as `taken` does."""
         at, parts, order = np.array(places, dtype=np.intp), [], []
         for batch, start, end in self._spans():
             here = np.flatnonzero((start <= at) & (at < end))
             if here.size:
-                parts.append(batch.take(at[here] - start))
+                parts.append(getattr(batch.take(at[here] - start), name))
                 order.append(here)
-        back = np.argsort(np.concatenate(order))
-        rows, labels = stacked([part.rows for part in parts]), stacked([part.all_labels for part in parts])
-        return take_rows(rows, back), take_rows(labels, back)
+        return take_rows(stacked(parts), np.argsort(np.concatenate(order)))
 
     def without(self, places: Sequence[int | None]) -> Kept:
         """Return the stored instances without those at some positions."""
@@ -338,7 +340,7 @@ class Knowledge(Stored):
         labels = np.full((len(places), self.model.statistics.n_tasks), np.nan)
         known = [row for row, place in enumerate(places) if place is not None]
         if known:
-            labels[known] = to_numpy(dense(self.kept.taken([places[row] for row in known])[1]))
+            labels[known] = to_numpy(dense(self.kept.part_of([places[row] for row in known], "all_labels")))
         return as_array_of(labels, self.model.statistics.gram)
 
     # Instances that are known already -----------------------------------------------------------------

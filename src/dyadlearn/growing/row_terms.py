@@ -27,7 +27,7 @@ A task that is left out also changes the mean of P. In setting C the terms are t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -35,9 +35,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, dense, double, matmul, namespace, take_block, take_rows, to_numpy
-from dyadlearn._means import difference, mean_of
 from dyadlearn.filters import Tikhonov
-from dyadlearn.growing.holdout import LeftOut, online_holdout
+from dyadlearn.growing.holdout import LeftOut, Values, online_holdout
 from dyadlearn.growing.statistics import Group, members_of, pattern_codes
 from dyadlearn.growing.two_step import OnlineRidge, in_places
 from dyadlearn.settings import Setting
@@ -73,11 +72,9 @@ class RowTerms:
     def coefficients(self, Phi: Array, Y: Array) -> Array:
         """Return the coefficients (l, width) of the rows of tasks, for instances (l, d) with labels (l, q) or NaN."""
         half = matmul(self.model.rows(Phi), self.model.coefficients)
-        places, parts = [], []
-        for rows, _, tasks, gaps in self._patterns(half, Y):
-            places.append(rows)
-            parts.append(take_rows(half, rows) + self._solved(tasks, gaps).T)
-        return in_places(places, parts, half) if places else half
+        patterns = list(self._patterns(half, Y))
+        parts = [take_rows(half, rows) + self._solved(tasks, gaps).T for rows, _, tasks, gaps in patterns]
+        return in_places([rows for rows, *_ in patterns], parts, half) if patterns else half
 
     def _patterns(self, half: Array, Y: Array) -> Iterator[tuple[np.ndarray, np.ndarray, Array, Array]]:
         """Yield rows with labels for the same n tasks, these tasks, their features P, and the residuals (n, l)."""
@@ -110,8 +107,9 @@ class RowTerms:
     def _step(self) -> Array | None:
         """Mean of the labelled tasks minus that of all tasks, shape (r,); None if they are equal or not used."""
         known: Any = self.model.statistics
-        is_equal = not known.has_constant or known.labelled.size == known.n_tasks
-        return None if is_equal else difference(known.task_mean, mean_of(known.tasks))
+        others = np.delete(np.arange(known.n_tasks), known.labelled)
+        rows = known.rows_of_tasks(take_rows(known.tasks, others))[:, :-1]
+        return -namespace(rows).sum(rows, axis=0) / known.n_tasks if known.has_constant and others.size else None
 
     def holdout(self, Phi: Array, Y: Array, setting: Setting) -> Array:
         """Return hold-out predictions (l, q) of training rows; parameters as in `online_holdout`.
@@ -122,10 +120,9 @@ class RowTerms:
         if setting.new_instance:
             return left_out
         if setting is Setting.C:
-            tasks = range(model.statistics.n_tasks)
-            return namespace(left_out).concat([self._without_task(task, Phi, dense(Y)) for task in tasks], axis=1)
+            return namespace(left_out).concat([self._without_task(j, Phi, Y) for j in range(Y.shape[1])], axis=1)
         sides, half = LeftOut(model, Phi, Y, setting), matmul(model.rows(Phi), model.coefficients)
-        task_rows, rotated = model.statistics.task_rows, to_numpy(sides.projected_tasks)
+        task_rows, rotated = sides.statistics.rows_of_tasks(sides.statistics.tasks), to_numpy(sides.projected_tasks)
         phi = to_numpy(sides.tasks.smoother(Tikhonov(), model.task_alpha).phi)
         predictions = np.array(to_numpy(self.coefficients(Phi, Y) @ task_rows.T))
         without, change = to_numpy(left_out), to_numpy(left_out - half @ task_rows.T)
@@ -137,9 +134,7 @@ class RowTerms:
             predictions[cells] = without[cells] + alone.T - steps * np.diagonal(of_hat)
         return as_array_of(predictions, left_out)
 
-    def squared_errors(
-        self, Phi: Array, Y: Array, alphas: Sequence[float], task_alphas: Sequence[float], setting: Setting
-    ) -> np.ndarray:
+    def squared_errors(self, Phi: Array, Y: Array, alphas: Values, task_alphas: Values, setting: Setting) -> np.ndarray:
         """Return the mean squared errors (n_alphas, n_task_alphas) of hold-out predictions of observed labels."""
         errors, labels = np.zeros((len(alphas), len(task_alphas))), to_numpy(dense(Y))
         for row, column in np.ndindex(errors.shape):
@@ -151,6 +146,6 @@ class RowTerms:
         """Return predictions (l, 1) for a task by the model without it."""
         known: Any = self.model.statistics
         rest = RowTerms(self.model.of(known.without_tasks(np.array([task]))), self.alpha)
-        others = take_rows(Y.T, np.delete(np.arange(known.n_tasks), task)).T
+        others = take_rows(dense(Y).T, np.delete(np.arange(known.n_tasks), task)).T
         own = rest.model.statistics.rows_of_tasks(take_rows(known.tasks, np.array([task])))
         return rest.coefficients(Phi, others) @ own.T

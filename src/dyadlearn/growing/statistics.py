@@ -39,6 +39,7 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
+    as_array_of,
     double,
     epsilon,
     is_definite,
@@ -414,7 +415,7 @@ class Statistics(Stored):
         """Return features of tasks (c, r), known or not, as they multiply coefficients: with a constant (c, r + 1)."""
         return tasks if self.task_mean is None else with_ones(centred(tasks, self.task_mean))
 
-    @property
+    @cached_property
     def task_rows(self) -> Array | None:
         r""":math:`\boldsymbol\Psi`, with a constant :math:`[\boldsymbol\Psi_c, \mathbf{1}]`; None without features."""
         return None if self.tasks is None else self.rows_of_tasks(self.tasks)
@@ -450,9 +451,9 @@ class Statistics(Stored):
         """
         if self.tasks is None:
             return columns
-        if self.labelled.size == self.n_tasks:
-            return columns @ self.task_rows
-        return take_rows(columns.T, self.labelled).T @ take_rows(self.task_rows, self.labelled)
+        if self.labelled.size < self.n_tasks:  # zeros are faster than a copy of the other rows of tasks
+            columns = namespace(columns).where(as_array_of(self.counts > 0, columns), columns, zeros((), columns))
+        return columns @ self.task_rows
 
     # Updates -----------------------------------------------------------------------------------------
 
@@ -583,7 +584,10 @@ def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bo
                 group_of[tasks] = len(groups)
                 groups.append(known)
     both = replace(first, groups=tuple(groups), group_of=group_of, instances=whole)
-    return both if np.array_equal(both.labelled, first.labelled) else both.described(first.tasks)
+    if np.array_equal(both.labelled, first.labelled):  # the tasks and their mean are the same
+        vars(both).update({name: value for name, value in vars(first).items() if name == "task_rows"})
+        return both
+    return both.described(first.tasks)
 
 
 def check_room(Phi: Array, Y: Array) -> None:

@@ -281,28 +281,25 @@ class OnlineTwoStepRidge(PairModel):
         return self._new_rows(X, 0)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
-        known = self._learnt.model.statistics.tasks
-        return (None, self._columns_of(known)) if tasks is None and known is not None else super()._task_rows(tasks)
+        known = self._learnt.model.statistics
+        is_known = tasks is None and known.tasks is not None
+        return (None, NewRows(known.task_rows, lambda part: part, 0)) if is_known else super()._task_rows(tasks)
 
     def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
         if axis:
             table, Psi = self._known_tasks(given, None)
             self._check_library(tasks=Psi)
-            return table, self._columns_of(Psi)
+            return table, NewRows(self._learnt.model.statistics.rows_of_tasks(double(Psi)), lambda part: part, 0)
         table, rows = self._read_instances(given)
         self._check_library(X=rows)
-        kept, ids = self._learnt.kept, _own_ids(table.row_ids, given)
-        is_named = ids is not None and kept.n_named
-        return table, self._rows_of(rows, kept.places(ids.labels) if is_named else [None] * int(rows.shape[0]))
+        kept = self._learnt.kept
+        ids = _own_ids(table.row_ids, given) if kept.n_named else None
+        return table, self._rows_of(rows, [None] * int(rows.shape[0]) if ids is None else kept.places(ids.labels))
 
     def _read_instances(self, X: Any) -> tuple[Table, Array]:
         """Return the table and the checked rows of instances to predict for."""
         table = read_table(X, "X")
         return table, self._validated_instances(table, LINEAR, reset=False)
-
-    def _columns_of(self, Psi: Array) -> NewRows:
-        """Return features of tasks (b, r) as rows to predict for."""
-        return NewRows(self._learnt.model.statistics.rows_of_tasks(double(Psi)), lambda part: part, 0)
 
     def _rows_of(self, rows: Array, places: Sequence[int | None]) -> NewRows:
         """Return checked instances (a, p), with stored positions or None, as rows to predict for."""
@@ -874,6 +871,6 @@ class FittedOnline(Predicting):
 
     knowledge: Knowledge
 
-    def kept_rows(self, rows: Array, places: Sequence[int]) -> NewRows:
-        """Return stored rows of the model, at positions, as rows to predict for."""
-        return self.estimator._rows_of(rows, places)  # type: ignore[no-any-return]
+    def kept_rows(self, places: Sequence[int]) -> NewRows:
+        """Return the stored rows at positions as rows to predict for."""
+        return self.estimator._rows_of(self.knowledge.kept.part_of(places, "rows"), places)  # type: ignore[no-any-return]
