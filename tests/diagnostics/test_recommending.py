@@ -407,6 +407,50 @@ def test_a_growing_model_knows_instances_without_ids_by_their_positions():
             recommend(model, instance=wrong)
 
 
+@over(every(several=[False, True], features=[False, True], row_alpha=[None, 0.8], named=[False, True]))
+def test_a_growing_model_recommends_stored_instances_for_a_task(several, features, row_alpha, named, small_blocks):
+    pd = pytest.importorskip("pandas")
+    if row_alpha is not None and not features:
+        return
+    X, T, Y = make(m=13)
+    Y = Y + X[:, :1]
+    Y[np.random.default_rng(1).random(Y.shape) < 0.6] = np.nan
+    users, items = [f"u{i}" for i in range(13)], [f"i{j}" for j in range(7)]
+    X_, Y_ = pd.DataFrame(X, index=users), pd.DataFrame(Y, index=users, columns=items)
+    learned = (X_, Y_) if named else (X, Y)
+    model = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True, row_alpha=row_alpha)
+    model.fit(learned[0][:8], learned[1][:8], tasks=T if features else None)
+    model.partial_fit(learned[0][8:], learned[1][8:])
+    of_ids = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True, row_alpha=row_alpha).fit(X_, Y_, T if features else None)
+    F = np.where(np.isnan(Y), of_ids.predict(X_), np.nan)
+    known = [("u4", "i2"), ("u5", "i6"), ("u6", "i0")] if named else [(4, 2), (5, 6), (6, 0)]
+    F[[4, 5, 6], [2, 6, 0]] = np.nan
+    asked = [2, 6, 0] if several else 2
+    subject = [items[j] for j in asked] if several else items[asked]
+    found = recommend(model, task=subject if named else asked, n=4, known=known)
+    columns = zip(asked, found.ids, found.scores, strict=True) if several else [(asked, found.ids, found.scores)]
+    for j, ids, scores in columns:
+        best = [i for i in np.argsort(-F[:, j], kind="stable")[:4] if not np.isnan(F[i, j])]
+        assert ids == tuple(users[i] if named else i for i in best)
+        assert_allclose(scores[: len(best)], F[best, j], rtol=1e-10)
+    assert (found.setting, found.of) == ("A", "instances")
+    with pytest.raises(IdError if named else ValueError, match="tasks"):
+        recommend(model, task="z" if named else 7)
+    with pytest.raises(ValueError, match="nothing is held out"):
+        recommend(model, task="i1" if named else 1, setting="C")
+
+
+def test_known_pairs_of_stored_instances_without_ids():
+    X, T, Y = make()
+    Y = np.where(np.arange(7) < 3, np.nan, Y + X[:, :1])
+    model = OnlineTwoStepRidge(keep_labels=True).fit(X, Y, tasks=T)
+    known = np.full(Y.shape, np.nan)
+    known[5, 1] = 1.0
+    for given in (known, [(5, 1)]):
+        assert set(recommend(model, instance=5, known=given).ids) == {0, 2}
+        assert 5 not in recommend(model, task=1, known=given).ids
+
+
 @over(
     covering(
         model=[KroneckerRidge(0.7), TwoStepRidge(0.3, 2.0)], alone=[False, True], side=["instance", "task"], k=[3, 50]

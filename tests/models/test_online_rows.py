@@ -38,9 +38,11 @@ def framed(X, Y, T):
 def with_terms(F, labels, T, row_alpha, constant, new_tasks=None):
     """Add to predictions (l, q) of rows with labels (l, q) a ridge regression of the residuals of each row."""
     new_tasks = T if new_tasks is None else new_tasks
-    P, new = T, new_tasks
+    mean = T.mean(axis=0) if constant else 0.0
+    length = np.sqrt(np.mean(np.sum((T - mean) ** 2, axis=1)))
+    P, new = ((each - mean) / (length or 1.0) for each in (T, new_tasks))
     if constant:
-        P, new = (np.column_stack([each - T.mean(axis=0), np.ones(len(each))]) for each in (T, new_tasks))
+        P, new = (np.column_stack([each, np.ones(len(each))]) for each in (P, new))
     found = []
     for predicted, own in zip(F, labels, strict=True):
         seen = ~np.isnan(own)

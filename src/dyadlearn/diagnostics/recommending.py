@@ -666,9 +666,8 @@ def recommend(
     model : fitted estimator
     instance, task : id, or position where the labels have no ids, or a list of them
         Known instance or task to recommend for. Pass either `instance`, or `task`, or `X` (`tasks` are then optional),
-        or `tasks` alone.
-        `OnlineTwoStepRidge` knows the ids of instances only with ``keep_labels=True``. A `PairRegressor` knows all ids
-        in its tables, in training or not.
+        or `tasks` alone. `OnlineTwoStepRidge` accepts them only with ``keep_labels=True``, and `tasks` only with `X`. A
+        `PairRegressor` knows all ids in its tables, in training or not.
     X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
         New instances to recommend tasks for, as in `predict`.
     tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q)

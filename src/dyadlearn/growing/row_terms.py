@@ -6,9 +6,11 @@ Two-step ridge regression predicts the same for rows with equal features. The te
 .. math:: \mathbf{b}_i = (\mathbf{P}_o^\top\mathbf{P}_o+\mu\mathbf{I})^{-1}\,\mathbf{P}_o^\top
           (\mathbf{y}_o-\mathbf{f}_o), \qquad \hat{\mathbf{y}}_i = \mathbf{f} + \mathbf{P}\,\mathbf{b}_i .
 
-:math:`\mathbf{P}` are the features :math:`\boldsymbol\Psi` of the tasks; with a constant
-:math:`[\boldsymbol\Psi-\bar{\boldsymbol\psi}, \mathbf{1}]` with the mean over all known tasks, labelled or not. The
-constant is regularised as the features are. With the task kernel :math:`\mathbf{G} = \mathbf{PP}^\top`, the term is
+:math:`\mathbf{P}` are the features :math:`\boldsymbol\Psi/s` of the tasks; with a constant
+:math:`[(\boldsymbol\Psi-\bar{\boldsymbol\psi})/s, \mathbf{1}]`, which is regularised as the features are. The mean and the
+root mean square s of the lengths are over all known tasks, labelled or not. So the features and the constant have the
+same weight on average, and a good :math:`\mu` does not depend on the scale of the features. With the task kernel
+:math:`\mathbf{G} = \mathbf{PP}^\top`, the term is
 :math:`\mathbf{G}_{\cdot o}(\mathbf{G}_{oo}+\mu\mathbf{I})^{-1}(\mathbf{y}_o-\mathbf{f}_o)`, which is computed instead
 if there are fewer labels than features.
 
@@ -22,7 +24,7 @@ leave-one-out operator :math:`\mathbf{L}` of the term, which does not use entry 
 
 .. math:: \hat y_j^- = f_j^- + \bigl(\mathbf{L}\,(\mathbf{y}-\mathbf{f}-\delta_j\mathbf{H}_{\cdot j})\bigr)_j .
 
-A task that is left out also changes the mean of P. In setting C the terms are thus computed again without each task.
+A task that is left out also changes the mean and the scale of P. In setting C the terms are thus computed again without each task.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class RowTerms:
     >>> from dyadlearn.growing.two_step import OnlineRidge
     >>> X, T, Y = np.ones((2, 1)), np.ones((2, 1)), np.array([[1.0, 1.0], [3.0, np.nan]])
     >>> model = OnlineRidge(collect(X, Y, T), alpha=0.0, task_alpha=0.0)  # predicts (2 + 1) / 2 for all pairs
-    >>> RowTerms(model, 1.0).coefficients(X, Y)  # 1.5 - (0.5 + 0.5) / (2 + μ) and 1.5 + 1.5 / (1 + μ)
+    >>> RowTerms(model, 1.0).coefficients(X, Y)  # s = 1: 1.5 - (0.5 + 0.5) / (2 + μ) and 1.5 + 1.5 / (1 + μ)
     array([[1.16666667],
            [2.25      ]])
     """
@@ -78,38 +80,39 @@ class RowTerms:
 
     def _patterns(self, half: Array, Y: Array) -> Iterator[tuple[np.ndarray, np.ndarray, Array, Array]]:
         """Yield rows with labels for the same n tasks, these tasks, their features P, and the residuals (n, l)."""
-        labels, known = double(dense(Y)), self.model.statistics
-        observed = ~np.isnan(to_numpy(labels))
+        labels, known, (step, length) = double(dense(Y)), self.model.statistics, self._scale
+        observed, r = ~np.isnan(to_numpy(labels)), step.shape[0]
         for rows in members_of(*pattern_codes(observed.T)):
             columns = np.flatnonzero(observed[rows[0]])
             if not columns.size:
                 continue
             tasks = known.rows_of_tasks(take_rows(known.tasks, columns))
             gaps = take_block(labels, rows, columns).T - tasks @ take_rows(half, rows).T
-            if self._step is not None:
-                tasks[:, :-1] += self._step
+            tasks[:, :r] = (tasks[:, :r] + step) / length
             yield rows, columns, tasks, gaps
 
     def _solved(self, tasks: Array, gaps: Array) -> Array:
         """Return the term (width, l) of rows from residuals (n, l), as coefficients of the rows of tasks."""
-        n, width = tasks.shape
+        (n, width), (step, length) = tasks.shape, self._scale
         if n < width:
             dual, doubt = Group(width, tasks @ tasks.T, gaps).solved(self.alpha)
             term = tasks.T @ dual
         else:
             term, doubt = Group(n, tasks.T @ tasks, tasks.T @ gaps).solved(self.alpha)
         self.model.warn(doubt)
-        if self._step is not None:
-            term[-1, :] += self._step @ term[:-1, :]
+        term[: step.shape[0], :] /= length
+        term[-1, :] += step @ term[: step.shape[0], :]
         return term
 
     @cached_property
-    def _step(self) -> Array | None:
-        """Mean of the labelled tasks minus that of all tasks, shape (r,); None if they are equal or not used."""
+    def _scale(self) -> tuple[Array, float]:
+        """Mean of the labelled tasks minus that of all tasks (r,), 0 without a constant; root mean square of lengths."""
         known: Any = self.model.statistics
-        others = np.delete(np.arange(known.n_tasks), known.labelled)
-        rows = known.rows_of_tasks(take_rows(known.tasks, others))[:, :-1]
-        return -namespace(rows).sum(rows, axis=0) / known.n_tasks if known.has_constant and others.size else None
+        r, others = int(known.tasks.shape[1]), np.delete(np.arange(known.n_tasks), known.labelled)
+        rows = known.rows_of_tasks(take_rows(known.tasks, others))[:, :r]
+        xp, step = namespace(rows), -namespace(rows).sum(rows, axis=0) * (known.has_constant / known.n_tasks)
+        squares = xp.linalg.trace(known.task_sums.gram) + xp.sum(rows**2) - known.n_tasks * xp.sum(step**2)
+        return step, max(float(squares) / known.n_tasks, 0.0) ** 0.5 or 1.0
 
     def holdout(self, Phi: Array, Y: Array, setting: Setting) -> Array:
         """Return hold-out predictions (l, q) of training rows; parameters as in `online_holdout`.

@@ -110,8 +110,10 @@ class OnlineTwoStepRidge(PairModel):
 
     .. math:: \hat{\mathbf{y}}_i = \mathbf{f} + \mathbf{P}\,(\mathbf{P}_o^\top\mathbf{P}_o+\mu\mathbf{I})^{-1}
               \mathbf{P}_o^\top(\mathbf{y}_o-\mathbf{f}_o), \qquad
-              \mathbf{P} = [\boldsymbol\Psi-\bar{\boldsymbol\psi}, \mathbf{1}]
+              \mathbf{P} = [(\boldsymbol\Psi-\bar{\boldsymbol\psi})/s, \mathbf{1}]
 
+    The mean :math:`\bar{\boldsymbol\psi}` and the root mean square length s of the centred features are those of all
+    known tasks. Without an intercept, features are not centred and there is no constant.
     `predict` adds the term to rows of frames whose ids are known. Rows without ids count as new and have no term.
 
     Parameters
@@ -133,9 +135,10 @@ class OnlineTwoStepRidge(PairModel):
         model of `to_two_step`. The memory grows with the number of instances and observed labels.
     row_alpha : float or None, default=None
         Regularisation :math:`\mu > 0` of a term for each known instance, which needs ``keep_labels=True`` and features
-        of the tasks: a ridge regression of the residuals of its labels on these features, which are centred, and a
-        constant, which is regularised too. Instances with equal features and different labels then have different
-        predictions. None means no terms. A change takes effect at the next prediction.
+        of the tasks: a ridge regression of the residuals of its labels on these features, centred and with a mean
+        squared length of one, and on a constant, which is regularised too. Instances with equal features and different
+        labels then have different predictions. None means no terms; 3 to 10 are good first values. A change takes
+        effect at the next prediction.
 
     Attributes
     ----------
@@ -682,7 +685,8 @@ class OnlineTwoStepRidge(PairModel):
         setting : {"A", "B", "C", "D"} or an alias, default="B"
             What is left out to predict a cell: the pair alone (A), its instance (B), its task (C) or both (D). In A
             with complete labels, the left-out pair is completed by both steps, as in `TwoStepRidge`. In A with missing
-            labels, it is left out of the first step of its task only.
+            labels, it is left out of the first step of its task only. With ``row_alpha``, terms use the labels of the
+            instance that are not left out: none in B and D, all others in A and C.
 
         Returns
         -------
@@ -755,7 +759,7 @@ class OnlineTwoStepRidge(PairModel):
 
         It equals this model if labels are complete, or if there are no task features. If labels are missing, it is
         another model: it completes missing labels by both steps, and this model learns each task from its observed
-        labels.
+        labels. It has no terms of rows (``row_alpha``).
 
         Warns
         -----
@@ -773,9 +777,8 @@ class OnlineTwoStepRidge(PairModel):
                 f"{type(self).__name__} keeps statistics only, not the labels: fit it with keep_labels=True."
             )
         known, stored = learnt.model.statistics, learnt.kept
-        has_holes = known.tasks is not None and not known.is_complete
-        if has_holes or self.row_alpha is not None:
-            why = "Labels are missing" if has_holes else "Terms of rows are left out"
+        if self.row_alpha is not None or (known.tasks is not None and not known.is_complete):
+            why = "Labels are missing" if self.row_alpha is None else "Terms of rows are left out"
             text = f"{why}, so this result is that of TwoStepRidge, a different model (see to_two_step)."
             warnings.warn(text, UserWarning, stacklevel=3)
         rows = stacked([batch.rows for batch in stored.batches])
