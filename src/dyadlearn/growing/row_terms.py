@@ -7,9 +7,9 @@ Two-step ridge regression predicts the same for rows with equal features. The te
           (\mathbf{y}_o-\mathbf{f}_o), \qquad \hat{\mathbf{y}}_i = \mathbf{f} + \mathbf{P}\,\mathbf{b}_i .
 
 :math:`\mathbf{P}` are the features :math:`\boldsymbol\Psi/s` of the tasks; with a constant
-:math:`[(\boldsymbol\Psi-\bar{\boldsymbol\psi})/s, \mathbf{1}]`, which is regularised as the features are. The mean and the
-root mean square s of the lengths are over all known tasks, labelled or not. So the features and the constant have the
-same weight on average, and a good :math:`\mu` does not depend on the scale of the features. With the task kernel
+:math:`[(\boldsymbol\Psi-\bar{\boldsymbol\psi})/s, \mathbf{1}]`, which is regularised as the features are. The mean and
+the root mean square s of the lengths are over all known tasks, labelled or not. So the features and the constant have
+the same weight on average, and a good :math:`\mu` does not depend on the scale of the features. With the task kernel
 :math:`\mathbf{G} = \mathbf{PP}^\top`, the term is
 :math:`\mathbf{G}_{\cdot o}(\mathbf{G}_{oo}+\mu\mathbf{I})^{-1}(\mathbf{y}_o-\mathbf{f}_o)`, which is computed instead
 if there are fewer labels than features.
@@ -24,7 +24,8 @@ leave-one-out operator :math:`\mathbf{L}` of the term, which does not use entry 
 
 .. math:: \hat y_j^- = f_j^- + \bigl(\mathbf{L}\,(\mathbf{y}-\mathbf{f}-\delta_j\mathbf{H}_{\cdot j})\bigr)_j .
 
-A task that is left out also changes the mean and the scale of P. In setting C the terms are thus computed again without each task.
+A task that is left out also changes the mean and the scale of P. In setting C the terms are thus computed again without
+each task.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class RowTerms:
 
     @cached_property
     def _scale(self) -> tuple[Array, float]:
-        """Mean of the labelled tasks minus that of all tasks (r,), 0 without a constant; root mean square of lengths."""
+        """Mean of the labelled tasks minus that of all (r,), 0 without a constant; root mean square of the lengths."""
         known: Any = self.model.statistics
         r, others = int(known.tasks.shape[1]), np.delete(np.arange(known.n_tasks), known.labelled)
         rows = known.rows_of_tasks(take_rows(known.tasks, others))[:, :r]
