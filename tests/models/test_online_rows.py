@@ -16,7 +16,7 @@ from two_ridges import labels_with_holes, two_ridges
 
 ALPHA, TASK_ALPHA, ROW_ALPHA = 0.3, 0.7, 1.3
 # Instances, features, tasks, features: more tasks than features, and fewer labels per row than features.
-SHAPES = [(12, 3, 7, 2), (9, 4, 6, 8)]
+SHAPES = [(9, 3, 7, 2), (8, 4, 6, 8)]
 # For refits of every cell.
 SMALL = [(7, 2, 6, 2), (6, 3, 5, 6)]
 settings = {"shape": SHAPES, "constant": [True, False], "holes": [0.4, 0.0]}
@@ -177,9 +177,37 @@ def test_holdout_of_complete_labels(shape, constant, setting):
         assert_allclose(found[i, j], F[j] + with_terms(F[None], own, T, ROW_ALPHA, constant)[0, j], rtol=1e-7)
 
 
+@over(every(setting=list(Setting)))
+def test_holdout_does_not_depend_on_offsets_and_scale(setting):
+    X, Y, T = problem((7, 2, 6, 2))
+    wanted = online().fit(X, Y, tasks=T).holdout(X, Y, setting)
+    found = online().fit(X + 1e6, Y + 1e5, tasks=T + 1e6).holdout(X + 1e6, Y + 1e5, setting)
+    assert_allclose(found - 1e5, wanted, atol=1e-6)
+    scaled = online().set_params(task_alpha=1e6 * TASK_ALPHA).fit(X, Y, tasks=1e3 * T)
+    assert_allclose(scaled.holdout(X, Y, setting), wanted, rtol=1e-7)
+
+
+@over(every(setting=list(Setting)))
+def test_without_its_only_task_a_row_has_no_term(setting):
+    X, Y, T = (part[:, :1] if part.shape[1] == 6 else part for part in problem((7, 2, 6, 2), holes=0))
+    model, plain = (online(False, row_alpha).fit(X, Y, tasks=T[:1]) for row_alpha in (1.0, None))
+    assert_allclose(model.holdout(X, Y, setting), plain.holdout(X, Y, setting))
+
+
+def test_holdout_with_arrays_of_other_libraries(library):
+    X, Y, T = problem((7, 2, 6, 2))
+    given = list(map(library.asarray, (X, Y, T)))
+    model, wanted = online().fit(*given), online().fit(X, Y, T)
+    for setting in Setting:
+        found = model.holdout(*given[:2], setting)
+        assert type(found) is type(given[0])
+        assert_allclose(library.to_numpy(found), wanted.holdout(X, Y, setting), rtol=100 * library.rtol, atol=1e-5)
+    assert_allclose(recommend(model, instance=2).scores, recommend(wanted, instance=2).scores, rtol=100 * library.rtol)
+
+
 @over(every(setting=["A", "B", "C"]))
 def test_landscape_scores_the_held_out_predictions(setting):
-    X, Y, T = problem((12, 3, 7, 2))
+    X, Y, T = problem((7, 2, 6, 2))
     model = online().fit(X, Y, tasks=T)
     found = model.landscape(X, Y, [0.1, 1.0], [0.5, 2.0], setting=setting)
     for row, column in np.ndindex(2, 2):

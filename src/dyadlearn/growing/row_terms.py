@@ -75,9 +75,9 @@ class RowTerms:
     def coefficients(self, Phi: Array, Y: Array) -> Array:
         """Return the coefficients (l, width) of the rows of tasks, for instances (l, d) with labels (l, q) or NaN."""
         half = matmul(self.model.rows(Phi), self.model.coefficients)
-        patterns = list(self._patterns(half, Y))
-        parts = [take_rows(half, rows) + self._solved(tasks, gaps).T for rows, _, tasks, gaps in patterns]
-        return in_places([rows for rows, *_ in patterns], parts, half) if patterns else half
+        patterns = self._patterns(half, Y)
+        found = [(rows, take_rows(half, rows) + self._solved(tasks, gaps).T) for rows, _, tasks, gaps in patterns]
+        return in_places([rows for rows, _ in found], [part for _, part in found], half) if found else half
 
     def _patterns(self, half: Array, Y: Array) -> Iterator[tuple[np.ndarray, np.ndarray, Array, Array]]:
         """Yield rows with labels for the same n tasks, these tasks, their features P, and the residuals (n, l)."""
@@ -118,10 +118,10 @@ class RowTerms:
     def holdout(self, Phi: Array, Y: Array, setting: Setting) -> Array:
         """Return hold-out predictions (l, q) of training rows; parameters as in `online_holdout`.
 
-        A row that is left out (B, D) has no labels, and so no term.
+        A row that is left out (B, D) has no labels, and so no term; neither has a row without its only task.
         """
         model, left_out = self.model, online_holdout(self.model, Phi, Y, setting)
-        if setting.new_instance:
+        if setting.new_instance or model.statistics.n_tasks == 1:
             return left_out
         if setting is Setting.C:
             return namespace(left_out).concat([self._without_task(j, Phi, Y) for j in range(Y.shape[1])], axis=1)
