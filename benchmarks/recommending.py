@@ -6,10 +6,12 @@ python benchmarks/recommending.py [--users 100000] [--items 20000] [--repeats 1]
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from measuring import THREADS, in_turns, peak_bytes, row, seconds, versions
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
@@ -46,6 +48,31 @@ def works(
     ]
 
 
+def rating_and_list(rng: np.random.Generator, indicators: bool, m: int = 943, q: int = 1682) -> float:
+    """Return the median processor time, in ms, of one rating of a known user and then a list for that user.
+
+    With `indicators`, each item has a feature of its own in addition to 19 others.
+    """
+    users, items = [f"u{i}" for i in range(m)], [f"i{j}" for j in range(q)]
+    X = pd.DataFrame(rng.random((m, 24)) < 0.2, users).astype(float)
+    tasks = np.hstack([rng.random((q, 19)) < 0.2, np.eye(q) if indicators else np.zeros((q, 0))])
+    # Each item has a label, so that the second step goes over the same items before and after a rating.
+    share = np.maximum(0.05 * rng.random(q) ** 3 / 0.2, 0.01)
+    Y = np.where(rng.random((m, q)) < share, rng.integers(1, 6, size=(m, q)), np.nan)
+    Y[rng.integers(m, size=q), np.arange(q)] = 3.0
+    model = OnlineTwoStepRidge(keep_labels=True, row_alpha=5.0)
+    model.fit(X, pd.DataFrame(Y, users, items), tasks=pd.DataFrame(tasks, items))
+    times = []
+    for place in range(15):
+        rating = pd.DataFrame(np.nan, [users[place]], items)
+        rating.iloc[0, 7 * place] = 3.0
+        start = time.process_time()
+        model.partial_fit(X[place : place + 1], rating, known="replace")
+        recommend(model, instance=users[place], n=K)
+        times.append(time.process_time() - start)
+    return 1000 * float(np.median(times))
+
+
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser()
@@ -78,6 +105,9 @@ def main() -> None:
         peak = peak_bytes(lambda: recommend(model, X=users, n=K, known=known))
         print(row("peak memory, in GiB", peak / 2**30, ""))
         print(row("the same over the grid of predictions", peak / (8 * args.users * args.items), "≤ 0.03"))
+    with threadpool_limits(1):
+        print(row("a rating and then a list, 943 × 1,682, ms", rating_and_list(rng, False), "≤ 50"))
+        print(row("the same with an indicator of each item, ms", rating_and_list(rng, True), ""))
     print(versions())
 
 
