@@ -70,29 +70,38 @@ def completion(model: Pairing, Y: Array, weights: Array | None, **options: Any) 
     return complete_grid(working(model), Y, weights, **options)
 
 
+def label_weights(model: Pairing, row: Asked, column: Asked, Y: Array, weights: Array | None, **options: Any) -> Array:
+    """Return the weight of each label in the prediction for one pair; arguments as in `label_weigher`."""
+    return label_weigher(model, Y, weights, **options)(row, column)
+
+
 @singledispatch
-def label_weights(
-    model: Pairing, row: Asked, column: Asked, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
-) -> Array:
-    """Return the weight of each label in the prediction for one pair; zero for missing labels.
+def label_weigher(
+    model: Pairing, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
+) -> Callable[[Asked, Asked], Array]:
+    """Return a function that returns the weight of each label in the prediction for one pair.
 
     Parameters
     ----------
     model : Pairing
-    row, column : int or NewRows
-        The instance and the task: a position in training, or one new row.
     Y, weights, tol, max_iter : as in `complete_labels`
 
     Returns
     -------
-    array of shape (m, q)
+    callable
+        Its arguments are the instance and the task: a position in training, or one new row. It returns an array of
+        shape (m, q), with zeros for missing labels.
     """
-    closed, operators = closed_weights(model, row, column), working(model)
+    operators = working(model)
     if operators.ridge == 0:
         weights = None  # a model that interpolates fits the labels whatever their weights
-    if weights is None and not bool(namespace(Y).any(namespace(Y).isnan(Y))):
-        return closed
-    return weights_of_observed(operators, closed, Y, weights, tol, max_iter)
+    is_complete = weights is None and not bool(namespace(Y).any(namespace(Y).isnan(Y)))
+
+    def weigh(row: Asked, column: Asked) -> Array:
+        closed = closed_weights(model, row, column)
+        return closed if is_complete else weights_of_observed(operators, closed, Y, weights, tol, max_iter)
+
+    return weigh
 
 
 @singledispatch

@@ -164,18 +164,22 @@ def _completion(model: Independent, Y: Array, weights: Array | None, **options: 
     return Completion(labels, "columns", Solution(labels, 0, 0.0, True))
 
 
-@incomplete.label_weights.register(Independent)
-def _label_weights(
-    model: Independent, row: Asked, column: Asked, Y: Array, weights: Array | None, **options: Any
-) -> Array:
-    """Return the weight of each label, which is zero for labels of other tasks."""
-    if not isinstance(column, int):
-        raise ValueError("Independent tasks have no predictions for new tasks: use the id of a training task.")
-    rows = model.of_task(column)
-    result, row_weights = namespace(Y).zeros_like(Y), hat_row(rows, row)
-    scale = None if weights is None else weights[:, column]
-    result[:, column] = weigh_column(rows, row_weights, Y[:, column], scale)
-    return result
+@incomplete.label_weigher.register(Independent)
+def _label_weigher(
+    model: Independent, Y: Array, weights: Array | None, **options: Any
+) -> Callable[[Asked, Asked], Array]:
+    """Return a function that weighs the labels of one task; the weights of labels of other tasks are zero."""
+
+    def weigh(row: Asked, column: Asked) -> Array:
+        if not isinstance(column, int):
+            raise ValueError("Independent tasks have no predictions for new tasks: use the id of a training task.")
+        rows = model.of_task(column)
+        result, row_weights = namespace(Y).zeros_like(Y), hat_row(rows, row)
+        scale = None if weights is None else weights[:, column]
+        result[:, column] = weigh_column(rows, row_weights, Y[:, column], scale)
+        return result
+
+    return weigh
 
 
 @incomplete.is_quick_one_by_one.register(Independent)

@@ -1,0 +1,124 @@
+"""Few features on both sides: weights of labels, and explanations, are those of one dense system."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+
+from dyadlearn import KroneckerRidge, PairKernelRidge, explain
+from dyadlearn.labels import Labels
+from dyadlearn.pairing import pair_kernel
+from dyadlearn.solve.crossed import CrossedSystem
+from sweeps import every, over
+
+SHARES = {"all": (1.0, 0.3, 0.4), "apart": (0.0, 0.3, 0.4), "product": (1.0, 0.0, 0.0), "tasks": (0.5, 2.0, 0.0)}
+SHARES["instances"] = (0.5, 0.0, 2.0)
+
+
+def dense_weights(features, new, places, shares, ridge, free_mean, cells, weights):
+    """Return the weights of the labels in one prediction, from the dense system of all labels."""
+    (K, k), (G, g) = ((rows @ rows.T, rows @ row) for rows, row in zip(features, new, strict=True))
+    (a, b, c), (i, j) = shares, cells
+    kernel = a * K[np.ix_(i, i)] * G[np.ix_(j, j)]
+    kernel += b * K[np.ix_(i, i)] * (j[:, None] == j) + c * (i[:, None] == i) * G[np.ix_(j, j)]
+    row = a * k[i] * g[j] + b * k[i] * (j == places[1]) + c * (i == places[0]) * g[j]
+    system = kernel + ridge * np.diag(1.0 / weights)
+    found, ones = np.linalg.solve(system, np.stack([row, np.ones(i.size)], axis=1)).T
+    return found + ones * ((1.0 - found.sum()) / ones.sum()) if free_mean else found
+
+
+@over(every(shares=SHARES.values(), free_mean=[False, True], weighted=[False, True], ridge=[1e-3, 1.0, 1e6]))
+def test_weights_are_those_of_the_dense_system(shares, free_mean, weighted, ridge):
+    rng = np.random.default_rng(0)
+    m, q = 12, 9
+    features = rng.normal(size=(m, 3)), rng.normal(size=(q, 2))
+    observed = rng.random((m, q)) < 0.4
+    observed[5], observed[:, 4] = False, False  # an instance and a task without labels
+    cells = np.nonzero(observed)
+    weights = rng.uniform(0.2, 3.0, cells[0].size) if weighted else None
+    labels = Labels(*cells, np.zeros(cells[0].size), (m, q), weights)
+    system = CrossedSystem(*features, shares, ridge, free_mean, labels)
+    for places in ((3, 2), (5, 2), (3, None), (None, 4), (None, None)):
+        new = [rng.normal(size=side.shape[1]) if at is None else side[at] for side, at in zip(features, places)]
+        solved = system.solve(*system.pair(*new, *places), tol=1e-13)
+        found = system.values(solved.instances, solved.tasks) * system.weights
+        plain = np.ones(cells[0].size) if weights is None else weights
+        at = [-1 if place is None else place for place in places]
+        expected = dense_weights(features, new, at, shares, ridge, free_mean, cells, plain)
+        assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+
+
+def ratings(m=70, q=60, share=0.15):
+    rng = np.random.default_rng(1)
+    X, T = rng.normal(size=(m, 4)), rng.normal(size=(q, 3))
+    Y = X @ rng.normal(size=(4, 3)) @ T.T + rng.normal(size=(m, 1)) + rng.normal(size=(m, q))
+    return X, np.where(rng.random((m, q)) < share, Y, np.nan), T
+
+
+MODELS = {
+    "both": PairKernelRidge(2.0, per_task=0.3, per_instance=0.2),
+    "task": PairKernelRidge(2.0, per_task=0.3, fit_intercept=False),
+    "instance": PairKernelRidge(2.0, per_instance=0.3),
+    "product": KroneckerRidge(2.0),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_explanations_of_sparse_grids(name, weighted, monkeypatch):
+    X, Y, T = ratings()
+    given = {"sample_weight": np.linspace(0.5, 2.0, len(Y))} if weighted else {}
+    model = MODELS[name].fit(X, Y, tasks=T, **given)
+    monkeypatch.setattr(pair_kernel, "_LARGE", 0)
+    x, t = np.full((1, 4), 0.3), np.full((1, 3), -0.2)
+    asked = list(product((3, x), (7, t)))
+    used = []
+    monkeypatch.setattr(pair_kernel, "CrossedSystem", _counted(used))
+    quick = [explain(model, *pair) for pair in asked]
+    assert len(used) == len(asked)  # the quick way was taken
+    monkeypatch.setattr(pair_kernel, "_LARGE", Y.size + 1)
+    for pair, found in zip(asked, quick, strict=True):
+        slow = explain(model, *pair)
+        assert_allclose(found.weights, slow.weights, rtol=0, atol=1e-8 * np.abs(slow.weights).max())
+        new = [None if isinstance(each, int) else each for each in pair]
+        at = tuple(each if isinstance(each, int) else 0 for each in pair)
+        assert_allclose(found.prediction, model.predict(*new)[at], rtol=1e-6)
+
+
+def _counted(used):
+    class Counted(CrossedSystem):
+        def __init__(self, *given):
+            used.append(1)
+            super().__init__(*given)
+
+    return Counted
+
+
+def test_several_pairs_share_one_system(monkeypatch):
+    X, Y, T = ratings()
+    model, used = MODELS["both"].fit(X, Y, tasks=T), []
+    monkeypatch.setattr(pair_kernel, "_LARGE", 0)
+    monkeypatch.setattr(pair_kernel, "CrossedSystem", _counted(used))
+    several = explain(model, [3, 4], (7, 9), n=2) + explain(model, 3, [7, 9]) + explain(model, [5], np.ones((1, 3)))
+    assert len(used) == 3
+    assert [(each.instance, each.task) for each in several] == [(3, 7), (4, 9), (3, 7), (3, 9), (5, None)]
+    assert_allclose(several[0].weights, explain(model, 3, 7).weights, rtol=0, atol=0)
+    assert len(several[1].pairs) == 2
+    with pytest.raises(ValueError, match="lists of one length, found 2 and 3 ids"):
+        explain(model, [1, 2], [1, 2, 3])
+
+
+def test_too_few_iterations_are_reported(monkeypatch):
+    X, Y, T = ratings()
+    monkeypatch.setattr(pair_kernel, "_LARGE", 0)
+    model = PairKernelRidge(2.0, per_task=0.3, per_instance=0.2, max_iter=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, Y, tasks=T)
+    with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped on the weights of labels after 2"):
+        explain(model, 3, 7)
