@@ -82,7 +82,7 @@ def found_weights(model, asked):
     rows = []
     for each, read in zip(asked, (model._instance_rows, model._task_rows), strict=True):
         rows.append(each if isinstance(each, int) else read(each)[1])
-    found = to_numpy(label_weights(problem.pairing, *rows, problem.Y, problem.weights, tol=1e-8, max_iter=1000))
+    found = to_numpy(next(label_weights(problem.pairing, [rows], problem.Y, problem.weights, tol=1e-8, max_iter=1000)))
     return found, float(np.nansum(found * to_numpy(problem.Y)))
 
 
@@ -230,7 +230,7 @@ def test_one_dimension_and_no_side_of_tasks():
         )
         problem = clone(model).fit(X, y)._problem()
         with pytest.raises(ValueError, match="use the id of a training task"):
-            label_weights(problem.pairing, 0, NewRows(new, lambda part: part, 0), problem.Y, None)
+            next(label_weights(problem.pairing, [(0, NewRows(new, lambda part: part, 0))], problem.Y, None))
 
 
 @over(
@@ -264,9 +264,9 @@ def test_libraries_and_precisions(name, constant, asked, missing, library):
 def test_many_missing_cells_are_solved_for_step_by_step(model, kinds, missing, monkeypatch):
     problem = holes(model, (9, 6), missing, kinds)
     asked = (2, 3), problem.Y, None
-    direct = label_weights(problem.operators, *asked[0], *asked[1:])
+    direct = next(label_weights(problem.operators, [asked[0]], *asked[1:]))
     monkeypatch.setattr(weighing, "solve_missing", partial(completing.solve_missing, max_direct=0))
-    found = label_weights(problem.operators, *asked[0], *asked[1:])
+    found = next(label_weights(problem.operators, [asked[0]], *asked[1:]))
     assert_allclose(found, direct, rtol=0, atol=1e-11)
     fitted = problem.fitted()[2, 3]
     assert_allclose(np.nansum(found * problem.Y), fitted, rtol=1e-9)
@@ -276,7 +276,7 @@ def test_a_solver_that_stops_short_says_so(monkeypatch):
     problem = holes("two-step", (9, 6), "50%")
     monkeypatch.setattr(weighing, "solve_missing", partial(completing.solve_missing, max_direct=0, rank=0))
     with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped on the weights of labels after"):
-        label_weights(problem.operators, 2, 3, problem.Y, None, max_iter=1)
+        next(label_weights(problem.operators, [(2, 3)], problem.Y, None, max_iter=1))
 
 
 @over(

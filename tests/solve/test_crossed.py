@@ -12,8 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn import KroneckerRidge, PairKernelRidge, explain
 from dyadlearn.labels import Labels
-from dyadlearn.pairing import pair_kernel
+from dyadlearn.pairing import PairKernel, pair_kernel
+from dyadlearn.solve import crossed
 from dyadlearn.solve.crossed import CrossedSystem
+from dyadlearn.spectrum import Spectrum
 from sweeps import every, over
 
 SHARES = {"all": (1.0, 0.3, 0.4), "apart": (0.0, 0.3, 0.4), "product": (1.0, 0.0, 0.0), "tasks": (0.5, 2.0, 0.0)}
@@ -32,7 +34,7 @@ def dense_weights(features, new, places, shares, ridge, free_mean, cells, weight
     return found + ones * ((1.0 - found.sum()) / ones.sum()) if free_mean else found
 
 
-@over(every(shares=SHARES.values(), free_mean=[False, True], weighted=[False, True], ridge=[1e-3, 1.0, 1e6]))
+@over(every(shares=SHARES.values(), free_mean=[False, True], weighted=[False, True], ridge=[1e-2, 1e4]))
 def test_weights_are_those_of_the_dense_system(shares, free_mean, weighted, ridge):
     rng = np.random.default_rng(0)
     m, q = 12, 9
@@ -42,11 +44,17 @@ def test_weights_are_those_of_the_dense_system(shares, free_mean, weighted, ridg
     cells = np.nonzero(observed)
     weights = rng.uniform(0.2, 3.0, cells[0].size) if weighted else None
     labels = Labels(*cells, np.zeros(cells[0].size), (m, q), weights)
-    system = CrossedSystem(*features, shares, ridge, free_mean, labels)
+    spectra = [Spectrum.from_features(side).completed() for side in features]
+    system = CrossedSystem(PairKernel(*spectra, ridge, shares, free_mean), shares, labels)
     for places in ((3, 2), (5, 2), (3, None), (None, 4), (None, None)):
-        new = [rng.normal(size=side.shape[1]) if at is None else side[at] for side, at in zip(features, places)]
-        solved = system.solve(*system.pair(*new, *places), tol=1e-13)
-        found = system.values(solved.instances, solved.tasks) * system.weights
+        new = [
+            rng.normal(size=side.shape[1]) if at is None else side[at]
+            for side, at in zip(features, places, strict=True)
+        ]
+        rotated = [
+            side.rotate((own @ row)[:, None])[:, 0] for side, own, row in zip(spectra, features, new, strict=True)
+        ]
+        found, _ = system.label_weights(*rotated, places, 1e-13, 1000)
         plain = np.ones(cells[0].size) if weights is None else weights
         at = [-1 if place is None else place for place in places]
         expected = dense_weights(features, new, at, shares, ridge, free_mean, cells, plain)
@@ -74,14 +82,14 @@ def test_explanations_of_sparse_grids(name, weighted, monkeypatch):
     X, Y, T = ratings()
     given = {"sample_weight": np.linspace(0.5, 2.0, len(Y))} if weighted else {}
     model = MODELS[name].fit(X, Y, tasks=T, **given)
-    monkeypatch.setattr(pair_kernel, "_LARGE", 0)
+    monkeypatch.setattr(crossed, "_LEAST_CELLS", 0)
     x, t = np.full((1, 4), 0.3), np.full((1, 3), -0.2)
     asked = list(product((3, x), (7, t)))
     used = []
     monkeypatch.setattr(pair_kernel, "CrossedSystem", _counted(used))
     quick = [explain(model, *pair) for pair in asked]
     assert len(used) == len(asked)  # the quick way was taken
-    monkeypatch.setattr(pair_kernel, "_LARGE", Y.size + 1)
+    monkeypatch.setattr(crossed, "_LEAST_CELLS", Y.size + 1)
     for pair, found in zip(asked, quick, strict=True):
         slow = explain(model, *pair)
         assert_allclose(found.weights, slow.weights, rtol=0, atol=1e-8 * np.abs(slow.weights).max())
@@ -102,9 +110,9 @@ def _counted(used):
 def test_several_pairs_share_one_system(monkeypatch):
     X, Y, T = ratings()
     model, used = MODELS["both"].fit(X, Y, tasks=T), []
-    monkeypatch.setattr(pair_kernel, "_LARGE", 0)
+    monkeypatch.setattr(crossed, "_LEAST_CELLS", 0)
     monkeypatch.setattr(pair_kernel, "CrossedSystem", _counted(used))
-    several = explain(model, [3, 4], (7, 9), n=2) + explain(model, 3, [7, 9]) + explain(model, [5], np.ones((1, 3)))
+    several = explain(model, [3, 4], [7, 9], n=2) + explain(model, 3, [7, 9]) + explain(model, [5], np.ones((1, 3)))
     assert len(used) == 3
     assert [(each.instance, each.task) for each in several] == [(3, 7), (4, 9), (3, 7), (3, 9), (5, None)]
     assert_allclose(several[0].weights, explain(model, 3, 7).weights, rtol=0, atol=0)
@@ -115,7 +123,7 @@ def test_several_pairs_share_one_system(monkeypatch):
 
 def test_too_few_iterations_are_reported(monkeypatch):
     X, Y, T = ratings()
-    monkeypatch.setattr(pair_kernel, "_LARGE", 0)
+    monkeypatch.setattr(crossed, "_LEAST_CELLS", 0)
     model = PairKernelRidge(2.0, per_task=0.3, per_instance=0.2, max_iter=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import Tasks
 from dyadlearn.pairing.base import has_task_constants
 from dyadlearn.pairing.expansion import Asked
-from dyadlearn.pairing.incomplete import label_weigher
+from dyadlearn.pairing.incomplete import label_weights
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 
@@ -205,7 +205,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     instance, task : id, or array or frame of shape (1, d)
         Id of a training instance or task, or its position if the labels have no ids. For a new one: one row with its
         features, or with its kernel values to the training rows. A list of ids explains several pairs, which takes
-        less time than one at a time. Two lists are read pair by pair; one list is combined with one row or id.
+        less time than one at a time. Two lists are read pair by pair; one list is combined with one id or row.
     n : int, default=10
         Number of contributions to list by instance, by task and by pair.
     sides : (str, str), default=None
@@ -244,48 +244,45 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     fitted = closed_form_of(model, _REMEDY)
     labels = labels_of(fitted)
     names = side_names(sides, network=fitted.is_network)
-    problem = replace(fitted.posed, labels=fitted.labels.dense())
-    need = _GRIDS * labels.values.size
-    if problem.labels.full is None:
-        how = {"coupled": problem.pairing.knows_tasks, "complete": False, "weighted": problem.weights is not None}
-        need += solve_numbers(labels.values.shape, problem.pairing.ranks, **how)
-    words = f"Weighing {labels.values.shape[0]} × {labels.values.shape[1]} labels"
-    check_memory(need * itemsize(problem.Y), problem.Y, words)
-    options = {"tol": problem.tol, "max_iter": problem.max_iter}
-    weigh = label_weigher(problem.pairing, problem.Y, problem.weights, **options)
-    instances, tasks = _listed(instance), _listed(task)
-    if instances is None and tasks is None:
-        return _explanation(fitted, labels, weigh, (instance, task), n, names)
-    instances, tasks = instances or [instance] * len(tasks or ()), tasks or [task] * len(instances or ())
-    if len(instances) != len(tasks):
+    instances, tasks = _as_list(instance), _as_list(task)
+    count = max(len(instances), len(tasks))
+    if not {len(instances), len(tasks)} <= {1, count}:
         raise ValueError(f"instance and task must be lists of one length, found {len(instances)} and {len(tasks)} ids.")
-    return [_explanation(fitted, labels, weigh, pair, n, names) for pair in zip(instances, tasks, strict=True)]
+    rows = [_asked(fitted, labels, each, 0) for each in instances] * (count // len(instances))
+    columns = [_asked(fitted, labels, each, 1) for each in tasks] * (count // len(tasks))
+    asked = list(zip(rows, columns, strict=True))
+    problem, Y = replace(fitted.posed, labels=fitted.labels.dense()), labels.values
+    pairing = problem.pairing
+    need = _GRIDS * Y.size
+    if problem.labels.full is None:
+        how = {"coupled": pairing.knows_tasks, "complete": False, "weighted": problem.weights is not None}
+        need += solve_numbers(Y.shape, pairing.ranks, **how)
+    check_memory(need * itemsize(problem.Y), problem.Y, f"Weighing {Y.shape[0]} × {Y.shape[1]} labels")
+    given = (pairing, [(row, column) for (row, _), (column, _) in asked], problem.Y, problem.weights)
+    grids = label_weights(*given, tol=problem.tol, max_iter=problem.max_iter)
+    explanations = [_explanation(fitted, labels, *pair, grids, n, names) for pair in asked]
+    return explanations if instances is instance or tasks is task else explanations[0]
 
 
-def _listed(given: Any) -> list[Any] | None:
-    """Return a list of ids; None for a single id, or for a row of numbers."""
-    if not isinstance(given, list | tuple) or not given:
-        return None
-    return list(given) if all(isinstance(each, str | int | np.integer) for each in given) else None
+def _as_list(given: Any) -> Any:
+    """Return a list of ids as it is, and a list that contains a single id or row."""
+    is_list = (
+        isinstance(given, list) and bool(given) and all(isinstance(each, str | int | np.integer) for each in given)
+    )
+    return given if is_list else [given]
 
 
 def _explanation(
-    fitted: FittedRidge,
-    labels: Table,
-    weigh: Callable[[Asked, Asked], Any],
-    asked: tuple[Any, Any],
-    n: int,
-    names: SideNames,
+    fitted: FittedRidge, labels: Table, instance: Any, task: Any, grids: Iterator[Any], n: int, names: SideNames
 ) -> Explanation:
-    """Return the explanation of one pair; `weigh` returns the weights of the labels."""
-    row, instance_id = _asked(fitted, labels, asked[0], 0)
-    column, task_id = _asked(fitted, labels, asked[1], 1)
+    """Return the explanation of one pair, whose weights are the next of `grids`."""
+    (row, instance_id), (column, task_id) = instance, task
     pair, ids, Y = (row, column), (instance_id, task_id), labels.values
     observed = ~np.isnan(Y)
     if has_task_constants(fitted.pairing) and isinstance(column, int) and not observed[:, column].any():
         remedy = "use fit_intercept=False, or a model that knows tasks"
         raise ValueError(f"Nothing is predicted for the {names.task} {ids[1]!r}, which has no label: {remedy}.")
-    weights = to_numpy(weigh(*pair))
+    weights = to_numpy(next(grids))
     parts = np.where(observed, Y, 0.0) * weights
     prediction = float(parts.sum(dtype=np.float64))
     if not np.isfinite(prediction):

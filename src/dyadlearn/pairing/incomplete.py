@@ -6,7 +6,7 @@ operators. A model registers its formulas in its module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, singledispatch
 from typing import Any
@@ -29,6 +29,7 @@ from dyadlearn.spectrum import leverage_error
 MANY_CELLS, FEW_CELLS = 4096, 1024
 
 Axes = tuple[np.ndarray, np.ndarray]
+Pairs = Sequence[tuple[Asked, Asked]]
 
 
 def complete_labels(
@@ -70,38 +71,30 @@ def completion(model: Pairing, Y: Array, weights: Array | None, **options: Any) 
     return complete_grid(working(model), Y, weights, **options)
 
 
-def label_weights(model: Pairing, row: Asked, column: Asked, Y: Array, weights: Array | None, **options: Any) -> Array:
-    """Return the weight of each label in the prediction for one pair; arguments as in `label_weigher`."""
-    return label_weigher(model, Y, weights, **options)(row, column)
-
-
 @singledispatch
-def label_weigher(
-    model: Pairing, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
-) -> Callable[[Asked, Asked], Array]:
-    """Return a function that returns the weight of each label in the prediction for one pair.
+def label_weights(
+    model: Pairing, pairs: Pairs, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
+) -> Iterator[Array]:
+    """Yield the weight of each label in the prediction for each of some pairs; zero for missing labels.
 
     Parameters
     ----------
     model : Pairing
+    pairs : sequence of (instance, task)
+        Each is a position in training (int), or one new row (NewRows).
     Y, weights, tol, max_iter : as in `complete_labels`
 
-    Returns
-    -------
-    callable
-        Its arguments are the instance and the task: a position in training, or one new row. It returns an array of
-        shape (m, q), with zeros for missing labels.
+    Yields
+    ------
+    array of shape (m, q)
     """
     operators = working(model)
     if operators.ridge == 0:
         weights = None  # a model that interpolates fits the labels whatever their weights
     is_complete = weights is None and not bool(namespace(Y).any(namespace(Y).isnan(Y)))
-
-    def weigh(row: Asked, column: Asked) -> Array:
+    for row, column in pairs:
         closed = closed_weights(model, row, column)
-        return closed if is_complete else weights_of_observed(operators, closed, Y, weights, tol, max_iter)
-
-    return weigh
+        yield closed if is_complete else weights_of_observed(operators, closed, Y, weights, tol, max_iter)
 
 
 @singledispatch

@@ -7,7 +7,7 @@ same regularisation are solved together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -19,7 +19,7 @@ from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Pairing, side_ridges
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
 from dyadlearn.pairing.dense import DenseSide, Masks, OfHidden, Sides, dense_sides, refit_block, refit_cells
-from dyadlearn.pairing.expansion import Asked, NewRows, hat_row
+from dyadlearn.pairing.expansion import NewRows, hat_row
 from dyadlearn.settings import Setting
 from dyadlearn.solve.columns import complete_columns, leave_one_out_columns, weigh_column
 from dyadlearn.solve.conjugate_gradients import Solution
@@ -164,22 +164,19 @@ def _completion(model: Independent, Y: Array, weights: Array | None, **options: 
     return Completion(labels, "columns", Solution(labels, 0, 0.0, True))
 
 
-@incomplete.label_weigher.register(Independent)
-def _label_weigher(
-    model: Independent, Y: Array, weights: Array | None, **options: Any
-) -> Callable[[Asked, Asked], Array]:
-    """Return a function that weighs the labels of one task; the weights of labels of other tasks are zero."""
-
-    def weigh(row: Asked, column: Asked) -> Array:
+@incomplete.label_weights.register(Independent)
+def _label_weights(
+    model: Independent, pairs: incomplete.Pairs, Y: Array, weights: Array | None, **options: Any
+) -> Iterator[Array]:
+    """Yield the weight of each label, which is zero for labels of other tasks."""
+    for row, column in pairs:
         if not isinstance(column, int):
             raise ValueError("Independent tasks have no predictions for new tasks: use the id of a training task.")
         rows = model.of_task(column)
         result, row_weights = namespace(Y).zeros_like(Y), hat_row(rows, row)
         scale = None if weights is None else weights[:, column]
         result[:, column] = weigh_column(rows, row_weights, Y[:, column], scale)
-        return result
-
-    return weigh
+        yield result
 
 
 @incomplete.is_quick_one_by_one.register(Independent)

@@ -39,7 +39,7 @@ the kernel row of t instead of being rotated back to the labelled tasks,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
@@ -47,18 +47,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    cache_blocks,
-    epsilon,
-    largest,
-    namespace,
-    row_major,
-    take_rows,
-    to_numpy,
-    zeros,
-)
+from dyadlearn._array import Array, as_array_of, cache_blocks, epsilon, largest, namespace, row_major, take_rows, zeros
 from dyadlearn._rounding import ratio, rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
@@ -76,11 +65,6 @@ from dyadlearn.solve.leaving import Members, column_weights, leave_out_columns
 from dyadlearn.solve.operators import SideProduct, between, interpolation_floor, without
 from dyadlearn.spectrum import Spectrum, check_cells
 from dyadlearn.vectrick import sandwich
-
-# Grids of fewer cells are solved for their missing cells.
-_LARGE = 2**16
-# With a smaller ridge, relative to the largest eigenvalue, the normal equations of features lose too many digits.
-_LEAST_RIDGE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -736,41 +720,24 @@ def _closed_weights(model: PairKernel, row: Asked, column: Asked) -> Array:
     return weights
 
 
-@incomplete.label_weigher.register(PairKernel)
-def _label_weigher(
-    model: PairKernel, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
-) -> Callable[[Asked, Asked], Array]:
-    """Return a function that weighs labels, by the features of both sides if these and the labels are few."""
-    labels, (m, q), (r, s) = Labels.of_grid(Y, weights), Y.shape, map(_n_features, model.grid_spectra)
-    is_sparse = m * q >= _LARGE and 0 < 2 * labels.size <= m * q
-    is_regularised = model.alpha > _LEAST_RIDGE * largest(replace(model).kernel_values)
-    if not (is_sparse and is_regularised and CrossedSystem.suits((m, q), (r, s))):
-        return incomplete.label_weigher.dispatch(Pairing)(model, Y, weights, tol=tol, max_iter=max_iter)
-    if model.shares[2] and (m * s > q * r or not model.shares[1]):  # the larger part of the unknowns is eliminated
-        turned = _label_weigher(model.transposed, Y.T, None if weights is None else weights.T, tol, max_iter)
-        return lambda row, column: turned(column, row).T
-    kept = [np.flatnonzero(to_numpy(side.values) > 0) for side in model.grid_spectra]
-    roots = [take_rows(side.values, own) ** 0.5 for side, own in zip(model.grid_spectra, kept, strict=True)]
-    vectors = [take_rows(side.vectors.T, own).T for side, own in zip(model.grid_spectra, kept, strict=True)]
-    left, right = (side * root for side, root in zip(vectors, roots, strict=True))
-    system = CrossedSystem(left, right, model.shares, model.alpha, model.free_mean, labels.listed())
-
-    def weigh(row: Asked, column: Asked) -> Array:
-        rotated = [rotated_row(side, each)[0] for side, each in zip(model.grid_spectra, (row, column), strict=True)]
-        asked = [take_rows(each, own) / root for each, own, root in zip(rotated, kept, roots, strict=True)]
-        places = [each if isinstance(each, int) else None for each in (row, column)]
-        # Weights are more accurate than the fit, so that their sums are those of its predictions.
-        solved = system.solve(*system.pair(*asked, *places), tol=max(0.01 * tol, 100 * epsilon(Y)), max_iter=max_iter)
-        warn_unless_converged(solved.solution, tol, " on the weights of labels", stacklevel=3)
-        values = system.values(solved.instances, solved.tasks) * system.weights
-        return labels.listed().spread(values, 0.0)
-
-    return weigh
-
-
-def _n_features(side: Spectrum) -> int:
-    """Return the number of positive eigenvalues."""
-    return int(np.count_nonzero(to_numpy(side.values)))
+@incomplete.label_weights.register(PairKernel)
+def _label_weights(
+    model: PairKernel, pairs: incomplete.Pairs, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
+) -> Iterator[Array]:
+    """Yield the weights of labels, by the features of both sides if these and the labels are few."""
+    operators, labels = replace(model), Labels.of_grid(Y, weights)
+    if not CrossedSystem.suits(operators, labels):
+        default = incomplete.label_weights.dispatch(Pairing)
+        yield from default(model, pairs, Y, weights, tol, max_iter)
+        return
+    system = CrossedSystem(operators, model.shares, labels.listed())
+    for pair in pairs:
+        rotated = [rotated_row(side, asked)[0] for side, asked in zip(model.grid_spectra, pair, strict=True)]
+        places = [asked if isinstance(asked, int) else None for asked in pair]
+        # The weights are more accurate than the fit, so that they sum to its prediction.
+        values, solution = system.label_weights(*rotated, places, max(0.01 * tol, 100 * epsilon(Y)), max_iter)
+        warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
+        yield system.labels.spread(values, 0.0)
 
 
 @incomplete.without_unlabelled.register(PairKernel)

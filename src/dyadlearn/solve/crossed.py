@@ -15,35 +15,38 @@ the labels of a task count as much as the elimination leaves of them on average.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
-from dyadlearn._array import Array, Scatter, as_array_of, namespace, positive_solver, take_rows, zeros
+import numpy as np
+
+from dyadlearn._array import (
+    Array,
+    Scatter,
+    as_array_of,
+    largest,
+    namespace,
+    positive_solver,
+    take_rows,
+    to_numpy,
+    zeros,
+)
 from dyadlearn._means import with_ones
 from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients
+from dyadlearn.solve.operators import GridOperators
+from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import dots_at
 
-# The inverse for W has at most this many rows (32 MiB).
+# Smaller grids are solved for their missing cells.
+_LEAST_CELLS = 2**16
+# The matrix for W has at most this many rows (32 MiB).
 _MOST_SHARED = 2048
+# With a smaller ridge, relative to the largest eigenvalue of the pair kernel, normal equations lose too many digits.
+_LEAST_RIDGE = 1e-10
 # A product of two features takes this many times as long if they are gathered for each pair.
-_WHOLE = 32
-
-
-class CrossedSolution(NamedTuple):
-    """A function of pairs, as products of features, and the outcome of conjugate gradients.
-
-    Attributes
-    ----------
-    instances : array of shape (m, s + 1)
-        Coefficients of the features of the tasks, and of a constant, for each instance.
-    tasks : array of shape (q, r + 1)
-        Coefficients of the features of the instances, and of a constant, for each task.
-    solution : Solution
-    """
-
-    instances: Array
-    tasks: Array
-    solution: Solution
+_GATHERING = 32
+# The least share of the labels of a task that the preconditioner leaves to the instances.
+_LEAST_SHARE = 0.05
 
 
 class CrossedSystem:
@@ -51,136 +54,123 @@ class CrossedSystem:
 
     Parameters
     ----------
-    left, right : arrays of shape (m, r) and (q, s)
-        Features of both sides.
+    operators : GridOperators
+        Operators of the pair kernel, for its spectra, ridge and free mean.
     shares : (float, float, float)
         Factors a, b and c of the pair kernel.
-    ridge : float
-        Positive ridge.
-    free_mean : bool
-        Whether the unpenalised mean :math:`\mu` is an unknown.
     labels : Labels
         A list, of which the positions and weights are used.
     """
 
-    def __init__(
-        self, left: Array, right: Array, shares: tuple[float, ...], ridge: float, free_mean: bool, labels: Labels
-    ) -> None:
-        xp, (m, q) = namespace(left), labels.shape
-        self.left, self.right = with_ones(left), with_ones(right)
-        (r, s), roots = (int(self.left.shape[1]), int(self.right.shape[1])), [share**0.5 for share in shares]
-        # The last feature of each side is the constant, which only the mean uses.
-        inside, task_inside = (xp.ones_like(side[0, :]) for side in (self.left, self.right))
-        inside[-1], task_inside[-1] = 0.0, 0.0
-        self.task_scale, self.instance_scale = roots[1] * inside, roots[2] * task_inside
-        self.shared_scale = roots[0] * inside[:, None] * task_inside[None, :]
-        self.shared_scale[-1, -1] = float(free_mean)
-        # Unknowns are v above W, one array (m + r, s); the mean is the last entry.
-        self._penalty = ridge + zeros((m + r, s), left)
-        self._penalty[-1, -1] = 0.0 if free_mean else ridge
+    def __init__(self, operators: GridOperators, shares: Sequence[float], labels: Labels) -> None:
+        self.labels, (m, q), ridge = labels, labels.shape, operators.ridge
+        (left, self._of_row), (right, self._of_column) = map(_features, operators.grid_spectra)
+        xp, (r, s), (product, per_task, per_instance) = namespace(left), (left.shape[1], right.shape[1]), shares
+        self.left, self.right = left, right
         self.weights = xp.ones_like(labels.values) if labels.weights is None else labels.weights
         self._scatter = Scatter(*labels.places, labels.shape, left)
         self._rows, self._columns = (as_array_of(place, left) for place in labels.places)
-        self._flat = self._rows * q + self._columns
-
-        eye, task_eye = (ridge * xp.eye(n, dtype=left.dtype, device=left.device) for n in (r, s))
-        gram = xp.reshape(self._scatter.transposed_times(self.weights, _squares(self.left)), (q, r, r))
-        own = gram * self.task_scale
-        self._task_inverse = xp.linalg.inv(self.task_scale[:, None] * own + eye)
+        # The last feature of each side is a one, which only the mean uses.
+        inside, task_inside = (as_array_of(np.arange(n) < n - 1, left, left.dtype) for n in (r, s))
+        self._task_scale, self._instance_scale = per_task**0.5 * inside, per_instance**0.5 * task_inside
+        self._scale = product**0.5 * inside[:, None] * task_inside[None, :]
+        # The unknowns are an array (m + r, s): v above W, with the mean as the last entry.
+        self._penalty = ridge + zeros((m + r, s), left)
+        if operators.free_mean:
+            self._scale[-1, -1], self._penalty[-1, -1] = 1.0, 0.0
+        eye, task_eye = (ridge * as_array_of(np.eye(n), left, left.dtype) for n in (r, s))
+        gram = xp.reshape(self._scatter.transposed_times(self.weights, _squares(left)), (q, r, r))
+        own = gram * self._task_scale
+        self._task_inverse = xp.linalg.inv(self._task_scale[:, None] * own + eye)
         rest = xp.reshape(gram - own @ self._task_inverse @ xp.matrix_transpose(own), (q, r * r))
-        shared = xp.reshape(rest.T @ _squares(self.right), (r, r, s, s))
-        scale = xp.reshape(self.shared_scale, (-1,))
-        shared = xp.reshape(xp.permute_dims(shared, (0, 2, 1, 3)), (r * s, r * s)) * scale[:, None] * scale[None, :]
-        xp.reshape(shared, (-1,))[:: r * s + 1] += xp.reshape(self._penalty[m:, :], (-1,))
-        self._shared_solver = positive_solver(shared)
-        # Share of the labels of each task that its own function does not fit, on average.
-        counts = self._scatter.transposed_times(xp.ones_like(self.weights), xp.ones_like(left[:, :1]))[:, 0]
-        trace = xp.sum(xp.linalg.diagonal(self._task_inverse), axis=1)
-        left_over = 1.0 - (r - ridge * trace) / xp.clip(counts, 1.0, None)
-        weights = self.weights * take_rows(left_over, self._columns)
-        gram = xp.reshape(self._scatter.times(weights, _squares(self.right)), (m, s, s))
-        scales = self.instance_scale[:, None] * self.instance_scale[None, :]
-        self._instance_inverse = xp.linalg.inv(gram * scales + task_eye)
+        shared = xp.permute_dims(xp.reshape(rest.T @ _squares(right), (r, r, s, s)), (0, 2, 1, 3))
+        scale = xp.reshape(self._scale, (-1,))
+        shared = xp.reshape(shared, (r * s, r * s)) * scale[:, None] * scale[None, :]
+        penalty = np.diag(to_numpy(self._penalty[m:, :]).reshape(-1))
+        self._solve_shared = positive_solver(shared + as_array_of(penalty, left, left.dtype))
+        # Share of the labels of each task that its function does not fit, on average.
+        fitted = r - ridge * xp.sum(xp.linalg.diagonal(self._task_inverse), axis=1)
+        share = xp.clip(1.0 - fitted / xp.clip(labels.sums(0), 1.0, None), _LEAST_SHARE, 1.0)
+        weights = self.weights * take_rows(share, self._columns)
+        gram = xp.reshape(self._scatter.times(weights, _squares(right)), (m, s, s))
+        gram = gram * self._instance_scale[:, None] * self._instance_scale
+        self._instance_inverse = xp.linalg.inv(gram + task_eye)
 
     @staticmethod
-    def suits(shape: tuple[int, int], ranks: tuple[int, int]) -> bool:
-        """Return whether the features are few enough for small systems of each row, and of all pairs of features."""
-        (m, q), (r, s) = shape, ranks
-        return r * r <= m and s * s <= q and (r + 1) * (s + 1) <= _MOST_SHARED
+    def suits(operators: GridOperators, labels: Labels) -> bool:
+        """Return whether features and labels are few, the grid is large and the ridge is not tiny."""
+        (m, q), (r, s) = labels.shape, (int(np.count_nonzero(to_numpy(side.values))) for side in operators.grid_spectra)
+        few = r * r <= m and s * s <= q and (r + 1) * (s + 1) <= _MOST_SHARED and 0 < 2 * labels.size <= m * q
+        return few and m * q >= _LEAST_CELLS and operators.ridge > _LEAST_RIDGE * largest(operators.kernel_values)
 
-    def values(self, instances: Array, tasks: Array) -> Array:
-        """Return a function at the pairs (n,), see `CrossedSolution`."""
-        values = self._at_pairs(instances, self.right)
-        return values + self._at_pairs(self.left, tasks)
-
-    def pair(
-        self, feature: Array, task_feature: Array, place: int | None, task_place: int | None
-    ) -> tuple[Array, Array]:
-        """Return the unknowns of the functions of tasks, and all others, that a prediction uses, with their factors.
+    def label_weights(
+        self, along: Array, task_along: Array, places: Sequence[int | None], tol: float, max_iter: int
+    ) -> tuple[Array, Solution]:
+        """Return the weight of each label (n,) in one prediction, and the outcome of conjugate gradients.
 
         Parameters
         ----------
-        feature, task_feature : arrays of shape (r,) and (s,)
-            Features of the predicted instance and task.
-        place, task_place : int or None
+        along, task_along : arrays of shape (k,) and (l,)
+            Rotated kernel rows of the instance and the task.
+        places : (int or None, int or None)
             Their positions in training; None for new rows, which have no function of their own.
+        tol, max_iter : float and int
         """
-        row, column = (with_ones(each[None, :])[0, :] for each in (feature, task_feature))
-        tasks, others = zeros((self.right.shape[0], row.shape[0]), row), zeros(self._penalty.shape, row)
-        if task_place is not None:
-            tasks[task_place, :] = self.task_scale * row
-        if place is not None:
-            others[place, :] = self.instance_scale * column
-        others[self.left.shape[0] :, :] = self.shared_scale * row[:, None] * column[None, :]
-        return tasks, others
-
-    def solve(self, tasks: Array, others: Array, *, tol: float = 1e-8, max_iter: int = 1000) -> CrossedSolution:
-        """Return the function whose unknowns solve the normal equations for right-hand sides as `pair` returns."""
-        first = self._of_tasks(tasks)
-        right = others - self._gathered(self._at_pairs(self.left, first))
-        solution = conjugate_gradients(
-            self._product, right, precondition=self._precondition, tol=tol, max_iter=max_iter
-        )
-        instances = self._instances(solution.values)
-        values = self._at_pairs(instances, self.right)
-        return CrossedSolution(instances, first - self._of_tasks(self._gathered_tasks(values)), solution)
+        m, row, column = self.left.shape[0], self._of_row(along), self._of_column(task_along)
+        tasks, right = zeros((self.right.shape[0], row.shape[0]), row), zeros(self._penalty.shape, row)
+        right[m:, :] = self._scale * row[:, None] * column[None, :]
+        if places[0] is not None:
+            right[places[0], :] = self._instance_scale * column
+        if places[1] is not None:
+            tasks[places[1], :] = self._task_scale * row
+        first = self._at_pairs(self.left, self._of_tasks(tasks))
+        options = {"precondition": self._precondition, "tol": tol, "max_iter": max_iter}
+        solution = conjugate_gradients(self._product, right - self._gathered(first), **options)
+        return self.weights * (first + self._values(solution.values)), solution
 
     def _at_pairs(self, left: Array, right: Array) -> Array:
-        """Return the products of features (m, k) and (q, k) at the pairs; those of the whole grid if it is small."""
-        if left.shape[0] * right.shape[0] > _WHOLE * self._rows.shape[0]:
+        """Return products of rows (m, k) and (q, k) at the pairs, computed for all cells where this is quicker."""
+        if left.shape[0] * right.shape[0] > _GATHERING * self._rows.shape[0]:
             return dots_at(left, right, self._rows, self._columns)
-        return take_rows(namespace(left).reshape(left @ right.T, (-1,)), self._flat)
+        grid = namespace(left).reshape(left @ right.T, (-1,))
+        return take_rows(grid, self._rows * right.shape[0] + self._columns)
 
-    def _instances(self, unknowns: Array) -> Array:
+    def _of_tasks(self, right: Array) -> Array:
+        """Return the functions of tasks, as coefficients of features (q, r), for right-hand sides (q, r)."""
+        return self._task_scale * (self._task_inverse @ right[:, :, None])[:, :, 0]
+
+    def _values(self, unknowns: Array) -> Array:
+        """Return the function of W, v and the mean at the pairs, less what the functions of tasks fit of it."""
         m = self.left.shape[0]
-        return self.instance_scale * unknowns[:m, :] + self.left @ (self.shared_scale * unknowns[m:, :])
+        half = self._instance_scale * unknowns[:m, :] + self.left @ (self._scale * unknowns[m:, :])
+        values = self._at_pairs(half, self.right)
+        right = self._task_scale * self._scatter.transposed_times(self.weights * values, self.left)
+        return values - self._at_pairs(self.left, self._of_tasks(right))
 
     def _gathered(self, values: Array) -> Array:
         sums = self._scatter.times(self.weights * values, self.right)
-        shared = self.shared_scale * (self.left.T @ sums)
-        return namespace(values).concat([self.instance_scale * sums, shared])
-
-    def _gathered_tasks(self, values: Array) -> Array:
-        return self.task_scale * self._scatter.transposed_times(self.weights * values, self.left)
-
-    def _of_tasks(self, right: Array) -> Array:
-        """Return the coefficients of the functions of tasks for given right-hand sides (q, r + 1)."""
-        return self.task_scale * (self._task_inverse @ right[:, :, None])[:, :, 0]
+        return namespace(values).concat([self._instance_scale * sums, self._scale * (self.left.T @ sums)])
 
     def _product(self, unknowns: Array) -> Array:
-        values = self._at_pairs(self._instances(unknowns), self.right)
-        tasks = self._of_tasks(self._gathered_tasks(values))
-        values -= self._at_pairs(self.left, tasks)
-        return self._gathered(values) + self._penalty * unknowns
+        return self._gathered(self._values(unknowns)) + self._penalty * unknowns
 
     def _precondition(self, rest: Array) -> Array:
         xp, m = namespace(rest), self.left.shape[0]
-        shared = self._shared_solver(xp.reshape(rest[m:, :], (-1,)))
         own = (self._instance_inverse @ rest[:m, :, None])[:, :, 0]
-        return xp.concat([own, xp.reshape(shared, (-1, rest.shape[1]))])
+        return xp.concat([own, xp.reshape(self._solve_shared(xp.reshape(rest[m:, :], (-1,))), (-1, rest.shape[1]))])
+
+
+def _features(side: Spectrum) -> tuple[Array, Callable[[Array], Array]]:
+    """Return features (n, k) of a kernel and a one, and a function that returns those of a rotated kernel row."""
+    kept = np.flatnonzero(to_numpy(side.values) > 0)
+    roots = take_rows(side.values, kept) ** 0.5
+
+    def of_row(along: Array) -> Array:
+        return with_ones((take_rows(along, kept) / roots)[None, :])[0, :]
+
+    return with_ones(take_rows(side.vectors.T, kept).T * roots), of_row
 
 
 def _squares(features: Array) -> Array:
     """Return all products of two features of each row, shape (n, k²)."""
-    xp = namespace(features)
-    return xp.reshape(features[:, :, None] * features[:, None, :], (features.shape[0], -1))
+    return namespace(features).reshape(features[:, :, None] * features[:, None, :], (features.shape[0], -1))
