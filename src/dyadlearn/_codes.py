@@ -13,6 +13,9 @@ from dyadlearn._array import Array, is_foreign, is_missing, is_sparse, to_numpy,
 # Ids or labels, one per row: an array, or a list of hashable values.
 Column = np.ndarray | list[Any]
 
+# Kernel rows that differ by less than this, relative to the largest, differ by rounding.
+_ROUNDING = 1e-10
+
 _FORMS = {2: "two columns (instance, task)", 3: "three columns (instance, task, value), or two with y beside them"}
 
 
@@ -195,6 +198,27 @@ def row_keys(rows: Array) -> list[bytes]:
     matrix.data[np.isnan(matrix.data)] = np.nan  # NaN has several binary forms
     columns, ends = matrix.indices.astype(np.int64), zip(matrix.indptr, matrix.indptr[1:], strict=False)
     return [columns[start:stop].tobytes() + matrix.data[start:stop].tobytes() for start, stop in ends]
+
+
+def identical_rows(rows: Array) -> np.ndarray:
+    """Return a code for each row of a matrix, which may be sparse; equal rows have equal codes."""
+    return factorize([row_keys(rows)], "a table")[0]
+
+
+def nearly_identical_rows(matrix: Array, scale: Array | float = 1.0) -> np.ndarray:
+    """Return a code for each row of a dense matrix times `scale`, as a kernel; rows equal up to rounding share codes.
+
+    Rows are compared with their neighbours in the order of a random projection.
+    """
+    values, scale = to_numpy(matrix), to_numpy(scale) * np.ones(matrix.shape[1])
+    along = values @ (scale * np.random.default_rng(0).normal(size=len(scale)))
+    order, rounding = np.argsort(along), _ROUNDING * np.abs(along).max(initial=0.0)
+    near = np.flatnonzero(np.diff(along[order]) <= rounding)
+    gaps = np.abs((values[order[near]] - values[order[near + 1]]) * scale).max(axis=1, initial=0.0)
+    is_first, codes = np.ones(len(order), dtype=bool), np.empty(len(order), dtype=np.intp)
+    is_first[near[gaps <= rounding] + 1] = False
+    codes[order] = np.cumsum(is_first) - 1
+    return codes
 
 
 def ends_in_order(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

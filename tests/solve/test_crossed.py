@@ -47,6 +47,7 @@ def test_weights_are_those_of_the_dense_system(shares, free_mean, weighted, ridg
     spectra = [Spectrum.from_features(side).completed() for side in features]
     system = CrossedSystem(PairKernel(*spectra, ridge, shares, free_mean), shares, labels)
     for places in ((3, 2), (5, 2), (3, None), (None, 4), (None, None)):
+        at = [-1 if place is None else place for place in places]
         new = [
             rng.normal(size=side.shape[1]) if at is None else side[at]
             for side, at in zip(features, places, strict=True)
@@ -54,9 +55,8 @@ def test_weights_are_those_of_the_dense_system(shares, free_mean, weighted, ridg
         rotated = [
             side.rotate((own @ row)[:, None])[:, 0] for side, own, row in zip(spectra, features, new, strict=True)
         ]
-        found, _ = system.label_weights(*rotated, places, 1e-13, 1000)
+        found, _ = system.label_weights(rotated, at, 1e-13, 1000)
         plain = np.ones(cells[0].size) if weights is None else weights
-        at = [-1 if place is None else place for place in places]
         expected = dense_weights(features, new, at, shares, ridge, free_mean, cells, plain)
         assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 

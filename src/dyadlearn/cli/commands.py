@@ -12,6 +12,7 @@ from dyadlearn.cli import options
 from dyadlearn.cli.options import MODELS, OF_MODELS, PAGES, SCORES, Rules, given_options
 
 _COLUMN = "[NAME=]COLUMN"
+_GROUPS = "a table of id, group; identical; or scaffold, of SMILES."
 
 
 class Demo(options.Options, module="demo"):
@@ -100,8 +101,8 @@ class Tune(options.LabelFile, options.Sides, module="models"):
     alphas: Annotated[str | None, Option(help="Regularisations: 0.1,1,10 or 1e-3:1e3:7; default 1e-7 to 1e6.")] = None
     task_alphas: Annotated[str | None, Option(help="Regularisations of the tasks; by default --alphas.")] = None
     cv: options.Folds = None
-    groups: Annotated[Path | None, Option(help="Instances to leave out together: a table of id, group.")] = None
-    task_groups: Annotated[Path | None, Option(help="Tasks to leave out together: a table of id, group.")] = None
+    groups: Annotated[Path | None, Option(help=f"Instances to leave out together: {_GROUPS}")] = None
+    task_groups: Annotated[Path | None, Option(help=f"Tasks to leave out together: {_GROUPS}")] = None
     exhaustive: Annotated[bool, Option(help="If labels are missing, score all regularisations, not only some.")] = False
     keep_labels: Annotated[bool, Option(help="--model online: keep labels for update --known replace.")] = False
     stages: Annotated[str, Option(help="--model learned: most stages; auto is 3 for new pairs, else 1.")] = "auto"

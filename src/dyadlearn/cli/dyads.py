@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ class Dyads:
     tasks: Entities | None
     recipes: tuple[Recipes, Recipes | None]
     files: tuple[str, str | None]
+    smiles: list[dict[Hashable, str]]
 
     @property
     def observed(self) -> np.ndarray:
@@ -102,7 +104,13 @@ def read_dyads(path: Path, given: Tune, terminal: Terminal) -> Dyads:
     row_ids, column_ids = grid.row_ids or X.row_ids, grid.column_ids or (None if T is None else T.row_ids)
     labels = replace(grid, row_ids=row_ids, column_ids=column_ids)
     words = files.words, None if task_files is None else task_files.words
-    return Dyads(labels, X, T, (recipes, task_recipes), words)
+    return Dyads(labels, X, T, (recipes, task_recipes), words, [_smiles(sources) for sources in sides])
+
+
+def _smiles(sources: dict[str, Source]) -> dict[Hashable, str]:
+    """Return the SMILES of one side by id; an empty dict if no file has any."""
+    tables = [source.file.take() for source in sources.values() if source.kind == "smiles"]
+    return dict(zip(tables[0].row_ids.labels, tables[0].values, strict=True)) if tables and tables[0].row_ids else {}
 
 
 def _opened(files: Files | None, kernels: Options, kernel_option: str, smiles: Options) -> dict[str, Source]:
@@ -243,10 +251,19 @@ def places_in(file: FeatureFile, n: int, axis: Axis, labels: Path, terminal: Ter
     return file.ids.positions(wanted.labels, str(file.path))
 
 
-def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray | None:
-    """Read a table of ids and groups, and return the group of each id in `wanted`; return None without a file."""
-    if path is None:
-        return None
+def read_groups(path: Path | None, wanted: Ids | None, side: str, smiles: dict[Hashable, str]) -> Any:
+    """Read a table of ids and groups, and return the group of each id in `wanted`; return None without a file.
+
+    The word "identical" is returned as it is; "scaffold" stands for the scaffolds of `smiles`.
+    """
+    if path is None or str(path) == "identical":
+        return None if path is None else "identical"
+    if str(path) == "scaffold":
+        if wanted is None or not smiles:
+            raise ValueError(f"Scaffolds are computed from SMILES, but the {side} are described in another way.")
+        from dyadlearn.kernels.chemistry import scaffolds
+
+        return np.array(scaffolds([smiles[label] for label in wanted.labels]))
     groups = read_mapping(path, "group")
     if wanted is None:
         raise ValueError(f"{path} names groups of {side} by ids, but the labels have no ids.")

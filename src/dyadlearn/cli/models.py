@@ -217,8 +217,8 @@ def tune(given: Tune, terminal: Terminal) -> None:
     if not is_learned:
         params["scoring"] = given.scoring or usual_scoring(data.observed)
     groups = {
-        "groups": read_groups(given.groups, data.labels.row_ids, names.instances),
-        "task_groups": read_groups(given.task_groups, data.labels.column_ids, names.tasks),
+        "groups": read_groups(given.groups, data.labels.row_ids, names.instances, data.smiles[0]),
+        "task_groups": read_groups(given.task_groups, data.labels.column_ids, names.tasks, data.smiles[1]),
     }
     # The regularisation of an online model is chosen by the search of the equivalent model.
     searched = given.model if not is_online else "two-step" if given.tasks else "independent"

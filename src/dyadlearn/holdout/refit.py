@@ -180,12 +180,13 @@ def verify_holdout(
             "verify_holdout compares the formulas for complete labels with refitting, but labels are missing or "
             "weighted here: fit the model on complete labels without weights."
         )
+    groups, task_groups = fitted.in_groups(groups, task_groups)
     held_out = fitted.estimator.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)
     rows, columns = fitted.instance_ids, fitted.form.column_ids
     labels = {
-        "groups": in_order(groups, rows, None, "groups"),
-        "task_groups": in_order(task_groups, columns, None, "task_groups"),
+        "groups": groups,
+        "task_groups": task_groups,
         "cells": in_order(cells, rows, columns, "cells"),
     }
     where = np.zeros(shortcut.shape, dtype=bool)

@@ -16,7 +16,7 @@ from dyadlearn._checks import check_whole
 from dyadlearn._files.packed import imported
 from dyadlearn.kernels._strings import Strings, TextFeatures, read_strings, shortened
 
-__all__ = ["MorganFingerprints", "fingerprints"]
+__all__ = ["MorganFingerprints", "fingerprints", "scaffolds"]
 
 # Largest radius; the time for a molecule grows with the radius, even if the molecule is small.
 _WIDEST = 100
@@ -141,27 +141,63 @@ class MorganFingerprints(TextFeatures):
 
     def _computed(self, X: Any, ids: Any = None, on_error: str | None = None) -> tuple[Strings, csr_array]:
         self._check_parameters()
-        molecules = read_strings(X, "molecules", ids)
-        imported("rdkit", "Reading molecules", "rdkit", extra="chem")
-        from rdkit import Chem, rdBase
+        valid, molecules = _read(X, ids, on_error)
         from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
         generator = GetMorganGenerator(radius=int(self.radius), fpSize=int(self.n_bits))
-        found: list[dict[int, int]] = []
-        wrong: dict[int, str] = {}
-        # rdkit logs a line for every molecule it cannot read; our error lists them all at once.
-        with rdBase.BlockLogs():
-            for position, text in enumerate(molecules.values):
-                # rdkit treats text after a blank as a comment, so that "C C" would be read as methane.
-                clean = isinstance(text, str) and text.isascii() and len(text.split()) == 1
-                molecule = Chem.MolFromSmiles(text.strip()) if clean else None
-                if molecule is not None:
-                    found.append(generator.GetCountFingerprint(molecule).GetNonzeroElements())
-                else:
-                    wrong[position] = shortened(text)
-        valid = molecules.sift(wrong, on_error)
+        found = [generator.GetCountFingerprint(molecule).GetNonzeroElements() for molecule in molecules]
         bits = np.array([bit for row in found for bit in row], dtype=np.int32)
         numbers = [number for row in found for number in row.values()]
         entries = np.array(numbers, dtype=np.int32) if self.counts else np.ones(len(bits), dtype=np.uint8)
         ends = np.cumsum([0, *map(len, found)])
         return valid, csr_array((entries, bits, ends), shape=(len(found), int(self.n_bits)))
+
+
+def scaffolds(smiles: Any) -> list[str]:
+    """Return the Murcko scaffold of each molecule: its rings and the chains between them.
+
+    As `groups` of instances (or `task_groups` of tasks), scaffolds keep similar molecules out of training and test at
+    once. Molecules without a ring have the scaffold "" and form one group.
+
+    Parameters
+    ----------
+    smiles : sequence, mapping of id to SMILES, series, or frame with one column of SMILES
+        The n molecules. A text that is not a valid molecule raises an error that names it.
+
+    Returns
+    -------
+    list of str
+        SMILES of the scaffolds, in the order of the molecules.
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels.chemistry import scaffolds
+    >>> scaffolds(["Cc1ccccc1", "CCc1ccccc1", "CCO"])
+    ['c1ccccc1', 'c1ccccc1', '']
+    """
+    _, molecules = _read(smiles, None, None)
+    from rdkit.Chem import MolToSmiles
+    from rdkit.Chem.Scaffolds.MurckoScaffold import GetScaffoldForMol
+
+    return [MolToSmiles(GetScaffoldForMol(molecule)) for molecule in molecules]  # type: ignore[no-untyped-call]
+
+
+def _read(smiles: Any, ids: Any, on_error: str | None) -> tuple[Strings, list[Any]]:
+    """Return the valid texts, and their molecules."""
+    texts = read_strings(smiles, "molecules", ids)
+    imported("rdkit", "Reading molecules", "rdkit", extra="chem")
+    from rdkit import Chem, rdBase
+
+    found: list[Any] = []
+    wrong: dict[int, str] = {}
+    # rdkit logs a line for every molecule it cannot read; our error lists them all at once.
+    with rdBase.BlockLogs():
+        for position, text in enumerate(texts.values):
+            # rdkit treats text after a blank as a comment, so that "C C" would be read as methane.
+            clean = isinstance(text, str) and text.isascii() and len(text.split()) == 1
+            molecule = Chem.MolFromSmiles(text.strip()) if clean else None
+            if molecule is not None:
+                found.append(molecule)
+            else:
+                wrong[position] = shortened(text)
+    return texts.sift(wrong, on_error), found

@@ -639,7 +639,7 @@ class PairwiseRidge(PairModel, stored=False):
         """
         self = self._snapshot()
         problem, setting = self._problem(), as_setting(setting)
-        groups, task_groups = reading.groups_in_order(self._form, groups, task_groups)
+        groups, task_groups = self.fitted_.in_groups(groups, task_groups)
         cells = reading.cells_of(problem.labels, self._form, cells)
         self._check_request(setting, groups, task_groups, cells)
         held_out = self._held_out(setting, Units.of_groups(problem.labels, setting, groups, task_groups, cells))

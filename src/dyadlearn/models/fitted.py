@@ -12,13 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows
 from dyadlearn._checks import check_share
+from dyadlearn._codes import nearly_identical_rows
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout import Problem, Units, leave_out
 from dyadlearn.holdout.intervals import Bounds, FlatIntervals, Intervals
 from dyadlearn.kernels.descriptions import own_ids
 from dyadlearn.labels import Labels
-from dyadlearn.models.reading import among
+from dyadlearn.models.reading import among, groups_in_order
 from dyadlearn.models.side import Side
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.base import check_request
@@ -195,6 +196,14 @@ class Fitted(Predicting):
         if setting not in self.settings:
             raise ValueError(f"Setting {setting.value} predicts new tasks: fit with tasks=, their features or kernel.")
 
+    def identical(self, axis: int) -> np.ndarray | None:
+        """Return equal codes for training instances (axis 0) or tasks with equal descriptions; None without any."""
+        return self.estimator._data.identical(axis)  # type: ignore[no-any-return]
+
+    def in_groups(self, groups: Any, task_groups: Any) -> list[Any]:
+        """Return groups of instances and of tasks, which may be "identical", in the order of the training data."""
+        return groups_in_order(self, groups, task_groups)
+
     def hold_out(
         self,
         setting: Setting,
@@ -300,6 +309,11 @@ class FittedRidge(Fitted):
     def symmetry(self) -> int:
         """Sign s of a network's labels, Y = s Yᵀ; 0 if the model is not a network."""
         return self.pairing.symmetry
+
+    def identical(self, axis: int) -> np.ndarray | None:
+        """Return equal codes for training rows of a side with equal rows of the kernel; None without such a side."""
+        spectra = [side.spectrum for side in self.sides] * (2 if self.is_network else 1)
+        return nearly_identical_rows(spectra[axis].vectors, spectra[axis].values) if axis < len(spectra) else None
 
     def leave_out(self, setting: str | Setting, units: Units | None = None) -> Array:
         """Return held-out predictions of all labels; without `units`, one label, row or column is left out at a time.

@@ -24,8 +24,15 @@ from dyadlearn._array import (
     take_rows,
     to_numpy,
 )
-from dyadlearn._checks import check_labels, check_matrix, check_no_infinity, check_same_library, reading_numbers
-from dyadlearn._codes import Column, pair_numbers
+from dyadlearn._checks import (
+    check_choice,
+    check_labels,
+    check_matrix,
+    check_no_infinity,
+    check_same_library,
+    reading_numbers,
+)
+from dyadlearn._codes import Column, identical_rows, nearly_identical_rows, pair_numbers
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory, solve_numbers
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, is_whole, looks_transposed, read_table
@@ -258,10 +265,23 @@ def mapped(rows: Array, feature_map: Any, name: str) -> Array:
     return matmul(rows, feature_map)
 
 
-def groups_in_order(form: Table, groups: Any, task_groups: Any) -> tuple[Any, Any]:
-    """Return groups of instances and of tasks, in the order of the labels if both have ids."""
-    groups = in_order(groups, form.row_ids, None, "groups")
-    return groups, in_order(task_groups, form.column_ids, None, "task_groups")
+def groups_in_order(data: Any, groups: Any, task_groups: Any) -> list[Any]:
+    """Return groups of instances and of tasks, in the order of the labels if both have ids.
+
+    Parameters
+    ----------
+    data : Training or Fitted
+    groups, task_groups : array-like, None or "identical"
+        "identical" puts rows with equal descriptions into one group.
+    """
+    found = []
+    sides = ("groups", groups, data.form.row_ids), ("task_groups", task_groups, data.form.column_ids)
+    for axis, (name, given, ids) in enumerate(sides):
+        is_word = isinstance(given, str) and check_choice(given, name, ("identical",))
+        found.append(data.identical(axis) if is_word else in_order(given, ids, None, name))
+        if is_word and found[-1] is None:
+            raise ValueError(f'{name}="identical" compares features or kernels of the tasks: fit with tasks=.')
+    return found
 
 
 def result_dtype(*pairs: tuple[Array | None, Any]) -> Any:
@@ -505,6 +525,13 @@ class Training:
         form = replace(self.form.take(rows, columns), is_vector=False)
         tables = [self.rows(axis, at, at) for axis, at in enumerate((rows, columns))]
         return replace(self, instances=tables[0], tasks=tables[1], labels=self.labels.part(rows, columns), form=form)
+
+    def identical(self, axis: int) -> np.ndarray | None:
+        """Return equal codes for instances (axis 0) or tasks with equal rows; None if the side has no table."""
+        table = (self.instances, self.tasks)[axis]
+        if table is None:
+            return None
+        return (nearly_identical_rows if self.are_kernels[axis] else identical_rows)(table.values)
 
     def hide(self, left: np.ndarray) -> Training:
         """Return the data without the labels in a mask; instances and tasks remain."""

@@ -216,7 +216,7 @@ class TwoStepRegressor(Predictor, stored=False):
         check_is_fitted(self)
         setting, form = as_setting(setting), self._form
         check_groups(setting, groups, task_groups, cells)
-        groups, task_groups = reading.groups_in_order(form, groups, task_groups)
+        groups, task_groups = reading.groups_in_order(self._data, groups, task_groups)
         units = self._units(setting, groups, task_groups, in_order(cells, form.row_ids, form.column_ids, "cells"), cv)
         held_out, observed = self._without(setting, units), self._data.labels.observed
         _warn_of_unlabelled((np.isnan(held_out) & observed).any(axis=0), "are left without a label")

@@ -733,9 +733,9 @@ def _label_weights(
     system = CrossedSystem(operators, model.shares, labels.listed())
     for pair in pairs:
         rotated = [rotated_row(side, asked)[0] for side, asked in zip(model.grid_spectra, pair, strict=True)]
-        places = [asked if isinstance(asked, int) else None for asked in pair]
+        places = [asked if isinstance(asked, int) else -1 for asked in pair]
         # The weights are more accurate than the fit, so that they sum to its prediction.
-        values, solution = system.label_weights(*rotated, places, max(0.01 * tol, 100 * epsilon(Y)), max_iter)
+        values, solution = system.label_weights(rotated, places, max(0.01 * tol, 100 * epsilon(Y)), max_iter)
         warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
         yield system.labels.spread(values, 0.0)
 

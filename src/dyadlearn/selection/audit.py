@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._codes import Column, ends_in_order, factorize, id_columns, pair_numbers
+from dyadlearn._codes import Column, ends_in_order, factorize, id_columns, identical_rows, pair_numbers
+from dyadlearn._tables import read_table
 from dyadlearn.holdout.splitters import check_writing
+from dyadlearn.models.reading import positions
 from dyadlearn.settings import Setting, as_setting
 
 _NEW = {"A": "only the pair", "B": "instance", "C": "task", "D": "instance and task"}
@@ -37,6 +39,8 @@ class Audit:
         Whether each test pair has a new instance or task that is claimed to be known.
     network : bool
         Whether the pairs are edges of an undirected network.
+    n_identical : (int, int)
+        Number of new instances, and of new tasks, in test whose description equals that of one in training.
 
     Examples
     --------
@@ -60,6 +64,7 @@ class Audit:
     is_leak: np.ndarray
     is_harder: np.ndarray
     network: bool = False
+    n_identical: tuple[int, int] = (0, 0)
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -118,6 +123,8 @@ class Audit:
                 if self.network:
                     reason = "a new node" if self.claimed == "A" else "two new nodes"
                 findings.append(f"{self.n_harder} with {reason} (harder)")
+        for count, noun in zip(self.n_identical, ("node", "") if self.network else ("instance", "task"), strict=True):
+            findings += [f"{_number(count, f'new {noun}')} identical to one in training"] if count else []
         return verdict + (": " if findings else "") + ", ".join(findings) + "."
 
     def _leak_reason(self) -> str:
@@ -149,7 +156,15 @@ def _number(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
-def audit(train: Any, test: Any, setting: str | Setting | None = None, *, network: bool = False) -> Audit:
+def audit(
+    train: Any,
+    test: Any,
+    setting: str | Setting | None = None,
+    *,
+    network: bool = False,
+    instances: Any = None,
+    tasks: Any = None,
+) -> Audit:
     """Return the actual setting of a split of pairs, and the leaks from training into test.
 
     Parameters
@@ -162,6 +177,9 @@ def audit(train: Any, test: Any, setting: str | Setting | None = None, *, networ
         Whether the pairs are edges of an undirected network, whose nodes are both the instances and the tasks. Then (b,
         a) is the same pair as (a, b), a node is known if it occurs in either column, and B and C both mean one new
         node.
+    instances, tasks : array, sparse matrix or frame with one row per instance or task, default=None
+        Features, or kernels, in which to search for new rows that are identical to one in training. The ids of a frame
+        are those of the pairs; the rows of an array are numbered from 0. For a network, `instances` are the nodes.
 
     Returns
     -------
@@ -188,9 +206,12 @@ def audit(train: Any, test: Any, setting: str | Setting | None = None, *, networ
     'Setting A does not hold for 1 of 1 test pair (1 A): 1 also in training (leak).'
     """
     claimed = None if setting is None else as_setting(setting)
+    described = instances, tasks
     (instances, tasks), (test_instances, test_tasks) = _read(train, test)
+    pairs = ((instances, test_instances), (tasks, test_tasks))
     if network:
         known = [instances, tasks, test_instances, test_tasks]
+        pairs = (([*instances, *tasks], [*test_instances, *test_tasks]), ([], []))
         rows, columns, test_rows, test_columns = factorize(known, "train or test")
         nodes = np.concatenate([rows, columns])
         instance_seen, task_seen = np.isin(test_rows, nodes), np.isin(test_columns, nodes)
@@ -221,7 +242,18 @@ def audit(train: Any, test: Any, setting: str | Setting | None = None, *, networ
         is_leak=is_leak,
         is_harder=is_harder,
         network=network,
+        n_identical=(_n_identical(described[0], *pairs[0]), _n_identical(described[1], *pairs[1])),
     )
+
+
+def _n_identical(described: Any, train: Column, test: Column) -> int:
+    """Return the number of rows that are in test only and equal a row in training; 0 without descriptions."""
+    if described is None:
+        return 0
+    table = read_table(described, "instances or tasks")
+    codes = identical_rows(table.values)
+    at, test_at = (positions(ids, table.row_ids, len(codes), "instances or tasks", "pairs") for ids in (train, test))
+    return int(np.isin(codes[np.setdiff1d(test_at, at)], codes[at]).sum())
 
 
 def _read(train: Any, test: Any) -> tuple[tuple[Column, Column], tuple[Column, Column]]:

@@ -34,7 +34,6 @@ from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, as_fitted
-from dyadlearn.models.reading import groups_in_order
 from dyadlearn.pairing.full import check_memory, hold_out_stack
 from dyadlearn.settings import Setting, as_settings
 from dyadlearn.sides import SideNames, side_names
@@ -247,6 +246,8 @@ class SettingScore:
         Reason why there is no score; None if there is one.
     is_network : bool
         Whether both sides are the same nodes.
+    n_identical : (int, int)
+        Number of held-out instances, and of tasks, that have an identical one in training: same features, or kernel.
     """
 
     setting: Setting
@@ -260,6 +261,7 @@ class SettingScore:
     labels: np.ndarray | None = None
     trouble: str | None = None
     is_network: bool = False
+    n_identical: tuple[int, int] = (0, 0)
 
     def interval(self, n_resamples: int = 1000, random_state: Any = 0) -> Interval | None:
         """Return a 95 % bootstrap interval of the score, by resampling instances and tasks.
@@ -293,6 +295,10 @@ class SettingScore:
             side = sides.instance if self.setting is Setting.B else sides.task
             mean = f"In setting {self.setting.value}, r2 is the mean of the r2 of each {side}"
             notes.append(f"{mean}, which is often far below the r2 of all labels together.")
+        for count, side, name in zip(self.n_identical, sides.both, ("groups", "task_groups"), strict=True):
+            if count:
+                found = f"In setting {self.setting.value}, {count:,} held-out {side} have an identical one in training"
+                notes.append(f'{found}, so that the score is optimistic: {name}="identical" keeps them together.')
         if self.n_undefined and self.labels is not None:
             is_task = self.setting is Setting.C
             of = f"{self.labels.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
@@ -379,7 +385,7 @@ class Scores(dict[str, list[Any]]):
     @property
     def notes(self) -> list[str]:
         """Notes on the scores, one sentence each."""
-        return [note for each in self.results for note in each.notes(self.sides)]
+        return list(dict.fromkeys(note for each in self.results for note in each.notes(self.sides)))
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table: one dict per setting."""
@@ -761,7 +767,7 @@ def evaluate(
     names = side_names(sides, network=fitted.is_network)
     metrics = scoring if isinstance(scoring, list | tuple) else [scoring]
     judges = [scorer(scoring_of(fitted, each)) for each in metrics]
-    groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
+    groups, task_groups = fitted.in_groups(groups, task_groups)
     how: dict[str, Any] = {"cv": cv, "groups": groups, "task_groups": task_groups, "nested": nested}
     error_score = error_score if error_score == "raise" else float(error_score)
     results: list[SettingScore] = []
@@ -789,7 +795,7 @@ def _setting_scores(
         if is_alone:
             raise ValueError("A side has one member only, so no training data remain without it.")
         held_out = fitted.hold_out(setting, **how)
-        same["method"] = held_out.method
+        same |= {"method": held_out.method, "n_identical": _n_identical(fitted, setting, held_out.units)}
         labels = scored_labels(fitted.labels, held_out.predictions, setting, stacklevel=3)
     except ValueError as error:
         if held_out is None and not is_alone and not isinstance(error, LeverageError):  # the arguments are wrong
@@ -811,6 +817,17 @@ def _setting_scores(
         means = baseline_scores(fitted.labels, setting, held_out.units, prepared, symmetry=fitted.symmetry)
         results.append(SettingScore(setting, judge, score, prepared.n_undefined, null=null, baselines=means, **same))
     return results
+
+
+def _n_identical(fitted: Fitted, setting: Setting, units: Units) -> tuple[int, int]:
+    """Return the number of held-out instances and of tasks that have an identical one outside of their fold."""
+    counts = [0, 0]
+    for axis, folds in units.of_sides(fitted.labels.shape, setting):
+        codes = fitted.identical(axis)
+        if codes is not None:
+            n_folds = np.bincount(np.unique(np.stack([codes, folds]), axis=1)[0])
+            counts[axis] = int(np.count_nonzero(n_folds[codes] > 1))
+    return counts[0], counts[1]
 
 
 def scoring_of(fitted: Fitted, scoring: Any = None) -> Any:

@@ -36,7 +36,6 @@ from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.fitted import as_fitted
-from dyadlearn.models.reading import groups_in_order
 from dyadlearn.pairing.base import check_request, settings_of
 from dyadlearn.pairing.full import sweep
 from dyadlearn.settings import Setting, as_settings
@@ -370,7 +369,7 @@ def landscape(
     else:
         fitted = as_fitted(model)
         problem, searched = fitted.problem, getattr(fitted.estimator, "scoring", None)
-        groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
+        groups, task_groups = fitted.in_groups(groups, task_groups)
     scoring = searched or "neg_mean_squared_error" if scoring is None else scoring
     wanted = list(dict.fromkeys(as_settings(setting)))
     wanted = [setting for setting in wanted if setting in settings_of(problem.pairing)] or wanted

@@ -103,7 +103,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
         """
         with all_or_nothing(self):
             data = self._read(X, y, tasks, sample_weight)
-            return self._fit_on(data, *groups_in_order(data.form, groups, task_groups))
+            return self._fit_on(data, *groups_in_order(data, groups, task_groups))
 
     def set_alpha(self, alpha: Any = None, task_alpha: float | None = None) -> NoReturn:
         """Raise TypeError, because the search chooses the regularisation, or learns it with the kernels."""
@@ -326,7 +326,7 @@ def nested_score(
     reader = clone(search)
     data = reader._read(X, y, tasks, sample_weight)
     whole = data.labels
-    groups, task_groups = code_groups(whole, *groups_in_order(data.form, groups, task_groups))
+    groups, task_groups = code_groups(whole, *groups_in_order(data, groups, task_groups))
     # A model that learns its kernels may use groups in other settings too.
     used = Units.of_groups(whole, setting if search.learns_kernels else Setting.D, groups, task_groups)
     splitter = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)

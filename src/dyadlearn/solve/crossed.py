@@ -9,8 +9,8 @@ functions
 
 The normal equations of one task contain only its own :math:`\mathbf{u}_j`, so that these unknowns are eliminated by a
 small inverse for each task. Conjugate gradients solve for :math:`\mathbf{W}`, :math:`\mu` and :math:`\mathbf{v}`.
-Their preconditioner is exact for :math:`\mathbf{W}` and :math:`\mu`. It has one small block for each instance, in which
-the labels of a task count as much as the elimination leaves of them on average. Without :math:`\mathbf{v}` it is exact.
+Their preconditioner is exact for :math:`\mathbf{W}` and :math:`\mu`. It has one small block for each instance. Without
+:math:`\mathbf{v}` it is exact.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
-from dyadlearn.vectrick import dots_at
 
 # Smaller grids are solved for their missing cells.
 _LEAST_CELLS = 2**16
@@ -43,10 +42,6 @@ _LEAST_CELLS = 2**16
 _MOST_SHARED = 2048
 # With a smaller ridge, relative to the largest eigenvalue of the pair kernel, normal equations lose too many digits.
 _LEAST_RIDGE = 1e-10
-# A product of two features takes this many times as long if they are gathered for each pair.
-_GATHERING = 32
-# The least share of the labels of a task that the preconditioner leaves to the instances.
-_LEAST_SHARE = 0.05
 
 
 class CrossedSystem:
@@ -63,38 +58,31 @@ class CrossedSystem:
     """
 
     def __init__(self, operators: GridOperators, shares: Sequence[float], labels: Labels) -> None:
-        self.labels, (m, q), ridge = labels, labels.shape, operators.ridge
-        (left, self._of_row), (right, self._of_column) = map(_features, operators.grid_spectra)
-        xp, (r, s), (product, per_task, per_instance) = namespace(left), (left.shape[1], right.shape[1]), shares
-        self.left, self.right = left, right
+        (self.left, self._of_row), (self.right, self._of_column) = map(_features, operators.grid_spectra)
+        self.labels, (m, r), (q, s) = labels, self.left.shape, self.right.shape
+        xp, like, ridge, (product, per_task, per_instance) = namespace(self.left), self.left, operators.ridge, shares
         self.weights = xp.ones_like(labels.values) if labels.weights is None else labels.weights
-        self._scatter = Scatter(*labels.places, labels.shape, left)
-        self._rows, self._columns = (as_array_of(place, left) for place in labels.places)
+        self._scatter = Scatter(*labels.places, labels.shape, like)
+        self._cells = as_array_of(np.ravel_multi_index(labels.places, labels.shape), like)
         # The last feature of each side is a one, which only the mean uses.
-        inside, task_inside = (as_array_of(np.arange(n) < n - 1, left, left.dtype) for n in (r, s))
+        inside, task_inside = (as_array_of(np.arange(n) < n - 1, like, like.dtype) for n in (r, s))
         self._task_scale, self._instance_scale = per_task**0.5 * inside, per_instance**0.5 * task_inside
         self._scale = product**0.5 * inside[:, None] * task_inside[None, :]
         # The unknowns are an array (m + r, s): v above W, with the mean as the last entry.
-        self._penalty = ridge + zeros((m + r, s), left)
+        self._penalty = ridge + zeros((m + r, s), like)
         if operators.free_mean:
             self._scale[-1, -1], self._penalty[-1, -1] = 1.0, 0.0
-        eye, task_eye = (ridge * as_array_of(np.eye(n), left, left.dtype) for n in (r, s))
-        gram = xp.reshape(self._scatter.transposed_times(self.weights, _squares(left)), (q, r, r))
+        gram = xp.reshape(self._scatter.transposed_times(self.weights, _squares(self.left)), (q, r, r))
         own = gram * self._task_scale
-        self._task_inverse = xp.linalg.inv(self._task_scale[:, None] * own + eye)
+        self._task_inverse = _regularised_inverse(own * self._task_scale[:, None], ridge)
         rest = xp.reshape(gram - own @ self._task_inverse @ xp.matrix_transpose(own), (q, r * r))
-        shared = xp.permute_dims(xp.reshape(rest.T @ _squares(right), (r, r, s, s)), (0, 2, 1, 3))
-        scale = xp.reshape(self._scale, (-1,))
-        shared = xp.reshape(shared, (r * s, r * s)) * scale[:, None] * scale[None, :]
+        shared = xp.permute_dims(xp.reshape(rest.T @ _squares(self.right), (r, r, s, s)), (0, 2, 1, 3))
+        shared = xp.reshape(shared * self._scale[:, :, None, None] * self._scale, (r * s, r * s))
         penalty = np.diag(to_numpy(self._penalty[m:, :]).reshape(-1))
-        self._solve_shared = positive_solver(shared + as_array_of(penalty, left, left.dtype))
-        # Share of the labels of each task that its function does not fit, on average.
-        fitted = r - ridge * xp.sum(xp.linalg.diagonal(self._task_inverse), axis=1)
-        share = xp.clip(1.0 - fitted / xp.clip(labels.sums(0), 1.0, None), _LEAST_SHARE, 1.0)
-        weights = self.weights * take_rows(share, self._columns)
-        gram = xp.reshape(self._scatter.times(weights, _squares(right)), (m, s, s))
-        gram = gram * self._instance_scale[:, None] * self._instance_scale
-        self._instance_inverse = xp.linalg.inv(gram + task_eye)
+        self._solve_shared = positive_solver(shared + as_array_of(penalty, like, like.dtype))
+        gram = xp.reshape(self._scatter.times(self.weights, _squares(self.right)), (m, s, s))
+        gram = gram * self._instance_scale * self._instance_scale[:, None]
+        self._instance_inverse = _regularised_inverse(gram, ridge)
 
     @staticmethod
     def suits(operators: GridOperators, labels: Labels) -> bool:
@@ -104,36 +92,35 @@ class CrossedSystem:
         return few and m * q >= _LEAST_CELLS and operators.ridge > _LEAST_RIDGE * largest(operators.kernel_values)
 
     def label_weights(
-        self, along: Array, task_along: Array, places: Sequence[int | None], tol: float, max_iter: int
+        self, rotated: Sequence[Array], places: Sequence[int], tol: float, max_iter: int
     ) -> tuple[Array, Solution]:
         """Return the weight of each label (n,) in one prediction, and the outcome of conjugate gradients.
 
         Parameters
         ----------
-        along, task_along : arrays of shape (k,) and (l,)
+        rotated : two arrays of shape (k,) and (l,)
             Rotated kernel rows of the instance and the task.
-        places : (int or None, int or None)
-            Their positions in training; None for new rows, which have no function of their own.
+        places : (int, int)
+            Their positions in training; -1 for new rows, which have no function of their own.
         tol, max_iter : float and int
         """
-        m, row, column = self.left.shape[0], self._of_row(along), self._of_column(task_along)
-        tasks, right = zeros((self.right.shape[0], row.shape[0]), row), zeros(self._penalty.shape, row)
-        right[m:, :] = self._scale * row[:, None] * column[None, :]
-        if places[0] is not None:
-            right[places[0], :] = self._instance_scale * column
-        if places[1] is not None:
-            tasks[places[1], :] = self._task_scale * row
-        first = self._at_pairs(self.left, self._of_tasks(tasks))
-        options = {"precondition": self._precondition, "tol": tol, "max_iter": max_iter}
-        solution = conjugate_gradients(self._product, right - self._gathered(first), **options)
+        row, column = self._of_row(rotated[0]), self._of_column(rotated[1])
+        instances, tasks = (
+            as_array_of(np.arange(n) == place, row, row.dtype)[:, None]
+            for n, place in zip(self.labels.shape, places, strict=True)
+        )
+        shared = self._scale * row[:, None] * column
+        right = namespace(row).concat([instances * (self._instance_scale * column), shared])
+        first = self._at_pairs(self.left, self._of_tasks(tasks * (self._task_scale * row)))
+        right -= self._gathered(first)
+        solution = conjugate_gradients(
+            self._product, right, precondition=self._precondition, tol=tol, max_iter=max_iter
+        )
         return self.weights * (first + self._values(solution.values)), solution
 
     def _at_pairs(self, left: Array, right: Array) -> Array:
-        """Return products of rows (m, k) and (q, k) at the pairs, computed for all cells where this is quicker."""
-        if left.shape[0] * right.shape[0] > _GATHERING * self._rows.shape[0]:
-            return dots_at(left, right, self._rows, self._columns)
-        grid = namespace(left).reshape(left @ right.T, (-1,))
-        return take_rows(grid, self._rows * right.shape[0] + self._columns)
+        # One product of the whole grid is faster than gathered rows for each pair.
+        return take_rows(namespace(left).reshape(left @ right.T, (-1,)), self._cells)
 
     def _of_tasks(self, right: Array) -> Array:
         """Return the functions of tasks, as coefficients of features (q, r), for right-hand sides (q, r)."""
@@ -164,13 +151,15 @@ def _features(side: Spectrum) -> tuple[Array, Callable[[Array], Array]]:
     """Return features (n, k) of a kernel and a one, and a function that returns those of a rotated kernel row."""
     kept = np.flatnonzero(to_numpy(side.values) > 0)
     roots = take_rows(side.values, kept) ** 0.5
-
-    def of_row(along: Array) -> Array:
-        return with_ones((take_rows(along, kept) / roots)[None, :])[0, :]
-
-    return with_ones(take_rows(side.vectors.T, kept).T * roots), of_row
+    features = with_ones(take_rows(side.vectors.T, kept).T * roots)
+    return features, lambda along: with_ones((take_rows(along, kept) / roots)[None, :])[0, :]
 
 
 def _squares(features: Array) -> Array:
     """Return all products of two features of each row, shape (n, k²)."""
     return namespace(features).reshape(features[:, :, None] * features[:, None, :], (features.shape[0], -1))
+
+
+def _regularised_inverse(blocks: Array, ridge: float) -> Array:
+    """Return the inverses of matrices (n, k, k) plus a ridge."""
+    return namespace(blocks).linalg.inv(blocks + ridge * as_array_of(np.eye(blocks.shape[1]), blocks, blocks.dtype))

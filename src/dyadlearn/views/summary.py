@@ -24,7 +24,6 @@ from dyadlearn.holdout import plan
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import FittedRidge
-from dyadlearn.models.reading import groups_in_order
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.pairing.base import working
 from dyadlearn.selection.evaluate import Interval, SettingScore, evaluate, scoring_of
@@ -381,7 +380,7 @@ def summary_of(
     fitted = closed_form_of(model)
     labels, judge = labels_of(fitted), scorer(scoring_of(fitted, scoring))
     grid = grid_of_labels(labels.values, network=fitted.is_network, sides=sides)
-    groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
+    groups, task_groups = fitted.in_groups(groups, task_groups)
     left_out: dict[str, Any] = {"groups": groups, "task_groups": task_groups, "cv": cv}
     settings = _shown(fitted, wanted, left_out)
     further = ("roc_auc", "average_precision") if grid.is_binary else ("neg_mean_squared_error", "r2")
