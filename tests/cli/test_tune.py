@@ -103,6 +103,44 @@ def test_groups_are_left_out_together(tables, run):
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_identical_rows_are_left_out_together(tables, run):
+    rows, path = np.arange(12) // 2, tables.folder / "copies.csv"
+    values = "\n".join(
+        f"{user}," + ",".join(map(str, tables.X[row])) for user, row in zip(tables.users, rows, strict=True)
+    )
+    path.write_text("user,age,height,mood\n" + values + "\n")
+    words = ["tune", tables.labels, "--instances", path, *tables.sides[2:], "--alphas", "0.1,1,10", "--json", "-o"]
+    ran = run(*words, tables.folder / "m.dyad", "--groups", "identical")
+    twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc")
+    twin.fit(tables.X[rows], tables.Y, tasks=tables.T, groups=rows)
+    assert_allclose(ran.json["score"], twin.best_score_)
+    assert ran.json["holdout"] == "exact leave-group-out"
+    run(*words, tables.folder / "apart.dyad")
+    scores = run("evaluate", tables.folder / "apart.dyad", "--setting", "B")
+    assert "In setting B, 12 held-out instances have an identical one in training" in scores.err
+    assert "--groups" in scores.err
+    ran = run(*words, tables.folder / "s.dyad", "--groups", "scaffold")
+    assert ran.code == 2
+    assert "Scaffolds are computed from SMILES, but the instances are described in another way" in ran.err
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_molecules_of_one_scaffold_are_left_out_together(tables, run):
+    pytest.importorskip("rdkit")
+    from dyadlearn.kernels.chemistry import fingerprints
+
+    rings = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", ""]
+    smiles = [f"{'C' * (i // 4 + 1)}{rings[i % 4]}" for i in range(12)]
+    path = tables.folder / "drugs.csv"
+    path.write_text("id,smiles\n" + "\n".join(map(",".join, zip(tables.users, smiles, strict=True))) + "\n")
+    words = ["tune", tables.labels, "--instances", path, *tables.sides[2:], "--instances-smiles", "smiles"]
+    ran = run(*words, "--groups", "scaffold", "--alphas", "0.1,1,10", "--json", "-q", "-o", tables.folder / "m.dyad")
+    twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], kernel="tanimoto", scoring="roc_auc")
+    twin.fit(fingerprints(smiles)[0], tables.Y, tasks=tables.T, groups=np.arange(12) % 4)
+    assert_allclose(ran.json["score"], twin.best_score_)
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_tasks_are_left_out_together(tables, run):
     groups = tables.folder / "groups.csv"
     groups.write_text("item,group\n" + "\n".join(f"i{j},g{j // 3}" for j in range(8)))

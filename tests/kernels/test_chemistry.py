@@ -14,7 +14,7 @@ from dyadlearn import TwoStepRidge
 from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.exceptions import IdError
 from dyadlearn.kernels import minmax, tanimoto
-from dyadlearn.kernels.chemistry import MorganFingerprints, fingerprints
+from dyadlearn.kernels.chemistry import MorganFingerprints, fingerprints, scaffolds
 from sweeps import every, lines, over
 
 pytest.importorskip("rdkit", reason="rdkit is not installed: molecules are not tested")
@@ -87,6 +87,15 @@ WRONG = {
     "none": None,
     "odd": "é",
 }
+
+
+def test_scaffolds_are_rings_and_the_chains_between_them():
+    found = scaffolds({"toluene": "Cc1ccccc1", "phenol": "Oc1ccccc1", "two": "CC(c1ccccc1)C1CC1", "ethanol": "CCO"})
+    assert found == ["c1ccccc1", "c1ccccc1", "c1ccc(CC2CC2)cc1", ""]
+    with pytest.raises(
+        ValueError, match=r"Not valid: 1 of 2 molecules: position 1 \('C1CC'\). Correct or remove them\.$"
+    ):
+        scaffolds(["CCO", "C1CC"])
 
 
 def test_what_is_no_molecule_is_named(capfd):

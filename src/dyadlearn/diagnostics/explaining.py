@@ -252,8 +252,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     columns = [_asked(fitted, labels, each, 1) for each in tasks] * (count // len(tasks))
     asked = list(zip(rows, columns, strict=True))
     problem, Y = replace(fitted.posed, labels=fitted.labels.dense()), labels.values
-    pairing = problem.pairing
-    need = _GRIDS * Y.size
+    pairing, need = problem.pairing, _GRIDS * Y.size
     if problem.labels.full is None:
         how = {"coupled": pairing.knows_tasks, "complete": False, "weighted": problem.weights is not None}
         need += solve_numbers(Y.shape, pairing.ranks, **how)
@@ -266,9 +265,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
 
 def _as_list(given: Any) -> Any:
     """Return a list of ids as it is, and a list that contains a single id or row."""
-    is_list = (
-        isinstance(given, list) and bool(given) and all(isinstance(each, str | int | np.integer) for each in given)
-    )
+    is_list = isinstance(given, list) and given and all(isinstance(each, str | int | np.integer) for each in given)
     return given if is_list else [given]
 
 

@@ -183,12 +183,8 @@ def verify_holdout(
     groups, task_groups = fitted.in_groups(groups, task_groups)
     held_out = fitted.estimator.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)
-    rows, columns = fitted.instance_ids, fitted.form.column_ids
-    labels = {
-        "groups": groups,
-        "task_groups": task_groups,
-        "cells": in_order(cells, rows, columns, "cells"),
-    }
+    cells = in_order(cells, fitted.instance_ids, fitted.form.column_ids, "cells")
+    labels = {"groups": groups, "task_groups": task_groups, "cells": cells}
     where = np.zeros(shortcut.shape, dtype=bool)
     drawn = check_random_state(random_state).choice(where.size, min(n, where.size), replace=False)
     where.flat[drawn] = True

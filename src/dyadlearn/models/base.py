@@ -617,9 +617,10 @@ class PairwiseRidge(PairModel, stored=False):
         ----------
         setting : {"A", "B", "C", "D"} or an alias (see `dyadlearn.settings.as_setting`)
             What is left out to predict a cell: the pair alone (A), its instance (B), its task (C) or both (D).
-        groups : array-like of shape (m,), default=None
-            Group of each instance (fold, cluster); a group is left out together. For B and D.
-        task_groups : array-like of shape (q,), default=None
+        groups : array-like of shape (m,) or "identical", default=None
+            Group of each instance (fold, cluster); a group is left out together. For B and D. "identical" leaves
+            out instances with equal rows of the kernel together.
+        task_groups : array-like of shape (q,) or "identical", default=None
             Group of each task; a group is left out together. For C and D.
         cells : array-like of shape (m, q), default=None
             Fold of each cell; a fold is left out together. For A.

@@ -199,7 +199,7 @@ class TwoStepRegressor(Predictor, stored=False):
         ----------
         setting : {"A", "B", "C", "D"} or an alias (see `dyadlearn.settings.as_setting`)
             What is left out to predict a cell: the pair alone (A), its instance (B), its task (C) or both (D).
-        groups, task_groups : array-like of shape (m,) and (q,), default=None
+        groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
             Group of each instance, for B and D, and of each task, for C and D. A group is left out together.
         cells : array-like of shape (m, q), default=None
             Fold of each cell; a fold is left out together. For A.

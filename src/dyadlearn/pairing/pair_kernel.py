@@ -727,8 +727,7 @@ def _label_weights(
     """Yield the weights of labels, by the features of both sides if these and the labels are few."""
     operators, labels = replace(model), Labels.of_grid(Y, weights)
     if not CrossedSystem.suits(operators, labels):
-        default = incomplete.label_weights.dispatch(Pairing)
-        yield from default(model, pairs, Y, weights, tol, max_iter)
+        yield from incomplete.label_weights.dispatch(Pairing)(model, pairs, Y, weights, tol, max_iter)
         return
     system = CrossedSystem(operators, model.shares, labels.listed())
     for pair in pairs:

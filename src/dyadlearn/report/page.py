@@ -331,7 +331,7 @@ def write_report(
         binary labels and ``"neg_mean_squared_error"`` for others.
     alphas, task_alphas : iterables of float, default=None
         Regularisations to score; None means those of the search or, without a search, 10⁻⁷ … 10⁶.
-    groups, task_groups : array-like of shape (m,) and (q,), default=None
+    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
         Groups of instances and tasks that are left out together. None means the groups of the fit for the scores of a
         search, and no groups for its landscapes in other settings than its own.
     cv : int, SettingKFold or list of (training rows, test rows), default=None

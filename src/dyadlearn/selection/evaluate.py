@@ -707,9 +707,10 @@ def evaluate(
         Folds to leave out, as in `dyadlearn.landscape`. None means leave-one-out if it has an exact formula, and five
         folds otherwise. In the setting of a search, None means the stored predictions by which it was chosen, with the
         groups and folds of its fit. These scores are slightly optimistic; see `nested_score`.
-    groups, task_groups : array-like of shape (m,) and (q,), default=None
+    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
         Groups of instances and of tasks. A group is left out together, in the settings that leave out its side. None
-        means the groups of the fit for a search or `LearnedKernelRidge`, unless `cv` is a list.
+        means the groups of the fit for a search or `LearnedKernelRidge`, unless `cv` is a list. "identical" leaves out
+        rows with equal descriptions together; otherwise `Scores.notes` counts those that are in training too.
     n_permutations : int, default=0
         Number of permutations of the labels for the column ``null``; 0 means that the column is empty.
     sides : (str, str), default=None

@@ -94,8 +94,9 @@ class KeptHoldout(PairwiseRidge, stored=False):
         sample_weight : array or frame of shape (m,) or (m, q), default=None
             Weights of the squared loss, in the fit and in the hold-out error that kernels are learned by. The `scoring`
             of a search counts all labels with positive weight equally.
-        groups, task_groups : array-like of shape (m,) and (q,), default=None
-            Groups of instances and of tasks; a group is left out together.
+        groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
+            Groups of instances and of tasks; a group is left out together. "identical" groups rows with equal features
+            or kernels.
 
         Returns
         -------
@@ -286,7 +287,7 @@ def nested_score(
         has no `scoring`, so the metric depends on the labels; its kernels are learned again in each fold.
     X, y, tasks, sample_weight
         Arguments of its `fit`; for a `PairRegressor` of a search, `X` are the pairs.
-    groups, task_groups : array-like of shape (m,) and (q,), default=None
+    groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
         Groups of instances and of tasks. A group is left out together, by the folds and by the search within them.
     cv : int, default=5
         Number of folds; setting D has this number squared of blocks.

@@ -16,6 +16,7 @@ Their preconditioner is exact for :math:`\mathbf{W}` and :math:`\mu`. It has one
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -91,31 +92,24 @@ class CrossedSystem:
         few = r * r <= m and s * s <= q and (r + 1) * (s + 1) <= _MOST_SHARED and 0 < 2 * labels.size <= m * q
         return few and m * q >= _LEAST_CELLS and operators.ridge > _LEAST_RIDGE * largest(operators.kernel_values)
 
-    def label_weights(
-        self, rotated: Sequence[Array], places: Sequence[int], tol: float, max_iter: int
-    ) -> tuple[Array, Solution]:
+    def label_weights(self, rotated: Any, places: Any, tol: float, max_iter: int) -> tuple[Array, Solution]:
         """Return the weight of each label (n,) in one prediction, and the outcome of conjugate gradients.
 
         Parameters
         ----------
-        rotated : two arrays of shape (k,) and (l,)
+        rotated : (array of shape (k,), array of shape (l,))
             Rotated kernel rows of the instance and the task.
         places : (int, int)
             Their positions in training; -1 for new rows, which have no function of their own.
         tol, max_iter : float and int
         """
-        row, column = self._of_row(rotated[0]), self._of_column(rotated[1])
-        instances, tasks = (
-            as_array_of(np.arange(n) == place, row, row.dtype)[:, None]
-            for n, place in zip(self.labels.shape, places, strict=True)
-        )
-        shared = self._scale * row[:, None] * column
-        right = namespace(row).concat([instances * (self._instance_scale * column), shared])
-        first = self._at_pairs(self.left, self._of_tasks(tasks * (self._task_scale * row)))
-        right -= self._gathered(first)
-        solution = conjugate_gradients(
-            self._product, right, precondition=self._precondition, tol=tol, max_iter=max_iter
-        )
+        row, column, shape = self._of_row(rotated[0]), self._of_column(rotated[1]), self.labels.shape
+        units = [as_array_of(np.arange(n) == at, row, row.dtype)[:, None] for n, at in zip(shape, places, strict=True)]
+        own, shared = units[0] * (self._instance_scale * column), self._scale * row[:, None] * column
+        first = self._at_pairs(self.left, self._of_tasks(units[1] * (self._task_scale * row)))
+        right = namespace(row).concat([own, shared]) - self._gathered(first)
+        stop: Any = {"tol": tol, "max_iter": max_iter}
+        solution = conjugate_gradients(self._product, right, precondition=self._precondition, **stop)
         return self.weights * (first + self._values(solution.values)), solution
 
     def _at_pairs(self, left: Array, right: Array) -> Array:
