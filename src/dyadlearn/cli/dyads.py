@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ class Dyads:
     tasks: Entities | None
     recipes: tuple[Recipes, Recipes | None]
     files: tuple[str, str | None]
-    smiles: list[dict[Hashable, str]]
+    smiles: list[dict[Any, str]]
 
     @property
     def observed(self) -> np.ndarray:
@@ -107,7 +106,7 @@ def read_dyads(path: Path, given: Tune, terminal: Terminal) -> Dyads:
     return Dyads(labels, X, T, (recipes, task_recipes), words, [_smiles(sources) for sources in sides])
 
 
-def _smiles(sources: dict[str, Source]) -> dict[Hashable, str]:
+def _smiles(sources: dict[str, Source]) -> dict[Any, str]:
     """Return the SMILES of one side by id; an empty dict if no file has any."""
     tables = [source.file.take() for source in sources.values() if source.kind == "smiles"]
     return dict(zip(tables[0].row_ids.labels, tables[0].values, strict=True)) if tables and tables[0].row_ids else {}
@@ -251,7 +250,7 @@ def places_in(file: FeatureFile, n: int, axis: Axis, labels: Path, terminal: Ter
     return file.ids.positions(wanted.labels, str(file.path))
 
 
-def read_groups(path: Path | None, wanted: Ids | None, side: str, smiles: dict[Hashable, str]) -> Any:
+def read_groups(path: Path | None, wanted: Ids | None, side: str, smiles: dict[Any, str]) -> Any:
     """Read a table of ids and groups, and return the group of each id in `wanted`; return None without a file.
 
     The word "identical" is returned as it is; "scaffold" stands for the scaffolds of `smiles`.

@@ -6,7 +6,7 @@ operators. A model registers its formulas in its module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial, singledispatch
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from dyadlearn._array import Array, namespace, placed, take_rows, to_numpy, zeros
 from dyadlearn._rounding import solve_block
 from dyadlearn.pairing.base import Pairing, working
-from dyadlearn.pairing.expansion import Asked, Expansion, weights_of_observed
+from dyadlearn.pairing.expansion import Expansion, weights_of_observed
 from dyadlearn.pairing.full import cell_units, closed_weights
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
@@ -29,7 +29,6 @@ from dyadlearn.spectrum import leverage_error
 MANY_CELLS, FEW_CELLS = 4096, 1024
 
 Axes = tuple[np.ndarray, np.ndarray]
-Pairs = Sequence[tuple[Asked, Asked]]
 
 
 def complete_labels(
@@ -73,7 +72,7 @@ def completion(model: Pairing, Y: Array, weights: Array | None, **options: Any) 
 
 @singledispatch
 def label_weights(
-    model: Pairing, pairs: Pairs, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
+    model: Pairing, pairs: Any, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
 ) -> Iterator[Array]:
     """Yield the weight of each label in the prediction for each of some pairs; zero for missing labels.
 

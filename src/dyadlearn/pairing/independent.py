@@ -165,9 +165,7 @@ def _completion(model: Independent, Y: Array, weights: Array | None, **options: 
 
 
 @incomplete.label_weights.register(Independent)
-def _label_weights(
-    model: Independent, pairs: incomplete.Pairs, Y: Array, weights: Array | None, **options: Any
-) -> Iterator[Array]:
+def _label_weights(model: Independent, pairs: Any, Y: Array, weights: Array | None, **options: Any) -> Iterator[Array]:
     """Yield the weight of each label, which is zero for labels of other tasks."""
     for row, column in pairs:
         if not isinstance(column, int):

@@ -722,7 +722,7 @@ def _closed_weights(model: PairKernel, row: Asked, column: Asked) -> Array:
 
 @incomplete.label_weights.register(PairKernel)
 def _label_weights(
-    model: PairKernel, pairs: incomplete.Pairs, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
+    model: PairKernel, pairs: Any, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
 ) -> Iterator[Array]:
     """Yield the weights of labels, by the features of both sides if these and the labels are few."""
     operators, labels = replace(model), Labels.of_grid(Y, weights)
@@ -731,10 +731,9 @@ def _label_weights(
         return
     system = CrossedSystem(operators, model.shares, labels.listed())
     for pair in pairs:
-        rotated = [rotated_row(side, asked)[0] for side, asked in zip(model.grid_spectra, pair, strict=True)]
-        places = [asked if isinstance(asked, int) else -1 for asked in pair]
+        rotated = list(map(rotated_row, model.grid_spectra, pair))
         # The weights are more accurate than the fit, so that they sum to its prediction.
-        values, solution = system.label_weights(rotated, places, max(0.01 * tol, 100 * epsilon(Y)), max_iter)
+        values, solution = system.label_weights(rotated, max(0.01 * tol, 100 * epsilon(Y)), max_iter)
         warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
         yield system.labels.spread(values, 0.0)
 

@@ -59,7 +59,7 @@ class CrossedSystem:
     """
 
     def __init__(self, operators: GridOperators, shares: Sequence[float], labels: Labels) -> None:
-        (self.left, self._of_row), (self.right, self._of_column) = map(_features, operators.grid_spectra)
+        (self.left, self.right), self._of_rows = zip(*map(_features, operators.grid_spectra), strict=True)
         self.labels, (m, r), (q, s) = labels, self.left.shape, self.right.shape
         xp, like, ridge, (product, per_task, per_instance) = namespace(self.left), self.left, operators.ridge, shares
         self.weights = xp.ones_like(labels.values) if labels.weights is None else labels.weights
@@ -74,16 +74,17 @@ class CrossedSystem:
         if operators.free_mean:
             self._scale[-1, -1], self._penalty[-1, -1] = 1.0, 0.0
         gram = xp.reshape(self._scatter.transposed_times(self.weights, _squares(self.left)), (q, r, r))
+        eye, task_eye = (ridge * as_array_of(np.eye(n), like, like.dtype) for n in (r, s))
         own = gram * self._task_scale
-        self._task_inverse = _regularised_inverse(own * self._task_scale[:, None], ridge)
+        self._task_inverse = xp.linalg.inv(own * self._task_scale[:, None] + eye)
         rest = xp.reshape(gram - own @ self._task_inverse @ xp.matrix_transpose(own), (q, r * r))
         shared = xp.permute_dims(xp.reshape(rest.T @ _squares(self.right), (r, r, s, s)), (0, 2, 1, 3))
         shared = xp.reshape(shared * self._scale[:, :, None, None] * self._scale, (r * s, r * s))
         penalty = np.diag(to_numpy(self._penalty[m:, :]).reshape(-1))
         self._solve_shared = positive_solver(shared + as_array_of(penalty, like, like.dtype))
         gram = xp.reshape(self._scatter.times(self.weights, _squares(self.right)), (m, s, s))
-        gram = gram * self._instance_scale * self._instance_scale[:, None]
-        self._instance_inverse = _regularised_inverse(gram, ridge)
+        scales = self._instance_scale * self._instance_scale[:, None]
+        self._instance_inverse = xp.linalg.inv(gram * scales + task_eye)
 
     @staticmethod
     def suits(operators: GridOperators, labels: Labels) -> bool:
@@ -92,24 +93,21 @@ class CrossedSystem:
         few = r * r <= m and s * s <= q and (r + 1) * (s + 1) <= _MOST_SHARED and 0 < 2 * labels.size <= m * q
         return few and m * q >= _LEAST_CELLS and operators.ridge > _LEAST_RIDGE * largest(operators.kernel_values)
 
-    def label_weights(self, rotated: Any, places: Any, tol: float, max_iter: int) -> tuple[Array, Solution]:
+    def label_weights(self, rotated: Any, tol: float, max_iter: int) -> tuple[Array, Solution]:
         """Return the weight of each label (n,) in one prediction, and the outcome of conjugate gradients.
 
         Parameters
         ----------
-        rotated : (array of shape (k,), array of shape (l,))
-            Rotated kernel rows of the instance and the task.
-        places : (int, int)
-            Their positions in training; -1 for new rows, which have no function of their own.
+        rotated : two pairs of arrays of shape (k,) and of shape (l,)
+            Rotated kernel row and rotated unit vector of the instance and of the task. The unit vector of a new row is
+            zero, because it has no function of its own.
         tol, max_iter : float and int
         """
-        row, column, shape = self._of_row(rotated[0]), self._of_column(rotated[1]), self.labels.shape
-        units = [as_array_of(np.arange(n) == at, row, row.dtype)[:, None] for n, at in zip(shape, places, strict=True)]
-        own, shared = units[0] * (self._instance_scale * column), self._scale * row[:, None] * column
-        first = self._at_pairs(self.left, self._of_tasks(units[1] * (self._task_scale * row)))
+        (row, unit), (column, task_unit) = (of_row(*each) for of_row, each in zip(self._of_rows, rotated, strict=True))
+        own, shared = unit[:, None] * (self._instance_scale * column), self._scale * row[:, None] * column
+        first = self._at_pairs(self.left, self._of_tasks(task_unit[:, None] * (self._task_scale * row)))
         right = namespace(row).concat([own, shared]) - self._gathered(first)
-        stop: Any = {"tol": tol, "max_iter": max_iter}
-        solution = conjugate_gradients(self._product, right, precondition=self._precondition, **stop)
+        solution = conjugate_gradients(self._product, right, precondition=self._improve, tol=tol, max_iter=max_iter)
         return self.weights * (first + self._values(solution.values)), solution
 
     def _at_pairs(self, left: Array, right: Array) -> Array:
@@ -135,25 +133,23 @@ class CrossedSystem:
     def _product(self, unknowns: Array) -> Array:
         return self._gathered(self._values(unknowns)) + self._penalty * unknowns
 
-    def _precondition(self, rest: Array) -> Array:
+    def _improve(self, rest: Array) -> Array:
         xp, m = namespace(rest), self.left.shape[0]
         own = (self._instance_inverse @ rest[:m, :, None])[:, :, 0]
         return xp.concat([own, xp.reshape(self._solve_shared(xp.reshape(rest[m:, :], (-1,))), (-1, rest.shape[1]))])
 
 
-def _features(side: Spectrum) -> tuple[Array, Callable[[Array], Array]]:
-    """Return features (n, k) of a kernel and a one, and a function that returns those of a rotated kernel row."""
+def _features(side: Spectrum) -> tuple[Array, Callable[[Array, Array], tuple[Array, Array]]]:
+    """Return features (n, k) of a kernel and a one, and a function of a rotated kernel row and a rotated unit vector.
+
+    The function returns the features of the row, and the unit vector (n,).
+    """
     kept = np.flatnonzero(to_numpy(side.values) > 0)
     roots = take_rows(side.values, kept) ** 0.5
     features = with_ones(take_rows(side.vectors.T, kept).T * roots)
-    return features, lambda along: with_ones((take_rows(along, kept) / roots)[None, :])[0, :]
+    return features, lambda row, unit: (with_ones((take_rows(row, kept) / roots)[None, :])[0, :], side.vectors @ unit)
 
 
 def _squares(features: Array) -> Array:
     """Return all products of two features of each row, shape (n, k²)."""
     return namespace(features).reshape(features[:, :, None] * features[:, None, :], (features.shape[0], -1))
-
-
-def _regularised_inverse(blocks: Array, ridge: float) -> Array:
-    """Return the inverses of matrices (n, k, k) plus a ridge."""
-    return namespace(blocks).linalg.inv(blocks + ridge * as_array_of(np.eye(blocks.shape[1]), blocks, blocks.dtype))
