@@ -24,14 +24,7 @@ from dyadlearn._array import (
     take_rows,
     to_numpy,
 )
-from dyadlearn._checks import (
-    check_choice,
-    check_labels,
-    check_matrix,
-    check_no_infinity,
-    check_same_library,
-    reading_numbers,
-)
+from dyadlearn._checks import check_labels, check_matrix, check_no_infinity, check_same_library, reading_numbers
 from dyadlearn._codes import Column, identical_rows, nearly_identical_rows, pair_numbers
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory, solve_numbers
 from dyadlearn._state import Stored
@@ -277,10 +270,10 @@ def groups_in_order(data: Any, groups: Any, task_groups: Any) -> list[Any]:
     found = []
     sides = ("groups", groups, data.form.row_ids), ("task_groups", task_groups, data.form.column_ids)
     for axis, (name, given, ids) in enumerate(sides):
-        is_word = isinstance(given, str) and check_choice(given, name, ("identical",))
-        found.append(data.identical(axis) if is_word else in_order(given, ids, None, name))
-        if is_word and found[-1] is None:
-            raise ValueError(f'{name}="identical" compares features or kernels of the tasks: fit with tasks=.')
+        codes = data.identical(axis) if isinstance(given, str) and given == "identical" else None
+        if isinstance(given, str) and codes is None:
+            raise ValueError(f"{name} is one label per row, or 'identical' with features or kernels, found {given!r}.")
+        found.append(in_order(given, ids, None, name) if codes is None else codes)
     return found
 
 
