@@ -266,13 +266,13 @@ def test_groups_are_matched_by_name(tables):
     path = tables.folder / "groups.csv"
     path.write_text("user,group\n" + "\n".join(f"u{i},{i % 3}" for i in reversed(range(12))))
     ids = dyads(tables).labels.row_ids
-    assert_array_equal(read_groups(path, ids, "instances"), [str(i % 3) for i in range(12)])
+    assert_array_equal(read_groups(path, ids, "instances", {}), [str(i % 3) for i in range(12)])
     path.write_text("user,group\nu0,1\n")
     with pytest.raises(IdError, match="no group for 11 of the 12 instances: 'u1'"):
-        read_groups(path, ids, "instances")
+        read_groups(path, ids, "instances", {})
     path.write_text("user,group,x\nu0,1,1\n")
     with pytest.raises(ValueError, match="must have two columns"):
-        read_groups(path, ids, "instances")
+        read_groups(path, ids, "instances", {})
 
 
 # Grids and long tables ---------------------------------------------------------------------------

@@ -131,3 +131,12 @@ def test_too_few_iterations_are_reported(monkeypatch):
         model.fit(X, Y, tasks=T)
     with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped on the weights of labels after 2"):
         explain(model, 3, 7)
+
+
+def test_libraries(library, monkeypatch):
+    monkeypatch.setattr(crossed, "_LEAST_CELLS", 0)
+    X, Y, T = ratings()
+    expected = explain(PairKernelRidge(2.0, per_task=0.3, per_instance=0.2).fit(X, Y, tasks=T), 3, 7)
+    put = library.asarray
+    model = PairKernelRidge(2.0, per_task=0.3, per_instance=0.2).fit(put(X), put(Y), tasks=put(T))
+    assert_allclose(explain(model, 3, 7).weights, expected.weights, rtol=0, atol=library.rtol)
