@@ -115,7 +115,7 @@ def test_notes():
     notes = [note for note in scores.notes if "identical" in note]
     assert len(notes) == 4  # once for both scores
     assert notes[0] == (
-        "In setting B, 5 held-out drugs have an identical one in training, so that the score is optimistic: "
+        "In setting B, 5 held-out drugs have an identical one in training: if these are copies, "
         'groups="identical" keeps them together.'
     )
     assert notes[1].startswith("In setting C, 2 held-out targets have")

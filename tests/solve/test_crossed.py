@@ -140,3 +140,12 @@ def test_libraries(library, monkeypatch):
     put = library.asarray
     model = PairKernelRidge(2.0, per_task=0.3, per_instance=0.2).fit(put(X), put(Y), tasks=put(T))
     assert_allclose(explain(model, 3, 7).weights, expected.weights, rtol=0, atol=library.rtol)
+
+
+def test_a_tiny_ridge_is_left_to_the_other_solver(monkeypatch):
+    monkeypatch.setattr(crossed, "_LEAST_CELLS", 0)
+    monkeypatch.setattr(pair_kernel, "CrossedSystem", _counted(used := []))
+    X, Y, T = ratings()
+    for alpha, count in ((1e-6, 0), (2.0, 1)):
+        explain(KroneckerRidge(alpha).fit(X, Y, tasks=T), 3, 7)
+        assert len(used) == count

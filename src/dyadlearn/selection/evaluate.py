@@ -298,7 +298,7 @@ class SettingScore:
         for count, side, name in zip(self.n_identical, sides.both, ("groups", "task_groups"), strict=True):
             if count:
                 found = f"In setting {self.setting.value}, {count:,} held-out {side} have an identical one in training"
-                notes.append(f'{found}, so that the score is optimistic: {name}="identical" keeps them together.')
+                notes.append(f'{found}: if these are copies, {name}="identical" keeps them together.')
         if self.n_undefined and self.labels is not None:
             is_task = self.setting is Setting.C
             of = f"{self.labels.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"

@@ -42,7 +42,7 @@ _LEAST_CELLS = 2**16
 # The matrix for W has at most this many rows (32 MiB).
 _MOST_SHARED = 2048
 # With a smaller ridge, relative to the largest eigenvalue of the pair kernel, normal equations lose too many digits.
-_LEAST_RIDGE = 1e-10
+_LEAST_RIDGE = 1e-8
 
 
 class CrossedSystem:
