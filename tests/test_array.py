@@ -272,7 +272,7 @@ def test_products_with_a_matrix_whose_entries_change(shape, share, library):
         values, grid = rng.normal(size=rows.size), np.zeros(shape)
         grid[rows, columns] = values
         found = matrix.times(library.asarray(values), library.asarray(right))
-        turned = matrix.transposed_times(library.asarray(values), library.asarray(left))
+        turned = matrix.times(library.asarray(values), library.asarray(left), transposed=True)
         assert type(found) is type(turned) is type(library.asarray(left))
         assert found.dtype == turned.dtype == library.asarray(left).dtype
         assert_allclose(library.to_numpy(found), grid @ right, rtol=0, atol=10 * library.rtol)

@@ -397,7 +397,7 @@ class Scatter:
     >>> from dyadlearn._array import Scatter
     >>> places = Scatter(np.array([0, 1, 1]), np.array([1, 0, 1]), (2, 2), np.empty(0))
     >>> values = np.array([1.0, 2.0, 3.0])
-    >>> places.times(values, np.eye(2)), places.transposed_times(values, np.eye(2))
+    >>> places.times(values, np.eye(2)), places.times(values, np.eye(2), transposed=True)
     (array([[0., 1.],
            [2., 3.]]), array([[0., 2.],
            [1., 3.]]))
@@ -407,15 +407,8 @@ class Scatter:
         self.shape, self._places = shape, (rows, columns)
         self._like = as_array_of(np.empty(0), like)
 
-    def times(self, values: Array, matrix: Array) -> Array:
-        """Return the matrix with these values (n,) times another one (q, p), shape (m, p)."""
-        return self._product(values, matrix, False)
-
-    def transposed_times(self, values: Array, matrix: Array) -> Array:
-        """Return its transpose times another one (m, p), shape (q, p)."""
-        return self._product(values, matrix, True)
-
-    def _product(self, values: Array, matrix: Array, transposed: bool) -> Array:
+    def times(self, values: Array, matrix: Array, *, transposed: bool = False) -> Array:
+        """Return the matrix (m, q) with these values (n,), or its transpose, times another matrix."""
         if array_api_compat.is_torch_array(values):
             import torch
 

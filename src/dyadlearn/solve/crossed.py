@@ -73,7 +73,7 @@ class CrossedSystem:
         self._penalty = ridge + zeros((m + r, s), like)
         if operators.free_mean:
             self._scale[-1, -1], self._penalty[-1, -1] = 1.0, 0.0
-        gram = xp.reshape(self._scatter.transposed_times(self.weights, _squares(self.left)), (q, r, r))
+        gram = xp.reshape(self._scatter.times(self.weights, _squares(self.left), transposed=True), (q, r, r))
         eye, task_eye = (ridge * as_array_of(np.eye(n), like, like.dtype) for n in (r, s))
         own = gram * self._task_scale
         self._task_inverse = xp.linalg.inv(own * self._task_scale[:, None] + eye)
@@ -123,7 +123,7 @@ class CrossedSystem:
         m = self.left.shape[0]
         half = self._instance_scale * unknowns[:m, :] + self.left @ (self._scale * unknowns[m:, :])
         values = self._at_pairs(half, self.right)
-        right = self._task_scale * self._scatter.transposed_times(self.weights * values, self.left)
+        right = self._task_scale * self._scatter.times(self.weights * values, self.left, transposed=True)
         return values - self._at_pairs(self.left, self._of_tasks(right))
 
     def _gathered(self, values: Array) -> Array:

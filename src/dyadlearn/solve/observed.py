@@ -128,7 +128,7 @@ class PairProducts:
     def gathered(self, values: Array) -> Array:
         r"""Return :math:`\sum_p v_p\,\mathbf{l}_{i(p)}\mathbf{r}_{j(p)}^\top` of shape (r, s) for values (n,)."""
         if self._tasks_first:
-            return self._scatter.transposed_times(values, self.left).T @ self.right
+            return self._scatter.times(values, self.left, transposed=True).T @ self.right
         return self.left.T @ self._scatter.times(values, self.right)
 
 
