@@ -85,17 +85,8 @@ class SideSize(NamedTuple):
         return self.n_columns if self.form in ("features", "sparse") else self.n_rows
 
     @property
-    def decomposing(self) -> int:
-        """Numbers while the side is decomposed: the kernel, its eigenvectors and the workspace of LAPACK."""
-        return self._numbers[0]
-
-    @property
-    def kept(self) -> int:
-        """Number of values that are stored after the decomposition."""
-        return self._numbers[1]
-
-    @property
-    def _numbers(self) -> tuple[int, int]:
+    def numbers(self) -> tuple[int, int]:
+        """Numbers of values: during the decomposition, with the workspace of LAPACK, and stored after it."""
         n, d = self.n_rows, self.n_columns
         return {
             "gram": (6 * n * n, n * n),

@@ -203,11 +203,12 @@ def fit_numbers(
     steps, stored = {}, (2.0 if weighted else 1.0) * shape[0] * shape[1]
     for name, side in zip(("instance", "task"), sides, strict=False):
         what, columns = ("kernel", side.n_rows) if side.form in ("gram", "kernel") else ("features", side.n_columns)
-        steps[f"Decomposing the {side.n_rows} × {columns} {name} {what}"] = stored + side.decomposing
-        stored += side.kept
+        decomposing, kept = side.numbers
+        steps[f"Decomposing the {side.n_rows} × {columns} {name} {what}"] = stored + decomposing
+        stored += kept
     options = {"coupled": pairing.knows_tasks, "complete": complete, "weighted": weighted}
     solving = solve_numbers(shape, [side.rank for side in sides], **options)
-    steps[f"Fitting a grid of {shape[0]} × {shape[1]}"] = sum(side.kept for side in sides) + solving
+    steps[f"Fitting a grid of {shape[0]} × {shape[1]}"] = sum(side.numbers[1] for side in sides) + solving
     return steps
 
 
