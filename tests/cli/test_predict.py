@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, calibrate, explain, load, save
 from dyadlearn._files.embeddings import open_features
-from dyadlearn._files.tables import read_cells, write_columns
+from dyadlearn._files.tables import read_cells, write_blocks
 from dyadlearn.models.base import PairModel
 
 
@@ -256,7 +256,8 @@ def test_hostile_ids_are_read_back(tables, run, ending):
     Y = Y.rename(columns={"a,b": " a,b\r"})  # blanks around an id do not count
     save(IndependentTaskRidge().fit(pd.DataFrame(tables.X, index=tables.users), Y), path)
     new = tables.folder / "new.csv"
-    write_columns(new, {"id": HOSTILE, **dict(zip("012", np.ones((3, len(HOSTILE))).tolist(), strict=True))})
+    columns = {"id": HOSTILE, **dict(zip("012", np.ones((3, len(HOSTILE))).tolist(), strict=True))}
+    write_blocks(new, [columns])
     ran = run("predict", path, "--instances", new, "-o", out)
     assert ran.code == 0, ran.err
     sheet = open_features(out).take()

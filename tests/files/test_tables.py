@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from dyadlearn._files.embeddings import open_features
-from dyadlearn._files.tables import open_parquet, read_cells, write_columns
+from dyadlearn._files.tables import open_parquet, read_cells, write_blocks
 from dyadlearn.exceptions import DataFileError, IdError
 
 VALUES = np.array([[1.5, np.nan], [-2.0, 1e-3]])
@@ -79,7 +79,7 @@ def test_parquet_without_its_library(tmp_path, monkeypatch):
     with pytest.raises(DataFileError, match=r"table\.parquet is damaged or no parquet file"):
         load_table(path)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    for act, word in ((load_table, "Reading"), (lambda path: write_columns(path, {"a": [1]}), "Writing")):
+    for act, word in ((load_table, "Reading"), (lambda path: write_blocks(path, [{"a": [1]}]), "Writing")):
         with pytest.raises(
             ImportError, match=rf"{word} parquet needs pyarrow: pip install 'dyadlearn\[embeddings\]', or"
         ):
@@ -91,7 +91,7 @@ def test_the_same_table_makes_the_same_packed_file(tmp_path, monkeypatch):
     contents = []
     for moment in (1e9, 2e9):
         monkeypatch.setattr("time.time", lambda moment=moment: moment)
-        write_columns(tmp_path / "t.csv.gz", {"a": [1, 2]})
+        write_blocks(tmp_path / "t.csv.gz", [{"a": [1, 2]}])
         contents.append((tmp_path / "t.csv.gz").read_bytes())
     assert contents[0] == contents[1]
 

@@ -397,14 +397,6 @@ def writing(path: Path) -> Iterator[None]:
         raise OSError(error.errno, f"could not be written ({error.strerror or error})", str(path)) from error
 
 
-def write_columns(path: Path | None, columns: Columns) -> None:
-    """Write a table of named columns, all of the same length; None prints it as csv.
-
-    Numbers are written with all digits, None and NaN as empty cells.
-    """
-    write_blocks(path, [columns])
-
-
 def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, columns: Ids, corner: str) -> None:
     """Write a grid (n, p) with the ids of rows and columns; None prints it as csv.
 
@@ -430,7 +422,8 @@ def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, colum
 def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
     """Write a table from blocks of rows, each with the same named columns; a path of None prints it as csv.
 
-    Only one block at a time is in memory. The file is written atomically.
+    Numbers are written with all digits, None and NaN as empty cells. Only one block at a time is in memory. The file is
+    written atomically.
     """
     rest = iter(blocks)
     first = next(rest)  # raises an error of the computation before anything is printed

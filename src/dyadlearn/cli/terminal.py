@@ -150,12 +150,12 @@ class Terminal:
         below : sequence of str
             Sentences to print below the table or below the name of the file.
         """
-        from dyadlearn._files.tables import write_columns
+        from dyadlearn._files.tables import write_blocks
 
         if output is None:
             self.result(figures, *things, *below)
             return
-        write_columns(output, columns)
+        write_blocks(output, [columns])
         self.result({**figures, "output": str(output)})
         self.say(f"Wrote {len(next(iter(columns.values())))} rows to {output}.", *below)
 
