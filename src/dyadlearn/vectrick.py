@@ -22,19 +22,18 @@ def gather_cost(like: Array) -> int:
     return _GATHER_COST_ELSEWHERE if is_foreign(like) else GATHER_COST
 
 
-def sandwich(left: Array, middle: Array, right: Array | None) -> Array:
+def sandwich(left: Array, middle: Array, right: Array) -> Array:
     r"""Return ``left @ middle @ right.T`` in the cheaper order.
 
     Parameters
     ----------
     left : array or sparse matrix of shape (a, m)
     middle : array of shape (m, q)
-    right : array or sparse matrix of shape (b, q), or None
-        None is the identity.
+    right : array or sparse matrix of shape (b, q)
 
     Returns
     -------
-    array of shape (a, b), or (a, q) without `right`
+    array of shape (a, b)
 
     Examples
     --------
@@ -43,8 +42,6 @@ def sandwich(left: Array, middle: Array, right: Array | None) -> Array:
     >>> sandwich(np.ones((1, 2)), np.eye(2), np.array([[1.0, 2.0]]))
     array([[3.]])
     """
-    if right is None:
-        return matmul(left, middle)
     if left_first(left.shape[0], right.shape[0], *middle.shape):
         return matmul(matmul(left, middle), right.T)
     return matmul(left, matmul(right, middle.T).T)
