@@ -478,12 +478,8 @@ class PairwiseRidge(PairModel, stored=False):
         return model
 
     def _fits(self) -> bool:
-        labels, solution, ranks = (
-            self._labels,
-            self._solution,
-            [side.spectrum.values.shape[0] for side in self._sides()],
-        )
-        arrays = [self._coefficients]
+        labels, solution, arrays = self._labels, self._solution, [self._coefficients]
+        ranks = [side.spectrum.values.shape[0] for side in self._sides()]
         if isinstance(solution, Completion):
             arrays.append(solution.labels)
             starts = solution.form != "pairs" or is_shaped(solution.solution.values, *ranks)
