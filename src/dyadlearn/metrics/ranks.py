@@ -20,12 +20,11 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace
-from dyadlearn.labels import distinct_labels, is_binary
+from dyadlearn.labels import distinct_labels
 from dyadlearn.metrics.cells import Cells, Metric, function_of, refuse_nan
 
 __all__ = ["average_precision", "concordance_index", "pearson", "roc_auc", "spearman"]
@@ -431,11 +430,6 @@ class ConcordanceIndex(Ordered):
     scoring = "concordance_index"
     needs = "two observed labels that differ"
 
-    def __init__(self, Y: Any, **options: Any) -> None:
-        super().__init__(Y, **options)
-        # With two labels it is the area under the ROC curve, which needs no sorting by index.
-        self._binary = RocAuc(Y, **options) if is_binary(self._cells.grid.values) else None
-
     def _defined(self, cells: Cells) -> np.ndarray:
         return cells.vary
 
@@ -445,8 +439,6 @@ class ConcordanceIndex(Ordered):
         self._excess, self._pairs = place(order.excess), place(order.pairs)
 
     def _score(self, F: Array) -> Array:
-        if self._binary is not None:
-            return self._binary._score(F)
         xp = namespace(F)
         ranks, tied = self._ranked(F, self._ranks)
         won = twice_increasing(ranks, tied, self._highest) - 2 * self._excess
