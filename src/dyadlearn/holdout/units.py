@@ -193,6 +193,7 @@ class Problem:
         return solution
 
 
+_LACK = "have no label to estimate an intercept from"
 _REMEDY = "use fit_intercept=False, or a model with task features"
 
 
@@ -246,13 +247,13 @@ def warn_of_tasks_without_labels(problem: Problem, stacklevel: int = 2) -> None:
         warn_of_unlabelled(np.all(~problem.labels.observed, axis=0), stacklevel + 1)
 
 
-def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2) -> None:
+def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2, lack: str = _LACK, remedy: str = _REMEDY) -> None:
     """Warn about tasks without labels, given as a mask (q,), for which the prediction is NaN."""
     if without.any():
         tasks = np.flatnonzero(without).tolist()
         warnings.warn(
-            f"{len(tasks)} of {without.size} tasks (positions {shown(tasks)}) have no label to estimate an intercept "
-            f"from: their predictions are NaN. Leave them out, {_REMEDY}.",
+            f"{len(tasks)} of {without.size} tasks (positions {shown(tasks)}) {lack}: their predictions are NaN. "
+            f"Leave them out, {remedy}.",
             NoLabelWarning,
             stacklevel=stacklevel + 1,
         )

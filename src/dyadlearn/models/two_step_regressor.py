@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,11 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, copied, is_foreign, library, take_rows
 from dyadlearn._checks import check_choice
 from dyadlearn._state import all_or_nothing
-from dyadlearn._tables import Table, in_order, shown
-from dyadlearn.exceptions import NoLabelWarning
+from dyadlearn._tables import Table, in_order
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import as_splitter, folds_of
 from dyadlearn.holdout.intervals import FlatIntervals
+from dyadlearn.holdout.units import warn_of_unlabelled
 from dyadlearn.labels import Labels
 from dyadlearn.models import reading
 from dyadlearn.models.base import Predictor
@@ -32,6 +31,8 @@ from dyadlearn.solve.leaving import nothing_left
 
 # Names of the parameters that hold the estimators of both steps.
 _NAMES = ("instance_estimator", "task_estimator")
+# How to predict for tasks without labels; the end of a warning.
+_REMEDY = "or give tasks=, the features or kernel of the tasks"
 
 
 @dataclass(eq=False, repr=False)
@@ -154,7 +155,8 @@ class TwoStepRegressor(Predictor, stored=False):
             self._first = int(self.first_step == "tasks" and tasks is not None)
             data = self._read(X, y, tasks)
             self._fit_on(data)
-            _warn_of_unlabelled(np.isnan(data.labels.values).all(axis=0) & (tasks is None), "have no label")
+            without = np.isnan(data.labels.values).all(axis=0) & (tasks is None)
+            warn_of_unlabelled(without, 2, "have no label to learn from", _REMEDY)
         return self
 
     def _read(self, X: Any, y: Any, tasks: Any) -> reading.Training:
@@ -219,7 +221,8 @@ class TwoStepRegressor(Predictor, stored=False):
         groups, task_groups = reading.groups_in_order(self._data, groups, task_groups)
         units = self._units(setting, groups, task_groups, in_order(cells, form.row_ids, form.column_ids, "cells"), cv)
         held_out, observed = self._without(setting, units), self._data.labels.observed
-        _warn_of_unlabelled((np.isnan(held_out) & observed).any(axis=0), "are left without a label")
+        without = (np.isnan(held_out) & observed).any(axis=0)
+        warn_of_unlabelled(without, 2, "are left without a label to learn from", _REMEDY)
         return form.restore(held_out)
 
     def predict_interval(
@@ -469,14 +472,3 @@ def _saying_which(name: str) -> Iterator[None]:
     except Exception as error:
         error.add_note(f"It was raised by {name}, whose rows are the {name.partition('_')[0]}s.")
         raise
-
-
-def _warn_of_unlabelled(tasks: np.ndarray, what: str) -> None:
-    """Warn about tasks without labels, given as a mask (q,)."""
-    if tasks.any():
-        warnings.warn(
-            f"{tasks.sum()} of {tasks.size} tasks (positions {shown(np.flatnonzero(tasks).tolist())}) {what} to learn "
-            "from: their predictions are NaN. Leave them out, or give tasks=, the features or kernel of the tasks.",
-            NoLabelWarning,
-            stacklevel=3,
-        )
