@@ -407,10 +407,6 @@ class PairKernel(Coupled):
         rotated -= mean * rows[:, None] * columns[None, :]
         return rotated, mean + labels.offset
 
-    def grand_mean(self, Y: Array) -> float:
-        """Return the unpenalised mean for labels (m, q); zero if the model has none."""
-        return replace(self)._centred(Y)[1] if self.free_mean else 0.0
-
     def coefficients(self, Y: Array) -> Array:
         r"""Return the coefficients of the shared function; ``alpha=0`` is ordinary least squares.
 
