@@ -44,8 +44,7 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
     with terminal.working("Hold-out"):
         how: dict[str, Any] = {"scoring": given.scoring or loaded.origin.get("scoring"), "cv": given.cv}
         scores = dyadlearn.evaluate(model, known, **how, sides=loaded.names, nested=given.nested)
-    for note in scores.notes:
-        terminal.note(note)
+    terminal.note(*scores.notes)
     rows: dict[str, dict[str, Any]] = {}
     for each, new in zip(scores.results, scores["new"], strict=True):
         row = rows.setdefault(each.setting.value, {"setting": each.setting.value, "new": new, "method": each.method})
@@ -115,8 +114,7 @@ def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, termina
     for setting in settings or [_tuned_for(models)]:
         with terminal.working("Hold-out and resamples"):
             comparison = dyadlearn.compare(models, setting, **how)
-        for note in comparison.notes:
-            terminal.note(note)
+        terminal.note(*comparison.notes)
         plain = {name: value for name, value in vars(comparison).items() if name not in _NOT_FIGURES}
         figures.append({name.removeprefix("n_"): value for name, value in plain.items()})
         figures[-1] |= {"verdict": comparison.verdict, "differences": [vars(each) for each in comparison.differences]}

@@ -218,8 +218,7 @@ def _explain(given: Predict, loaded: Loaded, terminal: Terminal) -> None:
     asked = [_asked(given, loaded, place, terminal) for place in (0, 1)]
     with terminal.working("Label weights"):
         found = dyadlearn.explain(loaded.model, *asked, n=given.number, sides=loaded.sides)
-    for note in found.notes:
-        terminal.note(note)
+    terminal.note(*found.notes)
     same = ("instance", "task", "setting", "prediction", "label")
     figures: dict[str, Any] = {name: getattr(found, name) for name in same}
     tables = []

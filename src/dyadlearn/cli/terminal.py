@@ -106,13 +106,13 @@ class Terminal:
     def __exit__(self, *error: Any) -> None:
         self._warnings.__exit__(*error)
 
-    def note(self, text: str) -> None:
-        """Print a note to standard error, unless the same note was printed before."""
-        text = spoken(text)
-        if text not in self.notes:
-            self.notes.append(text)
-            if not self.quiet:
-                typer.echo(f"note: {text}", err=True)
+    def note(self, *texts: str) -> None:
+        """Print notes to standard error, each unless it was printed before."""
+        for text in map(spoken, texts):
+            if text not in self.notes:
+                self.notes.append(text)
+                if not self.quiet:
+                    typer.echo(f"note: {text}", err=True)
 
     def working(self, title: str) -> Progress:
         """Return a progress line for work of unknown length."""
