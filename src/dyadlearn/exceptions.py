@@ -4,8 +4,6 @@ Every exception is a subclass of the built-in exception that a caller would expe
 `MemoryError`.
 """
 
-from __future__ import annotations
-
 
 class DataFileError(ValueError):
     """A data file is damaged, has the wrong content, or exceeds the size limit when unpacked."""

@@ -6,8 +6,6 @@ holds several tables of the same entities. `Landmarks` approximates any kernel b
 `dyadlearn.kernels.chemistry` and `dyadlearn.kernels.sequences` are for molecules and sequences.
 """
 
-from __future__ import annotations
-
 from dyadlearn.kernels.combine import Product, Sum, normalize, pairs_of
 from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.kernels.gram import gram, gram_diagonal, kernel_names
