@@ -385,7 +385,6 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     >>> bool(np.linalg.eigvalsh(repair(K)).min() > -1e-12)
     True
     """
-    check_choice(psd, "psd", ("clip", "shift", "error"))
     table = read_gram(K, "K", is_square=True)
     return formed_as(replace(table, values=mended(table.values, psd, "K", symmetrize, announces=False)), K)
 
