@@ -47,7 +47,7 @@ from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.full import cell_slack, jackknife
 from dyadlearn.pairing.incomplete import expansion_of_fold
 from dyadlearn.settings import Setting
-from dyadlearn.solve.leaving import group_members
+from dyadlearn.solve.leaving import group_members, unit_codes
 from dyadlearn.solve.missing import Completion
 
 #: Lower and upper ends.
@@ -125,7 +125,7 @@ class Intervals:
             return self._beside_known(rows, predicted, coverage)
         (m, q), size = self.problem.Y.shape, tuple(predicted.shape)
         lower, upper = zeros(size, predicted), zeros(size, predicted)
-        scores, unit = self._of_rows(models.held_out), models.unit_of_rows()
+        scores, unit = self._of_rows(models.held_out), unit_codes(models.members, m)
         numbers = models.n_values + 4 * m * q + rows.width
         check_memory(numbers * itemsize(predicted), predicted, "An interval for a new row")
         for here in rows.cut(numbers, predicted):

@@ -40,7 +40,7 @@ from dyadlearn._array import Array, is_sparse, largest, matmul, namespace, row_m
 from dyadlearn._rounding import ratio
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.solve.leaving import Members, unit_codes
+from dyadlearn.solve.leaving import Members
 from dyadlearn.spectrum import Smoother, Spectrum
 
 
@@ -64,10 +64,6 @@ class Jackknife:
     members: Members
     numbers: int
     predictions: Callable[[NewRows], Array]
-
-    def unit_of_rows(self) -> np.ndarray:
-        """Return the number of the model that was trained without each row, shape (m,)."""
-        return unit_codes(self.members, int(self.held_out.shape[0]))
 
     @property
     def n_values(self) -> int:
