@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, is_sparse
+from dyadlearn._array import Array, double, is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features, read_ids
 from dyadlearn._files.packed import parse_number, read_text
 from dyadlearn._files.tables import check_whole, read_cells, suffix_of
@@ -293,7 +293,7 @@ def open_source(path: Path, smiles: str | None = None, kernel: str | None = None
         file = replace(file, ids=text_ids(file.ids, f"The rows of {path}"))
     file = file if wanted is None else file.only(read_ids(Path(wanted)), "ids")
     rows = file.rows
-    return Source("table", replace(file, rows=lambda places: _double(rows(places))), kernel)
+    return Source("table", replace(file, rows=lambda places: double(rows(places))), kernel)
 
 
 def read_names(path: Path) -> dict[Hashable, str]:
@@ -315,10 +315,6 @@ def read_mapping(path: Path, what: str) -> dict[Hashable, str]:
 def _of_texts(kind: str, path: Path, texts: list[Any], ids: Ids, *more: str | None) -> Source:
     table = Table(np.fromiter(texts, dtype=object, count=len(texts)), ids)
     return Source(kind, FeatureFile.of_table(path, table), *more)
-
-
-def _double(values: Any) -> Any:
-    return values if is_sparse(values) else np.asarray(values, dtype=np.float64)
 
 
 # In training ---------------------------------------------------------------------------------------
