@@ -249,22 +249,22 @@ class Cells:
         """Return some columns as numbers, NaN for missing cells; raise if a cell is not a number."""
         values = np.empty((len(self.lines), len(places)))
         for row, line in enumerate(self.lines):
-            plain = _plain_row([line[place] for place in places])
-            values[row] = [self._number(row, place) for place in places] if plain is None else plain
+            numbers = [as_number(line[place]) for place in places]
+            if None in numbers:
+                raise self._refusal(row, places[numbers.index(None)])
+            values[row] = numbers
         if np.isinf(values).any():
             row, column = np.argwhere(np.isinf(values))[0]
             raise DataFileError(f"{self.where(row, places[column])}: infinity is not a valid value.")
         return values
 
-    def _number(self, row: int, place: int) -> float:
-        number = as_number(self.lines[row][place])
-        if number is not None:
-            return number
+    def _refusal(self, row: int, place: int) -> DataFileError:
+        """Return the error for a cell that is not a number."""
         message = f"{self.fault(row, place)}."
         cells = [line[place] for line in self.lines if not is_blank(line[place])]
         if all(as_number(cell) is None and not _remedy(cell) for cell in cells):
-            raise TextColumnError(message, self.headings[place])
-        raise DataFileError(message)
+            return TextColumnError(message, self.headings[place])
+        return DataFileError(message)
 
     def fault(self, row: int, place: int) -> str | None:
         """Return a message about a cell that is neither a number nor missing, without a full stop; None if it is."""
@@ -276,17 +276,6 @@ class Cells:
     def where(self, row: int, place: int) -> str:
         """Return the file, line and column of a cell, for messages."""
         return f"{self.path}, line {self.numbers[row]}, column {self.headings[place]!r}"
-
-
-def _plain_row(cells: Sequence[Any]) -> np.ndarray | None:
-    """Return the cells of a line as numbers; None if numpy cannot convert one of them."""
-    text = "".join(cell for cell in cells if isinstance(cell, str))
-    if "_" in text or not text.isascii():
-        return None
-    try:
-        return np.array(cells, dtype=np.float64)
-    except (ValueError, TypeError, OverflowError):
-        return None
 
 
 def _remedy(cell: Any) -> str:
@@ -308,12 +297,10 @@ def is_blank(cell: Any) -> bool:
 
 def as_number(cell: Any) -> float | None:
     """Return a cell as a number, NaN for a blank cell; None if it is not a number."""
-    if is_blank(cell):
-        return float("nan")
     try:
         return packed.parse_number(cell) if isinstance(cell, str) else float(cell)
     except (ValueError, TypeError, OverflowError):
-        return None
+        return float("nan") if is_blank(cell) else None
 
 
 def check_whole(table: Table, path: Path, rule: str = "only labels may be: fill it in") -> None:
