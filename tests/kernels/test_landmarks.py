@@ -17,8 +17,8 @@ from scipy.stats import chisquare
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from conventions import conventions
 from dyadlearn import KroneckerRidge, Landmarks, OnlineTwoStepRidge, load, save
 from dyadlearn.exceptions import IdError, KernelError, KernelRepairWarning, ModelFileError
 from dyadlearn.kernels import Sum, gram, kernel_names, tanimoto
@@ -33,9 +33,10 @@ METHODS = ("rpcholesky", "uniform")
 
 # One check centres a precomputed kernel entry by entry, which makes it indefinite; the warning is right.
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
-@parametrize_with_checks([Landmarks(random_state=0)])
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
+@conventions(Landmarks(random_state=0))
+def test_scikit_learn_conventions(estimator, checks, each):
+    for check in each(checks):
+        check(estimator)
 
 
 def points(n=60, p=3, seed=0):

@@ -16,9 +16,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dyadlearn
+from conventions import conventions
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, Tasks, TwoStepRidge
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from sweeps import every, lines, over
@@ -38,9 +38,10 @@ def model(data) -> OnlineTwoStepRidge:
     return OnlineTwoStepRidge(0.3, 0.7).fit(X[:20], Y[:20, :5], tasks=T[:5])
 
 
-@parametrize_with_checks([OnlineTwoStepRidge()])
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
+@conventions(OnlineTwoStepRidge())
+def test_scikit_learn_conventions(estimator, checks, each):
+    for check in each(checks):
+        check(estimator)
 
 
 class TestTasks:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dyadlearn
+from conventions import conventions
 from dyadlearn._registry import MODELS
 
 # The models that have a search, some with other parameters than those by default, and one of any learners.
@@ -16,6 +16,7 @@ ESTIMATORS = [getattr(dyadlearn, name)(**VARIANTS.get(name, {})) for name in [*N
 
 # One check centres a precomputed kernel entry by entry, which makes it indefinite; the warning is right.
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
-@parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
+@conventions(*ESTIMATORS)
+def test_scikit_learn_conventions(estimator, checks, each):
+    for check in each(checks):
+        check(estimator)

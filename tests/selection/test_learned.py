@@ -13,9 +13,9 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dyadlearn
+from conventions import conventions
 from dyadlearn import IndependentTaskRidge, LearnedKernelRidge, PairKernelRidge, SettingKFold, evaluate
 from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.exceptions import KernelRepairWarning, NotEnoughMemoryError
@@ -426,9 +426,10 @@ def test_profiles_of_folds_are_made_of_their_own_labels():
 
 
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
-@parametrize_with_checks([LearnedKernelRidge(n_steps=1, cv=2, stages=1)])
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
+@conventions(LearnedKernelRidge(n_steps=1, cv=2, stages=1))
+def test_scikit_learn_conventions(estimator, checks, each):
+    for check in each(checks):
+        check(estimator)
 
 
 def test_clone_and_parameters():

@@ -10,9 +10,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
+from conventions import conventions
 from dyadlearn import (
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
@@ -325,15 +325,14 @@ def test_a_failed_fit_leaves_what_was_fitted(cls):
 # centres a precomputed kernel entry by entry, which makes it indefinite.
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
-@parametrize_with_checks(
-    [
-        TwoStepRidgeCV([0.1, 1.0, 10.0]),
-        KroneckerRidgeCV([0.1, 1.0, 10.0], kernel="precomputed"),
-        IndependentTaskRidgeCV([0.1, 1.0, 10.0]),
-    ]
+@conventions(
+    TwoStepRidgeCV([0.1, 1.0, 10.0]),
+    KroneckerRidgeCV([0.1, 1.0, 10.0], kernel="precomputed"),
+    IndependentTaskRidgeCV([0.1, 1.0, 10.0]),
 )
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
+def test_scikit_learn_conventions(estimator, checks, each):
+    for check in each(checks):
+        check(estimator)
 
 
 # --- scores that are equal -----------------------------------------------------------------------
