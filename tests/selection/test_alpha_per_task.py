@@ -48,6 +48,7 @@ FOLDS = RNG.integers(0, 3, size=Y.shape)
 # A task without labels is predicted zero, not NaN.
 PAPER = {"fit_intercept": False}
 
+LEFT_OUT = (("A", {}), ("B", {}), ("B", {"groups": GROUPS}), ("A", {"cells": FOLDS}))
 FORMS = {"full": (Y, None), "missing": (HOLES, None), "weights": (Y, WEIGHTS), "both": (HOLES, WEIGHTS)}
 
 
@@ -65,11 +66,12 @@ def columns(model, labels, weights, alphas, **given):
 def test_every_task_is_a_model_of_its_own(form, kernel, intercept, filter):
     labels, weights = FORMS[form]
     options = {"kernel": kernel, "fit_intercept": intercept, "filter": filter}
-    model = IndependentTaskRidge(EACH, **options).fit(X, labels, sample_weight=weights)
+    model, close = IndependentTaskRidge(EACH, **options), {"rtol": 1e-7, "atol": 1e-8}
+    predicted, fitted = model.fit(X, labels, sample_weight=weights).predict(NEW), model.predict()
+    held_out = [model.holdout(letter, **left_out) for letter, left_out in LEFT_OUT]
     for task, alone in columns(IndependentTaskRidge(**options), labels, weights, EACH):
-        close = {"rtol": 1e-7, "atol": 1e-8}
-        assert_allclose(model.predict(NEW)[:, task], alone.predict(NEW), **close)
-        assert_allclose(model.predict()[:, task], alone.predict(), **close)
+        assert_allclose(predicted[:, task], alone.predict(NEW), **close)
+        assert_allclose(fitted[:, task], alone.predict(), **close)
         assert_allclose(model.completed_[:, task], alone.completed_, **close)
         if kernel == "linear":
             assert_allclose(model.coef_[:, task], alone.coef_, **close)
@@ -78,11 +80,9 @@ def test_every_task_is_a_model_of_its_own(form, kernel, intercept, filter):
             assert_allclose(model.dual_coef_[:, task], alone.dual_coef_, **close)
         if kernel == "rbf" and EACH[task] == 0:
             continue
-        for letter, left_out in (("A", {}), ("B", {}), ("B", {"groups": GROUPS})):
-            found, wanted = model.holdout(letter, **left_out)[:, task], alone.holdout(letter, **left_out)
-            assert_allclose(found, wanted, **close)
-        found = model.holdout("A", cells=FOLDS)[:, task]
-        assert_allclose(found, alone.holdout("A", cells=FOLDS[:, task : task + 1]).ravel(), **close)
+        for (letter, left_out), found in zip(LEFT_OUT, held_out, strict=True):
+            own = {"cells": FOLDS[:, task : task + 1]} if "cells" in left_out else left_out
+            assert_allclose(found[:, task], np.ravel(alone.holdout(letter, **own)), **close)
 
 
 @over(every(letter="AB", groups=[None, GROUPS], filter=[None, IteratedTikhonov(2)]))
