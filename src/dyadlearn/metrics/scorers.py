@@ -448,8 +448,7 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
         others = "a name or scorer of scikit-learn for regression, or a function"
         raise ValueError(f"Unknown scoring {name!r}: expected one of {', '.join(names)}, {others}.{hint}")
     metric = METRICS[known]
-    wants_k = [p for p in inspect.signature(metric).parameters.values() if p.name == "k" and p.default is p.empty]
-    if wants_k and "k" not in options:
+    if known.endswith("_at_k") and "k" not in options and inspect.signature(metric).parameters["k"].default is not None:
         raise ValueError(f"{name} needs k: say how many, as in scoring={name.removesuffix('k') + '10'!r}.")
     # The name in tables includes the number.
     return Scorer(f"{known.removesuffix('k')}{options['k']}" if "k" in options else name, metric, options)

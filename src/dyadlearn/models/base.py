@@ -229,8 +229,7 @@ class PairModel(Predictor, stored=False):
     @property
     def _alphas(self) -> dict[str, Any]:
         """Regularisation of the model, chosen by a search or set by the user: alpha and, if it exists, task_alpha."""
-        given = self.get_params(deep=False)
-        return {name: given[name] for name in ("alpha", "task_alpha") if name in given}
+        return {name: getattr(self, name) for name in ("alpha", "task_alpha") if hasattr(self, name)}
 
     @property
     @abstractmethod
