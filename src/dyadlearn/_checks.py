@@ -87,9 +87,16 @@ def check_share(value: Any, name: str) -> float:
     return float(value)
 
 
+def is_ready(values: Any) -> bool:
+    """Return whether values are a matrix of floats of numpy, which scikit-learn would convert slowly to the same."""
+    return type(values) is np.ndarray and values.ndim == 2 and values.dtype in _FLOATS
+
+
 def check_matrix(array: Any, name: str, *, accept_sparse: bool = False, allow_nan: bool = False) -> Array:
     """Return a non-empty finite real matrix of floats, in the library it came in."""
     check_not_empty(array, name)
+    if is_ready(array) and np.isfinite([array.max(), array.min()]).all():  # both are NaN if one entry is
+        return array
     if not is_foreign(array):
         array = refuse_mask(array, name)
         with reading_numbers(array, name):

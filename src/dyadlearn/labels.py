@@ -28,7 +28,7 @@ from dyadlearn._array import (
     to_numpy,
     without_mask,
 )
-from dyadlearn._checks import check_not_empty, check_real, reading_numbers
+from dyadlearn._checks import check_not_empty, check_real, is_ready, reading_numbers
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored, is_shaped
@@ -313,7 +313,7 @@ def read_labels(Y: Any, name: str = "Y") -> Table:
         values = check_real(values, name)
         if values.ndim not in (1, 2):
             raise ValueError(f"{name} must have one or two dimensions, found {values.ndim}.")
-    else:
+    elif not is_ready(values):
         with reading_numbers(values, name):
             values = check_array(
                 values, dtype=[np.float64, np.float32], ensure_2d=False, ensure_all_finite=False, input_name=name
