@@ -121,13 +121,15 @@ def held_out_locally(data):
     return found
 
 
-def test_holdout_and_landscape_equal_the_local_models(each, data, blocks, held_out_locally):
+def test_holdout_and_landscape_equal_the_local_models(each, data, blocks, held_out_locally, request):
     _, _, T = data
+    # Settings do not depend on the form of the blocks: each form meets a third of them.
+    first = [*BLOCKS, "processes"].index(request.node.callspec.params["blocks"]) % 3
     models = {
         fit_intercept: distributed.fit(OnlineTwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept), *blocks, tasks=T)
         for fit_intercept in (True, False)
     }
-    for setting, fit_intercept in each(held_out_locally):
+    for setting, fit_intercept in each(list(held_out_locally)[first::3]):
         model = models[fit_intercept]
         held_out = distributed.holdout(model, *blocks, setting)
         assert held_out.chunks == (tuple(filter(None, blocks[0].chunks[0])), (Q,))
