@@ -160,7 +160,7 @@ def test_other_libraries(library):
     assert_array_equal(search.alpha_, chosen[0].alpha_)
 
 
-@over(every(form=list(FORMS), groups=[None, GROUPS]))
+@over(covering(form=list(FORMS), groups=[None, GROUPS], strength=1))
 def test_intervals(form, groups):
     labels, weights = FORMS[form]
     left_out = {} if groups is None else {"groups": groups}
