@@ -253,7 +253,7 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
             hint = f" Did you mean {close[0]!r}?" if close else ""
             listed = f"Known are {', '.join(kernel_names())}; models also take precomputed"
             raise KernelError(f"Unknown kernel {kernel!r}.{hint} {listed}.")
-        known = inspect.signature(KERNELS[kernel]).parameters.values()
+        known = inspect.signature(KERNELS[kernel]).parameters.values() if params else ()
         names = [parameter.name for parameter in known if parameter.kind is parameter.KEYWORD_ONLY]
         unknown = [name for name in params if name not in names]
         if unknown:
