@@ -330,9 +330,9 @@ def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -
     """
     A, B = _prepared(A, B)
     gamma = _gamma("laplacian", gamma, A)
-    if not is_foreign(A):
-        return pairwise.laplacian_kernel(A, B, gamma=gamma).astype(A.dtype, copy=False)
-    return namespace(A).exp(-gamma * _manhattan(A, B))
+    K = _manhattan(A, B)
+    K *= -gamma
+    return namespace(K).exp(K)
 
 
 @named("chi2", diagonal=_ones, divisible=True)
