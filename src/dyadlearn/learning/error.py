@@ -30,14 +30,15 @@ matrix product. Cells (A) and rows (B) differ in :math:`\mathbf{N}_{ii}`. Column
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, eigh, namespace
-from dyadlearn.learning.mixture import DIVISIBLE, PairOperator, Parameters, Sides, Slopes, profile_kernels
+from dyadlearn._array import Array, as_array_of, eigh, namespace, to_numpy
+from dyadlearn.learning.mixture import DIVISIBLE, Parameters, Sides, profile_kernels
+from dyadlearn.learning.operator import Cells, PairOperator, Slopes
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients, inner
 
@@ -74,111 +75,116 @@ class Targets:
 
     Attributes
     ----------
-    values : array of shape (m, q)
-        Labels, scaled to a standard deviation of about one; zero if missing.
-    observed : array of shape (m, q)
+    values : array of shape (n,)
+        Labels of the cells, scaled to a standard deviation of about one; zero if missing.
+    observed : array of shape (n,)
         One for observed labels, zero for missing labels.
-    weights : array of shape (m, q) or None
-        Weights, positive for observed labels.
+    weights : array of shape (n,) or None
+        Positive weights of the cells.
     constant : {"grand", "task"} or None
         Type of the constant that is not regularised: one for all cells, or one per task.
+    cells : Cells
     """
 
     values: Array
     observed: Array
     weights: Array | None
     constant: str | None
+    cells: Cells
 
     @property
     def sizes(self) -> tuple[float, float]:
         """Effective numbers of instances and tasks with labels; weights multiply these counts."""
-        xp = namespace(self.values)
-        counts, task_counts = (xp.sum(self.observed, axis=axis) for axis in (1, 0))
-        weights = counts if self.weights is None else xp.sum(self.observed * self.weights, axis=1)
-        weights = weights / xp.where(counts > 0, counts, xp.ones_like(counts))
-        return float(xp.sum(weights)), float(xp.sum(xp.astype(task_counts > 0, self.values.dtype)))
+        observed = to_numpy(self.observed) > 0
+        rows, columns = self.cells.rows[observed], self.cells.columns[observed]
+        counts = np.bincount(rows)
+        sums = counts if self.weights is None else np.bincount(rows, to_numpy(self.weights)[observed])
+        return float(np.sum(sums / np.maximum(counts, 1))), float(len(np.unique(columns)))
 
-
-@dataclass(frozen=True, eq=False)
-class Fold:
-    """Cells to learn from and cells to predict, with the kernels that may be used.
-
-    Attributes
-    ----------
-    train, test : arrays of shape (m, q)
-        One for the cells of the set, zero for all others; missing labels are in neither set.
-    sides : sequence of Mixture
-    """
-
-    train: Array
-    test: Array
-    sides: Sides
-    # Solutions of the last two solves, for warm starts.
-    ends: dict[str, Array] = field(default_factory=dict)
+    @property
+    def grid(self) -> Array:
+        """Labels as a grid (m, q), zero if missing."""
+        return self.cells.grid(self.values[None, :])[0, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class _System:
-    """Linear system of a fold."""
+    """Linear systems of folds.
+
+    Attributes
+    ----------
+    operator : PairOperator
+    labels : Targets
+    train : array of shape (f, n)
+        One for training cells, zero for all others.
+    """
 
     operator: PairOperator
     labels: Targets
-    fold: Fold
-
-    @property
-    def cells(self) -> Array:
-        return self.fold.train
+    train: Array
 
     def apply(self, X: Array) -> Array:
-        product = self.operator(X)
-        product *= self.cells
-        product += self._ridge(X)
-        return self.centred(product)
+        return self.centred(self.operator(X) * self.train + self._ridge(X))
 
     def _ridge(self, X: Array) -> Array:
         return self.over_weights(self.operator.parameters.lam * X)
 
     def over_weights(self, X: Array) -> Array:
-        weights = self.labels.weights
-        if weights is None:
-            return X
-        xp = namespace(X)
-        return X / xp.where(weights > 0, weights, xp.ones_like(weights))
+        return X if self.labels.weights is None else X / self.labels.weights
 
-    def _means(self, X: Array) -> Any:
-        """Return the sum of all values, or of each column, divided by the number of training cells."""
-        xp = namespace(X)
+    def _means(self, X: Array) -> Array:
+        """Return the sum of all values, or of each column, divided by the number of training cells, at all cells."""
+        xp, cells = namespace(X), self.labels.cells
         if self.labels.constant == "grand":
-            return xp.sum(X) / xp.sum(self.cells)
-        counts = xp.sum(self.cells, axis=0)
-        return xp.sum(X, axis=0) / xp.where(counts > 0, counts, xp.ones_like(counts))
+            return xp.sum(X, axis=1, keepdims=True) / xp.sum(self.train, axis=1, keepdims=True)
+        sums, counts = (xp.sum(cells.grid(each), axis=1) for each in (X, self.train))
+        means = sums / xp.where(counts > 0, counts, xp.ones_like(counts))
+        return xp.take(means, as_array_of(cells.columns, X), axis=1)
 
     def centred(self, X: Array) -> Array:
-        return X if self.labels.constant is None else X - self._means(X) * self.cells
+        return X if self.labels.constant is None else X - self._means(X) * self.train
 
     def solve(self, right: Array, start: Array | None, tol: float) -> Array:
-        return conjugate_gradients(self.apply, right, start=start, tol=tol, max_iter=_MAX_ITER).values
+        return conjugate_gradients(self.apply, right, start=start, tol=tol, max_iter=_MAX_ITER, dot=_dots).values
 
-    def model(self, tol: float) -> tuple[Array, Array]:
-        """Return dual coefficients and predictions, both of shape (m, q)."""
-        y, start = self.labels.values * self.cells, self.fold.ends.get("model")
-        X = self.solve(self.centred(y), None if start is None else self.centred(start * self.cells), tol)
-        self.fold.ends["model"] = X
+    def model(self, start: Array | None, tol: float) -> tuple[Array, Array, Array]:
+        """Return dual coefficients, predictions and residuals of the systems, all of shape (f, n)."""
+        y = self.labels.values * self.train
+        X = self.solve(self.centred(y), None if start is None else self.centred(start * self.train), tol)
         predictions = self.operator(X)
-        if self.labels.constant is None:
-            return X, predictions
-        return X, predictions + self._means(y - (predictions * self.cells + self._ridge(X)))
+        rest = y - (predictions * self.train + self._ridge(X))
+        if self.labels.constant is not None:
+            predictions = predictions + self._means(rest)
+        return X, predictions, self.centred(rest)
 
-    def adjoint(self, slope: Array, tol: float) -> Array:
+    def complete(self, X: Array) -> Array:
+        """Return the predictions (f, m, q) of dual coefficients for all cells."""
+        grids = self.operator.on_grid(X)
+        if self.labels.constant is None:
+            return grids
+        cells = self.labels.cells
+        rest = (self.labels.values - cells.take(grids)) * self.train - self._ridge(X)
+        means = self._means(rest)
+        if self.labels.constant == "grand":
+            return grids + means[:, :, None]
+        # The mean of a task is that of its training cells; a task without any has none.
+        xp = namespace(grids)
+        sums, counts = (xp.sum(cells.grid(each), axis=1) for each in (rest, self.train))
+        return grids + (sums / xp.where(counts > 0, counts, xp.ones_like(counts)))[:, None, :]
+
+    def adjoint(self, slope: Array, start: Array | None, tol: float) -> Array:
         """Return the solution for the derivatives of an error with respect to all predictions."""
-        right, mean_part = self.operator(slope) * self.cells, 0.0
+        right, mean_part = self.operator(slope) * self.train, 0.0
         if self.labels.constant is not None:
             # The solution is a part with the sum of the slope, plus a part that sums to zero.
-            mean_part = self._means(slope) * self.cells
-            right = self.centred(right - (self.operator(mean_part) * self.cells + self._ridge(mean_part)))
-        adjoint = mean_part + self.solve(right, self.fold.ends.get("adjoint"), tol)
-        self.fold.ends["adjoint"] = self.centred(adjoint)
-        return adjoint
+            mean_part = self._means(slope) * self.train
+            right = self.centred(right - (self.operator(mean_part) * self.train + self._ridge(mean_part)))
+            start = None if start is None else self.centred(start)
+        return mean_part + self.solve(right, start, tol)
+
+
+def _dots(left: Array, right: Array) -> Array:
+    return namespace(left).sum(left * right, axis=1, keepdims=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,16 +194,23 @@ class FoldError:
     Parameters
     ----------
     labels : Targets
-    folds : sequence of Fold
-    whole : Fold
-        All training labels, with their kernels.
+    train, test : arrays of shape (f, n)
+        One for the observed cells to learn from and to predict in each fold, zero for all others.
+    sides : sequence of Mixture
+        Kernels, the same for all folds or one per fold.
+    whole : sequence of Mixture
+        Kernels of all training labels.
     tolerances : Tolerances
     """
 
     labels: Targets
-    folds: Sequence[Fold]
-    whole: Fold
+    train: Array
+    test: Array
+    sides: Sides
+    whole: Sides
     tolerances: Tolerances = ROUGH
+    # Solutions of the last two solves, for warm starts.
+    _ends: dict[str, Array] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -208,93 +221,94 @@ class FoldError:
         tolerances: Tolerances = ROUGH,
     ) -> FoldError:
         """Return the error of folds, given as masks (m, q) of the cells to learn from and of those to predict."""
-        Y, xp, folds = labels.values, namespace(labels.values), []
-        for each in masks:
-            train, test = (as_array_of(mask, Y, Y.dtype) * labels.observed for mask in each)
-            if float(xp.sum(train)) > 0 and float(xp.sum(test)) > 0:
-                folds.append(Fold(train, test, sides))
+        cells, observed = labels.cells, to_numpy(labels.observed) > 0
+        at_cells = [[mask[cells.rows, cells.columns] & observed for mask in fold] for fold in masks]
+        folds = [fold for fold in at_cells if all(mask.any() for mask in fold)]
         if not folds:
             raise ValueError("No fold has labels both to learn from and to predict: use fewer folds, or other groups.")
-        return cls(labels, folds, Fold(labels.observed, labels.observed, sides), tolerances)
-
-    @property
-    def sides(self) -> Sides:
-        """Kernels of all training labels."""
-        return self.whole.sides
-
-    @property
-    def n_parts(self) -> int:
-        """Number of parts whose mean is the error."""
-        return len(self.folds)
+        Y = labels.values
+        train, test = (as_array_of(np.stack(sets), Y, Y.dtype) for sets in zip(*folds, strict=True))
+        return cls(labels, train, test, sides, sides, tolerances)
 
     @property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the parameters."""
-        return Parameters.limits(self.whole.sides, _LEAST_ALPHA)
+        return Parameters.limits(self.whole, _LEAST_ALPHA)
 
-    def _loss(self, fold: Fold, predicted: Array) -> tuple[float, float, Array]:
-        """Return the sum of squares, the sum of weights and the weighted errors (m, q)."""
-        weights = fold.test if self.labels.weights is None else fold.test * self.labels.weights
+    def first(self, n_folds: int) -> FoldError:
+        """Return the error of the first folds."""
+        sides = [side.of_folds(slice(n_folds)) for side in self.sides]
+        return replace(self, train=self.train[:n_folds, :], test=self.test[:n_folds, :], sides=sides, _ends={})
+
+    def _system(self, parameters: Parameters) -> _System:
+        operator = PairOperator.at(self.sides, parameters, self.labels.cells)
+        return _System(operator, self.labels, self.train)
+
+    def _loss(self, predicted: Array) -> tuple[float, Array]:
+        """Return the error, and its derivatives (f, n) with respect to the predictions."""
+        weights = self.test if self.labels.weights is None else self.test * self.labels.weights
+        total = float(namespace(weights).sum(weights))
         error = predicted - self.labels.values
-        return inner(weights * error, error), float(namespace(error).sum(weights)), weights * error
+        return inner(weights * error, error) / total, weights * error * (2.0 / total)
 
-    def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
-        """Return the error of one fold and its derivatives."""
-        fold = self.folds[part]
-        operator = PairOperator.at(fold.sides, parameters)
-        system = _System(operator, self.labels, fold)
-        X, predicted = system.model(self.tolerances.learning)
-        squares, count, error = self._loss(fold, predicted)
-        D = error * (2.0 / count)
-        U = system.adjoint(D, self.tolerances.learning)
-        slopes = operator.slopes(D - U, X, -inner(U, system.over_weights(X)))
-        return squares / count, operator.gradient(slopes)
+    def slope(self, parameters: Parameters) -> tuple[float, np.ndarray]:
+        """Return the error and its derivatives."""
+        system, tol = self._system(parameters), self.tolerances.learning
+        X, predicted, rest = system.model(self._ends.get("model"), tol)
+        error, D = self._loss(predicted)
+        U = system.adjoint(D, self._ends.get("adjoint"), tol)
+        self._ends.update(model=X, adjoint=U)
+        slopes = system.operator.slopes(D - U, X, -inner(U, system.over_weights(X)))
+        # To first order, ⟨U, rest⟩ is what the error changes when the systems are solved exactly.
+        return error + inner(U, rest), system.operator.gradient(slopes)
 
-    def loss(self, parameters: Parameters, part: int) -> float:
-        """Return the error of one fold."""
-        fold = self.folds[part]
-        squares, count, _ = self._loss(fold, self.completed(parameters, fold, self.tolerances.learning))
-        return squares / count
+    def evaluate(self, parameters: Parameters) -> tuple[float, Array]:
+        """Return the error, and the predictions (f, n) of each fold at the observed cells."""
+        X, predicted, _ = self._system(parameters).model(self._ends.get("model"), self.tolerances.comparing)
+        self._ends["model"] = X
+        return self._loss(predicted)[0], predicted
 
-    def completed(self, parameters: Parameters, fold: Fold, tol: float | None = None) -> Array:
-        """Return the predictions of the model of a fold for all cells."""
-        tol = self.tolerances.comparing if tol is None else tol
-        return _System(PairOperator.at(fold.sides, parameters), self.labels, fold).model(tol)[1]
-
-    def evaluate(self, parameters: Parameters) -> tuple[float, list[Array]]:
-        """Return the error over all folds, and the predictions (m, q) of each."""
-        predictions = [self.completed(parameters, fold) for fold in self.folds]
-        sums = [self._loss(fold, predicted)[:2] for fold, predicted in zip(self.folds, predictions, strict=True)]
-        return sum(squares for squares, _ in sums) / sum(count for _, count in sums), predictions
+    def completed(self, parameters: Parameters, tol: float | None = None) -> Array:
+        """Return the predictions (f, m, q) of the models of the folds for all cells."""
+        system = self._system(parameters)
+        X = system.model(self._ends.get("model"), self.tolerances.comparing if tol is None else tol)[0]
+        return system.complete(X)
 
     def accepted(self, parameters: Parameters) -> Parameters:
         """Return parameters whose powers of kernels are positive semi-definite, in all folds and in the whole data."""
-        parameters = parameters.accepted(self.sides)
-        for fold in self.folds:
-            # Only the profiles differ between folds.
-            parameters = parameters.accepted(fold.sides, self.sides)
-        return parameters
+        # Only the profiles differ between folds.
+        return parameters.accepted(self.whole).accepted(self.sides, self.whole)
 
-    def assembled(self, predicted: Sequence[Array]) -> Array:
+    def assembled(self, predicted: Array) -> Array:
         """Return the predictions of each fold for its test cells as one grid; NaN for cells in no fold."""
-        xp = namespace(self.labels.values)
-        held_out = xp.full_like(self.labels.values, float("nan"))
-        for fold, each in zip(self.folds, predicted, strict=True):
-            held_out = xp.where(fold.test > 0, each, held_out)
-        return held_out
+        xp, grid = namespace(predicted), self.labels.cells.grid
+        held_out = xp.zeros_like(predicted[:1, :])
+        for fold in range(predicted.shape[0]):
+            held_out = xp.where(self.test[fold, :] > 0, predicted[fold, :], held_out)
+        is_tested = grid(xp.max(self.test, axis=0, keepdims=True))[0, ...] > 0
+        return xp.where(is_tested, grid(held_out)[0, ...], xp.full_like(grid(held_out)[0, ...], float("nan")))
 
-    def with_profiles(self, completed: Sequence[Array], given: Sides, profiled: tuple[bool, bool]) -> FoldError:
-        """Return the error with the given kernels and the profiles of the grids of each fold and of all labels."""
-        folds = zip([*self.folds, self.whole], completed, strict=True)
-        *parts, whole = (profiled_fold(fold, each, given, profiled) for fold, each in folds)
-        return replace(self, folds=parts, whole=whole)
+    @property
+    def of_all(self) -> FoldError:
+        """The same model of all training labels, as one fold."""
+        observed = self.labels.observed[None, :]
+        return replace(self, train=observed, test=observed, sides=self.whole, _ends={})
+
+    def with_profiles(self, parameters: Parameters, given: Sides, profiled: tuple[bool, bool]) -> FoldError:
+        """Return the error with the given kernels and the profiles of what each fold, and all labels, predict."""
+        sides, whole = (
+            profiled_sides(error.completed(parameters), given, profiled) for error in (self, self.of_all)
+        )
+        return replace(self, sides=sides, whole=[side.of_folds(0) for side in whole], _ends={})
 
 
-def profiled_fold(fold: Fold, completed: Array, given: Sides, profiled: tuple[bool, bool]) -> Fold:
-    """Return a fold with the given kernels and the profiles of a grid that was completed from its training cells."""
-    grids = zip(given, (completed, completed.T), profiled, strict=False)
-    sides = [side.joined(profile_kernels(grid) if is_known else [], DIVISIBLE) for side, grid, is_known in grids]
-    return replace(fold, sides=sides, ends={})
+def profiled_sides(completed: Array, given: Sides, profiled: tuple[bool, bool]) -> Sides:
+    """Return the given kernels and the profiles of grids (f, m, q) that were completed from training cells."""
+    xp, sides = namespace(completed), []
+    for side, grids, is_known in zip(given, (completed, xp.matrix_transpose(completed)), profiled, strict=False):
+        each = [profile_kernels(grids[fold, ...]) for fold in range(grids.shape[0] if is_known else 0)]
+        sides.append(side.joined([xp.stack(kernels) for kernels in zip(*each, strict=True)], DIVISIBLE))
+    return sides
 
 
 # Maximum size of a side: for larger sides a step of m³q + mq³ multiplications takes longer than one with folds.
@@ -305,8 +319,8 @@ _LEAST_ALPHA_EXACT = 1e-6
 
 def has_exact_error(labels: Targets, setting: Setting) -> bool:
     """Return whether the leave-one-out error has a closed form that costs no more than folds."""
-    m, q = labels.values.shape
-    complete = labels.weights is None and bool(namespace(labels.values).all(labels.observed > 0))
+    m, q = labels.cells.shape
+    complete = labels.weights is None and bool(to_numpy(labels.observed).all()) and labels.cells.is_complete
     return complete and setting is not Setting.D and m * m + q * q <= _LONGEST_SIDE * (m + q)
 
 
@@ -327,40 +341,38 @@ class ExactError:
     sides: Sides
     setting: Setting
 
-    n_parts = 1
-
     @property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the parameters."""
         return Parameters.limits(self.sides, _LEAST_ALPHA_EXACT)
 
-    def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
+    def first(self, n_folds: int) -> ExactError:
+        """Return the error itself, which has no folds."""
+        return self
+
+    def slope(self, parameters: Parameters) -> tuple[float, np.ndarray]:
         """Return the error and its derivatives."""
         solved = self._solved(parameters)
         slopes = solved.slopes((2.0 / math.prod(solved.residuals.shape)) * solved.residuals)
         return _mean_square(solved.residuals), solved.operator.gradient(slopes)
 
-    def loss(self, parameters: Parameters, part: int) -> float:
-        """Return the error."""
-        return self.evaluate(parameters)[0]
-
-    def evaluate(self, parameters: Parameters) -> tuple[float, list[Array]]:
-        """Return the error and the predictions."""
+    def evaluate(self, parameters: Parameters) -> tuple[float, Array]:
+        """Return the error and the predictions (m, q)."""
         residuals = self._solved(parameters).residuals
         residuals = residuals.T if self.setting is Setting.C else residuals
-        return _mean_square(residuals), [self.labels.values - residuals]
+        return _mean_square(residuals), self.labels.grid - residuals
 
     def accepted(self, parameters: Parameters) -> Parameters:
         """Return parameters whose powers of kernels are positive semi-definite."""
         return parameters.accepted(self.sides)
 
-    def assembled(self, predicted: Sequence[Array]) -> Array:
+    def assembled(self, predicted: Array) -> Array:
         """Return the predictions."""
-        return predicted[0]
+        return predicted
 
     def _solved(self, parameters: Parameters) -> _Grid | _Tasks:
         kind = _Grid if len(self.sides) > 1 else _Tasks
-        return kind(PairOperator.at(self.sides, parameters), self.labels, self.setting)
+        return kind(PairOperator.at(self.sides, parameters, self.labels.cells), self.labels, self.setting)
 
 
 def _mean_square(residuals: Array) -> float:
@@ -378,7 +390,7 @@ class _Grid:
 
     def __init__(self, operator: PairOperator, labels: Targets, setting: Setting) -> None:
         self.operator, self.setting = operator, setting
-        (rows, columns), Y = operator.sides, labels.values
+        (rows, columns), Y = operator.sides, labels.grid
         a, b, c = operator.parameters.pair_shares
         if setting is Setting.C:
             Y, rows, columns, b, c = Y.T, columns, rows, c, b
@@ -433,7 +445,8 @@ class _Grid:
         for left, right in pairs:
             if self.setting is Setting.C:
                 left, right = left.T, right.T
-            more = self.operator.slopes(left, right, inner(left, right))
+            flat = (namespace(each).reshape(each, (1, -1)) for each in (left, right))
+            more = self.operator.slopes(*flat, inner(left, right))
             kernels = [one + other for one, other in zip(slopes.kernels, more.kernels, strict=True)]
             slopes = Slopes(kernels, slopes.shares + more.shares, slopes.lam + more.lam)
         return slopes
@@ -477,7 +490,7 @@ class _Tasks:
         if labels.constant is not None:
             ones = xp.sum(inverse, axis=1)
             inverse = inverse - ones[:, None] * ones[None, :] / xp.sum(ones)
-        self.operator, self.inverse, self.duals = operator, inverse, inverse @ labels.values
+        self.operator, self.inverse, self.duals = operator, inverse, inverse @ labels.grid
         self.diagonal = xp.linalg.diagonal(inverse)[:, None]
         self.residuals = self.duals / self.diagonal
 

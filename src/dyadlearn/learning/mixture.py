@@ -12,10 +12,6 @@ kernel is an RBF kernel with another bandwidth.
 
 .. math:: \exp\bigl(-\|f_i - f_j\|^2 / \overline{\|f_i - f_j\|^2}\bigr), \qquad
           \tfrac12\bigl(1 + \cos(f_i, f_j)\bigr).
-
-`PairOperator` is the kernel between pairs, as an operator on grids:
-
-.. math:: P(\mathbf{X}) = a\,\mathbf{KXG} + b\,\mathbf{KX} + c\,\mathbf{XG}
 """
 
 from __future__ import annotations
@@ -24,7 +20,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -50,8 +45,8 @@ class Mixture:
 
     Parameters
     ----------
-    grams : sequence of arrays of shape (n, n)
-        Gram matrices on a common scale, such as that of a unit diagonal.
+    grams : sequence of arrays of shape (n, n) or (f, n, n)
+        Gram matrices on a common scale, such as that of a unit diagonal: one for all folds, or one per fold.
     has_exponent : sequence of bool
         Whether each matrix is raised to a power; then it has no negative entries.
     constant : bool
@@ -103,6 +98,16 @@ class Mixture:
         more.__dict__["logs"] = [*self.logs, *map(_log, grams)]
         return more
 
+    def of_folds(self, folds: slice | int) -> Mixture:
+        """Return the mixture of some folds, or of one of them."""
+
+        def part(array: Array | None) -> Array | None:
+            return array if array is None or array.ndim == 2 else array[folds, ...]
+
+        fewer = replace(self, grams=[part(gram) for gram in self.grams])
+        fewer.__dict__["logs"] = [part(log) for log in self.logs]
+        return fewer
+
     @staticmethod
     def weights(logits: np.ndarray) -> np.ndarray:
         """Return the weights; that of the constant is the last."""
@@ -139,7 +144,7 @@ class Mixture:
         weights = self.weights(logits)
         kernel = float(weights[0]) * powers[0]
         for weight, power in zip(weights[1:], powers[1:], strict=False):
-            kernel += float(weight) * power
+            kernel = kernel + float(weight) * power
         if self.constant:
             kernel = kernel + float(weights[-1])
         return Mixed(self, logits, log_exponents, kernel, powers)
@@ -168,24 +173,27 @@ class Mixed:
 
         Parameters
         ----------
-        slope : array of shape (n, n)
-            Derivatives of the error with respect to the entries of the kernel.
+        slope : array of shape (n, n) or (f, n, n)
+            Derivatives of the error with respect to the entries of the kernel, summed over folds or of each fold.
         """
         shares, exponents = softmax(self.logits), iter(np.exp(self.log_exponents))
         weights, by_weight, by_exponent = self.mixture.weights(self.logits), np.zeros(len(self.logits)), []
+        total = namespace(slope).sum(slope, axis=0) if slope.ndim == 3 else slope
         for number, (power, log) in enumerate(zip(self.powers, self.mixture.logs, strict=True)):
-            product = slope * power
+            product = (total if power.ndim == 2 else slope) * power
             by_weight[number] = _sum(product)
             if log is not None:
-                by_exponent.append(weights[number] * next(exponents) * _sum(product * log))
+                by_exponent.append(weights[number] * next(exponents) * inner(product, log))
         if self.mixture.constant:
-            by_weight[-1] = _sum(slope)
+            by_weight[-1] = _sum(total)
         by_logit = (1 - len(shares) * _LEAST_WEIGHT) * shares * (by_weight - float(shares @ by_weight))
         return [by_logit, np.array(by_exponent)]
 
 
 def _is_kernel(power: Array) -> bool:
     """Return whether a matrix with a unit diagonal has no negative eigenvalue beyond rounding."""
+    if power.ndim == 3:
+        return all(_is_kernel(power[i, ...]) for i in range(power.shape[0]))
     n = power.shape[0]
     slack = _SLACK * n * epsilon(power)
     return is_definite(power + slack * namespace(power).eye(n, dtype=power.dtype, device=power.device))
@@ -210,11 +218,6 @@ _START_ALPHA = 0.05
 _MOST_ALPHA = 1e4
 # Start values of the logits of the shares: of the product kernel, of the kernel per task and of that per instance.
 _START_SHARES = (0.0, -2.0, -2.0)
-# Position of the only kernel used on each side; None means all kernels.
-Single = tuple[int | None, int | None]
-
-# Logit of the other kernels if a single kernel is used, and minimum logit when they are used again.
-_ALONE, _OPENED = -12.0, -3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,28 +263,6 @@ class Parameters:
             return replace(start.of(start.vector + free), exponents=exponents, alpha=np.log([alpha])).vector
 
         return bound(-np.inf, 0, least_alpha), bound(np.inf, 1, _MOST_ALPHA)
-
-    def beside(self, single: Single) -> np.ndarray:
-        """Return a mask of `vector`: the weights of all kernels except the single ones and the constant."""
-        others = self.of(np.zeros(len(self.vector), dtype=bool))
-        for logits, place in zip(others.weights, single, strict=False):
-            if place is not None:
-                logits[: len(logits) - self.constant] = True
-                logits[place] = False
-        return others.vector
-
-    def singled(self, single: Single) -> Parameters:
-        """Return the parameters with a single kernel on each side, besides the constant."""
-        alone = self.of(np.where(self.beside(single), _ALONE, self.vector))
-        for logits, place in zip(alone.weights, single, strict=False):
-            if place is not None:
-                logits[place] = 0.0
-                logits[len(logits) - self.constant :] = 0.0
-        return alone
-
-    def opened(self) -> Parameters:
-        """Return the parameters with weights that are large enough for gradient descent to use all kernels again."""
-        return replace(self, weights=[np.maximum(logits, _OPENED) for logits in self.weights])
 
     def joined(self, start: Parameters) -> Parameters:
         """Return the parameters with the additional kernels of `start`, all of which have exponents.
@@ -378,69 +359,3 @@ def profile_kernels(completed: Array) -> list[Array]:
     angle = xp.clip(0.5 + 0.5 * (angle + angle.T) / 2, 0.0, 1.0)
     here = xp.eye(completed.shape[0], dtype=completed.dtype, device=completed.device)
     return [xp.astype((part + part.T) / 2 * (1 - here) + here, dtype) for part in (distance, angle)]
-
-
-class Slopes(NamedTuple):
-    """Derivatives of an error with respect to the kernel of each side, the shares and λ.
-
-    Attributes
-    ----------
-    kernels : list of arrays of shape (m, m) and (q, q)
-    shares : array of shape (3,)
-    lam : float
-    """
-
-    kernels: list[Array]
-    shares: np.ndarray
-    lam: float
-
-
-@dataclass(frozen=True, eq=False)
-class PairOperator:
-    """Kernel between pairs for given parameters.
-
-    Parameters
-    ----------
-    parameters : Parameters
-    sides : list of Mixed
-        Kernel of each side.
-    """
-
-    parameters: Parameters
-    sides: list[Mixed]
-
-    @classmethod
-    def at(cls, sides: Sides, parameters: Parameters) -> PairOperator:
-        """Return the operator of some parameters."""
-        given = zip(sides, parameters.weights, parameters.exponents, strict=True)
-        return cls(parameters, [side.mixed(*values) for side, *values in given])
-
-    def __call__(self, X: Array) -> Array:
-        """Apply the kernel to a grid (m, q), by two products."""
-        K, *tasks = (side.kernel for side in self.sides)
-        if not tasks:
-            return K @ X
-        a, b, c = self.parameters.pair_shares
-        XG = X @ tasks[0]
-        product = K @ (a * XG + b * X)
-        XG *= c
-        product += XG
-        return product
-
-    def slopes(self, left: Array, right: Array, lam: float) -> Slopes:
-        """Return the derivatives of ⟨left, P right⟩ with respect to kernels and shares, and the given one of λ."""
-        K, *tasks = (side.kernel for side in self.sides)
-        if not tasks:
-            return Slopes([left @ right.T], np.zeros(0), lam)
-        a, b, c = self.parameters.pair_shares
-        XG, KX = right @ tasks[0], K @ right
-        shares = np.array([inner(K @ left, XG), inner(left, KX), inner(left, XG)])
-        return Slopes([left @ (a * XG + b * right).T, (a * KX + c * right).T @ left], shares, lam)
-
-    def gradient(self, slopes: Slopes) -> np.ndarray:
-        """Return the derivatives with respect to all parameters, as a vector."""
-        parts = [part for side, slope in zip(self.sides, slopes.kernels, strict=True) for part in side.gradient(slope)]
-        if len(self.sides) > 1:
-            shares = np.array(self.parameters.pair_shares)
-            parts.append(shares * (slopes.shares - float(shares @ slopes.shares)))
-        return np.concatenate([*parts, [self.parameters.lam * slopes.lam]])

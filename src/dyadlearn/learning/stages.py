@@ -1,7 +1,7 @@
 """Learning in stages: labels completed by one stage describe instances and tasks in the next stage.
 
-Each stage minimises the logarithm of the hold-out error plus a penalty by Adam, starting from all kernels together and
-from single kernels, and keeps the best result. Held-out predictions repeat all stages with the training labels of each
+Each stage minimises the logarithm of the hold-out error plus a penalty by a quasi-Newton method (L-BFGS-B), starting
+from all kernels together with equal weights. Held-out predictions repeat all stages with the training labels of each
 fold.
 """
 
@@ -14,30 +14,36 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 
 from dyadlearn._array import Array, as_array_of, namespace
-from dyadlearn.learning.error import ExactError, Fold, FoldError, Targets, profiled_fold
-from dyadlearn.learning.mixture import Parameters, Sides, Single
+from dyadlearn.learning.error import ExactError, FoldError, Targets, profiled_sides
+from dyadlearn.learning.mixture import Parameters, Sides
 
-# Adam: first step size, ratio of last to first step size, and decay of the moments.
-_STEP, _LAST, _FADING = 0.1, 0.1, (0.9, 0.999)
-# Maximum norm of a gradient; longer gradients are clipped.
-_LONGEST = 1.0
+# Relative decrease of the error in one iteration below which the descent stops.
+_LEAST_DECREASE = 1e-5
+# Maximum change of a parameter from its start.
+_FARTHEST = 5.0
 # Relative residual of folds that are solved once per stage, smaller than during learning.
 _TOL = 1e-5
+# Maximum number of multiplications, per product of a grid with both kernels, for several starts and for gradients of
+# all folds. On larger grids the gradient is that of the first folds.
+_SMALL = 1e6
+_N_FIRST = 2
 
 
-#: Differentiable hold-out error, a mean of parts.
+#: Differentiable hold-out error.
 HoldoutError = FoldError | ExactError
 
 
 @dataclass(frozen=True)
 class Descent:
-    """Settings of the gradient descent.
+    """Settings of the descent.
 
     Attributes
     ----------
     n_steps : int
+        Maximum number of evaluations of the error and its gradient.
     shrinkage : float
         Strength of the penalty on the squared distance of weights and exponents from their start values; it is divided
         by the number of members of the side.
@@ -54,13 +60,13 @@ class Descent:
 
 
 class Descended(NamedTuple):
-    """Result of a gradient descent.
+    """Result of a descent.
 
     Attributes
     ----------
     parameters : Parameters
     losses : list of float
-        Error of one part of the error at each step.
+        Error at each evaluation.
     interrupted : bool
         Whether a keyboard interrupt stopped the learning.
     """
@@ -71,17 +77,12 @@ class Descended(NamedTuple):
 
 
 def descend(
-    error: HoldoutError,
-    start: Parameters,
-    how: Descent,
-    watch: Callable[[float], None] = lambda loss: None,
-    held: np.ndarray | None = None,
+    error: HoldoutError, start: Parameters, how: Descent, watch: Callable[[float], None] = lambda loss: None
 ) -> Descended:
-    """Minimise the error by gradient descent, and return the parameters and the errors of all steps.
+    """Minimise the error, and return the best parameters and the errors of all evaluations.
 
-    Each step uses one part of the error in turn. The objective is the logarithm of the error plus the penalty, so it
-    does not depend on the units of the labels. A step without a finite error or gradient is skipped. If the error has
-    one part, the parameters of its least value are returned. A keyboard interrupt returns the current parameters.
+    The objective is the logarithm of the error plus the penalty, so it does not depend on the units of the labels. A
+    keyboard interrupt returns the best parameters so far.
 
     Parameters
     ----------
@@ -89,51 +90,39 @@ def descend(
     start : Parameters
     how : Descent
     watch : callable
-        Callback that is called with the error of each step.
-    held : array of bool, optional
-        Mask of the parameters that are not changed.
+        Callback that is called with the error of each evaluation.
     """
     losses: list[float] = []
-    limits = error.limits
-    origin, penalties = np.clip(start.vector, *limits), how.penalties(start, error.labels.sizes)
-    vector, first, second, taken = origin.copy(), np.zeros_like(origin), np.zeros_like(origin), 0
+    low, high = error.limits
+    origin, penalties = np.clip(start.vector, low, high), how.penalties(start, error.labels.sizes)
     best, least, interrupted = origin, math.inf, False
 
-    def value(loss: float) -> float:
-        return math.log(loss) + float(penalties @ (vector - origin) ** 2)
+    def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal best, least
+        if len(losses) >= how.n_steps:
+            raise StopIteration
+        loss, slope = error.slope(start.of(vector))
+        losses.append(loss)
+        watch(loss)
+        if loss == 0:
+            best = vector.copy()
+            raise StopIteration
+        if not (math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()):
+            # The line search takes a shorter step.
+            return max(least, 0.0) + 10.0, np.zeros_like(vector)
+        value = math.log(loss) + float(penalties @ (vector - origin) ** 2)
+        if value < least:
+            best, least = vector.copy(), value
+        return value, slope / loss + 2.0 * penalties * (vector - origin)
 
+    bounds = np.stack([np.maximum(low, origin - _FARTHEST), np.minimum(high, origin + _FARTHEST)], axis=1)
     try:
-        for step in range(how.n_steps):
-            loss, slope = error.slope(start.of(vector), step % error.n_parts)
-            losses.append(loss)
-            watch(loss)
-            if not (math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()):
-                continue
-            if error.n_parts == 1 and value(loss) < least:
-                best, least = vector, value(loss)
-            slope = slope / loss + 2.0 * penalties * (vector - origin)
-            if held is not None:
-                slope = np.where(held, 0.0, slope)
-            slope *= min(1.0, _LONGEST / max(float(np.linalg.norm(slope)), 1e-300))
-            taken += 1
-            first = _FADING[0] * first + (1 - _FADING[0]) * slope
-            second = _FADING[1] * second + (1 - _FADING[1]) * slope**2
-            mean, square = first / (1 - _FADING[0] ** taken), second / (1 - _FADING[1] ** taken)
-            rate = _STEP * (_LAST + (1 - _LAST) * 0.5 * (1 + math.cos(math.pi * step / how.n_steps)))
-            vector = np.clip(vector - rate * mean / (np.sqrt(square) + 1e-8), *limits)
-        if error.n_parts == 1:
-            loss = error.loss(start.of(vector), 0)
-            vector = vector if 0 < loss < math.inf and value(loss) < least else best
+        minimize(objective, origin, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": _LEAST_DECREASE})
+    except StopIteration:
+        pass
     except KeyboardInterrupt:
-        vector, interrupted = best if error.n_parts == 1 else vector, True
-    return Descended(start.of(vector), losses, interrupted)
-
-
-# Maximum number of multiplications, per product of a grid with both kernels, for gradient descents from several starts
-# and from single kernels. On larger grids single kernels are compared without descent, on one part of the error.
-_SMALL = 1e7
-# Share of all steps after which single kernels are compared.
-_SHORT = 1 / 6
+        interrupted = True
+    return Descended(start.of(best), losses, interrupted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,9 +135,9 @@ class Stage:
     error : float
         Mean squared error of held-out cells, in the units of `Targets`.
     losses : list of float
-        Error of one part at each step of the descent that found the parameters.
-    predicted : list of arrays of shape (m, q)
-        Predictions of each part of the error.
+        Error at each evaluation of the descent that found the parameters.
+    predicted : array of shape (f, n), or (m, q) for exact leave-one-out
+        Predictions of each fold at the observed cells.
     profiles : list of lists of arrays of shape (m, m) and (q, q)
         Profile kernels of each side, from all training labels.
     """
@@ -156,119 +145,41 @@ class Stage:
     parameters: Parameters
     error: float
     losses: list[float]
-    predicted: list[Array]
+    predicted: Array
     profiles: Sequence[Sequence[Array]] = ((), ())
 
 
-def expected_steps(shape: tuple[int, int], n_kernels: tuple[int, int], n_steps: int, n_stages: int) -> int:
-    """Return the approximate maximum number of gradient steps of all stages."""
-    n_rows, n_columns = (count if count > 1 else 0 for count in n_kernels)
-    has_both = min(n_rows, n_columns) > 0
-    descents = 1.0 + (2 if _is_small(shape) else 1) * (n_stages - 1)
-    if n_rows or n_columns:  # a descent with all kernels from the best single ones
-        descents += 1
-        if _is_small(shape):
-            descents += _SHORT * ((2 if has_both else 1) * n_rows + n_columns) + (3 if has_both else 1)
-    return round(descents * n_steps)
+def expected_steps(shape: tuple[int, int], n_steps: int, n_stages: int) -> int:
+    """Return the maximum number of evaluations of all stages."""
+    return n_steps * (1 + (2 if is_small(shape) else 1) * (n_stages - 1))
 
 
-def _is_small(shape: tuple[int, int]) -> bool:
+def is_small(shape: tuple[int, int]) -> bool:
+    """Return whether products of a grid of this shape with both kernels cost little."""
     m, q = shape
     return m * q * (m + q) <= _SMALL
 
 
-@dataclass(eq=False)
-class _Search:
-    """Search for the best parameters of a stage, from several starts and from single kernels.
-
-    Attributes
-    ----------
-    error : HoldoutError
-    n_kernels : (int, int)
-        Number of kernels of each side without the constant, of which single ones are tried; 0 or 1 for none.
-    how : Descent
-    watch : callable
-        Callback that is called with the error of each step.
-    best : Stage or None
-        Best result so far.
-    """
-
-    error: HoldoutError
-    n_kernels: tuple[int, int]
-    how: Descent
-    watch: Callable[[float], None]
-    best: Stage | None = None
-
-    def run(self, starts: Sequence[Parameters]) -> tuple[Stage, bool]:
-        """Return the best stage, and whether learning was interrupted; large grids use the first start only."""
-        self.reached, is_small, interrupted = starts[0], _is_small(self.error.labels.values.shape), False
-        try:
-            for start in starts if is_small else starts[:1]:
-                self.descend(start)
-            if max(self.n_kernels) > 1 and self.best is not None:
-                (self._descend_with_singles if is_small else self._compare_singles)(starts[0], self.best)
-        except KeyboardInterrupt:
-            interrupted = True
-        return self.best or self.keep(self.reached, []), interrupted
-
-    def descend(self, start: Parameters, single: Single = (None, None), share: float = 1.0) -> Stage:
-        """Run a gradient descent for a share of all steps; kernels other than the given single ones are held fixed."""
-        held = None
-        if single != (None, None):
-            start, held = start.singled(single), start.beside(single)
-        how = replace(self.how, n_steps=max(round(share * self.how.n_steps), 1))
-        self.reached, losses, interrupted = descend(self.error, start, how, self.watch, held)
-        stage = self.keep(self.reached, losses)
+def _best_stage(
+    error: HoldoutError, starts: Sequence[Parameters], how: Descent, watch: Callable[[float], None]
+) -> tuple[Stage, bool]:
+    """Return the best stage from several starts, and whether learning was interrupted."""
+    small = is_small(error.labels.cells.shape)
+    best, interrupted = None, False
+    for start in starts if small else starts[-1:]:
+        parameters, losses, interrupted = descend(error if small else error.first(_N_FIRST), start, how, watch)
+        parameters = error.accepted(parameters)
+        value, predicted = error.evaluate(parameters)
+        stage = Stage(parameters, value, losses, predicted)
+        if best is None or stage.error < best.error:
+            best = stage
         if interrupted:
-            raise KeyboardInterrupt
-        return stage
-
-    def keep(self, parameters: Parameters, losses: list[float]) -> Stage:
-        """Evaluate parameters, and store them if they are the best so far."""
-        parameters = self.error.accepted(parameters)
-        error, predicted = self.error.evaluate(parameters)
-        stage = Stage(parameters, error, losses, predicted)
-        if self.best is None or error < self.best.error:
-            self.best = stage
-        return stage
-
-    def _descend_with_singles(self, start: Parameters, mixed: Stage) -> None:
-        """Descend with the best single kernels of short descents and, if the error fell, again with all kernels."""
-        single = self._best_single(lambda each: self.descend(mixed.parameters, each, _SHORT).error)
-        before = self.best
-        self.descend(start, single)
-        if None not in single:
-            self.descend(start, (single[0], None))
-            self.descend(start, (None, single[1]))
-        if self.best is not before and self.best is not None:
-            self.descend(self.best.parameters.opened())
-
-    def _compare_singles(self, start: Parameters, mixed: Stage) -> None:
-        """Descend from single kernels if they are better than all kernels together."""
-        learned = mixed.parameters
-        single = learned.singled(self._best_single(lambda each: self.error.loss(learned.singled(each), 0)))
-        if self.keep(single, mixed.losses) is self.best:
-            self.descend(single.opened())
-
-    def _best_single(self, error: Callable[[Single], float]) -> Single:
-        """Return the best kernel of each side, chosen one side after the other; None for a side with one kernel."""
-        n_rows, n_columns = self.n_kernels
-        member, task_member = None, None
-        if n_rows > 1:
-            member = _least(error((i, None)) for i in range(n_rows))
-        if n_columns > 1:
-            task_member = _least(error((member, j)) for j in range(n_columns))
-        if member is not None and task_member is not None:
-            member = _least(error((i, task_member)) for i in range(n_rows))
-        return member, task_member
+            break
+    assert best is not None
+    return best, interrupted
 
 
-def _least(errors: Iterable[float]) -> int:
-    values = np.array(list(errors))
-    return int(np.argmin(np.where(np.isfinite(values), values, np.inf)))
-
-
-# Callback that is called with the stage and the error of each step.
+# Callback that is called with the stage and the error of each evaluation.
 Watch = Callable[[int, float], None]
 
 
@@ -311,33 +222,25 @@ def learn(
     profiled : (bool, bool)
         Whether instances, and tasks, are described by their profiles from the second stage on.
     watch : callable
-        Callback that is called with the stage and the error of each step.
+        Callback that is called with the stage and the error of each evaluation.
     """
     given = error.sides
-    # Single kernels are tried in the first stage only: later stages must be better than it.
-    search = _Search(error, n_kernels(given), how, partial(watch, 0))
-    stage, interrupted = search.run([Parameters.start(given)])
+    stage, interrupted = _best_stage(error, [Parameters.start(given)], how, partial(watch, 0))
     stages, best, held_out = [stage], 0, error.assembled(stage.predicted)
     try:
         while isinstance(error, FoldError) and not interrupted and best == len(stages) - 1 < n_stages - 1:
-            completed = [*stage.predicted, error.completed(stage.parameters, error.whole)]
-            error = error.with_profiles(completed, given, profiled)
+            error = error.with_profiles(stage.parameters, given, profiled)
             start, number = Parameters.start(error.sides), len(stages)
-            search = _Search(error, (0, 0), how, partial(watch, number))
-            stage, interrupted = search.run([start, stage.parameters.joined(start)])
-            profiles = [side.grams[len(first.grams) :] for side, first in zip(error.sides, given, strict=True)]
+            stage, interrupted = _best_stage(
+                error, [start, stage.parameters.joined(start)], how, partial(watch, number)
+            )
+            profiles = [side.grams[len(first.grams) :] for side, first in zip(error.whole, given, strict=True)]
             stages.append(replace(stage, profiles=profiles))
             if stage.error < stages[best].error:
                 best, held_out = number, error.assembled(stage.predicted)
     except KeyboardInterrupt:
         interrupted = True
     return Learned(stages, best, held_out, interrupted)
-
-
-def n_kernels(sides: Sides) -> tuple[int, int]:
-    """Return the number of kernels of each side without the constant; 0 without a task side."""
-    rows, columns, *_ = [*(len(side.grams) for side in sides), 0]
-    return rows, columns
 
 
 def held_out_again(
@@ -371,17 +274,18 @@ def held_out_again(
     ValueError
         If no training label remains without a fold.
     """
-    Y, xp = labels.values, namespace(labels.values)
-    held_out = xp.full_like(Y, float("nan"))
+    Y, cells, xp = labels.values, labels.cells, namespace(labels.values)
+    held_out = xp.full(cells.shape, float("nan"), dtype=Y.dtype, device=Y.device)
     for train, test in folds:
-        cells = as_array_of(train, Y, Y.dtype) * labels.observed
-        if not float(xp.sum(cells)) > 0:
+        chosen = (as_array_of(train[cells.rows, cells.columns], Y, Y.dtype) * labels.observed)[None, :]
+        if not float(xp.sum(chosen)) > 0:
             raise ValueError("A fold leaves no label to learn from: use more folds, or other groups.")
-        fold, completed = Fold(cells, cells, sides), None
+        used, completed = sides, None
         for vector in path:
             if completed is not None:
-                fold = profiled_fold(fold, completed, sides, profiled)
-            parameters = Parameters.start(fold.sides).of(np.asarray(vector))
-            completed = FoldError(labels, [fold], fold).completed(parameters, fold, _TOL)
-        held_out = xp.where(as_array_of(test, Y), completed, held_out)
+                used = profiled_sides(completed, sides, profiled)
+            parameters = Parameters.start(used).of(np.asarray(vector))
+            completed = FoldError(labels, chosen, chosen, used, used).completed(parameters, _TOL)
+        assert completed is not None
+        held_out = xp.where(as_array_of(test, Y), completed[0, ...], held_out)
     return held_out

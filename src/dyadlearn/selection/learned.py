@@ -32,7 +32,8 @@ from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is
 from dyadlearn.labels import Labels
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error
 from dyadlearn.learning.mixture import PROFILES, Mixture
-from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn, n_kernels
+from dyadlearn.learning.operator import Cells
+from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn
 from dyadlearn.models.base import Groups
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
@@ -59,23 +60,27 @@ def check_learning_memory(
 
 
 def standardised(data: Training, fit_intercept: bool) -> tuple[Targets, float, float]:
-    """Return labels standardised to deviation one, zero if not observed, with the centre and the deviation.
+    """Return observed labels standardised to deviation one, with the centre and the deviation.
 
     The centre is zero for a model without intercept.
     """
     constant = ("task" if data.tasks is None else "grand") if fit_intercept else None
     Y, weights, xp = data.labels.values, data.labels.weights, namespace(data.labels.values)
-    observed = ~xp.isnan(Y)
-    present = Y[observed]
-    share = xp.ones_like(present) if weights is None else weights[observed]
+    present = ~xp.isnan(Y)
+    share = xp.astype(present, Y.dtype) if weights is None else xp.where(present, weights, xp.zeros_like(Y))
     share = share / xp.sum(share)
-    centre = 0.0 if constant is None else float(xp.sum(share * present))
-    size = float(xp.sum(share * (present - centre) ** 2)) ** 0.5
+    Y = xp.where(present, Y, xp.zeros_like(Y))
+    centre = 0.0 if constant is None else float(xp.sum(share * Y))
+    size = float(xp.sum(share * (Y - centre) ** 2)) ** 0.5
     # Equal labels deviate only by rounding errors.
     if size <= 1e3 * epsilon(Y) * abs(centre):
         size = 1.0
-    values = xp.where(observed, (Y - centre) / size, xp.zeros_like(Y))
-    return Targets(values, xp.astype(observed, Y.dtype), weights, constant), centre, size
+    cells = Cells.of(data.labels.observed, Y)
+    values, observed = (cells.take(grid[None, ...])[0, ...] for grid in ((Y - centre) / size, xp.astype(present, Y.dtype)))
+    if weights is not None:
+        # Missing labels have any weight that is not zero.
+        weights = cells.take(xp.where(present, weights, xp.ones_like(Y))[None, ...])[0, ...]
+    return Targets(values * observed, observed, weights, constant, cells), centre, size
 
 
 def final_kernel(
@@ -446,7 +451,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             units = Units(cells=data.labels.at(units.instances, 0))
         folds = [] if exact else [fold.masks for fold in folds_of(data.labels, setting, units)]
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
-        check_learning_memory(labels.values, self._kernels, max(len(folds), 1), profiled)
+        check_learning_memory(data.labels.values, self._kernels, max(len(folds), 1), profiled)
         sides, how, (m, q) = self._mixtures(data), Descent(self.n_steps, float(self.shrinkage)), data.labels.shape
         error: ExactError | FoldError
         if exact:
@@ -454,7 +459,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         else:
             error = FoldError.of(labels, sides, folds, FINE if m * q * (m + q) <= _TINY else ROUGH)
             self.holdout_method_ = f"{_counted(splitter, setting)} folds, learned with"
-        steps = expected_steps((m, q), n_kernels(sides), self.n_steps, n_stages)
+        steps = expected_steps((m, q), self.n_steps, n_stages)
         with Progress(steps, "Learning", self.progress) as bar:
 
             def watch(stage: int, loss: float) -> None:

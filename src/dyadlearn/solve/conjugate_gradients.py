@@ -64,6 +64,7 @@ def conjugate_gradients(
     max_iter: int = 1000,
     rounding: float = 0.0,
     square: Operator | None = None,
+    dot: Callable[[Array, Array], Array] | None = None,
 ) -> Solution:
     r"""Solve :math:`\mathbf{Ax} = \mathbf{b}` for a positive definite operator on arrays of any shape.
 
@@ -90,6 +91,9 @@ def conjugate_gradients(
     square : callable, default=None
         Function that returns the squared norm of residuals and of :math:`\mathbf{b}`, as an array of shape (); None is
         the Euclidean norm.
+    dot : callable, default=None
+        Function that returns the inner products of independent systems, which are solved together, as an array that
+        broadcasts with `right`; None is the inner product of one system. The relative residual is the largest one.
 
     Returns
     -------
@@ -102,24 +106,28 @@ def conjugate_gradients(
     >>> conjugate_gradients(lambda x: 2.0 * x, np.array([[2.0, 4.0]])).values
     array([[1., 2.]])
     """
-    xp, square = namespace(right), square or _square
-    scale = _root(square, right)
-    if scale == 0:
+    xp, dot = namespace(right), dot or inner_there
+    square = square or (lambda array: dot(array, array))
+    scale = square(right)
+    if float(xp.max(scale)) == 0:
         return Solution(xp.zeros_like(right), 0, 0.0, True)
-    goal = tol * scale
+    goal = tol
     values = xp.zeros_like(right) if start is None else xp.asarray(start, copy=True)
     residual = xp.asarray(right, copy=True) if start is None else right - operator(values)
-    size, n_iter = _root(square, residual), 0
+
+    def largest(squares: Array) -> float:
+        """Return the largest norm relative to that of the right-hand side, from squared norms."""
+        return math.sqrt(float(xp.max(ratio(squares, scale))))
 
     def iterate(values: Array, residual: Array, max_iter: int) -> int:
         """Improve `values` in place until the updated `residual` falls below `goal`; return the iterations taken."""
         improved = residual if precondition is None else precondition(residual)
         direction = xp.asarray(improved, copy=True)
-        product = inner_there(residual, improved)
+        product = dot(residual, improved)
         del improved  # arrays as large as the grid are freed early
         for n_iter in range(1, max_iter + 1):
             image = operator(direction)
-            curvature = inner_there(direction, image)
+            curvature = dot(direction, image)
             step = ratio(product, curvature)
             image *= step
             residual -= image
@@ -127,26 +135,27 @@ def conjugate_gradients(
             values += step * direction
             # A curvature is only negative by rounding: this direction gives no further improvement. One value is read
             # from an accelerator in each iteration.
-            if float(xp.where(curvature > 0, square(residual), -xp.ones_like(product))) <= goal**2:
+            if largest(xp.where(curvature > 0, square(residual), xp.zeros_like(product))) <= goal:
                 return n_iter
             improved = residual if precondition is None else precondition(residual)
-            previous, product = product, inner_there(residual, improved)
-            direction *= product / previous
+            previous, product = product, dot(residual, improved)
+            direction *= ratio(product, previous)
             direction += improved
             del improved
         return max_iter
 
+    size, n_iter = largest(square(residual)), 0
     while size > goal and n_iter < max_iter:
         before = size
         n_iter += iterate(values, residual, max_iter - n_iter)
         residual = right - operator(values)
-        size = _root(square, residual)
+        size = largest(square(residual))
         # Stop at the precision if a restart reduced the residual by less than half.
         if size > 0.5 * before:
             if n_iter < max_iter:
-                goal = max(goal, 2.0 * rounding * _root(_square, values))
+                goal = max(goal, 2.0 * rounding * largest(dot(values, values)))
             break
-    return Solution(values, n_iter, size / scale, bool(size <= goal))  # tol may be a number of numpy
+    return Solution(values, n_iter, size, bool(size <= goal))  # tol may be a number of numpy
 
 
 def warn_unless_converged(solution: Any, tol: float, where: str = "", *, stacklevel: int = 2) -> None:
@@ -179,14 +188,6 @@ def inner_there(left: Array, right: Array) -> Array:
     """Return the sum of products as an array of shape (), on the device of the arrays."""
     xp = namespace(left)
     return xp.asarray(xp.vecdot(xp.reshape(left, (-1,)), xp.reshape(right, (-1,))))
-
-
-def _square(array: Array) -> Array:
-    return inner_there(array, array)
-
-
-def _root(square: Operator, array: Array) -> float:
-    return math.sqrt(float(square(array)))
 
 
 # An entry-by-entry pass over an array costs as much as this many multiplications of a matrix product per entry.
