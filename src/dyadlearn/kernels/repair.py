@@ -13,7 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, eigh, epsilon, float_dtype, is_foreign, largest, namespace, refuse_mask, row_blocks
+from dyadlearn._array import (
+    Array,
+    eigh,
+    epsilon,
+    float_dtype,
+    is_definite,
+    is_foreign,
+    largest,
+    namespace,
+    refuse_mask,
+    row_blocks,
+)
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Table, formed_as, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
@@ -426,6 +437,11 @@ def mended(K: Array, psd: str, name: str, symmetrize: str | None = None, *, anno
     """
     symmetric, gap = symmetrized(K, symmetrize or ("error" if psd == "error" else "mean"), name, exact=True)
     xp, n = namespace(symmetric), symmetric.shape[0]
+    if gap <= symmetry_tolerance(K):
+        # The largest diagonal entry is at most the largest eigenvalue. A Cholesky factor costs a tenth of eigenvalues.
+        slack = definiteness_tolerance(xp.linalg.diagonal(symmetric), n)
+        if is_definite(symmetric + slack * xp.eye(n, dtype=symmetric.dtype, device=symmetric.device)):
+            return symmetric
     values, vectors = eigh(symmetric)
     repaired, smallest = repaired_values(values, psd, n, name)
     if announces:
