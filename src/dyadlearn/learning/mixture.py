@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
-from dyadlearn._array import Array, epsilon, is_definite, namespace
+from dyadlearn._array import Array, cast, epsilon, is_definite, namespace
 from dyadlearn.solve.conjugate_gradients import inner
 
 # Minimum weight.
@@ -97,6 +97,10 @@ class Mixture:
         # Reuse the logarithms that are already computed.
         more.__dict__["logs"] = [*self.logs, *map(_log, grams)]
         return more
+
+    def in_single(self) -> Mixture:
+        """Return the mixture in single precision."""
+        return replace(self, grams=[single(gram) for gram in self.grams])
 
     def of_folds(self, folds: slice | int) -> Mixture:
         """Return the mixture of some folds, or of one of them."""
@@ -188,6 +192,11 @@ class Mixed:
             by_weight[-1] = _sum(total)
         by_logit = (1 - len(shares) * _LEAST_WEIGHT) * shares * (by_weight - float(shares @ by_weight))
         return [by_logit, np.array(by_exponent)]
+
+
+def single(array: Array) -> Array:
+    """Return an array in single precision."""
+    return cast(array, namespace(array).float32)
 
 
 def _is_kernel(power: Array) -> bool:

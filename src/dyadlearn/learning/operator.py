@@ -169,17 +169,23 @@ class PairOperator:
         if not tasks:
             return cells.take(_transposed(cells.transposed_times(values, K)))
         a, b, c = self.parameters.pair_shares
-        XG = cells.times(values, tasks[0])
-        return cells.product(K, a * XG + b * cells.grid(values)) + c * cells.take(XG)
+        XH = cells.times(values, self._task_kernel)
+        return a * cells.product(K, XH) + c * (cells.take(XH) - (b / a) * values)
+
+    @cached_property
+    def _task_kernel(self) -> Array:
+        """The kernel of the tasks plus b/a times the identity, so that a·KXH is both terms with K."""
+        a, b, _ = self.parameters.pair_shares
+        G = self.sides[1].kernel
+        return G + (b / a) * namespace(G).eye(G.shape[-1], dtype=G.dtype, device=G.device)
 
     def on_grid(self, values: Array) -> Array:
         """Apply the kernel to values (f, n) at the cells, and return the product at all cells, of shape (f, m, q)."""
         K, *tasks = (side.kernel for side in self.sides)
         if not tasks:
             return _transposed(self.cells.transposed_times(values, K))
-        a, b, c = self.parameters.pair_shares
-        XG = self.cells.times(values, tasks[0])
-        return K @ (a * XG + b * self.cells.grid(values)) + c * XG
+        a, _, c = self.parameters.pair_shares
+        return a * (K @ self.cells.times(values, self._task_kernel)) + c * self.cells.times(values, tasks[0])
 
     def slopes(self, left: Array, right: Array, lam: float) -> Slopes:
         """Return the derivatives of ⟨left, P right⟩ with respect to kernels and shares, and the given one of λ."""

@@ -33,7 +33,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error
 from dyadlearn.learning.mixture import PROFILES, Mixture
 from dyadlearn.learning.operator import Cells
-from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn
+from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, is_small, learn
 from dyadlearn.models.base import Groups
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
@@ -453,6 +453,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
         check_learning_memory(data.labels.values, self._kernels, max(len(folds), 1), profiled)
         sides, how, (m, q) = self._mixtures(data), Descent(self.n_steps, float(self.shrinkage)), data.labels.shape
+        if not is_small((m, q)):
+            # Single precision is more than the tolerances of learning need; the last fit is in double precision.
+            labels, sides = labels.in_single(), [side.in_single() for side in sides]
         error: ExactError | FoldError
         if exact:
             error, self.holdout_method_ = ExactError(labels, sides, setting), "exact leave-one-out"
@@ -471,7 +474,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             warnings.warn(
                 "Learning was interrupted: the best kernels so far are used.", ConvergenceWarning, stacklevel=3
             )
-        self._predictions = learned.held_out * size + centre
+        self._predictions = double(learned.held_out) * size + centre
         self.n_stages_ = learned.best + 1
         self.stage_errors_ = [float(each.error) * size**2 for each in learned.stages]
         self.history_ = [[float(loss) * size**2 for loss in each.losses] for each in learned.stages]
