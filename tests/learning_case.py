@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn.learning.error import Fold, FoldError, Targets
+from dyadlearn.learning.error import FoldError, Targets
 from dyadlearn.learning.mixture import Mixture, Parameters
+from dyadlearn.learning.operator import Cells
 from problems import bordered
 
 
@@ -116,7 +117,17 @@ def fold_error(
     put: Any = np.asarray,
 ) -> FoldError:
     """Return the error of folds; labels may have holes (NaN)."""
-    observed = (~np.isnan(Y)).astype(float)
-    labels = Targets(put(np.nan_to_num(Y)), put(observed), None if weights is None else put(weights), constant)
-    folds = [Fold(put(train * observed), put(test * observed), sides) for train, test in masks]
-    return FoldError(labels, folds, Fold(put(observed), put(observed), sides))
+    return FoldError.of(targets(Y, weights, constant, put), sides, masks)
+
+
+def targets(
+    Y: np.ndarray, weights: np.ndarray | None = None, constant: str | None = None, put: Any = np.asarray
+) -> Targets:
+    """Return labels to learn from; they may have holes (NaN)."""
+    observed = ~np.isnan(Y)
+    cells = Cells.of(observed, put(np.zeros(0)))
+    values, seen, *given = (
+        put(grid.astype(float)[cells.rows, cells.columns])
+        for grid in (np.nan_to_num(Y), observed, *([] if weights is None else [weights]))
+    )
+    return Targets(values, seen, given[0] if given else None, constant, cells)

@@ -9,39 +9,37 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.learning.error import Targets
 from dyadlearn.learning.mixture import Parameters
 from dyadlearn.learning.stages import Descent, descend
-from learning_case import mixture
+from learning_case import mixture, targets
 
 RNG = np.random.default_rng(0)
 SIDES = [mixture(8, RNG), mixture(4, RNG)]
 START = Parameters.start(SIDES)
-LABELS = Targets(np.zeros((8, 4)), np.ones((8, 4)), None, None)
+LABELS = targets(np.zeros((8, 4)))
 GOAL = START.vector + np.linspace(-0.8, 0.8, len(START.vector))
 
 
 @dataclass
 class Bowl:
-    """exp of a squared distance, so that its logarithm is that; with parts that differ, and troubles on request."""
+    """exp of a squared distance, so that its logarithm is that, with troubles on request."""
 
-    n_parts: int = 1
     unit: float = 1.0
     troubles: dict = field(default_factory=dict)
     limits: tuple = Parameters.limits(SIDES, 1e-6)
-    labels: Targets = LABELS
+    labels: object = LABELS
     calls: int = 0
 
-    def loss(self, parameters, part):
+    def loss(self, parameters):
         return self.unit * math.exp(float(np.sum((parameters.vector - GOAL) ** 2)))
 
-    def slope(self, parameters, part):
+    def slope(self, parameters):
         self.calls += 1
         trouble = self.troubles.get(self.calls)
         if isinstance(trouble, type):
             raise trouble
-        loss = self.loss(parameters, part) if trouble is None else trouble
-        return loss, 2 * loss * (parameters.vector - GOAL)
+        loss = self.loss(parameters) if trouble is None else trouble
+        return loss, 2 * (parameters.vector - GOAL) * (loss if math.isfinite(loss) else 1.0)
 
 
 def _free(found):
@@ -52,7 +50,7 @@ def _free(found):
 def test_it_finds_the_least_error():
     found = descend(Bowl(), START, Descent(200, 0.0))
     assert_allclose(_free(found.parameters), _free(START.of(GOAL)), atol=0.02)
-    assert len(found.losses) == 200
+    assert len(found.losses) < 30
     assert not found.interrupted
     # Powers below one are not to be had of the first kernel.
     assert found.parameters.exponents[0][0] == 0
@@ -75,19 +73,12 @@ def test_shrinkage_holds_weights_and_exponents_back_but_not_the_rest():
     assert_allclose(np.append(*stiff.weights), 0.0, atol=1e-2)
 
 
-def test_what_is_held_stays():
-    held = START.beside((1, 2))
-    found = descend(Bowl(), START, Descent(50, 0.1), held=held).parameters
-    assert_array_equal(found.vector[held], START.vector[held])
-    assert (found.vector[~held] != START.vector[~held]).sum() > 5
-
-
-@pytest.mark.parametrize("trouble", [math.nan, math.inf, 0.0])
+@pytest.mark.parametrize("trouble", [math.nan, math.inf])
 def test_a_step_that_leads_nowhere_is_not_made(trouble):
-    found = descend(Bowl(troubles=dict.fromkeys((3, 4, 9), trouble)), START, Descent(200, 0.0))
+    found = descend(Bowl(troubles=dict.fromkeys((3, 4), trouble)), START, Descent(200, 0.0))
     assert np.isfinite(found.parameters.vector).all()
     assert_allclose(_free(found.parameters), _free(START.of(GOAL)), atol=0.02)
-    everywhere = descend(Bowl(n_parts=2, troubles=dict.fromkeys(range(100), trouble)), START, Descent(20, 0.0))
+    everywhere = descend(Bowl(troubles=dict.fromkeys(range(100), trouble)), START, Descent(20, 0.0))
     assert_array_equal(everywhere.parameters.vector, START.vector)
 
 
@@ -96,24 +87,22 @@ def test_an_error_of_one_part_ends_at_its_least():
     bowl = Bowl()
     found = descend(bowl, START.of(GOAL + 0.02), Descent(7, 0.0), seen.append)
     assert seen == found.losses
-    assert bowl.loss(found.parameters, 0) <= min(seen)
+    assert bowl.loss(found.parameters) <= min(seen)
 
 
-@pytest.mark.parametrize("n_parts", [1, 3])
-def test_an_interrupt_keeps_what_was_reached(n_parts):
-    found = descend(Bowl(n_parts, troubles={11: KeyboardInterrupt}), START, Descent(60, 0.0))
+def test_an_interrupt_keeps_what_was_reached():
+    found = descend(Bowl(troubles={3: KeyboardInterrupt}), START, Descent(60, 0.0))
     assert found.interrupted
-    assert len(found.losses) == 10
+    assert len(found.losses) == 2
     bowl = Bowl()
-    assert bowl.loss(found.parameters, 0) < bowl.loss(START, 0)
-    assert n_parts > 1 or bowl.loss(found.parameters, 0) == min(found.losses)
-    at_once = descend(Bowl(n_parts, troubles={1: KeyboardInterrupt}), START, Descent(60, 0.0))
+    assert bowl.loss(found.parameters) == min(found.losses)
+    at_once = descend(Bowl(troubles={1: KeyboardInterrupt}), START, Descent(60, 0.0))
     assert at_once.interrupted
     assert_array_equal(at_once.parameters.vector, START.vector)
 
 
 def test_it_starts_within_the_limits():
     wild = START.of(START.vector - 20.0)
-    found = descend(Bowl(n_parts=2, troubles={1: KeyboardInterrupt}), wild, Descent(5, 0.0)).parameters
+    found = descend(Bowl(troubles={1: KeyboardInterrupt}), wild, Descent(5, 0.0)).parameters
     assert_allclose(np.exp(found.alpha), 1e-6)
     assert_allclose(np.exp(found.exponents[0]), [1.0, 0.05])

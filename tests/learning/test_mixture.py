@@ -110,27 +110,6 @@ def test_more_kernels_join():
 # Parameters by their parts ---------------------------------------------------------------------------
 
 
-def test_single_kernels_among_parameters():
-    rng = np.random.default_rng(0)
-    rows, columns = mixture(5, rng), mixture(4, rng)
-    start = Parameters.start([rows, columns])
-    start = start.of(rng.normal(size=len(start.vector)))
-    single = start.singled((1, None))
-    assert_allclose(rows.weights(single.weights[0]), [1e-4, 0.5, 1e-4, 0.5], atol=2e-4)
-    assert_array_equal(single.weights[1], start.weights[1])
-    others = start.beside((1, None))
-    assert_array_equal(np.flatnonzero(others), [0, 2])
-    assert_array_equal(
-        np.flatnonzero(start.beside((None, 0))), len(start.weights[0]) + len(start.exponents[0]) + np.array([1, 2])
-    )
-    assert not start.beside((None, None)).any()
-    opened = single.opened()
-    assert rows.weights(opened.weights[0]).min() > 0.01
-    # Without a constant a single kernel has all the weight.
-    alone = Parameters.start([mixture(5, rng, False)]).singled((2, None))
-    assert_allclose(mixture(5, rng, False).weights(alone.weights[0]), [1e-4, 1e-4, 1.0], atol=5e-4)
-
-
 def test_parameters_of_an_earlier_stage_go_on_with_profiles():
     rng = np.random.default_rng(0)
     rows, columns = mixture(5, rng), mixture(4, rng)

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.learning import error as errors
-from dyadlearn.learning.error import FoldError, Targets
+from dyadlearn.learning.error import FoldError
 from dyadlearn.learning.mixture import DIVISIBLE, PROFILES, Mixture, Parameters, profile_kernels
 from dyadlearn.learning.stages import Descent, learn
-from learning_case import distance_kernel
+from learning_case import distance_kernel, targets
 from problems import close
 from sweeps import every, over
 
@@ -44,14 +44,14 @@ def test_rows_without_a_profile_give_no_nan():
 # What leaks --------------------------------------------------------------------------------------------------------
 
 
-def _noise(seed=0, shape=(18, 12)):
+def _noise(seed=0, shape=(36, 28)):
     rng = np.random.default_rng(seed)
     sides = [Mixture([distance_kernel(n, rng)], [True], True, [True]) for n in shape]
     Y = rng.normal(size=shape)
     Y /= Y.std()
     code = rng.permutation(Y.size).reshape(shape) % 4
     masks = [(code != fold, code == fold) for fold in range(4)]
-    return Targets(Y - Y.mean(), np.ones(shape), None, "grand"), sides, masks
+    return targets(Y - Y.mean(), None, "grand"), sides, masks
 
 
 def test_profiles_of_noise_say_nothing(monkeypatch):
@@ -65,27 +65,26 @@ def test_profiles_of_noise_say_nothing(monkeypatch):
     honest = learned()
     assert min(stage.error for stage in honest.stages) > 0.97
     # The same with a leak: profiles of all labels in each fold.
-    own = errors.profiled_fold
-    monkeypatch.setattr(errors, "profiled_fold", lambda fold, completed, *others: own(fold, labels.values, *others))
+    own = errors.profiled_sides
+    grid = labels.grid[None]
+    monkeypatch.setattr(errors, "profiled_sides", lambda completed, *others: own(completed * 0 + grid, *others))
     leaking = learned()
     assert leaking.stages[-1].error < 0.9
 
 
 def test_labels_of_test_cells_change_nothing_of_their_fold():
-    """At given parameters of both stages, bit for bit: profiles, predictions, and the profiles of what is predicted."""
+    """At given parameters of all stages, bit for bit: profiles, predictions, and the profiles of what is predicted."""
     labels, sides, masks = _noise()
-    changed = Targets(np.where(masks[0][1], 3.0 - 2 * labels.values, labels.values), labels.observed, None, "grand")
-    predictions = []
-    for given in (labels, changed):
-        [fold, other] = FoldError.of(given, sides, masks[:2]).folds
+    changed = np.where(masks[0][1], 3.0 - 2 * labels.grid, labels.grid)
+    results = []
+    for given in (labels, targets(changed, None, "grand")):
+        error = FoldError.of(given, sides, masks[:2])
         for _ in range(3):
-            error = FoldError(given, [fold, other], fold)
-            at = Parameters.start(fold.sides)
-            predicted, beside = (error.completed(at, each) for each in (fold, other))
-            fold = errors.profiled_fold(fold, predicted, sides, (True, True))
-            other = errors.profiled_fold(other, beside, sides, (True, True))
-        predictions.append((predicted, beside, fold.sides[0].grams[-1]))
-    (mine, others, profile), (again, moved, same) = predictions
-    assert_array_equal(mine, again)
-    assert_array_equal(profile, same)
-    assert np.abs(others - moved).max() > 0.01
+            at = Parameters.start(error.sides)
+            predicted = error.completed(at)
+            error = error.with_profiles(at, sides, (True, True))
+        results.append((predicted, error.sides[0].grams[-1]))
+    (mine, profile), (again, same) = results
+    assert_array_equal(mine[0], again[0])
+    assert_array_equal(profile[0], same[0])
+    assert np.abs(mine[1] - again[1]).max() > 0.01

@@ -161,7 +161,7 @@ def test_profiles_of_known_sides_only():
 def profiled():
     """Give a model whose both sides are described by profiles, stored, so that each test has one of its own."""
     X, Y, T = _low_rank()
-    model = LearnedKernelRidge(n_steps=4, cv=2, stages=2).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(n_steps=10, cv=2, stages=2).fit(X, Y, tasks=T)
     assert model.n_stages_ == 2
     return pickle.dumps(model)
 
@@ -185,7 +185,7 @@ def test_known_rows_of_a_profiled_side_are_told_by_their_ids():
     names, task_names = [f"r{i}" for i in range(16)], [f"t{j}" for j in range(12)]
     X, T = pd.DataFrame(X, names, ["a", "b"]), pd.DataFrame(T, task_names, ["c", "d"])
     Y = pd.DataFrame(Y, names, task_names)
-    model = LearnedKernelRidge(n_steps=3, cv=2, stages=2).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(n_steps=10, cv=2, stages=2).fit(X, Y, tasks=T)
     assert model.n_stages_ == 2
     found = model.predict(X.iloc[[3, 1]], T.iloc[[5]])
     assert_allclose(found, model.predict().loc[["r3", "r1"], ["t5"]])
@@ -213,7 +213,7 @@ def test_noise_is_not_predicted():
 def test_no_single_kernel_is_better_than_all():
     X, Y, T = _problem(10, 7)
     Y = _holes(Y)
-    model = LearnedKernelRidge(setting="A", stages=1, cv=2, n_steps=4)
+    model = LearnedKernelRidge(setting="A", stages=1, cv=2, n_steps=20, shrinkage=0.0)
     singles = [
         clone(model).fit([x], Y, tasks=[t]).holdout_error_ for x, t in ((X[0], T[0]), (X[1], T[0]), (X[0], T[1]))
     ]
@@ -375,11 +375,11 @@ def test_an_interrupt_leaves_a_fitted_model(stages, at, monkeypatch):
     X, Y, T = _problem(9, 6)
     slope, calls = FoldError.slope, []
 
-    def interrupted(self, parameters, part):
-        calls.append(part)
+    def interrupted(self, parameters):
+        calls.append(parameters)
         if len(calls) == at:
             raise KeyboardInterrupt
-        return slope(self, parameters, part)
+        return slope(self, parameters)
 
     monkeypatch.setattr(FoldError, "slope", interrupted)
     model = LearnedKernelRidge(stages=stages, n_steps=8)
@@ -409,14 +409,14 @@ def test_profiles_of_folds_are_made_of_their_own_labels():
     """The predictions of a fold that the estimator keeps do not know its labels: at the same parameters."""
     X, Y, T = _low_rank()
     seen = []
-    own = errors.profiled_fold
+    own = errors.profiled_sides
 
-    def watched(fold, completed, *others):
-        seen.append(np.array(completed))
-        return own(fold, completed, *others)
+    def watched(completed, *others):
+        seen.extend(np.array(completed))
+        return own(completed, *others)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(errors, "profiled_fold", watched)
+        patch.setattr(errors, "profiled_sides", watched)
         LearnedKernelRidge(n_steps=2, stages=2).fit(X, Y, tasks=T)
     assert len(seen) == 6  # five folds and the whole
     assert len({each.tobytes() for each in seen}) == 6

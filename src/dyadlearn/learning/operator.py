@@ -9,6 +9,7 @@ cells are observed, a product takes n(m + q) multiplications instead of mq(m + q
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -58,7 +59,7 @@ class Cells:
         return len(self.rows) == self.shape[0] * self.shape[1]
 
     @cached_property
-    def _is_dense(self) -> bool:
+    def is_dense(self) -> bool:
         """Whether products with the whole grid cost less."""
         return self.shape[0] * self.shape[1] <= gather_cost(self.like) * len(self.rows)
 
@@ -94,19 +95,19 @@ class Cells:
 
     def times(self, values: Array, matrix: Array) -> Array:
         """Return the grids with these values times a matrix (q, p), of shape (f, m, p)."""
-        if self._is_dense:
+        if self.is_dense:
             return self.grid(values) @ matrix
         return _for_each(self._scatter.times, values, matrix)
 
     def transposed_times(self, values: Array, matrix: Array) -> Array:
         """Return the transposed grids with these values times a matrix (m, p), of shape (f, q, p)."""
-        if self._is_dense:
+        if self.is_dense:
             return _transposed(self.grid(values)) @ matrix
         return _for_each(self._scatter.transposed_times, values, matrix)
 
     def product(self, left: Array, right: Array) -> Array:
         """Return the values (f, n) of the products of a matrix (m, p) and matrices (f, p, q) at the cells."""
-        if self._is_dense:
+        if self.is_dense:
             return self.take(left @ right)
 
         def dots(right: Array, left: Array) -> Array:
@@ -117,8 +118,17 @@ class Cells:
 
 def _for_each(product: Callable[[Array, Array], Array], stacked: Array, matrix: Array) -> Array:
     """Return the products of each part of a stack with a matrix, or with the same part of a stack of matrices."""
-    parts = [product(stacked[i, ...], matrix if matrix.ndim == 2 else matrix[i, ...]) for i in range(stacked.shape[0])]
-    return namespace(matrix).stack(parts)
+    pairs = [(stacked[i, ...], matrix if matrix.ndim == 2 else matrix[i, ...]) for i in range(stacked.shape[0])]
+    # Gathering and products of sparse matrices use one core each.
+    with ThreadPoolExecutor(len(pairs)) as pool:
+        return namespace(matrix).stack(list(pool.map(lambda pair: product(*pair), pairs)))
+
+
+def _block(kernel: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+    """Return rows and columns of a matrix, or of each matrix of a stack."""
+    xp = namespace(kernel)
+    fewer = xp.take(kernel, as_array_of(columns, kernel), axis=-1)
+    return xp.take(fewer, as_array_of(rows, kernel), axis=-2)
 
 
 def _transposed(array: Array) -> Array:
@@ -186,6 +196,19 @@ class PairOperator:
             return _transposed(self.cells.transposed_times(values, K))
         a, _, c = self.parameters.pair_shares
         return a * (K @ self.cells.times(values, self._task_kernel)) + c * self.cells.times(values, tasks[0])
+
+    def between(self, cells: np.ndarray, others: np.ndarray) -> Array:
+        """Return the kernel between two sets of cells, given by their numbers, for each fold or for all folds."""
+        rows, columns = self.cells.rows, self.cells.columns
+        K, G = (
+            _block(side.kernel, of[cells], of[others])
+            for side, of in zip(self.sides, (rows, columns), strict=True)
+        )
+        same_row, same_column = (
+            as_array_of((of[cells][:, None] == of[others]).astype(float), K, K.dtype) for of in (rows, columns)
+        )
+        a, b, c = self.parameters.pair_shares
+        return K * (a * G + b * same_column) + c * same_row * G
 
     def slopes(self, left: Array, right: Array, lam: float) -> Slopes:
         """Return the derivatives of ⟨left, P right⟩ with respect to kernels and shares, and the given one of λ."""

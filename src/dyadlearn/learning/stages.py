@@ -20,16 +20,17 @@ from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.learning.error import ExactError, FoldError, Targets, profiled_sides
 from dyadlearn.learning.mixture import Parameters, Sides
 
-# Relative decrease of the error in one iteration below which the descent stops.
+# Relative decrease of the error in one iteration below which the descent stops: on small grids, and on larger ones.
 _LEAST_DECREASE = 1e-5
+_LEAST_DECREASE_LARGE = 1e-4
 # Maximum change of a parameter from its start.
-_FARTHEST = 5.0
+_FARTHEST = 3.0
 # Relative residual of folds that are solved once per stage, smaller than during learning.
 _TOL = 1e-5
 # Maximum number of multiplications, per product of a grid with both kernels, for several starts and for gradients of
-# all folds. On larger grids the gradient is that of the first folds.
+# all folds. On larger grids the gradient is that of the first folds, with at least so many labels to predict.
 _SMALL = 1e6
-_N_FIRST = 2
+_ENOUGH = 4000
 
 
 #: Differentiable hold-out error.
@@ -117,7 +118,9 @@ def descend(
 
     bounds = np.stack([np.maximum(low, origin - _FARTHEST), np.minimum(high, origin + _FARTHEST)], axis=1)
     try:
-        minimize(objective, origin, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": _LEAST_DECREASE})
+        small = is_small(error.labels.cells.shape)
+        options = {"ftol": _LEAST_DECREASE if small else _LEAST_DECREASE_LARGE}
+        minimize(objective, origin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     except StopIteration:
         pass
     except KeyboardInterrupt:
@@ -134,18 +137,18 @@ class Stage:
     parameters : Parameters
     error : float
         Mean squared error of held-out cells, in the units of `Targets`.
-    losses : list of float
-        Error at each evaluation of the descent that found the parameters.
     predicted : array of shape (f, n), or (m, q) for exact leave-one-out
         Predictions of each fold at the observed cells.
+    losses : list of float
+        Error at each evaluation of the descent that found the parameters.
     profiles : list of lists of arrays of shape (m, m) and (q, q)
         Profile kernels of each side, from all training labels.
     """
 
     parameters: Parameters
     error: float
-    losses: list[float]
     predicted: Array
+    losses: list[float]
     profiles: Sequence[Sequence[Array]] = ((), ())
 
 
@@ -165,18 +168,24 @@ def _best_stage(
 ) -> tuple[Stage, bool]:
     """Return the best stage from several starts, and whether learning was interrupted."""
     small = is_small(error.labels.cells.shape)
-    best, interrupted = None, False
-    for start in starts if small else starts[-1:]:
-        parameters, losses, interrupted = descend(error if small else error.first(_N_FIRST), start, how, watch)
-        parameters = error.accepted(parameters)
-        value, predicted = error.evaluate(parameters)
-        stage = Stage(parameters, value, losses, predicted)
-        if best is None or stage.error < best.error:
-            best = stage
-        if interrupted:
-            break
-    assert best is not None
-    return best, interrupted
+    best, reached, interrupted = None, starts[-1], False
+    try:
+        for start in starts if small else starts[-1:]:
+            reached, losses, interrupted = descend(error if small else error.first(_ENOUGH), start, how, watch)
+            stage = _stage(error, reached, losses)
+            if best is None or stage.error < best.error:
+                best = stage
+            if interrupted:
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    return best or _stage(error, reached, []), interrupted
+
+
+def _stage(error: HoldoutError, parameters: Parameters, losses: list[float]) -> Stage:
+    """Return a stage with the error of its parameters."""
+    parameters = error.accepted(parameters)
+    return Stage(parameters, *error.evaluate(parameters), losses)
 
 
 # Callback that is called with the stage and the error of each evaluation.

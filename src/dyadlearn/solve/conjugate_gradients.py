@@ -123,19 +123,21 @@ def conjugate_gradients(
         """Improve `values` in place until the updated `residual` falls below `goal`; return the iterations taken."""
         improved = residual if precondition is None else precondition(residual)
         direction = xp.asarray(improved, copy=True)
-        product = dot(residual, improved)
+        product, squares = dot(residual, improved), square(residual)
         del improved  # arrays as large as the grid are freed early
         for n_iter in range(1, max_iter + 1):
             image = operator(direction)
             curvature = dot(direction, image)
-            step = ratio(product, curvature)
+            # A system that is solved does not depend on how long the others take.
+            step = xp.where(squares > goal**2 * scale, ratio(product, curvature), xp.zeros_like(product))
             image *= step
             residual -= image
             del image
             values += step * direction
             # A curvature is only negative by rounding: this direction gives no further improvement. One value is read
             # from an accelerator in each iteration.
-            if largest(xp.where(curvature > 0, square(residual), xp.zeros_like(product))) <= goal:
+            squares = xp.where(curvature > 0, square(residual), xp.zeros_like(squares))
+            if largest(squares) <= goal:
                 return n_iter
             improved = residual if precondition is None else precondition(residual)
             previous, product = product, dot(residual, improved)
