@@ -10,7 +10,16 @@ from numpy.testing import assert_allclose
 
 from dyadlearn.learning.error import ExactError, Tolerances, has_exact_error
 from dyadlearn.settings import Setting
-from learning_case import dense_pairs, dense_predictions, differences, fold_error, left_out, mixture, parameters, targets
+from learning_case import (
+    dense_pairs,
+    dense_predictions,
+    differences,
+    fold_error,
+    left_out,
+    mixture,
+    parameters,
+    targets,
+)
 from problems import close
 from sweeps import covering, lines, over
 
@@ -58,9 +67,7 @@ def _check_the_error_and_its_gradient(library, setting, shape, constant):
     loss, slope = error.slope(at)
     assert_allclose(loss, expected, rtol=library.rtol)
     plain, _, _ = _problem(setting, shape, constant)
-    close(
-        slope, differences(lambda vector: plain.evaluate(at.of(vector))[0], at.vector), max(library.rtol, 1e-7)
-    )
+    close(slope, differences(lambda vector: plain.evaluate(at.of(vector))[0], at.vector), max(library.rtol, 1e-7))
 
 
 @over(lines("shape constant", ((7, 3), "task"), ((7, 3), None), ((5, 1), "task")))

@@ -370,7 +370,7 @@ def test_what_else_is_refused():
 # Interrupts ----------------------------------------------------------------------------------------------
 
 
-@over(lines("stages at", (1, 1), (1, 9), (3, 1), (3, 4)))
+@over(lines("stages at", (1, 1), (1, 5), (3, 1), (3, 4)))
 def test_an_interrupt_leaves_a_fitted_model(stages, at, monkeypatch):
     X, Y, T = _problem(9, 6)
     slope, calls = FoldError.slope, []

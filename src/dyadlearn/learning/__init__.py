@@ -1,1 +1,1 @@
-"""Kernel learning: weights, exponents, shares and regularisation by gradient descent on the hold-out error."""
+"""Kernel learning: weights, exponents, shares and regularisation that minimise the hold-out error."""

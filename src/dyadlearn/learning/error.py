@@ -33,7 +33,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Tolerances(NamedTuple):
     Attributes
     ----------
     learning : float
-        Relative residual of models and gradients during gradient descent.
+        Relative residual of models and gradients during learning.
     comparing : float
         Relative residual of errors that are compared.
     """
@@ -154,8 +154,16 @@ class _System:
         return X if self.labels.constant is None else X - self._means(X) * self.train
 
     def solve(self, right: Array, start: Array | None, tol: float) -> Array:
-        how = {"start": start, "tol": tol, "max_iter": _MAX_ITER, "precondition": self._precondition, "dot": _dots}
-        return conjugate_gradients(self.apply, right, **how).values
+        solution = conjugate_gradients(
+            self.apply,
+            right,
+            precondition=self._precondition,
+            start=start,
+            tol=tol,
+            max_iter=_MAX_ITER,
+            dot=_dots,
+        )
+        return solution.values
 
     @cached_property
     def _precondition(self) -> Callable[[Array], Array] | None:
@@ -332,9 +340,7 @@ class FoldError:
 
     def with_profiles(self, parameters: Parameters, given: Sides, profiled: tuple[bool, bool]) -> FoldError:
         """Return the error with the given kernels and the profiles of what each fold, and all labels, predict."""
-        sides, whole = (
-            profiled_sides(error.completed(parameters), given, profiled) for error in (self, self.of_all)
-        )
+        sides, whole = (profiled_sides(error.completed(parameters), given, profiled) for error in (self, self.of_all))
         return replace(self, sides=sides, whole=[side.of_folds(0) for side in whole], _ends={})
 
 
@@ -481,8 +487,8 @@ class _Grid:
         for left, right in pairs:
             if self.setting is Setting.C:
                 left, right = left.T, right.T
-            flat = (namespace(each).reshape(each, (1, -1)) for each in (left, right))
-            more = self.operator.slopes(*flat, inner(left, right))
+            first, second = (namespace(each).reshape(each, (1, -1)) for each in (left, right))
+            more = self.operator.slopes(first, second, inner(left, right))
             kernels = [one + other for one, other in zip(slopes.kernels, more.kernels, strict=True)]
             slopes = Slopes(kernels, slopes.shares + more.shares, slopes.lam + more.lam)
         return slopes

@@ -1,4 +1,4 @@
-r"""The kernel between pairs as an operator on the observed cells of a grid, for several folds at once, with derivatives.
+r"""The kernel between pairs as an operator on the observed cells of a grid, for several folds, with derivatives.
 
 .. math:: P(\mathbf{X}) = a\,\mathbf{KXG} + b\,\mathbf{KX} + c\,\mathbf{XG}
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,14 +21,13 @@ from dyadlearn.learning.mixture import Mixed, Parameters, Sides
 from dyadlearn.solve.conjugate_gradients import inner
 from dyadlearn.vectrick import dots_at, gather_cost
 
-
 # Share of observed cells from which on all cells of a grid are used: gathering takes longer than multiplying zeros.
 _DENSE = 0.3
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Cells of a grid of shape (m, q) among which are all observed ones, with products of grids that are zero elsewhere.
+    """Cells of a grid, among them all observed ones, with products of grids that are zero elsewhere.
 
     A stack of f grids is an array (f, n) of their values at the cells. Matrices are the same for all grids, or stacks
     of one per grid.
@@ -38,6 +37,7 @@ class Cells:
     rows, columns : integer arrays of shape (n,), of numpy
         Cells, all different, in ascending order of rows and then of columns.
     shape : (int, int)
+        Shape (m, q) of the grid.
     like : array
         Array of the library and on the device of the values.
     """
@@ -103,7 +103,7 @@ class Cells:
         """Return the transposed grids with these values times a matrix (m, p), of shape (f, q, p)."""
         if self.is_dense:
             return _transposed(self.grid(values)) @ matrix
-        return _for_each(self._scatter.transposed_times, values, matrix)
+        return _for_each(partial(self._scatter.times, transposed=True), values, matrix)
 
     def product(self, left: Array, right: Array) -> Array:
         """Return the values (f, n) of the products of a matrix (m, p) and matrices (f, p, q) at the cells."""
@@ -201,8 +201,7 @@ class PairOperator:
         """Return the kernel between two sets of cells, given by their numbers, for each fold or for all folds."""
         rows, columns = self.cells.rows, self.cells.columns
         K, G = (
-            _block(side.kernel, of[cells], of[others])
-            for side, of in zip(self.sides, (rows, columns), strict=True)
+            _block(side.kernel, of[cells], of[others]) for side, of in zip(self.sides, (rows, columns), strict=True)
         )
         same_row, same_column = (
             as_array_of((of[cells][:, None] == of[others]).astype(float), K, K.dtype) for of in (rows, columns)

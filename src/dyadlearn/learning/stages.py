@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.learning.error import ExactError, FoldError, Targets, profiled_sides
@@ -116,11 +116,10 @@ def descend(
             best, least = vector.copy(), value
         return value, slope / loss + 2.0 * penalties * (vector - origin)
 
-    bounds = np.stack([np.maximum(low, origin - _FARTHEST), np.minimum(high, origin + _FARTHEST)], axis=1)
+    bounds = Bounds(np.maximum(low, origin - _FARTHEST), np.minimum(high, origin + _FARTHEST))
+    least_decrease = _LEAST_DECREASE if is_small(error.labels.cells.shape) else _LEAST_DECREASE_LARGE
     try:
-        small = is_small(error.labels.cells.shape)
-        options = {"ftol": _LEAST_DECREASE if small else _LEAST_DECREASE_LARGE}
-        minimize(objective, origin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        minimize(objective, origin, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": least_decrease})
     except StopIteration:
         pass
     except KeyboardInterrupt:

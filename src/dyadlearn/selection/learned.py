@@ -76,7 +76,9 @@ def standardised(data: Training, fit_intercept: bool) -> tuple[Targets, float, f
     if size <= 1e3 * epsilon(Y) * abs(centre):
         size = 1.0
     cells = Cells.of(data.labels.observed, Y)
-    values, observed = (cells.take(grid[None, ...])[0, ...] for grid in ((Y - centre) / size, xp.astype(present, Y.dtype)))
+    values, observed = (
+        cells.take(grid[None, ...])[0, ...] for grid in ((Y - centre) / size, xp.astype(present, Y.dtype))
+    )
     if weights is not None:
         # Missing labels have any weight that is not zero.
         weights = cells.take(xp.where(present, weights, xp.ones_like(Y))[None, ...])[0, ...]
@@ -133,10 +135,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     .. math:: \mathbf{K} = \sum_i w_i\mathbf{K}_i^{\circ p_i} + w_0\mathbf{11}^\top, \qquad
               a\,\mathbf{K}\otimes\mathbf{G} + b\,\mathbf{K}\otimes\mathbf{I} + c\,\mathbf{I}\otimes\mathbf{G}
 
-    Weights, exponents (for an RBF kernel this is the bandwidth), shares and :math:`\lambda` are learned by gradient
-    descent on the hold-out error of the setting. The error is that of exact leave-one-out if labels are complete, and
-    that of folds otherwise. The gradient has a closed form or needs one more solve. In setting A, further *stages*
-    follow: the completed labels of an instance or task (its profile) become an additional description, and all
+    Weights, exponents (for an RBF kernel this is the bandwidth), shares and :math:`\lambda` are learned by a
+    quasi-Newton method (L-BFGS-B) on the hold-out error of the setting. The error is that of exact leave-one-out if
+    labels are complete, and that of folds otherwise. The gradient has a closed form or needs one more solve. In setting
+    A, further *stages* follow: the completed labels of an instance or task (its profile) become an additional description, and all
     parameters are learned again. Stages are added as long as they lower the error.
 
     Parameters
@@ -152,7 +154,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         are also described by profiles of their completed labels, so the model cannot predict new members of these
         sides. "auto" means three in setting A with tasks, and one otherwise.
     n_steps : int, default=60
-        Number of gradient steps in each stage.
+        Maximum number of evaluations of the error and its gradient in each descent.
     shrinkage : float, default=0.1
         Strength of the penalty that pulls weights towards equal weights and exponents towards one. The squared distance
         from these values, times `shrinkage`, divided by the number of members of the side, is added to the logarithm of
@@ -196,7 +198,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     n_stages_ : int
         Number of stages of the model.
     history_ : list of list of float
-        Hold-out errors of each stage, one per gradient step.
+        Hold-out errors of each stage, one per evaluation.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions.
     holdout_method_, holdout_setting_ : str
