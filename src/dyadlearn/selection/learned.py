@@ -138,8 +138,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     Weights, exponents (for an RBF kernel this is the bandwidth), shares and :math:`\lambda` are learned by a
     quasi-Newton method (L-BFGS-B) on the hold-out error of the setting. The error is that of exact leave-one-out if
     labels are complete, and that of folds otherwise. The gradient has a closed form or needs one more solve. In setting
-    A, further *stages* follow: the completed labels of an instance or task (its profile) become an additional description, and all
-    parameters are learned again. Stages are added as long as they lower the error.
+    A, further *stages* follow: the completed labels of an instance or task (its profile) become an additional
+    description, and all parameters are learned again. Stages are added as long as they lower the error.
 
     Parameters
     ----------
