@@ -223,10 +223,10 @@ def _log(gram: Array) -> Array:
 Sides = Sequence[Mixture]
 
 # Start value and maximum of λ. Kernels have a unit diagonal, so λ is the ratio of noise to signal.
-_START_ALPHA = 0.05
+_START_ALPHA = 0.3
 _MOST_ALPHA = 1e4
 # Start values of the logits of the shares: of the product kernel, of the kernel per task and of that per instance.
-_START_SHARES = (0.0, -2.0, -2.0)
+_START_SHARES = (0.0, -1.0, -1.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,10 +20,9 @@ from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.learning.error import ExactError, FoldError, Targets, profiled_sides
 from dyadlearn.learning.mixture import Parameters, Sides
 
-# Relative decrease of the error in one iteration below which the descent stops: on small grids, and on larger ones.
+# Relative decrease of the error in one iteration below which the descent stops.
 _LEAST_DECREASE = 1e-5
-_LEAST_DECREASE_LARGE = 1e-4
-# Maximum change of a parameter from its start.
+# Maximum change of a parameter, except λ, from its start.
 _FARTHEST = 3.0
 # Relative residual of folds that are solved once per stage, smaller than during learning.
 _TOL = 1e-5
@@ -116,10 +115,10 @@ def descend(
             best, least = vector.copy(), value
         return value, slope / loss + 2.0 * penalties * (vector - origin)
 
-    bounds = Bounds(np.maximum(low, origin - _FARTHEST), np.minimum(high, origin + _FARTHEST))
-    least_decrease = _LEAST_DECREASE if is_small(error.labels.cells.shape) else _LEAST_DECREASE_LARGE
+    farthest = np.append(np.full(len(origin) - 1, _FARTHEST), np.inf)
+    bounds = Bounds(np.maximum(low, origin - farthest), np.minimum(high, origin + farthest))
     try:
-        minimize(objective, origin, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": least_decrease})
+        minimize(objective, origin, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": _LEAST_DECREASE})
     except StopIteration:
         pass
     except KeyboardInterrupt:
