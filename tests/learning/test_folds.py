@@ -103,7 +103,7 @@ def test_the_error_is_right_to_first_order_where_systems_are_not_solved():
         rough = replace(error, tolerances=Tolerances(tol, tol), _ends={})
         plain = rough.evaluate(at)[0]
         corrected = replace(rough, _ends={}).slope(at)[0]
-        assert abs(corrected - exact) < max(0.3 * abs(plain - exact), 1e-3 * exact)
+        assert abs(corrected - exact) < max(0.5 * abs(plain - exact), 1e-3 * exact)
 
 
 def test_what_is_left_out_says_nothing():
