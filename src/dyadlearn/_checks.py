@@ -105,7 +105,7 @@ def check_matrix(array: Any, name: str, *, accept_sparse: bool = False, allow_na
     if array.ndim != 2:
         raise ValueError(f"{name} must be a matrix, found {array.ndim} dimension(s).")
     array = check_real(array, name)
-    if not bool(xp.all(xp.isfinite(array))):
+    if not bool(xp.all(xp.isfinite(array) | (xp.isnan(array) & allow_nan))):
         raise ValueError(f"{name} contains NaN or infinity.")
     return array
 

@@ -463,7 +463,7 @@ def new_side(files: Files, recipes: Recipes, ids: Ids | None, terminal: Terminal
     Parameters
     ----------
     files : Files
-        Files with the same names as in training.
+        Files with names of training; some may be missing if there are several.
     recipes : dict of str to Recipe
         Recipes of the side.
     ids : Ids or None
@@ -473,7 +473,7 @@ def new_side(files: Files, recipes: Recipes, ids: Ids | None, terminal: Terminal
         The ids to predict for: if a file can be read in part, only these are read. None means all ids; a file that can
         be read in part is then limited to the ids of the other files.
     """
-    if set(files.paths) != set(recipes):
+    if not set(files.paths) <= set(recipes):
         trained = "one file, without a name" if "" in recipes else f"files with the names {shown(list(recipes), 12)}"
         such = "FILE" if "" in recipes else f"{next(iter(recipes))}=FILE"
         found = "a file without a name" if "" in files.paths else shown(list(files.paths), 12)
@@ -486,13 +486,16 @@ def new_side(files: Files, recipes: Recipes, ids: Ids | None, terminal: Terminal
         asked = next((each.labels for each in known if each is not None), None)
     tables: dict[str, Table] = {}
     for name, source in sources.items():
-        tables[name] = new_entities(source, recipes[name], ids, terminal, _asked_places(source.file, asked))
+        tables[name] = new_entities(source, recipes[name], ids, terminal, _asked_places(source.file, asked), name)
     if "" in tables:
         return tables[""]
     # The columns are already those of training; only the rows must be brought into one order.
     first = next((name for name, table in tables.items() if table.row_ids is not None), next(iter(tables)))
     for name, table in tables.items():
         tables[name] = table.rows_as(tables[first].row_ids, str(files.paths[name]), str(files.paths[first]))
+    lacking = [name for name in recipes if name not in tables or np.isnan(tables[name].values.sum())]
+    if lacking:
+        terminal.note(f"Some rows of {files.option} lack {shown(lacking)}: predicted from their other descriptions.")
     several = read_descriptions(tables, files.option)
     assert several is not None
     return several
@@ -520,10 +523,12 @@ def open_new(path: Path, recipe: Recipe) -> Source:
     return source
 
 
-def new_entities(source: Source, recipe: Recipe, ids: Ids | None, terminal: Terminal, places: Places = None) -> Table:
+def new_entities(
+    source: Source, recipe: Recipe, ids: Ids | None, terminal: Terminal, places: Places = None, name: str = ""
+) -> Table:
     """Return the new instances or tasks at the given positions of a file, with the columns of the model.
 
-    Other parameters are as in `new_side`.
+    Values of a named description may be missing. Other parameters are as in `new_side`.
     """
     path, table = source.file.path, source.file.take(places)
     if source.kind in ("smiles", "sequences"):
@@ -535,7 +540,8 @@ def new_entities(source: Source, recipe: Recipe, ids: Ids | None, terminal: Term
         wanted = None if recipe.names is None else make_ids(recipe.names, None, "The list of the model's features")
     if wanted is not None and table.column_ids is not None:
         table = _with_columns(table, path, wanted, what, terminal)
-    check_whole(table, path)
+    if not name:
+        check_whole(table, path)
     return replace(table, column_ids=None)
 
 

@@ -336,6 +336,17 @@ class LearnedKernel(Stored):
         )
         return LearnedKernel(tuple(members))
 
+    def only(self, chosen: np.ndarray) -> LearnedKernel:
+        """Return the kernel with a weight of 0 for each description that is not chosen."""
+        weights = [member.weight if wanted else 0.0 for member, wanted in zip(self.members, chosen, strict=True)]
+        return self.with_parameters(weights, [member.exponent for member in self.members])
+
+    def lacking(self, A: Array) -> np.ndarray:
+        """Return which descriptions each row of the wide table lacks, shape (n, number of descriptions)."""
+        # All values of a missing description are NaN, so the last one tells.
+        last = [arrays.to_numpy(arrays.dense(A[:, member.stop - 1 : member.stop])) for member in self.members]
+        return np.isnan(np.concatenate(last, axis=1))
+
     def scaled(self, rows: Array, name: str, weights: Array | None = None) -> LearnedKernel:
         """Return the kernel with the scale of each description in training, and "rbf" with its gamma.
 
@@ -466,17 +477,17 @@ def describe(
 
 
 def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | None, name: str) -> Table:
-    """Return the wide table of the rows to predict.
+    """Return the wide table of the rows to predict; descriptions that a row lacks are NaN.
 
-    The columns of a precomputed kernel are matched by ids, if they and the training entities have ids. Otherwise they
-    are the training entities or, if `given` and the training rows were indexed from one `Descriptions`, all its
-    entities.
+    A row lacks a description that is not given, or of which all its values are NaN. The columns of a precomputed kernel
+    are matched by ids, if they and the training entities have ids. Otherwise they are the training entities or, if
+    `given` and the training rows were indexed from one `Descriptions`, all its entities.
 
     Parameters
     ----------
     kernel : LearnedKernel
     given : Descriptions
-        Descriptions with the names and columns of training; names in any order.
+        Descriptions with names and columns of training; names in any order.
     trained_places : array of shape (n,) or None
         The `places` of the training descriptions.
     name : str
@@ -489,20 +500,35 @@ def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | No
     Raises
     ------
     ValueError
-        If descriptions are missing or unknown, or have other columns than in training.
+        If descriptions are unknown or have other columns than in training, if some values of a description of a row are
+        NaN, or if a row lacks all descriptions.
     IdError
         If a training id has no column in a precomputed kernel.
     """
-    _check_names(given.names, kernel.names, f"The descriptions of {name}", "give those that the model was fitted with")
-    matrices, parts = _matrices(given, name), []
+    # Descriptions may be missing, so only unknown ones raise an error.
+    _check_names([*kernel.names, *given.names], kernel.names, f"The descriptions of {name}", "give those of training")
+    matrices, parts = _matrices(given, name, allow_nan=True), []
+    labels: Any = range(len(given)) if given.row_ids is None else given.row_ids.labels
     for member in kernel.members:
         title = title_of(member.name, name)
+        if member.name not in matrices:
+            like = arrays.dense(next(iter(matrices.values()))[:1, :])
+            parts.append(arrays.zeros((len(given), member.stop - member.start), like) + math.nan)
+            continue
         table = replace(given.tables[member.name], values=matrices[member.name])
+        gaps = table.values != table.values  # NaN differs from itself, in sparse tables too
+        n_gaps = np.asarray((gaps if arrays.is_sparse(gaps) else arrays.to_numpy(gaps)).sum(axis=1)).reshape(-1)
+        partly = [labels[row] for row in np.flatnonzero((n_gaps > 0) & (n_gaps < table.values.shape[1]))]
+        if partly:
+            raise ValueError(f"{title} has NaN among the values of {shown(partly)}: fill them in, or make all NaN.")
         if member.is_precomputed:
             parts.append(_new_kernel(member, table, given, trained_places, title))
         else:
             parts.append(_new_features(member, table, title))
     wide = _side_by_side(parts, all(map(arrays.is_sparse, parts)), f"The table of {name}")
+    unknown = [labels[row] for row in np.flatnonzero(kernel.lacking(wide).all(axis=1))]
+    if unknown:
+        raise ValueError(f"{name} lacks all descriptions of {shown(unknown)}: give one of {shown(kernel.names, 12)}.")
     return Table(wide, given.row_ids, None, given.kind)
 
 
@@ -553,10 +579,10 @@ def is_pair(given: Any) -> bool:
     return isinstance(given, list | tuple) and len(given) == 2 and (given[1] is None or isinstance(given[1], Mapping))
 
 
-def _matrices(given: Descriptions, owner: str) -> dict[str, Array]:
+def _matrices(given: Descriptions, owner: str, *, allow_nan: bool = False) -> dict[str, Array]:
     """Return the values of each description after checks, in one precision; whole numbers do not determine it."""
-    tables = given.tables.items()
-    checked = {name: check_matrix(table.values, title_of(name, owner), accept_sparse=True) for name, table in tables}
+    tables, how = given.tables.items(), {"accept_sparse": True, "allow_nan": allow_nan}
+    checked = {name: check_matrix(table.values, title_of(name, owner), **how) for name, table in tables}
     check_same_library({title_of(name, owner): matrix for name, matrix in checked.items()})
     floats = [checked[name] for name, table in tables if not is_whole(table.values)]
     dtype = arrays.float_dtype(*floats) if floats else arrays.namespace(*checked.values()).float64

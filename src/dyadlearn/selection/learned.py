@@ -18,12 +18,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, double, epsilon, namespace, take_rows
+from dyadlearn._array import Array, double, epsilon, namespace, take_rows, zeros
 from dyadlearn._checks import check_alpha, check_count, check_flag
+from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory
 from dyadlearn._progress import Progress
-from dyadlearn._tables import Ids, Table
+from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import KernelRepairWarning
+from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left
 from dyadlearn.holdout.folds import as_splitter, folds_of
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
@@ -38,11 +40,12 @@ from dyadlearn.models.base import Groups
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
 from dyadlearn.models.reading import Training, read_rows, unwrap_tasks
-from dyadlearn.models.side import KernelSpec, Side
-from dyadlearn.pairing import PairKernel
-from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.models.side import KernelSpec, Side, fit_side
+from dyadlearn.pairing import Independent, PairKernel
+from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.selection.search import KeptHoldout, code_groups, predict_folds
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.solve.leaving import in_order
 
 
 def check_learning_memory(
@@ -106,6 +109,55 @@ def final_kernel(
     return kernel.with_parameters(list(weights[: len(kernel.members)] / unit), exponents), table, unit
 
 
+def filled_kernel(side: Side, expansion: Expansion, lacking: np.ndarray) -> Callable[[Array, Array], Array]:
+    """Return the kernel between rows that lack descriptions and the training rows.
+
+    Parameters
+    ----------
+    side : Side
+    expansion : Expansion
+        Coefficients of the model, in which the rows of the side are the instances.
+    lacking : array of shape (n, number of descriptions)
+        Which descriptions each row lacks.
+    """
+    fillers = {missing: _filler(side, expansion, np.array(missing)) for missing in set(map(tuple, lacking))}
+
+    def kernel(A: Array, B: Array) -> Array:
+        lacking = _learned(side).lacking(A)
+        places = {missing: np.flatnonzero((lacking == missing).all(axis=1)) for missing in set(map(tuple, lacking))}
+        return in_order([fillers[missing](take_rows(A, here)) for missing, here in places.items()], [*places.values()])
+
+    return kernel
+
+
+def _filler(side: Side, expansion: Expansion, missing: np.ndarray) -> Callable[[Array], Array]:
+    r"""Return the kernel between rows without some descriptions and the training rows.
+
+    The part of a description in the fitted function of a row is linear in the kernel row of the description. Kernel
+    rows of missing descriptions are therefore predicted by ridge regression, with the kernel of the descriptions that
+    are present. Its :math:`\lambda` is that which predicts the part of each training row best in leave-one-out.
+    """
+    learned, rows = _learned(side), double(side.features)
+    present = learned.only(~missing)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelRepairWarning)  # as in the fit
+        ridge = fit_side(Table(present(rows)), KernelSpec("precomputed", None, "clip", "free"), "instance")
+    spectrum, coefficients = ridge.spectrum, zeros((rows.shape[0] + 1, rows.shape[0]), ridge.spectrum.values)
+    models = [Independent.of(spectrum, Tikhonov(), spectrum.size * alpha) for alpha in _FILLING_ALPHAS]
+    for place in np.flatnonzero(missing):
+        K = learned.only(np.arange(missing.size) == place)(rows)
+        # Constants in the part do not matter, because the ridge regression has a free one.
+        part = expansion.grid(NewRows(with_ones(K) if side.spec.constant else K, lambda rows: rows, 0), None)
+        errors = [float(((model.rows.leave_one_out(part) - part) ** 2).sum()) for model in models]
+        coefficients += models[int(np.argmin(errors))].coefficients(K)
+
+    def kernel(A: Array) -> Array:
+        known = present(A, rows)
+        return known + ridge.new_rows(known).block(known) @ coefficients
+
+    return kernel
+
+
 #: Name of the constant in the weights of a side.
 CONSTANT = "constant"
 
@@ -117,6 +169,9 @@ _FEATURES, _KERNEL = "features", "kernel"
 _STAGES = 3
 # Number of multiplications per product of a grid with both kernels below which systems are solved to full precision.
 _TINY = 1e5
+
+# Regularisations of the regression of missing descriptions, relative to the largest eigenvalue of its kernel.
+_FILLING_ALPHAS = tuple(10.0 ** (power / 2) for power in range(-14, 7))
 
 # Default number of folds.
 _N_FOLDS = 5
@@ -427,7 +482,16 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             table = Table(take_rows(side.features, known), described.row_ids, None, described.kind)
             return table, replace(side.new_rows(table.values), places=known)
         table = widen(kernel, described, places, name)
-        return table, side.new_rows(self._as_fitted(table.values, name))
+        rows, lacking = self._as_fitted(table.values, name), kernel.lacking(table.values)
+        if not lacking.any():
+            return table, side.new_rows(rows)
+        missing = shown([label for label, lacks in zip(kernel.names, lacking.T, strict=True) if lacks.any()])
+
+        def refuse(rows: Array) -> Array:
+            raise ValueError(f"Deviations, intervals and labels= need all descriptions: give {missing} for each row.")
+
+        filled = filled_kernel(side, self._expansion() if axis == 0 else self._expansion().transposed, lacking)
+        return table, replace(replace(side, spec=replace(side.spec, kernel=filled)).new_rows(rows), prior=refuse)
 
     # Learning ----------------------------------------------------------------------------------------
 
