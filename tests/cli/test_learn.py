@@ -260,7 +260,7 @@ def test_a_model_that_was_saved_in_python(tables, several, run):
 
 REFUSED = [
     (["--instances", "users.csv"], "use --instances noise=FILE; found a file without a name"),
-    (["--instances", "noise=new_noise.csv"], "The model was trained on files with the names 'noise', 'sim'"),
+    (["--instances", "size=new_noise.csv"], "The model was trained on files with the names 'noise', 'sim'"),
     (
         ["--instances", "noise=new_noise.csv", "--instances", "sim=sim.csv"],
         "The ids of sim.csv and new_noise.csv do not match",
@@ -275,6 +275,37 @@ def test_new_users_who_bring_other_descriptions(tables, learned, run, monkeypatc
         ran = run("predict", path, *words)
         assert (ran.code, ran.out) == (2, ""), words
         assert message in ran.err, words
+
+
+def test_new_users_who_lack_descriptions(tables, several, learned, run, put, monkeypatch):
+    path, described = learned("B"), several[2]
+    model = load(path)
+    monkeypatch.chdir(tables.folder)
+    noise, sim, names = described["noise"][12:], described["sim"][12:, :12], ["n0", "n1", "n2"]
+    ran = run("predict", path, "--instances", "sim=new_sim.csv", "--json")
+    assert (ran.code, ran.json["rows"]) == (0, names), ran.err
+    assert_allclose(ran.json["predictions"], model.predict({"sim": sim}), rtol=1e-10)
+    (note,) = ran.json["notes"]
+    assert note == "Some rows of --instances lack 'noise': predicted from their other descriptions."
+    noise[1] = np.nan
+    put(tables.folder / "empty.csv", names, ["x", "y"], np.where(np.isnan(noise), "", noise.astype(str)))
+    files = ["--instances", "sim=new_sim.csv", "--instances", "noise=empty.csv"]
+    ran = run("predict", path, *files, "--json")
+    assert_allclose(ran.json["predictions"], model.predict({"noise": noise, "sim": sim}), rtol=1e-10)
+    assert ran.json["notes"] == [note]
+    best = run("recommend", path, "--new", "sim=new_sim.csv", "-n", 1, "--json")
+    assert (best.code, best.json["notes"]) == (0, [note.replace("--instances", "--new")])
+    for words, message in (
+        (["--instances", "noise=empty.csv"], "lacks all descriptions of 'n1': give one of 'noise', 'sim'"),
+        ([*files, "--interval", 0.9], "need all descriptions: give 'noise' for each row"),
+    ):
+        ran = run("predict", path, *words)
+        assert (ran.code, ran.out) == (2, ""), words
+        assert message in ran.err, words
+    noise[1, 0] = 0.0
+    put(tables.folder / "empty.csv", names, ["x", "y"], np.where(np.isnan(noise), "", noise.astype(str)))
+    ran = run("predict", path, *files)
+    assert (ran.code, "'noise' has NaN among the values of 'n1': fill them in" in ran.err) == (2, True), ran.err
 
 
 WRONG = [

@@ -406,16 +406,34 @@ def test_other_descriptions_than_in_training():
     kernel, _ = described()
     new = tables(TEST, TRAIN)
     for given, error, words in (
-        ({"x": new["x"]}, ValueError, "of X lack 'bits', 'counts', 'similar': give those that the model was fitted"),
-        ({**new, "y": X[TEST]}, ValueError, "The descriptions of X have 'y' too many: give"),
+        ({**new, "y": X[TEST]}, ValueError, "The descriptions of X have 'y' too many: give those of training, 'x', "),
         ({**new, "x": X[TEST][:, :2]}, ValueError, r"X\['x'\] has 2 columns, expected the 3 features of training"),
         ({**new, "similar": SIMILAR[N:]}, ValueError, r"X\['similar'\] has 13 columns, expected one for each of 9"),
-        ({**new, "x": X[TEST] * np.nan}, ValueError, "NaN"),
+        ({**new, "x": np.where(X[TEST] > 0, X[TEST], np.nan)}, ValueError, r"X\['x'\] has NaN among the values of "),
+        ({**new, "x": abs(X[TEST]) * np.inf}, ValueError, "infinity"),
+        ({"x": X[TEST] * np.nan}, ValueError, "X lacks all descriptions of 0, 1, 2, 3: give one of 'x', 'bits'"),
     ):
         with pytest.raises(error, match=words):
             widen(kernel, Descriptions(given), None, "X")
     turned = widen(kernel, Descriptions(dict(reversed(new.items()))), None, "X").values
     assert_array_equal(turned, widen(kernel, Descriptions(new), None, "X").values)
+
+
+def test_descriptions_that_rows_lack():
+    kernel, wide = described()
+    new = tables(TEST, TRAIN)
+    new["counts"] = np.where(np.arange(N_NEW)[:, None] == 2, np.nan, new["counts"])
+    found = widen(kernel, Descriptions({name: new[name] for name in ("x", "counts")}), None, "X").values
+    assert_array_equal(kernel.lacking(found), [[False, True, row == 2, True] for row in range(N_NEW)])
+    assert not kernel.lacking(wide.values).any()
+    only = kernel.only(np.array([True, False, False, False]))
+    assert_allclose(only(found, wide.values), kernel.members[0].term(twins(TEST, TRAIN, True)[0]), rtol=1e-12)
+    thin = {"x": new["x"], "bits": sparse.csr_array(np.where(np.arange(N_NEW)[:, None] == 1, np.nan, BITS[TEST]))}
+    found = widen(kernel, Descriptions(thin), None, "X").values
+    assert_array_equal(kernel.lacking(found)[:, 1], np.arange(N_NEW) == 1)
+    thin["bits"][1, 0] = 1.0
+    with pytest.raises(ValueError, match=r"X\['bits'\] has NaN among the values of 1: fill them in"):
+        widen(kernel, Descriptions(thin), None, "X")
 
 
 def test_sparse_tables():

@@ -493,7 +493,7 @@ def new_side(files: Files, recipes: Recipes, ids: Ids | None, terminal: Terminal
     first = next((name for name, table in tables.items() if table.row_ids is not None), next(iter(tables)))
     for name, table in tables.items():
         tables[name] = table.rows_as(tables[first].row_ids, str(files.paths[name]), str(files.paths[first]))
-    lacking = [name for name in recipes if name not in tables or np.isnan(tables[name].values.sum())]
+    lacking = [name for name in recipes if name not in tables or np.isnan(tables[name].values.max())]
     if lacking:
         terminal.note(f"Some rows of {files.option} lack {shown(lacking)}: predicted from their other descriptions.")
     several = read_descriptions(tables, files.option)

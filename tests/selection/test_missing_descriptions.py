@@ -1,0 +1,243 @@
+"""New rows that lack descriptions: a ridge regression, with its λ by leave-one-out, predicts the part that is missing."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+import dyadlearn
+from dyadlearn import LearnedKernelRidge, Tasks
+from dyadlearn.kernels.vectors import rbf
+from dyadlearn.selection import learned
+
+M, Q, NEW = 14, 6, 4
+rng = np.random.default_rng(0)
+X = {"a": rng.normal(size=(M + NEW, 2)), "b": rng.normal(size=(M + NEW, 3)), "c": rng.normal(size=(M + NEW, 2))}
+X["b"] = np.hstack([X["a"] + 0.2 * X["b"][:, :2], 0.2 * X["b"][:, 2:]])
+T = {"s": rng.normal(size=(Q + NEW, 2)), "t": rng.normal(size=(Q + NEW, 2))}
+T["t"] = T["s"] + 0.2 * T["t"]
+Y = np.sin(X["a"][:M]) @ T["s"][:Q].T + np.sin(X["b"][:M, 1:] + X["c"][:M]) @ T["t"][:Q].T + 0.1 * rng.normal(size=(M, Q))
+HOLED = np.where(rng.random((M, Q)) < 0.2, np.nan, Y)
+SCALES = {"tiny λ": (1e-9,), "large λ": (1e6,), "chosen λ": None}
+
+
+def rows(tables, here, names=None):
+    return {name: table[here] for name, table in tables.items() if names is None or name in names}
+
+
+OLD = (rows(X, slice(M)), rows(T, slice(Q)))
+NEW_ROWS = (rows(X, slice(M, None)), rows(T, slice(Q, None)))
+
+
+@cache
+def fitted(case="pairs"):
+    """Return a model that is fitted on some labels, and these labels."""
+    labels = HOLED if case == "missing labels" else Y
+    model = LearnedKernelRidge(setting="B", stages=1, n_steps=2, cv=2, tol=1e-12, progress=False)
+    model.set_params(fit_intercept=case != "no intercept")
+    return model.fit(OLD[0], labels, tasks=None if case == "no tasks" else OLD[1]), labels
+
+
+def terms(model, axis, A):
+    """Return the weighted kernel of each description between rows of some tables and the training rows, by name."""
+    found = {}
+    for member in model.fitted_.sides[axis].spec.kernel.members:
+        block = rbf(A[member.name], OLD[axis][member.name], **member.params)
+        found[member.name] = member.weight * block**member.exponent
+    return found
+
+
+def bordered(K, alpha, targets, border=1.0):
+    """Return the solution of kernel ridge regression with an unpenalised mean, its last row; no mean if border is 0."""
+    n = len(K)
+    system = np.full((n + 1, n + 1), border)
+    system[:n, :n] = K + alpha * np.eye(n)
+    system[n, n] = 1 - border
+    return np.linalg.solve(system, np.vstack([targets, np.zeros((1, targets.shape[1]))]))
+
+
+def coefficients(model, Y, axis):
+    """Return A and μ, so that predictions for kernel rows k of a side are k A + μ, by one solve for all pairs."""
+    (m, q), one = Y.shape, float(model.fit_intercept)
+    K = sum(terms(model, 0, OLD[0]).values())
+    if model.shares_ is None:
+        solved = bordered(K, model.alpha_, Y)
+        return solved[:-1], solved[-1]
+    (a, b, c), K, G = model.shares_, K + one, sum(terms(model, 1, OLD[1]).values()) + one
+    P = a * np.kron(K, G) + b * np.kron(K, np.eye(q)) + c * np.kron(np.eye(m), G)
+    seen, dual = ~np.isnan(Y).reshape(-1), np.zeros(m * q)
+    solved = bordered(P[np.ix_(seen, seen)], model.alpha_, Y.reshape(-1, 1)[seen], one)[:, 0]
+    dual[seen] = solved[:-1]
+    dual = dual.reshape(m, q)
+    along = a * dual @ G + b * dual if axis == 0 else a * dual.T @ K + c * dual.T
+    return along, one * along.sum(axis=0) + solved[-1]
+
+
+def scale(K):
+    """Return the scale of λ: the largest eigenvalue, or the length of the mean row before centring."""
+    centred = K - K.mean(axis=0)
+    centred = centred - centred.mean(axis=1, keepdims=True)
+    return max(np.linalg.eigvalsh(centred).max(), np.linalg.norm(K.mean(axis=0)) * np.sqrt(len(K)))
+
+
+def by_hand(model, Y, names, alphas, axis=0):
+    """Return predictions for new rows of a side with the named descriptions only, by real refits without each row."""
+    A, mean = coefficients(model, Y, axis)
+    trained, new = terms(model, axis, OLD[axis]), terms(model, axis, NEW_ROWS[axis])
+    K, asked = (sum(each[name] for name in names) for each in (trained, new))
+    predictions, everyone = asked @ A + mean, np.arange(len(K))
+    for name in trained.keys() - set(names):
+        part = trained[name] @ A
+
+        def error(alpha, part=part):
+            total = 0.0
+            for i in everyone:
+                others = np.delete(everyone, i)
+                solved = bordered(K[np.ix_(others, others)], alpha, part[others])
+                total += ((K[i, others] @ solved[:-1] + solved[-1] - part[i]) ** 2).sum()
+            return total
+
+        solved = bordered(K, min((scale(K) * alpha for alpha in alphas), key=error), part)
+        predictions = predictions + asked @ solved[:-1] + solved[-1]
+    return predictions
+
+
+@pytest.mark.parametrize("names", [["a"], ["c", "b"]], ids=["two missing", "one missing"])
+@pytest.mark.parametrize("alphas", SCALES.values(), ids=SCALES)
+@pytest.mark.parametrize("case", ["pairs", "no intercept", "missing labels", "no tasks"])
+def test_a_ridge_regression_predicts_the_part_that_is_missing(monkeypatch, case, alphas, names):
+    model, labels = fitted(case)
+    if alphas is not None:
+        monkeypatch.setattr(learned, "_FILLING_ALPHAS", alphas)
+    expected = by_hand(model, labels, names, learned._FILLING_ALPHAS)
+    assert_allclose(model.predict(rows(NEW_ROWS[0], ..., names)), expected, rtol=1e-6, atol=1e-7)
+    if case != "no tasks":
+        expected = by_hand(model, labels, ["t"], learned._FILLING_ALPHAS, axis=1)
+        assert_allclose(model.predict(tasks=rows(NEW_ROWS[1], ..., ["t"])).T, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_the_choice_is_not_the_same_for_every_description(monkeypatch):
+    model, _ = fitted()
+    chosen = model.predict({"a": NEW_ROWS[0]["a"]})
+    for alpha in learned._FILLING_ALPHAS[::3]:
+        monkeypatch.setattr(learned, "_FILLING_ALPHAS", (alpha,))
+        assert np.abs(model.predict({"a": NEW_ROWS[0]["a"]}) - chosen).max() > 1e-6
+
+
+def test_rows_are_grouped_by_what_they_lack():
+    model, _ = fitted()
+    given = {name: table.copy() for name, table in NEW_ROWS[0].items()}
+    given["a"][1] = given["b"][1] = given["c"][3] = np.nan
+    found = model.predict(given)
+    whole, alone = model.predict(NEW_ROWS[0]), model.predict(rows(NEW_ROWS[0], ..., ["c"]))
+    without = model.predict(rows(NEW_ROWS[0], ..., ["a", "b"]))
+    expected = np.stack([whole[0], alone[1], whole[2], without[3]])
+    assert_allclose(found, expected, rtol=1e-10)
+    tasks = Tasks(rows(NEW_ROWS[1], ..., ["s"]))
+    assert_allclose(model.predict(given, tasks)[1:2], model.predict(rows(given, [1]), tasks), rtol=1e-10)
+    assert_allclose(model.predict_pairs(given, None, [(3, 0), (1, 2)]), [found[3, 0], found[1, 2]], rtol=1e-10)
+    assert_allclose(dyadlearn.explain(model, rows(given, [3]), 2).prediction, found[3, 2], rtol=1e-8)
+    assert dyadlearn.recommend(model, X=given, n=2).columns()["task"]
+
+
+def test_training_rows_that_lack_nothing_new():
+    """A description that is a function of the others is predicted almost exactly."""
+    tables = {"a": X["a"], "twin": X["a"][:, ::-1]}
+    model = LearnedKernelRidge(setting="B", stages=1, n_steps=2, progress=False)
+    model.fit(rows(tables, slice(M)), Y, tasks=OLD[1])
+    new = rows(tables, slice(M, None))
+    assert_allclose(model.predict({"a": new["a"]}), model.predict(new), rtol=0.02, atol=0.02)
+
+
+def test_kernels_ids_sparse_tables_and_tensors(tmp_path):
+    K = rbf(X["b"], gamma=0.3)
+    tables = {"a": sparse.csr_array(X["a"]), "k": K}
+    kernels = {"a": "linear", "k": "precomputed"}
+    model = LearnedKernelRidge(kernel=kernels, setting="B", stages=1, n_steps=2, progress=False)
+    model.fit({"a": tables["a"][:M], "k": K[:M, :M]}, Y, tasks=OLD[1])
+    dense, thin = {"a": X["a"][M:]}, {"a": tables["a"][M:]}
+    expected = model.predict(dense)
+    assert_allclose(model.predict(thin), expected, rtol=1e-10)
+    assert_allclose(model.predict({**thin, "k": np.full((NEW, M), np.nan)}), expected, rtol=1e-10)
+    only_kernel = model.predict({"k": K[M:, :M]})
+    assert_allclose(model.predict({"a": X["a"][M:] * np.nan, "k": K[M:, :M]}), only_kernel, rtol=1e-10)
+    dyadlearn.save(model, tmp_path / "model.dyad")
+    assert_allclose(dyadlearn.load(tmp_path / "model.dyad").predict(dense), expected, rtol=1e-10)
+    both = LearnedKernelRidge(kernel="linear", setting="B", stages=1, n_steps=2, progress=False)
+    both.fit({"a": tables["a"][:M], "b": sparse.csr_array(X["b"][:M])}, Y, tasks=OLD[1])
+    assert_allclose(both.predict(thin), both.predict(dense), rtol=1e-10)
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch")
+    tensors = [{name: torch.asarray(table) for name, table in each.items()} for each in (*OLD, NEW_ROWS[0])]
+    model = LearnedKernelRidge(setting="B", stages=1, n_steps=2, cv=2, tol=1e-12, progress=False)
+    model.fit(tensors[0], torch.asarray(Y), tasks=tensors[1])
+    new = {**tensors[2], "b": tensors[2]["b"] * torch.asarray([[1.0], [torch.nan], [1.0], [1.0]])}
+    given = {**NEW_ROWS[0], "b": new["b"].numpy()}
+    assert_allclose(model.predict(new).numpy(), fitted()[0].predict(given), rtol=1e-6)
+    with pytest.raises(ValueError, match="contains NaN or infinity"):
+        model.predict({**tensors[2], "b": tensors[2]["b"] + torch.inf})
+
+
+def test_frames():
+    pandas = pytest.importorskip("pandas")
+    frames = {name: pandas.DataFrame(table, index=list("wxyz")) for name, table in NEW_ROWS[0].items()}
+    frames["b"] = frames["b"].iloc[::-1].copy()
+    frames["b"].loc["y"] = np.nan
+    found = fitted()[0].predict(frames)
+    assert list(found.index) == list("wxyz")
+    assert_allclose(found.loc[["y"]], fitted()[0].predict(rows(NEW_ROWS[0], [2], ["a", "c"])), rtol=1e-10)
+    for frame in frames.values():
+        frame.loc[["x", "z"]] = np.nan
+    with pytest.raises(ValueError, match="X lacks all descriptions of 'x', 'z': give one of 'a', 'b', 'c'"):
+        fitted()[0].predict(frames)
+
+
+def test_what_is_refused():
+    (model, _), new = fitted(), NEW_ROWS[0]
+    partly = {**new, "b": new["b"].copy()}
+    partly["b"][2, 0] = np.nan
+    with pytest.raises(ValueError, match=r"X\['b'\] has NaN among the values of 2: fill them in, or make all NaN"):
+        model.predict(partly)
+    with pytest.raises(ValueError, match="X lacks all descriptions of 0, 1, 2, 3: give one of 'a', 'b', 'c'"):
+        model.predict({"a": new["a"] * np.nan})
+    with pytest.raises(ValueError, match="have 'd' too many: give those of training, 'a', 'b', 'c'"):
+        model.predict({"a": new["a"], "d": new["b"]})
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit({**OLD[0], "a": OLD[0]["a"] * np.nan}, Y, tasks=OLD[1])
+    few = np.where(np.arange(Q) < 2, Y[:NEW], np.nan)
+    for ask in (
+        partial(model.predict, return_std=True),
+        partial(model.predict, labels=few),
+        model.predict_interval,
+    ):
+        with pytest.raises(ValueError, match="need all descriptions: give 'b', 'c' for each row"):
+            ask({"a": new["a"]})
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+def test_errors_beside_refits_and_zeros(correlated):
+    rng = np.random.default_rng(3)
+    n, new, q = 60, 40, 6
+    a, b = rng.normal(size=(n + new, 2)), rng.normal(size=(n + new, 2))
+    if correlated:
+        b = a[:, ::-1] + 0.3 * b
+    tasks = rng.normal(size=(q, 3))
+    signal = np.hstack([np.sin(a), np.sin(b)]) @ rng.normal(size=(4, 3)) @ tasks.T
+    signal /= signal.std()
+    labels = signal + 0.3 * rng.normal(size=signal.shape)
+    model = LearnedKernelRidge(setting="B", n_steps=4, progress=False)
+    model.fit({"a": a[:n], "b": b[:n]}, labels[:n], tasks=tasks)
+    again = LearnedKernelRidge(setting="B", n_steps=4, progress=False).fit({"a": a[:n]}, labels[:n], tasks=tasks)
+    asked = {"a": a[n:]}
+    # Rows far from all others have kernel values of zero.
+    guesses = model.predict(asked), again.predict(asked), model.predict({**asked, "b": np.full((new, 2), 1e6)})
+    filled, refitted, zeros = (float(((guess - signal[n:]) ** 2).mean()) for guess in guesses)
+    assert filled < 1.05 * refitted
+    if correlated:
+        assert filled < 0.5 * zeros
