@@ -1,4 +1,4 @@
-"""New rows that lack descriptions: a ridge regression, with its λ by leave-one-out, predicts the part that is missing."""
+"""New rows that lack descriptions: a ridge regression, with λ by leave-one-out, predicts the part that is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ X = {"a": rng.normal(size=(M + NEW, 2)), "b": rng.normal(size=(M + NEW, 3)), "c"
 X["b"] = np.hstack([X["a"] + 0.2 * X["b"][:, :2], 0.2 * X["b"][:, 2:]])
 T = {"s": rng.normal(size=(Q + NEW, 2)), "t": rng.normal(size=(Q + NEW, 2))}
 T["t"] = T["s"] + 0.2 * T["t"]
-Y = np.sin(X["a"][:M]) @ T["s"][:Q].T + np.sin(X["b"][:M, 1:] + X["c"][:M]) @ T["t"][:Q].T + 0.1 * rng.normal(size=(M, Q))
+Y = (
+    np.sin(X["a"][:M]) @ T["s"][:Q].T
+    + np.sin(X["b"][:M, 1:] + X["c"][:M]) @ T["t"][:Q].T
+    + 0.1 * rng.normal(size=(M, Q))
+)
 HOLED = np.where(rng.random((M, Q)) < 0.2, np.nan, Y)
 SCALES = {"tiny λ": (1e-9,), "large λ": (1e6,), "chosen λ": None}
 
@@ -144,8 +148,7 @@ def test_rows_are_grouped_by_what_they_lack():
     assert dyadlearn.recommend(model, X=given, n=2).columns()["task"]
 
 
-def test_training_rows_that_lack_nothing_new():
-    """A description that is a function of the others is predicted almost exactly."""
+def test_a_description_that_is_a_function_of_the_others_is_predicted_almost_exactly():
     tables = {"a": X["a"], "twin": X["a"][:, ::-1]}
     model = LearnedKernelRidge(setting="B", stages=1, n_steps=2, progress=False)
     model.fit(rows(tables, slice(M)), Y, tasks=OLD[1])
@@ -153,7 +156,7 @@ def test_training_rows_that_lack_nothing_new():
     assert_allclose(model.predict({"a": new["a"]}), model.predict(new), rtol=0.02, atol=0.02)
 
 
-def test_kernels_ids_sparse_tables_and_tensors(tmp_path):
+def test_kernels_and_sparse_tables(tmp_path):
     K = rbf(X["b"], gamma=0.3)
     tables = {"a": sparse.csr_array(X["a"]), "k": K}
     kernels = {"a": "linear", "k": "precomputed"}

@@ -345,7 +345,7 @@ class LearnedKernel(Stored):
         """Return which descriptions each row of the wide table lacks, shape (n, number of descriptions)."""
         # All values of a missing description are NaN, so the last one tells.
         last = [arrays.to_numpy(arrays.dense(A[:, member.stop - 1 : member.stop])) for member in self.members]
-        return np.isnan(np.concatenate(last, axis=1))
+        return np.asarray(np.isnan(np.concatenate(last, axis=1)))
 
     def scaled(self, rows: Array, name: str, weights: Array | None = None) -> LearnedKernel:
         """Return the kernel with the scale of each description in training, and "rbf" with its gamma.

@@ -278,8 +278,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     grids (some dozens of rows per side) are solved to full precision. The last fit is solved to `tol`. A keyboard
     interrupt ends the learning with a `ConvergenceWarning`, and the best parameters so far are fitted.
 
-    New rows may lack descriptions: leave a description out of the mapping, or give rows of NaN in its table. The part of
-    a missing description in the prediction is predicted from the other descriptions, by a ridge regression whose
+    New rows may lack descriptions: leave a description out of the mapping, or give rows of NaN in its table. The part
+    of a missing description in the prediction is predicted from the other descriptions, by a ridge regression whose
     regularisation is chosen by leave-one-out. Such rows have no deviations and intervals, and take no `labels`.
 
     Kernels that were learned from all labels make their hold-out error optimistic. `dyadlearn.evaluate` and
