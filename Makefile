@@ -144,7 +144,7 @@ docs-check: docs ## build the documentation and look through it in a browser (ne
 pictures: $(STAMP) ## draw the pictures of the front page and of the gallery anew
 	$(BIN)/python docs/pictures.py
 
-dist: $(TOOLS)/.installed ## build the packages in dist/, check them, and try the wheel in an environment of its own
+dist: $(TOOLS)/.installed ## build the packages in dist/, check them, and try the wheel with the newest and the oldest dependencies
 	@rm -rf dist
 	$(TOOLS)/bin/python -m build --quiet
 	$(TOOLS)/bin/twine check --strict dist/*

@@ -2,26 +2,33 @@
 
     python experiments/intervals.py [--sets dyads nr gpcr ic davis kiba] [--models two-step Kronecker]
                                     [--splits 20] [--first 0] [--coverage 0.9] [--json FILE] [--join FILE …]
+    python experiments/intervals.py --missing [--splits 20]
 
 A quarter of the instances and a quarter of the tasks are hidden at random, a model is fitted on what is left, and asked
 for intervals of the hidden rows (B), of the hidden columns (C) and of the block of both (D). The regularisation is
 fixed, or chosen on the training labels of each split by the search for the setting that is asked about. Labels of 0
 and 1 are taken as numbers. Beside the coverage, its deviation from split to split, stands the median width beside the
 spread between the 5 % and 95 % quantiles of all labels, which is the width of knowing nothing.
+
+``--missing`` compares mechanisms by which half of the labels of `make_dyads` are missing, see `incomplete`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import platform
 import time
 import warnings
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
+import dyadlearn
 from dyadlearn import KroneckerRidge, KroneckerRidgeCV, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.datasets import fetch_davis, fetch_kiba, fetch_yamanishi, make_dyads
 from dyadlearn.exceptions import GridEdgeWarning
@@ -98,6 +105,66 @@ def split(name: str, model: str, seed: int, coverage: float, folder: Path) -> It
         }
 
 
+MECHANISMS = {
+    "random": "completely at random",
+    "sides": "more in some rows and columns",
+    "labels": "small labels more often",
+}
+
+
+def observation(mechanism: str, Y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw which labels of a grid are observed: half of them, on average."""
+    if mechanism == "random":
+        chances = np.full(Y.shape, 0.5)
+    elif mechanism == "sides":
+        chances = expit(1.5 * (rng.normal(size=(len(Y), 1)) + rng.normal(size=(1, Y.shape[1]))))
+    else:
+        chances = expit(2.0 * (Y - np.median(Y)) / Y.std())
+    return rng.random(Y.shape) < chances
+
+
+def incomplete(mechanism: str, model: str, seed: int, coverage: float) -> dict[tuple[str, bool], float]:
+    """Return the coverage of one split for each setting, over observed labels (True) and over missing ones (False).
+
+    A quarter of the instances, a quarter of the tasks and a tenth of the other observed labels are test data. The model
+    is fitted on the other observed labels. The truth of missing labels is known, because the data are synthetic.
+    """
+    data = make_dyads(48, 40, mean=10.0, main_effects=1.0, noise=0.5, random_state=seed)
+    K, G, Y = data.K, data.G, data.Y
+    rng = np.random.default_rng(seed)
+    observed = observation(mechanism, Y, rng)
+    held_out = observed & (rng.random(Y.shape) < 0.1)
+    sides = [np.sort(rng.permutation(size)[: round(0.75 * size)]) for size in Y.shape]
+    new = [np.setdiff1d(np.arange(size), kept) for size, kept in zip(Y.shape, sides, strict=True)]
+    known = np.ix_(*sides)
+    training = np.where(observed & ~held_out, Y, np.nan)[known]
+    fitted = MODELS[model]("A").fit(K[np.ix_(sides[0], sides[0])], training, tasks=G[np.ix_(sides[1], sides[1])])
+    shares = {}
+    for setting in "ABCD":
+        rows, columns = new[0] if setting in "BD" else sides[0], new[1] if setting in "CD" else sides[1]
+        X = K[np.ix_(rows, sides[0])] if setting in "BD" else None
+        tasks = G[np.ix_(columns, sides[1])] if setting in "CD" else None
+        lower, upper = fitted.predict_interval(X, tasks, coverage=coverage)
+        cells = np.ix_(rows, columns)
+        inside = (lower <= Y[cells]) & (Y[cells] <= upper)
+        test = held_out[cells] if setting == "A" else observed[cells]
+        shares[setting, True], shares[setting, False] = inside[test].mean(), inside[~observed[cells]].mean()
+    return shares
+
+
+def missing_table(models: list[str], seeds: range, coverage: float) -> str:
+    """Return the coverage with missing labels in Markdown: over observed labels / over missing ones."""
+    lines = ["| missing | model | A | B | C | D |", "|---|---|--:|--:|--:|--:|"]
+    for mechanism, title in MECHANISMS.items():
+        for model in models:
+            shares = [incomplete(mechanism, model, seed, coverage) for seed in seeds]
+            means = {key: 100 * np.mean([each[key] for each in shares]) for key in shares[0]}
+            cells = [f"{means[setting, True]:.1f} / {means[setting, False]:.1f} %" for setting in "ABCD"]
+            lines.append(f"| {title} | {model} | " + " | ".join(cells) + " |")
+    versions = f"Python {platform.python_version()}, numpy {np.__version__}, dyadlearn {dyadlearn.__version__}"
+    return "\n".join([*lines, f"\n{len(seeds)} splits, {date.today()}, {versions}"])
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """Return coverage, its deviation and the relative width in Markdown."""
     lines = ["| set | model | B | C | D | splits |", "|---|---|--:|--:|--:|--:|"]
@@ -125,7 +192,12 @@ def main() -> None:
     parser.add_argument("--coverage", type=float, default=0.9)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--join", type=Path, nargs="+", help="Print the table of rows that other runs wrote.")
+    parser.add_argument("--missing", action="store_true", help="Compare mechanisms by which labels are missing.")
     options = parser.parse_args()
+    if options.missing:
+        seeds = range(options.first, options.first + options.splits)
+        print(missing_table(options.models, seeds, options.coverage))
+        return
     rows: list[dict[str, Any]] = []
     if options.join:
         rows = [row for path in options.join for row in json.loads(path.read_text())]

@@ -94,15 +94,20 @@ def check_recipe(version: str) -> None:
         sys.exit(f"The conda recipe does not make a package for all platforms of version {version}.")
 
 
-def try_wheel(path: Path, version: str) -> None:
-    """Install the wheel where nothing else is, import it, and run the demo."""
+def try_wheel(path: Path, version: str, *, oldest: bool) -> None:
+    """Install the wheel with the newest or the oldest dependencies where nothing else is, import it, and run the demo."""
+    uv = [Path(sys.executable).with_name("uv"), "pip"]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         venv.create(home / "venv", with_pip=True)
         bin = home / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
+        python = ["--python", bin / "python"]
+        # The requirements of a wheel are not direct ones, so the oldest are those of pyproject.toml.
+        lowest = [*uv, "install", "--quiet", *python, "--resolution", "lowest-direct", "-r", ROOT / "pyproject.toml"]
         commands = [
+            *([lowest] if oldest else []),
             [bin / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", path],
-            [bin / "python", "-m", "pip", "check"],
+            [*uv, "check", *python],
             [bin / "python", "-c", f"import dyadlearn; assert dyadlearn.__version__ == {version!r}"],
             [bin / "dyadlearn", "--version"],
             [bin / "dyadlearn", "demo"],
@@ -127,8 +132,9 @@ def main() -> None:
     check_metadata(metadata)
     check_recipe(metadata["Version"])
     print(f"Contents and metadata of {wheels[0].name} and {sdists[0].name} are right; so is the conda recipe.")
-    print("The wheel in an environment of its own:")
-    try_wheel(wheels[0], metadata["Version"])
+    for oldest in (False, True):
+        print(f"The wheel in an environment of its own, with the {'oldest' if oldest else 'newest'} dependencies:")
+        try_wheel(wheels[0], metadata["Version"], oldest=oldest)
     print("All packages are in order.")
 
 

@@ -6,13 +6,16 @@ New instances (B) and new tasks (C) have jackknife+ intervals (Barber, Candès, 
 .. math:: f_{-i}(x) \pm \frac{|r_i|}{w_{-i}(x_i)}\,w_{-i}(x),
 
 over the training rows i, for each task separately. The local width :math:`w_{-i}` is a function of the features of
-the rows other than i only, see `dyadlearn.pairing.certainty`. If rows are exchangeable and the regularisation was not
-chosen on them, the intervals contain labels of new rows with a probability of at least :math:`1 - 2\alpha`, and in
-practice of about :math:`1 - \alpha`. Where labels are missing, each model is trained without a fold (CV+).
+the rows other than i, see `dyadlearn.pairing.certainty`; only the median by which it is scaled is that of all training
+rows. If rows are exchangeable and the regularisation was not chosen on them, the intervals contain labels of new rows
+with a probability of at least :math:`1 - 2\alpha`, and in practice of about :math:`1 - \alpha`. Where labels are
+missing, each model is trained without a fold (CV+), and the probability is that of labels which would have been
+observed.
 
 New pairs of known instances and tasks (A), pairs that are new on both sides (D) and pairs in a network have calibrated
-intervals :math:`f \pm Q\,w`, with Q an order statistic of all :math:`|r|/w` of that setting. Labels that share an
-instance or a task are not exchangeable with others: the coverage of these intervals is empirical, not guaranteed.
+intervals :math:`f \pm Q\,w`, with Q an order statistic of all :math:`|r|/w` of that setting. They need pairs that are
+missing completely at random (A), exchangeable instances and exchangeable tasks (D), or exchangeable nodes. Since f was
+fitted to all labels and each r belongs to a model without some of them, the coverage is approximate, not guaranteed.
 """
 
 from __future__ import annotations
