@@ -51,7 +51,8 @@ define venv
 endef
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-$(PACKAGE): pyproject.toml
+# CITATION.cff has the version, which an installation stores.
+$(PACKAGE): pyproject.toml CITATION.cff
 	$(call venv,$(VENV))
 	@echo "Installing dyadlearn and what it needs into $(VENV) (half a minute the first time) ..."
 	@# What is imported is compiled then; compiling all would take longer than fetching it.
@@ -59,7 +60,7 @@ $(PACKAGE): pyproject.toml
 	@touch $@
 
 # Adds to what is there; whoever has the tools has the package too.
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml CITATION.cff
 	$(call venv,$(VENV))
 	@echo "Installing dyadlearn and its tools into $(VENV) (a minute or two the first time) ..."
 	@# What is never imported need not be compiled.

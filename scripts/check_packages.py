@@ -95,7 +95,7 @@ def check_recipe(version: str) -> None:
 
 
 def try_wheel(path: Path, version: str, *, oldest: bool) -> None:
-    """Install the wheel with the newest or the oldest dependencies where nothing else is, import it, and run the demo."""
+    """Install the wheel with the newest or the oldest dependencies, import it, and run the demo."""
     uv = [Path(sys.executable).with_name("uv"), "pip"]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
