@@ -70,10 +70,10 @@ FAMILIES = (
             ("kiba", "D"): [Published((0.567, 0.667), GRAPHS)],
         },
         (
-            "The published results are rounded, on splits that differ between papers and from ours. They show the order of "
-            "magnitude; small differences are not meaningful. The benchmark is that of DeepDTA (Öztürk, Özgür and "
-            "Ozkirimli, Bioinformatics 2018), which GraphDTA (Nguyen and others, Bioinformatics 2021) and its successors "
-            "took over.",
+            "The published results are rounded, on splits that differ between papers and from ours. They show the "
+            "order of magnitude; small differences are not meaningful. The benchmark is that of DeepDTA (Öztürk, "
+            "Özgür and Ozkirimli, Bioinformatics 2018), which GraphDTA (Nguyen and others, Bioinformatics 2021) and "
+            "its successors took over.",
             "PADME: results for new drugs (B) and new targets (C) in table 2 of PMC11187637. Its RMSE is squared here. "
             "Which of its columns are drugs and which are targets is inferred from its footnotes. The table also lists "
             "IVPGAN with a lower RMSE on Davis, 0.201 in A, 0.289 in B and 0.220 in C, which we have not checked.",
