@@ -29,9 +29,9 @@ labels = truth + rng.normal(size=truth.shape)
 drugs = pd.DataFrame(hidden + 0.7 * rng.normal(size=(20, 4)), names)
 
 # %%
-# What is known of a drug is a noisy copy of what it acts by. 120 of the 190 combinations were measured. A kernel of the
-# drugs gives two kernels of the combinations, with their ids: the sum is for effects of single drugs, the product for
-# interactions.
+# The features of a drug are noisy copies of the hidden variables by which it acts. 120 of the 190 combinations were
+# measured. A kernel of the drugs gives two kernels of the combinations, with their ids: the sum is for effects of single
+# drugs, the product for interactions.
 first, second = np.array(names)[first], np.array(names)[second]
 measured = np.sort(rng.permutation(190)[:120])
 others = np.setdiff1d(np.arange(190), measured)
@@ -55,7 +55,7 @@ def rows_of(description, *pairs):
 # %%
 # A search chooses the regularisation for new combinations (setting B), and predicts intervals for the 70 others. For a
 # new drug, all combinations with this drug are left out together. A combination belongs to two drugs, so one drug is
-# left out at a time, and only its own combinations are looked at.
+# left out at a time, and only the predictions of its combinations are used.
 table, grids = {}, (np.logspace(-1, 5, 13), np.logspace(-4, 2, 7))
 for description in ("sum", "product", "both", "both, and each drug"):
     search = TwoStepRidgeCV(*grids, setting="B", kernel="precomputed")

@@ -99,9 +99,10 @@ ax.set(xlabel="users that are known when others come", ylabel="error in stars", 
 _ = ax.legend()
 
 # %%
-# The late ratings are of known users, of whom means know something now: how generous they are. Two-step ridge does not,
-# as that is not in the features of users. ``row_alpha`` adds a term for each known user, a ridge regression of the
-# residuals of the user's ratings on the features of the films; it takes effect at the next prediction.
+# The late ratings are of known users, and the means of their earlier ratings tell how generous they are. Two-step ridge
+# does not know that, because it is not in the features of users. ``row_alpha`` adds a term for each known user, a ridge
+# regression of the residuals of the user's ratings on the features of the films; it takes effect at the next
+# prediction.
 asked, seen = ratings[late], ratings[~late]
 means, predicted = item_means(seen), model.predict(users).to_numpy()
 with_terms = model.set_params(row_alpha=10.0).predict(users).to_numpy()

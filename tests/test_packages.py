@@ -107,7 +107,7 @@ def test_make_installs_no_more_than_a_target_needs(tmp_path, each):
     for number, (there, target, installs) in enumerate(each(cases)):
         folder = tmp_path / str(number)
         (folder / ".venv").mkdir(parents=True)
-        for name in ("Makefile", "pyproject.toml"):
+        for name in ("Makefile", "pyproject.toml", "CITATION.cff"):
             (folder / name).write_bytes((ROOT / name).read_bytes())
         for stamp in there:
             (folder / ".venv" / stamp).touch()

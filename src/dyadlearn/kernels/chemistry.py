@@ -156,8 +156,8 @@ class MorganFingerprints(TextFeatures):
 def scaffolds(smiles: Any) -> list[str]:
     """Return the Murcko scaffold of each molecule: its rings and the chains between them.
 
-    As `groups` of instances (or `task_groups` of tasks), scaffolds keep similar molecules out of training and test at
-    once. Molecules without a ring have the scaffold "" and form one group.
+    Passed as `groups` of instances or `task_groups` of tasks, they leave out molecules with the same scaffold together.
+    Molecules without a ring have the scaffold "" and form one group.
 
     Parameters
     ----------

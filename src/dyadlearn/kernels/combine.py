@@ -225,8 +225,8 @@ def pairs_of(
     known : (sequence, sequence) of length p_known, default=None
         `first` and `second` of the training pairs. The result has a column for each of them, for `predict`.
     kernel, kernel_params : as in `gram`, default="precomputed"
-        Kernel of the entities, if `K` has their features. What it estimates from training rows is estimated from the
-        members of the training pairs.
+        Kernel of the entities, if `K` has their features. Parameters that it estimates from training rows, such as
+        allele frequencies, are estimated from the members of the training pairs.
 
     Returns
     -------

@@ -134,11 +134,11 @@ class OnlineTwoStepRidge(PairModel):
         added without passing the instances again. Functions that need the labels, such as `evaluate`, then use the
         model of `to_two_step`. The memory grows with the number of instances and observed labels.
     row_alpha : float or None, default=None
-        Regularisation :math:`\mu > 0` of a term for each known instance, which needs ``keep_labels=True`` and features
-        of the tasks: a ridge regression of the residuals of its labels on these features, centred and with a mean
-        squared length of one, and on a constant, which is regularised too. Instances with equal features and different
-        labels then have different predictions. None means no terms; 3 to 10 are good first values. A change takes
-        effect at the next prediction.
+        Regularisation :math:`\mu > 0` of a term for each known instance. The term is a ridge regression of the
+        residuals of its labels on the features of the tasks, centred and with a mean squared length of one, and on a
+        constant, which is regularised too. Instances with equal features and different labels then have different
+        predictions. None means no terms; 3 to 10 are good first values. Terms need ``keep_labels=True`` and features of
+        the tasks. A change takes effect at the next prediction.
 
     Attributes
     ----------
