@@ -30,8 +30,8 @@ drugs = pd.DataFrame(hidden + 0.7 * rng.normal(size=(20, 4)), names)
 
 # %%
 # The features of a drug are noisy copies of the hidden variables by which it acts. 120 of the 190 combinations were
-# measured. A kernel of the drugs gives two kernels of the combinations, with their ids: the sum is for effects of single
-# drugs, the product for interactions.
+# measured. A kernel of the drugs gives two kernels of the combinations, with their ids: the sum is for effects of
+# single drugs, the product for interactions.
 first, second = np.array(names)[first], np.array(names)[second]
 measured = np.sort(rng.permutation(190)[:120])
 others = np.setdiff1d(np.arange(190), measured)

@@ -1,4 +1,4 @@
-r"""Pair kernels of few features on both sides at observed pairs: solutions for any right-hand side.
+r"""Solve pair kernel ridge at observed pairs for any right-hand side, if both sides have few features.
 
 With features :math:`\boldsymbol\phi_i` of the instances and :math:`\boldsymbol\psi_j` of the tasks, the pair kernel
 :math:`a\,\mathbf{K}\otimes\mathbf{G} + b\,\mathbf{K}\otimes\mathbf{I} + c\,\mathbf{I}\otimes\mathbf{G}` is that of the
