@@ -128,6 +128,7 @@ def incomplete(mechanism: str, model: str, seed: int, coverage: float) -> dict[t
 
     A quarter of the instances, a quarter of the tasks and a tenth of the other observed labels are test data. The model
     is fitted on the other observed labels. The truth of missing labels is known, because the data are synthetic.
+    Infinite intervals, those of tasks (B) or instances (C) with few observed labels, do not count.
     """
     data = make_dyads(48, 40, mean=10.0, main_effects=1.0, noise=0.5, random_state=seed)
     K, G, Y = data.K, data.G, data.Y
@@ -147,8 +148,10 @@ def incomplete(mechanism: str, model: str, seed: int, coverage: float) -> dict[t
         lower, upper = fitted.predict_interval(X, tasks, coverage=coverage)
         cells = np.ix_(rows, columns)
         inside = (lower <= Y[cells]) & (Y[cells] <= upper)
+        finite = np.isfinite(upper - lower)
         test = held_out[cells] if setting == "A" else observed[cells]
-        shares[setting, True], shares[setting, False] = inside[test].mean(), inside[~observed[cells]].mean()
+        for is_observed, asked in ((True, test), (False, ~observed[cells])):
+            shares[setting, is_observed] = float(inside[asked & finite].mean())
     return shares
 
 
