@@ -653,11 +653,13 @@ class PairwiseRidge(PairModel, stored=False):
 
         Intervals for new instances (B) or new tasks (C) are jackknife+ intervals of exact leave-one-out. If labels are
         missing or weighted, they are CV+ intervals of folds. They contain a new label with probability at least ``2 *
-        coverage - 1``, in practice about `coverage`, if rows (columns) are exchangeable and the regularisation was not
-        chosen on them. Intervals for known pairs (A), for pairs that are new on both sides (D) and for networks are
+        coverage - 1`` (with folds slightly less), in practice about `coverage`, if rows (columns) are exchangeable and
+        the regularisation was not chosen on them. If labels are missing, this holds for labels that would have been
+        observed. Intervals for known pairs (A), for pairs that are new on both sides (D) and for networks are
         calibrated on the residuals of that setting and have no guarantee. All intervals are wider for rows that are far
         from the training rows. Nothing is refitted, except for folds, whose results are cached. A model that was fitted
-        on a list of observed pairs has intervals of one width per setting, from the residuals of five folds.
+        on a list of observed pairs has intervals of one width per setting, from the residuals of five folds, without a
+        guarantee.
 
         Parameters
         ----------
