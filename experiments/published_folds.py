@@ -30,11 +30,20 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # one unit on each core; must be set before numpy is imported
 
 import numpy as np  # noqa: E402
-from records_data import Data, davis, drug_descriptions, find_data, kept_features, target_descriptions  # noqa: E402
+from records_data import (  # noqa: E402
+    Data,
+    davis,
+    drug_descriptions,
+    find_data,
+    in_order,
+    kept_features,
+    target_descriptions,
+)
 from sklearn.ensemble import RandomForestRegressor  # noqa: E402
 
 import dyadlearn  # noqa: E402
 from dyadlearn import LearnedKernelRidge, TwoStepRidgeCV  # noqa: E402
+from dyadlearn.datasets import fetch_davis  # noqa: E402
 from dyadlearn.metrics import concordance_index, mean_squared_error  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,7 +72,7 @@ def run(model: str, setting: str, fold: int, data_home: str | None, cache_folder
     start = time.perf_counter()
     if model == "forest":
         X = _features(data_home, cache_folder)
-        forest = RandomForestRegressor(200, min_samples_leaf=2, max_features=0.3, random_state=0)
+        forest = RandomForestRegressor(100, min_samples_leaf=2, max_features=0.1, random_state=0)
         forest.fit(np.hstack([X[0][train[:, 0]], X[1][train[:, 1]]]), labels)
         predicted = forest.predict(np.hstack([X[0][test[:, 0]], X[1][test[:, 1]]]))
     elif model == "means":
@@ -123,9 +132,10 @@ def _means(Y: np.ndarray, test: np.ndarray) -> np.ndarray:
 @cache
 def _features(data_home: str | None, cache_folder: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Return counts of neighbourhoods of the drugs and of words of the proteins, without columns of one value."""
-    folds = sources(data_home, cache_folder)[1]
-    drugs = drug_descriptions(kept_features("davis", list(folds["smiles"]), cache_folder))["morgan2"].features
-    words = target_descriptions(list(folds["sequences"]))["words2"].features
+    found = fetch_davis(data_home=find_data(data_home), instances="drugs")
+    smiles = in_order(found.smiles, found.instance_names, "structures (SMILES)", "davis")
+    drugs = drug_descriptions(kept_features("davis", smiles, cache_folder))["morgan2"].features
+    words = target_descriptions(list(sources(data_home, cache_folder)[1]["sequences"]))["words2"].features
     dense = (np.asarray(each.toarray(), dtype=np.float32) for each in (drugs, words))
     first, second = (each[:, each.std(axis=0) > 0] for each in dense)
     return first, second

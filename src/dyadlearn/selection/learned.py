@@ -35,7 +35,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error
 from dyadlearn.learning.mixture import PROFILES, Mixture
 from dyadlearn.learning.operator import Cells
-from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, is_small, learn
+from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn
 from dyadlearn.models.base import Groups
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
@@ -523,8 +523,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
         check_learning_memory(data.labels.values, self._kernels, max(len(folds), 1), profiled)
         sides, how, (m, q) = self._mixtures(data), Descent(self.n_steps, float(self.shrinkage)), data.labels.shape
-        if not is_small((m, q)):
-            # Single precision is more than the tolerances of learning need; the last fit is in double precision.
+        if not labels.cells.is_dense:
+            # A few labels of a large grid do not determine λ so small that single precision is too coarse.
             labels, sides = labels.in_single(), [side.in_single() for side in sides]
         error: ExactError | FoldError
         if exact:
