@@ -347,3 +347,35 @@ class PairingCase:
             one, another = (self.fit(K, G, labels, (0.5, 0.2)).holdout(letter) for labels in (Y, other))
             assert abs(one[3, 2] - another[3, 2]) < 1e-9
             assert np.abs(one - another).max() > 0.1
+
+
+class KnownRowsCase(PairingCase):
+    """A model in which training rows have functions of their own: None asks for them."""
+
+    def of_training(self, model, K):
+        return model.predict(None)
+
+    @over(
+        covering(
+            shape={"tall": (6, 4), "wide": (4, 6)},
+            kinds=[("full", "full"), ("singular", "full"), ("primal", "singular")],
+            alphas=[(0.5, 0.2), (1e-3, 10.0), (1e3, 1e-2)],
+        )
+    )
+    def test_predictions(self, shape, kinds, alphas):
+        """Of rows of training None asks; new ones are cells of a larger grid without labels."""
+        K, G, Y = self.sides(shape, kinds)
+        (m, q), model = Y.shape, self.fit(K, G, Y, alphas)
+        larger = np.full((m + NEW, q + NEW), np.nan)
+        larger[:m, :q] = Y
+        expected = self.fitted(K, G, larger, alphas, None, np.arange(m + NEW) < m, np.arange(q + NEW) < q)
+        new_rows, new_tasks = K[m:, :m], G[q:, :q]
+        for rows, tasks, block in (
+            (None, None, expected[:m, :q]),
+            (new_rows, None, expected[m:, :q]),
+            (None, new_tasks, expected[:m, q:]),
+            (new_rows, new_tasks, expected[m:, q:]),
+        ):
+            self.check(model.predict(rows, tasks=tasks), block, 1e-9)
+            pairs = np.argwhere(np.ones(block.shape))[::-2]
+            self.check(model.predict_pairs(rows, tasks, pairs), block[tuple(pairs.T)], 1e-9)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -99,6 +99,8 @@ class Spectrum(Stored):
         not contain such eigenvalues.
     size : float
         Largest eigenvalue before centring, the scale of the rounding errors.
+    identity : float
+        Part of the kernel of a new row with itself that comes from its identity, see `with_identity`.
 
     Examples
     --------
@@ -116,6 +118,7 @@ class Spectrum(Stored):
     constant: str | None = None
     noise: float = 0.0
     size: float = 0.0
+    identity: float = field(default=0.0, init=False)
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "values": "k",
@@ -434,6 +437,22 @@ class Spectrum(Stored):
             vectors = xp.concat([vectors[:, :own], every[:, k:], vectors[:, own:]], axis=1)
             values = xp.concat([values[:own], zeros((self.n_rows - k,), values), values[own:]])
         return replace(self, values=values, components=None, _vectors=vectors)
+
+    def with_identity(self, share: float) -> Spectrum:
+        r"""Return the spectrum of :math:`\mathbf{K} + \delta\mathbf{I}`, in which each row also counts as itself.
+
+        The kernel is centred, too, if there is a free constant. The spectrum must be in the dual and not truncated.
+        """
+        if not share:
+            return self
+        if self.components is not None or self.is_truncated:
+            raise ValueError("identity needs all directions of the kernel: fit the model again with this identity.")
+        values = self.values + share
+        if self.has_free_constant:
+            values[-1] = 0.0
+        shifted = replace(self, values=values, size=self.size + share)
+        vars(shifted)["identity"] = share * (1.0 + self.has_free_constant / self.n_rows)
+        return shifted
 
     def project(self, rows: Array) -> Array:
         """Return kernel or feature rows (a, n or d) projected on the eigenvectors, shape (a, k): see `lift`."""

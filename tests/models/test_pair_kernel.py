@@ -22,9 +22,9 @@ from dyadlearn import (
     verify_holdout,
 )
 from dyadlearn.report import write_report
-from pairing_case import NEW, PairingCase
+from pairing_case import KnownRowsCase
 from problems import data
-from sweeps import covering, every, lines, over
+from sweeps import every, lines, over
 
 # Where shares are looked at, the best regularisation may stand anywhere.
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -36,7 +36,7 @@ def named(shares):
     return dict(zip(("product", "per_task", "per_instance"), shares, strict=True))
 
 
-class PairKernelCase(PairingCase):
+class PairKernelCase(KnownRowsCase):
     """Shares, with or without a free mean beside kernels with a constant."""
 
     shares = (1.0, 0.0, 0.0)
@@ -49,39 +49,11 @@ class PairKernelCase(PairingCase):
         K, G = K + self.constant, G + self.constant
         return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G), alpha
 
-    def of_training(self, model, K):
-        return model.predict(None)
-
     def exchanged(self):
         product, per_task, per_instance = self.shares
         case = type(self)()
         case.shares = (product, per_instance, per_task)
         return case
-
-    @over(
-        covering(
-            shape={"tall": (6, 4), "wide": (4, 6)},
-            kinds=[("full", "full"), ("singular", "full"), ("primal", "singular")],
-            alphas=[(0.5, 0.2), (1e-3, 10.0), (1e3, 1e-2)],
-        )
-    )
-    def test_predictions(self, shape, kinds, alphas):
-        """Of rows of training None asks; new ones are cells of a larger grid without labels."""
-        K, G, Y = self.sides(shape, kinds)
-        (m, q), model = Y.shape, self.fit(K, G, Y, alphas)
-        larger = np.full((m + NEW, q + NEW), np.nan)
-        larger[:m, :q] = Y
-        expected = self.fitted(K, G, larger, alphas, None, np.arange(m + NEW) < m, np.arange(q + NEW) < q)
-        new_rows, new_tasks = K[m:, :m], G[q:, :q]
-        for rows, tasks, block in (
-            (None, None, expected[:m, :q]),
-            (new_rows, None, expected[m:, :q]),
-            (None, new_tasks, expected[:m, q:]),
-            (new_rows, new_tasks, expected[m:, q:]),
-        ):
-            self.check(model.predict(rows, tasks=tasks), block, 1e-9)
-            pairs = np.argwhere(np.ones(block.shape))[::-2]
-            self.check(model.predict_pairs(rows, tasks, pairs), block[tuple(pairs.T)], 1e-9)
 
 
 class TestFunctionOfEachTask(PairKernelCase):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from pairing_case import PairingCase
+from pairing_case import KnownRowsCase, PairingCase
 from problems import bordered, predictor, two_step_pairs
 
 PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed", "tol": 1e-12}
@@ -127,3 +127,43 @@ class TestNetwork(TestTwoStepRidge):
 
 class TestNetworkWithConstants(TestNetwork):
     constant = True
+
+
+class TestTwoStepRidgeWithIdentity(KnownRowsCase, TestTwoStepRidge):
+    """The kernels K + δI and G + εI are written out in the reference."""
+
+    constant = True
+    identity = (0.7, 0.3)
+
+    def estimator(self, alpha, task_alpha):
+        return super().estimator(alpha, task_alpha).set_params(identity=self.identity)
+
+    def kernels(self, K, G):
+        return tuple(each + share * np.eye(len(each)) for each, share in zip((K, G), self.identity, strict=True))
+
+    def fitted(self, K, G, *given):
+        return super().fitted(*self.kernels(K, G), *given)
+
+    def dual(self, K, G, *given):
+        return super().dual(*self.kernels(K, G), *given)
+
+    def exchanged(self):
+        case = type(self)()
+        case.identity = self.identity[::-1]
+        return case
+
+
+class TestTwoStepRidgeWithIdentityOfTasks(TestTwoStepRidgeWithIdentity):
+    constant = False
+    identity = (0.0, 0.5)
+
+
+class TestNetworkWithIdentity(TestTwoStepRidgeWithIdentity, TestNetwork):
+    identity = (0.4, 0.4)
+
+    def test_predictions(self):
+        """Nodes are on both sides, of which None means the same."""
+        K, G, Y = self.sides((6, 6), ("full", "full"))
+        everything = np.ones(len(Y), dtype=bool)
+        expected = self.fitted(K[:6, :6], K[:6, :6], Y, (0.5, 0.5), None, everything, everything)
+        self.check(self.fit(K, G, Y, (0.5, 0.5)).predict(), expected, 1e-9)

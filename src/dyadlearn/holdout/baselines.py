@@ -32,6 +32,7 @@ gradients: with the weights :math:`\mathbf{W}` of the pairs as a sparse matrix, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -343,11 +344,8 @@ def _by_folds(labels: Labels, setting: Setting, units: Units) -> dict[str, Array
             raise nothing_left()
         y, w = values[train], weights[train]
         known, asked = ([place[which] for place in places] for which in (train, test))
-        grand = float(w @ y / w.sum())
-        means = [
-            _mean(np.bincount(at, w * y, minlength=length), np.bincount(at, w, minlength=length), grand)[to]
-            for at, to, length in zip(known, asked, labels.shape, strict=True)
-        ]
+        grand, found = _label_means(known, y, w, labels.shape)
+        means = [each[to] for each, to in zip(found, asked, strict=True)]
         additive = means[0] + means[1] - grand
         if has_effects:
             effects, parts = _effects(known[0], known[1], y, w, labels.shape)
@@ -360,6 +358,50 @@ def _by_folds(labels: Labels, setting: Setting, units: Units) -> dict[str, Array
         name: as_array_of(row.reshape(shape), like, like.dtype)
         for name, row in zip(BASELINES, predictions, strict=True)
     }
+
+
+def _label_means(
+    places: Sequence[np.ndarray], y: np.ndarray, w: np.ndarray, shape: tuple[int, int]
+) -> tuple[float, list[np.ndarray]]:
+    """Return the mean of labels, and the means (m,) of each instance and (q,) of each task; the first without labels.
+
+    `places` are the positions of the instance and of the task of each label, y its value and w its weight.
+    """
+    grand = float(w @ y / w.sum())
+    return grand, [
+        _mean(np.bincount(at, w * y, minlength=length), np.bincount(at, w, minlength=length), grand)
+        for at, length in zip(places, shape, strict=True)
+    ]
+
+
+def means_for_unknown(labels: Labels, places: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the mean label of the known side of pairs, and the mean of all labels where neither side is known.
+
+    Parameters
+    ----------
+    labels : Labels
+        Training labels.
+    places : (integer array of shape (n,), integer array of shape (n,))
+        Training positions of the instance and of the task of each pair, -1 if unknown.
+
+    Returns
+    -------
+    array of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.holdout.baselines import means_for_unknown
+    >>> from dyadlearn.labels import Labels
+    >>> labels = Labels.of_grid(np.array([[1.0, 2.0], [3.0, 6.0]]))
+    >>> means_for_unknown(labels, (np.array([1, -1, -1]), np.array([-1, 0, -1])))
+    array([4.5, 2. , 3. ])
+    """
+    listed = labels.listed()
+    values = np.asarray(to_numpy(listed.values), dtype=np.float64)
+    grand, means = _label_means(listed.places, values, _relative_weights(listed), labels.shape)
+    by_instance, by_task = (np.append(each, grand)[at] for each, at in zip(means, places, strict=True))
+    return np.where(places[0] >= 0, by_instance, by_task)
 
 
 def _relative_weights(labels: Labels) -> np.ndarray:

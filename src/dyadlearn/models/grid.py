@@ -97,7 +97,44 @@ class TaskKernelParameters(KernelParameters):
     max_iter: int = 1000
 
 
-class ProcessRidge(PairwiseRidge, stored=False):
+class KnownRows(PairwiseRidge, stored=False):
+    """Base class of models in which training rows may count as themselves, besides their features.
+
+    Parameters
+    ----------
+    identity : float or (float, float), default=0.0
+        Shares δ and ε of the identity in the kernels: K + δI of the training instances and G + εI of the training
+        tasks; one number is for both. A known row then has an effect of its own, so that two rows with equal features
+        and different labels have different predictions. A new row has kernel values through K or G alone, so δ acts as
+        a larger ridge for new instances, and ε for new tasks. Pass None for the training rows in `predict`.
+    """
+
+    identity: Any = 0.0
+
+    def _shares(self) -> tuple[float, float, float]:
+        """Return the shares `product`, `per_task` and `per_instance` of the pair kernel."""
+        pair = (self.identity, self.identity) if np.ndim(self.identity) == 0 else tuple(self.identity)
+        if len(pair) != 2:
+            raise ValueError(f"identity must be one number, or two for instances and tasks, found {self.identity!r}.")
+        per_instance, per_task = (check_alpha(share, "identity") for share in pair)
+        return 1.0, per_task, per_instance
+
+    def _all_shares(self) -> list[tuple[float, float, float]]:
+        """Return all shares for which the decomposed sides are used."""
+        return [self._shares()]
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        self._all_shares()
+
+    def _spec(self) -> KernelSpec:
+        return replace(super()._spec(), dual=any(shares[2] > 0 for shares in self._all_shares()))
+
+    def _task_spec(self) -> KernelSpec:
+        return replace(super()._task_spec(), dual=any(shares[1] > 0 for shares in self._all_shares()))
+
+
+class ProcessRidge(KnownRows, stored=False):
     """Base class of models whose predictions are the posterior mean of a Gaussian process.
 
     Attributes
@@ -239,10 +276,6 @@ class ProcessRidge(PairwiseRidge, stored=False):
             return Independent.of(side.spectrum, Tikhonov(), alpha)
         return self._coupled(side.spectrum, task_side.spectrum, alpha, self._shares(), side.spec.constant is not None)
 
-    def _shares(self) -> tuple[float, float, float]:
-        """Return the shares `product`, `per_task` and `per_instance` of the pair kernel."""
-        return 1.0, 0.0, 0.0
-
     def _process(self) -> Process:
         """Return the Gaussian process; raise if the model has none."""
         problem, name = self._problem(), type(self).__name__
@@ -310,7 +343,7 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
 
 @documented
 @dataclass(eq=False, repr=False)
-class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
+class TwoStepRidge(TaskKernelParameters, KnownRows):
     r"""Two-step kernel ridge regression: one step over instances, one step over tasks.
 
     .. math:: f(\mathbf{d}, \mathbf{t}) = \mathbf{k}^\top(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\,
@@ -355,6 +388,7 @@ class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
     task_alpha: float = 1.0
     filter: SpectralFilter | None = field(default=None, kw_only=True)
     task_filter: SpectralFilter | None = field(default=None, kw_only=True)
+    identity: Any = field(default=0.0, kw_only=True)
     symmetry: str | None = field(default=None, kw_only=True)
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
@@ -379,6 +413,9 @@ class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
         super()._check_alphas()
         if self.symmetry is not None:
             self._one_alpha(self.alpha, self.task_alpha)
+            _, per_task, per_instance = self._shares()
+            if per_task != per_instance:
+                raise ValueError(f"A network has one kernel: give one number as identity, found {self.identity!r}.")
 
     def _one_alpha(self, alpha: float | None, task_alpha: float | None) -> float | None:
         if alpha is not None and task_alpha is not None and alpha != task_alpha:
@@ -386,13 +423,15 @@ class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
         return task_alpha if alpha is None else alpha
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: float, task_alpha: float | None = None) -> Pairing:
-        rows = side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha)
+        _, per_task, per_instance = self._shares()
+        rows = side.spectrum.with_identity(per_instance).smoother(checked_filter(self.filter, "filter"), alpha)
         if task_side is None:
             return Independent(rows)
         if self.symmetry is not None:
             return Network.of(rows, self._sign)
         assert task_alpha is not None
-        return TwoStep(rows, task_side.spectrum.smoother(checked_filter(self.task_filter, "task_filter"), task_alpha))
+        columns = task_side.spectrum.with_identity(per_task)
+        return TwoStep(rows, columns.smoother(checked_filter(self.task_filter, "task_filter"), task_alpha))
 
 
 @documented
@@ -418,6 +457,11 @@ class KroneckerRidge(TaskKernelParameters, ProcessRidge):
     fit_intercept : bool, default=True
         Whether the model has main effects of instances and of tasks, regularised as the interactions are, and a grand
         mean that is not regularised. False is the model of the paper, for labels with a meaningful zero.
+    identity : float or (float, float), default=0.0
+        Shares δ and ε of the identity in the kernels, (K + δI)⊗(G + εI), for the training instances and the training
+        tasks; one number is for both. This is `PairKernelRidge` with ``per_instance=δ, per_task=ε``. The term δε I⊗I is
+        part of the ridge `alpha`, so the prediction of an observed pair excludes its own identity. Pass None for the
+        training rows in `predict`.
 
     Examples
     --------
@@ -430,9 +474,12 @@ class KroneckerRidge(TaskKernelParameters, ProcessRidge):
            [0.125, 0.625]])
     """
 
-    _coupled = Kronecker
-
     alpha: float = 1.0
+    identity: Any = field(default=0.0, kw_only=True)
+
+    @property
+    def _coupled(self) -> type[PairKernel]:  # type: ignore[override]
+        return PairKernel if any(self._shares()[1:]) else Kronecker
 
 
 @documented
@@ -502,20 +549,6 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
     def _shares(self) -> tuple[float, float, float]:
         """Return the shares of the model, set by the user or chosen by a search."""
         return check_shares((self.product, self.per_task, self.per_instance))
-
-    def _all_shares(self) -> list[tuple[float, float, float]]:
-        """Return all shares for which the decomposed sides are used."""
-        return [self._shares()]
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        self._all_shares()
-
-    def _spec(self) -> KernelSpec:
-        return replace(super()._spec(), dual=any(shares[2] > 0 for shares in self._all_shares()))
-
-    def _task_spec(self) -> KernelSpec:
-        return replace(super()._task_spec(), dual=any(shares[1] > 0 for shares in self._all_shares()))
 
 
 def check_shares(shares: Any) -> tuple[float, float, float]:

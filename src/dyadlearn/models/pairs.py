@@ -15,12 +15,14 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, float_dtype, is_foreign, is_sparse, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, take_rows, to_numpy
+from dyadlearn._checks import check_choice
 from dyadlearn._codes import distinct, id_columns
 from dyadlearn._registry import listed
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
+from dyadlearn.holdout.baselines import means_for_unknown
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
 from dyadlearn.labels import Labels, LongPairs, averaged_pairs, read_numbers
 from dyadlearn.models import reading
@@ -225,6 +227,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         such tables too.
     tasks : array, sparse matrix, frame or Tasks of shape (Q, r), or (Q, Q) for a precomputed kernel, default=None
         The same for the tasks. Without this table the model has no task side, and only training tasks can be predicted.
+    unknown : {"error", "baseline"}, default="error"
+        What `predict` does with ids that are in no table: raise an error, or predict a mean of the training labels.
+        This is the mean of the labels of the other id of the pair, or of all labels if that has none.
 
     Attributes
     ----------
@@ -281,10 +286,11 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     _shapes: ClassVar[Mapping[str, str]] = {"instance_ids_": "m", "task_ids_": "q"}
 
-    def __init__(self, model: Any, *, instances: Any = None, tasks: Any = None) -> None:
+    def __init__(self, model: Any, *, instances: Any = None, tasks: Any = None, unknown: str = "error") -> None:
         self.model = model
         self.instances = instances
         self.tasks = tasks
+        self.unknown = unknown
 
     def fit(self, pairs: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model on all pairs with a value.
@@ -355,8 +361,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         Parameters
         ----------
         pairs : array, list of rows or frame, of shape (n, 2)
-            An instance id and a task id in each row. The ids must be in the tables. They need not occur in
-            the training pairs.
+            An instance id and a task id in each row. The ids must be in the tables, unless ``unknown="baseline"``.
+            They need not occur in the training pairs.
         labels : (pairs, y), default=None
             Known pairs of the new instances (or of the new tasks) in `pairs` and their values, as in `fit`. All pairs
             must then be of new instances with training tasks, or of training instances with new tasks. The predictions
@@ -367,6 +373,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         array of shape (n,)
         """
         self = self._snapshot()
+        if labels is None and self.unknown == "baseline":
+            return self._predict_or_mean(pairs)
         given, at, ids = self._asked(pairs)
         if labels is not None:
             return self._predict_with(labels, given, at, ids)
@@ -430,6 +438,23 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         else:
             given[1] = self._looked_up(ids[1], 1)
         return given, at, [tuple(labels) for labels in ids]
+
+    def _predict_or_mean(self, pairs: Any) -> Array:
+        """Predict pairs, by means of labels if an id is in no table."""
+        self.unknown, columns = "error", id_columns(pairs, "pairs")
+        trained, like = (self.instance_ids_, self.task_ids_), self.model_._coefficients
+        values = means_for_unknown(self.fitted_.labels, list(map(reading.among, columns, trained)))
+        listed = [self._listed_ids(axis) for axis in (0, 1)]
+        found = np.all([reading.among(*side) >= 0 for side in zip(columns, listed, strict=True)], axis=0)
+        if found.any():
+            values[found] = to_numpy(self.predict([pair for pair, here in zip(zip(*columns), found) if here]))
+        return self.model_._home(as_array_of(values, like, like.dtype))
+
+    def _listed_ids(self, axis: int) -> tuple[Hashable, ...]:
+        """Return the ids of all instances (axis 0) or tasks that the model can predict."""
+        if axis and (self.tasks is None or self.model_._task_side is None):
+            return self.task_ids_
+        return read_entities((self.instances, self.tasks)[axis], self.model_, axis).ids.labels
 
     def _predict_known(self, given: Sequence[Any], new: Sequence[np.ndarray], places: Sequence[np.ndarray]) -> Array:
         """Predict pairs for a model that treats training instances or tasks differently from new ones.
@@ -507,6 +532,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     def _checked_model(self) -> PairwiseRidge:
         model = self.model
+        check_choice(self.unknown, "unknown", ("error", "baseline"))
         if not isinstance(model, PairwiseRidge):
             raise TypeError(f"model must be a {listed(searches=False)}, or a search over one of them, found {model!r}.")
         if model.symmetry is not None:

@@ -182,7 +182,7 @@ class Novelty:
         elif prior is None:
             return None, along
         else:
-            left = prior(rows.values) - xp.sum(penalised**2 / (values + ridge), axis=1)
+            left = prior(rows.values) + spectrum.identity - xp.sum(penalised**2 / (values + ridge), axis=1)
             novelty = novelty + xp.clip(left, 0.0, largest(xp.abs(left))) / ridge
         return novelty, along
 

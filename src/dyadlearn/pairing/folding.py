@@ -179,9 +179,10 @@ def _with_row(spectrum: Spectrum, block: Array, own: Array | None) -> Spectrum:
     if constant:
         along, values, vectors = along[:, :-1], values[:-1], vectors[:, :-1]
     if spectrum.components is None:
+        assert own is not None
         cross = along @ vectors.T
         gram = xp.concat([(vectors * values) @ vectors.T, cross])
-        gram = xp.concat([gram, xp.concat([cross[0, :], own])[:, None]], axis=1)
+        gram = xp.concat([gram, xp.concat([cross[0, :], own + spectrum.identity])[:, None]], axis=1)
         found = Spectrum.from_gram(gram, constant=constant)
     else:
         # Coordinates of the rows in the span of the training rows, and the distance from it.

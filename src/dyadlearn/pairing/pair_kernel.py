@@ -612,7 +612,8 @@ class Kronecker(PairKernel):
 
 def knows_rows(model: Pairing) -> bool:
     """Return whether training rows have functions of their own, in addition to the shared function."""
-    return isinstance(model, PairKernel) and any(model.shares[1:])
+    shares = model.shares[1:] if isinstance(model, PairKernel) else [spectrum.identity for spectrum in model.spectra]
+    return any(shares)
 
 
 @full.holdout_grids.register(PairKernel)
