@@ -536,3 +536,45 @@ def test_labels_of_new_rows_that_are_refused(tables, model, new, run):
     few.write_text("user,i4\nn0,0\n")
     ran = run("predict", tables.folder / "online.dyad", "--instances", new["users"], "--labels", few)
     assert (ran.code, "An online model learns labels of new instances by dyadlearn update" in ran.err) == (2, True)
+
+
+# --- scales and unknown ids ----------------------------------------------------------------------
+
+
+def test_predictions_are_clipped_to_a_scale(tables, model, new, run, tmp_path):
+    expected = load(model).predict(new["X"])
+    assert (expected < 0.3).any()
+    assert (expected > 0.6).any()
+    ran = run("predict", model, "--instances", new["users"], "--clip", "0.3,0.6", "--json")
+    assert_allclose(ran.json["predictions"], np.clip(expected, 0.3, 0.6))
+    wanted = tmp_path / "pairs.csv"
+    write_columns(wanted, {"user": ["n0", "n1"], "item": ["i0", "i1"]})
+    ran = run("predict", model, "--instances", new["users"], "--pairs", wanted, "--clip", "0.3,0.6", "--json")
+    assert_allclose(ran.json["predictions"]["prediction"], np.clip(expected[[0, 1], [0, 1]], 0.3, 0.6))
+    ran = run("predict", model, "--instances", new["users"], "--interval", "0.6", "--clip=-1,2", "--json")
+    assert min(ran.json["predictions"]["lower"]) >= -1
+    assert max(ran.json["predictions"]["upper"]) <= 2
+    best = run("recommend", model, "--for", "u3", "--clip", "0.2,0.4", "--json").json["best"]
+    assert [row["score"] for row in best] == sorted((row["score"] for row in best), reverse=True)
+    assert {0.2, 0.4} >= {row["score"] for row in best if not 0.2 < row["score"] < 0.4}
+
+
+@pytest.mark.parametrize("clip", ["5,1", "1", "1,2,3", "1,1", "1,nan"])
+def test_a_scale_has_two_ends(model, new, run, clip):
+    refused = run("predict", model, "--instances", new["users"], "--clip", clip)
+    assert refused.code
+    assert f"--clip must be the two ends of a scale, such as 1,5, found '{clip}'" in refused.err
+
+
+def test_pairs_with_unknown_ids_get_the_baseline(tables, model, new, run, tmp_path):
+    wanted = tmp_path / "pairs.csv"
+    write_columns(wanted, {"user": ["n1", "who", "u2", "who"], "item": ["i1", "i3", "i0", "what"]})
+    sides = ("--instances", new["users"], "--pairs", wanted)
+    refused = run("predict", model, *sides)
+    assert refused.code
+    assert "'who' is not in" in refused.err
+    found = run("predict", model, *sides, "--baseline", "--json").json["predictions"]["prediction"]
+    # u2 is known to the model, but has no row in the file.
+    means = [tables.Y[:, 3].mean(), tables.Y[2].mean(), tables.Y.mean()]
+    assert_allclose(found, [load(model).predict(new["X"])[1, 1], *means])
+    assert "--baseline goes with --pairs" in run("predict", model, *sides[:2], "--baseline").err

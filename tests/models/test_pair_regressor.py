@@ -627,3 +627,45 @@ def test_rows_without_an_id_are_dropped_and_counted_as_to_grid_does():
     assert_allclose(regressor.predict(CELLS), TwoStepRidge().fit(X, Y, tasks=T).predict(X).ravel(), rtol=1e-9)
     with pytest.raises(ValueError, match="pairs has a missing value in row 1"):
         regressor.predict([(0, 0), (None, 1)])
+
+
+# --- ids that are in no table --------------------------------------------------------------------------------------
+
+
+@over(
+    every(
+        model=[KroneckerRidge(0.5), TwoStepRidge(0.5, identity=1.0), IndependentTaskRidge(0.5)], weighted=[False, True]
+    )
+)
+def test_unknown_ids_are_predicted_by_means(model, weighted):
+    """By that of the known side, or that of all labels; all others as without them."""
+    weights = np.where(CELLS[:, 0] == 0, 3.0, 1.0) if weighted else np.ones(len(CELLS))
+    train = (CELLS[:, 0] < SEEN) & (CELLS[:, 1] < KNOWN) & (CELLS.sum(axis=1) % 3 > 0)
+    pairs = [(INSTANCES[i], TASKS[j]) for i, j in CELLS[train]]
+    tables = {"instances": pd.DataFrame(X, INSTANCES), "tasks": pd.DataFrame(T, TASKS)}
+    if isinstance(model, IndependentTaskRidge):
+        del tables["tasks"]
+    given = (pairs, VALUES[train], weights[train] if weighted else None)
+    strict = PairRegressor(model, **tables).fit(*given)
+    lenient = PairRegressor(model, **tables, unknown="baseline").fit(*given)
+    asked = [("p1", "d2"), ("who", "d2"), ("p0", "what"), ("p12", "what"), ("who", "what"), ("p12", "d3"), ("p1", "d2")]
+    found = lenient.predict(asked)
+    listed = [0, 5, 6]
+    assert_array_equal(found[listed], strict.predict([asked[place] for place in listed]))
+    at = CELLS[train]
+
+    def mean(mask):
+        return np.average(VALUES[train][mask], weights=weights[train][mask])
+
+    grand = mean(slice(None))
+    assert_allclose(found[[1, 2, 3, 4]], [mean(at[:, 1] == 2), mean(at[:, 0] == 0), grand, grand], rtol=1e-12)
+    assert_allclose(lenient.predict([("who", "what")]), [grand], rtol=1e-12)
+    assert_array_equal(lenient.predict(pd.DataFrame(asked)), found)
+    with pytest.raises(IdError, match="who"):
+        strict.predict(asked)
+    assert_array_equal(strict.set_params(unknown="baseline").predict(asked), found)
+
+
+def test_the_treatment_of_unknown_ids_has_two_names():
+    with pytest.raises(ValueError, match="unknown must be one of 'error', 'baseline', found 'mean'"):
+        PairRegressor(KroneckerRidge(), instances=X, tasks=T, unknown="mean").fit(CELLS, VALUES)

@@ -191,6 +191,8 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
 
         dyadlearn predict model.dyad --tasks new_drugs.csv --pairs wanted.csv
 
+        dyadlearn predict ratings.dyad --pairs wanted.csv --clip 1,5 --baseline
+
         dyadlearn predict model.dyad --instances new_targets.csv --probability -o probabilities.csv
 
         dyadlearn predict model.dyad --instances new_targets.csv --interval 0.9 -o bounds.csv
@@ -211,17 +213,19 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     long: Annotated[bool, Option(help="Write rows of instance, task, prediction.")] = False
     probability: Annotated[bool, Option(help="Predict the probability of the larger of two labels.")] = False
     interval: Annotated[float | None, Option(help="Write rows with bounds of this coverage, such as 0.9.")] = None
+    clip: options.Clip = None
+    baseline: Annotated[bool, Option(help="Predict pairs with an unknown id by the mean label of the other.")] = False
     explain: Annotated[bool, Option(help="List the training labels that a prediction comes from.")] = False
     instance: Annotated[str | None, Option(metavar="ID", help="Instance to explain: of training, or of a file.")] = None
     task: Annotated[str | None, Option(metavar="ID", help="Task to explain: of training, or of a file.")] = None
     by: Annotated[str, Option(help="List that --explain -o writes: by pair, instance or task.")] = "pair"
     number: options.Number = 10
 
-    needs: ClassVar[Rules] = {"by": ("explain", "output")}
+    needs: ClassVar[Rules] = {"by": ("explain", "output"), "baseline": ("pairs",)}
     needs |= dict.fromkeys(("instance", "task", "number"), ("explain",))
     needs |= dict.fromkeys(("format", "columns", "fill", "transpose"), ("labels",))
-    excludes: ClassVar[Rules] = {"explain": ("pairs", "long", "probability", "interval", "labels")}
-    excludes |= {"probability": ("interval", "labels"), "interval": ("labels",)}
+    excludes: ClassVar[Rules] = {"explain": ("pairs", "long", "probability", "interval", "labels", "clip")}
+    excludes |= {"probability": ("interval", "labels", "clip", "baseline"), "interval": ("labels", "baseline")}
 
 
 class Recommend(options.OfModel, options.TableOutput, module="predict"):
@@ -247,6 +251,7 @@ class Recommend(options.OfModel, options.TableOutput, module="predict"):
     side: Annotated[str | None, Option(help="instance or task, if the id or the file could be either.")] = None
     setting: options.Setting = "A"
     zeros: Annotated[bool | None, Option(help="Zeros are not observed; by default only if labels are 0/1.")] = None
+    clip: options.Clip = None
     cv: options.Folds = None
 
     excludes: ClassVar[Rules] = {"pairs": ("side",), "new": ("setting", "zeros", "cv")}

@@ -64,6 +64,7 @@ Scoring = Annotated[
 Folds = Annotated[
     int | None, Option("--cv", help="Number of folds; by default exact leave-one-out if possible, else 5.")
 ]
+Clip = Annotated[str | None, Option(metavar="LOW,HIGH", help="Clip predictions to a scale, such as 1,5.")]
 Number = Annotated[int, Option("-n", "--number", min=1, help="Number of rows to list.")]
 Seed = Annotated[int, Option(min=0, help="Seed of the random numbers.")]
 Rules = dict[str, tuple[str, ...]]

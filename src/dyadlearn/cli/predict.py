@@ -13,6 +13,7 @@ import numpy as np
 
 import dyadlearn
 from dyadlearn._array import row_blocks, to_numpy
+from dyadlearn._files.packed import parse_number
 from dyadlearn._files.tables import Cells, read_cells, write_blocks, write_grid
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn._text import number
@@ -24,8 +25,9 @@ from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
 from dyadlearn.diagnostics.calibration import settings_of
 from dyadlearn.diagnostics.fitted import fitted_of, ids_at
 from dyadlearn.exceptions import DataFileError, IdError
+from dyadlearn.holdout.baselines import means_for_unknown
 from dyadlearn.labels import is_binary
-from dyadlearn.models.reading import few_labels, is_large
+from dyadlearn.models.reading import among, few_labels, is_large
 from dyadlearn.settings import Setting
 
 # Bytes of a block of predictions that is computed and then written; as text it takes about ten times as much.
@@ -42,7 +44,7 @@ def predict(given: Predict, terminal: Terminal) -> None:
         raise ValueError("Give --instances, --tasks or both; only --pairs of a model that is not online need neither.")
     if given.interval is not None and not 0 < given.interval < 1:
         raise ValueError(f"--interval must be a coverage between 0 and 1, such as 0.9, found {given.interval:g}.")
-    pairs = None if given.pairs is None else _read_pairs(given.pairs)
+    scale, pairs = _scale(given.clip), None if given.pairs is None else _read_pairs(given.pairs)
     asked: tuple[Any, Any] = (None, None) if pairs is None else (pairs.labels(0), pairs.labels(1))
     (X, rows), (T, columns) = (_side(given, loaded, place, asked[place], terminal) for place in (0, 1))
     shape = len(rows), len(columns)
@@ -72,7 +74,8 @@ def predict(given: Predict, terminal: Terminal) -> None:
     def answer(X: Any, T: Any) -> np.ndarray:
         """Return a stack of grids: the predictions and, with --interval, the lower and upper bounds."""
         bounds = () if given.interval is None else model.predict_interval(X, T, coverage=given.interval)
-        return np.stack([to_numpy(values).reshape(len(values), -1) for values in (predicted(X, T), *bounds)])
+        grids = [to_numpy(values).reshape(len(values), -1) for values in (predicted(X, T), *bounds)]
+        return np.asarray(np.clip(grids, *scale))
 
     output, names, is_named = given.output, loaded.names, loaded.sides is not None
     # Labels of new rows are those of all of them.
@@ -92,13 +95,16 @@ def predict(given: Predict, terminal: Terminal) -> None:
         if pairs is None:
             lists, count = _long(blocks, rows.labels, columns.labels), shape[0] * shape[1]
         else:
-            first = _places(pairs, 0, rows, names.instance, given.instances)
-            places = first, _places(pairs, 1, columns, names.task, given.tasks)
+            sides = ((rows, names.instance, given.instances), (columns, names.task, given.tasks))
+            both = np.stack([_places(pairs, place, *side, given.baseline) for place, side in enumerate(sides)])
+            places = np.maximum(both[0], 0), np.maximum(both[1], 0)
             if predicted == model.predict and given.interval is None and is_large(shape):
-                values = _pairs_alone(loaded, (X, T), places)  # the other pairs are not predicted
+                values = _pairs_alone(loaded, (X, T), places).clip(*scale)  # the other pairs are not predicted
             else:
                 values = _at(blocks, places, len(headings) - 2)
-            lists, count = iter([[*asked, *values.tolist()]]), len(first)
+            if given.baseline:
+                values = np.where(both.min(axis=0) < 0, _means(loaded, pairs, (rows, columns)), values)
+            lists, count = iter([[*asked, *values.tolist()]]), both.shape[1]
         tables = (dict(zip(headings, each, strict=True)) for each in lists)
         done = f"{count} {words}"
         if is_printed:
@@ -197,16 +203,31 @@ def _read_pairs(path: Path) -> Cells:
     return cells
 
 
-def _places(pairs: Cells, place: int, ids: Ids, name: str, files: list[str] | None) -> np.ndarray:
-    """Return the positions in `ids` of the instances (place 0) or tasks (place 1) of pairs."""
+def _scale(clip: str | None) -> tuple[float, float]:
+    """Return the two ends of the scale of --clip; infinite without one."""
+    ends = [-np.inf, np.inf] if clip is None else [parse_number(part) for part in clip.split(",")]
+    if len(ends) != 2 or not ends[0] < ends[1]:
+        raise ValueError(f"--clip must be the two ends of a scale, such as 1,5, found {clip!r}.")
+    return ends[0], ends[1]
+
+
+def _means(loaded: Loaded, pairs: Cells, sides: Sequence[Ids]) -> np.ndarray:
+    """Return the means (1, n) of training labels that are predicted for pairs with unknown ids."""
+    known = [given if ids is None else ids for ids, given in zip(loaded.ids, sides, strict=True)]
+    places = [among(pairs.labels(place), ids.labels) for place, ids in enumerate(known)]
+    return means_for_unknown(fitted_of(loaded.model).labels, places)[None, :]
+
+
+def _places(pairs: Cells, place: int, ids: Ids, name: str, files: list[str] | None, baseline: bool) -> np.ndarray:
+    """Return the positions in `ids` of the instances (place 0) or tasks (place 1) of pairs; with `baseline` also -1."""
     labels = pairs.labels(place)
     unknown = set(labels) - set(ids.labels)
-    if unknown:
+    if unknown and not baseline:
         row = next(row for row, label in enumerate(labels) if label in unknown)
         wrong, such = f"{name} {labels[row]!r}", f"(ids such as {shown(ids.labels, 3)})"
         where, remedy = (f"in {' '.join(files)}", " Add its row to that file.") if files else ("in the model", "")
         raise IdError(f"{pairs.path}, line {pairs.numbers[row]}: {wrong} is not {where} {such}.{remedy}")
-    return ids.positions(labels, str(pairs.path))
+    return among(labels, ids.labels)
 
 
 # Explanations --------------------------------------------------------------------------------------
@@ -295,6 +316,7 @@ def recommend(given: Recommend, terminal: Terminal) -> None:
         others = names.instances if found.of == "tasks" else names.tasks
         title = f"Best {of} for each of {len(found)} new {others}"
     columns = found.columns()
+    columns["score"] = np.asarray(columns["score"]).clip(*_scale(given.clip)).tolist()
     figures = {
         "recommended": of,
         **({} if given.pairs else {"for": given.subject or " ".join(given.new or ())}),

@@ -344,8 +344,8 @@ def _by_folds(labels: Labels, setting: Setting, units: Units) -> dict[str, Array
             raise nothing_left()
         y, w = values[train], weights[train]
         known, asked = ([place[which] for place in places] for which in (train, test))
-        grand, found = _label_means(known, y, w, labels.shape)
-        means = [each[to] for each, to in zip(found, asked, strict=True)]
+        found = _label_means(known, y, w, labels.shape)
+        means, grand = [each[to] for each, to in zip(found, asked, strict=True)], found[0][-1]
         additive = means[0] + means[1] - grand
         if has_effects:
             effects, parts = _effects(known[0], known[1], y, w, labels.shape)
@@ -360,16 +360,15 @@ def _by_folds(labels: Labels, setting: Setting, units: Units) -> dict[str, Array
     }
 
 
-def _label_means(
-    places: Sequence[np.ndarray], y: np.ndarray, w: np.ndarray, shape: tuple[int, int]
-) -> tuple[float, list[np.ndarray]]:
-    """Return the mean of labels, and the means (m,) of each instance and (q,) of each task; the first without labels.
+def _label_means(places: list[np.ndarray], y: np.ndarray, w: np.ndarray, shape: tuple[int, int]) -> list[np.ndarray]:
+    """Return the mean labels of the instances, shape (m + 1,), and of the tasks, shape (q + 1,).
 
-    `places` are the positions of the instance and of the task of each label, y its value and w its weight.
+    The last entry, and that of an instance or task without labels, is the mean of all labels. `places` are the
+    positions of the instance and of the task of each label, y its value and w its weight.
     """
     grand = float(w @ y / w.sum())
-    return grand, [
-        _mean(np.bincount(at, w * y, minlength=length), np.bincount(at, w, minlength=length), grand)
+    return [
+        _mean(np.bincount(at, w * y, minlength=length + 1), np.bincount(at, w, minlength=length + 1), grand)
         for at, length in zip(places, shape, strict=True)
     ]
 
@@ -399,9 +398,8 @@ def means_for_unknown(labels: Labels, places: Sequence[np.ndarray]) -> np.ndarra
     """
     listed = labels.listed()
     values = np.asarray(to_numpy(listed.values), dtype=np.float64)
-    grand, means = _label_means(listed.places, values, _relative_weights(listed), labels.shape)
-    by_instance, by_task = (np.append(each, grand)[at] for each, at in zip(means, places, strict=True))
-    return np.where(places[0] >= 0, by_instance, by_task)
+    by_instance, by_task = _label_means(list(listed.places), values, _relative_weights(listed), labels.shape)
+    return np.asarray(np.where(places[0] >= 0, by_instance[places[0]], by_task[places[1]]))
 
 
 def _relative_weights(labels: Labels) -> np.ndarray:

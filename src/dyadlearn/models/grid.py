@@ -134,7 +134,7 @@ class KnownRows(PairwiseRidge, stored=False):
         return replace(super()._task_spec(), dual=any(shares[1] > 0 for shares in self._all_shares()))
 
 
-class ProcessRidge(KnownRows, stored=False):
+class ProcessRidge(PairwiseRidge, stored=False):
     """Base class of models whose predictions are the posterior mean of a Gaussian process.
 
     Attributes
@@ -275,6 +275,10 @@ class ProcessRidge(KnownRows, stored=False):
         if task_side is None:
             return Independent.of(side.spectrum, Tikhonov(), alpha)
         return self._coupled(side.spectrum, task_side.spectrum, alpha, self._shares(), side.spec.constant is not None)
+
+    def _shares(self) -> tuple[float, float, float]:
+        """Return the shares `product`, `per_task` and `per_instance` of the pair kernel."""
+        return 1.0, 0.0, 0.0
 
     def _process(self) -> Process:
         """Return the Gaussian process; raise if the model has none."""
@@ -436,7 +440,7 @@ class TwoStepRidge(TaskKernelParameters, KnownRows):
 
 @documented
 @dataclass(eq=False, repr=False)
-class KroneckerRidge(TaskKernelParameters, ProcessRidge):
+class KroneckerRidge(TaskKernelParameters, KnownRows, ProcessRidge):
     r"""Kernel ridge regression on pairs with the product (Kronecker) kernel.
 
     .. math:: (\mathbf{G}\otimes\mathbf{K}+\lambda\mathbf{I})\,\mathrm{vec}(\mathbf{A})
@@ -484,7 +488,7 @@ class KroneckerRidge(TaskKernelParameters, ProcessRidge):
 
 @documented
 @dataclass(eq=False, repr=False)
-class PairKernelRidge(TaskKernelParameters, ProcessRidge):
+class PairKernelRidge(TaskKernelParameters, KnownRows, ProcessRidge):
     r"""Kernel ridge regression on pairs with a sum of three kernels: of pairs, per task and per instance.
 
     The kernel between the pairs (d, t) and (d', t') is

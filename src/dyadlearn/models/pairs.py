@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any, ClassVar, Self
@@ -375,6 +375,10 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         self = self._snapshot()
         if labels is None and self.unknown == "baseline":
             return self._predict_or_mean(pairs)
+        return self._predicted(pairs, labels)
+
+    def _predicted(self, pairs: Any, labels: Any = None) -> Array:
+        """Predict pairs whose ids are in the tables; arguments as in `predict`."""
         given, at, ids = self._asked(pairs)
         if labels is not None:
             return self._predict_with(labels, given, at, ids)
@@ -415,7 +419,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         now.model_ = now.model_._snapshot()
         return now
 
-    def _places(self, ids: Sequence[Sequence[Hashable]]) -> list[np.ndarray]:
+    def _places(self, ids: Sequence[Iterable[Hashable]]) -> list[np.ndarray]:
         """Return the training positions of instances and of tasks, -1 for new ones."""
         return list(map(reading.among, ids, (self.instance_ids_, self.task_ids_)))
 
@@ -441,13 +445,12 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     def _predict_or_mean(self, pairs: Any) -> Array:
         """Predict pairs, by means of labels if an id is in no table."""
-        self.unknown, columns = "error", id_columns(pairs, "pairs")
-        trained, like = (self.instance_ids_, self.task_ids_), self.model_._coefficients
-        values = means_for_unknown(self.fitted_.labels, list(map(reading.among, columns, trained)))
-        listed = [self._listed_ids(axis) for axis in (0, 1)]
-        found = np.all([reading.among(*side) >= 0 for side in zip(columns, listed, strict=True)], axis=0)
-        if found.any():
-            values[found] = to_numpy(self.predict([pair for pair, here in zip(zip(*columns), found) if here]))
+        columns, like = id_columns(pairs, "pairs"), self.model_._coefficients
+        values = means_for_unknown(self.fitted_.labels, self._places(columns))
+        listed = [reading.among(column, self._listed_ids(axis)) >= 0 for axis, column in enumerate(columns)]
+        here = np.flatnonzero(listed[0] & listed[1])
+        if here.size:
+            values[here] = to_numpy(self._predicted([tuple(column[row] for column in columns) for row in here]))
         return self.model_._home(as_array_of(values, like, like.dtype))
 
     def _listed_ids(self, axis: int) -> tuple[Hashable, ...]:
