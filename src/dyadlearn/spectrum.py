@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -118,7 +118,7 @@ class Spectrum(Stored):
     constant: str | None = None
     noise: float = 0.0
     size: float = 0.0
-    identity: float = field(default=0.0, init=False)
+    identity: ClassVar[float] = 0.0  # `with_identity` sets it for a spectrum
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "values": "k",
