@@ -2,8 +2,8 @@
 
     python experiments/likes.py [--seeds 5] [--users 150] [--items 80]
 
-A quarter of the likes is hidden, and NDCG@10 measures how well the lists of the other items find them. Confidences of 41
-and 1 are those of implicit feedback (Hu, Koren and Volinsky, 2008) with one play per like.
+A quarter of the likes is hidden, and NDCG@10 measures how well the lists of the other items find them. Confidences of
+41 and 1 are those of implicit feedback (Hu, Koren and Volinsky, 2008) with one play per like.
 """
 
 from __future__ import annotations
