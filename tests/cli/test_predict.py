@@ -548,7 +548,7 @@ def test_predictions_are_clipped_to_a_scale(tables, model, new, run, tmp_path):
     ran = run("predict", model, "--instances", new["users"], "--clip", "0.3,0.6", "--json")
     assert_allclose(ran.json["predictions"], np.clip(expected, 0.3, 0.6))
     wanted = tmp_path / "pairs.csv"
-    write_columns(wanted, {"user": ["n0", "n1"], "item": ["i0", "i1"]})
+    wanted.write_text("user,item\nn0,i0\nn1,i1\n")
     ran = run("predict", model, "--instances", new["users"], "--pairs", wanted, "--clip", "0.3,0.6", "--json")
     assert_allclose(ran.json["predictions"]["prediction"], np.clip(expected[[0, 1], [0, 1]], 0.3, 0.6))
     ran = run("predict", model, "--instances", new["users"], "--interval", "0.6", "--clip=-1,2", "--json")
@@ -568,7 +568,7 @@ def test_a_scale_has_two_ends(model, new, run, clip):
 
 def test_pairs_with_unknown_ids_get_the_baseline(tables, model, new, run, tmp_path):
     wanted = tmp_path / "pairs.csv"
-    write_columns(wanted, {"user": ["n1", "who", "u2", "who"], "item": ["i1", "i3", "i0", "what"]})
+    wanted.write_text("user,item\nn1,i1\nwho,i3\nu2,i0\nwho,what\n")
     sides = ("--instances", new["users"], "--pairs", wanted)
     refused = run("predict", model, *sides)
     assert refused.code
