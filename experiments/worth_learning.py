@@ -1,0 +1,162 @@
+"""Is learning kernels worth it? The best single kernel, the flat average and learned weights, nested.
+
+    python experiments/worth_learning.py [--data nr,gpcr] [--settings A,B,C] [--seeds 0,1,2] [--out FILE]
+
+A fifth of the pairs (A), drugs (B) or targets (C) is the test, drawn by the seed. Each of the three learns λ and the
+shares from the training labels alone, in one stage:
+
+- single: the best kernel of each side and its exponent, chosen by hold-out error, one side after the other.
+- flat: all kernels with equal weights (shrinkage so large that weights and exponents stay).
+- learned: weights and exponents too, with the defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import warnings
+from collections import defaultdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import numpy as np  # noqa: E402
+from records_data import (  # noqa: E402
+    Data,
+    drug_descriptions,
+    drug_features,
+    find_data,
+    whole,
+    yamanishi,
+)
+from records_data import davis as davis_data  # noqa: E402
+from records_data import kiba as kiba_data  # noqa: E402
+
+import dyadlearn  # noqa: E402
+from dyadlearn import LearnedKernelRidge  # noqa: E402
+from dyadlearn.datasets import fetch_yamanishi  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[1]
+WAYS = ("single", "flat", "learned")
+#: A shrinkage that holds weights and exponents at their start.
+HELD = 1e9
+Kernels = dict[str, np.ndarray]
+
+
+def load(name: str, cache: str | None) -> Data:
+    """Return labels and several kernels of each side."""
+    home = find_data(None)
+    if name == "davis":
+        return davis_data(home, cache)
+    if name == "kiba":
+        return kiba_data(home, cache)
+    data = yamanishi(name, home)
+    found = fetch_yamanishi(name, data_home=home, instances="drugs")
+    K, G = dict(data.K), dict(data.G)
+    known = np.array([str(each) in found.smiles for each in found.instance_names])
+    features = drug_features([found.smiles[str(each)] for each in np.array(found.instance_names)[known]])
+    described = {each: whole(one.gram()) for each, one in drug_descriptions(features).items()}
+    K = {each: kernel[np.ix_(known, known)] for each, kernel in K.items()} | described
+    # Nothing but similarities is published of the targets: their powers are kernels of other widths.
+    similarity = G["similarity"]
+    G |= {f"distance{width}": np.exp(-width * (2 - 2 * similarity)) for width in (1, 4)}
+    return Data(name, data.Y[known], K, G)
+
+
+def test_part(Y: np.ndarray, setting: str, seed: int) -> np.ndarray:
+    """Return a mask of the test cells."""
+    rng = np.random.default_rng(seed)
+    m, q = Y.shape
+    if setting == "A":
+        return np.asarray(rng.random(Y.shape) < 0.2)
+    chosen = rng.permutation(m if setting == "B" else q)[: max((m if setting == "B" else q) // 5, 1)]
+    mask = np.zeros(Y.shape, dtype=bool)
+    mask[(chosen, slice(None)) if setting == "B" else (slice(None), chosen)] = True
+    return mask
+
+
+def error(K: Kernels, G: Kernels, Y: np.ndarray, test: np.ndarray, setting: str, **given: Any) -> tuple[float, float]:
+    """Return the hold-out error of learning, and the error on the test part."""
+    rows = np.flatnonzero(~test.all(axis=1)) if setting == "B" else np.arange(len(Y))
+    columns = np.flatnonzero(~test.all(axis=0)) if setting == "C" else np.arange(Y.shape[1])
+    new = np.setdiff1d(np.arange(len(Y)), rows), np.setdiff1d(np.arange(Y.shape[1]), columns)
+    model = LearnedKernelRidge(
+        kernel="precomputed", task_kernel="precomputed", setting=setting, stages=1, progress=False, **given
+    )
+    sides = [
+        {each: kernel[np.ix_(part, part)] for each, kernel in side.items()} for side, part in ((K, rows), (G, columns))
+    ]
+    model.fit(sides[0], np.where(test, np.nan, Y)[np.ix_(rows, columns)], tasks=sides[1])
+    predicted = model.predict(
+        *(
+            None if is_known else {each: kernel[np.ix_(fresh, part)] for each, kernel in side.items()}
+            for side, part, fresh, is_known in ((K, rows, new[0], setting != "B"), (G, columns, new[1], setting != "C"))
+        )
+    )
+    truth = Y[np.ix_(new[0] if setting == "B" else rows, new[1] if setting == "C" else columns)]
+    if setting == "A":
+        truth = np.where(test, truth, np.nan)
+    return float(model.holdout_error_), float(np.nanmean((np.asarray(predicted) - truth) ** 2))
+
+
+def single(data: Data, test: np.ndarray, setting: str) -> float:
+    """Return the test error of the best kernel of each side, chosen by hold-out error, drugs before targets."""
+
+    def least(pairs: list[tuple[str, str]]) -> tuple[float, float, tuple[str, str]]:
+        found = [(*error({a: data.K[a]}, {b: data.G[b]}, data.Y, test, setting), (a, b)) for a, b in pairs]
+        return min(found)
+
+    first = next(iter(data.G))
+    _, _, (drugs, _) = least([(each, first) for each in data.K])
+    return least([(drugs, each) for each in data.G])[1]
+
+
+def main() -> None:
+    """Run the units, append each to the results, and print means over the seeds."""
+    reader = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    reader.add_argument("--data", default="nr,gpcr,ic,davis")
+    reader.add_argument("--settings", default="A,B,C")
+    reader.add_argument("--seeds", default="0,1,2,3,4")
+    reader.add_argument("--cache")
+    reader.add_argument("--out", type=Path, default=ROOT / "build" / "worth_learning.jsonl")
+    given = reader.parse_args()
+    warnings.simplefilter("ignore")
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    errors: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
+    for name in given.data.split(","):
+        data = load(name, given.cache)
+        for setting in given.settings.split(","):
+            for seed in map(int, given.seeds.split(",")):
+                test, start = test_part(data.Y, setting, seed), time.process_time()
+                line: dict[str, Any] = {
+                    "single": single(data, test, setting),
+                    "flat": error(data.K, data.G, data.Y, test, setting, shrinkage=HELD)[1],
+                    "learned": error(data.K, data.G, data.Y, test, setting)[1],
+                }
+                errors[name, setting].append(line)
+                about = {"data": name, "setting": setting, "seed": seed, "date": date.today().isoformat()}
+                seconds = round(time.process_time() - start, 1)
+                with given.out.open("a") as file:
+                    file.write(
+                        json.dumps(about | line | {"seconds": seconds, "dyadlearn": dyadlearn.__version__}) + "\n"
+                    )
+            print(summary(name, setting, errors[name, setting]), flush=True)
+
+
+def summary(name: str, setting: str, lines: list[dict[str, float]]) -> str:
+    """Return a row of a table: mean errors, and how far learned is above the better of the others, ± standard error."""
+    values = {way: np.array([line[way] for line in lines]) for way in WAYS}
+    best = "flat" if values["flat"].mean() < values["single"].mean() else "single"
+    gap = values["learned"] - values[best]
+    spread = gap.std(ddof=1) / len(gap) ** 0.5 if len(gap) > 1 else np.nan
+    means = " | ".join(f"{values[way].mean():.4f}" for way in WAYS)
+    return f"| {name} | {setting} | {means} | {gap.mean():+.4f} ± {spread:.4f} |"
+
+
+if __name__ == "__main__":
+    main()
