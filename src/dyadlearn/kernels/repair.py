@@ -435,6 +435,7 @@ def mended(K: Array, psd: str, name: str, symmetrize: str | None = None, *, anno
     array([[1. , 0.5],
            [0.5, 1. ]])
     """
+    check_choice(psd, "psd", ("clip", "shift", "error"))
     symmetric, gap = symmetrized(K, symmetrize or ("error" if psd == "error" else "mean"), name, exact=True)
     xp, n = namespace(symmetric), symmetric.shape[0]
     if gap <= symmetry_tolerance(K):
