@@ -10,10 +10,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal, assert_series_equal
 from polars.testing import assert_frame_equal as assert_polars_equal
 from scipy import sparse
+from scipy.stats import norm, rankdata
+from sklearn import config_context
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_predict
 
+from dyadlearn import KroneckerRidge, PairRegressor, SettingKFold
 from dyadlearn._tables import Table
 from dyadlearn.exceptions import IdError
-from dyadlearn.labels import Labels, fisher_relabel, read_labels
+from dyadlearn.labels import Labels, NormalScores, fisher_relabel, read_labels
 from sweeps import every, lines, over
 
 GRID = np.array([[1.0, np.nan, 0.0], [0.5, 2.0, -1.0]])
@@ -250,3 +256,89 @@ def test_a_full_grid_is_one_without_missing_labels_or_weights():
     assert Labels.of_grid(Y).listed().full is None
     assert Labels.of_grid(Y).transposed.shape == (3, 2)
     assert_array_equal(Labels.of_grid(Y, 2 * Y).transposed.weights, 2 * Y.T)
+
+
+def slow_scores(Y: np.ndarray) -> np.ndarray:
+    """Return the normal score of each observed label from its mean rank."""
+    scores, observed = np.full(Y.shape, np.nan), ~np.isnan(Y)
+    scores[observed] = norm.ppf((rankdata(Y[observed]) - 0.5) / observed.sum())
+    return scores
+
+
+@over(every(Y=[GRID, *BINARY, np.exp(np.random.default_rng(0).normal(size=(7, 4))), np.zeros((2, 3))]))
+def test_normal_scores_are_those_of_the_ranks_and_can_be_inverted(Y):
+    before = Y.copy()
+    transformer = NormalScores()
+    scores = transformer.fit_transform(Y)
+    assert_allclose(scores, slow_scores(Y), rtol=1e-12, atol=1e-12)
+    assert_allclose(transformer.inverse_transform(scores), Y, rtol=1e-12, atol=1e-12)
+    assert_array_equal(Y, before)
+    # Ranks do not depend on the scale of the labels.
+    assert_allclose(NormalScores().fit_transform(np.exp(Y)), scores, rtol=1e-12, atol=1e-12)
+
+
+def test_normal_scores_between_and_beyond_the_labels():
+    transformer = NormalScores().fit([1.0, 2.0, 4.0])
+    low, high = norm.ppf([1 / 6, 5 / 6])
+    assert_allclose(transformer.transform([0.0, 3.0, 9.0]), [low, high / 2, high], rtol=1e-12)
+    assert_allclose(transformer.inverse_transform([-9.0, high / 2, 9.0]), [1.0, 3.0, 4.0], rtol=1e-12)
+
+
+def test_normal_scores_in_every_library(library):
+    Y = library.asarray(GRID)
+    transformer = NormalScores().fit(Y)
+    for values, expected in ((transformer.transform(Y), slow_scores(GRID)), (transformer.inverse_transform(Y), None)):
+        assert type(values) is type(Y)
+        assert values.dtype == Y.dtype
+        if expected is not None:
+            assert_allclose(library.to_numpy(values), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_normal_scores_keep_frames():
+    frame = pd.DataFrame(GRID, index=["p1", "p2"], columns=["d1", "d2", "d3"])
+    expected = pd.DataFrame(slow_scores(GRID), frame.index, frame.columns)
+    assert_frame_equal(NormalScores().fit_transform(frame), expected)
+
+
+def test_normal_scores_name_what_is_wrong():
+    with pytest.raises(NotFittedError):
+        NormalScores().transform(GRID)
+    with pytest.raises(ValueError, match="no label"):
+        NormalScores().fit([[np.nan, np.nan]])
+    with pytest.raises(ValueError, match="infinity"):
+        NormalScores().fit([[np.inf, 1.0]])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_normal_scores_in_a_transformed_target_regressor(share):
+    rng = np.random.default_rng(3)
+    X, T = rng.normal(size=(12, 3)), rng.normal(size=(9, 2))
+    Y = np.where(rng.random((12, 9)) < share, np.nan, np.exp(X[:, :2] @ T.T))
+    model = KroneckerRidge(0.1, kernel="rbf", task_kernel="rbf")
+    # scikit-learn refuses NaN in labels, and its check of the inverse does not know them.
+    with config_context(assume_finite=True):
+        regressor = TransformedTargetRegressor(model, transformer=NormalScores(), check_inverse=share == 0)
+        regressor.fit(X, Y, tasks=T)
+    scores = NormalScores().fit(Y)
+    model.fit(X, slow_scores(Y), tasks=T)
+    for asked in ({"X": X[:5]}, {"X": X[:5], "tasks": T[:4] + 0.1}):
+        predicted = regressor.predict(**asked)
+        assert_allclose(predicted, scores.inverse_transform(model.predict(**asked)), rtol=1e-6)
+        assert np.ptp(predicted) > 0
+
+
+def test_normal_scores_of_pairs_are_fitted_in_each_fold():
+    rng = np.random.default_rng(4)
+    X, T = rng.normal(size=(10, 3)), rng.normal(size=(8, 2))
+    pairs = np.argwhere(rng.random((10, 8)) < 0.7)
+    y = np.exp((X[:, :2] @ T.T)[tuple(pairs.T)])
+    regressor = PairRegressor(KroneckerRidge(0.1, kernel="rbf", task_kernel="rbf"), instances=X, tasks=T)
+    folds = SettingKFold("B", n_splits=2, random_state=0)
+    ranked = TransformedTargetRegressor(regressor, transformer=NormalScores())
+    predicted = cross_val_predict(ranked, pairs, y, cv=folds)
+    expected = np.empty_like(y)
+    for train, test in folds.split(pairs):
+        scores = NormalScores().fit(y[train])
+        regressor.fit(pairs[train], slow_scores(y[train]))
+        expected[test] = scores.inverse_transform(regressor.predict(pairs[test]))
+    assert_allclose(predicted, expected, rtol=1e-6)

@@ -14,7 +14,9 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_array
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from dyadlearn._array import (
     Array,
@@ -28,7 +30,7 @@ from dyadlearn._array import (
     to_numpy,
     without_mask,
 )
-from dyadlearn._checks import check_not_empty, check_real, is_ready, reading_numbers
+from dyadlearn._checks import check_labels, check_not_empty, check_real, is_ready, reading_numbers
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored, is_shaped
@@ -38,6 +40,7 @@ __all__ = [
     "Labels",
     "LongGrid",
     "LongPairs",
+    "NormalScores",
     "averaged_pairs",
     "distinct_labels",
     "fisher_relabel",
@@ -413,6 +416,84 @@ def fisher_relabel(Y: Any) -> Array:
     n_positive = int(xp.sum(xp.astype(positive, xp.int64)))
     classes = xp.full_like(values, total / n_positive), xp.full_like(values, -total / (total - n_positive))
     return grid.restore(xp.where(observed, xp.where(positive, *classes), values))  # NaN stays
+
+
+class NormalScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Replace labels by the normal scores of their ranks, for models whose predictions are ranked.
+
+    Of n observed labels, the one with rank r becomes
+
+    .. math:: \Phi^{-1}\Bigl(\frac{r - 1/2}{n}\Bigr)
+
+    with the distribution function :math:`\Phi` of the standard normal distribution. All observed labels of all tasks
+    are ranked together, and equal labels have their mean rank. Labels between observed ones are interpolated. Labels
+    outside their range have the score of the nearest one. NaN stays NaN.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_distinct,)
+        Distinct observed labels in ascending order.
+    scores_ : ndarray of shape (n_distinct,)
+        Scores of these labels.
+
+    See Also
+    --------
+    sklearn.compose.TransformedTargetRegressor : fits a model on transformed labels.
+
+    Notes
+    -----
+    Squared errors of predictions that are transformed back are usually larger than those of a model of the labels
+    themselves. Use the scores if only the order of the predictions matters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.labels import NormalScores
+    >>> Y = np.array([[5.0, 5.0, np.nan], [7.0, 6.0, 1000.0]])
+    >>> scores = NormalScores().fit(Y)
+    >>> scores.transform(Y).round(2)
+    array([[-0.84, -0.84,   nan],
+           [ 0.52,  0.  ,  1.28]])
+    >>> scores.inverse_transform([-0.84, 0.0, 0.26]).round(1)
+    array([5. , 6. , 6.5])
+    """
+
+    labels_: np.ndarray
+    scores_: np.ndarray
+
+    def fit(self, Y: Any, y: None = None) -> Self:
+        """Compute the scores of all observed labels.
+
+        Parameters
+        ----------
+        Y : array or frame of shape (m, q) or (m,)
+            Labels; NaN means missing.
+        y : None
+            Ignored.
+        """
+        values = read_labels(Y).values
+        check_labels(values)
+        values = to_numpy(values)
+        self.labels_, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+        # The mean rank of equal labels minus 1/2 is the number of smaller labels plus half the number of equal ones.
+        self.scores_ = ndtri((np.cumsum(counts) - counts / 2) / counts.sum())
+        return self
+
+    def transform(self, Y: Any) -> Any:
+        """Return the scores of labels, in the form of `Y`."""
+        check_is_fitted(self)
+        return _interpolated(Y, self.labels_, self.scores_)
+
+    def inverse_transform(self, Y: Any) -> Any:
+        """Return the labels of scores, in the form of `Y`."""
+        check_is_fitted(self)
+        return _interpolated(Y, self.scores_, self.labels_)
+
+
+def _interpolated(Y: Any, known: np.ndarray, values: np.ndarray) -> Any:
+    grid = read_labels(Y)
+    found = np.interp(to_numpy(grid.values), known, values)
+    return grid.restore(as_array_of(found, grid.values, dtype=grid.values.dtype))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
