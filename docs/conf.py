@@ -83,7 +83,7 @@ html_theme_options = {
 # The gallery: examples whose data or packages are not here are shown and not run.
 matplotlib.use("agg")
 home = Path(os.environ.setdefault("DYADLEARN_DATA", str(Path(__file__).resolve().parents[2] / "shared" / "data")))
-has_data = all((home / name).is_dir() for name in ("hummingbird_plant", "kiba", "yamanishi2008"))
+has_data = all((home / name).is_dir() for name in ("activity", "hummingbird_plant", "kiba", "yamanishi2008"))
 runs = ["plot", *(["data"] if has_data else []), *(["chem"] if find_spec("rdkit") else [])]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

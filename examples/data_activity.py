@@ -3,9 +3,9 @@ Activity coefficients from SMILES
 =================================
 
 How far does a solute deviate from ideal behaviour in a solvent? The logarithm of its activity coefficient at infinite
-dilution, ln γ, was measured for 2,810 pairs of 262 solvents and 156 solutes at 298 K (Sanchez Medina and others, Digital
-Discovery 1:216, 2022). This example predicts pairs that nobody measured, a solvent that is not in the table, and the
-error of COSMO-RS. Every prediction has an interval.
+dilution, ln γ, was measured for 2,810 pairs of 262 solvents and 156 solutes at 298 K (Sanchez Medina and others,
+Digital Discovery 1:216, 2022). This example predicts pairs that were not measured, corrects COSMO-RS, and predicts a
+solvent that is not in the table. Every prediction has an interval.
 
 The data are read from the folder that ``DYADLEARN_DATA`` names, and rdkit describes the molecules (``pip install
 'dyadlearn[chem]'``). Where one of them is absent, this page has the code alone.

@@ -49,6 +49,7 @@ NETWORKS = ("GNN", "30 graph networks")
 SETTINGS = {"A": "new pairs", "B": "new solvents", "C": "new solutes"}
 LEARNED = "learned kernels"
 COVERAGE = 0.9
+TREES = 200
 
 
 @dataclass(frozen=True)
@@ -137,13 +138,13 @@ def learned(data: Data, setting: str, train: pd.DataFrame, y: np.ndarray, test: 
 
 
 def forest(data: Data, setting: str, train: pd.DataFrame, y: np.ndarray, test: pd.DataFrame) -> Predicted:
-    """Fit a random forest on the features of both molecules side by side."""
+    """Fit a random forest of `TREES` trees on the features of both molecules side by side."""
     X, X_new = (
         np.hstack([table.loc[part[side]].to_numpy() for side, table in zip(SIDES, data.features, strict=True)])
         for part in (train, test)
     )
     start = time.perf_counter()
-    model = RandomForestRegressor(200, max_features=0.1, random_state=0).fit(X, y)
+    model = RandomForestRegressor(TREES, max_features=0.1, random_state=0).fit(X, y)
     return Predicted(model.predict(X_new), seconds=time.perf_counter() - start)
 
 
@@ -208,9 +209,7 @@ def _joined(parts: list[Predicted]) -> Predicted:
 def _filled(first: Predicted, second: Predicted) -> Predicted:
     """Return the first predictions and intervals, and the second where there are none."""
     absent = np.isnan(first.values)
-    columns = (
-        np.where(absent, getattr(second, name), getattr(first, name)) for name in ("values", "lower", "upper")
-    )
+    columns = (np.where(absent, getattr(second, name), getattr(first, name)) for name in ("values", "lower", "upper"))
     return Predicted(*columns, first.seconds + second.seconds)
 
 
@@ -221,12 +220,17 @@ def errors(y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
 
 
 def coverage(y: np.ndarray, predicted: Predicted) -> dict[str, float]:
-    """Return the share of labels within their intervals, the share of finite intervals, and their median width."""
+    """Return the share of labels within their intervals, the share of finite intervals, and their median width.
+
+    Without finite intervals the result is empty.
+    """
     if predicted.lower is None or predicted.upper is None:
         return {}
     asked = np.isfinite(predicted.values)
     inside, width = (predicted.lower <= y) & (y <= predicted.upper), predicted.upper - predicted.lower
     finite = asked & np.isfinite(width)
+    if not finite.any():
+        return {}
     return {
         "inside": float(inside[asked].mean()),
         "inside_finite": float(inside[finite].mean()),
