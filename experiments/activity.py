@@ -6,7 +6,7 @@ The labels are ln γ at infinite dilution and 298 K of 2,810 pairs (Sanchez Medi
 2022, MIT licence). The structures are SMILES. rdkit describes them, and `LearnedKernelRidge` learns from ten kernels of
 each side and an identity, with its default parameters.
 
-- A, new pairs: learned from the training pairs of the publication, tested once on its test pairs.
+- A, new pairs: learned from the training pairs of the publication, tested on its test pairs.
 - B, new solvents, and C, new solutes: folds of the solvents or solutes of the *training* pairs. For each fold, all
   parameters are learned without it.
 
