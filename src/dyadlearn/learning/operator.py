@@ -23,6 +23,8 @@ from dyadlearn.vectrick import dots_at, gather_cost
 
 # Share of observed cells from which on all cells of a grid are used: gathering takes longer than multiplying zeros.
 _DENSE = 0.3
+# Multiplications of a product with the whole grid up to which it costs less than handling sparse grids.
+_CHEAP = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +63,8 @@ class Cells:
     @cached_property
     def is_dense(self) -> bool:
         """Whether products with the whole grid cost less."""
-        return self.shape[0] * self.shape[1] <= gather_cost(self.like) * len(self.rows)
+        m, q = self.shape
+        return m * q <= gather_cost(self.like) * len(self.rows) or m * q * (m + q) <= _CHEAP
 
     @cached_property
     def _scatter(self) -> Scatter:
