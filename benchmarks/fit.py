@@ -41,7 +41,7 @@ def least_work(K: np.ndarray, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 def fit(K: np.ndarray, G: np.ndarray, Y: np.ndarray) -> TwoStepRidge:
     """Fit with the library: validation and everything that a user gets."""
-    return TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(K, Y, tasks=G)
+    return TwoStepRidge(kernel="precomputed", task_kernel="precomputed", fit_intercept=False).fit(K, Y, tasks=G)
 
 
 def main() -> int:

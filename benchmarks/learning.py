@@ -17,8 +17,9 @@ import numpy as np
 from measuring import THREADS, in_turns, row, versions
 from threadpoolctl import threadpool_limits
 
-from dyadlearn.learning.error import ExactError, Fold, FoldError, Targets
-from dyadlearn.learning.mixture import Mixture, PairOperator, Parameters
+from dyadlearn.learning.error import ExactError, FoldError, Targets
+from dyadlearn.learning.mixture import Mixture, Parameters
+from dyadlearn.learning.operator import Cells, PairOperator
 from dyadlearn.settings import Setting
 
 N_KERNELS = 5
@@ -38,7 +39,8 @@ def exact(setting: str, repeats: int) -> list[tuple[str, float, str]]:
     """Return how the closed form compares."""
     rng, (m, q) = np.random.default_rng(0), (200, 150)
     sides = [side(n, rng, np.float64) for n in (m, q)]
-    error = ExactError(Targets(rng.normal(size=(m, q)), np.ones((m, q)), None, "grand"), sides, Setting(setting))
+    cells, ones = Cells.of(np.ones((m, q), dtype=bool), np.zeros(0)), np.ones(m * q)
+    error = ExactError(Targets(rng.normal(size=m * q), ones, None, "grand", cells), sides, Setting(setting))
     at = Parameters.start(sides)
     K, G = rng.normal(size=(m, m)), rng.normal(size=(q, q if setting == "A" else m))
 
@@ -49,7 +51,7 @@ def exact(setting: str, repeats: int) -> list[tuple[str, float, str]]:
         for _ in range(m):
             G @ G.T
 
-    slope, loss, limit = in_turns(lambda: error.slope(at, 0), lambda: error.loss(at, 0), products, repeats=repeats)
+    slope, loss, limit = in_turns(lambda: error.slope(at), lambda: error.evaluate(at), products, repeats=repeats)
     return [
         (f"closed form {setting}: gradient over its products", slope / limit, "<= 3"),
         (f"closed form {setting}: differences over gradient", 2 * len(at.vector) * loss / slope, ">= 3"),
@@ -60,21 +62,24 @@ def folds(repeats: int) -> list[tuple[str, float, str]]:
     """Return how the gradient by one more solve compares."""
     rng, (m, q) = np.random.default_rng(0), (600, 200)
     sides = [side(n, rng, np.float32) for n in (m, q)]
-    observed = (rng.random((m, q)) < 0.25).astype(np.float32)
-    test = (observed * (rng.random((m, q)) < 0.2)).astype(np.float32)
-    labels = Targets((rng.normal(size=(m, q)) * observed).astype(np.float32), observed, None, "grand")
-    fold = Fold(observed - test, test, sides)
+    observed = rng.random((m, q)) < 0.25
+    test = observed & (rng.random((m, q)) < 0.2)
+    cells = Cells.of(observed, np.zeros(0, dtype=np.float32))
+    n = len(cells.rows)
+    labels = Targets(rng.normal(size=n).astype(np.float32), np.ones(n, dtype=np.float32), None, "grand", cells)
+    folds_error = FoldError.of(labels, sides, [(observed & ~test, test)])
     at = Parameters.start(sides)
 
     def fresh() -> FoldError:
-        return FoldError(labels, [replace(fold, ends={})], fold)
+        return replace(folds_error, _ends={})
 
-    operator = PairOperator.at(sides, at)
-    X = labels.values
+    operator = PairOperator.at(sides, at, cells)
+    values = labels.values[None, :]
+    X = cells.grid(values)[0]
     slope, loss, once, two = in_turns(
-        lambda: fresh().slope(at, 0),
-        lambda: fresh().loss(at, 0),
-        lambda: operator(X),
+        lambda: fresh().slope(at),
+        lambda: fresh().evaluate(at),
+        lambda: operator(values),
         lambda: operator.sides[0].kernel @ (X @ operator.sides[1].kernel),
         repeats=repeats,
     )
