@@ -542,8 +542,9 @@ def test_ten_kernels_of_fifty_drugs_do_not_over_fit(shared_data):
     Y, G = data.Y, repair(data.G)
     alone, shrunk, free = (
         _nested([repair(data.K), *more], Y, G, shrinkage=shrinkage, **given)
-        for more, shrinkage in (([], 1.0), (noise, 1.0), (noise, 0.0))
+        for more, shrinkage in (([], 0.1), (noise, 0.1), (noise, 0.0))
     )
+    # A shrinkage of 1 would hold nine kernels of noise near their equal weights: 4 % more error than alone.
     assert shrunk < 1.02 * alone
     assert shrunk < free
 
