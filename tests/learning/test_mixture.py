@@ -61,6 +61,29 @@ def test_what_exponents_may_be():
         assert_array_equal(found.weights[0], value)
 
 
+def test_the_gradient_of_kernels_that_differ_between_folds():
+    rng = np.random.default_rng(0)
+    stacked = np.stack([distance_kernel(5, rng), distance_kernel(5, rng)])
+    given = Mixture([distance_kernel(5, rng), stacked], [True, True], True, (True, True))
+    slope, at = rng.normal(size=(2, 5, 5)), rng.normal(size=5)
+
+    def error(vector):
+        return float(np.sum(slope * given.mixed(vector[:3], vector[3:]).kernel))
+
+    found = np.concatenate(given.mixed(at[:3], at[3:]).gradient(slope))
+    assert_allclose(found, differences(error, at), rtol=1e-6, atol=1e-8)
+
+
+def test_a_power_is_accepted_if_it_is_a_kernel_in_every_fold():
+    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, 8)
+    angle = (1 + np.cos(angles[:, None] - angles)) / 2
+    assert np.linalg.eigvalsh(angle**1.5).min() < -1e-4
+    exponents = np.log([1.5])
+    for folds, expected in (([np.eye(8), np.eye(8)], 1.5), ([np.eye(8), angle], 2.0), ([angle, np.eye(8)], 2.0)):
+        found = Mixture([np.stack(folds)], [True], True).accepted(exponents)
+        assert_allclose(np.exp(found), expected)
+
+
 @pytest.mark.parametrize("kind", ["Tanimoto", "min-max", "angle"])
 def test_accepted_powers_are_kernels(kind, library):
     rng = np.random.default_rng(0)

@@ -142,16 +142,22 @@ class _System:
         return X if self.labels.weights is None else X / self.labels.weights
 
     def _means(self, X: Array) -> Array:
-        """Return the sum of all values, or of each column, divided by the number of training cells, at all cells."""
+        """Return the sum of all values, or of each task, divided by the number of training cells: (f, 1) or (f, q)."""
         xp, cells = namespace(X), self.labels.cells
+        parts = (X, self.train) if self.labels.constant == "grand" else (cells.grid(X), cells.grid(self.train))
+        sums, counts = (xp.sum(part, axis=1, keepdims=part.ndim == 2) for part in parts)
+        # A task without training cells has a mean of zero.
+        return sums / xp.where(counts > 0, counts, xp.ones_like(counts))
+
+    def _means_at_cells(self, X: Array) -> Array:
+        """Return the means of `_means` at all cells, of shape (f, 1) or (f, n)."""
+        means = self._means(X)
         if self.labels.constant == "grand":
-            return xp.sum(X, axis=1, keepdims=True) / xp.sum(self.train, axis=1, keepdims=True)
-        sums, counts = (xp.sum(cells.grid(each), axis=1) for each in (X, self.train))
-        means = sums / xp.where(counts > 0, counts, xp.ones_like(counts))
-        return xp.take(means, as_array_of(cells.columns, X), axis=1)
+            return means
+        return namespace(X).take(means, as_array_of(self.labels.cells.columns, X), axis=1)
 
     def centred(self, X: Array) -> Array:
-        return X if self.labels.constant is None else X - self._means(X) * self.train
+        return X if self.labels.constant is None else X - self._means_at_cells(X) * self.train
 
     def solve(self, right: Array, start: Array | None, tol: float) -> Array:
         solution = conjugate_gradients(
@@ -196,7 +202,7 @@ class _System:
         predictions = self.operator(X)
         rest = y - (predictions * self.train + self._ridge(X))
         if self.labels.constant is not None:
-            predictions = predictions + self._means(rest)
+            predictions = predictions + self._means_at_cells(rest)
         return X, predictions, self.centred(rest)
 
     def complete(self, X: Array) -> Array:
@@ -204,22 +210,15 @@ class _System:
         grids = self.operator.on_grid(X)
         if self.labels.constant is None:
             return grids
-        cells = self.labels.cells
-        rest = (self.labels.values - cells.take(grids)) * self.train - self._ridge(X)
-        means = self._means(rest)
-        if self.labels.constant == "grand":
-            return grids + means[:, :, None]
-        # The mean of a task is that of its training cells; a task without any has none.
-        xp = namespace(grids)
-        sums, counts = (xp.sum(cells.grid(each), axis=1) for each in (rest, self.train))
-        return grids + (sums / xp.where(counts > 0, counts, xp.ones_like(counts)))[:, None, :]
+        rest = (self.labels.values - self.labels.cells.take(grids)) * self.train - self._ridge(X)
+        return grids + self._means(rest)[:, None, :]
 
     def adjoint(self, slope: Array, start: Array | None, tol: float) -> Array:
         """Return the solution for the derivatives of an error with respect to all predictions."""
         right, mean_part = self.operator(slope) * self.train, 0.0
         if self.labels.constant is not None:
             # The solution is a part with the sum of the slope, plus a part that sums to zero.
-            mean_part = self._means(slope) * self.train
+            mean_part = self._means_at_cells(slope) * self.train
             right = self.centred(right - (self.operator(mean_part) * self.train + self._ridge(mean_part)))
             start = None if start is None else self.centred(start)
         return mean_part + self.solve(right, start, tol)

@@ -524,7 +524,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         check_learning_memory(data.labels.values, self._kernels, max(len(folds), 1), profiled)
         sides, how, (m, q) = self._mixtures(data), Descent(self.n_steps, float(self.shrinkage)), data.labels.shape
         if not labels.cells.is_dense:
-            # A few labels of a large grid do not determine λ so small that single precision is too coarse.
+            # With few labels of a large grid, the learned λ is large enough for single precision.
             labels, sides = labels.in_single(), [side.in_single() for side in sides]
         error: ExactError | FoldError
         if exact:
