@@ -36,7 +36,7 @@ def test_the_words_of_other_libraries(setting, words):
 
 def test_one_new_parent_is_no_setting_before_its_side_is_known():
     for word in ("T1", " t1 "):
-        with pytest.raises(ValueError, match=r"^T1 has one new parent: use B if .* rows, C if .* columns\.$"):
+        with pytest.raises(ValueError, match=r"^T1 does not name the new parent: use B if .* rows, C if .* columns\.$"):
             as_setting(word)
 
 
@@ -55,7 +55,7 @@ def test_several_settings_are_letters_or_names():
     ):
         assert as_settings(given) == wanted, given
     for wrong in ("AE", "CV3", ["A", "T1"]):
-        with pytest.raises(ValueError, match="T1 has one new parent|Unknown setting"):
+        with pytest.raises(ValueError, match="T1 does not name the new parent|Unknown setting"):
             as_settings(wrong)
 
 

@@ -100,7 +100,7 @@ def as_setting(name: str | Setting) -> Setting:
         if word in (setting.value.lower(), *words):
             return setting
     if word == "t1":
-        raise ValueError("T1 has one new parent: use B if it is the parent of the rows, C if that of the columns.")
+        raise ValueError("T1 does not name the new parent: use B if new parents are rows, C if they are columns.")
     raise ValueError(
         f"Unknown setting {name!r}: expected A (a new pair), B (a new instance), C (a new task) or D (both new)."
     )

@@ -110,7 +110,7 @@ def test_what_people_see(tables, several, run):
     assert "12 instances × 8 tasks, 100 % observed" in ran.out
     assert "noise: features, rbf kernel; sim: a precomputed kernel" in ran.out
     assert "held-out error in setting B" in ran.out
-    assert "instances weigh" in ran.out
+    assert "weights of instances" in ran.out
     assert "product of both kernels" in ran.out
     assert "is read as a kernel" in ran.err
 
@@ -214,7 +214,7 @@ def test_the_other_commands_take_such_a_file(tables, several, learned, run):
     path = learned("B")
     asked = several[1]
     seen = run("inspect", path)
-    assert "instances weigh" in seen.out
+    assert "weights of instances" in seen.out
     assert "instances noise=noise.csv sim=sim.csv" in seen.out
     assert run("inspect", path, "--json").json["weights"] == load(path).weights_
     scores = {}
@@ -296,7 +296,7 @@ def test_new_users_who_lack_descriptions(tables, several, learned, run, put, mon
     best = run("recommend", path, "--new", "sim=new_sim.csv", "-n", 1, "--json")
     assert (best.code, best.json["notes"]) == (0, [note.replace("--instances", "--new")])
     for words, message in (
-        (["--instances", "noise=empty.csv"], "lacks all descriptions of 'n1': give one of 'noise', 'sim'"),
+        (["--instances", "noise=empty.csv"], "has no description of row 'n1': give one of 'noise', 'sim'"),
         ([*files, "--interval", 0.9], "need all descriptions: give 'noise' for each row"),
     ):
         ran = run("predict", path, *words)
@@ -305,7 +305,7 @@ def test_new_users_who_lack_descriptions(tables, several, learned, run, put, mon
     noise[1, 0] = 0.0
     put(tables.folder / "empty.csv", names, ["x", "y"], np.where(np.isnan(noise), "", noise.astype(str)))
     ran = run("predict", path, *files)
-    assert (ran.code, "'noise' has NaN among the values of 'n1': fill them in" in ran.err) == (2, True), ran.err
+    assert (ran.code, "'noise' has NaN in part of row 'n1': fill it in" in ran.err) == (2, True), ran.err
 
 
 WRONG = [

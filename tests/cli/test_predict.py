@@ -559,7 +559,7 @@ def test_predictions_are_clipped_to_a_scale(tables, model, new, run, tmp_path):
     assert {0.2, 0.4} >= {row["score"] for row in best if not 0.2 < row["score"] < 0.4}
 
 
-@pytest.mark.parametrize("clip", ["5,1", "1", "1,2,3", "1,1", "1,nan"])
+@pytest.mark.parametrize("clip", ["5,1", "1", "1,2,3", "1,1", "1,nan", "1,", "a,b"])
 def test_a_scale_has_two_ends(model, new, run, clip):
     refused = run("predict", model, "--instances", new["users"], "--clip", clip)
     assert refused.code

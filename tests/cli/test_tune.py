@@ -121,7 +121,7 @@ def test_identical_rows_are_left_out_together(tables, run):
     assert "--groups" in scores.err
     ran = run(*words, tables.folder / "s.dyad", "--groups", "scaffold")
     assert ran.code == 2
-    assert "Scaffolds are computed from SMILES, but the instances are described in another way" in ran.err
+    assert "Scaffolds need SMILES of the instances: name their column" in ran.err
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")

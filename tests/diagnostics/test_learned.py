@@ -130,7 +130,7 @@ def test_comparisons_say_that_kernels_were_learned():
     model = _fitted("profiled A")
     found = compare({"learned": model, "fixed": TwoStepRidge().fit(X, _data()[2], tasks=T)}, "A", n_resamples=100)
     assert any("learned learned the kernels with the labels" in note for note in found.notes)
-    assert found.methods["learned"] == "2 folds, learned with"
+    assert found.methods["learned"] == "2 folds, not nested"
 
 
 def test_what_would_leak_is_refused():

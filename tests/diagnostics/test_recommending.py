@@ -257,6 +257,23 @@ def test_rows_beside_the_tables_are_matched_by_their_names():
     assert recommend(model, X=new[rows[3:] + rows[:3]], n=3).ids == found.ids
 
 
+def test_models_with_effects_of_known_rows_recommend_for_new_ones_in_another_call():
+    pd = pytest.importorskip("pandas")
+    X, T, Y = make()
+    users = pd.DataFrame(X, index=[f"u{i}" for i in range(9)])
+    items = pd.DataFrame(T, index=[f"i{j}" for j in range(7)])
+    pairs = [(f"u{i}", f"i{j}") for i in range(8) for j in range(6) if i != j]  # u8 and i6 are new
+    model = PairRegressor(PairKernelRidge(per_instance=0.5), instances=users, tasks=items)
+    model = model.fit(pairs, [Y[int(user[1:]), int(item[1:])] + 3 for user, item in pairs])
+    for given in ({"instance": ["u1", "u8"]}, {"task": ["i6", "i2"]}):
+        [side] = given
+        with pytest.raises(
+            ValueError, match=f"Known and new {side}s are ranked differently: use two calls, '[ui][86]' is new"
+        ):
+            recommend(model, **given)
+        assert all(len(recommend(model, **{side: [each]}).ids[0]) for each in given[side])
+
+
 def test_a_network_has_nodes_for_both_sides():
     X, _, _ = make()
     Y = (X @ X.T > 0).astype(float)

@@ -177,7 +177,7 @@ def test_ways_to_say_which_kernel(kernels, expected):
         (
             {"a": "rbf", "b": "rbf", "c": "rbf"},
             ValueError,
-            "The kernels of X have 'c' too many: give one for each description, 'a', 'b'",
+            "The kernels of X have the unknown name 'c': give one for each description, 'a', 'b'",
         ),
         (["rbf"], ValueError, r"one kernel for each of 2 descriptions of X \('a', 'b'\), found 1 kernels"),
         (3, KernelError, "a mapping of descriptions to kernels or a list, found int"),
@@ -406,12 +406,16 @@ def test_other_descriptions_than_in_training():
     kernel, _ = described()
     new = tables(TEST, TRAIN)
     for given, error, words in (
-        ({**new, "y": X[TEST]}, ValueError, "The descriptions of X have 'y' too many: give those of training, 'x', "),
+        (
+            {**new, "y": X[TEST]},
+            ValueError,
+            "The descriptions of X have the unknown name 'y': give those of training, 'x', ",
+        ),
         ({**new, "x": X[TEST][:, :2]}, ValueError, r"X\['x'\] has 2 columns, expected the 3 features of training"),
         ({**new, "similar": SIMILAR[N:]}, ValueError, r"X\['similar'\] has 13 columns, expected one for each of 9"),
-        ({**new, "x": np.where(X[TEST] > 0, X[TEST], np.nan)}, ValueError, r"X\['x'\] has NaN among the values of "),
+        ({**new, "x": np.where(X[TEST] > 0, X[TEST], np.nan)}, ValueError, r"X\['x'\] has NaN in part of row "),
         ({**new, "x": abs(X[TEST]) * np.inf}, ValueError, "infinity"),
-        ({"x": X[TEST] * np.nan}, ValueError, "X lacks all descriptions of 0, 1, 2, 3: give one of 'x', 'bits'"),
+        ({"x": X[TEST] * np.nan}, ValueError, "X has no description of row 0, 1, 2, 3: give one of 'x', 'bits'"),
     ):
         with pytest.raises(error, match=words):
             widen(kernel, Descriptions(given), None, "X")
@@ -432,7 +436,7 @@ def test_descriptions_that_rows_lack():
     found = widen(kernel, Descriptions(thin), None, "X").values
     assert_array_equal(kernel.lacking(found)[:, 1], np.arange(N_NEW) == 1)
     thin["bits"][1, 0] = 1.0
-    with pytest.raises(ValueError, match=r"X\['bits'\] has NaN among the values of 1: fill them in"):
+    with pytest.raises(ValueError, match=r"X\['bits'\] has NaN in part of row 1: fill it in"):
         widen(kernel, Descriptions(thin), None, "X")
 
 

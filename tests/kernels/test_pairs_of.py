@@ -120,9 +120,12 @@ def test_what_names_no_pair_is_refused():
         pairs_of(K, [0, 7], [1, -1])
     with pytest.raises(ValueError, match="must list the members of the same pairs, found 2 and 1"):
         pairs_of(K, [0, 1], [1])
+    for known in ([("a", "b"), ("a", "c"), ("b", "c")], [("a", "b")]):
+        with pytest.raises(ValueError, match=f"known must be .*, found {len(known)} lists"):
+            pairs_of(frame, ["a"], ["d"], known=known)
     with pytest.raises(ValueError, match="found 0 and 0"):
         pairs_of(K, [], [])
-    with pytest.raises(IdError, match="The pair of 'a' and 'b' is listed twice: aggregate its labels"):
+    with pytest.raises(IdError, match="The pair of 'a' and 'b' is listed twice: average its labels"):
         pairs_of(frame, ["a", "c", "b"], ["b", "a", "a"])
     assert pairs_of(frame, ["a", "b"], ["b", "a"], symmetric=False)["sum"].shape == (2, 2)
     with pytest.raises(KernelError, match="K must be square"):

@@ -108,6 +108,9 @@ def test_what_is_no_count_of_an_allele_is_refused():
         gram(M - 1, kernel="vanraden")
     with pytest.raises(KernelError, match="found numbers from 0 to 4"):
         TwoStepRidge(kernel="vanraden").fit(2 * M, Y)
+    for coded in (M_NEW - 1, sparse.csr_array(M_NEW - 1)):
+        with pytest.raises(KernelError, match="found numbers from -1 to 1"):
+            TwoStepRidge(kernel="vanraden").fit(M, Y).predict(coded)
     with pytest.raises(KernelError, match="needs a marker with both alleles"):
         gram(np.full((3, 2), 2.0), kernel="vanraden")
     for wrong in (1.5, [0.5, 0.5], np.full(40, np.nan)):

@@ -290,7 +290,7 @@ def test_ten_labels_lower_the_error_of_a_user_with_a_taste_of_their_own_by_a_thi
             "labels of a new instance in some tasks say nothing",
         ),
         (KroneckerRidge(), {"labels": FEW}, "give either X or tasks"),
-        (KroneckerRidge(), {"X": X[M:], "tasks": T[Q:], "labels": FEW[:, :A]}, "each new row is added alone"),
+        (KroneckerRidge(), {"X": X[M:], "tasks": T[Q:], "labels": FEW[:, :A]}, "labels are those of new instances with training tasks"),
         (KroneckerRidge(), {"X": X[M:], "labels": FEW[:, 1:]}, "labels has 6 columns, expected 7: give NaN where"),
         (KroneckerRidge(), {"X": X[M:], "labels": FEW[1:]}, "labels has 2 rows, expected 3"),
         (KroneckerRidge(), {"X": X[M:], "labels": FEW * np.inf}, "labels contains infinity"),
@@ -331,7 +331,12 @@ def test_long_tables():
         asked = [(new[i], known[j]) for i in range(few.shape[0]) for j in range(few.shape[1])]
         assert_allclose(model.predict(asked, labels=labels), expected.ravel(), rtol=1e-9)
         assert_allclose(model.predict(asked[::-2], labels=labels), expected.ravel()[::-2], rtol=1e-9)
-    with pytest.raises(ValueError, match="pairs must be of new instances with training tasks"):
+    with pytest.raises(ValueError, match="labels= needs pairs of new instances with training tasks, or of training"):
         model.predict([(rows[M], items[0]), (rows[0], items[1])], labels=([(rows[M], items[2])], [1.0]))
+    for wrong in (pd.DataFrame({"u": [rows[M]], "f": [items[2]], "y": [1.0]}), {(rows[M], items[2]): 1.0}, [rows[M:]]):
+        with pytest.raises(
+            TypeError, match=r"labels must be a tuple \(pairs, y\) of known pairs, found (DataFrame|dict|list)"
+        ):
+            model.predict([(rows[M], items[0])], labels=wrong)
     with pytest.raises(IdError, match="u10"):
         model.predict([(rows[M], items[0])], labels=([(rows[M + 1], items[2])], [1.0]))

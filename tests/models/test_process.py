@@ -274,7 +274,7 @@ HOLES = np.where(np.eye(M, Q) > 0, np.nan, Y)
         (
             {"y": Y},
             {},
-            "is .* ridge regression here, without deviations or likelihood: fit it with tasks=",
+            "as .* ridge regression has no deviations and no likelihood: fit it with tasks=",
         ),
         ({"y": Y, "tasks": T[:Q]}, {"diagonal": np.ones(M + A)}, "diagonal is only for rows of X from a precomputed"),
         (

@@ -156,11 +156,14 @@ def test_networks_have_one_side():
 
 def test_errors():
     X, Y, T = data()
-    with pytest.raises(ValueError, match="groups is one label per row, or 'identical' with .* found 'scaffold'"):
+    with pytest.raises(
+        ValueError, match="groups must be one label per row, or 'identical' for features, found 'scaffold'"
+    ):
         evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", groups="scaffold")
     alone = IndependentTaskRidge().fit(X, Y)
     with pytest.raises(
-        ValueError, match="task_groups is one label per row, or .* features or kernels, found 'identical'"
+        ValueError,
+        match="task_groups must be one label per row, or .* found 'identical'",
     ):
         evaluate(alone, "B", task_groups="identical")
     assert evaluate(alone, "B").results[0].n_identical == (5, 0)

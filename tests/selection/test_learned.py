@@ -189,9 +189,7 @@ def test_known_rows_of_a_profiled_side_are_told_by_their_ids():
     assert model.n_stages_ == 2
     found = model.predict(X.iloc[[3, 1]], T.iloc[[5]])
     assert_allclose(found, model.predict().loc[["r3", "r1"], ["t5"]])
-    with pytest.raises(
-        ValueError, match="profiles of their labels, which labels of a new row would change: fit it with"
-    ):
+    with pytest.raises(ValueError, match="A model with profiles of labels takes no labels of new rows: fit it with"):
         model.predict(X.iloc[[3]], labels=Y.iloc[[3]])
     with pytest.raises(ValueError, match=r"1 of 2 are new"):
         model.predict(X.iloc[:2].rename(index={"r0": "other"}))
@@ -243,10 +241,10 @@ def test_given_random_state_everything_is_the_same():
 @over(
     lines(
         "setting cv groups method",
-        ("A", SettingKFold("A", 3, random_state=0), None, "3 folds, learned with"),
-        ("B", [(np.arange(5, 14), np.arange(5)), (np.arange(5), np.arange(5, 14))], None, "2 folds, learned with"),
-        ("B", 4, {"groups": np.arange(14) // 3}, "4 folds, learned with"),
-        ("C", 3, {"task_groups": np.arange(9) // 2}, "3 folds, learned with"),
+        ("A", SettingKFold("A", 3, random_state=0), None, "3 folds, not nested"),
+        ("B", [(np.arange(5, 14), np.arange(5)), (np.arange(5), np.arange(5, 14))], None, "2 folds, not nested"),
+        ("B", 4, {"groups": np.arange(14) // 3}, "4 folds, not nested"),
+        ("C", 3, {"task_groups": np.arange(9) // 2}, "3 folds, not nested"),
         ("B", 5, None, "exact leave-one-out"),
     )
 )
@@ -262,7 +260,7 @@ def test_folds_of_instances_serve_pairs_where_there_are_no_tasks():
     X, Y, T = _problem()
     cv = list(KFold(3).split(Y))
     model = LearnedKernelRidge(cv=cv, **FAST).fit(X, Y)
-    assert model.holdout_method_ == "3 folds, learned with"
+    assert model.holdout_method_ == "3 folds, not nested"
     with pytest.raises(ValueError, match="A list of folds as cv is only supported in setting B, found setting A"):
         LearnedKernelRidge(cv=cv, **FAST).fit(X, Y, tasks=T)
 
@@ -354,7 +352,7 @@ def test_what_is_refused_leaves_the_model_as_it_was(given, error, message, fitte
 
 def test_what_else_is_refused():
     X, Y, T = _problem()
-    with pytest.raises(ValueError, match="Setting C leaves out tasks, but nothing is known of them: give tasks="):
+    with pytest.raises(ValueError, match="Setting C predicts new tasks, which need features: give tasks="):
         LearnedKernelRidge(setting="C").fit(X, Y)
     with pytest.raises(ValueError, match="there is only 1 sample with labels"):
         LearnedKernelRidge(setting="B").fit(X[0][:1], Y[:1], tasks=T)
@@ -363,7 +361,7 @@ def test_what_else_is_refused():
     model = LearnedKernelRidge(setting="B", **FAST).fit(X, Y, tasks=T)
     with pytest.raises(TypeError, match="has learned its regularisation with its kernels: fit it again"):
         model.set_alpha(1.0)
-    with pytest.raises(ValueError, match="X was the descriptions 1, 2 when the model was fitted"):
+    with pytest.raises(ValueError, match="X must be '1', '2', as in fit, found a single table"):
         model.predict(X[0])
 
 

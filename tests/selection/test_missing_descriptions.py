@@ -196,7 +196,7 @@ def test_frames():
     assert_allclose(found.loc[["y"]], fitted()[0].predict(rows(NEW_ROWS[0], [2], ["a", "c"])), rtol=1e-10)
     for frame in frames.values():
         frame.loc[["x", "z"]] = np.nan
-    with pytest.raises(ValueError, match="X lacks all descriptions of 'x', 'z': give one of 'a', 'b', 'c'"):
+    with pytest.raises(ValueError, match="X has no description of row 'x', 'z': give one of 'a', 'b', 'c'"):
         fitted()[0].predict(frames)
 
 
@@ -204,11 +204,11 @@ def test_what_is_refused():
     (model, _), new = fitted(), NEW_ROWS[0]
     partly = {**new, "b": new["b"].copy()}
     partly["b"][2, 0] = np.nan
-    with pytest.raises(ValueError, match=r"X\['b'\] has NaN among the values of 2: fill them in, or make all NaN"):
+    with pytest.raises(ValueError, match=r"X\['b'\] has NaN in part of row 2: fill it in, or make all of it NaN"):
         model.predict(partly)
-    with pytest.raises(ValueError, match="X lacks all descriptions of 0, 1, 2, 3: give one of 'a', 'b', 'c'"):
+    with pytest.raises(ValueError, match="X has no description of row 0, 1, 2, 3: give one of 'a', 'b', 'c'"):
         model.predict({"a": new["a"] * np.nan})
-    with pytest.raises(ValueError, match="have 'd' too many: give those of training, 'a', 'b', 'c'"):
+    with pytest.raises(ValueError, match="have the unknown name 'd': give those of training, 'a', 'b', 'c'"):
         model.predict({"a": new["a"], "d": new["b"]})
     with pytest.raises(ValueError, match="NaN"):
         model.fit({**OLD[0], "a": OLD[0]["a"] * np.nan}, Y, tasks=OLD[1])

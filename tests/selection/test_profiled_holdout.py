@@ -133,7 +133,7 @@ def test_formulas_that_would_leak_are_refused():
         holdout(model.fitted_.problem, "A")
     with pytest.raises(ValueError, match="profiles of the labels as features"):
         landscape(model, setting="A")
-    with pytest.raises(ValueError, match="without deviations or likelihood"):
+    with pytest.raises(ValueError, match="with profiles of labels has no deviations and no likelihood"):
         model.predict(return_std=True)
     assert np.isnan(evaluate(model, "A", nested=False)["null"]).all()
 

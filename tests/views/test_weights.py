@@ -58,7 +58,7 @@ def test_words():
     found = Weights(*sides, None, [0.5, 0.25, 0.3], 2)
     assert found.in_words("instances") == "ecfp 62 % (exponent 1.8), sim 33 %, odd below 1 %, constant 5 %"
     assert found.lines(NAMES)[0] == ("error by stage", "0.5, 0.25 (kept), 0.3")
-    assert found.lines(NAMES)[1] == ("drugs weigh", found.in_words("instances"))
+    assert found.lines(NAMES)[1] == ("weights of drugs", found.in_words("instances"))
     assert len(found.lines(NAMES)) == 3
     shared = Weights(
         {"instances": only}, {"instances": only}, {"product": 0.9, "instances": 0.06, "tasks": 0.04}, [0.5], 1

@@ -78,8 +78,7 @@ class Tune(options.LabelFile, options.Sides, module="models"):
 
         dyadlearn tune infects.csv --instances hosts.csv --tasks parasites.csv --sides host,parasite -o model.dyad
 
-        dyadlearn tune binds.csv --model learned --instances ecfp=drugs.csv --kernel ecfp=tanimoto --instances
-        sim=similarity.csv --kernel sim=precomputed --tasks proteins.fasta -o model.dyad
+        dyadlearn tune binds.csv --model learned --instances ecfp=drugs.csv --instances sim=kernel.csv -o model.dyad
     """
 
     labels: Annotated[Path, Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs.")]
@@ -103,12 +102,12 @@ class Tune(options.LabelFile, options.Sides, module="models"):
     cv: options.Folds = None
     groups: Annotated[Path | None, Option(help=f"Instances to leave out together: {_GROUPS}")] = None
     task_groups: Annotated[Path | None, Option(help=f"Tasks to leave out together: {_GROUPS}")] = None
-    exhaustive: Annotated[bool, Option(help="If labels are missing, score all regularisations, not only some.")] = False
+    exhaustive: Annotated[bool, Option(help="Score all regularisations, also if labels are missing.")] = False
     keep_labels: Annotated[bool, Option(help="--model online: keep labels for update --known replace.")] = False
-    stages: Annotated[str, Option(help="--model learned: most stages; auto is 3 for new pairs, else 1.")] = "auto"
-    steps: Annotated[int, Option(min=1, help="--model learned: steps of descent in each stage.")] = 60
-    shrinkage: Annotated[float, Option(help="--model learned: penalty on differences of the weights; 0 is none.")] = 0.1
-    normalize: Annotated[bool, Option(help="--model learned: scale kernels to a unit diagonal, or by its mean.")] = True
+    stages: Annotated[str, Option(help="--model learned: maximum number of stages; auto is 3 in A, else 1.")] = "auto"
+    steps: Annotated[int, Option(min=1, help="--model learned: maximum number of steps of each descent.")] = 60
+    shrinkage: Annotated[float, Option(help="--model learned: penalty on unequal weights; 0 is none.")] = 0.1
+    normalize: Annotated[bool, Option(help="--model learned: scale kernels to a unit diagonal, or to mean 1.")] = True
     seed: Annotated[int, Option(min=0, help="--model learned: seed of the random numbers.")] = 0
 
     needs: ClassVar[Rules] = dict.fromkeys(("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",))
@@ -161,7 +160,7 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
     permute: Annotated[str | None, Option(help="instances, tasks or both; by default the new side.")] = None
     verify: Annotated[bool, Option(help="Compare hold-out predictions with refitted models.")] = False
     number: Annotated[int, Option("-n", "--number", min=1, help="Cells to refit for --verify, in each setting.")] = 20
-    nested: Annotated[bool, Option(help="Learn kernels again in each fold, or once from all labels.")] = True
+    nested: Annotated[bool, Option(help="Learn kernels again in each fold, or keep those of the model.")] = True
     seed: options.Seed = 0
 
     needs: ClassVar[Rules] = {"number": ("verify",), "permute": ("permutations",)}
@@ -174,8 +173,8 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     """Predict for new instances, new tasks, or both.
 
     Without --instances (or --tasks), predictions are for the instances (or tasks) of training. A file of features needs
-    the columns of the training file. A file of a kernel needs one column for each id of training. A model that was
-    trained on several named files of a side needs all of them, with the same names.
+    the columns of the training file. A file of a kernel needs one column for each id of training. Named
+    files of a learned model need the names of training; some of these files may be missing.
 
     --labels adds known labels of the new instances, or of the new tasks, as if the model were fitted again with them.
     Each new instance is added alone: its labels do not change the predictions for the others.
@@ -214,7 +213,7 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
     probability: Annotated[bool, Option(help="Predict the probability of the larger of two labels.")] = False
     interval: Annotated[float | None, Option(help="Write rows with bounds of this coverage, such as 0.9.")] = None
     clip: options.Clip = None
-    baseline: Annotated[bool, Option(help="Predict pairs with an unknown id by the mean label of the other.")] = False
+    baseline: Annotated[bool, Option(help="Predict pairs with an unknown id by means of labels.")] = False
     explain: Annotated[bool, Option(help="List the training labels that a prediction comes from.")] = False
     instance: Annotated[str | None, Option(metavar="ID", help="Instance to explain: of training, or of a file.")] = None
     task: Annotated[str | None, Option(metavar="ID", help="Task to explain: of training, or of a file.")] = None
@@ -247,10 +246,10 @@ class Recommend(options.OfModel, options.TableOutput, module="predict"):
     subject: Annotated[str | None, Option("--for", metavar="ID", help="A known instance or task.")] = None
     new: Annotated[options.Files, Option(metavar="[NAME=]FILE", help="New instances, or tasks by --side task.")] = None
     pairs: Annotated[bool, Option(help="List the best of all pairs that are not observed.")] = False
-    number: Annotated[int | None, Option("-n", "--number", min=1, help="Rows each; by default 10, or 20 pairs.")] = None
+    number: Annotated[int | None, Option("-n", "--number", min=1, help="List length; default 10, or 20 pairs.")] = None
     side: Annotated[str | None, Option(help="instance or task, if the id or the file could be either.")] = None
     setting: options.Setting = "A"
-    zeros: Annotated[bool | None, Option(help="Zeros are not observed; by default only if labels are 0/1.")] = None
+    zeros: Annotated[bool | None, Option(help="Treat zeros as not observed; by default if labels are 0/1.")] = None
     clip: options.Clip = None
     cv: options.Folds = None
 

@@ -259,7 +259,7 @@ def read_groups(path: Path | None, wanted: Ids | None, side: str, smiles: dict[A
         return None if path is None else "identical"
     if str(path) == "scaffold":
         if wanted is None or not smiles:
-            raise ValueError(f"Scaffolds are computed from SMILES, but the {side} are described in another way.")
+            raise ValueError(f"Scaffolds need SMILES of the {side}: name their column, or give a table of groups.")
         from dyadlearn.kernels.chemistry import scaffolds
 
         return np.array(scaffolds([smiles[label] for label in wanted.labels]))
@@ -268,7 +268,7 @@ def read_groups(path: Path | None, wanted: Ids | None, side: str, smiles: dict[A
         raise ValueError(f"{path} names groups of {side} by ids, but the labels have no ids.")
     lacking = [label for label in wanted.labels if label not in groups]
     if lacking:
-        raise IdError(f"{path} has no group for {len(lacking)} of the {len(wanted)} {side}: {shown(lacking)}.")
+        raise IdError(f"{path} has no group for {len(lacking)} of {len(wanted)} {side}, add them: {shown(lacking)}.")
     return np.array([groups[label] for label in wanted.labels])
 
 

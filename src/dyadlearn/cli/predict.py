@@ -13,8 +13,7 @@ import numpy as np
 
 import dyadlearn
 from dyadlearn._array import row_blocks, to_numpy
-from dyadlearn._files.packed import parse_number
-from dyadlearn._files.tables import Cells, read_cells, write_blocks, write_grid
+from dyadlearn._files.tables import Cells, as_number, read_cells, write_blocks, write_grid
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn._text import number
 from dyadlearn.cli.commands import Predict, Recommend, Screen
@@ -41,7 +40,7 @@ def predict(given: Predict, terminal: Terminal) -> None:
         _explain(given, loaded, terminal)
         return
     if not given.instances and not given.tasks and (given.pairs is None or loaded.model.grows):
-        raise ValueError("Give --instances, --tasks or both; only --pairs of a model that is not online need neither.")
+        raise ValueError("Give --instances or --tasks, or --pairs of training ids, which online models do not know.")
     if given.interval is not None and not 0 < given.interval < 1:
         raise ValueError(f"--interval must be a coverage between 0 and 1, such as 0.9, found {given.interval:g}.")
     scale, pairs = _scale(given.clip), None if given.pairs is None else _read_pairs(given.pairs)
@@ -205,10 +204,10 @@ def _read_pairs(path: Path) -> Cells:
 
 def _scale(clip: str | None) -> tuple[float, float]:
     """Return the two ends of the scale of --clip; infinite without one."""
-    ends = [-np.inf, np.inf] if clip is None else [parse_number(part) for part in clip.split(",")]
+    ends = np.array([-np.inf, np.inf] if clip is None else [as_number(part) for part in clip.split(",")], dtype=float)
     if len(ends) != 2 or not ends[0] < ends[1]:
         raise ValueError(f"--clip must be the two ends of a scale, such as 1,5, found {clip!r}.")
-    return ends[0], ends[1]
+    return float(ends[0]), float(ends[1])
 
 
 def _means(loaded: Loaded, pairs: Cells, sides: Sequence[Ids]) -> np.ndarray:

@@ -986,9 +986,11 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
     places = among(subjects, trained.labels)
     if labels.grid is not None and (places >= 0).any():
         # Labels of a grid may have to be held out, and the model may know more about training rows than features.
-        values, pairing = to_numpy(labels.grid), fitted.pairing
-        if (places >= 0).all() or knows_rows(pairing) or zeros_are_unobserved(values, zeros):
+        if (places >= 0).all():
             return None
+        if knows_rows(fitted.pairing) or zeros_are_unobserved(to_numpy(labels.grid), zeros):
+            new = shown([label for label, place in zip(subjects, places, strict=True) if place < 0])
+            raise ValueError(f"Known and new {names.both[axis]} are ranked differently: use two calls, {new} is new.")
     rows: Any = (fitted.columns if axis else fitted.rows)(fitted.describe(subjects, axis))[1]
     listed = labels.listed()
     cells = (listed.columns, listed.rows) if axis else (listed.rows, listed.columns)

@@ -249,6 +249,8 @@ def pairs_of(
     >>> pairs_of(K, [1], [2], known=([0, 0], [1, 2]))["product"]
     array([[0.05, 0.25]])
     """
+    if known is not None and len(known) != 2:
+        raise ValueError(f"known must be (first, second) of the training pairs, found {len(known)} lists.")
     K = np.asarray(K) if isinstance(K, list | tuple) else K
     is_kernel = isinstance(kernel, str) and kernel == "precomputed"
     table = read_gram(K, "K", is_square=known is None) if is_kernel else read_table(K, "K")
@@ -279,7 +281,7 @@ def _members(first: Any, second: Any, table: Table, symmetric: bool) -> tuple[np
     last = {pair: place for place, pair in enumerate(pairs)}
     for place, pair in enumerate(pairs):
         if last[pair] != place:
-            raise IdError(f"The pair of {a[place]!r} and {b[place]!r} is listed twice: aggregate its labels.")
+            raise IdError(f"The pair of {a[place]!r} and {b[place]!r} is listed twice: average its labels.")
     labels = [f"{left} + {right}" for left, right in zip(a, b, strict=True)]
     return at.ravel(), None if table.row_ids is None else make_ids(labels, None, "The list of pairs")
 

@@ -520,7 +520,7 @@ def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | No
         n_gaps = np.asarray((gaps if arrays.is_sparse(gaps) else arrays.to_numpy(gaps)).sum(axis=1)).reshape(-1)
         partly = [labels[row] for row in np.flatnonzero((n_gaps > 0) & (n_gaps < table.values.shape[1]))]
         if partly:
-            raise ValueError(f"{title} has NaN among the values of {shown(partly)}: fill them in, or make all NaN.")
+            raise ValueError(f"{title} has NaN in part of row {shown(partly)}: fill it in, or make all of it NaN.")
         if member.is_precomputed:
             parts.append(_new_kernel(member, table, given, trained_places, title))
         else:
@@ -528,7 +528,7 @@ def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | No
     wide = _side_by_side(parts, all(map(arrays.is_sparse, parts)), f"The table of {name}")
     unknown = [labels[row] for row in np.flatnonzero(kernel.lacking(wide).all(axis=1))]
     if unknown:
-        raise ValueError(f"{name} lacks all descriptions of {shown(unknown)}: give one of {shown(kernel.names, 12)}.")
+        raise ValueError(f"{name} has no description of row {shown(unknown)}: give one of {shown(kernel.names, 12)}.")
     return Table(wide, given.row_ids, None, given.kind)
 
 
@@ -564,7 +564,7 @@ def _check_names(found: Iterable[str], wanted: Sequence[str], what: str, remedy:
     """Raise if the names `found` are not those `wanted`, in any order."""
     found = list(found)
     lacking, extra = [name for name in wanted if name not in found], [name for name in found if name not in wanted]
-    problems = [f"lack {shown(lacking)}"] * bool(lacking) + [f"have {shown(extra)} too many"] * bool(extra)
+    problems = [f"lack {shown(lacking)}"] * bool(lacking) + [f"have the unknown name {shown(extra)}"] * bool(extra)
     if problems:
         raise ValueError(f"{what} {' and '.join(problems)}: {remedy}, {shown(list(wanted), 12)}.")
 

@@ -58,17 +58,21 @@ def _nonzero(A: Array) -> Array:
 # --- parameters that are estimated from the training rows -------------------------------------------
 
 
-def _allele_frequencies(markers: Array, weights: Array | None = None) -> dict[str, Any]:
-    """Return the frequency of the counted allele of every marker, half its mean over the rows."""
-    markers = _prepared(markers, None)[0]
-    xp, counts = namespace(markers), zeros((markers.shape[0],), markers) + 1.0
-    entries = markers.data if is_sparse(markers) else markers
+def _check_counts(markers: Array) -> None:
+    """Raise if markers are not counts of an allele."""
+    xp, entries = namespace(markers), markers.data if is_sparse(markers) else markers
     lowest, highest = (float(xp.min(entries)), float(xp.max(entries))) if 0 not in entries.shape else (0.0, 0.0)
     if lowest < 0 or highest > 2:
         taken = "counts of an allele, 0 to 2 (add 1 to -1, 0 and 1)"
         raise KernelError(f"kernel 'vanraden' takes {taken}, found numbers from {lowest:g} to {highest:g}.")
-    counts = counts if weights is None else as_array_of(weights, markers, dtype=counts.dtype)
-    return {"frequencies": to_numpy(markers.T @ counts) / (2.0 * float(xp.sum(counts)))}
+
+
+def _allele_frequencies(markers: Array, weights: Array | None = None) -> dict[str, Any]:
+    """Return the frequency of the counted allele of every marker, half its mean over the rows."""
+    markers = _prepared(markers, None)[0]
+    _check_counts(markers)
+    counts = as_array_of(np.ones(markers.shape[0]) if weights is None else weights, markers, markers.dtype)
+    return {"frequencies": to_numpy(markers.T @ counts) / (2.0 * float(namespace(counts).sum(counts)))}
 
 
 # --- the kernels -----------------------------------------------------------------------------------
@@ -208,6 +212,7 @@ def vanraden(A: Array, B: Array | None = None, *, frequencies: Any = None) -> Ar
            [-1.,  1.]])
     """
     A, B = _prepared(A, B)
+    _check_counts(A)
     xp, d = namespace(A, B), A.shape[1]
     p = as_array_of(_allele_frequencies(B)["frequencies"] if frequencies is None else frequencies, A, dtype=A.dtype)
     if tuple(p.shape) not in ((), (d,)) or not bool(xp.all((p >= 0) & (p <= 1))):

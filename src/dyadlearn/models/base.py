@@ -582,15 +582,9 @@ class PairwiseRidge(PairModel, stored=False):
         check_fold_in(self._problem().pairing)
         form, sides = self._asked(X, tasks)
         if self.describes_by_labels:
-            raise ValueError(
-                "This model describes rows by profiles of their labels, which labels of a new row would change: fit it "
-                "with stages=1."
-            )
+            raise ValueError("A model with profiles of labels takes no labels of new rows: fit it with stages=1.")
         if sum(rows is not None for rows in sides) != 1:
-            raise ValueError(
-                "labels are those of new instances with training tasks, or of training instances with new tasks, since "
-                "each new row is added alone: give either X or tasks."
-            )
+            raise ValueError(f"labels are those of {reading.FOLD_IN}: give either X or tasks.")
         axis, problem, predictions = int(sides[0] is None), self._problem(), self._expansion().grid(*sides)
         few = as_array_of(reading.few_labels(labels, form, predictions.shape), predictions, predictions.dtype)
         prior = self._priors(form, sides, diagonal, task_diagonal)[axis]

@@ -285,7 +285,8 @@ class ProcessRidge(PairwiseRidge, stored=False):
         problem, name = self._problem(), type(self).__name__
         if self.describes_by_labels or not isinstance(problem.pairing, PairKernel):
             remedy = "assess its predictions by holdout" if problem.pairing.knows_tasks else "fit it with tasks="
-            raise ValueError(f"{name} is {problem.pairing.words} here, without deviations or likelihood: {remedy}.")
+            reason = "with profiles of labels" if self.describes_by_labels else f"as {problem.pairing.words}"
+            raise ValueError(f"{name} {reason} has no deviations and no likelihood: {remedy}.")
         if problem.labels.full is None:
             raise ValueError(
                 f"Deviations and likelihoods of {name} need complete labels without weights, but some labels are "

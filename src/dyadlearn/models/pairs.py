@@ -484,13 +484,12 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     def _predict_with(self, labels: Any, given: list[Any], at: list[np.ndarray], ids: Sequence[Any]) -> Array:
         """Predict pairs that are new on one side, with labels of their new rows; other arguments are from `_asked`."""
+        if not isinstance(labels, tuple | list) or len(labels) != 2:
+            raise TypeError(f"labels must be a tuple (pairs, y) of known pairs, found {type(labels).__name__}.")
         places, known = self._places(ids), (self.instance_ids_, self.task_ids_)
         new = 0 if (places[0] < 0).all() else 1
         if not (places[new] < 0).all() or not (places[1 - new] >= 0).all():
-            raise ValueError(
-                "With labels, pairs must be of new instances with training tasks, or of training instances with new "
-                "tasks, because each new row is added alone: predict other pairs without labels."
-            )
+            raise ValueError(f"labels= needs pairs of {reading.FOLD_IN}: predict other pairs without it.")
         sides = [ids[side] if side == new else known[side] for side in (0, 1)]
         few = averaged_pairs(*id_columns(labels[0], "labels"), labels[1], None, *sides).to_grid()
         given[1 - new], at[1 - new] = None, places[1 - new][at[1 - new]]

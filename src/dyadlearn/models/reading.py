@@ -273,7 +273,7 @@ def groups_in_order(data: Any, groups: Any, task_groups: Any) -> list[Any]:
     for axis, (name, given, ids) in enumerate(sides):
         codes = data.identical(axis) if isinstance(given, str) and given == "identical" else None
         if isinstance(given, str) and codes is None:
-            raise ValueError(f"{name} is one label per row, or 'identical' with features or kernels, found {given!r}.")
+            raise ValueError(f"{name} must be one label per row, or 'identical' for features, found {given!r}.")
         found.append(in_order(given, ids, None, name) if codes is None else codes)
     return found
 
@@ -317,6 +317,10 @@ def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str, given: st
     if places.size and (places.min() < 0 or places.max() >= n_rows):
         raise ValueError(f"{given} points outside {name}: positions {places.min()} to {places.max()} in {n_rows} rows.")
     return places
+
+
+#: Pairs that labels of new rows can be added for.
+FOLD_IN = "new instances with training tasks, or of training instances with new tasks"
 
 
 def is_large(shape: tuple[int, int]) -> bool:

@@ -461,15 +461,15 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _describe(self, given: Descriptions, kernel: Any, name: str) -> tuple[LearnedKernel, Table]:
         taken = [label for label in given.names if label in (CONSTANT, *PROFILES)]
         if taken:
-            raise ValueError(f"{name} has a description called {taken[0]!r}, as what joins by itself is: rename it.")
+            raise ValueError(f"{name} has a description called {taken[0]!r}, which is a reserved name: rename it.")
         return describe(given, kernel, normalize=self.normalize, repair=self.repair, name=name)
 
     def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
         name, side, kernel, places = _SIDES[axis], self._sides()[axis], self._kernels[axis], self._places[axis]
         described = read_descriptions(unwrap_tasks(given), name)
         if (described is None) is not self._plain[axis]:
-            wanted = "a single table" if self._plain[axis] else f"the descriptions {', '.join(kernel.names)}"
-            raise ValueError(f"{name} was {wanted} when the model was fitted: give it in the same form.")
+            wanted = ("several", "a single table") if self._plain[axis] else ("a single table", shown(kernel.names))
+            raise ValueError(f"{name} must be {wanted[1]}, as in fit, found {wanted[0]}.")
         if described is None:
             [member] = kernel.members
             spec = KernelSpec("precomputed" if member.is_precomputed else "linear", None, self.repair)
@@ -506,7 +506,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self._keep_groups(groups, task_groups)
         self._relearned = {}  # discard nested predictions of earlier labels
         if setting.new_task and not has_tasks:
-            raise ValueError(f"Setting {setting.value} leaves out tasks, but nothing is known of them: give tasks=.")
+            raise ValueError(f"Setting {setting.value} predicts new tasks, which need features: give tasks=.")
         check_enough_left(data.labels, setting, groups, task_groups, knows_tasks=has_tasks)
         n_stages = self.stages
         if n_stages == "auto":
@@ -531,7 +531,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             error, self.holdout_method_ = ExactError(labels, sides, setting), "exact leave-one-out"
         else:
             error = FoldError.of(labels, sides, folds, FINE if m * q * (m + q) <= _TINY else ROUGH)
-            self.holdout_method_ = f"{_counted(splitter, setting)} folds, learned with"
+            self.holdout_method_ = f"{_counted(splitter, setting)} folds, not nested"
         steps = expected_steps((m, q), self.n_steps, n_stages)
         with Progress(steps, "Learning", self.progress) as bar:
 

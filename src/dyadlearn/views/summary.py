@@ -174,7 +174,7 @@ class Weights:
 
     def lines(self, names: SideNames) -> list[tuple[str, str]]:
         """Return the weights as pairs of a name and a text."""
-        lines = [(f"{called(side, names)} weigh", self.in_words(side)) for side in self.weights]
+        lines = [(f"weights of {called(side, names)}", self.in_words(side)) for side in self.weights]
         if len(self.stage_errors) > 1:
             errors = [number(error) for error in self.stage_errors]
             errors[self.n_stages - 1] += " (kept)"
