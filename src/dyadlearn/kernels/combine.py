@@ -217,13 +217,13 @@ def pairs_of(
     Parameters
     ----------
     K : array or frame of shape (n, n); or features of shape (n, d), if `kernel` is given
-        Kernel or features of the entities. For new pairs, `K` also has a row for each new entity.
+        Kernel or features of the entities, those of training and new ones.
     first, second : sequences of length p
         Members of the pairs: ids of the rows of a frame, or positions of the rows of an array.
     symmetric : bool, default=True
         Whether the order within a pair is irrelevant.
-    known : (sequence, sequence) of length p_known, default=None
-        `first` and `second` of the training pairs. The result has a column for each of them, for `predict`.
+    known : (first, second), two sequences of length p_known, default=None
+        Members of the training pairs, not a list of pairs. The result has a column for each pair, for `predict`.
     kernel, kernel_params : as in `gram`, default="precomputed"
         Kernel of the entities, if `K` has their features. Parameters that it estimates from training rows, such as
         allele frequencies, are estimated from the members of the training pairs.

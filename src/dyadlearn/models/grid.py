@@ -98,15 +98,15 @@ class TaskKernelParameters(KernelParameters):
 
 
 class KnownRows(PairwiseRidge, stored=False):
-    """Base class of models in which training rows may count as themselves, besides their features.
+    """Base class of models in which training rows may have individual effects, besides their features.
 
     Parameters
     ----------
     identity : float or (float, float), default=0.0
         Shares δ and ε of the identity in the kernels: K + δI of the training instances and G + εI of the training
-        tasks; one number is for both. A known row then has an effect of its own, so that two rows with equal features
-        and different labels have different predictions. A new row has kernel values through K or G alone, so δ acts as
-        a larger ridge for new instances, and ε for new tasks. Pass None for the training rows in `predict`.
+        tasks; one number is for both. A known row then has an individual effect: two rows with equal features and
+        different labels have different predictions. A new row has none, so δ acts as a larger ridge for new instances,
+        and ε for new tasks. `predict` treats all rows as new; pass None for the training rows.
     """
 
     identity: Any = 0.0
@@ -451,7 +451,7 @@ class KroneckerRidge(TaskKernelParameters, KnownRows, ProcessRidge):
 
     With an intercept, the default, each side has a constant feature. Its products with the kernel of the other side are
     the main effects. The grand mean is not regularised. The kernels are :math:`\mathbf{K} + \mathbf{11}^\top` and
-    :math:`\mathbf{G} + \mathbf{11}^\top`, and :math:`f` has a free :math:`\mu` beside it.
+    :math:`\mathbf{G} + \mathbf{11}^\top`, and a constant :math:`\mu` is added to :math:`f`.
 
     For a network, whose nodes are both the instances and the tasks, use `TwoStepRidge` with ``symmetry=``.
 
@@ -463,10 +463,10 @@ class KroneckerRidge(TaskKernelParameters, KnownRows, ProcessRidge):
         Whether the model has main effects of instances and of tasks, regularised as the interactions are, and a grand
         mean that is not regularised. False is the model of the paper, for labels with a meaningful zero.
     identity : float or (float, float), default=0.0
-        Shares δ and ε of the identity in the kernels, (K + δI)⊗(G + εI), for the training instances and the training
+        Shares δ and ε of the identity in the kernels, (G + εI)⊗(K + δI), for the training instances and the training
         tasks; one number is for both. This is `PairKernelRidge` with ``per_instance=δ, per_task=ε``. The term δε I⊗I is
-        part of the ridge `alpha`, so the prediction of an observed pair excludes its own identity. Pass None for the
-        training rows in `predict`.
+        an effect of a single pair. It is part of the ridge `alpha`, so predictions exclude it. `predict` treats all
+        rows as new; pass None for the training rows.
 
     Examples
     --------

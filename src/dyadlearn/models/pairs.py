@@ -229,7 +229,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         The same for the tasks. Without this table the model has no task side, and only training tasks can be predicted.
     unknown : {"error", "baseline"}, default="error"
         What `predict` does with ids that are in no table: raise an error, or predict a mean of the training labels.
-        This is the mean of the labels of the other id of the pair, or of all labels if that has none.
+        This is the mean of the labels of the other id of the pair, or of all labels if that has none. With `labels`,
+        and in `predict_interval`, unknown ids raise an error in any case.
 
     Attributes
     ----------

@@ -188,11 +188,11 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     `PairKernelRidge`:
 
     .. math:: \mathbf{K} = \sum_i w_i\mathbf{K}_i^{\circ p_i} + w_0\mathbf{11}^\top, \qquad
-              a\,\mathbf{K}\otimes\mathbf{G} + b\,\mathbf{K}\otimes\mathbf{I} + c\,\mathbf{I}\otimes\mathbf{G}
+              a\,\mathbf{G}\otimes\mathbf{K} + b\,\mathbf{I}\otimes\mathbf{K} + c\,\mathbf{G}\otimes\mathbf{I}
 
-    Weights, exponents (for an RBF kernel this is the bandwidth), shares and :math:`\lambda` are learned by a
-    quasi-Newton method (L-BFGS-B) on the hold-out error of the setting. The error is that of exact leave-one-out if
-    labels are complete, and that of folds otherwise. The gradient has a closed form or needs one more solve. In setting
+    Weights, exponents (for an RBF kernel this is a factor of gamma), shares and :math:`\lambda` are learned by a
+    quasi-Newton method (L-BFGS-B) on the hold-out error of the setting. The error is that of exact leave-one-out, or
+    of folds (see `cv`). The gradient has a closed form or needs one more solve. In setting
     A, further *stages* follow: the completed labels of an instance or task (its profile) become an additional
     description, and all parameters are learned again. Stages are added as long as they lower the error.
 
@@ -212,8 +212,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         Maximum number of evaluations of the error and its gradient in each descent.
     shrinkage : float, default=0.1
         Strength of the penalty that pulls weights towards equal weights and exponents towards one. The squared distance
-        from these values, times `shrinkage`, divided by the number of members of the side, is added to the logarithm of
-        the error.
+        from these values, times `shrinkage`, divided by the number of instances (or tasks), is added to the logarithm
+        of the error.
     normalize : bool, default=True
         Whether kernels are scaled to a unit diagonal (True) or divided by the mean of their diagonal (False). A single
         precomputed kernel with a varying diagonal is always divided by the mean, because the diagonal values of new
@@ -223,7 +223,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         regularised.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=5
         Folds to learn from if exact leave-one-out is not used: for missing or weighted labels, in setting D, with more
-        than one stage, and for sides with more than about 400 members. If `cv` is not a number, or if groups are passed
+        than one stage, and for more than about 400 instances or tasks. If `cv` is not a number, or if groups are passed
         to `fit`, exact leave-one-out is never used.
     repair : {"clip", "shift", "error"}, default="clip"
         Treatment of a precomputed kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
@@ -282,9 +282,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     of a missing description in the prediction is predicted from the other descriptions, by a ridge regression whose
     regularisation is chosen by leave-one-out. Such rows have no deviations and intervals, and take no `labels`.
 
-    Kernels that were learned from all labels make their hold-out error optimistic. `dyadlearn.evaluate` and
-    `dyadlearn.nested_score` learn the kernels again without the scored labels. `holdout` does not change the
-    parameters, but computes profiles of labels again in each fold.
+    The kernels were learned from all labels, so `holdout` and `holdout_error_` are optimistic: they keep the learned
+    parameters, and only profiles of labels are computed again in each fold. `dyadlearn.evaluate` and
+    `dyadlearn.nested_score` learn the kernels again without the scored labels.
 
     Examples
     --------
