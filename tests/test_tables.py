@@ -38,7 +38,7 @@ def test_positions_follow_the_wanted_order():
 def test_unknown_ids_are_named_with_a_few_known_ones():
     ids = Ids(tuple("abcdef"))
     with pytest.raises(IdError, match=r"^'x', 'y' not among the ids of X \(such as 'a', 'b', 'c', …\)\.$"):
-        ids.positions(["a", "x", "y"], "X")
+        ids.positions(["a", "x", "y", "x"], "X")
 
 
 def test_no_wanted_ids_give_no_positions():

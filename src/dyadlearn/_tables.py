@@ -38,9 +38,9 @@ class Ids(Stored):
         return len(set(self.labels)) == len(self.labels)
 
     def lacking(self, wanted: Iterable[Hashable]) -> list[Hashable]:
-        """Return the ids of `wanted` that are not among these ids."""
+        """Return the ids of `wanted` that are not among these ids, each once."""
         own = set(self.labels)
-        return [label for label in wanted if label not in own]
+        return [label for label in dict.fromkeys(wanted) if label not in own]
 
     def positions(self, wanted: Sequence[Hashable], owner: str) -> np.ndarray:
         """Return the position of each id of `wanted`; raise `IdError` that names unknown ids."""

@@ -78,7 +78,7 @@ def test_pairs_and_long_tables(tables, model, new, run, get):
     refused = run("predict", model, *sides, "--pairs", wanted)
     assert refused.code == 2
     assert f"{wanted}, line 3: instance 'u1' is not in " in refused.err
-    assert "(ids such as 'n0', 'n1', 'n2'). Add its row to that file." in refused.err
+    assert "(ids such as 'n0', 'n1', 'n2'). Add its row to that file, or predict a mean by --baseline." in refused.err
 
 
 def test_pairs_of_training_ids_need_no_file(tables, model, run, tmp_path):
@@ -91,7 +91,8 @@ def test_pairs_of_training_ids_need_no_file(tables, model, run, tmp_path):
     refused = run("predict", model, "--pairs", wanted)
     assert (refused.code, refused.err) == (
         2,
-        f"dyadlearn: {wanted}, line 3: task 'nothing' is not in the model (ids such as 'i0', 'i1', 'i2', …).\n",
+        f"dyadlearn: {wanted}, line 3: task 'nothing' is not in the model (ids such as 'i0', 'i1', 'i2', …). "
+        "Leave it out, or predict a mean by --baseline.\n",
     )
 
 
@@ -188,7 +189,7 @@ def test_formats(tables, model, new, run, ending):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 2, "Give --instances, --tasks or both"),
+        ([], 2, "Give --instances or --tasks, or --pairs of training ids"),
         (["--instances", "nonesuch.csv"], 2, "nonesuch.csv: No such file or directory."),
         (["--instances", "new_users.csv", "-o", "out.xls"], 2, "out.xls must end in one of .csv"),
         (["--instances", "new_items.csv"], 2, "lacks 3 of the 3 columns that the model needs"),
@@ -488,7 +489,7 @@ def test_pairs_of_an_online_model_need_instances(tables, run, tmp_path):
     assert run("tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "1", "-o", path, "-q").code == 0
     wanted.write_text("user,item\nu3,i1\n")
     ran = run("predict", path, "--pairs", wanted)
-    assert (ran.code, "a model that is not online" in ran.err) == (2, True)
+    assert (ran.code, "which online models do not know" in ran.err) == (2, True)
     assert run("predict", path, "--pairs", wanted, "--instances", tables.instances).code == 0
 
 

@@ -160,7 +160,7 @@ def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
     model = clone(model).fit(X, Y, tasks=T)
     given = {"X": X_new if new != "tasks" else None, "tasks": T_new if new != "X" else None}
     if new == "tasks" and model.grows:
-        with pytest.raises(ValueError, match="OnlineTwoStepRidge keeps no instances: give them by X="):
+        with pytest.raises(ValueError, match="OnlineTwoStepRidge lists no known instances for new tasks: pass X="):
             recommend(model, **given)
         return
     F = model.predict(given["X"] if new != "tasks" else X, tasks=given["tasks"])
@@ -194,7 +194,9 @@ def test_tasks_without_features_can_be_recommended():
         model.fit(X, Y)
         found = recommend(model, X=X[:2], n=3)
         assert found.ids == tuple(map(tuple, best_of(model.predict(X[:2]), 3)))
-        with pytest.raises(ValueError, match="knows nothing of tasks" if not model.grows else "keeps no instances"):
+        with pytest.raises(
+            ValueError, match="knows nothing of tasks" if not model.grows else "lists no known instances"
+        ):
             recommend(model, tasks=np.ones((1, 2)))
 
 

@@ -287,10 +287,14 @@ def test_ten_labels_lower_the_error_of_a_user_with_a_taste_of_their_own_by_a_thi
         (
             IndependentTaskRidge(),
             {"X": X[M:], "labels": FEW},
-            "labels of a new instance in some tasks say nothing",
+            "labels of a new instance say nothing",
         ),
         (KroneckerRidge(), {"labels": FEW}, "give either X or tasks"),
-        (KroneckerRidge(), {"X": X[M:], "tasks": T[Q:], "labels": FEW[:, :A]}, "labels are those of new instances with training tasks"),
+        (
+            KroneckerRidge(),
+            {"X": X[M:], "tasks": T[Q:], "labels": FEW[:, :A]},
+            "labels are those of new instances with training tasks",
+        ),
         (KroneckerRidge(), {"X": X[M:], "labels": FEW[:, 1:]}, "labels has 6 columns, expected 7: give NaN where"),
         (KroneckerRidge(), {"X": X[M:], "labels": FEW[1:]}, "labels has 2 rows, expected 3"),
         (KroneckerRidge(), {"X": X[M:], "labels": FEW * np.inf}, "labels contains infinity"),
@@ -313,7 +317,7 @@ def test_what_is_refused(model, given, message):
 def test_networks_are_refused():
     network = TwoStepRidge(symmetry="symmetric").fit(X[:M], X[:M] @ X[:M].T)
     for side in ("X", "tasks"):
-        with pytest.raises(ValueError, match="A label of a new node of a network is in its row and in its column"):
+        with pytest.raises(ValueError, match="A network takes no labels of new nodes"):
             network.predict(**{side: X[M:]}, labels=X[M:] @ X[:M].T if side == "X" else X[:M] @ X[M:].T)
 
 

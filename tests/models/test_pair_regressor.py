@@ -669,3 +669,7 @@ def test_unknown_ids_are_predicted_by_means(model, weighted):
 def test_the_treatment_of_unknown_ids_has_two_names():
     with pytest.raises(ValueError, match="unknown must be one of 'error', 'baseline', found 'mean'"):
         PairRegressor(KroneckerRidge(), instances=X, tasks=T, unknown="mean").fit(CELLS, VALUES)
+    with pytest.raises(ValueError, match="unknown must be one of 'error', 'baseline', found 'mean'"):
+        PairRegressor(KroneckerRidge(), instances=X, tasks=T).fit(CELLS, VALUES).set_params(unknown="mean").predict(
+            CELLS
+        )

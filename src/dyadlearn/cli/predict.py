@@ -224,8 +224,11 @@ def _places(pairs: Cells, place: int, ids: Ids, name: str, files: list[str] | No
     if unknown and not baseline:
         row = next(row for row, label in enumerate(labels) if label in unknown)
         wrong, such = f"{name} {labels[row]!r}", f"(ids such as {shown(ids.labels, 3)})"
-        where, remedy = (f"in {' '.join(files)}", " Add its row to that file.") if files else ("in the model", "")
-        raise IdError(f"{pairs.path}, line {pairs.numbers[row]}: {wrong} is not {where} {such}.{remedy}")
+        where, remedy = (
+            (f"in {' '.join(files)}", "Add its row to that file") if files else ("in the model", "Leave it out")
+        )
+        wrong += f" is not {where} {such}. {remedy}, or predict a mean by --baseline"
+        raise IdError(f"{pairs.path}, line {pairs.numbers[row]}: {wrong}.")
     return among(labels, ids.labels)
 
 

@@ -1042,9 +1042,8 @@ def _for_new(
     fitted = predicting(model) if grows else fitted_of(model)  # an online model needs no labels here
     names = side_names(sides, network=isinstance(fitted, Fitted) and fitted.is_network)
     if X is None and grows:
-        raise ValueError(
-            f"{type(model).__name__} keeps no instances: give them by X=, or fit TwoStepRidge on the labels."
-        )
+        name = type(model).__name__
+        raise ValueError(f"{name} lists no known instances for new tasks: pass X=, or fit TwoStepRidge on the labels.")
     X, tasks = fitted.given(X, 0), fitted.given(tasks, 1)
     expansion, trained = fitted.expansion, (fitted.instance_ids, fitted.task_ids)
     task_table, others = fitted.columns(tasks)

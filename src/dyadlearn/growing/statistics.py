@@ -204,8 +204,8 @@ class Group(Stored):
             fits = is_definite(plus_diagonal(rest.gram, slack))
         if not fits:
             raise ValueError(
-                "X holds instances that were not learned as they are given here: without them the Gram matrix would "
-                "not be one. Give the rows to forget exactly as they were learned; nothing was changed."
+                "X holds instances that were not learned as they are given here: the Gram matrix of the others would "
+                "not be positive semi-definite. Give the rows exactly as they were learned. Nothing was changed."
             )
         return self._cleared(rest) if has_constant else rest
 

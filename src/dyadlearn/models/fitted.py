@@ -282,7 +282,7 @@ class FittedRidge(Fitted):
         if self.estimator.describes_by_labels:
             raise ValueError(
                 "This model uses profiles of the labels as features, so it has no hold-out formula: use "
-                "model.holdout() or evaluate(), which learn the kernels again, or fit the model with stages=1."
+                "model.holdout() or evaluate(), or fit the model with stages=1."
             )
         return self.posed
 

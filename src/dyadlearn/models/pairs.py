@@ -374,6 +374,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         array of shape (n,)
         """
         self = self._snapshot()
+        check_choice(self.unknown, "unknown", ("error", "baseline"))
         if labels is None and self.unknown == "baseline":
             return self._predict_or_mean(pairs)
         return self._predicted(pairs, labels)

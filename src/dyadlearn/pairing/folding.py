@@ -56,14 +56,11 @@ def check_fold_in(model: Pairing) -> None:
     """Raise if labels of a new row cannot be added to a model, because tasks are independent or it is a network."""
     if not model.knows_tasks:
         raise ValueError(
-            "The tasks are independent here, so labels of a new instance in some tasks say nothing about its other "
-            "tasks: leave labels out, or fit a model that knows tasks (any but IndependentTaskRidge) with tasks=."
+            "The tasks are independent, so labels of a new instance say nothing about its other tasks: leave labels "
+            "out, or fit another model than IndependentTaskRidge with tasks=."
         )
     if model.symmetry:
-        raise ValueError(
-            "A label of a new node of a network is in its row and in its column, so that it is not a label of one new "
-            "row: fit the network again with the node."
-        )
+        raise ValueError("A network takes no labels of new nodes: fit it again with the nodes.")
 
 
 def fold_in(
