@@ -667,7 +667,8 @@ def recommend(
     instance, task : id, or position where the labels have no ids, or a list of them
         Known instance or task to recommend for. Pass either `instance`, or `task`, or `X` (`tasks` are then optional),
         or `tasks` alone. `OnlineTwoStepRidge` accepts them only with ``keep_labels=True``, and `tasks` only with `X`. A
-        `PairRegressor` knows all ids in its tables, in training or not.
+        `PairRegressor` knows all ids in its tables, in training or not. Known and new ids need two calls if its model
+        has individual effects (see `PairKernelRidge`), or if labels are 0 and 1.
     X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
         New instances to recommend tasks for, as in `predict`.
     tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q)
@@ -682,8 +683,8 @@ def recommend(
     n : int, default=10
         Maximum number of recommendations in each list.
     setting : {"A", "B", "C", "D"} or an alias, default="A"
-        One setting, that of the held-out predictions for known instances and tasks: leave out the cell alone (A), all
-        labels of the instance (B), of the task (C), or of both (D).
+        Setting of the held-out predictions for known instances and tasks: leave out the cell alone (A), all labels of
+        the instance (B), of the task (C), or of both (D).
     zeros : bool, default=None
         Whether a zero label means "not observed". None means True if all labels are zeros and ones, apart from missing
         labels. This applies to labels in `known` too.

@@ -166,10 +166,11 @@ class ProcessRidge(PairwiseRidge, stored=False):
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
-            Instances, new or not: features, or their kernel with the training instances. None means the training
-            instances.
+            Instances: features, or their kernel with the training instances. None means the training instances. With
+            `identity` or `per_instance`, only None includes the individual effects of instances.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
-            Tasks, new or not: features, or their kernel with the training tasks. None means the training tasks.
+            Tasks: features, or their kernel with the training tasks. None means the training tasks. With `identity` or
+            `per_task`, only None includes the individual effects of tasks.
         return_std : bool, default=False
             Whether to return deviations too. The training labels must be complete and unweighted.
         labels : array or frame of shape (a, b), default=None
