@@ -6,7 +6,8 @@
 Every model learns from the pairs of `train` alone and predicts those of `test`, once. Identical sequences are in one
 fold. The models:
 
-- learned: `LearnedKernelRidge` with the kernels of `records_data.py` (ten of drugs, five of proteins).
+- learned: `LearnedKernelRidge` with the kernels of `records_data.py` (ten of drugs, five of proteins), and for new
+  proteins also the two kernels of `kinases.py`.
 - two-step: `TwoStepRidgeCV` with one kernel of each side (circular neighbourhoods, Smith–Waterman).
 - forest: scikit-learn's random forest on counts of neighbourhoods and of words of two letters, side by side.
 - means: of drug and protein, as far as they are known.
@@ -21,6 +22,7 @@ import time
 import warnings
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -30,12 +32,15 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # one unit on each core; must be set before numpy is imported
 
 import numpy as np  # noqa: E402
+from kinases import pocket_kernels  # noqa: E402
 from records_data import (  # noqa: E402
     Data,
     davis,
+    digest,
     drug_descriptions,
     find_data,
     in_order,
+    kept,
     kept_features,
     target_descriptions,
 )
@@ -78,6 +83,8 @@ def run(model: str, setting: str, fold: int, data_home: str | None, cache_folder
     elif model == "means":
         predicted = _means(Y, test)
     else:
+        if SETTINGS[setting] in "CD":
+            data = replace(data, G={**data.G, **_pockets(data_home, cache_folder)})
         sequences = np.unique(folds["sequences"], return_inverse=True)[1]
         predicted = _ridge(model, SETTINGS[setting], data, Y, rows, columns, sequences)[tuple(test.T)]
     scores = (mean_squared_error(truth, predicted), concordance_index(truth, predicted))
@@ -127,6 +134,15 @@ def _means(Y: np.ndarray, test: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         drugs, proteins = np.nanmean(Y, axis=1), np.nanmean(Y, axis=0)
     return grand + np.nan_to_num(drugs[test[:, 0]] - grand) + np.nan_to_num(proteins[test[:, 1]] - grand)
+
+
+@cache
+def _pockets(data_home: str | None, cache_folder: str | None) -> dict[str, np.ndarray]:
+    """Return kernels of the pockets of kinases, which are kept."""
+    folds = sources(data_home, cache_folder)[1]
+    names, sequences = ([str(each) for each in folds[key]] for key in ("protein_ids", "sequences"))
+    key = digest("pockets", *names, *sequences)
+    return kept("davis-pockets", key, cache_folder, lambda: pocket_kernels(names, sequences))
 
 
 @cache
