@@ -59,7 +59,7 @@ def pocket_kernels(names: Sequence[str], sequences: Sequence[str]) -> dict[str, 
     The similarity of residues is that of BLOSUM62. A protein without a kinase domain is similar to those of the same
     sequence alone.
     """
-    residues = pocket_residues(names, sequences)
+    residues = domain_residues(names, sequences)[:, pocket_columns()]
     known = (residues < UNKNOWN).any(axis=1)
     codes = np.unique(sequences, return_inverse=True)[1]
     same = (codes[:, None] == codes) & ~known[:, None] & ~known
@@ -67,19 +67,24 @@ def pocket_kernels(names: Sequence[str], sequences: Sequence[str]) -> dict[str, 
     return {"pocket": np.where(same, 1.0, pocket**3), "hinge": np.where(same, 1.0, hinge)}
 
 
-def pocket_residues(names: Sequence[str], sequences: Sequence[str]) -> np.ndarray:
-    """Return places in LETTERS (n, 85) of the residues of pockets; UNKNOWN for gaps and without a kinase domain."""
-    egfr = sequences[list(names).index("EGFR")]
-    places = np.concatenate([np.arange(first - 1, last) for first, last in RANGES])
-    if "".join(egfr[place] for place in places) != POCKET:
+def pocket_columns() -> np.ndarray:
+    """Return the 85 columns of the pocket among those of the domain."""
+    return np.concatenate([np.arange(first, last + 1) for first, last in RANGES]) - DOMAIN[0]
+
+
+def domain_residues(names: Sequence[str], sequences: Sequence[str]) -> np.ndarray:
+    """Return places in LETTERS of the residues of kinase domains (n, 280), one column for each residue of EGFR.
+
+    They are UNKNOWN for gaps and for proteins without a kinase domain.
+    """
+    egfr = encoded(sequences[list(names).index("EGFR")][DOMAIN[0] - 1 : DOMAIN[1]])
+    if len(egfr) <= pocket_columns().max() or (egfr[pocket_columns()] != encoded(POCKET)).any():
         raise ValueError("The sequence of EGFR has another numbering: its pocket is not where KLIFS has it.")
     coded = [encoded(each) for each in mutated(names, sequences)]
-    start = DOMAIN[0] - 1
-    profile = extended(substitutions()[encoded(egfr[start : DOMAIN[1]])])
+    profile = extended(substitutions()[egfr])
     for _ in range(2):
         profile = profile_of(np.array([at(each, align(profile, each)[1]) for each in coded]))
-    rows = [at(each, domain(profile, each, name))[places - start] for each, name in zip(coded, names, strict=True)]
-    return np.array(rows)
+    return np.array([at(each, domain(profile, each, name)) for each, name in zip(coded, names, strict=True)])
 
 
 def domain(profile: np.ndarray, letters: np.ndarray, name: str) -> np.ndarray:
@@ -217,7 +222,7 @@ def substitutions() -> np.ndarray:
 def encoded(sequence: str) -> np.ndarray:
     """Return the places in LETTERS of a sequence; UNKNOWN for other letters."""
     places = {letter: place for place, letter in enumerate(LETTERS)}
-    return np.array([places.get(letter, UNKNOWN) for letter in sequence])
+    return np.array([places.get(letter, UNKNOWN) for letter in sequence], dtype=int)
 
 
 def extended(scores: np.ndarray) -> np.ndarray:

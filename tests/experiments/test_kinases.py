@@ -101,7 +101,8 @@ def test_pockets(script):
         domain[:30] + "WW" + domain[30:],
     ]
     names = ["EGFR", "X(KinDom.2)", "Y", "Z", "V"]
-    found = ["".join((script.LETTERS + "-")[each] for each in row) for row in script.pocket_residues(names, sequences)]
+    rows = script.domain_residues(names, sequences)[:, script.pocket_columns()]
+    found = ["".join((script.LETTERS + "-")[each] for each in row) for row in rows]
     changed = script.POCKET[:44] + "M" + script.POCKET[45:]
     assert found == [script.POCKET, changed, "-" * 85, "-" * 85, script.POCKET]
     assert "".join("".join(found[0])[script.HINGE]) == "TQLMPFGC"
