@@ -6,8 +6,8 @@
 Every model learns from the pairs of `train` alone and predicts those of `test`, once. Identical sequences are in one
 fold. The models:
 
-- learned: `LearnedKernelRidge` with the kernels of `records_data.py` (ten of drugs, five of proteins), and for new
-  proteins also the two kernels of `kinases.py`.
+- learned: `LearnedKernelRidge` with the kernels of `records_data.py` (ten of drugs, five of proteins).
+- pockets: the same, with the two kernels of `kinases.py` besides.
 - two-step: `TwoStepRidgeCV` with one kernel of each side (circular neighbourhoods, Smith–Waterman).
 - forest: scikit-learn's random forest on counts of neighbourhoods and of words of two letters, side by side.
 - means: of drug and protein, as far as they are known.
@@ -53,7 +53,7 @@ from dyadlearn.metrics import concordance_index, mean_squared_error  # noqa: E40
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = {"warm": "A", "novel-drug": "B", "novel-prot": "C", "novel-pair": "D"}
-MODELS = ("means", "two-step", "forest", "learned")
+MODELS = ("means", "two-step", "forest", "learned", "pockets")
 
 
 @cache
@@ -83,7 +83,7 @@ def run(model: str, setting: str, fold: int, data_home: str | None, cache_folder
     elif model == "means":
         predicted = _means(Y, test)
     else:
-        if SETTINGS[setting] in "CD":
+        if model == "pockets":
             data = replace(data, G={**data.G, **_pockets(data_home, cache_folder)})
         sequences = np.unique(folds["sequences"], return_inverse=True)[1]
         predicted = _ridge(model, SETTINGS[setting], data, Y, rows, columns, sequences)[tuple(test.T)]
