@@ -7,7 +7,7 @@ Every model learns from the pairs of `train` alone and predicts those of `test`,
 fold. The models:
 
 - learned: `LearnedKernelRidge` with the kernels of `records_data.py` (ten of drugs, five of proteins).
-- pockets: the same, with the two kernels of `kinases.py` besides.
+- pockets: the same, with the two kernels of `kinases.py` besides. Training labels confirm them for new proteins alone.
 - two-step: `TwoStepRidgeCV` with one kernel of each side (circular neighbourhoods, Smith–Waterman).
 - forest: scikit-learn's random forest on counts of neighbourhoods and of words of two letters, side by side.
 - means: of drug and protein, as far as they are known.
