@@ -6,6 +6,7 @@ r"""The vec trick: products with a Kronecker product that is never formed.
 from __future__ import annotations
 
 from dyadlearn._array import Array, is_foreign, is_sparse, itemsize, matmul, namespace, row_blocks, take_rows, zeros
+from dyadlearn._threads import for_each
 
 __all__ = ["GATHER_COST", "dots_at", "gather_cost", "left_first", "sandwich", "sandwich_at"]
 
@@ -14,7 +15,7 @@ __all__ = ["GATHER_COST", "dots_at", "gather_cost", "left_first", "sandwich", "s
 GATHER_COST = 8
 _GATHER_COST_ELSEWHERE = 64
 # Gathered rows should fit into the cache of a processor; an accelerator is faster with large blocks.
-_GATHER_BYTES = {False: 2**21, True: 2**29}
+_GATHER_BYTES = {False: 2**19, True: 2**29}
 
 
 def gather_cost(like: Array) -> int:
@@ -95,11 +96,15 @@ def dots_at(half: Array, right: Array, rows: Array, columns: Array) -> Array:
         grid = matmul(half, right.T)
         return take_rows(xp.reshape(grid, (-1,)), rows * b + columns)
     values = zeros((n,), half)
-    for block in row_blocks(n, 2 * q * itemsize(half), _GATHER_BYTES[is_foreign(half)]):
+
+    def gather(block: slice) -> None:
         chosen = take_rows(right, columns[block])
         partner = take_rows(half, rows[block])
         if is_sparse(chosen):
             values[block] = chosen.multiply(partner).sum(axis=1).ravel()
         else:
             values[block] = xp.vecdot(partner, chosen)
+
+    blocks = list(row_blocks(n, 2 * q * itemsize(half), _GATHER_BYTES[is_foreign(half)]))
+    for_each(gather, blocks, half, n_operations=2.0 * GATHER_COST * n * q)
     return values

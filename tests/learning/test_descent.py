@@ -62,15 +62,16 @@ def test_the_units_of_the_labels_say_nothing():
 
 
 def test_shrinkage_holds_weights_and_exponents_back_but_not_the_rest():
-    """The least of (x - g)² + s (x - x₀)² lies at x₀ + (g - x₀) / (1 + s), s over the entities of a side."""
+    """The least of (x - g)² + s (x - x₀)² lies at x₀ + (g - x₀) / (1 + s), s over the entities of a side and over labels."""
     found = descend(Bowl(), START, Descent(400, 8.0)).parameters
     goal = START.of(GOAL)
-    for side, share in enumerate((2, 3)):
+    for side, share in enumerate((1 + 8 * (1 / 8 + 30 / 32), 1 + 8 * (1 / 4 + 30 / 32))):
         wanted = (goal.weights[side] - START.weights[side]) / share
         assert_allclose(found.weights[side] - START.weights[side], wanted, atol=0.01)
     assert_allclose(np.append(found.shares, found.alpha), np.append(goal.shares, goal.alpha), atol=0.01)
-    stiff = descend(Bowl(), START, Descent(100, 1e6)).parameters
-    assert_allclose(np.append(*stiff.weights), 0.0, atol=1e-2)
+    stiff = descend(Bowl(), START, Descent(100, 1e9)).parameters
+    assert_allclose(np.append(*stiff.weights), 0.0, atol=1e-6)
+    assert_allclose(np.append(stiff.shares, stiff.alpha), np.append(goal.shares, goal.alpha), atol=0.01)
 
 
 @pytest.mark.parametrize("trouble", [math.nan, math.inf])

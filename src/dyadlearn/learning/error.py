@@ -96,13 +96,13 @@ class Targets:
     cells: Cells
 
     @property
-    def sizes(self) -> tuple[float, float]:
-        """Effective numbers of instances and tasks with labels; weights multiply these counts."""
+    def sizes(self) -> tuple[float, float, float]:
+        """Effective numbers of instances and tasks with labels, and of labels; weights multiply these counts."""
         observed = to_numpy(self.observed) > 0
         rows, columns = self.cells.rows[observed], self.cells.columns[observed]
         counts = np.bincount(rows)
         sums = counts if self.weights is None else np.bincount(rows, to_numpy(self.weights)[observed])
-        return float(np.sum(sums / np.maximum(counts, 1))), float(len(np.unique(columns)))
+        return float(np.sum(sums / np.maximum(counts, 1))), float(len(np.unique(columns))), float(np.sum(sums))
 
     def in_single(self) -> Targets:
         """Return the labels in single precision."""

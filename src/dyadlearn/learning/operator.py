@@ -9,14 +9,14 @@ cells are observed, a product takes n(m + q) multiplications instead of mq(m + q
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, Scatter, as_array_of, namespace, row_major, zeros
+from dyadlearn._array import Array, Scatter, as_array_of, is_foreign, namespace, row_blocks, row_major, zeros
+from dyadlearn._threads import for_each
 from dyadlearn.learning.mixture import Mixed, Parameters, Sides
 from dyadlearn.solve.conjugate_gradients import inner
 from dyadlearn.vectrick import dots_at, gather_cost
@@ -114,17 +114,17 @@ class Cells:
             return self.take(left @ right)
 
         def dots(right: Array, left: Array) -> Array:
-            return dots_at(row_major(right.T), left, *self._places[::-1])
+            return dots_at(_row_major_transpose(right), left, *self._places[::-1])
 
         return _for_each(dots, right, left)
 
 
 def _for_each(product: Callable[[Array, Array], Array], stacked: Array, matrix: Array) -> Array:
     """Return the products of each part of a stack with a matrix, or with the same part of a stack of matrices."""
-    pairs = [(stacked[i, ...], matrix if matrix.ndim == 2 else matrix[i, ...]) for i in range(stacked.shape[0])]
-    # Gathering and products of sparse matrices use one core each.
-    with ThreadPoolExecutor(len(pairs)) as pool:
-        return namespace(matrix).stack(list(pool.map(lambda pair: product(*pair), pairs)))
+    each = range(stacked.shape[0])
+    return namespace(matrix).stack(
+        [product(stacked[i, ...], matrix if matrix.ndim == 2 else matrix[i, ...]) for i in each]
+    )
 
 
 def _block(kernel: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
@@ -136,6 +136,19 @@ def _block(kernel: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
 
 def _transposed(array: Array) -> Array:
     return namespace(array).matrix_transpose(array)
+
+
+def _row_major_transpose(matrix: Array) -> Array:
+    """Return the transpose in row-major order; numpy copies strips of rows several times faster than all at once."""
+    if is_foreign(matrix):
+        return row_major(matrix.T)
+    transpose = np.empty(matrix.shape[::-1], dtype=matrix.dtype)
+
+    def copy(rows: slice) -> None:
+        transpose[:, rows] = matrix[rows, :].T
+
+    for_each(copy, list(row_blocks(len(matrix), 1, 128)), matrix, n_operations=10.0 * matrix.size)
+    return transpose
 
 
 class Slopes(NamedTuple):

@@ -30,6 +30,8 @@ _TOL = 1e-5
 # all folds. On larger grids the gradient is that of the first folds, with at least so many labels to predict.
 _SMALL = 1e6
 _ENOUGH = 4000
+# Weight of the inverse number of labels in the penalty: errors of few labels are estimated badly.
+_FEW = 30.0
 
 
 #: Differentiable hold-out error.
@@ -45,17 +47,19 @@ class Descent:
     n_steps : int
         Maximum number of evaluations of the error and its gradient.
     shrinkage : float
-        Strength of the penalty on the squared distance of weights and exponents from their start values; it is divided
-        by the number of members of the side.
+        Strength of the penalty on the squared distance of weights and exponents from their start values.
     """
 
     n_steps: int
     shrinkage: float
 
-    def penalties(self, parameters: Parameters, sizes: tuple[float, float]) -> np.ndarray:
-        """Return the penalty factor of each parameter; it decreases with the number of members of its side."""
+    def penalties(self, parameters: Parameters, sizes: tuple[float, float, float]) -> np.ndarray:
+        """Return the penalty factor of each parameter.
+
+        It decreases with the number of members of its side and with the number of labels.
+        """
         counts = [sum(map(len, side)) for side in zip(parameters.weights, parameters.exponents, strict=True)]
-        held = [self.shrinkage / size for size in sizes[: len(counts)]]
+        held = [self.shrinkage * (1.0 / size + _FEW / sizes[2]) for size in sizes[: len(counts)]]
         return np.repeat([*held, 0.0], [*counts, len(parameters.shares) + len(parameters.alpha)])
 
 
@@ -96,29 +100,33 @@ def descend(
     low, high = error.limits
     origin, penalties = np.clip(start.vector, low, high), how.penalties(start, error.labels.sizes)
     best, least, interrupted = origin, math.inf, False
+    # A strong penalty makes the steps of its parameters short; those of the others stay as long as they are.
+    scale = 1.0 / np.sqrt(1.0 + penalties)
 
-    def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
+    def objective(steps: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, least
         if len(losses) >= how.n_steps:
             raise StopIteration
+        vector = origin + scale * steps
         loss, slope = error.slope(start.of(vector))
         losses.append(loss)
         watch(loss)
         if loss == 0:
-            best = vector.copy()
+            best = vector
             raise StopIteration
         if not (math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()):
             # The line search takes a shorter step.
             return max(least, 0.0) + 10.0, np.zeros_like(vector)
         value = math.log(loss) + float(penalties @ (vector - origin) ** 2)
         if value < least:
-            best, least = vector.copy(), value
-        return value, slope / loss + 2.0 * penalties * (vector - origin)
+            best, least = vector, value
+        return value, scale * (slope / loss + 2.0 * penalties * (vector - origin))
 
     farthest = np.append(np.full(len(origin) - 1, _FARTHEST), np.inf)
-    bounds = Bounds(np.maximum(low, origin - farthest), np.minimum(high, origin + farthest))
+    bounds = Bounds(np.maximum(low - origin, -farthest) / scale, np.minimum(high - origin, farthest) / scale)
     try:
-        minimize(objective, origin, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": _LEAST_DECREASE})
+        options = {"ftol": _LEAST_DECREASE}
+        minimize(objective, np.zeros_like(origin), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     except StopIteration:
         pass
     except KeyboardInterrupt:

@@ -212,8 +212,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         Maximum number of evaluations of the error and its gradient in each descent.
     shrinkage : float, default=0.1
         Strength of the penalty that pulls weights towards equal weights and exponents towards one. The squared distance
-        from these values, times `shrinkage`, divided by the number of instances (or tasks), is added to the logarithm
-        of the error.
+        from these values, times `shrinkage` × (1 / instances or tasks + 30 / labels), is added to the logarithm of
+        the error.
     normalize : bool, default=True
         Whether kernels are scaled to a unit diagonal (True) or divided by the mean of their diagonal (False). A single
         precomputed kernel with a varying diagonal is always divided by the mean, because the diagonal values of new
