@@ -214,8 +214,7 @@ def tune(given: Tune, terminal: Terminal) -> None:
     data = read_dyads(given.labels, given, terminal)
     if is_online:
         _check_online(data, names, terminal)
-    if not is_learned:
-        params["scoring"] = given.scoring or usual_scoring(data.observed)
+    params["scoring"] = given.scoring or (None if is_learned else usual_scoring(data.observed))
     groups = {
         "groups": read_groups(given.groups, data.labels.row_ids, names.instances, data.smiles[0]),
         "task_groups": read_groups(given.task_groups, data.labels.column_ids, names.tasks, data.smiles[1]),
@@ -228,7 +227,10 @@ def tune(given: Tune, terminal: Terminal) -> None:
         weights = weights_of_model(model)
         assert weights is not None
         figures |= {"holdout_error": model.holdout_error_, "stages": model.n_stages_, **weights.figures()}
-        scoring, score, sign, rows = "neg_mean_squared_error", -model.holdout_error_, -1, weights.lines(names)
+        scoring, score, rows = given.scoring or "neg_mean_squared_error", model.holdout_score_, weights.lines(names)
+        sign = 1 if given.scoring else -1
+        if given.scoring:
+            figures |= {"scoring": scoring, "score": score}
     else:
         scoring, score, sign = params["scoring"], search.best_score_, 1
         chosen = getattr(search, "task_alpha_", None)
@@ -254,7 +256,7 @@ def tune(given: Tune, terminal: Terminal) -> None:
     save_model(loaded, given.output)
     terminal.result({**figures, "sides": loaded.sides, "output": str(given.output)})
     means = [f"{number(sign * mean)} {baseline_in_words(name, names)}" for name, mean in baselines.items()]
-    title = f"{'held-out error' if is_learned else scoring} in setting {search.holdout_setting_}"
+    title = f"{'held-out error' if sign < 0 else scoring} in setting {search.holdout_setting_}"
     if scoring == "r2" and search.holdout_setting_ in "BC":
         title += f", mean over {names.instances if search.holdout_setting_ == 'B' else names.tasks}"
     lines = [
@@ -310,7 +312,7 @@ def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
         if path is not None and setting not in letters and given.model != "learned":
             raise ValueError(f"{option} has no effect in setting {setting}: leave it out, or use setting {letters[0]}.")
     params: dict[str, Any] = {"setting": setting, "fit_intercept": given.intercept}
-    params["progress"] = terminal.progress
+    params |= {"progress": terminal.progress, "device": given.device}
     if given.model == "learned":
         if given.stages != "auto" and not given.stages.isdecimal():
             raise ValueError(f"--stages must be a whole number or auto, found {given.stages!r}.")
@@ -319,7 +321,7 @@ def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
         return params | {"cv": 5 if given.cv is None else given.cv, "random_state": given.seed}
     alphas = _alphas(given.alphas, "--alphas")
     task_alphas = alphas if given.task_alphas is None else _alphas(given.task_alphas, "--task-alphas")
-    params |= {"alphas": alphas, "task_alphas": task_alphas, "cv": given.cv, "device": given.device}
+    params |= {"alphas": alphas, "task_alphas": task_alphas, "cv": given.cv}
     return params | {"exhaustive": given.exhaustive}
 
 

@@ -43,7 +43,8 @@ OF_MODELS: dict[str, tuple[str, ...]] = {
     "task_alphas": names_where(has_alpha="task_alpha"),
     **dict.fromkeys(("task_kernel", "task_groups"), names_where(setting="C")),
     "keep_labels": ("online",),
-    **dict.fromkeys(("alphas", "scoring", "device", "exhaustive"), names_where(has_alpha="alpha")),
+    **dict.fromkeys(("alphas", "exhaustive"), names_where(has_alpha="alpha")),
+    **dict.fromkeys(("scoring", "device"), (*names_where(has_alpha="alpha"), "learned")),
     **dict.fromkeys(("stages", "steps", "shrinkage", "normalize", "seed"), ("learned",)),
 }
 _FILES = "a file of features, embeddings, a kernel, SMILES or FASTA; learned kernels take several, as NAME=FILE."

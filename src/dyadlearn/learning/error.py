@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, eigh, namespace, to_numpy
-from dyadlearn.learning.mixture import DIVISIBLE, Parameters, Sides, profile_kernels, single
+from dyadlearn.learning.mixture import DIVISIBLE, Parameters, Sides, profile_kernels
 from dyadlearn.learning.operator import Cells, PairOperator, Slopes
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients, inner
@@ -104,10 +104,10 @@ class Targets:
         sums = counts if self.weights is None else np.bincount(rows, to_numpy(self.weights)[observed])
         return float(np.sum(sums / np.maximum(counts, 1))), float(len(np.unique(columns))), float(np.sum(sums))
 
-    def in_single(self) -> Targets:
-        """Return the labels in single precision."""
-        arrays = {name: single(getattr(self, name)) for name in ("values", "observed")}
-        weights = None if self.weights is None else single(self.weights)
+    def converted(self, convert: Callable[[Array], Array]) -> Targets:
+        """Return the labels with other arrays, in single precision or on another device."""
+        arrays = {name: convert(getattr(self, name)) for name in ("values", "observed")}
+        weights = None if self.weights is None else convert(self.weights)
         return replace(self, **arrays, weights=weights, cells=replace(self.cells, like=arrays["values"]))
 
     @property

@@ -17,7 +17,7 @@ kernel is an RBF kernel with another bandwidth.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -98,9 +98,9 @@ class Mixture:
         more.__dict__["logs"] = [*self.logs, *map(_log, grams)]
         return more
 
-    def in_single(self) -> Mixture:
-        """Return the mixture in single precision."""
-        return replace(self, grams=[single(gram) for gram in self.grams])
+    def converted(self, convert: Callable[[Array], Array]) -> Mixture:
+        """Return the mixture with other arrays, in single precision or on another device."""
+        return replace(self, grams=[convert(gram) for gram in self.grams])
 
     def of_folds(self, folds: slice | int) -> Mixture:
         """Return the mixture of some folds, or of one of them."""

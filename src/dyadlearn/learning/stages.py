@@ -125,8 +125,8 @@ def descend(
     farthest = np.append(np.full(len(origin) - 1, _FARTHEST), np.inf)
     bounds = Bounds(np.maximum(low - origin, -farthest) / scale, np.minimum(high - origin, farthest) / scale)
     try:
-        options = {"ftol": _LEAST_DECREASE}
-        minimize(objective, np.zeros_like(origin), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        start_at = np.zeros_like(origin)
+        minimize(objective, start_at, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": _LEAST_DECREASE})
     except StopIteration:
         pass
     except KeyboardInterrupt:
@@ -147,6 +147,8 @@ class Stage:
         Predictions of each fold at the observed cells.
     losses : list of float
         Error at each evaluation of the descent that found the parameters.
+    judged : float
+        Value by which stages are compared; smaller is better.
     profiles : list of lists of arrays of shape (m, m) and (q, q)
         Profile kernels of each side, from all training labels.
     """
@@ -155,6 +157,7 @@ class Stage:
     error: float
     predicted: Array
     losses: list[float]
+    judged: float
     profiles: Sequence[Sequence[Array]] = ((), ())
 
 
@@ -169,8 +172,12 @@ def is_small(shape: tuple[int, int]) -> bool:
     return m * q * (m + q) <= _SMALL
 
 
+# Function of the error and the held-out predictions (m, q) whose value is smaller for better stages.
+Judge = Callable[[float, Array], float]
+
+
 def _best_stage(
-    error: HoldoutError, starts: Sequence[Parameters], how: Descent, watch: Callable[[float], None]
+    error: HoldoutError, starts: Sequence[Parameters], how: Descent, watch: Callable[[float], None], judge: Judge
 ) -> tuple[Stage, bool]:
     """Return the best stage from several starts, and whether learning was interrupted."""
     small = is_small(error.labels.cells.shape)
@@ -178,20 +185,21 @@ def _best_stage(
     try:
         for start in starts if small else starts[-1:]:
             reached, losses, interrupted = descend(error if small else error.first(_ENOUGH), start, how, watch)
-            stage = _stage(error, reached, losses)
-            if best is None or stage.error < best.error:
+            stage = _stage(error, reached, losses, judge)
+            if best is None or stage.judged < best.judged:
                 best = stage
             if interrupted:
                 break
     except KeyboardInterrupt:
         interrupted = True
-    return best or _stage(error, reached, []), interrupted
+    return best or _stage(error, reached, [], judge), interrupted
 
 
-def _stage(error: HoldoutError, parameters: Parameters, losses: list[float]) -> Stage:
+def _stage(error: HoldoutError, parameters: Parameters, losses: list[float], judge: Judge) -> Stage:
     """Return a stage with the error of its parameters."""
     parameters = error.accepted(parameters)
-    return Stage(parameters, *error.evaluate(parameters), losses)
+    loss, predicted = error.evaluate(parameters)
+    return Stage(parameters, loss, predicted, losses, judge(loss, error.assembled(predicted)))
 
 
 # Callback that is called with the stage and the error of each evaluation.
@@ -224,8 +232,9 @@ def learn(
     n_stages: int = 1,
     profiled: tuple[bool, bool] = (False, False),
     watch: Watch = lambda stage, loss: None,
+    judge: Judge = lambda loss, held_out: loss,
 ) -> Learned:
-    """Learn kernels stage by stage, as long as the hold-out error falls.
+    """Learn kernels stage by stage, as long as the stages get better.
 
     Parameters
     ----------
@@ -238,20 +247,21 @@ def learn(
         Whether instances, and tasks, are described by their profiles from the second stage on.
     watch : callable
         Callback that is called with the stage and the error of each evaluation.
+    judge : callable
+        Function of the error and the held-out predictions, by which stages and starts are compared.
     """
     given = error.sides
-    stage, interrupted = _best_stage(error, [Parameters.start(given)], how, partial(watch, 0))
+    stage, interrupted = _best_stage(error, [Parameters.start(given)], how, partial(watch, 0), judge)
     stages, best, held_out = [stage], 0, error.assembled(stage.predicted)
     try:
         while isinstance(error, FoldError) and not interrupted and best == len(stages) - 1 < n_stages - 1:
             error = error.with_profiles(stage.parameters, given, profiled)
             start, number = Parameters.start(error.sides), len(stages)
-            stage, interrupted = _best_stage(
-                error, [start, stage.parameters.joined(start)], how, partial(watch, number)
-            )
+            starts = [start, stage.parameters.joined(start)]
+            stage, interrupted = _best_stage(error, starts, how, partial(watch, number), judge)
             profiles = [side.grams[len(first.grams) :] for side, first in zip(error.whole, given, strict=True)]
             stages.append(replace(stage, profiles=profiles))
-            if stage.error < stages[best].error:
+            if stage.judged < stages[best].judged:
                 best, held_out = number, error.assembled(stage.predicted)
     except KeyboardInterrupt:
         interrupted = True

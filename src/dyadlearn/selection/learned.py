@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -18,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, double, epsilon, namespace, take_rows, zeros
+from dyadlearn._array import Array, as_array_of, double, epsilon, namespace, take_rows, to_numpy, zeros
 from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory
@@ -29,13 +30,16 @@ from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left
 from dyadlearn.holdout.folds import as_splitter, folds_of
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
+from dyadlearn.holdout.units import scored_labels
 from dyadlearn.kernels.descriptions import Descriptions, read_descriptions
 from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is_pair, known_places, widen
-from dyadlearn.labels import Labels
+from dyadlearn.labels import Labels, is_binary
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error
-from dyadlearn.learning.mixture import PROFILES, Mixture
+from dyadlearn.learning.mixture import PROFILES, Mixture, single
 from dyadlearn.learning.operator import Cells
 from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn
+from dyadlearn.metrics import scorer
+from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.base import Groups
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
@@ -101,7 +105,8 @@ def final_kernel(
     If there is a constant, all weights are divided by its weight.
     """
     if profiles:
-        kernel, table = kernel.joined(PROFILES, profiles, table)
+        arrays = [as_array_of(to_numpy(profile), table.values) for profile in profiles]
+        kernel, table = kernel.joined(PROFILES, arrays, table)
     weights = Mixture.weights(logits)
     unit = float(weights[-1]) if constant else 1.0
     powers = iter(np.exp(log_exponents))
@@ -170,6 +175,9 @@ _STAGES = 3
 # Number of multiplications per product of a grid with both kernels below which systems are solved to full precision.
 _TINY = 1e5
 
+# Number of multiplications per product up to which kernels are learned on the processor, whatever the device.
+_FOR_PROCESSORS = 3e7
+
 # Regularisations of the regression of missing descriptions, relative to the largest eigenvalue of its kernel.
 _FILLING_ALPHAS = tuple(10.0 ** (power / 2) for power in range(-14, 7))
 
@@ -225,8 +233,15 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         Folds to learn from if exact leave-one-out is not used: for missing or weighted labels, in setting D, with more
         than one stage, and for more than about 400 instances or tasks. If `cv` is not a number, or if groups are passed
         to `fit`, exact leave-one-out is never used.
+    scoring : str or callable, default=None
+        Score of held-out predictions by which stages and starting points are compared, see `dyadlearn.metrics.scorer`.
+        None means the squared error, which kernels are always learned by. The progress line shows the score of the
+        last stage; for None it is average precision for labels of two values, and the concordance index otherwise.
     repair : {"clip", "shift", "error"}, default="clip"
         Treatment of a precomputed kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
+    device : str, default=None
+        Device for numpy arrays, such as ``"cuda"``, by torch or cupy. Small grids are learned on the processor, also if
+        their arrays are on another device.
     tol, max_iter : float and int, default=1e-8 and 1000
         Stopping rule of conjugate gradients in the last fit; used only if labels are missing or weighted.
     random_state : int, RandomState or None, default=None
@@ -248,6 +263,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         parameters of `PairKernelRidge`; None without tasks.
     holdout_error_ : float
         Mean squared error of held-out cells; smaller is better. It was minimised and is therefore optimistic.
+    holdout_score_ : float
+        Score of held-out cells by `scoring`; the negative of `holdout_error_` for None.
     stage_errors_ : list of float
         Hold-out error of each stage that was tried.
     n_stages_ : int
@@ -259,7 +276,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     holdout_method_, holdout_setting_ : str
         Method and setting of `holdout_`.
     baselines_ : dict of str to float
-        Negative mean squared errors of the baselines, held out in the same way.
+        Scores of the baselines, held out in the same way: negative mean squared errors, or those of `scoring`.
     completed_, dual_coef_, n_iter_, residual_
         Attributes as in `PairKernelRidge`.
     n_features_in_ : int
@@ -272,7 +289,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     Notes
     -----
-    Unlike a search, this model has no `scoring`, `best_score_` or `landscape_`.
+    Unlike a search, this model has no `best_score_` or `landscape_`.
 
     During learning, systems are solved to a relative residual of 10⁻², and errors that are compared to 10⁻³; small
     grids (some dozens of rows per side) are solved to full precision. The last fit is solved to `tol`. A keyboard
@@ -298,8 +315,6 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     True
     """
 
-    #: Kernels are learned by squared error, whatever the labels.
-    scoring = None
     # Kernel parameters are part of `kernel` and `task_kernel`.
     kernel_params = None
 
@@ -321,7 +336,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     normalize: bool = True
     fit_intercept: bool = True
     cv: Any = 5
+    scoring: Any = None
     repair: str = "clip"
+    device: str | None = None
     tol: float = 1e-8
     max_iter: int = 1000
     random_state: Any = None
@@ -330,6 +347,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     alpha_: float = field(init=False)
     shares_: tuple[float, float, float] | None = field(init=False)
     holdout_error_: float = field(init=False)
+    holdout_score_: float = field(init=False)
     stage_errors_: list[float] = field(init=False)
     n_stages_: int = field(init=False)
     history_: list[list[float]] = field(init=False)
@@ -393,6 +411,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 )
         check_count(self.n_steps, "n_steps")
         check_alpha(self.shrinkage, "shrinkage")
+        scorer(self.scoring or "neg_mean_squared_error")
         check_flag(self.normalize, "normalize")
         self._splitter(setting, knows_tasks=not isinstance(self.cv, list | tuple))
 
@@ -508,6 +527,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         if setting.new_task and not has_tasks:
             raise ValueError(f"Setting {setting.value} predicts new tasks, which need features: give tasks=.")
         check_enough_left(data.labels, setting, groups, task_groups, knows_tasks=has_tasks)
+        if self.scoring is not None:
+            prepared_score(data.labels, self.scoring, setting)  # raises if it is undefined
         n_stages = self.stages
         if n_stages == "auto":
             n_stages = _STAGES if setting is Setting.A and has_tasks else 1
@@ -523,32 +544,45 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
         check_learning_memory(data.labels.values, self._kernels, max(len(folds), 1), profiled)
         sides, how, (m, q) = self._mixtures(data), Descent(self.n_steps, float(self.shrinkage)), data.labels.shape
+        like = data.labels.values
         if not labels.cells.is_dense:
             # With few labels of a large grid, the learned λ is large enough for single precision.
-            labels, sides = labels.in_single(), [side.in_single() for side in sides]
+            labels, sides = labels.converted(single), [side.converted(single) for side in sides]
+        elif m * q * (m + q) <= _FOR_PROCESSORS:
+            labels, sides = labels.converted(to_numpy), [side.converted(to_numpy) for side in sides]
         error: ExactError | FoldError
         if exact:
             error, self.holdout_method_ = ExactError(labels, sides, setting), "exact leave-one-out"
         else:
             error = FoldError.of(labels, sides, folds, FINE if m * q * (m + q) <= _TINY else ROUGH)
             self.holdout_method_ = f"{_counted(splitter, setting)} folds, not nested"
+        metric, scores = scorer(self.scoring or _ranking(data.labels)), list[float]()
         steps = expected_steps((m, q), self.n_steps, n_stages)
         with Progress(steps, "Learning", self.progress) as bar:
 
             def watch(stage: int, loss: float) -> None:
-                bar.advance(title=f"Stage {stage + 1}: hold-out error {loss * size**2:.4g}")
+                reached = f" (before: {metric.name} {scores[-1]:.4g})" if scores else ""
+                bar.advance(title=f"Stage {stage + 1}: hold-out error {loss * size**2:.4g}{reached}")
 
-            learned = learn(error, how, n_stages, profiled, watch)
+            def judge(loss: float, held_out: Array) -> float:
+                held_out = as_array_of(to_numpy(held_out), like, like.dtype) * size + centre
+                with suppress(*() if self.scoring else (ValueError,)):  # of equal labels, for example
+                    targets = scored_labels(data.labels, held_out, setting, quiet=True)
+                    scores.append(float(prepared_score(data.labels, metric, setting, targets)(held_out)))
+                return -scores[-1] if self.scoring else loss
+
+            learned = learn(error, how, n_stages, profiled, watch, judge)
         self._units, self._interrupted, self.holdout_setting_ = units, learned.interrupted, setting.value
         if learned.interrupted:
             warnings.warn(
                 "Learning was interrupted: the best kernels so far are used.", ConvergenceWarning, stacklevel=3
             )
-        self._predictions = double(learned.held_out) * size + centre
+        self._predictions = as_array_of(to_numpy(learned.held_out), like, double(like).dtype) * size + centre
         self.n_stages_ = learned.best + 1
         self.stage_errors_ = [float(each.error) * size**2 for each in learned.stages]
         self.history_ = [[float(loss) * size**2 for loss in each.losses] for each in learned.stages]
         self.holdout_error_ = self.stage_errors_[learned.best]
+        self.holdout_score_ = -learned.stages[learned.best].judged if self.scoring else -self.holdout_error_
         self._path = [each.parameters.vector.tolist() for each in learned.stages[: self.n_stages_]]
         return self._fit_stage(data, learned.stages[learned.best])
 
@@ -715,6 +749,11 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             return SettingKFold(setting, int(self.cv), random_state=seed)
         return as_splitter(self.cv, setting)
+
+
+def _ranking(labels: Labels) -> str:
+    """Return the metric of ranks to show beside the error."""
+    return "average_precision" if is_binary(labels.values) else "concordance_index"
 
 
 def _tables(data: Training) -> list[Table]:

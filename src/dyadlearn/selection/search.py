@@ -283,8 +283,8 @@ def nested_score(
     Parameters
     ----------
     search : TwoStepRidgeCV, or any other model that chooses its regularisation
-        The search to score; it is cloned, not fitted. The score uses its `setting` and `scoring`. `LearnedKernelRidge`
-        has no `scoring`, so the metric depends on the labels; its kernels are learned again in each fold.
+        The search to score; it is cloned, not fitted. The score uses its `setting` and `scoring`; without
+        `scoring` the metric depends on the labels. `LearnedKernelRidge` learns its kernels again in each fold.
     X, y, tasks, sample_weight
         Arguments of its `fit`; for a `PairRegressor` of a search, `X` are the pairs.
     groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
