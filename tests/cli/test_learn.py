@@ -144,6 +144,11 @@ def test_what_machines_see(tables, several, run):
     assert_allclose(sum(found["shares"].values()), 1)
     assert found["baselines"].keys() == {"grand_mean", "instance_means", "task_means", "additive"}
     assert found["sides"] == ["user", "item"]
+    words += ["--steps", 1, "--cv", 2, "--scoring", "r2", "-o", tables.folder / "r2.dyad"]
+    found, model = run(*words).json, load(tables.folder / "r2.dyad")
+    assert (found["scoring"], found["score"]) == ("r2", model.holdout_score_)
+    assert found["baselines"] == pytest.approx(model.baselines_)
+    assert "r2 in setting A" in run(*(word for word in words if word not in ("--json", "-q")), "--force").out
 
 
 def test_one_table_a_side_and_a_long_table_of_labels(tables, run):

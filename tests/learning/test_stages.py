@@ -62,6 +62,23 @@ def test_the_number_of_stages_is_chosen_by_the_error(seed, rank, noise, missing)
     assert_allclose(once.stages[0].error, errors[0], rtol=1e-12)
 
 
+def test_a_judge_chooses_another_stage():
+    labels, rows, columns, masks = _problem(2, rank=2, noise=3.0, missing=0.5)
+    seen = []
+
+    def judge(loss, held_out):
+        seen.append((loss, held_out))
+        return -loss
+
+    found = learn(FoldError.of(labels, [rows, columns], masks), HOW, 2, BOTH, judge=judge)
+    assert [stage.judged for stage in found.stages] == [-stage.error for stage in found.stages]
+    assert found.best == int(np.argmax([stage.error for stage in found.stages]))
+    # The first stage has one start, the second has two, of which the worse one is kept.
+    assert len(seen) == 3
+    assert found.stages[1].error == max(loss for loss, _ in seen[1:])
+    assert_array_equal(seen[0][1], _learned(labels, [rows, columns], masks, HOW, 1, BOTH).held_out)
+
+
 def test_labels_of_low_rank_want_profiles_and_noise_does_not():
     labels, rows, columns, masks = _problem(0, rank=1, noise=0.1)
     hidden = [Mixture([np.eye(len(each.grams[0]))], [False], True) for each in (rows, columns)]

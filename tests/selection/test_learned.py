@@ -329,6 +329,8 @@ def fitted():
         ({"n_steps": 0}, ValueError, "n_steps must be at least 1"),
         ({"shrinkage": -1.0}, ValueError, "shrinkage must be a finite number of at least 0"),
         ({"normalize": "yes"}, TypeError, "normalize"),
+        ({"scoring": "aoc"}, ValueError, "Unknown scoring 'aoc'"),
+        ({"scoring": "roc_auc"}, ValueError, "needs labels of exactly two values"),
         ({"cv": 1}, ValueError, "cv must be a whole number of at least 2"),
         ({"cv": "five"}, TypeError, "cv must be a number of folds or a SettingKFold"),
         ({"cv": SettingKFold("B")}, ValueError, "cv makes folds for setting B, but the setting is A"),
@@ -587,6 +589,48 @@ def test_small_grids_in_single_precision_learn_as_in_double():
     found = model.fit(*(part.astype(np.float32) for part in (X, Y, T)))
     assert found.completed_.dtype == np.float32
     assert_allclose(found.stage_errors_, expected, rtol=1e-4)
+
+
+def test_a_score_is_that_of_the_held_out_predictions(capsys):
+    (X, _), Y, (T, _) = _problem(10, 7)
+    Y = _holes(Y)
+    seen = []
+
+    def score(labels, predictions):
+        seen.append(-float(np.nanmean(np.abs(labels - predictions))))
+        return seen[-1]
+
+    model = LearnedKernelRidge(cv=2, scoring=score, progress=True, **FAST).fit(X, Y, T)
+    assert model.holdout_score_ == max(seen)
+    assert model.holdout_score_ == score(Y, model.holdout_)
+    assert set(model.baselines_.values()) <= set(seen)  # baselines have the same score
+    assert "(before: score -0." in capsys.readouterr().err
+    plain = LearnedKernelRidge(cv=2, progress=True, **FAST).fit(X, Y, T)
+    assert plain.holdout_score_ == -plain.holdout_error_
+    assert "(before: concordance_index 0." in capsys.readouterr().err
+    LearnedKernelRidge(stages=1, n_steps=1, cv=2).fit(X, np.ones((10, 7)), T)  # no rank of equal labels
+
+
+def test_small_grids_of_other_libraries_are_learned_with_numpy(monkeypatch):
+    torch = pytest.importorskip("torch")
+    (X, _), Y, (T, _) = _problem(10, 7)
+    Y, kinds, evaluate = _holes(Y), set(), FoldError.evaluate
+    monkeypatch.setattr(
+        FoldError, "evaluate", lambda self, *given: kinds.add(type(self.train)) or evaluate(self, *given)
+    )
+    expected = LearnedKernelRidge(cv=2, **FAST).fit(X, Y, T)
+    moved = LearnedKernelRidge(cv=2, device="cpu", **FAST).fit(X, Y, T)
+    given = LearnedKernelRidge(cv=2, **FAST).fit(*map(torch.asarray, (X, Y, T)))
+    assert kinds == {np.ndarray}
+    assert moved.n_stages_ == expected.n_stages_ > 1
+    monkeypatch.setattr("dyadlearn.selection.learned._FOR_PROCESSORS", 0)
+    large = LearnedKernelRidge(cv=2, **FAST).fit(*map(torch.asarray, (X, Y, T)))
+    assert kinds == {np.ndarray, torch.Tensor}
+    assert isinstance(given.predict(), torch.Tensor)
+    assert isinstance(moved.predict(), np.ndarray)
+    for model in (moved, given, large):
+        assert_allclose(model.predict(), expected.predict(), rtol=1e-6)
+        assert_allclose(model.holdout_, expected.holdout_, rtol=1e-6)
 
 
 def test_learning_that_does_not_fit_in_memory_is_refused(monkeypatch):
