@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, is_foreign, is_transposed, itemsize, namespace, row_blocks, solve
+from dyadlearn._array import Array, epsilon, namespace, solve
 
 # The error of a sum of n products is about ε√n/2 times the largest product; the margin is eight times as large.
 _MARGIN = 4.0
-# Blocks that fit into the cache of a processor take one pass over memory for several operations.
-_CACHED_BYTES = 2**18
 
 
 def rounding_level(labels: Array, top: Array | float, n_terms: int | None = None) -> Array:
@@ -54,12 +51,7 @@ def settle(difference: Array, level: Array) -> Array:
     difference : array of shape (n, p)
     level : array of shape (p,), or one that broadcasts with the difference
     """
-    level = level[None, :] if level.ndim == 1 else level
-    for part in _parts(difference):
-        here = part(difference)
-        none = _is_rounding(here, part(level))
-        if none is not None:
-            here[none] = 0.0
+    difference[namespace(difference).abs(difference) <= level] = 0.0
     return difference
 
 
@@ -83,42 +75,12 @@ def settled_difference(
     -------
     array of shape (n, p)
     """
-    level = level[None, :] if level.ndim == 1 else level
-    for part in _parts(product):
-        difference = part(product)
-        difference -= part(labels) if own is None else part(own) * part(labels)
-        none = _is_rounding(difference, part(level))
-        if over is None:
-            difference *= -sign
-        else:
-            difference /= -sign * part(over)
-        if none is not None:
-            difference[none] = 0.0
+    product -= labels if own is None else own * labels
+    product *= -sign
+    settle(product, level)
+    if over is not None:
+        product /= over
     return product
-
-
-def _parts(grid: Array) -> Iterator[Callable[[Array], Array]]:
-    """Yield functions that return the same block of a grid and of arrays that broadcast with it.
-
-    Blocks are contiguous in memory, also if the grid is column-major, and fit into the cache.
-    """
-    is_column_major = is_transposed(grid)
-    n, p = grid.shape[::-1] if is_column_major else grid.shape
-    limit = 2**28 if is_foreign(grid) else _CACHED_BYTES
-
-    def cut(rows: slice, array: Array) -> Array:
-        array = array.T if is_column_major else array
-        return array[rows, :] if array.shape[0] == n else array
-
-    for rows in row_blocks(n, p * itemsize(grid), limit):
-        yield partial(cut, rows)
-
-
-def _is_rounding(part: Array, level: Array) -> Array | None:
-    """Return a mask of the entries up to the level; None if there are none, except on accelerators."""
-    xp = namespace(part)
-    none = xp.abs(part) <= level
-    return none if is_foreign(part) or bool(xp.any(none)) else None
 
 
 def ratio(top: Array | float, bottom: Array) -> Array:
