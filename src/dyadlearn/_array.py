@@ -452,11 +452,6 @@ def row_blocks(n_rows: int, row_bytes: int, limit: int = 2**26) -> Iterator[slic
         yield slice(start, min(start + step, n_rows))
 
 
-def cache_blocks(array: Array) -> Iterator[slice]:
-    """Cut the rows of a matrix into slices that fit the cache of a processor; those of an accelerator are larger."""
-    return row_blocks(array.shape[0], array.shape[1] * itemsize(array), 2**28 if is_foreign(array) else 2**18)
-
-
 def device_memory(like: Array) -> int | None:
     """Return the free bytes on the GPU of `like`, or None if it is not on a GPU."""
     if array_api_compat.is_torch_array(like) and like.device.type == "cuda":

@@ -51,7 +51,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dyadlearn._array import Array, cache_blocks, cast, epsilon, largest, namespace, to_numpy, zeros
+from dyadlearn._array import Array, cast, epsilon, largest, namespace, to_numpy, zeros
 from dyadlearn._rounding import ratio
 from dyadlearn.solve.leaving import Members, summed
 from dyadlearn.spectrum import Spectrum, leverage_error
@@ -178,20 +178,15 @@ class MeanOfOthers:
             Hold-out predictions of labels, and hold-out residuals of ones; the latter are overwritten.
         """
         xp, (n, c), m = namespace(share), constant.inverse.shape, columns.shape[0]
-        labels, ones, residual_labels, residual_ones = (zeros((n, m), columns) for _ in range(4))
         scale = (share * constant.inverse)[:, :, None]
         left *= xp.reshape(share * constant.sign, (n * c,))
-
-        def cut(grid: Array, rows: slice) -> Array:
-            """Return some rows for each regularisation, shape (n, a, c)."""
-            return xp.permute_dims(xp.reshape(grid[rows, :], (-1, n, c)), (1, 0, 2))
-
-        for rows in cache_blocks(left):
-            residuals = cut(constant.residuals, rows)
-            labels[:, rows] = ((residuals * columns[None, rows, :]) @ scale)[:, :, 0]
-            residual_labels[:, rows] = labels[:, rows] - ((residuals * cut(held_out, rows)) @ scale)[:, :, 0]
-            ones[:, rows] = (residuals @ (share[:, None] * scale))[:, :, 0]
-            residual_ones[:, rows] = ((residuals * cut(left, rows)) @ scale)[:, :, 0]
+        residuals, fitted, residuals_of_ones = (
+            xp.permute_dims(xp.reshape(grid, (m, n, c)), (1, 0, 2)) for grid in (constant.residuals, held_out, left)
+        )
+        labels = ((residuals * columns) @ scale)[:, :, 0]
+        residual_labels = labels - ((residuals * fitted) @ scale)[:, :, 0]
+        ones = (residuals @ (share[:, None] * scale))[:, :, 0]
+        residual_ones = ((residuals * residuals_of_ones) @ scale)[:, :, 0]
         whole = xp.sum(ones, axis=1, keepdims=True)
         self.labels[here, :] += xp.sum(labels, axis=1, keepdims=True) - summed(residual_labels.T, self.members).T
         self.weights[here, :] += whole - summed(residual_ones.T, self.members).T
@@ -208,7 +203,7 @@ def least_weight(Y: Array, whole: Array | float) -> Array | float:
     return 16.0 * epsilon(Y) * (Y.shape[0] * Y.shape[1]) ** 0.5 * whole
 
 
-def mean_of_others(labels: Array, ones: Array, least: Array, what: str, among: tuple[int, int] | None = None) -> Array:
+def mean_of_others(labels: Array, ones: Array, least: Array, what: str) -> Array:
     """Return the unpenalised mean of the training labels.
 
     Parameters
@@ -219,8 +214,6 @@ def mean_of_others(labels: Array, ones: Array, least: Array, what: str, among: t
         Lower bound of the weight, see `least_weight`.
     what : {"rows", "cells", "pairs"}
         Name of the left-out units, for the message.
-    among : (int, int), default=None
-        Position of the first unit and total number of units, if the arrays are a part of them.
 
     Raises
     ------
@@ -229,8 +222,7 @@ def mean_of_others(labels: Array, ones: Array, least: Array, what: str, among: t
     """
     tight = to_numpy(ones <= least)
     if tight.any():
-        first, total = among or (0, tight.size)
-        raise leverage_error(first + np.flatnonzero(tight), total, what)
+        raise leverage_error(np.flatnonzero(tight), tight.size, what)
     return labels / ones
 
 

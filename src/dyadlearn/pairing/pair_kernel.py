@@ -47,7 +47,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, cache_blocks, epsilon, largest, namespace, row_major, take_rows, zeros
+from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, row_major, take_rows, zeros
 from dyadlearn._rounding import ratio, rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
@@ -522,13 +522,9 @@ class PairKernel(Coupled):
             return held_out
         grid, total, factor = self._constant
         whole = self._mean_of(Y) * total
-        for here in cache_blocks(Y):
-            weights_here, predicted = grid[here, :], held_out[here, :]
-            left = weights_here * (factor / slack[here, :])
-            sums, weights = whole - weights_here * (Y[here, :] - predicted), total - weights_here * left
-            among = (here.start * Y.shape[1], Y.shape[0] * Y.shape[1])
-            left *= mean_of_others(sums, weights, least_weight(Y, total), "cells", among)
-            held_out[here, :] = predicted + left
+        left = grid * (factor / slack)
+        left *= mean_of_others(whole - grid * (Y - held_out), total - grid * left, least_weight(Y, total), "cells")
+        held_out += left
         return held_out
 
     def _check_mean(self) -> None:
@@ -573,8 +569,7 @@ class PairKernel(Coupled):
         others = MeanOfOthers.start(1, labels.Y, members)
         left = others.add(slice(0, 1), constant, columns, labels.columns, held_out, left)
         mean = others.value(labels.Y, "rows").T
-        for here in cache_blocks(left):
-            held_out[here, :] += left[here, :] * mean[here, :]
+        held_out += left * mean
         return held_out, mean
 
     def _squared_error(self, labels: _Labels, members: Members) -> float:
