@@ -311,8 +311,7 @@ def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int
 class _ObservedCells:
     r"""The system of the observed cells, in the unknowns :math:`\mathbf{a}/\mathbf{r}` with r the roots of the weights.
 
-    The unknowns are a list of the observed cells, which takes less memory than a grid. In other array libraries they
-    are grids, with zeros for missing cells.
+    The unknowns are a grid with zeros for missing cells.
 
     With a free mean the unknowns stay orthogonal to r, so that the dual coefficients sum to zero. With
     :math:`\boldsymbol\Pi = \mathbf{I} - \mathbf{rr}^\top/\mathbf{r}^\top\mathbf{r}` the system :math:`\mathbf{A}`
@@ -323,9 +322,8 @@ class _ObservedCells:
     def __init__(self, operators: GridOperators, Y: Array, observed: Array, weights: Array | None) -> None:
         xp = namespace(Y)
         self.operators, self.Y, self.observed, self.is_weighted = operators, Y, observed, weights is not None
-        self._at = np.flatnonzero(observed) if isinstance(observed, np.ndarray) else None
-        self.root = self._gather(xp.astype(observed, Y.dtype) if weights is None else _where(observed, weights) ** 0.5)
-        self.right = self.root * self._gather(_where(observed, Y))
+        self.root = xp.astype(observed, Y.dtype) if weights is None else _where(observed, weights) ** 0.5
+        self.right = self.root * _where(observed, Y)
         self._square = inner(self.root, self.root)
 
     def completed(self, is_direct: bool, **options: Any) -> Completion:
@@ -333,22 +331,12 @@ class _ObservedCells:
         xp, values = namespace(self.Y), self._solved_directly() if is_direct else None
         solution = self._iterated(**options) if values is None else Solution(values, 0, 0.0, True)
         solution = replace(solution, values=self._project(solution.values))
-        dual = self._scatter(self.root * solution.values)
+        dual = self.root * solution.values
         fitted = self.operators.kernel(dual)
         if self.operators.free_mean:
-            fitted += self._share(self.right - self.root * self._gather(fitted))
+            fitted += self._share(self.right - self.root * fitted)
         labels = fitted + self.operators.ridge * dual if self.is_weighted else xp.where(self.observed, self.Y, fitted)
-        return Completion(labels, "observed", replace(solution, values=self._scatter(solution.values)))
-
-    def _gather(self, grid: Array) -> Array:
-        return grid if self._at is None else grid.reshape(-1)[self._at]
-
-    def _scatter(self, values: Array) -> Array:
-        if self._at is None:
-            return values
-        grid = np.zeros(self.observed.shape, dtype=values.dtype)
-        grid.reshape(-1)[self._at] = values
-        return grid
+        return Completion(labels, "observed", solution)
 
     def _share(self, values: Array) -> float:
         """Return the multiple of r that is nearest to values."""
@@ -365,7 +353,7 @@ class _ObservedCells:
         """
         xp, mask, operators = namespace(self.right), to_numpy(self.observed), self.operators
         flat = np.flatnonzero(mask)
-        root, known = (take_rows(xp.reshape(self._scatter(each), (-1,)), flat) for each in (self.root, self.right))
+        root, known = (take_rows(xp.reshape(each, (-1,)), flat) for each in (self.root, self.right))
         system = operators.kernel_block(*np.nonzero(mask)) * root[:, None] * root[None, :]
         system += operators.ridge * xp.eye(flat.size, dtype=system.dtype, device=system.device)
         scale = xp.linalg.diagonal(system) ** -0.5
@@ -377,14 +365,14 @@ class _ObservedCells:
         values = solved[:, 0]
         if operators.free_mean:
             values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
-        return self._gather(_scattered(values, mask))
+        return _scattered(values, mask)
 
     def _iterated(self, rank: int | None, start: Array | None, tol: float, max_iter: int) -> Solution:
         """Return the solution by conjugate gradients; with a free mean, up to a multiple of r."""
         operators, root, shape = self.operators, self.root, self.observed.shape
 
         def multiply(values: Array) -> Array:
-            image = self._gather(operators.kernel(self._scatter(root * values)))
+            image = operators.kernel(root * values)
             image *= root
             image += operators.ridge * values
             return self._project(image)
@@ -408,7 +396,7 @@ class _ObservedCells:
             multiply,
             self._project(self.right),
             precondition=precondition,
-            start=None if start is None else self._project(self._gather(start)),
+            start=None if start is None else self._project(start),
             tol=tol,
             max_iter=max_iter,
             rounding=epsilon(root) * (operators.ridge + largest(operators.kernel_values) * largest(root) ** 2),
@@ -446,12 +434,12 @@ class _ObservedCells:
         rest /= max(operators.n_cells - leading.size, 1)
         edge = min(max(rest, least), edge)
         scale = operators.ridge + edge * root**2
-        weights = self._scatter(root**2 / scale)
+        weights = root**2 / scale
         deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (leading_values - edge), weights)
 
         def inverse(values: Array) -> Array:
             scaled = values / scale
-            inside = self._gather(deflate(self._scatter(root * scaled)))
+            inside = deflate(root * scaled)
             inside *= root
             inside /= scale
             return scaled - inside
