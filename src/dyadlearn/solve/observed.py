@@ -419,9 +419,6 @@ def _features(spectrum: Spectrum, load: Array, is_product: bool) -> tuple[Array,
 
 # Grids of fewer cells are completed by their cells.
 _LITTLE_WORK = 2**16
-# For a product kernel, the system of the pairs with rotated features takes at most a third of the iterations, so that
-# each may cost this many times as much. Other kernels take as many iterations.
-_FEWER = 3
 
 
 def complete_grid(operators: GridOperators, Y: Array, weights: Array | None, **options: Any) -> Completion:
@@ -442,8 +439,7 @@ def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | Non
     n_observed = m * q - int(xp.sum(xp.astype(xp.isnan(Y), xp.int64)))
     if n_observed == 0 or (weights is None and n_observed == m * q):
         return False
-    cost = min(_costs(Y, n_observed, (k, r)))
-    if 2 * cost > (_FEWER if operators.is_product else 1) * min(operators.kernel_cost, operators.residual_cost):
+    if 2 * min(_costs(Y, n_observed, (k, r))) > min(operators.kernel_cost, operators.residual_cost):
         return False
     return fits_in_memory(itemsize(Y) * (m * k + q * r + 8 * k * r + 3 * m * q), Y)
 
