@@ -40,9 +40,10 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, dense, double, matmul, namespace, take_block, take_rows, to_numpy
 from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.holdout import LeftOut, Values, online_holdout
-from dyadlearn.growing.statistics import Group, members_of, pattern_codes
+from dyadlearn.growing.statistics import Group, pattern_codes
 from dyadlearn.growing.two_step import OnlineRidge, in_places
 from dyadlearn.settings import Setting
+from dyadlearn.solve.leaving import members_of
 from dyadlearn.spectrum import Spectrum
 
 
@@ -83,7 +84,7 @@ class RowTerms:
         """Yield rows with labels for the same n tasks, these tasks, their features P, and the residuals (n, l)."""
         labels, known, (step, length) = double(dense(Y)), self.model.statistics, self._scale
         observed, r = ~np.isnan(to_numpy(labels)), step.shape[0]
-        for rows in members_of(*pattern_codes(observed.T)):
+        for rows in members_of(pattern_codes(observed.T)):
             columns = np.flatnonzero(observed[rows[0]])
             if not columns.size:
                 continue

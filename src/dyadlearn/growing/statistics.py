@@ -58,6 +58,7 @@ from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored
 from dyadlearn._svd import gram_eigen, unit_scale
 from dyadlearn.growing.inverse import Eigen, Inverse, plus_diagonal
+from dyadlearn.solve.leaving import members_of
 
 #: Gram matrices that differ by less than this share of their diagonals belong to the same rows.
 SAME_GRAM = 1e-10
@@ -425,7 +426,7 @@ class Statistics(Stored):
     @cached_property
     def members(self) -> tuple[np.ndarray, ...]:
         """The tasks of each group, ascending."""
-        return members_of(self.group_of, len(self.groups))
+        return tuple(members_of(self.group_of))
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -479,7 +480,7 @@ class Statistics(Stored):
         """Return the statistics without some tasks."""
         kept = np.delete(np.arange(self.n_tasks), positions)
         numbers, group_of = np.unique(self.group_of[kept], return_inverse=True)
-        places = zip(numbers, members_of(group_of, len(numbers)), strict=True)
+        places = zip(numbers, members_of(group_of), strict=True)
         groups = tuple(self.part(int(number), kept[inside]) for number, inside in places)
         left = replace(self, groups=groups, group_of=group_of)
         return left.described(None if self.tasks is None else take_rows(self.tasks, kept))
@@ -516,13 +517,13 @@ def collect(Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool 
         group = Group.of(Phi, Y, constant=constant)
         return Statistics((group,), np.zeros(int(Y.shape[1]), dtype=np.intp)).described(tasks)
     observed = ~np.isnan(to_numpy(Y))
-    group_of, n_groups = pattern_codes(observed)
-    _check_groups(n_groups, int(Phi.shape[1]), Y)
+    group_of = pattern_codes(observed)
+    _check_groups(int(group_of.max()) + 1, int(Phi.shape[1]), Y)
     # The Gram matrix of all instances; tasks with all labels share it.
     whole = Group.of(Phi, Y[:, :0], constant=constant)
     groups = []
     columns, seen = row_major(Y.T), np.ascontiguousarray(observed.T)
-    for own in members_of(group_of, n_groups):
+    for own in members_of(group_of):
         rows = np.flatnonzero(seen[own[0]])
         is_whole = rows.size == len(observed)
         part = Phi if is_whole else take_rows(Phi, rows)
@@ -603,17 +604,11 @@ def _check_groups(n_groups: int, d: int, like: Array) -> None:
     check_memory(8.0 * 3 * n_groups * d**2, like, purpose, _REMEDY)
 
 
-def pattern_codes(observed: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return a number for each column of a mask (l, q), the same for equal columns, and how many numbers there are."""
+def pattern_codes(observed: np.ndarray) -> np.ndarray:
+    """Return a number for each column of a mask (l, q), counted from 0, the same for equal columns."""
     number_of: dict[bytes, int] = {}
     codes = [number_of.setdefault(column.tobytes(), len(number_of)) for column in np.packbits(observed, axis=0).T]
-    return np.array(codes, dtype=np.intp), len(number_of)
-
-
-def members_of(group_of: np.ndarray, n_groups: int) -> tuple[np.ndarray, ...]:
-    """Return the positions of each group, ascending."""
-    order, ends = np.argsort(group_of, kind="stable"), np.cumsum(np.bincount(group_of, minlength=n_groups)).tolist()
-    return tuple(order[start:end] for start, end in zip([0, *ends], ends, strict=False))
+    return np.array(codes, dtype=np.intp)
 
 
 def equal_features(first: Array | None, second: Array | None) -> bool:
