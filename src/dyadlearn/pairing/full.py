@@ -103,12 +103,7 @@ def hold_out(model: Pairing, Y: Array, setting: Setting, *groups: Members) -> Ar
 
 def each_grid(held_out: Callable[[Array], Array], stack: Array) -> Array:
     """Return the results of a function for each grid of a stack (n, m, q)."""
-    if stack.shape[0] == 1:
-        return held_out(stack[0, ...])[None, ...]
-    results = zeros(tuple(stack.shape), stack)
-    for place in range(stack.shape[0]):
-        results[place, ...] = held_out(stack[place, ...])
-    return results
+    return namespace(stack).stack([held_out(stack[place, ...]) for place in range(stack.shape[0])])
 
 
 def cell_units(model: Pairing, rows: np.ndarray, columns: np.ndarray) -> np.ndarray | None:

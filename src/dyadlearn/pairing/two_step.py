@@ -159,10 +159,7 @@ class TwoStepSweep(Sweep):
 
     def _stack(self, product: Callable[[Smoother], Array], sides: Sequence[Smoother]) -> Array:
         """Return one product for each side, shape (n, m, q)."""
-        stack = zeros((len(sides), *self.Y.shape), self.Y)
-        for index, side in enumerate(sides):
-            stack[index, ...] = product(side)
-        return stack
+        return namespace(self.Y).stack([product(side) for side in sides])
 
     def _separate(self, sides: Sequence[Smoother], settings: Sequence[Setting]) -> _Stacks:
         """Yield (index of λ_t, setting, predictions of shape (n, m, q)), with one product for each setting."""
