@@ -79,7 +79,7 @@ class _PairKernelSweep(Sweep):
 
     @cached_property
     def _labels(self) -> _Labels:
-        return replace(self.model._labels(self.Y), is_kept=True)
+        return self.model._labels(self.Y)
 
     def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
         models = [self.model.at(alpha) for alpha in self.alphas]
@@ -116,14 +116,11 @@ class _Labels:
         Labels minus the offset.
     offset : float
         Average of the labels if the model has an unpenalised mean, else 0.
-    is_kept : bool
-        Whether the rotations are used for many regularisations.
     """
 
     spectra: tuple[Spectrum, Spectrum]
     Y: Array
     offset: float = 0.0
-    is_kept: bool = False
 
     @cached_property
     def columns(self) -> Array:
@@ -147,7 +144,7 @@ class _Labels:
     def transposed(self) -> _Labels:
         """Transposed labels."""
         # Operations on grids with the same memory order are several times faster.
-        return _Labels(self.spectra[::-1], row_major(self.Y.T), self.offset, self.is_kept)
+        return _Labels(self.spectra[::-1], row_major(self.Y.T), self.offset)
 
 
 class _Constant(NamedTuple):
@@ -491,12 +488,7 @@ class PairKernel(Coupled):
         """Return setting A, a division by the diagonal of the residual operator."""
         Y, (weights, diagonal, slack) = labels.Y, self._diagonals()
         check_cells(slack, self.floor)
-        if labels.is_kept:
-            rotated = labels.both * weights
-        else:
-            rotated = self.rotated(Y)
-            rotated *= weights
-        product = sandwich(self.spectrum.vectors, rotated, self.task_spectrum.vectors)
+        product = sandwich(self.spectrum.vectors, labels.both * weights, self.task_spectrum.vectors)
         # Rounding error of differences, one value for the whole grid.
         level = rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
         held_out = settled_difference(Y, diagonal, product, level, slack, sign=1 if self.prefers_residual else -1)
