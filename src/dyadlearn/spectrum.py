@@ -705,9 +705,7 @@ class Smoother:
 
     def residual(self) -> Array:
         r"""Return :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}` of shape (n, n), from 1 − f."""
-        if not self.spectrum.is_truncated:
-            return self.spectrum.matrix(self.remainder)
-        return with_diagonal(self.spectrum.matrix(-self.shrinkage), self.slack)
+        return self.residual_block(np.arange(self.spectrum.n_rows))
 
     def residual_block(self, rows: np.ndarray) -> Array:
         """Return the residual operator between some distinct rows without forming it."""
