@@ -2,19 +2,10 @@ r"""Decompositions in double precision: SVD of dense features in blocks, and eig
 
 **Features.** The Gram matrix :math:`\boldsymbol\Phi^\top\boldsymbol\Phi` resolves singular values above
 :math:`\sqrt\varepsilon\,s_{\max}`, a singular value decomposition those above :math:`\varepsilon\,s_{\max}`. The Gram
-matrix is much cheaper, and as accurate if the features are well conditioned. Three methods are tried, from the cheapest
-to the most expensive:
-
-==================  ===========================================================================  =====================
-method              factor :math:`\boldsymbol\Phi = \mathbf{QR}`                                 used if
-==================  ===========================================================================  =====================
-Gram matrix         none: its eigenvectors are the right singular vectors                        its condition ≤ 10²
-scaled Gram matrix  R from the Gram matrix of columns scaled to unit length; a second pass       scaled condition
-                    makes Q orthogonal to the last digit                                         ≤ 10¹⁰
-Householder         QR of each block of rows below the R of the previous blocks                  otherwise
-==================  ===========================================================================  =====================
-
-The last two methods end with a singular value decomposition of R, which has the size of the Gram matrix.
+matrix is much cheaper, and as accurate if the features are well conditioned. It is used if its condition is at most
+10²: its eigenvectors are the right singular vectors. Otherwise the features are factorised,
+:math:`\boldsymbol\Phi = \mathbf{QR}`, by the QR decomposition of each block of rows below the R of the previous
+blocks, followed by a singular value decomposition of R, which has the size of the Gram matrix.
 
 **Gram matrices** of features with different scales. The eigenvalues of :math:`\mathbf{G} =
 \boldsymbol\Phi^\top\boldsymbol\Phi` are squared singular values. A plain eigendecomposition resolves them to
@@ -47,13 +38,11 @@ from scipy import linalg
 from dyadlearn._array import (
     Array,
     as_array_of,
-    cholesky,
     eigh,
     epsilon,
     largest,
     namespace,
     row_blocks,
-    solve_lower,
     svd,
     take_block,
     take_rows,
@@ -63,8 +52,6 @@ from dyadlearn._array import (
 
 # Largest condition of a Gram matrix whose eigenvectors are as accurate as those from the features.
 _CONDITION = 1e2
-# Largest condition of a scaled Gram matrix whose factor is made accurate by a second pass.
-_SCALED_CONDITION = 1e10
 
 
 @dataclass(frozen=True)
@@ -144,31 +131,11 @@ def economy_svd(features: Blocks, out: Array) -> Thin:
     """Decompose features (n, d) with n ≥ d; U is written to `out` (n, d)."""
     xp, gram = namespace(features.like), features.gram()
     values, vectors = eigh(gram)
-    if _is_well_conditioned(values, _CONDITION):
+    if _is_well_conditioned(values):
         roots = xp.flip(values**0.5)
         right = xp.flip(vectors, axis=1)
         return Thin(features.times(right / roots, out), roots, right, xp.linalg.diagonal(gram) ** 0.5)
-    return _from_scaled_gram(features, gram, out) or _from_householder(features, gram, out)
-
-
-def _from_scaled_gram(features: Blocks, gram: Array, out: Array) -> Thin | None:
-    """Return the decomposition from columns of unit length; None if these are nearly collinear."""
-    xp = namespace(gram)
-    lengths = xp.linalg.diagonal(gram) ** 0.5
-    if not bool(xp.all(lengths > 0)):
-        return None
-    order, back = _by_length(lengths)
-    scaled = take_block(gram / lengths[:, None] / lengths[None, :], order, order)
-    if not _is_well_conditioned(xp.linalg.eigvalsh(scaled), _SCALED_CONDITION):
-        return None
-    ones = xp.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
-    lower, long = cholesky(scaled), take_rows(lengths, order)
-    # Q = Φ D⁻¹ R⁻¹ is orthogonal up to ε times the condition. Its Gram matrix, close to the identity, corrects it.
-    inverse = take_rows(solve_lower(lower, ones).T / long[:, None], back)
-    near = Blocks(features.shape, lambda rows: out[rows, :], features.times(inverse, out))
-    correction = cholesky(near.gram())
-    left, roots, right = svd((correction.T @ lower.T) * long)
-    return Thin(near.times(solve_lower(correction, ones).T @ left, out), roots, take_rows(right.T, back), lengths)
+    return _from_householder(features, gram, out)
 
 
 def _from_householder(features: Blocks, gram: Array, out: Array) -> Thin:
@@ -209,9 +176,9 @@ def _by_length(lengths: Array) -> tuple[np.ndarray, np.ndarray]:
     return order, np.argsort(order)
 
 
-def _is_well_conditioned(values: Array, limit: float) -> bool:
+def _is_well_conditioned(values: Array) -> bool:
     """Return whether the ratio of the largest of ascending eigenvalues to the smallest is below a limit."""
-    return values.shape[0] > 0 and float(values[0]) * limit > float(values[-1]) > float(
+    return values.shape[0] > 0 and float(values[0]) * _CONDITION > float(values[-1]) > float(
         namespace(values).finfo(values.dtype).smallest_normal
     ) / epsilon(values)
 
