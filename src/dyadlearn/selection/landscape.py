@@ -148,12 +148,8 @@ def _every_fourth(n_values: int) -> list[int]:
 
 
 def _all_points(alphas: Values, task_alphas: Values) -> Iterator[Point]:
-    """Yield all points from strong to weak; successive points are neighbours, which helps warm starts."""
-    path = np.argsort(task_alphas)[::-1]
-    for row in np.argsort(alphas)[::-1]:
-        for column in path:
-            yield int(row), int(column)
-        path = path[::-1]
+    """Return all points from strong to weak; most successive points are neighbours, which helps warm starts."""
+    return product(*(np.argsort(values)[::-1].tolist() for values in (alphas, task_alphas)))
 
 
 class _PointScore:
