@@ -797,9 +797,7 @@ class Smoother:
     def check_slack(self) -> None:
         """Raise `LeverageError` naming the rows whose leverage is 1."""
         # With a positive remainder everywhere, the slack is positive; only remainders of exactly zero can make it zero.
-        tight = self.slack <= self.slack_floor
-        if bool(namespace(tight).any(tight)):
-            raise leverage_error(to_numpy(tight).nonzero()[0], self.spectrum.n_rows, "rows")
+        check_cells(self.slack, self.slack_floor, "rows")
 
     def product(self, labels: Array, rotated: Array | None = None) -> Array:
         r"""Return RY if `prefers_residual`, else HY, in the cheaper of two ways.
@@ -878,16 +876,18 @@ def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageErro
     )
 
 
-def check_cells(slack: Array, floor: float) -> None:
-    """Raise `LeverageError` if a cell has leverage 1.
+def check_cells(slack: Array, floor: float, what: str = "cells") -> None:
+    """Raise `LeverageError` if a cell, or a row, has leverage 1.
 
     Parameters
     ----------
-    slack : array of shape (m, q)
-        Diagonal of the residual operator of a grid.
+    slack : array of shape (m, q) or (m,)
+        Diagonal of the residual operator of a grid, or of a side.
     floor : float
         Lower bound of the slack.
+    what : {"cells", "rows"}
+        What the entries are, for the message.
     """
     if float(namespace(slack).min(slack)) <= floor:
         tight = to_numpy(slack) <= floor
-        raise leverage_error(np.flatnonzero(tight), tight.size, "cells")
+        raise leverage_error(np.flatnonzero(tight), tight.size, what)
