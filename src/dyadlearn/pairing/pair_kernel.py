@@ -605,7 +605,7 @@ def knows_rows(model: Pairing) -> bool:
 
 @full.holdout_grids.register(PairKernel)
 def _holdout_grids(model: PairKernel) -> tuple[float, float]:
-    return 6.0 if model.free_mean else 3.0, 6.5
+    return 8.5 if model.free_mean else 4.5, 6.5
 
 
 full.sweep.register(PairKernel, _PairKernelSweep)
