@@ -13,9 +13,10 @@ called.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
+from functools import cache, partial
 from types import UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
@@ -87,7 +88,7 @@ class Stored:
             If a value is missing, unknown, of another type, or does not fit to the others.
         """
         arguments = _arguments(cls)
-        kept = {name: get_type_hints(getattr(cls, name).func, include_extras=True)["return"] for name in cls._kept}
+        kept = {name: _hints(getattr(cls, name).func)["return"] for name in cls._kept}
         values = _checked(state, arguments, kept, where)
         loaded = cls(**{name: values[name] for name in arguments})
         vars(loaded).update({name: values[name] for name in kept if name in values})
@@ -182,16 +183,19 @@ def has_unit_columns(vectors: np.ndarray) -> bool:
 
 # Declarations of a class ---------------------------------------------------------------------------
 
+# Resolving the annotations takes longer than everything else that a small model in a file needs.
+_hints: Callable[[Any], dict[str, Any]] = cache(partial(get_type_hints, include_extras=True))
+
 
 def _arguments(cls: type) -> dict[str, Any]:
     """Return the arguments of a constructor with their types."""
-    hints = get_type_hints(cls if is_dataclass(cls) else cls.__init__, include_extras=True)  # type: ignore[misc]
+    hints = _hints(cls if is_dataclass(cls) else cls.__init__)  # type: ignore[misc]
     return {name: hints[name] for name in inspect.signature(cls).parameters}
 
 
 def _learnt(cls: type[StoredEstimator]) -> dict[str, Any]:
     """Return the attributes that estimators of a class have after fitting, with their types."""
-    hints, others = get_type_hints(cls, include_extras=True), {*inspect.signature(cls).parameters, *cls._made_again}
+    hints, others = _hints(cls), {*inspect.signature(cls).parameters, *cls._made_again}
     ours = [base for base in reversed(cls.__mro__) if base.__module__.startswith("dyadlearn.")]
     declared = dict.fromkeys(name for base in ours for name in inspect.get_annotations(base))
     return {
