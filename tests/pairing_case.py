@@ -24,6 +24,7 @@ from sweeps import covering, every, over
 M, Q, NEW = 6, 5, 3
 SHAPES = {"tall": (M, 4), "wide": (4, M), "square": (Q, Q)}
 KINDS = [("full", "full"), ("singular", "full"), ("full", "thin"), ("primal", "singular")]
+SOME_KINDS = [KINDS[0], KINDS[1], KINDS[3]]
 ALPHAS = [(0.5, 0.2), (1e-3, 10.0), (1e3, 1e-2)]
 GROUPS, TASK_GROUPS = np.array([0, 1, 1, 2, 0, 2]), np.array(list("aabba"))
 # Two folds of cells, of which each leaves something in every row and column.
@@ -216,7 +217,7 @@ class PairingCase:
     def grouping(self, letter: str) -> dict[str, np.ndarray]:
         return ({"groups": GROUPS} if letter in "BD" else {}) | ({"task_groups": TASK_GROUPS} if letter in "CD" else {})
 
-    @over(covering(letter="BCD", kinds=KINDS, alphas=ALPHAS, missing=[False, True], weighted=[False, True]))
+    @over(covering(letter="BCD", kinds=SOME_KINDS, alphas=ALPHAS, missing=[False, True], weighted=[False, True]))
     def test_groups(self, letter, kinds, alphas, missing, weighted):
         if not self.takes_groups or letter not in (self.settings_with_holes if missing else self.settings):
             return
@@ -230,7 +231,7 @@ class PairingCase:
         assert_array_equal(np.isnan(found), np.isnan(expected))
         self.check(found, expected if not missing else np.where(np.isnan(Y), np.nan, expected), 1e-7)
 
-    @over(covering(kinds=KINDS, alphas=ALPHAS, missing=[False, True], weighted=[False, True]))
+    @over(covering(kinds=SOME_KINDS, alphas=ALPHAS[1:], missing=[False, True], weighted=[False, True]))
     def test_cells(self, kinds, alphas, missing, weighted):
         if not self.takes_groups:
             return
@@ -249,7 +250,7 @@ class PairingCase:
     def weights(self, shape: tuple[int, int]) -> np.ndarray:
         return np.random.default_rng(4).uniform(0.2, 3.0, size=shape)
 
-    @over(covering(kinds=KINDS, alphas=ALPHAS[1:], weighted=[False, True]))
+    @over(covering(kinds=SOME_KINDS, alphas=ALPHAS[1:], weighted=[False, True]))
     def test_holes(self, kinds, alphas, weighted):
         """What is missing is predicted by what is there, and each observed cell by all the others."""
         K, G, Y = self.sides((M, Q), kinds)

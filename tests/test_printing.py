@@ -5,7 +5,6 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import numpy as np
-import pytest
 from rich.cells import cell_len
 
 from dyadlearn import TwoStepRidge
@@ -64,9 +63,15 @@ def test_markup_is_text():
     assert found.texts == ["id", shown, shown, "1"]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(np.float32(0.25), "0.25"), (np.int64(7), "7"), (True, "True"), (np.float64("nan"), "–"), (1e-9, "1e-09")],
+@over(
+    lines(
+        "value text",
+        (np.float32(0.25), "0.25"),
+        (np.int64(7), "7"),
+        (True, "True"),
+        (np.float64("nan"), "–"),
+        (1e-9, "1e-09"),
+    )
 )
 def test_numbers(value, text):
     assert number(value) == text

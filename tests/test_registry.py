@@ -6,11 +6,11 @@ import inspect
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import dyadlearn
 from dyadlearn._documenting import parameter_docs
 from dyadlearn._registry import MODELS
+from sweeps import lines, over
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = sorted({name for each in MODELS.values() for name in (each.model, each.search) if name is not None})
@@ -46,7 +46,7 @@ def test_pages_list_every_model():
     assert [row for row in rows if row not in readme] == []
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@over(lines("name", *CLASSES))
 def test_every_parameter_is_documented_once(name):
     kind = getattr(dyadlearn, name)
     wanted = inspect.signature(kind).parameters

@@ -11,8 +11,6 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import OnlineTwoStepRidge, recommend, save
 
-pytest.importorskip("fastapi", reason="fastapi is not installed: the example service is not tested")
-pytest.importorskip("httpx", reason="httpx is not installed: the example service is not tested")
 pd = pytest.importorskip("pandas")
 
 # The test client is about to change the library that it asks with.
@@ -37,6 +35,9 @@ def model_of(users, films, Y):
 
 @pytest.fixture
 def service():
+    # Imported here, by the one worker that runs these tests.
+    pytest.importorskip("fastapi", reason="fastapi is not installed: the example service is not tested")
+    pytest.importorskip("httpx", reason="httpx is not installed: the example service is not tested")
     spec = importlib.util.spec_from_file_location("serve_fastapi", SERVICE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

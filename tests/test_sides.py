@@ -6,7 +6,7 @@ import pytest
 
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, plural, side_names
-from sweeps import every, over
+from sweeps import every, lines, over
 
 
 def test_sides_have_the_names_that_are_given():
@@ -16,7 +16,7 @@ def test_sides_have_the_names_that_are_given():
     assert side_names(("gene", "gene"), network=True).both == ("genes", "genes")
 
 
-@pytest.mark.parametrize("sides", ["ab", ("host",), ("host", ""), ("host", 3), ("a", "b", "c"), ("x" * 41, "y"), 5])
+@over(lines("sides", "ab", ("host",), ("host", ""), ("host", 3), ("a", "b", "c"), ("x" * 41, "y"), 5))
 def test_names_that_are_none_are_refused(sides):
     with pytest.raises(ValueError, match="two words"):
         side_names(sides)
@@ -87,9 +87,9 @@ def test_settings_in_words():
     assert [SideNames().in_words(setting) for setting in Setting] == [setting.in_words for setting in Setting]
 
 
-@pytest.mark.parametrize(
-    ("word", "words"),
-    [
+@over(
+    lines(
+        "word words",
         ("city", "cities"),
         ("box", "boxes"),
         ("key", "keys"),
@@ -98,7 +98,7 @@ def test_settings_in_words():
         ("time series", "time series"),
         ("hypothesis", "hypotheses"),
         ("assay (cell)", "assays (cell)"),
-    ],
+    )
 )
 def test_words_for_several(word, words):
     assert plural(word) == words

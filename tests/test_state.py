@@ -16,6 +16,7 @@ from dyadlearn._array import Array
 from dyadlearn._state import Stored, _classes, _is_of, is_shaped, stored_class, stored_estimators
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.filters import IteratedTikhonov, SpectralFilter, Tikhonov
+from sweeps import lines, over
 
 
 @dataclass(frozen=True)
@@ -49,15 +50,15 @@ def test_what_was_computed_since_is_kept_where_it_is_named():
     assert vars(Ruler.from_state({**ruler.state(), "half": 7.0}, "ruler"))["half"] == 7.0
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
+@over(
+    lines(
+        "change words",
         ({"more": 1}, r"its case.ruler lacks \[\] and has the unknown \['more'\]"),
         ({"length": None}, "its case.ruler.length is of type NoneType"),
         ({"marks": (1, "a")}, "its case.ruler.marks is of type tuple"),
         ({"half": "x"}, "its case.ruler.half is of type str"),
         ({"scale": np.ones(3)}, "the parts of its case.ruler do not fit together"),
-    ],
+    )
 )
 def test_what_does_not_fit_is_refused_by_name(change, words):
     state = Ruler(3.0, (1, 2), np.ones(2)).state()
@@ -92,7 +93,7 @@ TYPES: list[tuple[Any, list[Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("hint", "right", "wrong"), TYPES)
+@over(lines("hint right wrong", *TYPES))
 def test_types_are_what_they_are_declared_to_be(hint, right, wrong):
     assert all(_is_of(value, hint) for value in right)
     assert not any(_is_of(value, hint) for value in wrong)
@@ -124,9 +125,9 @@ class Chart(Stored):
     }
 
 
-@pytest.mark.parametrize(
-    ("change", "fits"),
-    [
+@over(
+    lines(
+        "change fits",
         ({}, True),
         ({"n_rows": 3}, False),
         ({"values": np.ones(2)}, False),
@@ -141,7 +142,7 @@ class Chart(Stored):
         ({"other": np.ones((3, 3))}, True),
         ({"other": sparse.csr_array((3, 3))}, True),
         ({"other": np.ones((3, 2))}, False),
-    ],
+    )
 )
 def test_shapes_fit_to_each_other(change, fits):
     state = {"n_rows": 2, "values": np.ones((2, 3)), "names": None, "ruler": None, "other": None} | change

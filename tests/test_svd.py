@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import _svd
 from dyadlearn._svd import Blocks, economy_svd
-from sweeps import every, over
+from sweeps import covering, over
 
 rng = np.random.default_rng(0)
 TURN = np.linalg.qr(rng.normal(size=(5, 5)))[0]
@@ -46,7 +46,7 @@ def way(monkeypatch):
     return gone
 
 
-@over(every(case=WAYS, block=[7, 64, 1000], library=["numpy", "array_api_strict", "torch"]))
+@over(covering(case=WAYS, block=[7, 64, 1000], library=["numpy", "array_api_strict", "torch"]))
 def test_features_are_decomposed(way, monkeypatch, case, block, library):
     features, expected = case
     n, d = features.shape

@@ -125,7 +125,7 @@ class StoredEstimator(Stored, stored=False):
         """Return the estimator that a state describes; arguments and errors as in `Stored`."""
         learned = dict(state)
         parameters = learned.pop("parameters")
-        unknown = parameters.keys() - inspect.signature(cls).parameters.keys()
+        unknown = parameters.keys() - _signature(cls).parameters.keys()
         if unknown:
             raise ModelFileError(f"its {cls.__name__} has the unknown parameters {sorted(unknown)}")
         model = cls(**parameters)
@@ -185,17 +185,18 @@ def has_unit_columns(vectors: np.ndarray) -> bool:
 
 # Resolving the annotations takes longer than everything else that a small model in a file needs.
 _hints: Callable[[Any], dict[str, Any]] = cache(partial(get_type_hints, include_extras=True))
+_signature: Callable[[Any], inspect.Signature] = cache(inspect.signature)
 
 
 def _arguments(cls: type) -> dict[str, Any]:
     """Return the arguments of a constructor with their types."""
     hints = _hints(cls if is_dataclass(cls) else cls.__init__)  # type: ignore[misc]
-    return {name: hints[name] for name in inspect.signature(cls).parameters}
+    return {name: hints[name] for name in _signature(cls).parameters}
 
 
 def _learnt(cls: type[StoredEstimator]) -> dict[str, Any]:
     """Return the attributes that estimators of a class have after fitting, with their types."""
-    hints, others = _hints(cls), {*inspect.signature(cls).parameters, *cls._made_again}
+    hints, others = _hints(cls), {*_signature(cls).parameters, *cls._made_again}
     ours = [base for base in reversed(cls.__mro__) if base.__module__.startswith("dyadlearn.")]
     declared = dict.fromkeys(name for base in ours for name in inspect.get_annotations(base))
     return {

@@ -14,6 +14,7 @@ from dyadlearn.cli.dyads import read_dyads, read_groups, read_labels, shape_of
 from dyadlearn.cli.options import LabelFile
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
+from sweeps import lines, over
 
 
 def dyads(tables, terminal=None, labels=None, instances=None, tasks=None, **options):
@@ -188,9 +189,9 @@ def test_what_becomes_of_the_rows_is_told(tmp_path):
     assert_array_equal(filled.values, [[4, 0], [0, 2]])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+@over(
+    lines(
+        "options message",
         (
             {"format": "long"},
             r"has 4 columns \('time', .*\).*name those of instance, task and value, such as by --columns",
@@ -201,7 +202,7 @@ def test_what_becomes_of_the_rows_is_told(tmp_path):
         ({"columns": "time,user,item"}, r"line 2, column 'item': 'p' is not a number"),
         ({"columns": "user,item,stars", "format": "grid"}, "--columns names the columns of a long table"),
         ({"format": "wide"}, "--format is grid or long, found 'wide'"),
-    ],
+    )
 )
 def test_long_tables_that_are_not(tmp_path, options, message):
     path = tmp_path / "l.csv"
@@ -283,10 +284,9 @@ PAIRS = "user,item,stars\n" + "".join(f"u{k // 2},i{k % 3},{k}\n" for k in range
 NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in range(9))
 
 
-@pytest.mark.parametrize(
-    ("text", "shape"),
-    [
-        # Two columns.
+@over(
+    lines(
+        "text shape",  # Two columns.
         ("id,y\na,1\nb,2\n", "grid"),
         # Three: grids.
         (GRID, "grid"),
@@ -326,7 +326,7 @@ NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in 
         ("u,i,r,time\na,i998,5,1\nb,i9,4,1\n", r"'i998' is not a number\. .*--columns u,i,r\."),
         ("u,i,r,time\n1,10,5,1\n1,11,4,2\n", r"the id '1' is repeated, in .*--columns u,i,r\."),
         ("1,10,5,99\n1,11,4,98\n1,12,4,98\n", r"the id '1' is repeated, in .* by --columns 1,2,3\."),
-    ],
+    )
 )
 def test_grid_or_long(tmp_path, text, shape):
     path = tmp_path / "l.csv"
@@ -409,13 +409,13 @@ def test_names_of_columns_that_are_numbers(tmp_path):
     assert_array_equal(read_labels(path, LabelFile(), Terminal(quiet=True)).values, [[1, 2], [np.nan, 3]])
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "where"),
-    [
+@over(
+    lines(
+        "text options where",
         ("id,y1,y2\na,1,2\n ,3,4\n", {}, "line 3, column 'id'"),
         ("user,item,stars\na,p,1\n,q,2\n", {"format": "long"}, "line 3, column 'user'"),
         ("user,item,stars\na,p,1\nb,,2\n", {"columns": "user,item,stars"}, "line 3, column 'item'"),
-    ],
+    )
 )
 def test_empty_ids_are_refused_everywhere(tmp_path, text, options, where):
     path = tmp_path / "l.csv"

@@ -24,6 +24,7 @@ from dyadlearn.cli.entities import (
 )
 from dyadlearn.cli.terminal import Terminal, spoken
 from dyadlearn.exceptions import KernelError, ModelFileError
+from sweeps import lines, over
 
 IDS = ("a", "b", "c")
 K = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.3], [0.1, 0.3, 3.0]])
@@ -41,20 +42,20 @@ def side(path, places=None, kernel=None, smiles=None, terminal=None, fingerprint
     return table, recipes[""]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+@over(
+    lines(
+        "text expected",
         ("rbf", ("rbf", {})),
         ("rbf:gamma=0.1", ("rbf", {"gamma": 0.1})),
         ("poly: degree=2, coef0=1", ("poly", {"degree": 2, "coef0": 1})),
         ("x:flag=true,word=ab", ("x", {"flag": True, "word": "ab"})),
-    ],
+    )
 )
 def test_options_of_kernels(text, expected):
     assert parse_kernel(text) == expected
 
 
-@pytest.mark.parametrize("text", ["rbf:gamma", "rbf:gamma=", "rbf:=1"])
+@over(lines("text", "rbf:gamma", "rbf:gamma=", "rbf:=1"))
 def test_options_that_are_none(text):
     with pytest.raises(ValueError, match="Expected option=value"):
         parse_kernel(text)
@@ -203,15 +204,15 @@ def test_files_of_one_side_keep_what_all_of_them_describe(tmp_path, put):
     assert recipes_from_state(recipes_state(recipes), "tasks") == recipes
 
 
-@pytest.mark.parametrize(
-    ("forged", "error"),
-    [
+@over(
+    lines(
+        "forged error",
         ({}, TypeError),
         ([], TypeError),
         ({"": {"kind": "features", "kernel": "rbf"}}, ModelFileError),
         ({"": {}, "a": {}}, ValueError),
         ({"a": {"kind": "magic"}}, ModelFileError),
-    ],
+    )
 )
 def test_forged_recipes(forged, error):
     with pytest.raises(error):

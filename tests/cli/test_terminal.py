@@ -14,6 +14,7 @@ import pytest
 import dyadlearn
 from dyadlearn._text import make_list, make_table, number
 from dyadlearn.cli.terminal import _PHRASES, Terminal, spoken
+from sweeps import lines, over
 
 
 def test_json_holds_what_json_can_hold(capsys):
@@ -59,17 +60,25 @@ def test_a_terminal_is_told_nothing_but_text(capsys):
     assert json.loads(captured.out[captured.out.index("{") :])["id"] == bad
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(None, "–"), (float("nan"), "–"), (0.123456, "0.1235"), (12, "12"), ("a", "a"), (True, "True"), (1e-7, "1e-07")],
+@over(
+    lines(
+        "value text",
+        (None, "–"),
+        (float("nan"), "–"),
+        (0.123456, "0.1235"),
+        (12, "12"),
+        ("a", "a"),
+        (True, "True"),
+        (1e-7, "1e-07"),
+    )
 )
 def test_numbers_for_people(value, text):
     assert number(value) == text
 
 
-@pytest.mark.parametrize(
-    ("sentence", "said"),
-    [
+@over(
+    lines(
+        "sentence said",
         ("nothing is left; zeros=True takes zeros for it.", "nothing is left; --zeros takes zeros for it."),
         ('leave them out with on_error="drop".', "leave them out with --drop-invalid."),
         ("fit it with tasks=, or ask for setting A.", "fit it with --tasks, or ask for setting A."),
@@ -80,7 +89,7 @@ def test_numbers_for_people(value, text):
         ("cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv.", "cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv."),
         ("alpha=0.1, cv=3.", "--alpha 0.1, --cv 3."),
         ("the file a\x1b[2J.csv", r"the file a\x1b[2J.csv"),
-    ],
+    )
 )
 def test_sentences(sentence, said):
     assert spoken(sentence) == said

@@ -11,6 +11,7 @@ import pytest
 
 from dyadlearn.datasets import _home
 from dyadlearn.datasets._home import DataFolder, download_file, read_lines, resolve_home
+from sweeps import lines, over
 
 CONTENT = bytes(range(256)) * 1000
 CHECKSUM = hashlib.sha256(CONTENT).hexdigest()
@@ -50,16 +51,22 @@ def test_files_are_found_plain_or_gzipped_in_the_folder_or_above_it(tmp_path):
         assert folder.find("a.txt") == tmp_path / found
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-@pytest.mark.parametrize("text", ["één\ntwee\n", "één\r\ntwee\r\n", "één\ntwee"])
+@over(lines("pack", bytes, gzip.compress))
+@over(lines("text", "één\ntwee\n", "één\r\ntwee\r\n", "één\ntwee"))
 def test_lines_of_any_text(tmp_path, pack, text):
     path = tmp_path / "text"
     path.write_bytes(pack(text.encode()))
     assert read_lines(path) == ["één", "twee"]
 
 
-@pytest.mark.parametrize(
-    "content", [gzip.compress(CONTENT, mtime=0)[:-20], b"\x1f\x8bnothing", b"\xff\xfe", gzip.compress(b"\xff", mtime=0)]
+@over(
+    lines(
+        "content",
+        gzip.compress(CONTENT, mtime=0)[:-20],
+        b"\x1f\x8bnothing",
+        b"\xff\xfe",
+        gzip.compress(b"\xff", mtime=0),
+    )
 )
 def test_damaged_files_are_named(tmp_path, content):
     path = tmp_path / "text.gz"

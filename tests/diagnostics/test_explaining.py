@@ -22,7 +22,7 @@ from dyadlearn import (
 from dyadlearn.diagnostics import explaining
 from dyadlearn.exceptions import IdError, NoLabelWarning, NotEnoughMemoryError
 from problems import data
-from sweeps import every, lines, over
+from sweeps import covering, every, lines, over
 
 
 def slow_list(contributions, k):
@@ -31,7 +31,7 @@ def slow_list(contributions, k):
     return order[:k], sum(contributions[name] for name in order[k:])
 
 
-@over(every(missing=[0.0, 0.3], top=[1, 4, 1000], dtype=["float64", "float32"]))
+@over(covering(missing=[0.0, 0.3], top=[1, 4, 1000], dtype=["float64", "float32"]))
 def test_three_lists_that_sum_to_the_prediction(missing, top, dtype):
     X, Y, T = (part.astype(dtype) for part in data(9, 6, missing=missing, n_new=1))
     model = TwoStepRidge(0.5, 2.0).fit(X[:9], Y, tasks=T[:6])

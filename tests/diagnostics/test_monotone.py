@@ -56,7 +56,7 @@ class Score(ClassifierMixin, BaseEstimator):
         return self.classes_[(X[:, 0] > 0).astype(int)]
 
 
-@over(every(method=["sigmoid", "isotonic"], share=[0.05, 0.4], seed=[0, 1, 2]))
+@over(covering(method=["sigmoid", "isotonic"], share=[0.05, 0.4], seed=[0, 1, 2]))
 def test_as_scikit_learn_has_them(method, share, seed):
     scores, positive = drawn(300, share, seed=seed)
     frozen = FrozenEstimator(Score().fit(scores[:, None], positive))

@@ -65,7 +65,7 @@ def test_the_same_labels_explain_a_prediction(listed):
         assert_allclose(found.weights, expected.weights, rtol=1e-6, atol=1e-9)
 
 
-@over([{"setting": setting} for setting in "ABCD"])
+@over([{"setting": setting} for setting in "ACD"])
 def test_probabilities_are_the_same(listed, setting):
     models = both_forms(binary=True)
     found, expected = (dyadlearn.calibrate(model, setting, cv=3)[setting] for model in models)
@@ -94,7 +94,7 @@ def test_labels_are_permuted(listed):
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over([{"setting": setting} for setting in "ABCD"])
+@over([{"setting": setting} for setting in "ABD"])
 def test_nested_scores_are_the_same(listed, setting):
     search = KroneckerRidgeCV([0.1, 10.0], setting=setting, cv=2, tol=1e-12)
     found = dyadlearn.nested_score(search, X, SPARSE, T, cv=2, random_state=0)

@@ -36,7 +36,9 @@ def make(m=9, q=7, seed=0):
 
 
 @over(
-    every(model=[TwoStepRidge(0.3, 2.0), KroneckerRidge(0.7)], setting=["A", "B", "C", "D"], side=["instance", "task"])
+    covering(
+        model=[TwoStepRidge(0.3, 2.0), KroneckerRidge(0.7)], setting=["A", "B", "C", "D"], side=["instance", "task"]
+    )
 )
 def test_zeros_by_their_held_out_predictions(model, setting, side):
     X, T, Y = make()
@@ -374,7 +376,7 @@ def test_memory_stays_bounded(monkeypatch):
         assert sum(a * b for a, b in shapes) == 600 * 200
 
 
-@over(every(several=[False, True], more=[False, True], holes=[False, True]))
+@over(covering(several=[False, True], more=[False, True], holes=[False, True]))
 def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, holes, small_blocks):
     pd = pytest.importorskip("pandas")
     X, T, Y = make(m=13)
@@ -426,7 +428,7 @@ def test_a_growing_model_knows_instances_without_ids_by_their_positions():
             recommend(model, instance=wrong)
 
 
-@over(every(several=[False, True], features=[False, True], row_alpha=[None, 0.8], named=[False, True]))
+@over(covering(several=[False, True], features=[False, True], row_alpha=[None, 0.8], named=[False, True]))
 def test_a_growing_model_recommends_stored_instances_for_a_task(several, features, row_alpha, named, small_blocks):
     pd = pytest.importorskip("pandas")
     if row_alpha is not None and not features:

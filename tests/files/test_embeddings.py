@@ -14,6 +14,7 @@ from dyadlearn._files import packed
 from dyadlearn._files.embeddings import gather, open_features
 from dyadlearn.exceptions import DataFileError, IdError, NotEnoughMemoryError
 from embeddings_case import ASKED, IDS, PLACES, VALUES, WRITERS, D, N
+from sweeps import lines, over
 
 
 def check(path):
@@ -25,15 +26,15 @@ def check(path):
     assert set(whole.ids) == set(IDS)
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@over(lines("name", *WRITERS))
 def test_the_same_out_of_every_file(tmp_path, name):
     WRITERS[name](tmp_path / name)
     check(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("stored", "kept"),
-    [
+@over(
+    lines(
+        "stored kept",
         ("f2", "f4"),
         ("f4", "f4"),
         ("f8", "f8"),
@@ -42,7 +43,7 @@ def test_the_same_out_of_every_file(tmp_path, name):
         ("bool", "f8"),
         (">f4", "f4"),
         (">f8", "f8"),
-    ],
+    )
 )
 def test_precision_is_kept(tmp_path, stored, kept):
     values = np.round(4 * np.abs(VALUES)).astype(stored)
@@ -55,8 +56,8 @@ def test_precision_is_kept(tmp_path, stored, kept):
         assert_array_equal(found, values[PLACES].astype(float))
 
 
-@pytest.mark.parametrize("step", [1, 4, 7, 100])
-@pytest.mark.parametrize("places", [[3, 0, 39, 3], [5], list(range(N))[::-1]])
+@over(lines("step", 1, 4, 7, 100))
+@over(lines("places", [3, 0, 39, 3], [5], list(range(N))[::-1]))
 def test_gather_reads_each_block_once_and_no_other(step, places, tmp_path):
     np.save(tmp_path / "x.npy", VALUES)
     spans = []
@@ -304,9 +305,9 @@ def of_parquet(**content):
 INF, NAN = np.array([[1.0, np.inf], [1.0, 2.0]]), np.array([[1.0, 2.0], [np.nan, 2.0]])
 
 
-@pytest.mark.parametrize(
-    ("name", "write", "message"),
-    [
+@over(
+    lines(
+        "name write message",
         ("x.npy", lambda path: np.save(path, np.zeros((0, 3))), r"shape \(0, 3\): expected a row of features"),
         ("x.npy", lambda path: np.save(path, np.zeros(3)), r"shape \(3,\): expected a row of features"),
         ("x.npy", lambda path: np.save(path, np.array([["a"]])), "values of type <U1: expected numbers"),
@@ -342,7 +343,7 @@ INF, NAN = np.array([[1.0, np.inf], [1.0, 2.0]]), np.array([[1.0, 2.0], [np.nan,
         ("x.parquet", of_parquet(id=np.array([], dtype=str)), "holds no rows"),
         ("x.pt", lambda path: path.write_bytes(b"PK"), r"ends in '\.pt': features are read from .csv"),
         ("x.csv", lambda path: path.write_text("id,a\nx,\n"), "row 'x', column 'a': the value is missing"),
-    ],
+    )
 )
 def test_bad_content_has_a_sentence(tmp_path, name, write, message):
     path = tmp_path / name
@@ -380,7 +381,7 @@ def test_ids_that_are_asked_for(tmp_path):
             read_features(tmp_path / "t.csv", **wrong)
 
 
-@pytest.mark.parametrize("name", [name for name in WRITERS if not name.endswith("csv")])
+@over(lines("name", *[name for name in WRITERS if not name.endswith("csv")]))
 def test_files_that_are_cut_short_or_something_else(tmp_path, name):
     path = tmp_path / name
     WRITERS[name](path)

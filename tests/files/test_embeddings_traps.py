@@ -14,6 +14,7 @@ from dyadlearn._files import packed
 from dyadlearn._files.tables import read_cells
 from dyadlearn.cli.entities import open_source
 from dyadlearn.exceptions import DataFileError, IdError
+from sweeps import lines, over
 
 IDS = ["d", "a", "c", "b"]
 VALUES = np.arange(12.0).reshape(4, 3) + 0.5
@@ -74,7 +75,7 @@ def test_the_index_of_pandas_has_the_ids(tmp_path):
 # Archives of arrays ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("asked", [["a", "b", "c"], ["b", "a", "c"], ["c", "b", "a"]])
+@over(lines("asked", ["a", "b", "c"], ["b", "a", "c"], ["c", "b", "a"]))
 def test_the_most_digits_of_any_array_are_kept(tmp_path, asked):
     """Whatever the first one has."""
     arrays = {"a": np.array([0.5, 1.5], np.float32), "b": np.array([16777217, 3]), "c": np.array([1e300, 1 / 3])}
@@ -111,16 +112,16 @@ def test_ids_that_are_the_same_as_text(tmp_path):
         open_source(Path(f"{path}::ids={tmp_path / 'asked.txt'},row_ids=own.txt"), None, None)
 
 
-@pytest.mark.parametrize(
-    ("asked", "error", "message"),
-    [
+@over(
+    lines(
+        "asked error message",
         ([b"\xff"], IdError, r"ids has the id b'\\xff' of type bytes"),
         ([["d"]], TypeError, r"ids must be a list of texts or whole numbers, found \['d'\] in it"),
         (3, TypeError, "ids must be a list of ids, such as labels.index, found int"),
         (["01", "true"], IdError, "lacks all 2 requested ids"),
         ([1.5], IdError, "ids has the id 1.5 of type float: ids must be text or whole numbers"),
         ([None], IdError, "ids has no id at position 0"),
-    ],
+    )
 )
 def test_ids_that_cannot_be_meant(tmp_path, asked, error, message):
     np.save(tmp_path / "x.npy", VALUES)
@@ -128,7 +129,7 @@ def test_ids_that_cannot_be_meant(tmp_path, asked, error, message):
         read_features(tmp_path / "x.npy", asked, row_ids=[1, 2, 3, 4])
 
 
-@pytest.mark.parametrize("name", ["x.npy", "x.1.npy", "X.NPY"])
+@over(lines("name", "x.npy", "x.1.npy", "X.NPY"))
 def test_the_file_of_ids_that_is_asked_for_is_the_one_that_is_read(tmp_path, name):
     with open(path := tmp_path / name, "wb") as file:
         np.save(file, VALUES)

@@ -13,6 +13,7 @@ from scipy import sparse
 from dyadlearn._files.embeddings import open_features
 from dyadlearn._files.tables import open_parquet, read_cells, write_blocks
 from dyadlearn.exceptions import DataFileError, IdError
+from sweeps import lines, over
 
 VALUES = np.array([[1.5, np.nan], [-2.0, 1e-3]])
 ROWS, COLUMNS = ("a", "b"), ("p", "q")
@@ -29,18 +30,17 @@ def check(sheet):
     assert sheet.column_ids.labels == COLUMNS
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+@over(
+    lines(
+        "text",
         "id,p,q\na,1.5,\nb,-2,1e-3\n",
         "\tp\tq\na\t1.5\tNA\nb\t-2.0\t.001\n",
         ";p;q\r\n a ;1.5;nan\r\n\r\nb;-2;0.001\r\n",
         "p,q\na,1.5,null\nb,-2,0.001",
         '\ufeffid,"p","q"\n"a",1.5,?\n"b",-2,0.001\n',
-    ],
-    ids=["csv", "tsv", "semicolons", "as R writes it", "quoted with a mark"],
+    )
 )
-@pytest.mark.parametrize("ending", [".csv", ".tsv.gz"])
+@over(lines("ending", ".csv", ".tsv.gz"))
 def test_text_in_its_dialects(tmp_path, text, ending):
     path = tmp_path / f"table{ending}"
     content = text.encode()
@@ -107,7 +107,7 @@ def test_arrays_with_and_without_names(tmp_path):
     assert_array_equal(load_table(tmp_path / "sparse.npz").values.toarray(), [[0, 1], [2, 0]])
 
 
-@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+@over(lines("kind", "csr", "csc", "coo"))
 def test_places_in_sparse_arrays_are_looked_at(tmp_path, kind):
     path = tmp_path / "sparse.npz"
     matrix = sparse.random_array((30, 200), density=0.2, format=kind, random_state=np.random.default_rng(0))
@@ -130,9 +130,9 @@ def test_nothing_in_an_array_is_executed(tmp_path):
         load_table(path)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+@over(
+    lines(
+        "text message",
         ("", r"t\.csv holds no table"),
         ("id,p\n", r"t\.csv holds no table"),
         ("id,p,q\na,1,2\nb,1\n", r"t\.csv, line 3: expected 3 cells, as in the first line, found 2"),
@@ -145,7 +145,7 @@ def test_nothing_in_an_array_is_executed(tmp_path):
         ("id,p\na,\u0661\n", r"line 2, column 'p': '\u0661' is not a number"),
         ('id,p\n"a,1\nb,2\n', r"t\.csv is damaged or no table \(unexpected end of data"),
         ("id,p\na\x00,1\n", r"t\.csv is damaged or no table in UTF-8 \(it is not text\)"),
-    ],
+    )
 )
 def test_bad_text_is_named(tmp_path, text, message):
     path = tmp_path / "t.csv"

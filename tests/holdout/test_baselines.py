@@ -116,7 +116,7 @@ def test_one_at_a_time(shape, setting, holes, weighted):
     check(Y, setting, Units(), weights=weights if weighted else None)
 
 
-@over(every(setting=list("ABCD"), holes=[0.0, 0.4], weighted=[False, True]))
+@over(covering(setting=list("ABCD"), holes=[0.0, 0.4], weighted=[False, True]))
 def test_groups_and_folds(setting, holes, weighted):
     Y, weights = make_labels((8, 6), holes, seed=3)
     rows, columns = np.array([3, 3, 7, 7, 7, 0, 5, 5]), np.array([1, 1, 2, 4, 2, 4])

@@ -550,8 +550,8 @@ def test_forged_states_are_refused():
         Description.from_state({**state, "weight": "1"}, "kernel")
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
-@pytest.mark.parametrize("as_sparse", [False, True])
+@over(lines("kernel", "rbf", "linear"))
+@over(lines("as_sparse", False, True))
 def test_rows_of_weight_two_are_as_good_as_two(kernel, as_sparse):
     rng = np.random.default_rng(0)
     X, weights = rng.normal(size=(7, 3)), np.array([1, 2, 0, 3, 1, 1, 2])

@@ -14,6 +14,7 @@ from dyadlearn import KroneckerRidge, LearnedKernelRidge, TwoStepRidge, TwoStepR
 from dyadlearn._tables import read_table
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels import gram, pairs_of
+from sweeps import lines, over
 
 RNG = np.random.default_rng(0)
 NAMES = list("abcdefg")
@@ -96,7 +97,7 @@ def test_series_arrays_and_a_block_of_new_and_known_entities_are_taken():
     check(pairs_of(K.tolist(), np.array([0, 1]), (2, 2)), by_formula(K, [0, 1], [2, 2], ([0, 1], [2, 2]), True))
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "vanraden", lambda A, B: (A @ B.T) ** 2])
+@over(lines("kernel", "rbf", "linear", "vanraden", lambda A, B: (A @ B.T) ** 2))
 def test_features_by_the_name_of_a_kernel(kernel):
     features = RNG.integers(0, 3, size=(7, 5)).astype(float)
     trained = sorted({*FIRST, *SECOND})
@@ -150,8 +151,8 @@ def refitted(model, which, out, task_out=None):
     return again.predict(new) if task_out is None else again.predict(new, tasks=TASKS[task_out])
 
 
-@pytest.mark.parametrize("which", ["sum", "product"])
-@pytest.mark.parametrize("Model", [TwoStepRidge, KroneckerRidge])
+@over(lines("which", "sum", "product"))
+@over(lines("Model", TwoStepRidge, KroneckerRidge))
 def test_held_out_pairs_are_those_of_a_refit_without_them(Model, which):
     pairs = pairs_of(K, *PAIRS.T)[which]
     model = Model(0.3, kernel="precomputed", task_kernel="rbf").fit(pairs, Y, tasks=TASKS)

@@ -10,6 +10,7 @@ from dyadlearn import TwoStepRidge
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import IdError
 from dyadlearn.kernels import Tree, brownian_kernel, normalize, shared_ancestors_kernel, taxonomy_kernel
+from sweeps import lines, over
 
 RANKS = ["class", "order", "family", "genus"]
 HOSTS = {
@@ -231,7 +232,7 @@ def test_names_are_compared_as_text():
         assert_array_equal(taxonomy_kernel(rows, form), wanted)
 
 
-@pytest.mark.parametrize("n_ranks", range(1, 12))
+@over(lines("n_ranks", *range(1, 12)))
 def test_everything_has_similarity_one_to_itself_exactly(n_ranks):
     weights = 0.1 + np.random.default_rng(n_ranks).random(n_ranks)
     for given in (None, weights.tolist()):

@@ -52,8 +52,8 @@ def test_the_error_of_folds_and_its_gradient(constant, weighted, holes, library)
     _check_error(replace(error, tolerances=Tolerances(tol, tol)), at, Y, weights, masks, library)
 
 
-@over(lines("constant weighted", (None, False), ("grand", True), ("task", False)))
-def test_the_error_of_few_cells(constant, weighted, library, monkeypatch):
+@over(lines("constant weighted n_landmarks", (None, False, 4), ("grand", True, 100), ("task", False, 4)))
+def test_the_error_of_few_cells(constant, weighted, n_landmarks, library, monkeypatch):
     """Products with sparse grids give what products with dense ones do, with and without a preconditioner."""
     monkeypatch.setattr(operators, "_DENSE", 2.0)
     monkeypatch.setattr(operators, "_CHEAP", 0)
@@ -62,10 +62,9 @@ def test_the_error_of_few_cells(constant, weighted, library, monkeypatch):
     error, at, Y, weights, masks = _problem(constant, weighted, True, library.asarray)
     assert not error.labels.cells.is_dense
     assert not error.labels.cells.is_complete
-    for n_landmarks in (4, 100):
-        monkeypatch.setattr(errors, "_N_LANDMARKS", n_landmarks)
-        again = replace(error, tolerances=Tolerances(tol, tol), _ends={})
-        _check_error(again, at, Y, weights, masks, library)
+    monkeypatch.setattr(errors, "_N_LANDMARKS", n_landmarks)
+    again = replace(error, tolerances=Tolerances(tol, tol), _ends={})
+    _check_error(again, at, Y, weights, masks, library)
 
 
 def _check_error(error, at, Y, weights, masks, library):

@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from dyadlearn import KroneckerRidge, PairRegressor, TwoStepRidge
 from dyadlearn.holdout import Units
+from sweeps import lines, over
 
 RNG = np.random.default_rng(0)
 X, T = RNG.normal(size=(8, 3)), RNG.normal(size=(6, 2))
@@ -17,8 +18,8 @@ HOLES = np.where(RNG.random(Y.shape) < 0.3, np.nan, Y)
 GROUPS = np.arange(8) % 3
 
 
-@pytest.mark.parametrize("labels", [Y, HOLES], ids=["full", "missing"])
-@pytest.mark.parametrize("kind", [TwoStepRidge, KroneckerRidge])
+@over(lines("labels", Y, HOLES))
+@over(lines("kind", TwoStepRidge, KroneckerRidge))
 def test_it_predicts_and_leaves_out_as_the_model(kind, labels):
     model = kind(fit_intercept=True).fit(X, labels, tasks=T)
     fitted = model.fitted_

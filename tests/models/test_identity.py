@@ -19,7 +19,7 @@ from dyadlearn import (
     save,
     verify_holdout,
 )
-from sweeps import every, over
+from sweeps import covering, every, over
 
 DELTA, EPSILON = SHARES = (0.7, 0.3)
 KERNELS = {"kernel": "precomputed", "task_kernel": "precomputed", "tol": 1e-12}
@@ -37,7 +37,7 @@ def explicit(model, labels=Y):
     return model.set_params(**KERNELS).fit(kernel, labels, tasks=task_kernel)
 
 
-@over(every(labels={"complete": Y, "missing": HOLES}, fit_intercept=[True, False], alpha=[1e-3, 1.0, 1e3]))
+@over(covering(labels={"complete": Y, "missing": HOLES}, fit_intercept=[True, False], alpha=[1e-3, 1.0, 1e3]))
 def test_kronecker_has_the_holdout_of_explicit_kernels(labels, fit_intercept, alpha):
     """The term δε I⊗I of the product is part of the ridge, so that no held-out prediction changes."""
     whole = alpha + DELTA * EPSILON
@@ -81,7 +81,7 @@ def test_features_give_the_same_as_their_kernels(kind, fit_intercept):
 
 
 @over(
-    every(
+    covering(
         labels={"complete": Y, "missing": HOLES},
         fit_intercept=[True, False],
         kernel=["linear", "rbf"],

@@ -160,7 +160,7 @@ def test_rows_dense_and_sparse_by_turns(data, wrap, wrap_labels, with_tasks):
     assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-9, atol=1e-11)
 
 
-@over(every(wrap=[np.asarray, sparse.csr_array], alone=[False, True], alpha=[0.0, 1e-10, 1.0]))
+@over(covering(wrap=[np.asarray, sparse.csr_array], alone=[False, True], alpha=[0.0, 1e-10, 1.0]))
 def test_features_that_never_change_say_nothing(data, wrap, alone, alpha):
     X, Y, T = data
     same, same_tasks = np.full((M, 1), 0.7), np.full((Q, 1), -1 / 3)

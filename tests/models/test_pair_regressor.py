@@ -554,6 +554,13 @@ def test_it_must_be_fitted():
 NAMED = tables("linear", "pandas")
 
 
+@pytest.fixture(scope="module")
+def fitted_well():
+    """Give a fitted model, stored, so that each case has one of its own."""
+    model = PairRegressor(Weighed(), instances=NAMED[0], tasks=NAMED[1])
+    return pickle.dumps(model.fit(named(CELLS, "pandas"), VALUES))
+
+
 @over(
     lines(
         "change error message",
@@ -582,10 +589,10 @@ NAMED = tables("linear", "pandas")
         ({"sample_weight": np.ones(3)}, ValueError, r"^sample_weight must have one value for each of 154 pairs"),
     )
 )
-def test_what_cannot_be_fitted(change, error, message):
+def test_what_cannot_be_fitted(change, error, message, fitted_well):
     given = {"model": Weighed(), "instances": NAMED[0], "tasks": NAMED[1], "pairs": named(CELLS, "pandas")}
     given |= {"y": VALUES, "sample_weight": None} | change
-    good = PairRegressor(Weighed(), instances=NAMED[0], tasks=NAMED[1]).fit(named(CELLS, "pandas"), VALUES)
+    good = pickle.loads(fitted_well)
     expected, fitted = good.predict([("p1", "d1")]), good.model_
     good.set_params(**{name: given[name] for name in ("model", "instances", "tasks")})
     with pytest.raises(error, match=message):

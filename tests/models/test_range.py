@@ -87,7 +87,7 @@ def test_single_precision_has_no_precision_of_its_own():
         assert_allclose(found.holdout("B"), exact.holdout("B"), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("Model", [IndependentTaskRidge, TwoStepRidge, KroneckerRidge])
+@over(lines("Model", IndependentTaskRidge, TwoStepRidge, KroneckerRidge))
 def test_a_regularisation_beside_which_rounding_is_much_is_warned_of(Model):
     """The warning names the regularisation and the largest eigenvalue; without anything to lose there is none."""
     smooth = np.exp(-1e-3 * (np.arange(30.0)[:, None] - np.arange(30.0)) ** 2)

@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from dyadlearn.pairing.certainty import Novelty
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
+from sweeps import lines, over
 
 
 def dense(K, i, others, ridge):
@@ -21,7 +22,7 @@ def kernel(n=9, seed=0):
     return rbf_kernel(np.random.default_rng(seed).normal(size=(n, 3)))
 
 
-@pytest.mark.parametrize("ridge", [1e-3, 1.0, 100.0])
+@over(lines("ridge", 1e-3, 1.0, 100.0))
 def test_rows_of_training_lie_as_far_as_the_others_say(ridge):
     K = kernel()
     found = Novelty.of(Spectrum.from_gram(K), ridge)
@@ -30,7 +31,7 @@ def test_rows_of_training_lie_as_far_as_the_others_say(ridge):
     assert_allclose(found.typical, np.median(wanted), rtol=1e-9)
 
 
-@pytest.mark.parametrize("ridge", [1e-3, 1.0, 100.0])
+@over(lines("ridge", 1e-3, 1.0, 100.0))
 def test_new_rows_lie_further_from_fewer(ridge):
     K = kernel(12)
     side = Novelty.of(Spectrum.from_gram(K[:9, :9]), ridge)
@@ -43,7 +44,7 @@ def test_new_rows_lie_further_from_fewer(ridge):
             assert_allclose((found[x] + increase[x, i]) * side.typical, wanted, rtol=1e-8)
 
 
-@pytest.mark.parametrize(("ridge", "used"), [(0.0, 5e-6), (1e-12, 5e-6), (1e12, 5e6), (float("inf"), 5e6)])
+@over(lines("ridge used", (0.0, 5e-6), (1e-12, 5e-6), (1e12, 5e6), (float("inf"), 5e6)))
 def test_a_ridge_that_says_nothing_is_kept_within_reach_of_the_kernel(ridge, used):
     assert_allclose(Novelty.of(Spectrum.from_gram(5.0 * kernel()), ridge).side.alpha, used)
 

@@ -147,7 +147,7 @@ def test_cell_slack_is_the_diagonal_of_the_dense_residual(shape, kinds, shares, 
 )
 def test_groups(kinds, shares, letter, free, alpha):
     groups, task_groups = np.array([0, 1, 1, 2, 0, 2]), np.array([1, 0, 0, 1, 2])
-    for swapped in (False, True):  # D loops over the side with fewer groups
+    for swapped in (False, True) if letter == "D" else (False,):  # D loops over the side with fewer groups
         pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha)
         given = {"groups": groups, "task_groups": task_groups if not swapped else np.array([1, 0, 0, 1, 1])}
         given = {name: labels for name, labels in given.items() if letter in {"groups": "BD"}.get(name, "CD")}
@@ -348,7 +348,7 @@ def test_landscapes_equal_each_of_their_points(shares, kinds, free, constant, sc
         assert_allclose(found[letter], expected, rtol=1e-9, err_msg=letter)
 
 
-@over(every(letter=LETTERS, free=[True, False], alpha=[1e-3, 2.0]))
+@over(covering(letter=LETTERS, free=[True, False], alpha=[1e-3, 2.0]))
 def test_delta_mixtures(letter, free, alpha):
     """Kernels with a diagonal of their own are members of the family, with another ridge."""
     (K, G), _ = sides(("full", "full"), (6, 5))

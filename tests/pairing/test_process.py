@@ -399,7 +399,7 @@ def test_a_free_mean_needs_a_constant_on_each_side():
 # --- likelihood ------------------------------------------------------------------------------------------------
 
 
-@over(CASES)
+@over(CASES[1::2])
 def test_the_likelihood_is_that_of_the_dense_process(shape, kind, task_kind, shares, free_mean, alpha, beyond):
     problem = case(shape, (kind, task_kind), alpha, shares, free_mean, beyond)
     process = problem.process()
@@ -412,7 +412,7 @@ def test_the_likelihood_is_that_of_the_dense_process(shape, kind, task_kind, sha
                 assert_allclose(process.scale(problem.Y), dense_scale, rtol=1e-8)
 
 
-@over(CASES)
+@over(CASES[::2])
 def test_the_gradient_is_that_of_finite_differences(shape, kind, task_kind, shares, free_mean, alpha, beyond):
     problem = case(shape, (kind, task_kind), alpha, shares, free_mean, beyond)
     process, names = problem.process(), ["alpha", "product", "per_task", "per_instance", "scale"]

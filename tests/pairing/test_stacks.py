@@ -77,7 +77,7 @@ def test_a_stack_is_its_grids(model, shape, kind, alpha, constant, setting):
     problems.close(found, one_by_one(pairing, stack, Setting(setting)), 1e-9)
 
 
-@over(every(model=MODELS, setting="BCD", constant=[False, True]))
+@over(covering(model=MODELS, setting="BCD", constant=[False, True]))
 def test_groups_leave_together(model, setting, constant):
     shape = (7, 6)
     pairing, stack = made(model, shape, "full", 0.3, constant), stack_of(shape)
@@ -91,7 +91,7 @@ def test_groups_leave_together(model, setting, constant):
     assert np.abs(found - one_by_one(pairing, stack, Setting(setting))).max() > 1e-3
 
 
-@over(every(model=[two_step, kronecker], setting="ABCD", constant=[False, True]))
+@over(covering(model=[two_step, kronecker], setting="ABCD", constant=[False, True]))
 def test_without_regularisation(model, setting, constant):
     pairing, stack = made(model, (6, 5), "full", 0.0, constant), stack_of((6, 5))
     found = hold_out_stack(pairing, stack, Setting(setting))

@@ -11,6 +11,7 @@ import pytest
 from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.plots import HoldoutDisplay, LandscapeDisplay
 from dyadlearn.views.landscape import landscape_of_scores
+from sweeps import lines, over
 
 DRAW = {
     "roc": lambda **at: HoldoutDisplay.from_predictions([[1, 0], [1, 0]], [[0.9, 0.1], [0.2, 0.4]], **at),
@@ -46,14 +47,14 @@ def test_they_can_be_drawn_again_elsewhere(draw, ax):
     assert first is not ax
 
 
-@pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
+@over(lines("draw", *DRAW.values()))
 def test_what_is_no_axes_is_refused(draw):
     with pytest.raises(TypeError, match="ax must be the axes of a matplotlib figure, found dict"):
         draw(ax={})
     assert plt.get_fignums() == []
 
 
-@pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
+@over(lines("draw", *DRAW.values()))
 def test_without_matplotlib_it_is_said_how_to_get_it(draw, monkeypatch):
     for module in ("matplotlib", "matplotlib.pyplot", "matplotlib.axes", "matplotlib.ticker"):
         monkeypatch.setitem(sys.modules, module, None)

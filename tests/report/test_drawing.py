@@ -5,16 +5,25 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn._text import power
 from dyadlearn.report.figures import Chart, linear_axis, path, power_axis
+from sweeps import lines, over
 
 
-@pytest.mark.parametrize(
-    ("low", "high"),
-    [(0, 1), (-3.7, 12.2), (1e-6, 3e-6), (-5e8, 2e9), (0.99, 1.0), (2, 2), (-3e-14, 5e-14), (100.001, 100.003)],
+@over(
+    lines(
+        "low high",
+        (0, 1),
+        (-3.7, 12.2),
+        (1e-6, 3e-6),
+        (-5e8, 2e9),
+        (0.99, 1.0),
+        (2, 2),
+        (-3e-14, 5e-14),
+        (100.001, 100.003),
+    )
 )
 def test_linear_ticks_lie_on_the_axis(low, high):
     axis = linear_axis(low, high, "x")
@@ -25,7 +34,7 @@ def test_linear_ticks_lie_on_the_axis(low, high):
     assert len({text for _, text in axis.ticks}) == len(set(places)) == len(places)
 
 
-@pytest.mark.parametrize(("low", "high"), [(-7, 6), (-0.4, 1.4), (0, 2.8), (-20, 3), (0, 3.7), (2, 2)])
+@over(lines("low high", (-7, 6), (-0.4, 1.4), (0, 2.8), (-20, 3), (0, 3.7), (2, 2)))
 def test_logarithmic_ticks_lie_on_the_axis(low, high):
     axis = power_axis(low, high, "x", [100.0])
     places = [place for place, _ in axis.ticks]
@@ -78,9 +87,17 @@ def test_points_that_fall_together_are_written_once():
     assert path([(0, 0), (0.01, 0), (1, 1), (1, 1.02)]) == "M0 0L1 1"
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(1e-7, "10⁻⁷"), (1e6, "10⁶"), (1.0, "1"), (0.0, "0"), (0.001, "0.001"), (10000.0, "10000"), (3e-5, "3·10⁻⁵")],
+@over(
+    lines(
+        "value text",
+        (1e-7, "10⁻⁷"),
+        (1e6, "10⁶"),
+        (1.0, "1"),
+        (0.0, "0"),
+        (0.001, "0.001"),
+        (10000.0, "10000"),
+        (3e-5, "3·10⁻⁵"),
+    )
 )
 def test_regularisations_in_words(value, text):
     assert power(value) == text

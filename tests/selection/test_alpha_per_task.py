@@ -85,7 +85,7 @@ def test_every_task_is_a_model_of_its_own(form, kernel, intercept, filter):
             assert_allclose(found[:, task], np.ravel(alone.holdout(letter, **own)), **close)
 
 
-@over(every(letter="AB", groups=[None, GROUPS], filter=[None, IteratedTikhonov(2)]))
+@over(covering(letter="AB", groups=[None, GROUPS], filter=[None, IteratedTikhonov(2)]))
 def test_hold_out_equals_fitting_again(letter, groups, filter):
     left_out = {} if groups is None or letter == "A" else {"groups": groups}
     model = IndependentTaskRidge(EACH, filter=filter).fit(X, Y)

@@ -208,6 +208,7 @@ def test_noise_is_not_predicted():
     assert np.mean(errors) > 0.97 * Y.var()
 
 
+@pytest.mark.slow  # what is learned with is tested so in tests/learning
 def test_no_single_kernel_is_better_than_all():
     X, Y, T = _problem(10, 7)
     Y = _holes(Y)

@@ -180,7 +180,7 @@ def test_a_network_that_was_searched_is_stored(tmp_path):
 # --- what comes with the model -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("Search", TWINS)
+@over(lines("Search", *TWINS))
 def test_a_search_is_its_model(Search):
     assert issubclass(Search, TWINS[Search])
     own = set(TWINS[Search]().get_params()) - {"alpha", "task_alpha"}
@@ -191,7 +191,7 @@ def test_a_search_is_its_model(Search):
         search.set_alpha(1.0)
 
 
-@pytest.mark.parametrize("Search", TWINS)
+@over(lines("Search", *TWINS))
 def test_folds_as_scikit_learn_cuts_them(Search):
     X, Y, T, _ = make_data()
     splits = list(KFold(4, shuffle=True, random_state=0).split(X))

@@ -11,7 +11,7 @@ from dyadlearn._array import as_array_of
 from dyadlearn.labels import Labels
 from dyadlearn.solve import observed as module
 from dyadlearn.solve.observed import PairProducts, mean_of, product_cost
-from sweeps import every, lines, over
+from sweeps import covering, every, lines, over
 
 # Grids with holes: of all shapes, with rows and columns that have no label, and with one label alone.
 SHAPES = {
@@ -121,7 +121,7 @@ def features(shape, ranks=(3, 2), seed=3):
     return rng.normal(size=(shape[0], ranks[0])), rng.normal(size=(shape[1], ranks[1])), rng.normal(size=ranks)
 
 
-@over(every(shape=SHAPES, first=["tasks", "instances"], gathers=[True, False]))
+@over(covering(shape=SHAPES, first=["tasks", "instances"], gathers=[True, False]))
 def test_products_touch_the_observed_pairs(monkeypatch, shape, first, gathers, library):
     monkeypatch.setattr(module, "product_cost", lambda *_: (1, first == "tasks"))
     for cost in ("GATHER_COST", "_GATHER_COST_ELSEWHERE"):

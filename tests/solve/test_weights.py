@@ -163,7 +163,7 @@ def test_few_observed_cells_are_solved_for_directly(model, shape):
     grids.close(given.operators.hat(found.labels), given.fitted(weights), 1e-9)
 
 
-@over(every(kinds=[("full", "full"), ("singular", "primal")], is_direct=[True, False], model=KRONECKER))
+@over(covering(kinds=[("full", "full"), ("singular", "primal")], is_direct=[True, False], model=KRONECKER))
 def test_new_rows_and_columns_with_little_regularisation(model, kinds, is_direct, monkeypatch):
     monkeypatch.setattr("dyadlearn.solve.missing._DIRECT_OBSERVED", 256 if is_direct else 0)
     given = grids.holes(model, (5, 4), "none missing", kinds, alpha=1e-6)

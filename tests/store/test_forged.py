@@ -26,6 +26,7 @@ from dyadlearn import (
 from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
 from dyadlearn.kernels import Descriptions
 from dyadlearn.store.container import VERSION
+from sweeps import lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
@@ -135,9 +136,9 @@ def parameter(value):
     return forge
 
 
-@pytest.mark.parametrize(
-    "forge",
-    [
+@over(
+    lines(
+        "forge",
         no_columns,
         short_components,
         by_columns,
@@ -153,7 +154,7 @@ def parameter(value):
         parameter("1.0"),
         parameter(-1.0),
         lambda forgery: forgery.header.update(model=["$array"]),
-    ],
+    )
 )
 def test_what_would_cost_memory_or_raise_something_else_is_refused(forge, tmp_path):
     forgery, path = Forgery(saved(TwoStepRidge().fit(X, Y, tasks=T), tmp_path)), tmp_path / "forged.dyad"

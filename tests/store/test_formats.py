@@ -14,6 +14,7 @@ import pytest
 from dyadlearn import KroneckerRidge, PairRegressor, TwoStepRidge, load, save
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.container import OLDEST, VERSION
+from sweeps import lines, over
 
 pd = pytest.importorskip("pandas")
 
@@ -36,7 +37,7 @@ def test_a_format_that_is_read_predicts_as_it_did(version):
     np.testing.assert_allclose(pairs.predict(known["pairs"]), known["pair predictions"], rtol=1e-12)
 
 
-@pytest.mark.parametrize("version", range(4, OLDEST))
+@over(lines("version", *range(4, OLDEST)))
 def test_an_older_format_is_refused(version):
     words = f"is in format {version} of an older dyadlearn, and this one reads formats from {OLDEST} on"
     with pytest.raises(ModelFileError, match=words):

@@ -35,6 +35,7 @@ from dyadlearn.filters import SpectralFilter
 from dyadlearn.kernels import Sum
 from dyadlearn.metrics import scorer
 from dyadlearn.store.container import _CODECS
+from sweeps import lines, over
 
 pd = pytest.importorskip("pandas")
 
@@ -173,7 +174,7 @@ REFUSED = {
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@pytest.mark.parametrize("what", REFUSED)
+@over(lines("what", *REFUSED))
 def test_what_cannot_be_stored_is_refused_in_a_sentence(what, tmp_path):
     model, words = REFUSED[what]
     model.fit(X, Y, **({} if what == "foreign" else TASKS))
@@ -196,8 +197,8 @@ ODD_IDS = {
 WITH_IDS = [IndependentTaskRidge, TwoStepRidge, KroneckerRidge, TwoStepRidgeCV, OnlineTwoStepRidge, LearnedKernelRidge]
 
 
-@pytest.mark.parametrize("Model", WITH_IDS)
-@pytest.mark.parametrize("what", ODD_IDS)
+@over(lines("Model", *WITH_IDS))
+@over(lines("what", *ODD_IDS))
 def test_ids_that_are_neither_text_nor_whole_numbers_are_refused_by_fit(Model, what):
     ids, kind = ODD_IDS[what]
     words = rf" has the id .* of type {kind}: ids must be text or whole numbers: use"
@@ -209,7 +210,7 @@ def test_ids_that_are_neither_text_nor_whole_numbers_are_refused_by_fit(Model, w
         Model().fit(X, Y, tasks=pd.DataFrame(X, ids))
 
 
-@pytest.mark.parametrize("what", ODD_IDS)
+@over(lines("what", *ODD_IDS))
 def test_ids_of_pairs_that_are_neither_text_nor_whole_numbers_are_refused_by_fit(what):
     ids, kind = ODD_IDS[what]
     model = PairRegressor(KroneckerRidge(), instances=X, tasks=X)
@@ -238,9 +239,9 @@ def test_frames_among_parameters_come_back_as_tables(round_trip):
     np.testing.assert_array_equal(again.predict([("b", "b")]), model.predict([("b", "b")]))
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+@over(
+    lines(
+        "value",
         np.array(["a"]),
         np.array([1j]),
         np.array([1], dtype=np.longdouble),
@@ -248,7 +249,7 @@ def test_frames_among_parameters_come_back_as_tables(round_trip):
         {1: 2},
         b"a",
         KFold(3),
-    ],
+    )
 )
 def test_parameters_that_cannot_be_stored_are_refused(value, tmp_path):
     model = IndependentTaskRidge().fit(X, Y).set_params(kernel_params={"value": value})

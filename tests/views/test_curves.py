@@ -10,6 +10,7 @@ from sklearn.metrics import average_precision_score, precision_recall_curve, roc
 from dyadlearn.metrics import scorer
 from dyadlearn.settings import Setting
 from dyadlearn.views.grid import points_of, some_of
+from sweeps import lines, over
 
 
 def cells(shape, seed=0, missing=0.2):
@@ -25,8 +26,8 @@ def area_of_steps(x, y):
     return float(np.sum(np.diff(x) * y[1:]))
 
 
-@pytest.mark.parametrize("shape", [(6, 9), (12, 5), (20, 30)])
-@pytest.mark.parametrize("setting", list(Setting))
+@over(lines("shape", (6, 9), (12, 5), (20, 30)))
+@over(lines("setting", *list(Setting)))
 def test_the_area_is_the_score_of_the_setting(shape, setting):
     Y, F = cells(shape)
     for kind, name in (("roc", "roc_auc"), ("precision_recall", "average_precision")):

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.views.grid import grid_of_labels
+from sweeps import lines, over
 
 
 def grid_of(values, **more):
@@ -53,7 +54,7 @@ def test_the_nodes_of_a_network_have_one_distribution():
     assert list(grid_of(Y, network=True).degree_curves()) == ["3 nodes: median 1, most 2"]
 
 
-@pytest.mark.parametrize("most", [100, 4, 3, 1])
+@over(lines("most", 100, 4, 3, 1))
 def test_means_of_blocks(most):
     values = np.random.default_rng(0).normal(size=(9, 8))
     values[2:5, 3:] = np.nan

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.views.landscape import landscape_of_scores, loss_levels
+from sweeps import lines, over
 
 
 def test_the_best_point_of_a_map():
@@ -40,7 +41,7 @@ def test_one_value_of_one_regularisation_leaves_a_line_over_the_other(alphas, na
     assert_array_equal(found.scores, scores)
 
 
-@pytest.mark.parametrize("alphas", [([1.0], [1.0]), ([0.0], [1.0, 2.0]), ([0.0, 1.0], [1.0])])
+@over(lines("alphas", ([1.0], [1.0]), ([0.0], [1.0, 2.0]), ([0.0, 1.0], [1.0])))
 def test_less_than_a_line_is_not_drawn(alphas):
     assert landscape_of_scores(np.ones([len(each) for each in alphas]), *alphas).drawn is None
 
@@ -62,7 +63,7 @@ def test_levels_of_a_flat_map():
     assert loss_levels(np.array([0.0, 0.5])) == [0.0, 0.2, 0.5]
 
 
-@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e12])
+@over(lines("scale", 1e-9, 1.0, 1e12))
 def test_one_wild_loss_does_not_hide_the_others(scale):
     loss = scale * 10 ** np.random.default_rng(0).uniform(-6, 0, size=200)
     loss[0] = 1e6 * scale
