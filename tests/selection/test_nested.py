@@ -336,10 +336,10 @@ def test_nested_polars():
 
 @quiet
 def test_nested_array_libraries(library):
-    X, Y, T = map(library.asarray, make_data())
+    X, Y, T = map(library.asarray, make_data(9, 7))
     search = make_search(TwoStepRidgeCV, setting="D")
     found = nested_score(search, X, Y, tasks=T, cv=2, random_state=3)
-    expected = nested_score(search, *make_data()[:2], tasks=make_data()[2], cv=2, random_state=3)
+    expected = nested_score(search, *make_data(9, 7)[:2], tasks=make_data(9, 7)[2], cv=2, random_state=3)
     assert type(found.predictions) is type(Y)
     assert found.predictions.dtype == Y.dtype
     assert_array_equal(found.alphas, expected.alphas)
