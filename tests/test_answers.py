@@ -40,6 +40,7 @@ from dyadlearn import (
 )
 from dyadlearn.cli import app
 from dyadlearn.report import write_report
+from sweeps import lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
@@ -279,8 +280,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("form", forms())
+@over(lines("answer", *ANSWERS))
 def test_every_answer_is_given_or_refused_for_a_reason(form, answer, fitted_forms, tmp_path, monkeypatch):
     monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 0)  # intervals of a report take longer than all the rest
     ask, problem = ANSWERS[answer], fitted_forms[form]
