@@ -190,7 +190,7 @@ def test_the_spread_that_is_left_with_weights(spied, model, kinds):
         assert spread(spied(given, "observed", rank, weights)) <= (1 + 1e-6) * left
 
 
-@over(covering(**forms, kinds=[("full", "full"), ("singular", "full"), ("singular", "singular")], model=MODELS))
+@over(every(**forms, kinds=[("full", "full"), ("singular", "full"), ("singular", "singular")], model=MODELS))
 def test_all_directions_leave_nothing_to_do(model, form, kinds):
     given = grids.holes(model, (12, 9), "50%", kinds, alpha=1e-4, task_alpha=1e-3)
     plain = complete(given.operators, given.Y, form=form, rank=0, max_direct=0).solution

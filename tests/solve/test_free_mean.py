@@ -236,7 +236,7 @@ def test_many_cells_that_leave_a_row_without_its_constant_are_refused(monkeypatc
 N, ROWS, HIDDEN = 8, np.array([0, 1, 3, 4, 6, 7]), np.array([2, 5])
 
 
-@over(covering(filter=[*FILTERS, Landweber(6)], kind=["full", "singular", "primal", "thin"], alpha=[0.05, 0.8, 50.0]))
+@over(every(filter=[*FILTERS, Landweber(6)], kind=["full", "singular", "primal", "thin"], alpha=[0.05, 0.8, 50.0]))
 def test_a_reduced_side_keeps_its_constant(filter, kind, alpha):
     spectrum = grids.spectrum(kind, grids.features(kind, N, np.random.default_rng(4)), constant="free")
     side, labels = spectrum.smoother(filter, alpha), np.random.default_rng(0).normal(size=(6, 3))
