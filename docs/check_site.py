@@ -1,10 +1,10 @@
 """Look through the built pages as a reader would, in a browser: ``make docs-check``.
 
 Every page is opened on a phone (390 px) and on a desktop (1280 px), those written by hand and the gallery also in the
-dark, those of source code on the phone only. Told are: what a page wants from elsewhere than the folder it lies in,
-errors on the console, links and anchors that lead nowhere, pictures that are not there, a header of two lines, pages
-wider than the phone, cut names of the API, pictures of the gallery that are missing or shared, and a search that
-finds nothing. Ends with 1 if there is anything to tell.
+dark, those of source code on the phone only. The script prints: requests to other hosts, errors on the console, dead
+links and anchors, pictures that do not load, a header of two lines, pages and tables that are wider than the screen
+and cannot be scrolled, examples of code that are cut on a desktop, cut names of the API, missing or shared pictures of
+the gallery, and a search without results. The exit status is 1 if anything was printed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from browser import browser
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 # A header of one line; the theme gives it 64 to 80 px.
 ONE_LINE = 90
-# What is wider than a phone and cannot be moved: the page itself must not be, and what it cuts off could not be read.
+# What is wider than the screen and cannot be scrolled.
 TOO_WIDE = """() => {
   const room = document.documentElement.clientWidth;
   const moves = e => { for (let p = e.parentElement; p; p = p.parentElement)
@@ -42,6 +42,11 @@ CUT = """() => ["table.autosummary td:first-child code", ".bd-breadcrumbs .ellip
   .flatMap(name => [...document.querySelectorAll(name)])
   .filter(e => e.offsetParent && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "hidden")
   .map(e => e.textContent)"""
+# An example of code that has to be scrolled sideways on a desktop.
+CUT_CODE = """() => [...document.querySelectorAll("article pre")]
+  .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+  .map(e => `${e.scrollWidth} > ${e.clientWidth} px: ${e.textContent.split("\\n").sort(
+    (a, b) => b.length - a.length)[0]}`)"""
 EAGER = """addEventListener("DOMContentLoaded",
   () => document.querySelectorAll("img").forEach(e => { e.loading = "eager"; }))"""
 BROKEN = "() => [...document.images].filter(e => e.complete && !e.naturalWidth).map(e => e.src)"
@@ -172,9 +177,10 @@ def seen_on(page: Any, look: str) -> Iterator[str]:
     """Yield what is wrong with a page that is open."""
     yield from (f"no picture {source}" for source in page.evaluate(BROKEN))
     yield from (f"cut: {name}" for name in page.evaluate(CUT))
+    yield from (f"too wide: {element}" for element in page.evaluate(TOO_WIDE))
     if look == "phone":
-        yield from (f"too wide: {element}" for element in page.evaluate(TOO_WIDE))
         return
+    yield from (f"cut code: {line}" for line in page.evaluate(CUT_CODE))
     header = page.locator(".bd-header").bounding_box()
     if header is None or header["height"] > ONE_LINE:
         yield f"the header is not on one line: {header}"

@@ -78,6 +78,8 @@ html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
     "navbar_center": ["header_pages"],
+    # The gallery has no list of sections: its lines of code need the width.
+    "secondary_sidebar_items": {"*": ["page-toc"], "generated/*": ["page-toc"]},
 }
 
 # The gallery: examples whose data or packages are not here are shown and not run.

@@ -201,10 +201,10 @@ def report() -> None:
         page = started.new_page(viewport={"width": 1000, "height": 900})
         page.goto(address)
         heading = page.get_by_role("heading", name="Landscape", exact=True).bounding_box()
-        parts = [shot(page, 20, 470), shot(page, heading["y"] - 16, 700)]
+        parts = [shot(page, 20, 435), shot(page, heading["y"] - 16, 700)]
         phone = started.new_page(viewport={"width": 390, "height": 844}, device_scale_factor=2)
         phone.goto(address)
-        write(framed([shot(phone, 10, 760)]), "report_narrow.png", colours=48)
+        write(framed([shot(phone, 10, 722)]), "report_narrow.png", colours=48)
     write(framed(parts), "report.png", colours=48)
 
 

@@ -1,9 +1,10 @@
 """
-Molecules and sequences as they come
-====================================
+Molecules from SMILES, proteins from sequences
+==============================================
 
-SMILES on one side, protein sequences on the other, and predictions for a molecule and a protein that are new. Molecules
-need rdkit (``pip install 'dyadlearn[chem]'``); where it is absent, this page has the code alone.
+SMILES describe one side, protein sequences the other, and the model predicts pairs of a new molecule and a new protein.
+Molecules need rdkit (``pip install 'dyadlearn[chem]'``). If it was missing when this page was built, there is no
+output.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/chem_smiles_sequences.png"
@@ -34,7 +35,7 @@ molecules = {
     "benzoic acid": "OC(=O)c1ccccc1",
     "aspirin": "CC(=O)Oc1ccccc1C(=O)O",
 }
-proteins = {  # made up: two families of three
+proteins = {  # synthetic: two families of three
     "P1": "MKVLAAGIWGKTREELAAGIW",
     "P2": "MKVLAAGIWGKSREELAAGLW",
     "P3": "MKVLAAGLWGKTREDLAAGIW",
@@ -54,8 +55,8 @@ axes[1].imshow(spectrum_kernel(proteins, k=2)[0])
 labels = axes[1].set_yticks(range(len(ids)), ids)
 
 # %%
-# Made-up labels: the first family binds rings, the second what has none. Aspirin and the third of each family are left
-# out of training.
+# The labels are synthetic: the first family binds molecules with a ring, the second those without. Aspirin and the
+# third protein of each family are not in the training data.
 ring = np.array(["c1" in smiles for smiles in molecules.values()])
 first = np.array([name.startswith("P") for name in ids])
 Y = np.where(ring[:, None] == first[None, :], 1.0, -1.0)

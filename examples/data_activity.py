@@ -7,8 +7,8 @@ dilution, ln γ, was measured for 2,810 pairs of 262 solvents and 156 solutes at
 Digital Discovery 1:216, 2022). This example predicts pairs that were not measured, corrects COSMO-RS, and predicts a
 solvent that is not in the table. Every prediction has an interval.
 
-The data are read from the folder that ``DYADLEARN_DATA`` names, and rdkit describes the molecules (``pip install
-'dyadlearn[chem]'``). Where one of them is absent, this page has the code alone.
+The data are read from the folder in ``DYADLEARN_DATA``, and rdkit describes the molecules (``pip install
+'dyadlearn[chem]'``). If one of them was missing when this page was built, there is no output.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/data_activity.png"
@@ -42,9 +42,9 @@ train, test = measured["test"] == 0, measured["test"] == 1
 print(measured[["Solvent", "Solute", "ln_gamma", "COSMO_RS"]].head(3))
 
 # %%
-# Three descriptions of every molecule: the fragments around its atoms, its MACCS keys, and rdkit's descriptors (size,
-# polarity, charges, …), brought to one scale. The table also has 2-methyltetrahydrofuran, a solvent from biomass that
-# nobody measured here.
+# Every molecule has three descriptions: the fragments around its atoms, its MACCS keys, and rdkit's descriptors (size,
+# polarity, charges, …), which are standardised. The table also contains 2-methyltetrahydrofuran, a solvent from biomass
+# without any measurement here.
 green = "CC1CCCO1"
 smiles = sorted({*pairs["Solvent_SMILES"], *pairs["Solute_SMILES"], green})
 molecules = [Chem.MolFromSmiles(text) for text in smiles]
@@ -83,14 +83,15 @@ def report(name: str, labels: np.ndarray, values: np.ndarray) -> None:
 
 report("learned from structures", y[test], predicted)
 report("30 graph networks, published", y[test], measured.loc[test, "GNN"])
-print(f"{np.mean((lower <= y[test]) & (y[test] <= upper)):.0%} of the measured values are within the 90 % intervals")
+inside = (lower <= y[test]) & (y[test] <= upper)
+print(f"{inside.mean():.0%} of the measured values are within the 90 % intervals")
 
 # %%
 # A correction of COSMO-RS
 # ------------------------
-# COSMO-RS knows much of the physics. A model of its error, measured minus calculated, knows the rest: learn the
-# difference, and add the calculated value to the prediction and to both bounds. Any column that is known before the
-# measurement can take this place, UNIFAC or an older model for instance.
+# COSMO-RS contains much of the physics, so a model need only learn its error. Fit the difference, measured minus
+# calculated, and add the calculated value to the prediction and to both bounds. Any column that is known before the
+# measurement can be corrected like this, for instance UNIFAC or an older model.
 offset = measured["COSMO_RS"]
 known = offset.notna()
 correction = regressor("A").fit(pairs[train & known], (y - offset)[train & known])
@@ -99,7 +100,8 @@ corrected = correction.predict(pairs[asked]) + offset[asked]
 bounds = [bound + offset[asked] for bound in correction.predict_interval(pairs[asked], coverage=0.9)]
 report("COSMO-RS", y[asked], offset[asked])
 report("COSMO-RS, corrected", y[asked], corrected)
-print(f"median width of the intervals: {np.median(bounds[1] - bounds[0]):.2f}, alone {np.median(upper - lower):.2f}")
+width, width_alone = np.median(bounds[1] - bounds[0]), np.median(upper - lower)
+print(f"median width of the intervals: {width:.2f}, without COSMO-RS {width_alone:.2f}")
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), sharex=True, sharey=True, layout="constrained")
 shown = {"From structures": (test, predicted, lower, upper), "COSMO-RS, corrected": (asked, corrected, *bounds)}
@@ -113,9 +115,9 @@ _ = axes[0].set_ylabel("ln γ, predicted, with 90 % interval")
 # %%
 # A new solvent
 # -------------
-# 2-methyltetrahydrofuran is in no pair. For a new solvent the kernels are learned for setting B: the model is chosen by
-# how well it predicts solvents that it has not seen. The intervals are wider, because that is harder. They are infinite
-# for solutes that were measured in fewer than nine solvents; here are those that were measured most often.
+# 2-methyltetrahydrofuran is in no pair. For a new solvent the kernels are learned for setting B, by the errors on
+# solvents that were left out. This is harder, so the intervals are wider. They are infinite for solutes that were
+# measured in fewer than nine solvents. The example shows the solutes that were measured most often.
 new_solvent = regressor("B").fit(pairs[train], y[train])
 often = measured[train].groupby("Solute_SMILES")["Solute"].agg(["first", "size"]).nlargest(6, "size")
 asked_for = pd.DataFrame({"solvent": green, "solute": often.index})

@@ -2,9 +2,9 @@
 Hummingbirds and plants
 =======================
 
-Who visits whom, predicted from two phylogenies and two traits: the length of the corolla and that of the bill. The
-visits (Tinoco and others) are read from the folder that ``DYADLEARN_DATA`` names; where they are absent, this page has
-the code alone.
+Which hummingbird visits which plant? The predictions use two phylogenies and two traits: the length of the corolla and
+the length of the bill. The visits (Tinoco and others) are read from the folder in ``DYADLEARN_DATA``. If they were
+missing when this page was built, there is no output.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/data_host_plant.png"
@@ -24,7 +24,7 @@ from dyadlearn.metrics import roc_auc
 
 path = Path(environ.get("DYADLEARN_DATA", "."), "hummingbird_plant", "tinoco.npz")
 if not path.exists():
-    raise SystemExit(f"{path} is not there: name the folder of data by DYADLEARN_DATA.")
+    raise SystemExit(f"{path} does not exist: set DYADLEARN_DATA to the folder of the data.")
 stored = np.load(path)
 counts = stored["net_shrubs_counts"]
 
@@ -58,9 +58,9 @@ def kernels(covariance, trait):
 plants, birds = kernels(K, corolla), kernels(G, bill)
 
 # %%
-# New plants (B), new birds (C) and both (D). How often birds visit is learnt too, by the intercept. With a dozen birds
-# all of this is uncertain; see the example on honest evaluation. Some of the best regularisations are at the ends of
-# the grid: on so few labels the landscape is flat there.
+# AUC for new plants (B), new birds (C) and both (D). With a dozen birds all scores are uncertain; see the example on
+# honest evaluation. Some of the best regularisations are at the ends of the grid, where the landscape of so few labels
+# is flat.
 warnings.simplefilter("ignore", GridEdgeWarning)
 for name in plants:
     scores = {}
@@ -71,5 +71,5 @@ for name in plants:
     print(f"{name:10}", scores)
 
 # %%
-# The last model, judged in all four settings:
+# The last model, scored in all four settings:
 print(evaluate(model, scoring="roc_auc"))

@@ -1,10 +1,10 @@
 """
-KIBA: affinities with holes
-===========================
+KIBA: affinities with missing labels
+====================================
 
-KIBA scores of drugs and kinases, of which a quarter was measured. Here is a small part, for a model of a few seconds;
-the page on KIBA has the whole. The data are read from the folder that ``DYADLEARN_DATA`` names; where they are absent,
-this page has the code alone.
+KIBA scores of drugs and kinases, of which a quarter was measured. This example uses a small part, so that it runs in a
+few seconds; the page :doc:`/records` uses all. The data are read from the folder in ``DYADLEARN_DATA``. If they were
+missing when this page was built, there is no output.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/data_kiba.png"
@@ -27,17 +27,18 @@ drugs = np.random.default_rng(0).choice(len(data.Y), 300, replace=False)
 kinases = np.argsort(np.isnan(data.Y).sum(axis=0))[:40]
 Y = data.Y[np.ix_(drugs, kinases)]
 K, G = data.K[np.ix_(drugs, drugs)], data.G[np.ix_(kinases, kinases)]
-print(f"{np.mean(~np.isnan(Y)):.0%} of {Y.size} pairs measured, between {np.nanmin(Y):.1f} and {np.nanmax(Y):.1f}")
+measured = np.mean(~np.isnan(Y))
+print(f"{measured:.0%} of {Y.size} pairs measured, between {np.nanmin(Y):.1f} and {np.nanmax(Y):.1f}")
 
 # %%
-# These labels are far from zero, and the model learns by how much; hold-out stays honest, since it learns that anew
-# without what it leaves out.
+# The labels are far from zero, so the model has an intercept. Hold-out estimates it without the held-out labels.
 search = KroneckerRidgeCV([0.01, 0.1, 1.0, 10.0], setting="B", kernel="precomputed", task_kernel="precomputed")
 search.fit(K, Y, tasks=G)
 print(f"alpha {search.alpha_:g}, {search.holdout_method_}")
 
 # %%
 # New drugs:
-print(f"mean squared error {np.nanmean((search.holdout_ - Y) ** 2):.2f}, of the mean {np.nanvar(Y):.2f}")
+error = np.nanmean((search.holdout_ - Y) ** 2)
+print(f"mean squared error {error:.2f}, variance of the labels {np.nanvar(Y):.2f}")
 print(f"concordance index {concordance_index(Y, search.holdout_):.2f}")
 display = HoldoutDisplay.from_predictions(Y, search.holdout_, setting="B")

@@ -2,8 +2,8 @@
 Almost zero-shot
 ================
 
-A new task with a handful of labels, beside tasks that have all of theirs. That is more than zero-shot and less than a
-task of its own, and two-step ridge regression has a closed form for it.
+A new task has a few labels, and the other tasks have all labels. Two-step ridge regression uses both, with a closed
+form. Zero-shot learning uses the other tasks only.
 """
 
 import matplotlib.pyplot as plt
@@ -18,8 +18,8 @@ rng = np.random.default_rng(0)
 orders = {target: rng.permutation(80) for target in targets}
 
 # %%
-# For each of some tasks, keep a few labels and hide the others. The last twenty instances are for judging; they are in
-# no model.
+# For each of eight tasks, keep a few labels and hide the others. The last twenty instances are test data; no model is
+# fitted to them.
 errors = {name: np.zeros((len(targets), len(counts))) for name in ("two-step", "the task alone", "zero-shot")}
 for row, target in enumerate(targets):
     others = np.delete(np.arange(15), target)
@@ -36,8 +36,8 @@ for row, target in enumerate(targets):
             errors[name][row, column] = np.mean((predicted - data.truth[80:, target]) ** 2)
 
 # %%
-# Zero-shot needs no label and does not profit from any. The task alone is bad with few labels and best with many. In
-# between it pays to use both.
+# Zero-shot learning uses no label of the task. The task alone is bad with few labels and best with many. In between,
+# using both is best.
 figure, ax = plt.subplots(layout="constrained")
 for name, values in errors.items():
     mean, spread = values.mean(axis=0), values.std(axis=0)

@@ -2,8 +2,8 @@
 Cold start in a recommender
 ===========================
 
-Users × items, with features of both. How good a recommender is depends on who is new: nobody (A), the user (B), the
-item (C) or both (D). So does the regularisation that it wants.
+Users and items have features. The accuracy of a recommender depends on what is new: only the pair (A), the user (B),
+the item (C) or both (D). The best regularisation depends on it too.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ for ax, (setting, grid) in zip(axes.flat, scores.items(), strict=True):
     LandscapeDisplay.from_landscape(grid, setting=setting, ax=ax)
 
 # %%
-# A model chosen for one question and asked another; scores are squared errors with a minus:
+# Models that are chosen for one setting, scored in all settings. Scores are negative mean squared errors:
 for chosen_for in "AD":
     search = TwoStepRidgeCV(setting=chosen_for, kernel="rbf", task_kernel="rbf")
     search.fit(data.X, data.Y, tasks=data.tasks)

@@ -3,8 +3,8 @@ Drug combinations: rows that are pairs
 ======================================
 
 Which combination of two drugs works in which cell line? The rows of the grid are pairs of drugs, and ``pairs_of``
-computes their kernels from a kernel of the drugs. The data are made up, so the truth is known: a combination acts by
-the effects of both drugs, and by an interaction that depends on both.
+computes their kernels from a kernel of the drugs. The data are synthetic, so the truth is known: the effect
+of a combination is the sum of the effects of both drugs and an interaction.
 """
 
 from itertools import combinations
@@ -29,9 +29,9 @@ labels = truth + rng.normal(size=truth.shape)
 drugs = pd.DataFrame(hidden + 0.7 * rng.normal(size=(20, 4)), names)
 
 # %%
-# The features of a drug are noisy copies of the hidden variables by which it acts. 120 of the 190 combinations were
-# measured. A kernel of the drugs gives two kernels of the combinations, with their ids: the sum is for effects of
-# single drugs, the product for interactions.
+# The features of a drug are noisy copies of the hidden variables that determine its effect. 120 of the 190 combinations
+# were measured. ``pairs_of`` computes two kernels of the combinations from a kernel of the drugs: the sum represents
+# effects of single drugs, the product represents interactions.
 first, second = np.array(names)[first], np.array(names)[second]
 measured = np.sort(rng.permutation(190)[:120])
 others = np.setdiff1d(np.arange(190), measured)
@@ -77,8 +77,8 @@ print(table.round(2))
 
 # %%
 # Errors are shares of the variance of the truth. The sum misses interactions, and the product is weak for effects of
-# single drugs. Effects of each drug help most with new combinations, in which both drugs are known. In a combination
-# with a new drug the other one is known, so they help there too, but less.
+# single drugs. The identity helps most with new combinations, in which both drugs are known. In a combination with a
+# new drug the other one is known, so it helps there too, but less.
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 table.iloc[:, :2].T.plot.bar(ax=ax, rot=0, ylabel="squared error / variance of the truth")
 _ = ax.legend(title="description of a combination")

@@ -2,8 +2,8 @@
 Spectral filters
 ================
 
-Ridge regression believes each eigendirection of the kernel as far as its filter says. There are four filters, and each
-side may have its own.
+A filter states how much ridge regression shrinks each eigendirection of the kernel. There are four filters, and the two
+sides may have different ones.
 """
 
 import matplotlib.pyplot as plt
@@ -23,12 +23,12 @@ values = np.logspace(-3, 1, 200)
 figure, ax = plt.subplots(layout="constrained")
 for name, chosen in filters.items():
     ax.semilogx(values, chosen.shrinkage(values, 0.1), label=name)
-ax.set(xlabel="eigenvalue", ylabel="share that is believed", title="λ = 0.1")
+ax.set(xlabel="eigenvalue", ylabel="factor of the eigendirection", title="λ = 0.1")
 legend = ax.legend()
 
 # %%
-# The best score of each, for new instances, with the same filter on both sides. A cut-off below all eigenvalues would
-# interpolate, and then there is nothing to hold out, so the grid begins above them.
+# The best score of each filter for new instances, with the same filter on both sides. With a cut-off below all
+# eigenvalues the model would interpolate and could not be held out, so the grid of regularisations starts above them.
 alphas = np.logspace(-0.5, 1.5, 9)
 data = make_dyads(60, 30, noise=0.5, random_state=0)
 for name, chosen in filters.items():
@@ -38,7 +38,7 @@ for name, chosen in filters.items():
     print(f"{name:21} {scores.max():.3f}")
 
 # %%
-# What a filter lets through of both spectra; its sum is the effective dimension.
+# The factors of the filters at the eigenvalues of both sides. Their sum is the effective dimension.
 model = TwoStepRidge(0.1, 0.1, kernel="rbf", task_kernel="rbf", task_filter=SpectralCutoff())
 model.fit(data.X, data.Y, tasks=data.tasks)
 figure, ax = plt.subplots()

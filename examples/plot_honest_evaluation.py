@@ -2,8 +2,8 @@
 Honest evaluation
 =================
 
-The best of 196 scores had luck. Nested scores pay it back, intervals tell how far the draw of rows and columns matters,
-and an audit tells which question a split really asks.
+The best of 196 scores is optimistic. Nested scores are not, intervals show how much a score depends on the sampled rows
+and columns, and an audit shows which setting a split really has.
 """
 
 import numpy as np
@@ -19,12 +19,12 @@ search.fit(data.X, data.Y, tasks=data.tasks)
 print(f"best of {search.landscape_.size} scores: {search.best_score_:.2f}")
 
 # %%
-# The whole search again for each block of instances and tasks, which it never sees:
+# A nested score repeats the whole search without each block of instances and tasks, and scores this block:
 nested = nested_score(search, data.X, data.Y, tasks=data.tasks, cv=4, random_state=0)
 print(f"nested score: {nested.score:.2f}")
 
 # %%
-# Other instances and tasks could have been drawn:
+# A bootstrap over instances and tasks gives an interval of the score:
 interval = bootstrap_interval(
     data.Y, nested.predictions, "r2", setting="D", over="both", n_resamples=300, random_state=0
 )
@@ -34,7 +34,7 @@ display = HoldoutDisplay.from_predictions(
 )
 
 # %%
-# A random split of pairs is setting A, whatever was meant:
+# A random split of pairs has setting A, even if D was intended:
 pairs = np.array([(i, j) for i in range(30) for j in range(20)])
 train, test = train_test_split(pairs, random_state=0)
 print(audit(train, test, setting="D").message)

@@ -2,8 +2,8 @@
 Long tables and scikit-learn
 ============================
 
-One row for each observation: an instance, a task, a value. ``PairRegressor`` makes any of the models a regressor on
-such rows, which scikit-learn can split, search and score.
+A long table has one row for each label: an instance, a task, a value. ``PairRegressor`` turns any model into a
+regressor on such rows, which scikit-learn can split, search and score.
 """
 
 import matplotlib.pyplot as plt
@@ -21,12 +21,13 @@ table = grid.rename_axis("instance").reset_index().melt("instance", var_name="ta
 print(table.head())
 
 # %%
-# What is known about readers and books stands in two tables, once. Rows are matched to them by id.
+# Two tables describe readers and books. Rows of the long table are matched with them by id.
 pairs, y = table[["instance", "task"]], table["value"]
 model = PairRegressor(KroneckerRidge(kernel="rbf", task_kernel="rbf"), instances=readers, tasks=books)
 
 # %%
-# scikit-learn searches, and :class:`~dyadlearn.SettingKFold` asks the right question: here, new readers with new books.
+# scikit-learn's search takes the folds of a setting from :class:`~dyadlearn.SettingKFold`, here new readers with new
+# books:
 folds = SettingKFold("D", n_splits=3, random_state=0)
 search = GridSearchCV(model, {"model__alpha": [0.001, 0.01, 0.1, 1.0]}, cv=folds)
 search.fit(pairs, y)
@@ -37,7 +38,9 @@ print(search.best_params_)
 errors = {}
 for setting in "ABCD":
     folds = SettingKFold(setting, n_splits=3, random_state=0)
-    errors[setting] = -cross_val_score(search.best_estimator_, pairs, y, cv=folds, scoring="neg_mean_squared_error")
+    errors[setting] = -cross_val_score(
+        search.best_estimator_, pairs, y, cv=folds, scoring="neg_mean_squared_error"
+    )
     print(setting, f"{errors[setting].mean():.2f}")
 
 figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
@@ -48,5 +51,6 @@ ax.set(xlabel="setting", ylabel="mean squared error")
 _ = ax.set_title("The error of each fold, and their mean")
 
 # %%
-# Predictions are asked for by id:
-print(search.predict(pd.DataFrame([("reader 3", "book 7"), ("reader 3", "book 8")], columns=["instance", "task"])))
+# New pairs are given by their ids:
+new = pd.DataFrame({"instance": ["reader 3", "reader 3"], "task": ["book 7", "book 8"]})
+print(search.predict(new))

@@ -2,8 +2,8 @@
 A model in a file
 =================
 
-Save, load, predict. The file holds arrays and a header of plain text: nothing in it is executed, and one that was cut
-short or changed is refused.
+Save a model, load it and predict. The file contains arrays and a header of plain text. Loading executes no code, and a
+file that was truncated or changed raises an error.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ save(model, path)
 print(f"{path.stat().st_size / 1024:.0f} KiB")
 
 # %%
-# The same model comes back, its coefficients to the bit: it predicts, holds out and can be regularised anew.
+# The loaded model has exactly the same coefficients. It can predict, hold out and change its regularisation.
 again = load(path)
 np.testing.assert_array_equal(again.dual_coef_, model.dual_coef_)
 np.testing.assert_allclose(again.predict(data.X), model.predict(data.X))
@@ -33,11 +33,11 @@ np.testing.assert_allclose(again.holdout("D"), model.holdout("D"))
 print(type(again).__name__, again.alpha_, again.task_alpha_)
 
 # %%
-# The landscape that was searched is in the file too:
+# The file also contains the landscape of the search:
 LandscapeDisplay.from_estimator(again)
 
 # %%
-# Half a file is no model:
+# A truncated file raises an error:
 path.write_bytes(path.read_bytes()[:20_000])
 try:
     load(path)

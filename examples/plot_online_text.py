@@ -1,9 +1,9 @@
 """
-Texts that keep coming
-======================
+Online learning of texts
+========================
 
-Descriptions of packages arrive in batches, with their tags. The model learns each batch and keeps none of it; at every
-moment it equals a model fitted anew on all that came.
+Descriptions of packages arrive in batches, with their tags. The model learns each batch and does not store it. It
+always equals a model that is fitted to all batches so far.
 """
 
 import matplotlib.pyplot as plt
@@ -23,13 +23,13 @@ weighted = TfidfTransformer().fit_transform(data.X[order])
 X = TruncatedSVD(100, random_state=0).fit(weighted[:200]).transform(weighted)
 
 # %%
-# The tags form a hierarchy. Features of them whose products are the kernel exp(−distance/10):
+# The tags form a hierarchy. The inner products of these features are the kernel exp(−distance/10):
 G = graph_distance_kernel(data.edges, data.task_names, scale=10.0)
 values, vectors = np.linalg.eigh(G)
 tags = vectors * np.sqrt(np.clip(values, 0, None))
 
 # %%
-# Every batch is predicted before it is learnt, with the tags related and with each tag on its own.
+# Every batch is predicted before it is learned, by a model with the hierarchy and by one without it.
 models = {
     "two-step": OnlineTwoStepRidge(alpha=1.0, task_alpha=0.1).fit(X[:50], Y[:50], tasks=tags),
     "independent": OnlineTwoStepRidge(alpha=1.0).fit(X[:50], Y[:50]),
@@ -49,9 +49,9 @@ ax.set(xlabel="Number of packages", ylabel="AUC of the next batch")
 ax.legend()
 
 # %%
-# The hierarchy helps a little while there are few packages, and no longer when there are many.
+# The hierarchy helps a little with few packages, and not with many.
 #
-# Somebody asks to be forgotten. Afterwards the model is the one that never saw these rows.
+# Rows can be removed. Afterwards the model equals one that never saw these rows.
 model = models["two-step"]
 before = model.n_seen_
 model.forget(X[100:110], Y[100:110])

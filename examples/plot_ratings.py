@@ -2,8 +2,8 @@
 Ratings that arrive
 ===================
 
-200,000 ratings of 600 films by 8,000 users: a model is fitted on some of the users, predicts for those who come next,
-learns what they think, takes in what is rated later, and names ten films for each of them.
+The data are 200,000 synthetic ratings of 600 films by 8,000 users. A model is fitted to half of the users, predicts for
+new users, learns their ratings and those that arrive later, and recommends ten films to each user.
 """
 
 import tempfile
@@ -16,8 +16,8 @@ import pandas as pd
 from dyadlearn import KroneckerRidge, OnlineTwoStepRidge, PairRegressor, load, recommend, save
 
 # %%
-# Users and films have features, which explain some of the taste but not all of it. Few films are rated by many, and
-# many by few. Ratings are whole stars, from one to five.
+# Users and films have features, which explain a part of the ratings. Few films have many ratings. Ratings are whole
+# stars, from one to five.
 n_users, n_films, n_ratings = 8_000, 600, 200_000
 rng = np.random.default_rng(0)
 user_features, film_features = rng.normal(size=(n_users, 20)), rng.normal(size=(n_films, 12))
@@ -34,14 +34,13 @@ names, titles = [f"user {i}" for i in range(n_users)], [f"film {j}" for j in ran
 users = pd.DataFrame(user_features, index=names)
 ratings = pd.DataFrame({"user": cells // n_films, "film": cells % n_films, "stars": stars})
 print(ratings.head(3))
-print(
-    f"{n_ratings / (n_users * n_films):.1%} of all pairs are rated; each film by {ratings.film.value_counts().min()} "
-    f"to {ratings.film.value_counts().max()} users"
-)
+counts = ratings.film.value_counts()
+print(f"{n_ratings / (n_users * n_films):.1%} of all pairs are rated")
+print(f"each film has {counts.min()} to {counts.max()} ratings")
 
 # %%
-# A batch is a grid of its users and all films, NaN where there is no rating: not observed, never zero. A film is
-# described by its features, and by an indicator of its own, for what is good about it and is not in them.
+# A batch is a grid of its users and all films, with NaN for pairs without a rating. A film is described by its features
+# and by an indicator, which represents the part of its quality that is not in the features.
 films = pd.DataFrame(np.hstack([film_features, np.eye(n_films)]), index=titles)
 
 
@@ -54,7 +53,7 @@ def grid(rows, batch):
 
 
 # %%
-# A fifth of the ratings comes late, when their users are known already.
+# A fifth of the ratings arrives late, when the model already knows their users.
 late = pd.Series(rng.random(n_ratings) < 0.2)
 first = slice(0, 4000)
 model = OnlineTwoStepRidge(alpha=10.0, task_alpha=1.0, keep_labels=True)
@@ -62,9 +61,9 @@ model.fit(users[first], grid(~late, first), tasks=films)
 print(f"{model.n_seen_:,} users, {model.n_tasks_} films")
 
 # %%
-# New users come, 800 at a time. They are predicted before anything is known of their ratings, and learnt afterwards.
-# What is to be beaten is the mean of each film, drawn to the mean of all where it has few ratings. What cannot be
-# beaten is the truth that the ratings were drawn from.
+# New users arrive in batches of 800. The model predicts their ratings from their features, and then learns these
+# ratings. The baseline is the mean of each film, shrunk to the mean of all ratings. The expected rating, from which the
+# ratings were drawn, is the best possible prediction.
 
 
 def item_means(seen):
@@ -81,37 +80,45 @@ def error(predicted, asked):
     return np.sqrt(np.mean((asked.stars - predicted) ** 2))
 
 
-arrived, errors = [], {"item means": [], "two-step ridge": [], "the truth": []}
+arrived, errors = [], {"item means": [], "two-step ridge": [], "expected rating": []}
 for start in range(first.stop, n_users, 800):
     batch = slice(start, start + 800)
     asked = ratings[ratings.user.between(batch.start, batch.stop - 1) & ~late]
-    means, predicted = item_means(ratings[(ratings.user < start) & ~late]), model.predict(users[batch]).to_numpy()
+    means, predicted = (
+        item_means(ratings[(ratings.user < start) & ~late]),
+        model.predict(users[batch]).to_numpy(),
+    )
     errors["item means"].append(error(means[asked.film], asked))
     errors["two-step ridge"].append(error(predicted[asked.user - start, asked.film], asked))
-    errors["the truth"].append(error(truth[asked.user, asked.film], asked))
+    errors["expected rating"].append(error(truth[asked.user, asked.film], asked))
     model.partial_fit(users[batch], grid(~late, batch))
     arrived.append(start)
 
 figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for name, colour in zip(errors, ("#b0b0b0", "#1668b0", "black"), strict=True):
     ax.plot(arrived, errors[name], "o-", color=colour, label=name)
-ax.set(xlabel="users that are known when others come", ylabel="error in stars", ylim=(0.7, None))
+ax.set(xlabel="number of known users", ylabel="error in stars", ylim=(0.7, None))
 _ = ax.legend()
 
 # %%
-# The late ratings are of known users, and the means of their earlier ratings tell how generous they are. Two-step ridge
-# does not know that, because it is not in the features of users. ``row_alpha`` adds a term for each known user, a ridge
-# regression of the residuals of the user's ratings on the features of the films; it takes effect at the next
+# The late ratings are by known users. The mean of a user's earlier ratings shows how generous the user is. Two-step
+# ridge does not use it, because it is not in the features. ``row_alpha`` adds a term for each known user: a ridge
+# regression of the residuals of the user's ratings on the features of the films. It takes effect at the next
 # prediction.
 asked, seen = ratings[late], ratings[~late]
 means, predicted = item_means(seen), model.predict(users).to_numpy()
 with_terms = model.set_params(row_alpha=10.0).predict(users).to_numpy()
-offset = (seen.stars - means[seen.film]).groupby(seen.user).agg(["sum", "count"]).reindex(range(n_users), fill_value=0)
+offset = (
+    (seen.stars - means[seen.film])
+    .groupby(seen.user)
+    .agg(["sum", "count"])
+    .reindex(range(n_users), fill_value=0)
+)
 generous = (offset["sum"] / (offset["count"] + 5)).to_numpy()
 
 # %%
-# Kronecker ridge regression learns from the same ratings as a long table, each a row of its own: it is solved for the
-# observed pairs alone, and the grid is never there.
+# Kronecker ridge regression learns from the same ratings as a long table. It is solved for the observed pairs, and the
+# grid is never formed.
 table = pd.DataFrame({"user": np.array(names)[ratings.user], "film": np.array(titles)[ratings.film]})
 kronecker = PairRegressor(KroneckerRidge(alpha=100.0), instances=users, tasks=films)
 kronecker.fit(table[~late], ratings.stars[~late])
@@ -123,26 +130,27 @@ for name, found in (
     ("two-step ridge and user means", predicted[asked.user, asked.film] + generous[asked.user]),
     ("two-step ridge with terms", with_terms[asked.user, asked.film]),
     ("Kronecker ridge", kronecker.predict(table[late])),
-    ("the truth", truth[asked.user, asked.film]),
+    ("expected rating", truth[asked.user, asked.film]),
 ):
     print(f"{name:<30} {error(found, asked):.3f}")
 
 # %%
-# Then they are learnt in their place: a label that was there before would be exchanged, and those that are not told
-# again stay.
+# Now the model learns the late ratings. With ``known="replace"`` the rows of known users are updated: a new rating
+# replaces an old one of the same pair, and all other ratings stay.
 everybody = slice(0, n_users)
 for start in range(0, n_users, 2000):
     batch = slice(start, start + 2000)
     model.partial_fit(users[batch], grid(late, batch), known="replace")
 
 # %%
-# At the end it is the model of all ratings, in whatever order they came.
+# The result equals a fit to all ratings, in whatever order they arrived.
 anew = OnlineTwoStepRidge(alpha=10.0, task_alpha=1.0, keep_labels=True, row_alpha=10.0)
 anew.fit(users, grid(late | ~late, everybody), tasks=films)
 print(f"largest difference: {np.abs(model.predict(users) - anew.predict(users)).to_numpy().max():.0e} stars")
 
 # %%
-# Ten films for each user that the user has not rated, without a grid of predictions; for somebody new, by features.
+# ``recommend`` lists ten films that the user has not rated, without forming a grid of predictions. A new user is given
+# by features.
 lists = recommend(model, instance=names, n=10, sides=("user", "film"))
 print(lists)
 print(lists.frame().head(3))
@@ -150,14 +158,14 @@ somebody = pd.DataFrame(rng.normal(size=(1, 20)), index=["somebody new"])
 print(recommend(model, X=somebody, n=3, sides=("user", "film")).ids)
 
 # %%
-# How good are they? The truth tells what the users would think of what they are offered.
+# The lists are scored by the expected ratings of the films on them.
 rated = np.zeros((n_users, n_films), dtype=bool)
 rated[ratings.user, ratings.film] = True
 place = {title: j for j, title in enumerate(titles)}
 
 
 def worth(films_of_each):
-    """Return what users truly think of the films on their lists, on average."""
+    """Return the mean of the expected ratings of the films on all lists."""
     return np.take_along_axis(truth, films_of_each, axis=1).mean()
 
 
@@ -165,17 +173,17 @@ offered = {
     "any film": truth[~rated].mean(),
     "best item means": worth(np.argsort(np.where(rated, np.inf, -item_means(ratings)), axis=1)[:, :10]),
     "recommend": worth(np.array([[place[title] for title in own] for own in lists.ids])),
-    "the truth": worth(np.argsort(np.where(rated, np.inf, -truth), axis=1)[:, :10]),
+    "expected rating": worth(np.argsort(np.where(rated, np.inf, -truth), axis=1)[:, :10]),
 }
 figure, ax = plt.subplots(figsize=(6, 2.5), layout="constrained")
 ax.barh(list(offered), list(offered.values()), color=["#b0b0b0", "#b0b0b0", "#1668b0", "black"])
 ax.bar_label(ax.containers[0], fmt="%.2f", padding=3)
 ax.invert_yaxis()
-_ = ax.set(xlabel="true stars of ten films, on average", xlim=(3, 5.2))
+_ = ax.set(xlabel="mean of the expected ratings of ten films", xlim=(3, 5.2))
 
 # %%
-# The model is a file, which :ref:`a service <sphx_glr_gallery_serve_fastapi.py>` loads: lists for known and new users
-# over HTTP, and ratings that arrive.
+# :ref:`A service <sphx_glr_gallery_serve_fastapi.py>` can load the model from a file, return lists for known and new
+# users over HTTP, and learn ratings that arrive.
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "ratings.dyad")
     save(model, path)

@@ -2,8 +2,8 @@
 Symmetric and antisymmetric networks
 ====================================
 
-In a network instances and tasks are the same things. Proteins that bind give a symmetric grid, matches between players
-an antisymmetric one, and ``symmetry=`` makes a model keep to it.
+In a network, instances and tasks are the same entities. Proteins that bind give a symmetric grid, and matches between
+players an antisymmetric one. With ``symmetry=`` the predictions have this symmetry too.
 """
 
 import numpy as np
@@ -28,16 +28,16 @@ np.testing.assert_allclose(network.predict(data.X), network.predict(data.X).T, a
 print(evaluate(network, scoring="roc_auc"))
 
 # %%
-# What is left out is an edge in both directions (A), or a vertex as a row and as a column (B and C), or two
-# vertices (D). Leaving out one direction only would let the other one tell the answer.
+# Hold-out leaves out an edge in both directions (A), a vertex as a row and as a column (B and C), or two vertices (D).
+# If only one direction were left out, the other one would reveal the label.
 display = HoldoutDisplay.from_estimator(network, "AD")
 
 # %%
-# Who beats whom: the prediction for (i, j) is minus that for (j, i), and nobody beats himself.
+# Who beats whom: the prediction for (i, j) is minus the prediction for (j, i), and the prediction for (i, i) is zero.
 games = make_dyads(60, symmetry="antisymmetric", noise=0.5, random_state=1)
 ranking = TwoStepRidge(0.1, 0.1, kernel="rbf", symmetry="antisymmetric").fit(games.X, games.Y)
 predicted = ranking.predict(games.X)
-print(f"largest departure from antisymmetry: {abs(predicted + predicted.T).max():.0e}")
+print(f"largest deviation from antisymmetry: {abs(predicted + predicted.T).max():.0e}")
 above = np.triu_indices(60, 1)
 right = np.sign(ranking.holdout("A")[above]) == np.sign(games.truth[above])
-print(f"winner of a match that was left out: {right.mean():.0%} right")
+print(f"winner of a held-out match: {right.mean():.0%} correct")

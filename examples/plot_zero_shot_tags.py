@@ -2,8 +2,8 @@
 Zero-shot tags
 ==============
 
-Packages of Debian carry tags. A new tag comes up: which packages should carry it, if all that is known about the tag is
-its description? The data are part of the library.
+Debian packages have tags. Which packages should have a new tag, if only the description of the tag is known? The data
+are part of the library.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ packages = np.arange(400)
 print(data.Y.shape, f"of which {data.Y.mean():.1%} are set")
 
 # %%
-# Thirty tags are put aside. The model never sees a label of them, only their descriptions, through the kernel ``G``.
+# Thirty tags are test data. The model sees their descriptions, through the kernel ``G``, but none of their labels.
 shuffled = np.random.default_rng(0).permutation(G.shape[0])
 unseen, seen = shuffled[:30], shuffled[30:]
 
@@ -32,18 +32,18 @@ print(f"alpha {model.alpha_:g}, task_alpha {model.task_alpha_:g}, AUC held out {
 display = LandscapeDisplay.from_estimator(model)
 
 # %%
-# Now the new tags, for packages that were there (C) and for packages that were not (D).
-strangers = np.arange(400, 1500)
-for name, rows in {"known packages": packages, "new packages": strangers}.items():
+# The new tags are predicted for known packages (C) and for new packages (D):
+new_packages = np.arange(400, 1500)
+for name, rows in {"known packages": packages, "new packages": new_packages}.items():
     predicted = model.predict(K[np.ix_(rows, packages)], tasks=G[np.ix_(unseen, seen)])
     truth = data.Y[np.ix_(rows, unseen)]
     print(f"{name}: AUC {roc_auc(truth, predicted, average='task'):.2f}")
 
 # %%
-# Some tags are described by words that say a lot, others are not. The new packages in which the model sees most of the
-# tag that it knows best, by its description alone:
+# Some tags have informative descriptions, others have not. For the new tag with the highest AUC, these new packages
+# have the highest predictions:
 per_tag = [roc_auc(truth[:, [j]], predicted[:, [j]], average="micro") for j in range(30)]
 tag = int(np.argmax(per_tag))
 for package in np.argsort(-predicted[:, tag])[:5]:
-    mark = "has it" if truth[package, tag] else "does not"
-    print(f"{data.task_names[unseen[tag]]}: {data.instance_names[strangers[package]]} ({mark})")
+    mark = "has the tag" if truth[package, tag] else "does not have it"
+    print(f"{data.task_names[unseen[tag]]}: {data.instance_names[new_packages[package]]} ({mark})")

@@ -2,10 +2,10 @@
 A service that recommends
 =========================
 
-Lists for known users and for new ones, and ratings that arrive, over HTTP: with ``fastapi`` and ``uvicorn`` installed,
-``RATINGS_MODEL=ratings.dyad uvicorn --factory serve_fastapi:make_app``. The file holds an
-:class:`~dyadlearn.OnlineTwoStepRidge` that was fitted on frames with ids and ``keep_labels=True``, such as
-:ref:`the one of ratings that arrive <sphx_glr_gallery_plot_ratings.py>`. A request costs a few small products.
+This service returns lists for known and new users over HTTP, and learns ratings that arrive. With ``fastapi`` and
+``uvicorn`` installed, start it by ``RATINGS_MODEL=ratings.dyad uvicorn --factory serve_fastapi:make_app``. The file
+contains an :class:`~dyadlearn.OnlineTwoStepRidge` that was fitted to frames with ids and ``keep_labels=True``, such as
+the model of :ref:`ratings that arrive <sphx_glr_gallery_plot_ratings.py>`. A request costs a few small products.
 Ratings that arrive are learned in memory. The model always equals a fit on all ratings. Items with fewer than
 five ratings are not recommended: one enthusiastic rating would otherwise put an item first for everybody.
 """
@@ -52,7 +52,9 @@ def make_app(path=None, min_ratings=5):
 
     def rarely_rated(user):
         """Return the pairs of a user and the items that too few users have rated: they are not recommended."""
-        return [(user, item) for item, users in zip(items, raters, strict=True) if len(users) < min_ratings] or None
+        return [
+            (user, item) for item, users in zip(items, raters, strict=True) if len(users) < min_ratings
+        ] or None
 
     @app.get("/health")
     def health():
@@ -89,4 +91,6 @@ def make_app(path=None, min_ratings=5):
 
 def listed(columns):
     """Return a list of items, best first."""
-    return [{"item": item, "score": score} for item, score in zip(columns["task"], columns["score"], strict=True)]
+    return [
+        {"item": item, "score": score} for item, score in zip(columns["task"], columns["score"], strict=True)
+    ]

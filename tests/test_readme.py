@@ -66,6 +66,18 @@ def test_every_python_block_is_an_interactive_session():
     assert not plain, "not run by the test above; write it with >>>"
 
 
+def test_no_line_of_code_is_cut_between_the_side_bars():
+    fence = re.compile(r"^```(?:[a-z]+|{code-block} .*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    lines = [
+        f"{page.name}: {line}"
+        for page in PAGES
+        for block in fence.finditer(page.read_text(encoding="utf-8"))
+        for line in block[1].splitlines()
+    ]
+    assert len(lines) > 1000
+    assert [line for line in lines if len(line.partition(": ")[2]) > 76] == []
+
+
 def test_the_readme_example_is_short():
     assert len(examples(ROOT / "README.md").examples) <= 12
     assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= 150

@@ -30,7 +30,7 @@ def test_scores_as_they_are(experiment):
 
 def test_the_figures_of_the_docs(experiment, shared_data):
     rows = list(experiment.measured(["nr"], "BD", shared_data))
-    page = (PROJECT / "docs" / "probabilities.md").read_text(encoding="utf-8")
+    page = (PROJECT / "docs" / "intervals.md").read_text(encoding="utf-8")
     lines = experiment.table(rows).splitlines()
     assert len(lines) == 4
     for line in lines:
