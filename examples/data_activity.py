@@ -104,7 +104,10 @@ width, width_alone = np.median(bounds[1] - bounds[0]), np.median(upper - lower)
 print(f"median width of the intervals: {width:.2f}, without COSMO-RS {width_alone:.2f}")
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), sharex=True, sharey=True, layout="constrained")
-shown = {"From structures": (test, predicted, lower, upper), "COSMO-RS, corrected": (asked, corrected, *bounds)}
+shown = {
+    "From structures": (test, predicted, lower, upper),
+    "COSMO-RS, corrected": (asked, corrected, *bounds),
+}
 for ax, (title, (rows, middle, low, high)) in zip(axes, shown.items(), strict=True):
     ax.vlines(y[rows], low, high, color="#1668b0", alpha=0.25)
     ax.plot(y[rows], middle, ".", color="#1668b0", markersize=4)

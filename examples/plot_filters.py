@@ -44,6 +44,8 @@ model.fit(data.X, data.Y, tasks=data.tasks)
 figure, ax = plt.subplots()
 for name, side in zip(["instances", "tasks"], model.fitted_.pairing.smoothers, strict=True):
     let_through = side.filter.shrinkage(side.spectrum.penalised, side.alpha)
-    ax.semilogx(side.spectrum.penalised, let_through, "o-", label=f"{name}: {let_through.sum():.1f} directions")
+    ax.semilogx(
+        side.spectrum.penalised, let_through, "o-", label=f"{name}: {let_through.sum():.1f} directions"
+    )
 ax.set(xlabel="Eigenvalue σ", ylabel="Filter f(σ)")
 ax.legend()

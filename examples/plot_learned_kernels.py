@@ -18,7 +18,8 @@ rng = np.random.default_rng(0)
 traits, weather = rng.normal(size=(100, 4)), rng.normal(size=(100, 6))
 structure, similarity = traits[:, :2], np.exp(-0.1 * cdist(traits[:, 2:], traits[:, 2:], "sqeuclidean"))
 proteins = rng.normal(size=(25, 2))
-binding = np.sin(1.5 * traits) @ rng.normal(size=(4, 2)) @ np.cos(proteins).T + 0.2 * rng.normal(size=(100, 25))
+binding = np.sin(1.5 * traits) @ rng.normal(size=(4, 2)) @ np.cos(proteins).T
+binding = binding + 0.2 * rng.normal(size=binding.shape)
 
 # %%
 # New drugs

@@ -37,7 +37,9 @@ def make_app(path=None, min_ratings=5):
     names = getattr(model, "feature_names_in_", range(model.n_features_in_))
     items = model.predict(pd.DataFrame(0.0, ["new"], names)).columns
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the labels are used, and not the TwoStepRidge that was fitted on them
+        warnings.simplefilter(
+            "ignore"
+        )  # the labels are used, and not the TwoStepRidge that was fitted on them
         fitted, raters = model.fitted_, [set() for _ in items]
     for row, column in zip(*fitted.labels.places, strict=True):
         raters[column].add(fitted.instance_ids.labels[row])
