@@ -62,7 +62,7 @@ def test_the_units_of_the_labels_say_nothing():
 
 
 def test_shrinkage_holds_weights_and_exponents_back_but_not_the_rest():
-    """The least of (x - g)² + s (x - x₀)² lies at x₀ + (g - x₀) / (1 + s), s over the entities of a side and over labels."""
+    """The least of (x - g)² + s (x - x₀)² is at x₀ + (g - x₀) / (1 + s); s decreases with entities and labels."""
     found = descend(Bowl(), START, Descent(400, 8.0)).parameters
     goal = START.of(GOAL)
     for side, share in enumerate((1 + 8 * (1 / 8 + 30 / 32), 1 + 8 * (1 / 4 + 30 / 32))):

@@ -10,8 +10,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.learning import error as errors
 from dyadlearn.learning import operator as operators
-from dyadlearn.learning.error import Tolerances
-from learning_case import dense_pairs, dense_predictions, differences, fold_error, mixture, parameters
+from dyadlearn.learning.error import FoldError, Tolerances
+from dyadlearn.learning.mixture import Mixture, Parameters
+from dyadlearn.solve.conjugate_gradients import conjugate_gradients
+from learning_case import (
+    dense_pairs,
+    dense_predictions,
+    differences,
+    fold_error,
+    mixture,
+    parameters,
+    similarity,
+    targets,
+)
 from problems import close
 from sweeps import lines, over
 
@@ -92,6 +103,29 @@ def _check_error(error, at, Y, weights, masks, library):
     again, same = error.slope(at)
     assert_allclose(again, loss, rtol=rtol)
     close(same, slope, rtol)
+
+
+@over(lines("constant", "grand", "task", None))
+def test_main_effects_save_iterations(constant):
+    rng = np.random.default_rng(0)
+    m, q = 40, 30
+    sides = [Mixture([similarity(n, rng)], [False], True) for n in (m, q)]
+    Y = np.where(rng.random((m, q)) < 0.2, np.nan, rng.normal(size=(m, q)))
+    code = rng.integers(3, size=(m, q))
+    error = FoldError.of(targets(Y, None, constant), sides, [(code != fold, code == fold) for fold in range(3)])
+    at = Parameters.start(sides)
+    at = at.of(np.append(at.vector[:-1], np.log(0.01)))
+    system = error._system(at)
+    right = system.centred(system.labels.values * system.train)
+    counts = [
+        conjugate_gradients(system.apply, right, precondition=each, tol=1e-8, max_iter=2000, dot=errors._dots).n_iter
+        for each in (None, system._precondition)
+    ]
+    assert counts[1] < 0.6 * counts[0]
+    # It is symmetric, and positive definite on what the systems are solved in.
+    X, Z = (system.centred(rng.normal(size=right.shape) * system.train) for _ in range(2))
+    assert_allclose((system._precondition(X) * Z).sum(), (system._precondition(Z) * X).sum(), rtol=1e-8)
+    assert (system._precondition(X) * X).sum() > 0
 
 
 def test_the_error_is_right_to_first_order_where_systems_are_not_solved():

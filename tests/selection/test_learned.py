@@ -639,7 +639,7 @@ def test_learning_that_does_not_fit_in_memory_is_refused(monkeypatch):
     free = []
     monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: free[0])
     # Enough to fit all, and to learn in one stage, but not for the profiles of all folds.
-    one_stage, profiles = 36 * 14 * 9 + 11 * (14**2 + 9**2), 32 * (14**2 + 9**2)
+    one_stage, profiles = 36 * 14 * 9 + 15 * 23**2 + 11 * (14**2 + 9**2), 32 * (14**2 + 9**2)
     free[:] = [8 * (one_stage + profiles / 2)]
     with pytest.raises(NotEnoughMemoryError, match=r"Learning 4 kernels of a grid of 14 × 9 .* or stages=1"):
         LearnedKernelRidge(n_steps=1).fit(X, _holes(Y), T)

@@ -173,15 +173,52 @@ class _System:
 
     @cached_property
     def _precondition(self) -> Callable[[Array], Array] | None:
-        """Inverse of the system with a kernel of low rank, that of some cells; None if products cost little.
+        """Approximate inverse of the system; None without tasks."""
+        if len(self.operator.sides) < 2:
+            return None
+        return self._main_effects() if self.labels.cells.is_dense else self._landmarks()
+
+    def _main_effects(self) -> Callable[[Array], Array]:
+        """Return the inverse of the system with main effects of both sides in place of the kernel.
+
+        The largest eigenvalues are those of products with the first eigenvector of a side, u of K or v of G. On the
+        cells of a row or a column they are W C Wᵀ, with the kernels (as + b)K + csI and (aσ + c)G + bσI of the effects
+        in C, and v and u at the training cells in W. All other eigenvalues are replaced by their mean.
+        """
+        cells, xp, (a, b, c) = self.labels.cells, namespace(self.train), self.operator.parameters.pair_shares
+        K, G = (side.kernel if side.kernel.ndim == 3 else side.kernel[None, ...] for side in self.operator.sides)
+        (sigma, u), (s, v) = _leading(K), _leading(G)
+        rows = (a * s + b) * K + c * s * xp.eye(K.shape[-1], dtype=K.dtype, device=K.device)
+        columns = (a * sigma + c) * G + b * sigma * xp.eye(G.shape[-1], dtype=G.dtype, device=G.device)
+        grids = cells.grid(self.train)
+        crossed = u * grids * xp.matrix_transpose(v)
+        upper = xp.concat([grids @ (v * v) * rows, crossed @ columns], axis=-1)
+        lower = [xp.matrix_transpose(crossed) @ rows, xp.matrix_transpose(grids) @ (u * u) * columns]
+        system = xp.concat([upper, xp.concat(lower, axis=-1)], axis=-2)
+        k, g, r, t = (xp.mean(xp.linalg.diagonal(each), axis=-1)[:, None, None] for each in (K, G, rows, columns))
+        diagonal = a * k * g + b * k + c * g
+        others = diagonal - r / G.shape[-1] - t / K.shape[-1]
+        rest = self.operator.parameters.lam + xp.where(others > 1e-2 * diagonal, others, 1e-2 * diagonal)
+        inverse = xp.linalg.inv(system + rest * xp.eye(system.shape[-1], dtype=K.dtype, device=K.device))
+
+        def precondition(X: Array) -> Array:
+            grid = cells.grid(X)
+            sums = xp.concat([grid @ v, xp.matrix_transpose(grid) @ u], axis=-2)
+            effects = inverse @ sums
+            m = K.shape[-1]
+            part = rows @ effects[:, :m, :] * xp.matrix_transpose(v)
+            part = part + u * xp.matrix_transpose(columns @ effects[:, m:, :])
+            return self.centred((X - cells.take(part) * self.train) / rest[:, :, 0])
+
+        return precondition
+
+    def _landmarks(self) -> Callable[[Array], Array]:
+        """Return the inverse of the system with a kernel of low rank, that of some cells.
 
         With the kernel C of the training cells and r others, and S among the others, C S⁻¹ Cᵀ approximates the kernel
         between training cells (Nyström). Weights are ignored.
         """
-        cells, lam = self.labels.cells, self.operator.parameters.lam
-        if cells.is_dense or len(self.operator.sides) < 2:
-            return None
-        n = len(cells.rows)
+        n, lam = len(self.labels.cells.rows), self.operator.parameters.lam
         some = np.linspace(0, n - 1, min(n, _N_LANDMARKS)).astype(int)
         C = self.operator.between(np.arange(n), some) * self.train[:, :, None]
         xp, S = namespace(C), self.operator.between(some, some)
@@ -222,6 +259,17 @@ class _System:
             right = self.centred(right - (self.operator(mean_part) * self.train + self._ridge(mean_part)))
             start = None if start is None else self.centred(start)
         return mean_part + self.solve(right, start, tol)
+
+
+def _leading(kernels: Array) -> tuple[Array, Array]:
+    """Return the largest eigenvalue (f, 1, 1) and eigenvector (f, n, 1) of kernels, roughly."""
+    xp = namespace(kernels)
+    vector = xp.sum(kernels, axis=-1, keepdims=True)
+    for _ in range(5):
+        vector = vector / xp.sqrt(xp.sum(vector * vector, axis=-2, keepdims=True))
+        image = kernels @ vector
+        value, vector = xp.sum(vector * image, axis=-2, keepdims=True), image
+    return value, vector / xp.sqrt(xp.sum(vector * vector, axis=-2, keepdims=True))
 
 
 def _dots(left: Array, right: Array) -> Array:

@@ -57,8 +57,9 @@ def check_learning_memory(
 ) -> None:
     """Raise if the kernels to learn from, and their parts in each fold, do not fit in memory."""
     (m, q), counts = Y.shape, [len(kernel.members) for kernel in kernels]
-    # Grids of all folds; kernels of each side, their logarithms and powers, and profiles of all folds.
-    numbers = (4.0 * n_folds + 16.0) * m * q
+    # Grids and preconditioners of all folds; kernels of each side, their logarithms and powers, and profiles of all
+    # folds.
+    numbers = (4.0 * n_folds + 16.0) * m * q + 3.0 * n_folds * (m + q) ** 2
     for n, count, has_profiles in zip((m, q), counts, profiled, strict=False):
         numbers += (3.0 * count + 5.0 + (4.0 * n_folds + 12.0) * has_profiles) * n * n
     purpose = f"Learning {sum(counts)} kernels of a grid of {m} × {q}"
