@@ -269,7 +269,7 @@ def test_groups_are_matched_by_name(tables):
     ids = dyads(tables).labels.row_ids
     assert_array_equal(read_groups(path, ids, "instances", {}), [str(i % 3) for i in range(12)])
     path.write_text("user,group\nu0,1\n")
-    with pytest.raises(IdError, match="no group for 11 of the 12 instances: 'u1'"):
+    with pytest.raises(IdError, match="no group for 11 of 12 instances, add them: 'u1'"):
         read_groups(path, ids, "instances", {})
     path.write_text("user,group,x\nu0,1,1\n")
     with pytest.raises(ValueError, match="must have two columns"):

@@ -17,8 +17,8 @@ SHAPES = [(1, 1, 1), (4, 7, 3), (6, 2, 11)]
 
 
 def counts(n: int, d: int, seed: int) -> np.ndarray:
-    """Draw counts of which many are zero, with a zero row at the end."""
-    values = np.random.default_rng(seed).poisson(0.8, size=(n, d)).astype(float)
+    """Draw counts of 0 to 2, of which many are zero, with a zero row at the end."""
+    values = np.minimum(np.random.default_rng(seed).poisson(0.8, size=(n, d)), 2).astype(float)
     values[-1] = 0
     return values
 

@@ -21,8 +21,8 @@ from sweeps import covering, every, lines, over
 M, Q, D, R = 8, 6, 4, 3
 RNG = np.random.default_rng(0)
 # Counts with zeros: features that every kernel takes.
-X, T = RNG.integers(0, 4, size=(M, D)).astype(float), RNG.integers(0, 4, size=(Q, R)).astype(float)
-X_NEW, T_NEW = RNG.integers(0, 4, size=(5, D)).astype(float), RNG.integers(0, 4, size=(4, R)).astype(float)
+X, T = RNG.integers(0, 3, size=(M, D)).astype(float), RNG.integers(0, 3, size=(Q, R)).astype(float)
+X_NEW, T_NEW = RNG.integers(0, 3, size=(5, D)).astype(float), RNG.integers(0, 3, size=(4, R)).astype(float)
 X_NEW[0], T_NEW[0] = X[2], T[1]
 Y = RNG.normal(size=(M, Q))
 ALPHA, TASK_ALPHA = 0.6, 0.9
