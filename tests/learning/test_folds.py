@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -117,15 +118,25 @@ def test_main_effects_save_iterations(constant):
     at = at.of(np.append(at.vector[:-1], np.log(0.01)))
     system = error._system(at)
     right = system.centred(system.labels.values * system.train)
+
+    def precondition(X):
+        return system.centred(system._inverse(X))
+
     counts = [
         conjugate_gradients(system.apply, right, precondition=each, tol=1e-8, max_iter=2000, dot=errors._dots).n_iter
-        for each in (None, system._precondition)
+        for each in (None, precondition)
     ]
     assert counts[1] < 0.6 * counts[0]
     # It is symmetric, and positive definite on what the systems are solved in.
     X, Z = (system.centred(rng.normal(size=right.shape) * system.train) for _ in range(2))
-    assert_allclose((system._precondition(X) * Z).sum(), (system._precondition(Z) * X).sum(), rtol=1e-8)
-    assert (system._precondition(X) * X).sum() > 0
+    assert_allclose((precondition(X) * Z).sum(), (precondition(Z) * X).sum(), rtol=1e-8)
+    assert (precondition(X) * X).sum() > 0
+    # Nothing refers to the system, so that its arrays are freed at once.
+    again = error._system(at)
+    assert again._inverse is not None
+    left = weakref.ref(again)
+    del again
+    assert left() is None
 
 
 def test_the_error_is_right_to_first_order_where_systems_are_not_solved():

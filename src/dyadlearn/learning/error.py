@@ -160,10 +160,11 @@ class _System:
         return X if self.labels.constant is None else X - self._means_at_cells(X) * self.train
 
     def solve(self, right: Array, start: Array | None, tol: float) -> Array:
+        inverse = self._inverse
         solution = conjugate_gradients(
             self.apply,
             right,
-            precondition=self._precondition,
+            precondition=None if inverse is None else lambda X: self.centred(inverse(X)),
             start=start,
             tol=tol,
             max_iter=_MAX_ITER,
@@ -172,8 +173,11 @@ class _System:
         return solution.values
 
     @cached_property
-    def _precondition(self) -> Callable[[Array], Array] | None:
-        """Approximate inverse of the system; None without tasks."""
+    def _inverse(self) -> Callable[[Array], Array] | None:
+        """Approximate inverse of the system; None without tasks.
+
+        The function must not refer to the system, which would then be freed late.
+        """
         if len(self.operator.sides) < 2:
             return None
         return self._main_effects() if self.labels.cells.is_dense else self._landmarks()
@@ -190,7 +194,7 @@ class _System:
         (sigma, u), (s, v) = _leading(K), _leading(G)
         rows = (a * s + b) * K + c * s * xp.eye(K.shape[-1], dtype=K.dtype, device=K.device)
         columns = (a * sigma + c) * G + b * sigma * xp.eye(G.shape[-1], dtype=G.dtype, device=G.device)
-        grids = cells.grid(self.train)
+        train, grids = self.train, cells.grid(self.train)
         crossed = u * grids * xp.matrix_transpose(v)
         upper = xp.concat([grids @ (v * v) * rows, crossed @ columns], axis=-1)
         lower = [xp.matrix_transpose(crossed) @ rows, xp.matrix_transpose(grids) @ (u * u) * columns]
@@ -201,16 +205,16 @@ class _System:
         rest = self.operator.parameters.lam + xp.where(others > 1e-2 * diagonal, others, 1e-2 * diagonal)
         inverse = xp.linalg.inv(system + rest * xp.eye(system.shape[-1], dtype=K.dtype, device=K.device))
 
-        def precondition(X: Array) -> Array:
+        def solve(X: Array) -> Array:
             grid = cells.grid(X)
             sums = xp.concat([grid @ v, xp.matrix_transpose(grid) @ u], axis=-2)
             effects = inverse @ sums
             m = K.shape[-1]
             part = rows @ effects[:, :m, :] * xp.matrix_transpose(v)
             part = part + u * xp.matrix_transpose(columns @ effects[:, m:, :])
-            return self.centred((X - cells.take(part) * self.train) / rest[:, :, 0])
+            return (X - cells.take(part) * train) / rest[:, :, 0]
 
-        return precondition
+        return solve
 
     def _landmarks(self) -> Callable[[Array], Array]:
         """Return the inverse of the system with a kernel of low rank, that of some cells.
@@ -226,11 +230,11 @@ class _System:
         jitter = 1e-5 * float(xp.max(xp.abs(inner)))
         inverse = xp.linalg.inv(inner + jitter * xp.eye(len(some), dtype=C.dtype, device=C.device))
 
-        def precondition(X: Array) -> Array:
+        def solve(X: Array) -> Array:
             part = inverse @ (xp.matrix_transpose(C) @ X[:, :, None])
-            return self.centred((X - (C @ part)[:, :, 0]) / lam)
+            return (X - (C @ part)[:, :, 0]) / lam
 
-        return precondition
+        return solve
 
     def model(self, start: Array | None, tol: float) -> tuple[Array, Array, Array]:
         """Return dual coefficients, predictions and residuals of the systems, all of shape (f, n)."""
