@@ -172,7 +172,7 @@ def _by_length(lengths: Array) -> tuple[np.ndarray, np.ndarray]:
 
     Small singular values of R are more accurate if its long columns come first.
     """
-    order = np.argsort(-to_numpy(lengths), kind="stable")
+    order = np.argsort(to_numpy(-lengths), kind="stable")
     return order, np.argsort(order)
 
 
@@ -217,7 +217,7 @@ def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple
     >>> gram_eigen(np.diag([1e20, 0.0, 1.0]), 5)[0]
     array([1.e+00, 1.e+20])
     """
-    sizes = to_numpy(namespace(gram).linalg.diagonal(gram))
+    sizes = np.diagonal(to_numpy(gram))
     some = np.flatnonzero(sizes > 0)
     if some.size == 0:
         return gram[0, :0], gram[:, :0]
