@@ -188,7 +188,7 @@ def test_tensors():
 
 def test_frames():
     pandas = pytest.importorskip("pandas")
-    frames = {name: pandas.DataFrame(table, index=list("wxyz")) for name, table in NEW_ROWS[0].items()}
+    frames = {name: pandas.DataFrame(table.copy(), index=list("wxyz")) for name, table in NEW_ROWS[0].items()}
     frames["b"] = frames["b"].iloc[::-1].copy()
     frames["b"].loc["y"] = np.nan
     found = fitted()[0].predict(frames)
