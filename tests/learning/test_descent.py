@@ -74,6 +74,16 @@ def test_shrinkage_holds_weights_and_exponents_back_but_not_the_rest():
     assert_allclose(np.append(stiff.shares, stiff.alpha), np.append(goal.shares, goal.alpha), atol=0.01)
 
 
+def test_a_weight_counts_as_repeated_rows():
+    Y = np.arange(12.0).reshape(3, 4)
+    Y[0, 1] = np.nan
+    repeats = [1, 2, 3]
+    weighted = targets(Y, np.repeat(np.array(repeats, dtype=float)[:, None], 4, axis=1), "grand")
+    repeated = targets(np.repeat(Y, repeats, axis=0), None, "grand")
+    assert_allclose(weighted.sizes, repeated.sizes)
+    assert_allclose(weighted.sizes, (6, 4, 23))
+
+
 @pytest.mark.parametrize("trouble", [math.nan, math.inf])
 def test_a_step_that_leads_nowhere_is_not_made(trouble):
     found = descend(Bowl(troubles=dict.fromkeys((3, 4), trouble)), START, Descent(200, 0.0))
