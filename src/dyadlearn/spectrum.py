@@ -118,7 +118,7 @@ class Spectrum(Stored):
     constant: str | None = None
     noise: float = 0.0
     size: float = 0.0
-    identity: ClassVar[float] = 0.0  # `with_identity` sets it for a spectrum
+    identity: float = 0.0
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "values": "k",
@@ -450,9 +450,8 @@ class Spectrum(Stored):
         values = self.values + share
         if self.has_free_constant:
             values[-1] = 0.0
-        shifted = replace(self, values=values, size=self.size + share)
-        vars(shifted)["identity"] = share * (1.0 + self.has_free_constant / self.n_rows)
-        return shifted
+        own = share * (1.0 + self.has_free_constant / self.n_rows)
+        return replace(self, values=values, size=self.size + share, identity=own)
 
     def project(self, rows: Array) -> Array:
         """Return kernel or feature rows (a, n or d) projected on the eigenvectors, shape (a, k): see `lift`."""
