@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import mpmath
 import numpy as np
 import pytest
@@ -599,3 +601,10 @@ def test_small_columns_keep_their_digits_wherever_they_stand(scales):
 
 def test_a_kernel_of_which_centring_leaves_rounding_is_zero():
     assert not Spectrum.from_gram(np.full((7, 7), 0.1), constant="free").values.any()
+
+
+def test_a_copy_keeps_its_identity():
+    K = np.array([[2.0, 1.0], [1.0, 2.0]])
+    shifted = Spectrum.from_gram(K).with_identity(0.5)
+    assert_allclose(np.sort(shifted.values), np.linalg.eigvalsh(K + 0.5 * np.eye(2)))
+    assert dataclasses.replace(shifted, noise=0.0).identity == shifted.identity == 0.5

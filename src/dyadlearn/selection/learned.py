@@ -567,7 +567,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
             def judge(loss: float, held_out: Array) -> float:
                 held_out = as_array_of(to_numpy(held_out), like, like.dtype) * size + centre
-                with suppress(*() if self.scoring else (ValueError,)):  # of equal labels, for example
+                ignored = () if self.scoring else (ValueError,)  # equal labels, for example, have no rank
+                with suppress(*ignored):
                     targets = scored_labels(data.labels, held_out, setting, quiet=True)
                     scores.append(float(prepared_score(data.labels, metric, setting, targets)(held_out)))
                 return -scores[-1] if self.scoring else loss
