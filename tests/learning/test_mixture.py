@@ -140,7 +140,7 @@ def test_parameters_of_an_earlier_stage_go_on_with_profiles():
     before = before.of(np.arange(len(before.vector), dtype=float))
     start = Parameters.start([rows.joined(rows.grams[:2], (True, False)), columns])
     found = before.joined(start)
-    assert_array_equal(found.weights[0], [0, 1, 2, 3, 3, 3])
+    assert_allclose(np.exp(found.weights[0]), np.exp([0, 1, 2, 3, 3, 3]) * [1, 1, 1, 0.2, 0.2, 1])
     assert_array_equal(found.exponents[0], [4, 5, 0, 0])
     assert_array_equal(found.weights[1], before.weights[1])
     assert_array_equal(found.joined(start).vector, found.vector)

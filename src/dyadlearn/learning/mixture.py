@@ -215,8 +215,8 @@ def _sum(array: Array) -> float:
 def _log(gram: Array) -> Array:
     """Return the logarithms of the entries; that of zero is a number whose exponential underflows to zero."""
     xp = namespace(gram)
-    safe = xp.where(gram > _LEAST_ENTRY, gram, xp.full_like(gram, _LEAST_ENTRY))
-    return xp.where(gram > 0, xp.log(safe), xp.full_like(gram, _LOG_ZERO))
+    safe = xp.where(gram > _LEAST_ENTRY, gram, _LEAST_ENTRY)
+    return xp.where(gram > 0, xp.log(safe), _LOG_ZERO)
 
 
 #: Kernels of the instances and, if the model has a task side, of the tasks.
@@ -276,10 +276,11 @@ class Parameters:
     def joined(self, start: Parameters) -> Parameters:
         """Return the parameters with the additional kernels of `start`, all of which have exponents.
 
-        An additional kernel gets the largest weight of its side.
+        An additional kernel gets a fifth of the largest weight of its side. The error then starts near that of these
+        parameters, and a stage that cannot lower it ends early.
         """
         weights = [
-            np.insert(old, len(old) - self.constant, np.full(len(more) - len(old), max(old)))
+            np.insert(old, len(old) - self.constant, np.full(len(more) - len(old), max(old) + np.log(0.2)))
             for old, more in zip(self.weights, start.weights, strict=True)
         ]
         exponents = [
@@ -359,11 +360,11 @@ def profile_kernels(completed: Array) -> list[Array]:
     products = rows @ rows.T
     squares = xp.linalg.diagonal(products)
     distances = squares[:, None] + squares[None, :] - 2.0 * products
-    distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
+    distances = xp.where(distances > 0, distances, 0.0)
     mean = float(xp.mean(distances))
     distance = xp.exp(distances * (-1.0 / mean if mean > 0 else 0.0))
     # A row without deviations has no direction: its kernel value with every other row is one half.
-    lengths = xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
+    lengths = xp.sqrt(xp.where(squares > 0, squares, 1.0))
     angle = products / lengths[:, None] / lengths[None, :]
     angle = xp.clip(0.5 + 0.5 * (angle + angle.T) / 2, 0.0, 1.0)
     here = xp.eye(completed.shape[0], dtype=completed.dtype, device=completed.device)
