@@ -102,8 +102,8 @@ FAULTS = (
     Fault("metrics", "        return gap * gap\n", "        return 1.001 * gap * gap\n", ("metrics",)),
     Fault(
         "kernels",
-        "return pairwise.rbf_kernel(A, B, gamma=gamma)",
-        "return pairwise.rbf_kernel(A, B, gamma=1.001 * gamma)",
+        "right = double(B) * (2.0 * gamma)",
+        "right = double(B) * (2.002 * gamma)",
         ("kernels",),
     ),
     Fault(

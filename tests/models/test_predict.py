@@ -78,7 +78,7 @@ def test_the_kernel_of_new_rows_is_never_whole(monkeypatch):
         predict(new)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        # The kernel is 30 MiB; a block of it, what scikit-learn makes on the way, and the result are a few.
+        # The kernel is 30 MiB; a block of it, what is made on the way, and the result are a few.
         assert peak < 4 * 2**20
 
 

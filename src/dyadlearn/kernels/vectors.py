@@ -4,9 +4,9 @@ Every function takes `A` (n_a, d) and `B` (n_b, d) and returns the block (n_a, n
 the Gram matrix of `A`. Features are numpy arrays, scipy sparse matrices (the result is dense) or arrays
 of any Array API library; float32 features give a float32 result.
 
-The kernels that have a name in scikit-learn are equal to its results up to rounding. Kernels of inner products use the
-same operations in every library. For the others, scikit-learn's functions are called on numpy arrays and sparse
-matrices, and an equivalent implementation on other arrays.
+The kernels that have a name in scikit-learn are equal to its results up to rounding. Kernels that are functions of
+inner products use the same operations in every library. For the others, scikit-learn's functions are called on numpy
+arrays and sparse matrices, and an equivalent implementation on other arrays.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dyadlearn._array import (
     Array,
     as_array_of,
     cast,
+    double,
     float_dtype,
     is_foreign,
     is_sparse,
@@ -31,6 +32,7 @@ from dyadlearn._array import (
     namespace,
     row_blocks,
     to_numpy,
+    with_diagonal,
     zeros,
 )
 from dyadlearn._checks import check_matrix, check_same_library
@@ -154,7 +156,7 @@ def minmax(A: Array, B: Array | None = None) -> Array:
         total = a[rows, None] + b[None, :]
         twice_min, twice_max = total - K[rows, :], total + K[rows, :]
         # Rounding can make the difference slightly negative if nothing is shared.
-        twice_min = xp.where(twice_min < 0, xp.zeros_like(twice_min), twice_min)
+        twice_min = xp.where(twice_min < 0, 0.0, twice_min)
         empty = xp.astype(twice_max == 0, K.dtype)
         K[rows, :] = (twice_min + empty) / (twice_max + empty)
     return K
@@ -304,21 +306,18 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
     """
     A, B = _prepared(A, B)
     gamma = _gamma("rbf", gamma, A)
-    if not is_foreign(A):
-        return pairwise.rbf_kernel(A, B, gamma=gamma)
-    xp = namespace(A)
-    K = xp.empty((A.shape[0], B.shape[0]), dtype=A.dtype, device=A.device)
-    # In double precision, because the difference below cancels digits.
-    right = xp.astype(B, xp.float64, copy=False)
-    b = _square_norms(right)
+    # In double precision, because the difference of the squares cancels digits.
+    right = double(B) * (2.0 * gamma)
+    b, xp = _square_norms(double(B)) * gamma, namespace(B)
+    K = zeros((A.shape[0], B.shape[0]), b, A.dtype)
     for rows in row_blocks(K.shape[0], 8 * (K.shape[1] + A.shape[1])):
-        left = xp.astype(A[rows, :], xp.float64, copy=False)
-        squares = _square_norms(left)[:, None] + b[None, :] - 2.0 * (left @ right.T)
-        squares = xp.where(squares < 0, xp.zeros_like(squares), squares)
-        if B is A:
-            squares *= 1.0 - xp.eye(*squares.shape, k=rows.start, dtype=squares.dtype, device=A.device)
-        K[rows, :] = xp.astype(xp.exp(-gamma * squares), A.dtype, copy=False)
-    return K
+        left = double(A[rows, :])
+        exponents = matmul(left, right.T)
+        exponents -= (_square_norms(left) * gamma)[:, None]
+        exponents -= b[None, :]
+        exponents[exponents > 0] = 0.0
+        K[rows, :] = cast(xp.exp(exponents), A.dtype)
+    return with_diagonal(K, 1.0) if B is A else K
 
 
 @named("laplacian", diagonal=_ones, divisible=True)
