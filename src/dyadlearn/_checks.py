@@ -92,10 +92,16 @@ def is_ready(values: Any) -> bool:
     return type(values) is np.ndarray and values.ndim == 2 and values.dtype in _FLOATS
 
 
+def _is_clean(values: Any) -> bool:
+    """Return whether values are ready, finite and not empty."""
+    # Both the largest and the smallest entry are NaN if one entry is.
+    return is_ready(values) and values.size > 0 and math.isfinite(values.max()) and math.isfinite(values.min())
+
+
 def check_matrix(array: Any, name: str, *, accept_sparse: bool = False, allow_nan: bool = False) -> Array:
     """Return a non-empty finite real matrix of floats, in the library it came in."""
     check_not_empty(array, name)
-    if is_ready(array) and np.isfinite([array.max(), array.min()]).all():  # both are NaN if one entry is
+    if _is_clean(array):
         return array
     if not is_foreign(array):
         array = refuse_mask(array, name)
@@ -112,7 +118,7 @@ def check_matrix(array: Any, name: str, *, accept_sparse: bool = False, allow_na
 
 def check_instances(estimator: Any, table: Any, *, is_kernel: bool, reset: bool, allow_nan: bool = False) -> Array:
     """Return the rows of a Table of instances, and store (`reset`) or compare their number of features."""
-    if is_foreign(table.values):
+    if is_foreign(table.values) or _is_clean(table.values):
         rows = check_matrix(table.values, "X")
         validate_data(estimator, rows, reset=reset, skip_check_array=True)
         return rows

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
+import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 import dyadlearn.kernels
@@ -80,7 +81,7 @@ def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = 
     plain = writer.write(model, "")
     from dyadlearn import __version__
 
-    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    libraries = {"numpy": np.__version__, "scipy": scipy.__version__, "scikit-learn": sklearn.__version__}
     versions = {"dyadlearn": __version__, "python": platform.python_version(), **libraries}
     header = {"versions": versions, "model": plain, **more}
     try:
