@@ -20,7 +20,9 @@ from scipy import linalg, sparse
 # fields of this type at run time.
 Array = Annotated[Any, "array"]
 
-_NUMPY: ModuleType = array_api_compat.array_namespace(np.empty(0))
+# Since version 2 numpy has the functions of the standard itself; a layer above it would slow down small problems.
+_NUMPY: ModuleType = np
+_TYPES_OF_NUMPY = frozenset([np.ndarray, np.float64, type(None)])
 
 
 def is_sparse(array: Any) -> bool:
@@ -50,11 +52,11 @@ def is_foreign(array: Any) -> bool:
 
 def namespace(*arrays: Any) -> ModuleType:
     """Return the Array API namespace shared by `arrays`; None and sparse matrices of scipy count as numpy."""
-    # A quick answer for numpy: the function is called so often that it would slow down small problems.
-    if all(type(a) is np.ndarray for a in arrays):
+    # A quick answer for numpy: the function is called very often.
+    if _TYPES_OF_NUMPY.issuperset(map(type, arrays)):
         return _NUMPY
     dense = [a for a in arrays if a is not None and not is_sparse(a)]
-    return array_api_compat.array_namespace(*dense) if dense else _NUMPY
+    return _NUMPY if _TYPES_OF_NUMPY.issuperset(map(type, dense)) else array_api_compat.array_namespace(*dense)
 
 
 def library(array: Any) -> str:
@@ -349,8 +351,15 @@ def with_value(matrix: Array, cells: np.ndarray, value: float) -> Array:
     else:  # the standard only allows assignment by masks
         mask = np.zeros(flat.shape, dtype=bool)
         mask[cells] = True
-        flat = xp.where(as_array_of(mask, matrix), xp.full_like(flat, value), flat)
+        flat = xp.where(as_array_of(mask, matrix), value, flat)
     return xp.reshape(flat, matrix.shape)
+
+
+def running_sum(values: Array) -> Array:
+    """Return the sums of the first 1, 2, … values along the last axis."""
+    xp = namespace(values)
+    # The standard has cumulative_sum since 2023.12, older libraries only cumsum.
+    return xp.cumsum(values, -1) if hasattr(xp, "cumsum") else xp.cumulative_sum(values, axis=-1)
 
 
 def drawn(weights: Array, uniform: np.ndarray) -> np.ndarray:
@@ -360,8 +369,7 @@ def drawn(weights: Array, uniform: np.ndarray) -> np.ndarray:
     """
     xp = namespace(weights)
     weights = xp.astype(weights, xp.float64)
-    # The standard has cumulative_sum since 2023.12, older libraries only cumsum.
-    ends = xp.cumsum(weights, 0) if hasattr(xp, "cumsum") else xp.cumulative_sum(weights)
+    ends = running_sum(weights)
     positions = to_numpy(xp.searchsorted(ends, as_array_of(uniform, ends) * ends[-1], side="right"))
     return np.asarray(np.minimum(positions, weights.shape[0] - 1))
 

@@ -86,7 +86,7 @@ def settled_difference(
 def ratio(top: Array | float, bottom: Array) -> Array:
     """Return quotients, zero where the divisor is not positive."""
     xp, positive = namespace(bottom), bottom > 0
-    return xp.where(positive, top / xp.where(positive, bottom, xp.ones_like(bottom)), xp.zeros_like(bottom))
+    return xp.where(positive, top / xp.where(positive, bottom, 1.0), 0.0)
 
 
 def check_ridge(name: str, ridge: float, size: float, like: Array) -> None:

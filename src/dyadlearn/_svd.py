@@ -242,7 +242,7 @@ def unit_scale(diagonal: Array) -> Array:
     They are powers of two, so that scaling is exact; 1 for a feature of zeros.
     """
     xp = namespace(diagonal)
-    safe = xp.where(diagonal > 0, diagonal, xp.ones_like(diagonal))
+    safe = xp.where(diagonal > 0, diagonal, 1.0)
     return 2.0 ** -xp.round(xp.log2(safe) / 2)
 
 

@@ -259,8 +259,8 @@ class Landweber(SpectralFilter):
             return xp.zeros_like(values)
         share = values / top
         below = share < 1
-        logarithm = xp.log1p(-xp.where(below, share, xp.zeros_like(share)))
-        return xp.where(below, self._steps(top, alpha) * logarithm, xp.full_like(share, -math.inf))
+        logarithm = xp.log1p(-xp.where(below, share, 0.0))
+        return xp.where(below, self._steps(top, alpha) * logarithm, -math.inf)
 
     def _steps(self, top: float, alpha: float) -> float:
         return float(self.n_iter if self.n_iter is not None else math.ceil(top / alpha))

@@ -200,7 +200,7 @@ class Labels(Stored):
         if self.grid is None:
             return self.take(~left)
         xp = namespace(self.grid)
-        return replace(self, values=xp.where(as_array_of(left, self.grid), xp.full_like(self.grid, xp.nan), self.grid))
+        return replace(self, values=xp.where(as_array_of(left, self.grid), xp.nan, self.grid))
 
     def take(self, kept: np.ndarray) -> Self:
         """Return some labels of a list, by a mask of shape (n,) or by positions."""
@@ -352,7 +352,7 @@ def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Ta
         )
     gap = xp.abs(values - sign * values.T)
     if bool(xp.any(gap > 0)):
-        largest = float(xp.max(xp.where(xp.isnan(gap), xp.zeros_like(gap), gap)))
+        largest = float(xp.max(xp.where(xp.isnan(gap), 0.0, gap)))
         word = "symmetric" if sign > 0 else "antisymmetric"
         raise ValueError(
             f"Y is not {word}: it differs from {'' if sign > 0 else 'minus '}its transpose by up to {largest:.3g}. "

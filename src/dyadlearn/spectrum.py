@@ -214,7 +214,7 @@ class Spectrum(Stored):
             vectors = with_constant(vectors) if is_free else vectors
         doubt = svd.doubt(means if rows >= d else None)
         seen = roots > doubt
-        noise = largest(xp.where(seen, xp.zeros_like(doubt), doubt)) ** 2
+        noise = largest(xp.where(seen, 0.0, doubt)) ** 2
         places = np.flatnonzero(to_numpy(seen))
         if places.size < k:
             roots, components = take_rows(roots, places), take_rows(components.T, places).T
@@ -622,7 +622,7 @@ class Smoother:
         """
         xp, values = namespace(self.spectrum.values), self.spectrum.penalised
         phi = self.filter.phi(values, self.alpha)
-        return self._and_constant(xp.where(values > 0, phi, xp.zeros_like(phi)), 1.0 / self.spectrum.n_rows)
+        return self._and_constant(xp.where(values > 0, phi, 0.0), 1.0 / self.spectrum.n_rows)
 
     @cached_property
     def shrinkage(self) -> Array:
@@ -835,9 +835,9 @@ def _with_null_space(values: Array, raw: Array, noise: float) -> Array:
     xp, size = namespace(values), largest(values)
     null = values <= noise
     if size == 0 or float(xp.min(values[~null])) > _GAP * size:
-        return xp.where(null, xp.zeros_like(values), values)
+        return xp.where(null, 0.0, values)
     rounding = (values == 0) & (raw > -noise)
-    return xp.where(rounding, xp.full_like(values, epsilon(values) ** 2 * size), values)
+    return xp.where(rounding, epsilon(values) ** 2 * size, values)
 
 
 def _complement_shift(features: Array, means: Array) -> Array:

@@ -378,7 +378,7 @@ def best_in_rows(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray]:
     keys = scores
     maxima = xp.max(xp.reshape(keys[:, : depth * groups], (a, depth, groups)), axis=1)
     if bool(xp.any(xp.isnan(maxima))):
-        keys = xp.where(xp.isnan(scores), xp.full_like(scores, -float("inf")), scores)
+        keys = xp.where(xp.isnan(scores), -float("inf"), scores)
         maxima = xp.max(xp.reshape(keys[:, : depth * groups], (a, depth, groups)), axis=1)
     bound = xp.reshape(order_statistic(maxima, groups - k), (a, 1))
     reaching = xp.nonzero(xp.reshape(keys >= bound, (-1,)))[0]

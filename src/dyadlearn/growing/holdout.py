@@ -230,7 +230,7 @@ class LeftOut:
         for place, labels, found in self.walk(alphas, task_alphas):
             xp, gaps = namespace(found), found - labels
             scored = ~xp.isnan(gaps)
-            errors[place] += float(xp.sum(xp.where(scored, gaps, xp.zeros_like(gaps)) ** 2))
+            errors[place] += float(xp.sum(xp.where(scored, gaps, 0.0) ** 2))
             counts[place] += int(xp.sum(xp.astype(scored, xp.int64)))
         if not counts.all():
             raise ValueError(
@@ -395,7 +395,7 @@ class LeftOut:
     def _without_tasks(self, predictions: Array, half: Array, leverage: Array, slack: Array) -> Array:
         """Return the second step of each task without the first-step prediction of this task."""
         xp = namespace(predictions)
-        slack = xp.where(self.is_labelled, slack, xp.ones_like(slack))
+        slack = xp.where(self.is_labelled, slack, 1.0)
         return xp.where(self.is_labelled, (predictions - leverage * half) / slack, predictions)
 
     def _without_only(self, is_only: np.ndarray, predictions: Array, half: Array, side: Smoother) -> Array:

@@ -262,7 +262,7 @@ class Group(Stored):
         left = xp.where(new > noise, new, eps * old) + alpha  # a sum below the noise may be as large as the rounding
         # A feature whose sum is only rounding is ignored if larger features remain.
         gone = (new <= noise) & (left <= 1e3 * max(after.n_rows, int(new.shape[0])) * eps * xp.max(left))
-        lost = largest(xp.where(gone, xp.zeros_like(old), eps * old / xp.where(gone, xp.ones_like(left), left)))
+        lost = largest(xp.where(gone, 0.0, eps * old / xp.where(gone, 1.0, left)))
         sizes = self.label_size, after.label_size
         return max(lost, eps * sizes[0] / sizes[1] if sizes[1] > 0 else 0.0)
 

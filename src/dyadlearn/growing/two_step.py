@@ -121,7 +121,7 @@ class OnlineRidge(Stored):
         centres = xp.stack([group.mean for group in known.groups])
         steps = (known.mean[0, :] - centres[:, 0, :]) + (known.mean[1, :] - centres[:, 1, :])
         levels = means + xp.sum(take_rows(steps, known.group_of) * self.weights.T, axis=1)
-        return xp.where(as_array_of(known.counts > 0, levels), levels, xp.full_like(levels, float("nan")))
+        return xp.where(as_array_of(known.counts > 0, levels), levels, float("nan"))
 
     @cached_property
     def coefficients(self) -> Array:

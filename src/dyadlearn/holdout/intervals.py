@@ -167,7 +167,7 @@ class Intervals:
         if self.problem.pairing.symmetry:  # a new vertex has no edge to itself
             xp = namespace(scores)
             itself = xp.eye(scores.shape[0], dtype=xp.bool, device=scores.device)
-            scores = xp.where(itself, xp.full_like(scores, float("nan")), scores)
+            scores = xp.where(itself, float("nan"), scores)
         novelty, _ = self._local(rows)
         reach = upper_scores(scores.T, coverage)[None, :] * (1.0 + novelty)[:, None] ** 0.5
         return predicted - reach, predicted + reach
@@ -210,7 +210,7 @@ class Intervals:
         scores = xp.abs(Y - held_out) / widths
         if self.problem.pairing.symmetry:  # the grid contains each edge twice
             upper = as_array_of(np.triu(np.ones(Y.shape, dtype=bool)), Y)
-            scores = xp.where(upper, scores, xp.full_like(scores, float("nan")))
+            scores = xp.where(upper, scores, float("nan"))
         return float(upper_scores(xp.reshape(scores, (1, -1)), coverage)[0])
 
     def held_out(self, setting: Setting) -> Array:
@@ -318,7 +318,7 @@ def _bound(values: Array, coverage: float, end: int) -> Array:
         if 1 <= rank <= m:
             return order_statistic(values, rank - 1)
     counts = m - to_numpy(xp.sum(xp.astype(missing, xp.int64), axis=2)).reshape(-1)
-    ordered = xp.sort(xp.where(missing, xp.full_like(values, math.inf), values), axis=2)
+    ordered = xp.sort(xp.where(missing, math.inf, values), axis=2)
     # Ranks below 1 and above the number of values mean infinite bounds.
     names, each = np.unique(counts, return_inverse=True)
     places = np.array([ranks(int(n), coverage)[end] for n in names])[each]

@@ -227,7 +227,7 @@ def _diffused(adjacency: Array, kind: str, beta: float, normalized: bool) -> Arr
         laplacian = laplacian * (scale[:, None] * scale[None, :])
     values, vectors = eigh(laplacian)
     # Rounding can make the smallest eigenvalues slightly negative.
-    values = xp.where(values < 0, xp.zeros_like(values), values)
+    values = xp.where(values < 0, 0.0, values)
     flow = xp.exp(-beta * values) if kind == "heat" else 1.0 / (1.0 + beta * values)
     return average_transpose((vectors * flow[None, :]) @ vectors.T)
 

@@ -241,7 +241,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         xp = arrays.namespace(diagonal)
         squares = [xp.sum(features * features, axis=1) for _, features in self._mapped(rows)]
         residual = diagonal - xp.astype(xp.concat(squares), diagonal.dtype, copy=False)
-        return xp.where(residual > 0, residual, xp.zeros_like(residual))
+        return xp.where(residual > 0, residual, 0.0)
 
     # Fitting -------------------------------------------------------------------------------------
 
@@ -479,7 +479,7 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
     given = source.diagonal()
     n, xp = given.shape[0], arrays.namespace(given)
     # A row with a negative k(x, x) has zero features; a warning follows at the end.
-    diagonal, lowest = xp.where(given > 0, given, xp.zeros_like(given)), min(0.0, float(xp.min(given)))
+    diagonal, lowest = xp.where(given > 0, given, 0.0), min(0.0, float(xp.min(given)))
     if arrays.largest(diagonal) == 0:
         raise KernelError("The kernel of every row with itself is zero or less: choose another kernel, or other rows.")
     most = min(n_components, n)
@@ -519,8 +519,8 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
         positions = np.concatenate([positions, chosen])
         residual = residual - xp.sum(new * new, axis=1)
         lowest = min(lowest, float(xp.min(residual)))
-        noise = max(noise, -float(xp.min(residual / xp.where(diagonal > 0, diagonal, xp.ones_like(diagonal)))))
-        residual = xp.where(residual > noise * diagonal, residual, xp.zeros_like(residual))
+        noise = max(noise, -float(xp.min(residual / xp.where(diagonal > 0, diagonal, 1.0))))
+        residual = xp.where(residual > noise * diagonal, residual, 0.0)
         for position in chosen.tolist():
             residual[position] = 0.0
     if -lowest > max(definiteness_tolerance(diagonal, n), half * arrays.largest(diagonal)):

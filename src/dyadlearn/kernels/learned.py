@@ -122,7 +122,7 @@ class Description(Stored):
 
     def _not_negative(self, block: Array) -> Array:
         xp = arrays.namespace(block)
-        return xp.where(block < 0, xp.zeros_like(block), block) if self.has_exponent else block
+        return xp.where(block < 0, 0.0, block) if self.has_exponent else block
 
     def _raw(self, a: Array, b: Array | None) -> Array:
         if not self.is_precomputed:
@@ -149,7 +149,7 @@ class Description(Stored):
         if self.new_diagonal is None:
             remedy = "scale it by dyadlearn.kernels.normalize, for training and for new entities"
             raise KernelError(f"The similarity of a new entity to itself is not known in {self.name!r}: {remedy}.")
-        return xp.where(is_new, xp.full_like(found, self.new_diagonal), found)
+        return xp.where(is_new, self.new_diagonal, found)
 
     def _fits(self) -> bool:
         if not 0 <= self.start <= self.stop:
@@ -206,7 +206,7 @@ def _bends(block: Array) -> bool:
     if low < -_ROUNDING or high <= 0:
         return False
     # A kernel with a single non-zero value, such as a constant or delta, has powers that are multiples of it.
-    positive = xp.where(block > SAME * high, block, xp.full_like(block, high))
+    positive = xp.where(block > SAME * high, block, high)
     return high - float(xp.min(positive)) > SAME * high
 
 

@@ -308,7 +308,7 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: fl
             raise KernelError(f"{name} is not positive semi-definite: {found}; dyadlearn.kernels.repair changes them.")
         if psd == "shift":
             values = values - smallest
-    return xp.where(values > 0, values, xp.zeros_like(values)), smallest
+    return xp.where(values > 0, values, 0.0), smallest
 
 
 def announced_repair(values: Array, psd: str, n: int, name: str, beside: float, gap: float) -> Array:

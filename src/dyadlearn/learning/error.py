@@ -147,7 +147,7 @@ class _System:
         parts = (X, self.train) if self.labels.constant == "grand" else (cells.grid(X), cells.grid(self.train))
         sums, counts = (xp.sum(part, axis=1, keepdims=part.ndim == 2) for part in parts)
         # A task without training cells has a mean of zero.
-        return sums / xp.where(counts > 0, counts, xp.ones_like(counts))
+        return sums / xp.where(counts > 0, counts, 1.0)
 
     def _means_at_cells(self, X: Array) -> Array:
         """Return the means of `_means` at all cells, of shape (f, 1) or (f, n)."""
@@ -381,7 +381,7 @@ class FoldError:
         for fold in range(predicted.shape[0]):
             held_out = xp.where(self.test[fold, :] > 0, predicted[fold, :], held_out)
         is_tested = grid(xp.max(self.test, axis=0, keepdims=True))[0, ...] > 0
-        return xp.where(is_tested, grid(held_out)[0, ...], xp.full_like(grid(held_out)[0, ...], float("nan")))
+        return xp.where(is_tested, grid(held_out)[0, ...], float("nan"))
 
     @property
     def of_all(self) -> FoldError:

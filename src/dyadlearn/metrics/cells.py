@@ -165,7 +165,7 @@ class Cells:
     def masked(self, rows: Array, value: float) -> Array:
         """Return rows (s, R, n) with `value` in the cells that are not observed."""
         xp = namespace(rows)
-        return rows if self.are_complete else xp.where(self._mask, rows, xp.full_like(rows, value))
+        return rows if self.are_complete else xp.where(self._mask, rows, value)
 
     def _greatest(self, rows: Array) -> Array:
         """Return the last observed prediction (s, R) of each sorted row (s, R, n)."""
@@ -183,7 +183,7 @@ class Cells:
         xp = namespace(rows)
         ends = [xp.abs(end) for end in (rows[..., 0], self._greatest(rows))]
         width = share * xp.where(ends[0] > ends[1], ends[0], ends[1])
-        return xp.where(xp.isfinite(width), width, xp.zeros_like(width))
+        return xp.where(xp.isfinite(width), width, 0.0)
 
 
 def refuse_nan() -> None:

@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, is_foreign, namespace
+from dyadlearn._array import Array, as_array_of, is_foreign, namespace, running_sum
 from dyadlearn.labels import distinct_labels
 from dyadlearn.metrics.cells import Cells, Metric, function_of, refuse_nan
 
@@ -339,7 +339,8 @@ def twice_increasing(ranks: Array, tied: Array, highest: int) -> Array:
     if not bool(xp.any(tied)):
         return 2 * _increasing(ranks, highest)
     # A tied pair counts half: count it once as increasing and once as decreasing.
-    runs = xp.cumulative_sum(xp.astype(~tied, xp.int64), axis=-1, include_initial=True) * (highest + 1)
+    begins = xp.concat([xp.zeros_like(tied[..., :1]), ~tied], axis=-1)
+    runs = running_sum(xp.astype(begins, xp.int64)) * (highest + 1)
     right = xp.sort(runs + ranks, axis=-1, stable=False) - runs
     wrong = highest - (xp.sort(runs + (highest - ranks), axis=-1, stable=False) - runs)
     return _increasing(right, highest) + _increasing(wrong, highest)
@@ -472,7 +473,7 @@ class Correlation(Ordered):
         xp = namespace(centred)
         length = xp.sqrt(xp.sum(centred * centred, axis=-1))
         product = xp.sum(centred * directions, axis=-1)
-        found = product / xp.where(length > 0, length, xp.ones_like(length))
+        found = product / xp.where(length > 0, length, 1.0)
         # Rounding may exceed ±1 slightly.
         return xp.clip(found, -1.0, 1.0)
 
@@ -531,13 +532,13 @@ class Pearson(Correlation):
             refuse_nan()
         if bool(xp.any(xp.isinf(largest))):
             raise ValueError("F contains infinity where Y is observed: Pearson correlation needs finite predictions.")
-        rows = rows / xp.where(largest > 0, largest, xp.ones_like(largest))[..., None]
+        rows = rows / xp.where(largest > 0, largest, 1.0)[..., None]
         # Differences from the first prediction are exactly 0 if all predictions are equal.
         first = xp.take(xp.reshape(rows, (rows.shape[0], -1)), self._first, axis=1)
         rows = cells.masked(rows - first[..., None], 0.0)
         varies = xp.max(rows, axis=-1) - xp.min(rows, axis=-1) > self._tie_share(F)
         rows = cells.masked(rows - (xp.sum(rows, axis=-1) / self._counts)[..., None], 0.0)
-        return self._correlate(xp.where(varies[..., None], rows, xp.zeros_like(rows)), self._directions)
+        return self._correlate(xp.where(varies[..., None], rows, 0.0), self._directions)
 
 
 pearson = function_of(Pearson)
@@ -590,7 +591,7 @@ class Spearman(Correlation):
         if bool(xp.any(tied)):
             ranks = _mean_places(tied) - middle
         if not cells.are_complete:
-            ranks = xp.where(place < self._counts[:, None], ranks, xp.zeros_like(ranks))
+            ranks = xp.where(place < self._counts[:, None], ranks, 0.0)
         return self._correlate(ranks, directions)
 
 
@@ -605,5 +606,5 @@ def _mean_places(tied: Array) -> Array:
     (starts,) = xp.nonzero(begins)
     lengths = xp.concat([starts[1:], xp.full_like(starts[:1], s * R * n)]) - starts
     middles = xp.astype(starts % n, xp.float64) + xp.astype(lengths - 1, xp.float64) / 2
-    run = xp.cumulative_sum(xp.astype(begins, xp.int64)) - 1
+    run = running_sum(xp.astype(begins, xp.int64)) - 1
     return xp.reshape(xp.take(middles, run), (s, R, n))

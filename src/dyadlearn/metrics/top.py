@@ -402,7 +402,7 @@ class IcIndex(Metric):
         share = max(self._tie_share(F), _ROUNDING * epsilon(F))
         F = xp.astype(F, xp.float64)
         widths = [share * _largest(F[index, ...], self._mask) for index in range(F.shape[0])]
-        F = xp.where(self._mask, F, xp.full_like(F, float("nan")))
+        F = xp.where(self._mask, F, float("nan"))
         F = xp.permute_dims(F, (0, 2, 1)) if self._is_turned else F
         twice = [0] * F.shape[0]
         for first, second, order in self._orders or self._ordered_pairs(F):
@@ -423,7 +423,7 @@ ic_index = function_of(IcIndex)
 def _largest(F: Array, mask: Array) -> float:
     """Return the largest absolute prediction (m, q) of an observed cell; raise if it is NaN or infinite."""
     xp = namespace(F)
-    largest = float(xp.max(xp.where(mask, xp.abs(F), xp.zeros_like(F))))
+    largest = float(xp.max(xp.where(mask, xp.abs(F), 0.0)))
     if np.isnan(largest):
         refuse_nan()
     if largest > float(xp.finfo(F.dtype).max) / 4:

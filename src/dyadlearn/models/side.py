@@ -202,7 +202,7 @@ def _coordinates(rows: Array, directions: Array) -> Array:
     """Return the coordinates of rows (a, d) in the basis (d, k); the last column is the distance from its span."""
     xp, inside = namespace(rows), rows @ directions
     squares = xp.sum(rows**2, axis=1) - xp.sum(inside**2, axis=1)
-    distance = xp.where(squares > 0, squares, xp.zeros_like(squares)) ** 0.5
+    distance = xp.where(squares > 0, squares, 0.0) ** 0.5
     return xp.concat([inside, distance[:, None]], axis=1)
 
 

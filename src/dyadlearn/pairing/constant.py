@@ -86,7 +86,7 @@ def settled_ones(inside: Array, n: int) -> Array:
     Along a direction with a tiny eigenvalue, only the ridge would divide the rounding error.
     """
     xp = namespace(inside)
-    return xp.where(xp.abs(inside) > 16.0 * epsilon(inside) * n**0.5, inside, xp.zeros_like(inside))
+    return xp.where(xp.abs(inside) > 16.0 * epsilon(inside) * n**0.5, inside, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class ConstantColumns:
         # The residual operator is the ridge times the inverse; where the ridge is 0, it is the inverse of K.
         unit = xp.where(ridges > 0, ridges, kernels)
         is_determined = (ridges > 0) | ((unit > 0) & (not spectrum.is_singular))
-        unit = xp.where(unit > 0, unit, xp.ones_like(unit))
+        unit = xp.where(unit > 0, unit, 1.0)
         totals = spectrum.values[:, None] * xp.reshape(kernels, (1, -1)) + xp.reshape(ridges, (1, -1))
         residuals = spectrum.vectors @ (ratio(ones[:, None], totals) * xp.reshape(unit, (1, -1)))
         sign = xp.reshape(1.0 - 2.0 * direct, ridges.shape) * xp.astype(is_determined, unit.dtype)
@@ -263,7 +263,7 @@ def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Arr
     order = xp.argsort(values)
     poles = cast(xp.take(values, order), xp.float64)
     size = poles[-1]
-    poles = poles / xp.where(size > 0, size, xp.ones_like(size))
+    poles = poles / xp.where(size > 0, size, 1.0)
     basis = cast(xp.take(vectors, order, axis=1), xp.float64)
     share = basis[rows, :]
     precision = float(xp.finfo(xp.float64).eps)
@@ -307,5 +307,5 @@ def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Arr
     solutions *= cross[:, None, :]
     solutions = basis @ solutions
     is_out = index[rows][:, None] == index[None, :]
-    solutions = xp.where(is_out[:, :, None], xp.zeros_like(solutions[:1, :1, :1]), solutions)
+    solutions = xp.where(is_out[:, :, None], 0.0, solutions)
     return cast(size * roots, dtype), cast(solutions, dtype), cast(size * cross, dtype)

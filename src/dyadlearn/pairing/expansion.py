@@ -548,9 +548,9 @@ def weights_of_observed(
         return xp.where(observed, completed_weights - operators.residual(solution.values), none)
     known = xp.astype(observed, completed_weights.dtype)
     begin = known / xp.sum(known) if operators.free_mean else none
-    weights = xp.where(observed, weights, xp.ones_like(weights))
+    weights = xp.where(observed, weights, 1.0)
     labels = operators.kernel(completed_weights - begin) + operators.ridge * (completed_weights - begin / weights)
-    labels = xp.where(observed, labels, xp.full_like(labels, float("nan")))
+    labels = xp.where(observed, labels, float("nan"))
     solution = complete(operators, labels, weights, tol=tight, max_iter=max_iter).solution
     warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
     return begin + xp.where(observed, solution.values * weights**0.5, none)

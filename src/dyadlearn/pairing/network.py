@@ -167,7 +167,7 @@ def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
     xp = namespace(Y)
     if not bool(xp.any(tight)):
         return _between_loose_vertices(side, Y, -r, delta)
-    held_out = _between_loose_vertices(side, Y, -r, xp.where(tight, xp.ones_like(delta), delta))
+    held_out = _between_loose_vertices(side, Y, -r, xp.where(tight, 1.0, delta))
     R, pairs = with_diagonal(r, side.slack), to_numpy(tight)
     for vertex in map(int, np.flatnonzero(pairs.any(axis=1))):
         others = np.flatnonzero(pairs[vertex])

@@ -126,7 +126,7 @@ def new_both(
             ending = 0.0 * cross[chunk, :]
             if known:
                 divisor = values[chunk, None] + per_task / product
-                ending = cross[chunk, :] / xp.where(divisor > 0, divisor, xp.ones_like(divisor))
+                ending = cross[chunk, :] / xp.where(divisor > 0, divisor, 1.0)
             for block in blocks:
                 ridges = xp.stack([per_instance * values[chunk] + alphas[index] for index in block])
                 weights, direct = column_weights(spectrum, scales, ridges)

@@ -580,8 +580,8 @@ class PairKernel(Coupled):
         cross = tasks.vectors.T @ all_tasks.block(all_tasks.values, columns, others)
         # Null directions and separate functions of tasks do not contribute to predictions for other tasks.
         shared = product * tasks.values
-        scale = xp.where(shared > 0, shared + per_task, xp.ones_like(shared))
-        ending, labels = xp.where(shared > 0, product / scale, xp.zeros_like(shared))[:, None] * cross, self._labels(Y)
+        scale = xp.where(shared > 0, shared + per_task, 1.0)
+        ending, labels = xp.where(shared > 0, product / scale, 0.0)[:, None] * cross, self._labels(Y)
         held_out, mean = self._left_out(labels, None)
         held_out = held_out @ ending
         if mean is not None:

@@ -198,7 +198,7 @@ class Process:
                 part = given - part
                 # Quotients by eigenvalues of the size of rounding have half the digits.
                 n_negative += int(xp.sum(xp.astype(part < -10 * epsilon(given) ** 0.5 * given, xp.int64)))
-                part = xp.where(part < 0, xp.zeros_like(part), part)
+                part = xp.where(part < 0, 0.0, part)
             if self.model.free_mean:
                 mean_weights, known = self._known_mean
                 part += (1.0 - projected @ (gain * mean_weights) @ right.T) ** 2 / known

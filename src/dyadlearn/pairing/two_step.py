@@ -448,7 +448,7 @@ class TwoStep(Coupled):
         if np.count_nonzero(free) >= rows.size:  # more than these cells determine
             free[:] = False
         free[-1, -1] = True
-        penalised = xp.where(as_array_of(free, values), xp.zeros_like(values), values)
+        penalised = xp.where(as_array_of(free, values), 0.0, values)
         block, (first, second) = self.block(penalised, rows, columns), np.nonzero(free)
         vectors, task_vectors = (side.vectors.T for side in self.grid_spectra)
         left = take_rows(take_rows(vectors, first).T, rows)

@@ -208,7 +208,7 @@ def _without_repeats(drawn: Array, nodes: np.ndarray) -> Array:
     repeats = np.equal.outer(nodes, nodes)
     np.fill_diagonal(repeats, False)
     xp = namespace(drawn)
-    return xp.where(as_array_of(repeats, drawn), xp.full_like(drawn, float("nan")), drawn)
+    return xp.where(as_array_of(repeats, drawn), float("nan"), drawn)
 
 
 _SIDES = SideNames()

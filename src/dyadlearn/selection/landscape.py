@@ -208,7 +208,7 @@ def _where_predicted(labels: Array, held_out: Array) -> Array:
     """Return labels, with NaN where the prediction is NaN."""
     xp = namespace(labels)
     missing = as_array_of(np.isnan(to_numpy(held_out)), labels)
-    return xp.where(missing, xp.full_like(labels, float("nan")), labels)
+    return xp.where(missing, float("nan"), labels)
 
 
 def score_plan(

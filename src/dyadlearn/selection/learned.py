@@ -75,9 +75,9 @@ def standardised(data: Training, fit_intercept: bool) -> tuple[Targets, float, f
     constant = ("task" if data.tasks is None else "grand") if fit_intercept else None
     Y, weights, xp = data.labels.values, data.labels.weights, namespace(data.labels.values)
     present = ~xp.isnan(Y)
-    share = xp.astype(present, Y.dtype) if weights is None else xp.where(present, weights, xp.zeros_like(Y))
+    share = xp.astype(present, Y.dtype) if weights is None else xp.where(present, weights, 0.0)
     share = share / xp.sum(share)
-    Y = xp.where(present, Y, xp.zeros_like(Y))
+    Y = xp.where(present, Y, 0.0)
     centre = 0.0 if constant is None else float(xp.sum(share * Y))
     size = float(xp.sum(share * (Y - centre) ** 2)) ** 0.5
     # Equal labels deviate only by rounding errors.
@@ -89,7 +89,7 @@ def standardised(data: Training, fit_intercept: bool) -> tuple[Targets, float, f
     )
     if weights is not None:
         # Missing labels have any weight that is not zero.
-        weights = cells.take(xp.where(present, weights, xp.ones_like(Y))[None, ...])[0, ...]
+        weights = cells.take(xp.where(present, weights, 1.0)[None, ...])[0, ...]
     return Targets(values * observed, observed, weights, constant, cells), centre, size
 
 

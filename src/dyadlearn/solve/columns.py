@@ -569,8 +569,8 @@ def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array
     xp = namespace(vectors)
     # A direction that the filter removes has an infinite penalty, which is replaced by a very large one.
     is_used = side.shrinkage > 0
-    penalty = side.remainder / xp.where(is_used, side.shrinkage, xp.ones_like(side.shrinkage))
-    penalty = xp.where(is_used, penalty, xp.full_like(penalty, 1.0 / epsilon(penalty) ** 2))
+    penalty = side.remainder / xp.where(is_used, side.shrinkage, 1.0)
+    penalty = xp.where(is_used, penalty, 1.0 / epsilon(penalty) ** 2)
     system = weighted.T @ vectors
     system = with_diagonal(system, xp.linalg.diagonal(system) + penalty)
     try:

@@ -129,14 +129,14 @@ def conjugate_gradients(
             image = operator(direction)
             curvature = dot(direction, image)
             # A system that is solved does not depend on how long the others take.
-            step = xp.where(squares > goal**2 * scale, ratio(product, curvature), xp.zeros_like(product))
+            step = xp.where(squares > goal**2 * scale, ratio(product, curvature), 0.0)
             image *= step
             residual -= image
             del image
             values += step * direction
             # A curvature is only negative by rounding: this direction gives no further improvement. One value is read
             # from an accelerator in each iteration.
-            squares = xp.where(curvature > 0, square(residual), xp.zeros_like(squares))
+            squares = xp.where(curvature > 0, square(residual), 0.0)
             if largest(squares) <= goal:
                 return n_iter
             improved = residual if precondition is None else precondition(residual)

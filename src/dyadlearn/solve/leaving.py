@@ -164,7 +164,7 @@ def column_weights(spectrum: Spectrum, values: Array, ridges: Array) -> tuple[Ar
     xp = namespace(values)
     ridges = xp.broadcast_to(ridges, (ridges.shape[0], values.shape[0]))
     is_zero = ridges == 0
-    scales = values[None, :] / xp.where(is_zero, xp.ones_like(ridges), ridges)
+    scales = values[None, :] / xp.where(is_zero, 1.0, ridges)
     weights, direct = scaled_weights(spectrum, xp.reshape(scales, (-1,)))
     if not bool(xp.any(is_zero)):
         return weights, direct
@@ -194,7 +194,7 @@ def scaled_weights(spectrum: Spectrum, scales: Array) -> tuple[Array, Array]:
     direct = scales * largest(spectrum.values) <= 1
     if spectrum.is_truncated:
         direct = xp.ones_like(direct)
-    numerator = xp.where(direct[None, :], weights, xp.ones_like(weights[:1, :]))
+    numerator = xp.where(direct[None, :], weights, 1.0)
     weights += 1.0
     numerator /= weights
     return numerator, xp.astype(direct, scales.dtype)
@@ -334,7 +334,7 @@ def _leave_groups_out(
             here = slice(start, min(start + step, n_filters))
             block, is_hat = inner(vectors, weights[:, here]), direct[here][:, None, None]
             right = block @ group_labels[here, ...] - group_product[here, ...]
-            right = xp.where(xp.abs(right) <= level[here, None, :], xp.zeros_like(right), right)
+            right = xp.where(xp.abs(right) <= level[here, None, :], 0.0, right)
             if remainders is None:
                 block = block - is_hat * eye
             else:
@@ -384,7 +384,7 @@ def leave_units_out(
     xp = namespace(inverse)
     units = np.arange(labels.shape[0]) if units is None else units
     together = as_array_of(units[:, None] == units[None, :], inverse)
-    right = xp.where(together, xp.zeros_like(inverse), inverse) @ labels
+    right = xp.where(together, 0.0, inverse) @ labels
     flat, pieces, places = xp.reshape(inverse, (-1,)), [], []
     for members in members_of_one_size(units):
         cells = members[:, :, None] * units.size + members[:, None, :]

@@ -165,7 +165,7 @@ def centred_labels(Y: Array, observed: Array) -> tuple[Array, Array]:
     labels = _where(observed, Y)
     shift = xp.sum(labels) / xp.sum(xp.astype(observed, Y.dtype))
     rest, level = Y - shift, 4.0 * epsilon(Y) * xp.max(xp.abs(labels))
-    return xp.where(xp.abs(rest) <= level, xp.zeros_like(rest), rest), shift
+    return xp.where(xp.abs(rest) <= level, 0.0, rest), shift
 
 
 def _cheaper_form(operators: GridOperators, n_observed: int, n_missing: int, max_direct: int) -> str:
