@@ -21,8 +21,9 @@ from scipy import linalg, sparse
 Array = Annotated[Any, "array"]
 
 # Since version 2 numpy has the functions of the standard itself; a layer above it would slow down small problems.
-_NUMPY: ModuleType = np
 _TYPES_OF_NUMPY = frozenset([np.ndarray, np.float64, type(None)])
+# Namespaces by the types of the arrays, since some libraries take long to return theirs.
+_NAMESPACES: dict[frozenset[type], ModuleType] = {}
 
 
 def is_sparse(array: Any) -> bool:
@@ -54,9 +55,12 @@ def namespace(*arrays: Any) -> ModuleType:
     """Return the Array API namespace shared by `arrays`; None and sparse matrices of scipy count as numpy."""
     # A quick answer for numpy: the function is called very often.
     if _TYPES_OF_NUMPY.issuperset(map(type, arrays)):
-        return _NUMPY
+        return np
     dense = [a for a in arrays if a is not None and not is_sparse(a)]
-    return _NUMPY if _TYPES_OF_NUMPY.issuperset(map(type, dense)) else array_api_compat.array_namespace(*dense)
+    types = frozenset(map(type, dense))
+    if types not in _NAMESPACES:
+        _NAMESPACES[types] = np if types <= _TYPES_OF_NUMPY else array_api_compat.array_namespace(*dense)
+    return _NAMESPACES[types]
 
 
 def library(array: Any) -> str:
