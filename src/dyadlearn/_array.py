@@ -188,10 +188,8 @@ def least_positions(values: Array, count: int) -> np.ndarray:
 
 def zeros(shape: tuple[int, ...], like: Array, dtype: Any = None) -> Array:
     """Return zeros of the library and device of `like`, and of its dtype or another one."""
-    xp, dtype = namespace(like), like.dtype if dtype is None else dtype
-    if not is_foreign(like):
-        return xp.zeros(shape, dtype=dtype)
-    return xp.zeros(shape, dtype=dtype, device=array_api_compat.device(like))
+    dtype, device = like.dtype if dtype is None else dtype, getattr(like, "device", None)  # sparse matrices have none
+    return namespace(like).zeros(shape, dtype=dtype, device=device)
 
 
 def with_diagonal(square: Array, diagonal: Any) -> Array:

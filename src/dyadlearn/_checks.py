@@ -56,15 +56,6 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
-def check_count(value: Any, name: str) -> int:
-    """Return a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be a whole number of at least 1, found {value!r}.")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, found {value}.")
-    return int(value)
-
-
 def check_whole(value: Any, name: str, least: int = 1, most: float = math.inf) -> int:
     """Return a whole number of at least `least` and at most `most`; raise ValueError for any other value."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:

@@ -19,7 +19,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from dyadlearn._array import is_foreign, is_sparse
-from dyadlearn._checks import check_count
+from dyadlearn._checks import check_whole
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import ModelFileError
@@ -104,7 +104,7 @@ def fit_stream(
     >>> np.array_equal(model.coef_, fit_stream(OnlineTwoStepRidge(), batches).coef_)
     True
     """
-    check_count(every, "every")
+    check_whole(every, "every")
     path = None if checkpoint is None else Path(checkpoint)
     stream, position = iter(batches), _Position()
     if path is not None and resume and path.exists():

@@ -175,8 +175,8 @@ def test_a_binary_network():
 @over(
     lines(
         "arguments error message",
-        ({"n_instances": 0}, ValueError, "n_instances must be at least 1, found 0"),
-        ({"n_tasks": 2.5}, TypeError, "n_tasks must be a whole number"),
+        ({"n_instances": 0}, ValueError, "n_instances must be a whole number of at least 1, found 0"),
+        ({"n_tasks": 2.5}, ValueError, "n_tasks must be a whole number"),
         ({"rank": 0}, ValueError, "rank must be"),
         ({"noise": -1}, ValueError, "noise must be a finite number of at least 0, found -1"),
         ({"noise": float("nan")}, ValueError, "noise must be"),

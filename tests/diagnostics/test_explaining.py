@@ -213,7 +213,7 @@ def test_hostile_input():
     ]:
         with pytest.raises(error, match=words):
             explain(models[name], instance, task)
-    with pytest.raises(ValueError, match="n must be at least 1"):
+    with pytest.raises(ValueError, match="n must be a whole number of at least 1"):
         explain(models["two-step"], 0, 0, n=0)
     with pytest.raises(ValueError, match="sides must be two words"):
         explain(models["two-step"], 0, 0, sides="host")

@@ -352,8 +352,8 @@ def test_bad_input_gets_one_sentence():
     X, Y, T = problems.data(9, 6)
     model = TwoStepRidge().fit(X, Y, tasks=T)
     for options, error, words in (
-        ({"n_permutations": 0}, ValueError, "n_permutations must be at least 1, found 0"),
-        ({"n_permutations": 2.5}, TypeError, "n_permutations must be a whole number"),
+        ({"n_permutations": 0}, ValueError, "n_permutations must be a whole number of at least 1, found 0"),
+        ({"n_permutations": 2.5}, ValueError, "n_permutations must be a whole number"),
         ({"permute": "rows"}, ValueError, "permute must be .*instances.*found 'rows'"),
         ({"scoring": "accuracy_of_all"}, ValueError, "Unknown scoring"),
     ):

@@ -114,7 +114,7 @@ def test_what_cannot_be_recommended():
     for both in ({}, {"instance": 0, "task": 0}):
         with pytest.raises(ValueError, match="^Give either instance= or task="):
             recommend(model, **both)
-    with pytest.raises(TypeError, match="n must be a whole number"):
+    with pytest.raises(ValueError, match="n must be a whole number"):
         recommend(model, instance=0, n=1.5)
     with pytest.raises(ValueError, match="outside the instances: positions 9 to 9 in 9 rows"):
         recommend(model, instance=9)
@@ -741,7 +741,7 @@ def test_top_pairs_that_cannot_be_had():
         top_pairs(TwoStepRidge().fit(X, Y + 1, tasks=T), zeros=True)
     with pytest.raises(ValueError, match="keeps statistics only, not the labels"):
         top_pairs(OnlineTwoStepRidge().fit(X, Y, tasks=T))
-    with pytest.raises(TypeError, match="n must be a whole number"):
+    with pytest.raises(ValueError, match="n must be a whole number"):
         top_pairs(TwoStepRidge().fit(X, Y, tasks=T), n="5")
     Y[:, 2] = np.nan
     with pytest.warns(NoLabelWarning):

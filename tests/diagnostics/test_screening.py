@@ -165,7 +165,7 @@ def test_what_cannot_be_screened():
     with pytest.raises(ValueError, match="Setting C leaves out tasks, but this model knows nothing of tasks"):
         screen(IndependentTaskRidge().fit(X, Y), "C")
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="n must be at least 1"):
+    with pytest.raises(ValueError, match="n must be a whole number of at least 1"):
         screen(model, n=0)
     with pytest.raises(ValueError, match="Unknown setting"):
         screen(model, "E")

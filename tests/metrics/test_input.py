@@ -138,10 +138,10 @@ def test_average_and_setting():
 def test_k_is_a_number_of_places(each):
     for name in each(["precision_at_k", "recall_at_k", "ndcg_at_k"]):
         metric = getattr(metrics, name)
-        with pytest.raises(ValueError, match="k must be at least 1, found 0"):
+        with pytest.raises(ValueError, match="k must be a whole number of at least 1, found 0"):
             metric(Y, F, 0)
         for k in (2.0, True, "2"):
-            with pytest.raises(TypeError, match="k must be a whole number of at least 1"):
+            with pytest.raises(ValueError, match="k must be a whole number of at least 1"):
                 metric(Y, F, k)
 
 

@@ -325,9 +325,9 @@ def fitted():
 @over(
     lines(
         "given error message",
-        ({"stages": 0}, ValueError, "stages must be at least 1, found 0"),
-        ({"stages": 1.5}, TypeError, "stages must be a whole number"),
-        ({"n_steps": 0}, ValueError, "n_steps must be at least 1"),
+        ({"stages": 0}, ValueError, "stages must be a whole number of at least 1, found 0"),
+        ({"stages": 1.5}, ValueError, "stages must be a whole number"),
+        ({"n_steps": 0}, ValueError, "n_steps must be a whole number of at least 1"),
         ({"shrinkage": -1.0}, ValueError, "shrinkage must be a finite number of at least 0"),
         ({"normalize": "yes"}, TypeError, "normalize"),
         ({"scoring": "aoc"}, ValueError, "Unknown scoring 'aoc'"),

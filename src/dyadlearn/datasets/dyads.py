@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from dyadlearn._array import Array
-from dyadlearn._checks import check_choice, check_count
+from dyadlearn._checks import check_choice, check_whole
 from dyadlearn.kernels.gram import gram
 
 # A factor is spanned by this many centres, and its scale is measured on this many further rows. Both are
@@ -115,7 +115,7 @@ def make_dyads(
     """
     counts = {"n_instances": n_instances, "n_tasks": n_tasks, "n_features": n_features}
     for name, value in (counts | {"n_task_features": n_task_features, "rank": rank}).items():
-        check_count(value, name)
+        check_whole(value, name)
     for name, number, least, below, words in (
         ("noise", noise, 0, np.inf, "a finite number of at least 0"),
         ("main_effects", main_effects, 0, np.inf, "a finite number of at least 0"),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dyadlearn._array import is_sparse, itemsize, to_numpy
-from dyadlearn._checks import check_choice, check_count
+from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory, solve_numbers
 from dyadlearn._tables import Ids, Table, free_name, write_rows
 from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at, labels_of
@@ -240,7 +240,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     >>> [round(each.prediction, 3) for each in explain(model, 4, [0, 1])]
     [-3.832, 0.499]
     """
-    check_count(n, "n")
+    check_whole(n, "n")
     fitted = closed_form_of(model, _REMEDY)
     labels = labels_of(fitted)
     names = side_names(sides, network=fitted.is_network)

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import to_numpy
-from dyadlearn._checks import check_count
+from dyadlearn._checks import check_whole
 from dyadlearn._registry import listed
 from dyadlearn._tables import Ids, Table, write_rows
 from dyadlearn._text import html_table, number, printable
@@ -107,7 +107,7 @@ def held_out(fitted: Fitted, setting: Setting, cv: int | None = None) -> tuple[n
 def asked_of(model: Any, setting: str | Setting, n: int | None) -> tuple[Fitted, Table, Setting]:
     """Return `fitted_` of a model, its labels with their ids, and the setting; n is checked first."""
     if n is not None:
-        check_count(n, "n")
+        check_whole(n, "n")
     fitted = fitted_of(model)
     return fitted, labels_of(fitted), as_setting(setting)
 

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, epsilon
-from dyadlearn._checks import check_choice, check_count
+from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._progress import Progress
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of
 from dyadlearn.holdout import plan
@@ -157,7 +157,7 @@ def permutation_test(
     >>> permutation_test(noise, "B", n_permutations=199, random_state=0).p_value > 0.05
     True
     """
-    check_count(n_permutations, "n_permutations")
+    check_whole(n_permutations, "n_permutations")
     fitted, chosen = fitted_of(model, _REMEDY), as_setting(setting)
     fitted.check(chosen)
     permuted, labels = _permuted(fitted, chosen, permute), fitted.labels

@@ -34,7 +34,7 @@ from dyadlearn._array import (
     to_numpy,
     with_value,
 )
-from dyadlearn._checks import check_count
+from dyadlearn._checks import check_whole
 from dyadlearn._codes import Column, distinct, lacks_id, table_columns
 from dyadlearn._tables import Ids, Table, free_name, near_miss, shown
 from dyadlearn.diagnostics.fitted import Tabled, asked_of, fitted_of, held_out, ids_at
@@ -720,7 +720,7 @@ def recommend(
     >>> recommend(model, X=[[1.0, 0.0], [0.0, 1.0]], n=2, known=[(0, 1), (1, 3)]).ids
     ((0, 2), (2, 1))
     """
-    check_count(n, "n")
+    check_whole(n, "n")
     given = {"instance": instance, "task": task, "X": X, "tasks": tasks}
     found = [name for name, value in given.items() if value is not None]
     if found not in (["instance"], ["task"], ["X"], ["tasks"], ["X", "tasks"]):

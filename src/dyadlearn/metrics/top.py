@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, namespace, to_numpy
-from dyadlearn._checks import check_alpha, check_count
+from dyadlearn._checks import check_alpha, check_whole
 from dyadlearn.metrics.cells import CELL_BYTES, Cells, Metric, as_average, block_bytes, function_of, refuse_nan
 from dyadlearn.metrics.ranks import LabelOrder, OfPositives, Ranked, take_along_rows, twice_increasing
 from dyadlearn.settings import Setting
@@ -75,7 +75,7 @@ class HitsAtK(Hits):
     """Base class of precision and recall at k."""
 
     def __init__(self, Y: Any, *, k: int, **options: Any) -> None:
-        self._k = check_count(k, "k")
+        self._k = check_whole(k, "k")
         super().__init__(Y, **options)
 
     def _best(self, counts: np.ndarray) -> np.ndarray:
@@ -252,7 +252,7 @@ class NdcgAtK(Top):
     needs = "a label above 0"
 
     def __init__(self, Y: Any, *, k: int | None = None, **options: Any) -> None:
-        self._k = None if k is None else check_count(k, "k")
+        self._k = None if k is None else check_whole(k, "k")
         super().__init__(Y, **options)
 
     def _defined(self, cells: Cells) -> np.ndarray:

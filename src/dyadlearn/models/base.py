@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, namespace, to_numpy
-from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag, check_instances, check_same_library
+from dyadlearn._checks import check_alpha, check_choice, check_flag, check_instances, check_same_library, check_whole
 from dyadlearn._codes import id_columns
 from dyadlearn._state import StoredEstimator, all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order
@@ -510,7 +510,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _stopping(self) -> dict[str, Any]:
         """Return the stopping rule of the iterative solver, empty for models without one."""
-        checks = {"tol": check_alpha, "max_iter": check_count}
+        checks = {"tol": check_alpha, "max_iter": check_whole}
         return {name: check(getattr(self, name), name) for name, check in checks.items() if hasattr(self, name)}
 
     @property

@@ -18,7 +18,7 @@ from string import Template
 from typing import Any
 
 from dyadlearn import __version__
-from dyadlearn._checks import check_count
+from dyadlearn._checks import check_whole
 from dyadlearn._files.atomic import check_place, replacing
 from dyadlearn._text import number
 from dyadlearn.diagnostics.explaining import Contributions, Explanation
@@ -370,7 +370,7 @@ def write_report(
     """
     target = Path(path)
     check_place(target)  # before anything is computed
-    check_count(n, "n")
+    check_whole(n, "n")
     asked: dict[str, Any] = {"wanted": setting, "scoring": scoring, "alphas": alphas, "task_alphas": task_alphas}
     asked |= {"groups": groups, "task_groups": task_groups, "cv": cv}
     asked |= {"n_permutations": n_permutations, "progress": progress}

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, as_array_of, double, epsilon, namespace, take_rows, to_numpy, zeros
-from dyadlearn._checks import check_alpha, check_count, check_flag
+from dyadlearn._checks import check_alpha, check_flag, check_whole
 from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory
 from dyadlearn._progress import Progress
@@ -405,12 +405,12 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         super()._check_params()
         setting = as_setting(self.setting)
         if self.stages != "auto":
-            check_count(self.stages, "stages")
+            check_whole(self.stages, "stages")
             if self.stages > 1 and setting is Setting.D:
                 raise ValueError(
                     "stages above 1 use profiles of labels, and in setting D both sides are new: set stages=1."
                 )
-        check_count(self.n_steps, "n_steps")
+        check_whole(self.n_steps, "n_steps")
         check_alpha(self.shrinkage, "shrinkage")
         scorer(self.scoring or "neg_mean_squared_error")
         check_flag(self.normalize, "normalize")
