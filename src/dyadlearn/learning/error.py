@@ -203,7 +203,9 @@ class _System:
         diagonal = a * k * g + b * k + c * g
         others = diagonal - r / G.shape[-1] - t / K.shape[-1]
         rest = self.operator.parameters.lam + xp.where(others > 1e-2 * diagonal, others, 1e-2 * diagonal)
-        inverse = xp.linalg.inv(system + rest * xp.eye(system.shape[-1], dtype=K.dtype, device=K.device))
+        system = system + rest * xp.eye(system.shape[-1], dtype=K.dtype, device=K.device)
+        # One at a time: on a GPU, torch prints a warning for stacks of large matrices.
+        inverse = xp.stack([xp.linalg.inv(system[fold, ...]) for fold in range(system.shape[0])])
 
         def solve(X: Array) -> Array:
             grid = cells.grid(X)
