@@ -75,20 +75,27 @@ class Rows:
         """Return what takes labels to predictions of rows of training, or of new ones: nothing in null directions."""
         values, vectors = self.spectrum(constant)
         phi = [0 if s is None else PHI[filter](s, mpmath.mpf(alpha)) for s in values]
+        scaled = mpmath.matrix([[phi[k] * entry for entry in vectors[:, k]] for k in range(len(phi))])
+        return to_double(self.turned(new, constant) * scaled + constant * mpmath.mpf(1) / len(self.known))
+
+    @cache  # noqa: B019
+    def turned(self, new, constant):
+        """Return rows, centred where there is a constant, in the basis of the eigenvectors."""
         rows, n = self.blocks[new], len(self.known)
-        if not constant:
-            return to_double(rows * vectors * mpmath.diag(phi) * vectors.T)
-        means = mpmath.ones(rows.rows, n) / n
-        centred = (rows - means * self.blocks[False]) * (mpmath.eye(n) - mpmath.ones(n) / n)
-        return to_double(means + centred * vectors * mpmath.diag(phi) * vectors.T)
+        if constant:
+            means = mpmath.ones(rows.rows, n) / n
+            rows = (rows - means * self.blocks[False]) * (mpmath.eye(n) - mpmath.ones(n) / n)
+        return rows * self.spectrum(constant)[1]
 
 
+@cache
 def smooth(n, seed):
     """Return an RBF kernel that is close to singular."""
     rows = 0.01 * np.random.default_rng(seed).normal(size=(n + 3, 3))
     return Rows(rbf_kernel(rows[:n], gamma=0.05), rbf_kernel(rows[n:], rows[:n], gamma=0.05))
 
 
+@cache
 def singular(n, seed):
     """Return a kernel in which two rows are the same."""
     rows = np.random.default_rng(seed).integers(-2, 3, size=(n + 3, n)).astype(float)
@@ -97,6 +104,7 @@ def singular(n, seed):
     return Rows(kernel[:n], kernel[n:], rank=n - 1)
 
 
+@cache
 def clipped(n, seed):
     """Return an indefinite kernel, and new rows that are not zero where it is negative."""
     rng = np.random.default_rng(seed)
@@ -105,9 +113,11 @@ def clipped(n, seed):
     return Rows((kernel + kernel.T) / 2, rng.normal(size=(3, n)), rank=n - 1)
 
 
+@cache
 def primal(d):
     """Return what makes d features that are close to dependent."""
 
+    @cache
     def make(n, seed):
         rng = np.random.default_rng(seed)
         rows = rng.normal(size=(n + 3, 1)) + 1e-3 * rng.normal(size=(n + 3, d))
@@ -118,12 +128,12 @@ def primal(d):
 
 # Which side stays out of the coefficients: that with fewer rows of them, unless both are in the primal.
 SIDES = {
-    "fewer tasks": (smooth, 8, smooth, 6),
-    "fewer instances": (smooth, 6, smooth, 8),
-    "few features": (primal(3), 9, smooth, 6),
-    "few task features": (smooth, 6, primal(3), 9),
-    "many features": (primal(6), 9, smooth, 4),
-    "primal": (primal(3), 9, primal(4), 8),
+    "fewer tasks": (smooth, 7, smooth, 5),
+    "fewer instances": (smooth, 5, smooth, 7),
+    "few features": (primal(3), 7, smooth, 5),
+    "few task features": (smooth, 5, primal(3), 7),
+    "many features": (primal(5), 7, smooth, 4),
+    "primal": (primal(3), 7, primal(4), 6),
 }
 
 
@@ -175,7 +185,7 @@ def test_every_side_costs_its_own_digits(name, alphas, fit_intercept, monkeypatc
 
 @over(covering(alpha=[1e-10, 1e-7, 1e-3, 1e6], sign=[1, -1], make={"dual": smooth, "primal": primal(3)}, **both))
 def test_networks(make, sign, alpha, fit_intercept):
-    nodes = make(7, 1)
+    nodes = make(6, 1)
     Y = labels_of(nodes, nodes)
     Y = Y + sign * Y.T
     symmetry = "symmetric" if sign > 0 else "antisymmetric"
@@ -195,7 +205,7 @@ def test_other_filters(name, filters, fit_intercept):
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.KernelRepairWarning")
 @over(
-    covering(alphas=[(1e-7, 1e-7), (1e-3, 1e-7), (1.0, 1.0)], sizes=[(7, 5), (5, 7)], make=[singular, clipped], **both)
+    covering(alphas=[(1e-7, 1e-7), (1e-3, 1e-7), (1.0, 1.0)], sizes=[(6, 4), (4, 6)], make=[singular, clipped], **both)
 )
 def test_null_directions_are_left_out(make, sizes, alphas, fit_intercept):
     if fit_intercept and make is clipped:  # what is clipped is the centred kernel: another direction

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
@@ -81,10 +81,47 @@ def tree(**params: Any) -> DecisionTreeRegressor:
     return DecisionTreeRegressor(max_depth=2, random_state=0, **params)
 
 
+class Quick(RegressorMixin, BaseEstimator):
+    """A regressor of many targets without scikit-learn's checks of its input, most of the time of a small fit."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class QuickRidge(Quick):
+    """Ridge regression with an intercept."""
+
+    def __init__(self, alpha: float = 1.0):
+        self.alpha = alpha
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> QuickRidge:
+        self.means_ = X.mean(axis=0), y.mean(axis=0)
+        rows = X - self.means_[0]
+        self.coef_ = np.linalg.solve(rows.T @ rows + self.alpha * np.eye(rows.shape[1]), rows.T @ (y - self.means_[1]))
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return (X - self.means_[0]) @ self.coef_ + self.means_[1]
+
+
+class QuickNeighbour(Quick):
+    """The target of the nearest row."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> QuickNeighbour:
+        self.known_ = X, y
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        rows, targets = self.known_
+        return targets[np.argmin(((X[:, None] - rows) ** 2).sum(axis=2), axis=1)]
+
+
 def kernel_ridges(kind: str, alpha: float, task_alpha: float, **params: Any) -> tuple[Any, Any, list[Any]]:
     """Return a pair of models that must agree, and the data that both take: X, tasks, and new ones of each."""
     if kind == "intercept":
-        ours, theirs = (Ridge(alpha), Ridge(task_alpha)), {"fit_intercept": True}
+        ours, theirs = (QuickRidge(alpha), QuickRidge(task_alpha)), {"fit_intercept": True}
     elif kind == "kernels":
         ours = (
             KernelRidge(alpha=alpha, kernel="rbf", **GAMMA),
@@ -189,12 +226,13 @@ def single(estimator: Any) -> Any:
 
 @over(covering(learners=LEARNERS, first=ORDERS, holes=[False, True], strength=1))
 def test_any_learners_are_two_fits_in_a_row(learners, first, holes):
-    labels = np.where(HOLES, np.nan, Y) if holes else Y
-    model = TwoStepRegressor(*learners, first_step=first).fit(X, labels, tasks=T)
+    m, q, new = 6, 5, X_NEW[:2]
+    labels, known = (np.where(HOLES, np.nan, Y) if holes else Y)[:m, :q], (X[:m], T[:q])
+    model = TwoStepRegressor(*learners, first_step=first).fit(known[0], labels, tasks=known[1])
     estimators = tuple(map(single, learners))
-    expected = by_hand(first, labels, (X, T), (np.vstack([X, X_NEW]), np.vstack([T, T_NEW])), estimators)
-    for given, rows in ((None, slice(M)), (X_NEW, slice(M, None))):
-        for task_given, columns in ((None, slice(Q)), (T_NEW, slice(Q, None))):
+    expected = by_hand(first, labels, known, (np.vstack([X[:m], new]), np.vstack([T[:q], T_NEW])), estimators)
+    for given, rows in ((None, slice(m)), (new, slice(m, None))):
+        for task_given, columns in ((None, slice(q)), (T_NEW, slice(q, None))):
             assert_allclose(model.predict(given, task_given), expected[rows, columns], rtol=1e-12)
 
 
@@ -204,7 +242,7 @@ def test_any_learners_are_held_out_by_fitting_again(first, setting):
     model = TwoStepRegressor(*learners, first_step=first).fit(X, Y, tasks=T)
     found = model.holdout(setting, **LEFT_OUT[setting])
     estimators = tuple(map(single, learners))
-    for i, j in [(0, 0), (3, 5), (8, 2)]:
+    for i, j in [(3, 5), (8, 2)]:
         kept = GROUPS[i] != GROUPS if setting in "BD" else np.ones(M, dtype=bool)
         task_kept = TASK_GROUPS[j] != TASK_GROUPS if setting in "CD" else np.ones(Q, dtype=bool)
         labels = np.where(CELLS[i, j] == CELLS, np.nan, Y) if setting == "A" else Y
@@ -259,7 +297,7 @@ def test_what_has_no_label_is_predicted_as_if_it_were_new(first):
 @over(lines("first setting", *zip([*ORDERS, *ORDERS[::-1], "tasks"], "ABCDA", strict=True)))
 def test_no_label_has_a_part_in_its_own_prediction(first, setting):
     # Nearest neighbours reproduce what they have seen, so that any leak would show.
-    model = TwoStepRegressor(KNeighborsRegressor(1), KNeighborsRegressor(1), first_step=first)
+    model = TwoStepRegressor(QuickNeighbour(), QuickNeighbour(), first_step=first)
     before = model.fit(X, Y, tasks=T).holdout(setting, **LEFT_OUT[setting])
     for group, task_group, fold in [(0, 1, 2), (2, 0, 0)]:
         here = {
@@ -279,7 +317,7 @@ def test_no_label_has_a_part_in_its_own_prediction(first, setting):
 
 @over(every(setting="ABCD"))
 def test_folds_are_those_of_the_splitter(setting):
-    model = TwoStepRegressor(Ridge(0.1), Ridge(0.1)).fit(X, Y, tasks=T)
+    model = TwoStepRegressor(QuickRidge(0.1), QuickRidge(0.1)).fit(X, Y, tasks=T)
     expected = np.full_like(Y, np.nan)
     for train, test in SettingKFold(setting, 2, random_state=4).split_grid(M, Q):
         rows, columns = train.any(axis=1), train.any(axis=0)
@@ -293,7 +331,7 @@ def test_folds_are_those_of_the_splitter(setting):
 
 
 def test_groups_are_left_out_as_they_are_and_dealt_into_folds_where_asked():
-    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    model = TwoStepRegressor(QuickRidge(), QuickRidge()).fit(X, Y, tasks=T)
     two = model.holdout("B", groups=GROUPS, cv=2)
     folds = SettingKFold("B", 2, random_state=0)
     assert_allclose(two, model.holdout("B", groups=GROUPS, cv=folds))
@@ -330,10 +368,10 @@ def test_a_task_without_labels_and_features_is_told():
     labels = Y.copy()
     labels[:, 2], labels[1:, 4] = np.nan, np.nan
     with pytest.warns(NoLabelWarning, match=r"1 of 6 tasks \(positions 2\) have no label to learn from"):
-        model = TwoStepRegressor(Ridge()).fit(X, labels)
+        model = TwoStepRegressor(QuickRidge()).fit(X, labels)
     assert_array_equal(np.isnan(model.predict(X_NEW)).all(axis=0), np.arange(Q) == 2)
     with pytest.warns(NoLabelWarning, match=r"1 of 6 tasks \(positions 4\) are left without a label"):
-        found = model.holdout("A", cells=np.arange(M * Q).reshape(M, Q))
+        found = model.holdout("A", cells=CELLS)
     assert np.isnan(found[0, 4])
 
 
@@ -521,7 +559,7 @@ def test_arrays_of_other_libraries_are_refused():
 
 
 def test_it_is_evaluated_by_what_it_predicts_without_each_fold():
-    model = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, Y, tasks=T)
+    model = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, Y, tasks=T)
     found = evaluate(model, cv=2)
     for each in found.results:
         held_out = model.holdout(each.setting, cv=2)
@@ -536,7 +574,7 @@ def test_it_is_evaluated_by_what_it_predicts_without_each_fold():
 
 @over(every(setting=["A", "D"]))
 def test_intervals_have_the_width_of_held_out_residuals(setting):
-    model = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, Y, tasks=T)
+    model = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, Y, tasks=T)
     rows, columns = X_NEW if setting in "BD" else None, T_NEW if setting in "CD" else None
     lower, upper = model.predict_interval(rows, columns, coverage=0.8)
     errors = np.sort(np.abs(Y - model.holdout(setting)).ravel())
@@ -547,15 +585,15 @@ def test_intervals_have_the_width_of_held_out_residuals(setting):
 
 
 def test_it_is_asked_as_other_models_are():
-    model = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, Y, tasks=T)
+    model = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, Y, tasks=T)
     worst = screen(model, "B", n=1)
     errors = np.abs(Y - model.holdout("B"))
     assert (worst.instances[0], worst.tasks[0]) == np.unravel_index(np.argmax(errors), Y.shape)
     hidden = np.where(np.add.outer(np.arange(M), np.arange(Q)) % 4 == 0, np.nan, Y)
-    holes = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, hidden, tasks=T)
+    holes = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, hidden, tasks=T)
     best = np.nanargmax(np.where(np.isnan(hidden), holes.predict(), np.nan)[1])
     assert recommend(holes, instance=1, n=1).ids == (best,)
-    binary = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, (Y > 3) * 1.0, tasks=T)
+    binary = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, (Y > 3) * 1.0, tasks=T)
     assert calibrate(binary, "B")["B"].brier < 0.25
     found = permutation_test(model, "B", n_permutations=4, random_state=0)
     assert found.p_value == 0.2
