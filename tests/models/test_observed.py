@@ -31,7 +31,7 @@ from dyadlearn.pairing import Independent, Kronecker, PairKernel, TwoStep
 from sweeps import covering, every, lines, over
 
 RNG = np.random.default_rng(16)
-M, Q = 24, 17
+M, Q = 16, 11
 X, T = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3))
 FULL = X @ RNG.normal(size=(4, 3)) @ T.T + RNG.normal(size=(M, Q)) + 7.0
 Y = np.where(RNG.random((M, Q)) < 0.55, np.nan, FULL)
@@ -234,7 +234,7 @@ def test_stopping_short_is_told(listed):
 SIDES = {
     "rank": (X[:, :2] @ RNG.normal(size=(2, 5)), T),
     "constant": (np.c_[X, np.full(M, 3.0)], np.c_[T, np.ones(Q)]),
-    "rows twice": (np.repeat(X[:12], 2, axis=0), T),
+    "rows twice": (np.repeat(X[:8], 2, axis=0), T),
     "sparse": (sparse.csr_array(np.where(X > 0, X, 0.0)), sparse.csr_array(np.where(T > 0, T, 0.0))),
     "far": (X + 1e4, T - 1e4),
     "one column": (X[:, :1], T[:, :1]),
@@ -338,8 +338,8 @@ def test_models_that_know_no_pairs_take_the_grid(monkeypatch):
 
 @over(lines("model", KroneckerRidge(1e-3), TwoStepRidge(1e-8, 1e-8)))
 def test_a_grid_that_is_never_formed(monkeypatch, model):
-    # 400 million cells would take 3 GB.
-    m = q = 20_000
+    # 100 million cells would take 800 MB.
+    m = q = 10_000
     rng = np.random.default_rng(0)
     rows, columns = rng.integers(0, m, 1000), rng.integers(0, q, 1000)
     features, tasks = rng.normal(size=(m, 3)), rng.normal(size=(q, 3))
@@ -356,15 +356,15 @@ def test_a_grid_that_is_never_formed(monkeypatch, model):
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert taken < 30 * 2**20
+    assert taken < 15 * 2**20
     for values in predicted:
         assert_allclose(values, truth + 3.0, atol=0.1)
         assert_allclose(values, predicted[0], rtol=1e-7)
     assert held_out.nnz == new.nnz == labels.nnz
     assert np.abs(held_out - labels).max() < 0.5
     assert np.abs(new - labels).max() < 0.5
-    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda _: 2**31)
-    with pytest.raises(NotEnoughMemoryError, match="^Predicting 20000 × 20000 labels needs about 3.0 GiB"):
+    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda _: 2**29)
+    with pytest.raises(NotEnoughMemoryError, match="^Predicting 10000 × 10000 labels needs about 0.7 GiB"):
         found.predict()
 
 
@@ -514,13 +514,13 @@ def test_attributes_of_a_grid_are_not_there(listed):
 
 
 def test_tables_of_every_library(listed, library):
-    some = np.flatnonzero((ROWS < 12) & (COLUMNS < 9))
+    some = np.flatnonzero((ROWS < 9) & (COLUMNS < 7))
     rows, columns = ROWS[some], COLUMNS[some]
     pairs, y = np.c_[rows, columns], Y[rows, columns].astype(library.dtype)
     weights = SPARSE_WEIGHTS.data[some]
 
     def fitted(put):
-        return PairRegressor(KroneckerRidge(tol=1e-9), instances=put(X), tasks=put(T)).fit(
+        return PairRegressor(KroneckerRidge(10.0, tol=1e-9), instances=put(X), tasks=put(T)).fit(
             pairs, y, sample_weight=weights
         )
 
