@@ -10,10 +10,10 @@ from dyadlearn.settings import Setting
 
 
 def ridge(rows, labels, alpha, constant):
-    """Return coefficients (d,) and the constant of one ridge regression, as its definition reads."""
-    mean, level = (rows.mean(axis=0), labels.mean()) if constant else (np.zeros(rows.shape[1]), 0.0)
+    """Return coefficients (d,) or (d, k) and the constants of one ridge regression, as its definition reads."""
+    mean, level = (rows.mean(axis=0), labels.mean(axis=0)) if constant else (np.zeros(rows.shape[1]), 0.0)
     about = np.vstack([rows - mean, alpha**0.5 * np.eye(rows.shape[1])])
-    w = np.linalg.lstsq(about, np.append(labels - level, np.zeros(rows.shape[1])), rcond=1e-13)[0]
+    w = np.linalg.lstsq(about, np.concatenate([labels - level, np.zeros((rows.shape[1], *labels.shape[1:]))]), 1e-13)[0]
     return w, level - mean @ w
 
 
@@ -32,8 +32,8 @@ def two_ridges(X, Y, T, new, new_tasks, alpha, task_alpha, constant):
     labelled = ~np.isnan(Y).all(axis=0)
     if not labelled.any():
         return np.full((len(new), len(new_tasks)), np.nan if constant else 0.0)
-    found = [ridge(T[labelled], row[labelled], task_alpha, constant) for row in first]
-    return np.array([new_tasks @ w + b for w, b in found])
+    w, b = ridge(T[labelled], first[:, labelled].T, task_alpha, constant)  # the regressions of instances are alike
+    return (new_tasks @ w + b).T
 
 
 def labels_with_holes(shape=(20, 4, 7, 3), holes=0.4, seed=0, offset=0.0):

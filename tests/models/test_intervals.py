@@ -66,16 +66,17 @@ def kernel_of(X, kernel, model):
 
 def slow_bounds(models, K, ridge, X, Y, T, coverage, *, free):
     """Return jackknife+ bounds for the last rows: m models are really fitted."""
-    fits = [models().fit(np.delete(X[:M], i, 0), np.delete(Y, i, 0), tasks=T) for i in range(M)]
-    rows = np.arange(M)
-    values = np.array([fits[i].predict(np.concatenate([X[M:], X[i : i + 1]])) for i in rows])
+    m, n_new = len(Y), len(X) - len(Y)
+    fits = [models().fit(np.delete(X[:m], i, 0), np.delete(Y, i, 0), tasks=T) for i in range(m)]
+    rows = np.arange(m)
+    values = np.array([fits[i].predict(np.concatenate([X[m:], X[i : i + 1]])) for i in rows])
     residuals = np.abs(Y - values[:, -1])
     near = np.array([distance(K, i, np.delete(rows, i), ridge, free=free) for i in rows])
     near, typical = near / np.median(near), np.median(near)
-    lower, upper = np.empty((NEW, Y.shape[1])), np.empty((NEW, Y.shape[1]))
-    low, high = ranks(M, coverage)
-    for x in range(NEW):
-        far = np.array([distance(K, M + x, np.delete(rows, i), ridge, free=free) for i in rows]) / typical
+    lower, upper = np.empty((n_new, Y.shape[1])), np.empty((n_new, Y.shape[1]))
+    low, high = ranks(m, coverage)
+    for x in range(n_new):
+        far = np.array([distance(K, m + x, np.delete(rows, i), ridge, free=free) for i in rows]) / typical
         widths = ((1 + far) / (1 + near))[:, None] ** 0.5
         lower[x] = np.sort(values[:, x] - widths * residuals, axis=0)[low - 1]
         upper[x] = np.sort(values[:, x] + widths * residuals, axis=0)[high - 1]
@@ -86,14 +87,16 @@ def slow_bounds(models, K, ridge, X, Y, T, coverage, *, free):
     covering(model=MODELS, kernel=["linear", "rbf"], intercept=[True, False], alpha=[1e-3, 100.0], coverage=[0.8, 0.9])
 )
 def test_new_instances_have_the_bounds_of_a_jackknife_that_refits(model, kernel, intercept, alpha, coverage):
+    m, q = 9, 6
     X, T, Y = data()
+    X, T, Y = X[: m + 3], T[:q], Y[:m, :q]
     given = {"kernel": kernel, "task_kernel": kernel, "fit_intercept": intercept}
-    fitted = model(alpha, **given).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+    fitted = model(alpha, **given).fit(X[:m], Y, tasks=T)
     ridge = side_ridges(fitted._problem().pairing)[0]
     free = intercept and not isinstance(fitted, KroneckerRidge | PairKernelRidge)
     K = kernel_of(X, kernel, fitted)
-    bounds = slow_bounds(lambda: clone(fitted), K, ridge, X, Y[:M, :Q], T[:Q], coverage, free=free)
-    for found, wanted in zip(fitted.predict_interval(X[M:], coverage=coverage), bounds, strict=True):
+    bounds = slow_bounds(lambda: clone(fitted), K, ridge, X, Y, T, coverage, free=free)
+    for found, wanted in zip(fitted.predict_interval(X[m:], coverage=coverage), bounds, strict=True):
         assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
 
 

@@ -132,9 +132,9 @@ def test_updates_equal_a_fit_on_the_final_labels(shape, constant, holes, tmp_pat
 
 
 def left_out(X, Y, T, setting, constant, alphas=(ALPHA, TASK_ALPHA, ROW_ALPHA)):
-    """Return hold-out predictions by refitting for every cell."""
-    found = np.full(Y.shape, np.nan)
-    for i, j in np.ndindex(Y.shape):
+    """Return hold-out predictions of every second cell, by refitting; infinity elsewhere."""
+    found = np.full(Y.shape, np.inf)
+    for i, j in np.argwhere(np.add.outer(np.arange(len(X)), np.arange(len(T))) % 2 == 0):
         rows = np.delete(np.arange(len(X)), i) if setting.new_instance else np.arange(len(X))
         columns = np.delete(np.arange(len(T)), j) if setting.new_task else np.arange(len(T))
         labels = Y.copy()
@@ -150,9 +150,10 @@ def test_holdout_equals_refits(shape, constant, setting, row_alpha):
     X, Y, T = problem(shape)
     model = online(constant, row_alpha).fit(X, Y, tasks=T)
     wanted = left_out(X, Y, T, setting, constant, (ALPHA, TASK_ALPHA, row_alpha))
-    assert_allclose(model.holdout(X, Y, setting), wanted, rtol=1e-6, atol=1e-7)
-    some = [3, 1]
-    assert_allclose(model.holdout(X[some], Y[some], setting), wanted[some], rtol=1e-6, atol=1e-7)
+    known, some = ~np.isinf(wanted), [3, 1]
+    assert_allclose(model.holdout(X, Y, setting)[known], wanted[known], rtol=1e-6, atol=1e-7)
+    found = model.holdout(X[some], Y[some], setting)
+    assert_allclose(found[known[some]], wanted[some][known[some]], rtol=1e-6, atol=1e-7)
 
 
 @over(covering(shape=SMALL, constant=[True, False], setting=[Setting.A, Setting.C]))
@@ -161,7 +162,9 @@ def test_holdout_of_complete_labels(shape, constant, setting):
     model = online(constant).fit(X, Y, tasks=T)
     found = model.holdout(X, Y, setting)
     if setting is Setting.C:
-        assert_allclose(found, left_out(X, Y, T, setting, constant), rtol=1e-7, atol=1e-8)
+        wanted = left_out(X, Y, T, setting, constant)
+        known = ~np.isinf(wanted)
+        assert_allclose(found[known], wanted[known], rtol=1e-7, atol=1e-8)
         return
     # Both steps complete the pair that is left out, until its label equals its prediction; then the term is added.
     for i, j in ((0, 0), (3, 2), (5, len(T) - 1)):

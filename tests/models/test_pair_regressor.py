@@ -381,7 +381,7 @@ def test_independent_tasks_with_holes():
 
 def folds(setting: str) -> tuple[SettingKFold, dict[str, Any]]:
     """Return a splitter and, for the exact hold-out, what it leaves out together."""
-    splitter = SettingKFold(setting, 3, random_state=0)
+    splitter = SettingKFold(setting, 2, random_state=0)
     cell = np.zeros((M, Q), dtype=int)
     for number, (_, test) in enumerate(splitter.split_grid(M, Q)):
         cell[test] = number
@@ -389,7 +389,7 @@ def folds(setting: str) -> tuple[SettingKFold, dict[str, Any]]:
         "A": {"cells": cell},
         "B": {"groups": cell[:, 0]},
         "C": {"task_groups": cell[0]},
-        "D": {"groups": cell[:, 0] // 3, "task_groups": cell[0] % 3},
+        "D": {"groups": cell[:, 0] // 2, "task_groups": cell[0] % 2},
     }[setting]
 
 
