@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError
-from sweeps import every, over
+from sweeps import covering, every, over
 
 M, Q = 7, 5
 RNG = np.random.default_rng(0)
@@ -108,7 +108,7 @@ def test_precomputed_kernels_are_aligned_by_label(kind, Model):
         assert_allclose(in_order(predicted, NEW_ROWS, NEW_TASKS), expected.predict(K_NEW, G_NEW), rtol=1e-9)
 
 
-@over(every(Model=MODELS, kernel=["linear", "rbf"]))
+@over(covering(Model=MODELS, kernel=["linear", "rbf"], strength=1))
 def test_features_are_aligned_by_label(kind, Model, kernel):
     expected = make(Model, kernel).fit(X, Y, **task_arguments(Model, T))
     model = make(Model, kernel).fit(

@@ -31,7 +31,7 @@ def travelled(model, X, Y, T):
     return model.forget(X[:2], Y[:2]).forget_tasks([0, 1])
 
 
-@over(every(level=[1.0, 1e3, 1e6]))
+@over(every(level=[1.0, 1e6]))
 def test_another_level_of_the_labels_is_another_level_of_predictions(data, level):
     X, Y, T = data
     near, far = (travelled(OnlineTwoStepRidge(0.3, 0.7), X, labels, T) for labels in (Y, Y + level))
@@ -128,17 +128,17 @@ def test_offsets_in_single_precision(data):
 
 def test_sparse_features_are_not_made_dense():
     rng = np.random.default_rng(0)
-    n, d = 20_000, 300  # 48 MB as a dense matrix
+    n, d = 8_000, 300  # 19 MB as a dense matrix
     X = sparse.random_array((n, d), density=0.01, rng=rng, format="csr")
     Y = rng.normal(size=(n, 2)) + 5
     tracemalloc.start()
     try:
-        model = OnlineTwoStepRidge().fit(X, Y).partial_fit(X, Y).forget(X[:5000], Y[:5000])
+        model = OnlineTwoStepRidge().fit(X, Y).partial_fit(X, Y).forget(X[:2000], Y[:2000])
         found = model.predict(X)
-        assert tracemalloc.get_traced_memory()[1] < 12e6
+        assert tracemalloc.get_traced_memory()[1] < 6e6
     finally:
         tracemalloc.stop()
-    rows, labels = sparse.vstack([X, X[5000:]]).toarray(), np.vstack([Y, Y[5000:]])
+    rows, labels = sparse.vstack([X, X[2000:]]).toarray(), np.vstack([Y, Y[2000:]])
     assert_allclose(found, Ridge(1.0).fit(rows, labels).predict(X.toarray()), rtol=1e-9)
 
 
@@ -151,9 +151,9 @@ def test_rows_dense_and_sparse_by_turns(data, wrap, wrap_labels, with_tasks):
     tasks = T if with_tasks else None
     model = OnlineTwoStepRidge(0.3, 0.7).fit(X[:9], Y[:9], tasks=tasks)
     model.predict(X)
-    for start in range(9, M, 3):
-        model.partial_fit(wrap(X[start : start + 3]), wrap_labels(Y[start : start + 3]))
-        wanted = TwoStepRidge(0.3, 0.7).fit(X[: start + 3], Y[: start + 3], tasks=tasks)
+    for start in range(9, M, 5):
+        model.partial_fit(wrap(X[start : start + 5]), wrap_labels(Y[start : start + 5]))
+        wanted = TwoStepRidge(0.3, 0.7).fit(X[: start + 5], Y[: start + 5], tasks=tasks)
         assert_allclose(model.predict(wrap(X)), wanted.predict(X), rtol=1e-9, atol=1e-11)
     model.forget(wrap(X[:4]), wrap_labels(Y[:4]))
     wanted = TwoStepRidge(0.3, 0.7).fit(X[4:], Y[4:], tasks=tasks)

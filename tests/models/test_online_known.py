@@ -153,7 +153,7 @@ class TestReplacing:
         X, Y, T = make(0.6)
         model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X[:5], Y[:5], tasks=T)
         final, rng = Y[:5].copy(), np.random.default_rng(3)
-        for step in range(40):
+        for step in range(25):
             user, item, value = USERS[rng.integers(min(5 + step, M))], ITEMS[rng.integers(Q)], float(rng.normal())
             model.partial_fit(X.loc[[user]], one_cell(user, item, value), known="replace")
             if user in final.index:
