@@ -1,5 +1,8 @@
 """Long tables of models that learn their kernels, with one table or several descriptions of a side."""
 
+import pickle
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -47,6 +50,12 @@ def _model(form, **given):
     X, T, kernels = _sides(form)
     model = LearnedKernelRidge(task_kernel=RBF, n_steps=1, cv=2, **{**kernels, **given})
     return PairRegressor(model, instances=X, tasks=T)
+
+
+@cache
+def _stored(form, stages):
+    """Return a model fitted on the table, as bytes, so that each test has one of its own."""
+    return pickle.dumps(_model(form, stages=stages).fit(*_table()))
 
 
 def _grid_twin(model, form):
@@ -105,7 +114,7 @@ def test_all_forms_of_descriptions_are_one():
     pairs, y = _table()
     U, K, T, _ = _entities()
     numbers = np.stack([[int(each[1:]) for each in pairs[column]] for column in pairs], axis=1)
-    wanted = _model("mapping", stages=1).fit(pairs, y).predict(pairs)
+    wanted = pickle.loads(_stored("mapping", 1)).predict(pairs)
     assert_array_equal(_model("Descriptions", stages=1).fit(pairs, y).predict(pairs), wanted)
     kernels = {"kernel": [RBF, "precomputed"], "task_kernel": RBF}
     model = PairRegressor(LearnedKernelRidge(n_steps=1, cv=2, stages=1, **kernels), instances=[U, K], tasks=T)
@@ -114,8 +123,8 @@ def test_all_forms_of_descriptions_are_one():
 
 @over(lines("stages", 1, 2))
 def test_other_tables_are_looked_up_by_id(stages):
-    pairs, y = _table()
-    model = _model("mapping", stages=stages).fit(pairs, y)
+    pairs, _ = _table()
+    model = pickle.loads(_stored("mapping", stages))
     wanted = model.predict(pairs)
     X = model.instances
     order = np.random.default_rng(3).permutation(ROWS)[:13]
@@ -140,8 +149,8 @@ def test_scikit_learn_cuts_tables_of_pairs():
 
 
 def test_what_is_asked_of_models_is_asked_of_those_of_pairs(tmp_path):
-    pairs, y = _table()
-    model = _model("mapping", stages=1).fit(pairs, y)
+    pairs, _ = _table()
+    model = pickle.loads(_stored("mapping", 1))
     assert list(evaluate(model, "A", cv=2)["method"]) == ["2 folds, kernels learned again"]
     assert explain(model, "i12", "t1").instance == "i12"  # which is in the tables only
     save(model, tmp_path / "model.dyad")
