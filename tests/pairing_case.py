@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import functools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,27 @@ from sweeps import covering, every, lines, over
 M, Q, NEW = 6, 5, 3
 SHAPES = {"tall": (M, 4), "wide": (4, M), "square": (Q, Q)}
 KINDS = [("full", "full"), ("singular", "full"), ("full", "thin"), ("primal", "singular")]
-SOME_KINDS = [KINDS[0], KINDS[1], KINDS[3]]
+SOME_KINDS = [KINDS[1], KINDS[3]]
 HELD_OUT_KINDS = [KINDS[0], KINDS[2], KINDS[3]]
 ALPHAS = [(0.5, 0.2), (1e-3, 10.0), (1e3, 1e-2)]
 GROUPS, TASK_GROUPS = np.array([0, 1, 1, 2, 0, 2]), np.array(list("aabba"))
 # Two folds of cells, of which each leaves something in every row and column.
 CELLS = np.add.outer(np.arange(M), np.arange(Q)) % 3
+
+
+def remembered(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """Remember the arrays that a pure function of arrays and numbers returns, which nobody may change."""
+    known: dict[Any, np.ndarray] = {}
+
+    @functools.wraps(function)
+    def recalled(*given: Any) -> np.ndarray:
+        key = tuple((x.shape, x.dtype, x.tobytes()) if isinstance(x, np.ndarray) else x for x in given)
+        if key not in known:
+            known[key] = function(*given)
+            known[key].flags.writeable = False
+        return known[key]
+
+    return recalled
 
 
 @functools.cache
@@ -181,7 +197,7 @@ class PairingCase:
 
     # --- the tests -----------------------------------------------------------------------------------------------
 
-    @over(covering(shape=SHAPES, kinds=KINDS, alphas=ALPHAS))
+    @over(covering(shape=SHAPES, kinds=HELD_OUT_KINDS, alphas=ALPHAS))
     def test_predictions(self, shape, kinds, alphas):
         """For rows and tasks that were seen, and for new ones, which are cells of a larger grid without labels."""
         K, G, Y = self.sides(shape, kinds)
@@ -227,7 +243,7 @@ class PairingCase:
     def grouping(self, letter: str) -> dict[str, np.ndarray]:
         return ({"groups": GROUPS} if letter in "BD" else {}) | ({"task_groups": TASK_GROUPS} if letter in "CD" else {})
 
-    @over(covering(letter="BCD", kinds=SOME_KINDS, alphas=ALPHAS, missing=[False, True], weighted=[False, True]))
+    @over(covering(letter="BCD", kinds=SOME_KINDS, alphas=ALPHAS[1:], missing=[False, True], weighted=[False, True]))
     def test_groups(self, letter, kinds, alphas, missing, weighted):
         if not self.takes_groups or letter not in (self.settings_with_holes if missing else self.settings):
             return
@@ -241,7 +257,7 @@ class PairingCase:
         assert_array_equal(np.isnan(found), np.isnan(expected))
         self.check(found, expected if not missing else np.where(np.isnan(Y), np.nan, expected), 1e-7)
 
-    @over(covering(kinds=SOME_KINDS[1:], alphas=ALPHAS[1:], missing=[False, True], weighted=[False, True]))
+    @over(covering(kinds=SOME_KINDS, alphas=ALPHAS[1:], missing=[False, True], weighted=[False, True]))
     def test_cells(self, kinds, alphas, missing, weighted):
         if not self.takes_groups:
             return
@@ -260,7 +276,7 @@ class PairingCase:
     def weights(self, shape: tuple[int, int]) -> np.ndarray:
         return np.random.default_rng(4).uniform(0.2, 3.0, size=shape)
 
-    @over(covering(kinds=SOME_KINDS[1:], alphas=ALPHAS[1:], weighted=[False, True]))
+    @over(covering(kinds=SOME_KINDS, alphas=ALPHAS[1:], weighted=[False, True]))
     def test_holes(self, kinds, alphas, weighted):
         """What is missing is predicted by what is there, and each observed cell by all the others."""
         K, G, Y = self.sides((M, Q), kinds)

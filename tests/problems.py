@@ -33,21 +33,6 @@ ALL_MODELS = MODELS + WITH_MEAN
 RIDGE = Tikhonov()
 
 
-def remembered(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """Remember the arrays that a pure function of arrays and numbers returns, which nobody may change."""
-    known: dict[Any, np.ndarray] = {}
-
-    @functools.wraps(function)
-    def recalled(*given: Any) -> np.ndarray:
-        key = tuple((x.shape, x.dtype, x.tobytes()) if isinstance(x, np.ndarray) else x for x in given)
-        if key not in known:
-            known[key] = function(*given)
-            known[key].flags.writeable = False
-        return known[key]
-
-    return recalled
-
-
 # --- long tables ---------------------------------------------------------------------------------------------
 
 
@@ -93,10 +78,12 @@ def residual_of(K: np.ndarray, alpha: float) -> np.ndarray:
     return alpha * np.linalg.inv(K + alpha * np.eye(len(K)))
 
 
-@remembered
+@functools.cache
 def complement(n: int) -> np.ndarray:
-    """Return an orthonormal basis (n, n - 1) of all that sums to zero."""
-    return np.linalg.qr(np.c_[np.ones(n), np.eye(n)[:, : n - 1]])[0][:, 1:]
+    """Return an orthonormal basis (n, n - 1) of all that sums to zero, which nobody may change."""
+    basis = np.linalg.qr(np.c_[np.ones(n), np.eye(n)[:, : n - 1]])[0][:, 1:]
+    basis.flags.writeable = False
+    return basis
 
 
 def hat_and_residual(K: np.ndarray, alpha: float, constant: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -109,7 +96,6 @@ def hat_and_residual(K: np.ndarray, alpha: float, constant: bool = False) -> tup
     return Z @ H @ Z.T + 1.0 / len(K), Z @ R @ Z.T
 
 
-@remembered
 def predictor(K: np.ndarray, seen: np.ndarray, alpha: float, constant: bool = False) -> np.ndarray:
     """Return what takes the labels of some rows to predictions for all (n, n seen), centred anew if with a constant."""
     own, rows = K[np.ix_(seen, seen)], K[:, seen]
@@ -119,7 +105,6 @@ def predictor(K: np.ndarray, seen: np.ndarray, alpha: float, constant: bool = Fa
     return rows @ np.linalg.inv(own + alpha * np.eye(len(own))) + constant / len(own)
 
 
-@remembered
 def two_step_pairs(K: np.ndarray, G: np.ndarray, alpha: float, task_alpha: float, constant: bool) -> np.ndarray:
     """Return the pairwise kernel H/R of two-step ridge regression (mq, mq); a free mean has no value in it."""
     (H, R), (task_H, task_R) = hat_and_residual(K, alpha, constant), hat_and_residual(G, task_alpha, constant)

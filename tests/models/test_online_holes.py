@@ -29,7 +29,7 @@ def make(seed=0, holes=0.4):
 
 
 @dataclass(frozen=True, eq=False)
-class twin:
+class Twin:
     """Two ridge regressions in a row, written out, the first from the labels that each task has."""
 
     X: np.ndarray
@@ -53,16 +53,16 @@ def test_equals_two_ridge_regressions_in_a_row(fit_intercept, first_has_holes, s
     wrap = sparse.csr_array if sparse_rows else np.asarray
     model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept)
     model.partial_fit(wrap(X[:10]), Y[:10, :4], tasks=T[:4]).partial_fit(wrap(X[10:]), Y[10:, :4])
-    wanted = twin(X, Y[:, :4], T[:4], fit_intercept=fit_intercept)
+    wanted = Twin(X, Y[:, :4], T[:4], fit_intercept=fit_intercept)
     assert_allclose(model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8)
     model.partial_fit_tasks(T[4:], chunks=[(X[:9], Y[:9, 4:]), (wrap(X[9:]), Y[9:, 4:])]).forget(
         wrap(X[5:8]), Y[5:8]
     ).forget_tasks([1])
     kept, columns = np.delete(np.arange(M), [5, 6, 7]), [0, 2, 3, 4, 5]
-    wanted = twin(X[kept], Y[kept][:, columns], T[columns], fit_intercept=fit_intercept)
+    wanted = Twin(X[kept], Y[kept][:, columns], T[columns], fit_intercept=fit_intercept)
     assert_allclose(model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8)
     assert_allclose(model.predict(wrap(new_X)), wanted.predict(new_X), rtol=1e-8)
-    wanted = twin(X[kept], Y[kept][:, columns], T[columns], 2.0, 0.1, fit_intercept)
+    wanted = Twin(X[kept], Y[kept][:, columns], T[columns], 2.0, 0.1, fit_intercept)
     assert_allclose(model.set_alpha(2.0, 0.1).predict(new_X), wanted.predict(new_X), rtol=1e-8)
     assert (model.n_seen_, model.n_tasks_) == (M - 3, 5)
 
@@ -105,14 +105,14 @@ def test_a_task_without_a_label(fit_intercept):
     assert_allclose(bare.predict(X), wanted, rtol=1e-8)
     # With features it has no part in the second step, and is predicted as a new one.
     model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
-    assert_allclose(model.predict(X), twin(X, Y, T, fit_intercept=fit_intercept).predict(X), rtol=1e-8)
+    assert_allclose(model.predict(X), Twin(X, Y, T, fit_intercept=fit_intercept).predict(X), rtol=1e-8)
     columns = [0, 1, 3, 4, 5]
-    known = twin(X, Y[:, columns], T[columns], fit_intercept=fit_intercept)
+    known = Twin(X, Y[:, columns], T[columns], fit_intercept=fit_intercept)
     assert_allclose(model.predict(X)[:, 2], known.predict(X, tasks=T[[2]])[:, 0], rtol=1e-8)
     # Its first label makes it one of the others, and forgetting this undoes it.
     more = np.where(np.arange(Q) == 2, 1.0, np.nan)[None, :]
     model.partial_fit(X[:1] + 1, more)
-    wanted = twin(np.vstack([X, X[:1] + 1]), np.vstack([Y, more]), T, fit_intercept=fit_intercept)
+    wanted = Twin(np.vstack([X, X[:1] + 1]), np.vstack([Y, more]), T, fit_intercept=fit_intercept)
     assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-8)
     bare.partial_fit(X[:1] + 1, more)
     assert np.isfinite(bare.predict(X)).all()
@@ -126,7 +126,7 @@ def test_new_tasks_without_a_label():
     X, Y, T = make()
     model = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y[:, :5], tasks=T[:5])
     model.partial_fit_tasks(T[5:], np.full((M, 1), np.nan), X=X)
-    assert_allclose(model.predict(X), twin(X, Y[:, :5], T[:5]).predict(X, tasks=T), rtol=1e-8)
+    assert_allclose(model.predict(X), Twin(X, Y[:, :5], T[:5]).predict(X, tasks=T), rtol=1e-8)
     bare = OnlineTwoStepRidge(0.3).fit(X, Y[:, :5])
     with pytest.warns(NoLabelWarning, match="positions 5"):
         bare.partial_fit_tasks(None, np.full((M, 1), np.nan), X=X)
@@ -137,7 +137,7 @@ def test_forgetting_everything():
     X, Y, T = make()
     model = OnlineTwoStepRidge().fit(X, Y, tasks=T).forget(X, Y)
     assert np.isnan(model.predict(X)).all()
-    assert_allclose(model.partial_fit(X, Y).predict(X), twin(X, Y, T, 1.0, 1.0).predict(X), rtol=1e-8)
+    assert_allclose(model.partial_fit(X, Y).predict(X), Twin(X, Y, T, 1.0, 1.0).predict(X), rtol=1e-8)
     plain = OnlineTwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T).forget(X, Y)
     assert_array_equal(plain.predict(X), np.zeros((M, Q)))
 
@@ -210,7 +210,7 @@ def test_holdout_and_landscape(setting):
         labels = Y.copy()
         if setting == "A":
             labels[i, j] = np.nan
-        without = twin(X[rows], labels[np.ix_(rows, columns)], T[columns])
+        without = Twin(X[rows], labels[np.ix_(rows, columns)], T[columns])
         assert_allclose(held_out.iloc[i - 3, j], without.predict(X[[i]], tasks=T[[j]])[0, 0], rtol=1e-8)
     alphas, task_alphas = [0.1, 0.3, 10.0], [0.7, 5.0]
     scores = model.landscape(X, Y, alphas, task_alphas, setting=setting)
@@ -253,7 +253,7 @@ def test_precision_and_vectors():
     model = OnlineTwoStepRidge(0.3, 0.7).fit(X, frame, tasks=pd.DataFrame(T, index=list("abcdef")))
     # Columns are matched by their names, holes and all.
     later = model.partial_fit(X[:4], frame.iloc[:4, ::-1])
-    wanted = twin(np.vstack([X, X[:4]]), np.vstack([Y, Y[:4]]), T)
+    wanted = Twin(np.vstack([X, X[:4]]), np.vstack([Y, Y[:4]]), T)
     assert_allclose(later.predict(X), wanted.predict(X), rtol=1e-8)
 
 
@@ -282,7 +282,7 @@ def test_other_libraries(library):
     model.fit(Table(mine[:20, :], ids.take(range(20))), labels[:20, :5], tasks=tasks[:5, :])
     model.partial_fit(Table(mine[20:, :], ids.take(range(20, M))), labels[20:, :5])
     model.partial_fit_tasks(tasks[5:, :], labels[:, 5:])
-    wanted = twin(X, Y, T)
+    wanted = Twin(X, Y, T)
     tolerance = {"rtol": 10 * library.rtol, "atol": 10 * library.rtol}
     found = model.predict(mine)
     assert type(found) is type(mine)
@@ -301,4 +301,4 @@ def test_other_libraries(library):
     model.forget(Table(mine[5:6, :], Ids((5,))), labels[5:6, :])
     kept = np.delete(np.arange(M), 5)
     assert i != 5
-    assert_allclose(library.to_numpy(model.predict(mine)), twin(X[kept], Y[kept], T).predict(X), **tolerance)
+    assert_allclose(library.to_numpy(model.predict(mine)), Twin(X[kept], Y[kept], T).predict(X), **tolerance)

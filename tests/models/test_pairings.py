@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from pairing_case import KnownRowsCase, PairingCase
+from pairing_case import KnownRowsCase, PairingCase, remembered
 from problems import bordered, predictor, two_step_pairs
 
+# Parts of the twin that many folds share.
+predictor_of, two_step_pairs_of = remembered(predictor), remembered(two_step_pairs)
 PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed", "tol": 1e-12}
 
 
@@ -64,13 +66,14 @@ class TestTwoStepRidge(PairingCase):
     def fitted(self, K, G, Y, alphas, weights, seen, known):
         """Fit the rows and columns that stay, complete their grid, and predict all others from that."""
         labels = Y[np.ix_(seen, known)]
-        P = two_step_pairs(K[np.ix_(seen, seen)], G[np.ix_(known, known)], *alphas, self.constant)
+        P = two_step_pairs_of(K[np.ix_(seen, seen)], G[np.ix_(known, known)], *alphas, self.constant)
         at = np.flatnonzero(~np.isnan(labels))
         inverse = 1.0 if weights is None else 1.0 / weights[np.ix_(seen, known)].ravel()[at]
         dual = np.zeros(labels.size)
         dual[at], mean = self.solved(P[np.ix_(at, at)] + inverse * np.eye(at.size), labels.ravel()[at])
         completed = (P @ dual + dual + mean).reshape(labels.shape)
-        left, right = predictor(K, seen, alphas[0], self.constant), predictor(G, known, alphas[1], self.constant)
+        left = predictor_of(K, seen, alphas[0], self.constant)
+        right = predictor_of(G, known, alphas[1], self.constant)
         return left @ completed @ right.T
 
 
