@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
-import subprocess
-import sys
+import signal
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dyadlearn import read_features
+from dyadlearn import cli, load, read_features
+from dyadlearn._files.embeddings import open_features
+from dyadlearn._files.tables import read_cells
 from dyadlearn.exceptions import DataFileError
+from dyadlearn.kernels.sequences import read_fasta
 
 IDS, VALUES = ["a", "b"], np.arange(6.0).reshape(2, 3)
 ZEROS = gzip.compress(bytes(2**25), 1)  # 32 MiB
 
-# What opens a file in every way there is, in a process that may take 512 MiB more than it has.
-READ = """
-import json, os, resource, sys
-from pathlib import Path
-import h5py, pyarrow.parquet
-from dyadlearn import cli, load, read_features
-from dyadlearn._files.tables import read_cells
-from dyadlearn._files.embeddings import open_features
-from dyadlearn.kernels.sequences import read_fasta
 
 def command(*words):
     try:
@@ -36,6 +31,8 @@ def command(*words):
         if stop.code:
             raise ValueError(f"exit code {stop.code}") from None
 
+
+# What opens a file in every way there is.
 READERS = {
     "features": read_features,
     "pooled": lambda path: read_features(path, pool="mean"),
@@ -47,29 +44,44 @@ READERS = {
     "inspect": lambda path: command("inspect", path),
     "tune": lambda path: command("tune", path, "--instances", path, "--tasks", path, "-o", path + ".dyad"),
 }
-pages = int(Path("/proc/self/statm").read_text().split()[0])
-resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**29,) * 2)
-found = []
-for name, path in json.loads(sys.argv[1]):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    try:
-        READERS[name](path)
-        error = None
-    except Exception as raised:
-        error = raised
-    taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    found.append([name, path, type(error).__name__, str(error), taken // 1024])
-print(json.dumps(found), file=sys.stderr)
-"""
 
 
-def read_within_limits(cases):
-    """Return what happened to each reader and file: name, path, class of the error, its words, and mebibytes taken."""
+def read_all(cases):
+    """Return what happened to each reader and file, in a process that may take 512 MiB more than it has."""
+    import resource
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**29,) * 2)
+    found = []
+    for name, path in cases:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        try:
+            READERS[name](str(path))
+            error = None
+        except Exception as raised:
+            error = raised
+        taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        found.append([name, str(path), type(error).__name__, str(error), taken // 1024])
+    return found
+
+
+def read_within_limits(cases, answer):
+    """Return what happened to each reader and file: name, path, class of the error, its words, and mebibytes taken.
+
+    A fork has all libraries loaded already, which take a new process most of its time. Its peak of memory is its own.
+    """
     pytest.importorskip("resource")
-    words = [sys.executable, "-c", READ, json.dumps([(name, str(path)) for name, path in cases])]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stderr.splitlines()[-1])
+    gc.collect()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(120)
+        try:
+            answer.write_text(json.dumps(read_all(cases)))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return json.loads(answer.read_text())
 
 
 def sparse_file(path, size):
@@ -182,10 +194,11 @@ def endless(folder):
 def answers(tmp_path_factory):
     """Return what one process made of endless files, and then of those that are too large."""
     pytest.importorskip("h5py")
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
     # The peak of memory only grows: those that take little come first.
     first = endless(tmp_path_factory.mktemp("endless")) if os.path.exists("/dev/full") else []
-    found = read_within_limits([*first, *oversized(tmp_path_factory.mktemp("oversized"))])
+    cases = [*first, *oversized(tmp_path_factory.mktemp("oversized"))]
+    found = read_within_limits(cases, tmp_path_factory.mktemp("answers") / "found.json")
     return found[: len(first)], found[len(first) :]
 
 
