@@ -20,7 +20,17 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return ast.parse(path.read_bytes())
+
+
+def tree_of_imports(path: Path) -> ast.Module:
+    """Parse a module up to its first function or class, or all of it where an import may stand below."""
+    source = path.read_text(encoding="utf-8")
+    head, *below = re.split(r"^(?=def |async def |class |@)", source, maxsplit=1, flags=re.MULTILINE)
+    statement = r"^(?:from|import|if|elif|else|try|except|finally|with|for|while|match)\b"
+    in_a_class = r"^class [^\n]*(?:\n(?: [^\n]*)?)*?\n {4}(?:from|import|if|try|with) "
+    late = below and re.search(f"{statement}|{in_a_class}", below[0], re.MULTILINE)
+    return tree_of(path) if late else ast.parse(head)
 
 
 def imports(package: Path) -> dict[str, set[str]]:
@@ -31,7 +41,7 @@ def imports(package: Path) -> dict[str, set[str]]:
         paths[name.removesuffix(".__init__")] = path
     found = {}
     for name, path in paths.items():
-        waiting, nodes = [tree_of(path)], []
+        waiting, nodes = [tree_of_imports(path)], []
         while waiting:  # imports inside functions are not those of the module
             children = [node for node in ast.iter_child_nodes(waiting.pop()) if not isinstance(node, ast.FunctionDef)]
             nodes += [node for node in children if isinstance(node, ast.ImportFrom)]
@@ -48,13 +58,28 @@ def test_no_modules_import_each_other():
     graphlib.TopologicalSorter(found).prepare()
 
 
-def test_a_circle_would_be_seen(tmp_path):
+LATE = "def f():\n    from round.c import z\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if TYPE_CHECKING:\n    from round.a import y\n",
+        LATE + "if TYPE_CHECKING:\n    from round.a import y\n",
+        LATE + "from round.a import y\n",
+        LATE + "class A:\n    x: int\n\n    from round.a import y\n",
+    ],
+)
+def test_a_circle_would_be_seen(tmp_path, source):
     package = tmp_path / "round"
     package.mkdir()
     (package / "a.py").write_text("from round.b import x\n")
-    (package / "b.py").write_text("if TYPE_CHECKING:\n    from round.a import y\n")
+    (package / "b.py").write_text(source)
+    (package / "c.py").touch()
+    found = imports(package)
+    assert found["round.b"] == {"round.a"}
     with pytest.raises(graphlib.CycleError):
-        graphlib.TopologicalSorter(imports(package)).prepare()
+        graphlib.TopologicalSorter(found).prepare()
 
 
 def lint_imports(folder: Path, *path: Path) -> subprocess.CompletedProcess[str]:
@@ -158,7 +183,7 @@ def core_names(package: Path) -> set[tuple[str, str]]:
 
 def imported_names(path: Path) -> set[tuple[str, str]]:
     """Return the names that a module imports from the package, anywhere in it."""
-    nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)]
+    nodes = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom)]
     return {
         (node.module, alias.name)
         for node in nodes
