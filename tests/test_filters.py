@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -324,9 +325,14 @@ def two_step_values(a: float, b: float, alpha: float) -> list[tuple[np.ndarray, 
     return values
 
 
+@cache
+def largest_residual(a: float, b: float, alpha: float) -> np.ndarray:
+    """Return the largest residual of all factorizations at each of SIGMAS, which serves every ν."""
+    return np.max([residual for _, _, residual in two_step_values(a, b, alpha)], axis=0)
+
+
 def two_step_supremum(a: float, b: float, nu: float, alpha: float) -> float:
-    weight = (SIGMAS / alpha) ** nu
-    return max(float(np.max(weight * residual)) for _, _, residual in two_step_values(a, b, alpha))
+    return float(np.max((SIGMAS / alpha) ** nu * largest_residual(a, b, alpha)))
 
 
 @over(lines("a b", *FACTORIZATION_BOUNDS))
