@@ -41,11 +41,31 @@ def sides(files):
     return ("--instances", files / "users.csv", "--tasks", files / "items.csv")
 
 
-def tuned(run, files, kind, *more):
+def tuned(run, files, kind):
     words = ("tune", files / "ratings.csv", *sides(files), "--model", kind, "--setting", "D", "--cv", 2)
-    ran = run(*words, "--alphas", "0.1,10", "-o", files / "model.dyad", "--force", "--json", *more)
+    ran = run(*words, "--alphas", "0.1,10", "-o", files / "model.dyad", "--force", "--json")
     assert ran.code == 0, ran.err
     return ran
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """Give the content of the model file of each kind, once it was made."""
+    return {}
+
+
+@pytest.fixture
+def made(files, run, kept):
+    """Give a function that makes a model file of a kind."""
+
+    def make(kind):
+        path = files / "model.dyad"
+        if kind not in kept:
+            tuned(run, files, kind)
+            kept[kind] = path.read_bytes()
+        path.write_bytes(kept[kind])
+
+    return make
 
 
 @over([{"kind": "kronecker"}, {"kind": "two-step"}])
@@ -69,8 +89,8 @@ def test_tune_chooses_as_the_library_does(files, run, kind):
     assert_allclose(found.predict(X[:4])[:, order], twin.predict(X[:4]), rtol=1e-6)
 
 
-def test_a_model_in_a_file_predicts_and_is_evaluated(files, run, get):
-    tuned(run, files, "kronecker")
+def test_a_model_in_a_file_predicts_and_is_evaluated(made, files, run, get):
+    made("kronecker")
     model = load(files / "model.dyad")
     wanted = [(USERS[place], ITEMS[place % Q]) for place in range(6)]
     (files / "wanted.csv").write_text("user,item\n" + "\n".join(map(",".join, wanted)), encoding="utf-8")
@@ -113,8 +133,8 @@ def test_evaluate_holds_out_observed_pairs(files, run, cls):
     assert_allclose(score, -np.mean(each), rtol=1e-5)
 
 
-def test_inspect_says_what_the_model_is(files, run):
-    tuned(run, files, "two-step")
+def test_inspect_says_what_the_model_is(made, files, run):
+    made("two-step")
     ran = run("inspect", files / "model.dyad", "--json")
     assert ran.json["fitted_on"] == f"{ROWS.size:,} observed pairs alone, without a grid"
     assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (M - 1, Q - 1, ROWS.size)
@@ -122,8 +142,8 @@ def test_inspect_says_what_the_model_is(files, run):
     assert "observed pairs alone" in run("inspect", files / "model.dyad").out
 
 
-def test_a_list_answers_what_a_grid_does(files, run):
-    tuned(run, files, "kronecker")
+def test_a_list_answers_what_a_grid_does(made, files, run):
+    made("kronecker")
     model, other = files / "model.dyad", files / "other.dyad"
     other.write_bytes(model.read_bytes())
     for words in (
@@ -143,9 +163,9 @@ def test_a_list_answers_what_a_grid_does(files, run):
     assert "Probabilities are of labels of two values" in " ".join(ran.err.split())
 
 
-def test_a_table_may_name_the_task_first(files, run):
+def test_a_table_may_name_the_task_first(made, files, run):
     """Its pairs are read column by column then, and kept row by row all the same."""
-    tuned(run, files, "kronecker")
+    made("kronecker")
     model = load(files / "model.dyad")
     words = ("tune", files / "ratings.csv", "--columns", "item,user,stars", "--transpose", *sides(files))
     more = ("--model", "kronecker", "--setting", "D", "--cv", 2, "--alphas", model.alpha_, "-o", files / "other.dyad")

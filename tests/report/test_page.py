@@ -46,12 +46,12 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         for _, place in self.open:
-            self.texts[place] = self.texts.get(place, "") + data
+            self.texts.setdefault(place, []).append(data)
 
     def all(self, tag, **wanted):
         """Return (attributes, text) of all elements of a kind; a class may be one of several."""
         return [
-            (attributes, self.texts.get(place, ""))
+            (attributes, "".join(self.texts.get(place, [])))
             for place, (name, attributes) in enumerate(self.elements)
             if name == tag and all(value in (attributes.get(key) or "").split() for key, value in wanted.items())
         ]
@@ -314,12 +314,12 @@ def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
     for model, asked in each(cases):
         is_network = getattr(model, "symmetry", None) is not None
         sides = ("protein", "protein") if is_network else ("host", "parasite")
-        text = words_of(read(model, sides=sides, **asked)[0])
+        text = words_of(render(summary_of(model, sides=sides, **asked)))
         assert [line for line in text.splitlines() if re.search(r"\b(?:instance|task|node)s?\b", line)] == []
         wanted = ["protein", "proteins"] if is_network else ["host", "hosts", "parasites"]
         assert all(re.search(rf"\b{word}\b", text) for word in wanted)
     for model, asked in (cases[0], cases[-1]):
-        assert not re.search(r"\b(?:host|parasite|protein)s?\b", words_of(read(model, **asked)[0]))
+        assert not re.search(r"\b(?:host|parasite|protein)s?\b", words_of(render(summary_of(model, **asked))))
 
 
 def test_sides_that_are_no_two_words_are_refused(real):

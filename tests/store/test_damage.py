@@ -173,18 +173,19 @@ def test_a_forged_header_is_refused_or_read_but_never_crashes(name, models, tmp_
     save(models[name], tmp_path / "model.dyad")
     header, arrays = read_container(tmp_path / "model.dyad")
     refused = []
-    for number, path in enumerate(list(leaves(header["model"]))):
+    # Most leaves are those of every model: each model has another third of them.
+    for number, path in enumerate(list(leaves(header["model"])), 16 * (list(models).index(name) % 3)):
         *parents, last = ("model", *path)
         parent = reduce(getitem, parents, header)
         original = parent[last]
-        for junk in JUNK[number % 32 : 16 : 16]:  # one for every second leaf
+        for junk in JUNK[number % 48 : 16 : 16]:
             parent[last] = junk
             try:
                 resign(header, arrays)
             except ModelFileError as error:
                 refused.append(str(error))
         parent[last] = original
-    assert len(refused) > 30
+    assert len(refused) > 10
     assert all(re.search(r"forged\.dyad cannot be read: .*\.$", words) for words in refused)
 
 
