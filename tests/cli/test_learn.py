@@ -55,7 +55,7 @@ def learned(tables, several, run, kept):
                 "--setting",
                 setting,
                 "--steps",
-                2,
+                1,
             ]
             ran = run(*words, *more, "--cv", 2, "-o", path, "-q")
             assert (ran.code, ran.out, ran.err) == (0, "", "")
@@ -72,7 +72,7 @@ def test_the_model_is_the_one_the_library_learns(tables, several, learned, run, 
     found = load(path)
     _, asked, described = several
     kernels = {"noise": "rbf", "sim": "precomputed"}
-    twin = LearnedKernelRidge(kernel=kernels, setting=setting, n_steps=2, cv=2, random_state=0)
+    twin = LearnedKernelRidge(kernel=kernels, setting=setting, n_steps=1, cv=2, random_state=0)
     training = {"noise": described["noise"][:12], "sim": described["sim"][:12, :12]}
     twin.fit(training, tables.Y, tasks=tables.T)
     assert_allclose(found.holdout_error_, twin.holdout_error_)
@@ -144,7 +144,7 @@ def test_what_machines_see(tables, several, run):
     assert_allclose(sum(found["shares"].values()), 1)
     assert found["baselines"].keys() == {"grand_mean", "instance_means", "task_means", "additive"}
     assert found["sides"] == ["user", "item"]
-    words += ["--steps", 1, "--cv", 2, "--scoring", "r2", "-o", tables.folder / "r2.dyad"]
+    words += ["--stages", 1, "--steps", 1, "--cv", 2, "--scoring", "r2", "-o", tables.folder / "r2.dyad"]
     found, model = run(*words).json, load(tables.folder / "r2.dyad")
     assert (found["scoring"], found["score"]) == ("r2", model.holdout_score_)
     assert found["baselines"] == pytest.approx(model.baselines_)
@@ -195,7 +195,7 @@ def test_known_pairs_of_a_model_with_profiles(tables, several, run, put):
         "--stages",
         2,
         "--steps",
-        6,
+        3,
         "--cv",
         2,
         "--setting",

@@ -320,9 +320,22 @@ def test_bounds_that_make_no_sense(tables, model, new, run, given, words):
 # --- probabilities -------------------------------------------------------------------------------
 
 
-def test_probabilities_of_what_is_new(tables, model, new, run, get):
+@pytest.fixture(scope="module")
+def calibrated():
+    """Give a function that calibrates the model of a file, which is the same in every test."""
+    found = []
+
+    def make(path):
+        if not found:
+            found.append(calibrate(load(path)))
+        return found[0]
+
+    return make
+
+
+def test_probabilities_of_what_is_new(tables, model, calibrated, new, run, get):
     out = tables.folder / "p.csv"
-    found = calibrate(load(model))
+    found = calibrated(model)
     ran = run("predict", model, "--instances", new["users"], "--tasks", new["items"], "--probability", "-o", out)
     assert (ran.code, ran.out) == (0, f"Wrote 3 × 2 probabilities to {out}.\n")
     brier, base = found["D"].brier, found["D"].baseline_brier
@@ -335,11 +348,11 @@ def test_probabilities_of_what_is_new(tables, model, new, run, get):
     assert_allclose(ran.json["probabilities"]["probability"], np.ravel(found.predict(new["X"])))
 
 
-def test_probabilities_of_what_is_known(tables, model, new, run, put, monkeypatch):
+def test_probabilities_of_what_is_known(tables, model, calibrated, new, run, put, monkeypatch):
     """Ids of training count as known, and each pair has the map of its setting, in whatever blocks it is predicted."""
     X = np.concatenate([tables.X[:2], new["X"]])
     users = put(tables.folder / "users_2.csv", ["u0", "u1", "n0", "n1", "n2"], ["age", "height", "mood"], X)
-    found = calibrate(load(model))
+    found = calibrated(model)
     ran = run("predict", model, "--instances", users, "--probability", "--json")
     assert ran.json["calibration"]["setting"] == ["A", "B"]
     expected = np.concatenate([np.asarray(found.predict())[:2], found.predict(new["X"])])
@@ -364,7 +377,7 @@ def test_probabilities_of_a_model_whose_ids_are_numbers(tables, run, put):
     wanted.write_text("user,item\n1,3\nnew,3\n")
     ran = run("predict", path, "--instances", rows, "--probability", "--pairs", wanted, "--json")
     assert ran.code == 0, ran.err
-    found = calibrate(fitted)
+    found = calibrate(fitted, "AB")
     expected = [found.predict().iloc[1, 3], found.predict(tables.X[:1])[0, 3]]
     assert_allclose(ran.json["probabilities"]["probability"], expected)
 

@@ -182,10 +182,10 @@ def test_a_search_of_missing_labels_is_that_of_the_library(tables, run, put, opt
     put(tables.labels, tables.users, tables.items, labels)
     path, grid = tables.folder / "m.dyad", np.geomspace(1e-3, 1e3, 7)
     given = ["tune", tables.labels, *tables.sides, "--setting", "B", "--alphas", "1e-3:1e3:7", "--cv", 2, "-o", path]
-    ran = run(*given, *options, "--json")
+    ran = run(*given, "--task-alphas", "0.1,1,10", *options, "--json")
     assert ran.code == 0, ran.err
     params = {"scoring": "roc_auc", "cv": 2, "exhaustive": bool(options)}
-    twin = TwoStepRidgeCV(grid, grid, **params).fit(tables.X, labels, tasks=tables.T)
+    twin = TwoStepRidgeCV(grid, [0.1, 1, 10], **params).fit(tables.X, labels, tasks=tables.T)
     assert (ran.json["alpha"], ran.json["task_alpha"], ran.json["score"]) == pytest.approx(
         (twin.alpha_, twin.task_alpha_, twin.best_score_)
     )
