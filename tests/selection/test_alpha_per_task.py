@@ -36,7 +36,7 @@ from dyadlearn.views.summary import summary_of
 from sweeps import covering, every, lines, over
 
 M, Q = 20, 6
-ALPHAS = [1e-3, 0.1, 1.0, 10.0, 1e3]
+ALPHAS = [1e-3, 1.0, 10.0, 1e3]
 EACH = np.array([1e-3, 1.0, 10.0, 1.0, 0.0, 1e3])
 RNG = np.random.default_rng(0)
 X, NEW = RNG.normal(size=(M, 4)), RNG.normal(size=(3, 4))
@@ -44,11 +44,11 @@ Y = X @ RNG.normal(size=(4, Q)) + RNG.normal(size=(M, Q)) * np.array([0.1, 1.0, 
 HOLES = np.where(RNG.random(Y.shape) < 0.2, np.nan, Y)
 WEIGHTS = RNG.uniform(0.5, 2.0, size=Y.shape)
 GROUPS = np.arange(M) % 7
-FOLDS = RNG.integers(0, 3, size=Y.shape)
+FOLDS = RNG.integers(0, 2, size=Y.shape)
 # A task without labels is predicted zero, not NaN.
 PAPER = {"fit_intercept": False}
 
-LEFT_OUT = (("A", {}), ("B", {}), ("B", {"groups": GROUPS}), ("A", {"cells": FOLDS}))
+LEFT_OUT = (("A", {}), ("B", {}), ("B", {"groups": GROUPS % 3}), ("A", {"cells": FOLDS}))
 FORMS = {"full": (Y, None), "missing": (HOLES, None), "weights": (Y, WEIGHTS), "both": (HOLES, WEIGHTS)}
 
 
@@ -78,7 +78,8 @@ def test_every_task_is_a_model_of_its_own(form, kernel, intercept, filter):
             assert_allclose(np.broadcast_to(model.intercept_, Q)[task], alone.intercept_, **close)
         if EACH[task] > 0:  # a kernel without a ridge has dual parameters of any size
             assert_allclose(model.dual_coef_[:, task], alone.dual_coef_, **close)
-        if kernel == "rbf" and EACH[task] == 0:
+        # Of the tasks that are left out: the first, one that shares its value with another, and one without a ridge.
+        if task not in (0, 3, 4) or (kernel == "rbf" and EACH[task] == 0):
             continue
         for (letter, left_out), found in zip(LEFT_OUT, held_out, strict=True):
             own = {"cells": FOLDS[:, task : task + 1]} if "cells" in left_out else left_out
@@ -379,7 +380,7 @@ def test_landscapes_and_pictures():
     assert_allclose(LandscapeDisplay.from_estimator(search).lines_[0].get_ydata(), search.landscape_.mean(axis=1))
 
 
-@over(every(form=list(FORMS)))
+@over(every(form=["full", "both"]))
 def test_files(form, tmp_path):
     labels, weights = FORMS[form]
     search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, labels, sample_weight=weights)
