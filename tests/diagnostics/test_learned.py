@@ -86,7 +86,7 @@ def test_every_question_has_an_answer(kind):
 @over(lines("kind", "plain", "described", "profiled A"))
 def test_probabilities_know_rows_by_their_ids(kind):
     model = _fitted(kind, binary=True)
-    found = calibrate(model)
+    found = calibrate(model, None if kind == "plain" else "A", cv=2)
     whole = found.predict()
     X, _, _ = _data()
     some = X.iloc[[4, 1]]

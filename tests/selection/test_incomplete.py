@@ -108,11 +108,12 @@ def assert_equals_loop(search, data, splits, scoring="neg_mean_squared_error", r
 def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch):
     monkeypatch.setattr("dyadlearn.pairing.incomplete.FEW_CELLS", 20)
     data = make_data()
-    cv = 2 if letter == "D" else None
+    # By default five; two folds of cells would hide all of a row, which the loop cuts.
+    cv = {"A": 3, "B": None}.get(letter, 2)
     search = make_search(Search, letter, kernel, cv=cv).fit(data[0], data[1], tasks=data[2])
     splits = SettingKFold(letter, cv or 5, random_state=0).split_grid(12, 9)
     assert_equals_loop(search, data, splits, kernel=kernel)
-    assert search.holdout_method_ == f"{'2×2' if letter == 'D' else 5} folds, refitted"
+    assert search.holdout_method_ == {"A": "3", "B": "5", "C": "2", "D": "2×2"}[letter] + " folds, refitted"
 
 
 @over(
@@ -181,16 +182,14 @@ def test_the_model_is_that_of_the_best_regularisation(Search):
 def assert_equals_holdout(search, data, where=None):
     """Compare the landscape with scores of exact hold-out predictions of fresh models."""
     X, Y, T = data
+    held_out = {}
     for place, params in points(type(search)):
         model = PLAIN[type(search)](**params, **kernels(type(search))).fit(X, Y, tasks=T)
-        F = model.holdout(search.setting)
+        F = held_out[place] = model.holdout(search.setting)
         assert_allclose(search.landscape_[place], scorer(search.scoring)(Y, F, setting=search.setting), rtol=1e-7)
     assert search.best_score_ == search.landscape_.max()
-    model = PLAIN[type(search)](
-        **dict(points(type(search)))[np.unravel_index(search.landscape_.argmax(), search.landscape_.shape)],
-        **kernels(type(search)),
-    ).fit(X, Y, tasks=T)
-    assert_allclose(search.holdout_, model.holdout(search.setting), rtol=1e-7, atol=1e-9)
+    best = np.unravel_index(search.landscape_.argmax(), search.landscape_.shape)
+    assert_allclose(search.holdout_, held_out[tuple(map(int, best))], rtol=1e-7, atol=1e-9)
     assert search.holdout_method_ == "exact leave-one-out"
 
 
@@ -207,13 +206,17 @@ def nothing_is_solved_again(monkeypatch):
 class TestShortcuts:
     @over(every(letter="AB"))
     def test_independent_tasks(self, letter, scoring):
+        if (letter == "A") == (scoring == "concordance_index"):
+            return  # each setting with one of the scores
         data = make_data(8, 6)
         search = make_search(IndependentTaskRidgeCV, letter, scoring=scoring).fit(data[0], data[1])
         assert_equals_holdout(search, data)
 
     @over(every(**pair_searches))
     def test_few_pairs(self, Search, scoring):
-        data = make_data()
+        if (Search is KroneckerRidgeCV) == (scoring == "concordance_index"):
+            return  # each search with one of the scores
+        data = make_data(9, 7)
         search = make_search(Search, "A", scoring=scoring).fit(data[0], data[1], tasks=data[2])
         assert_equals_holdout(search, data)
 
@@ -239,9 +242,9 @@ class TestShortcuts:
         assert_allclose(search.holdout_[np.ix_(rows, columns)], rest.holdout_, rtol=1e-7, atol=1e-9)
 
     def test_groups_of_instances_do_not_matter_to_pairs(self, scoring):
-        data = make_data()
+        data = make_data(8, 6)
         search = make_search(IndependentTaskRidgeCV, "A", scoring=scoring)
-        search.fit(data[0], data[1], groups=np.arange(12) // 2)
+        search.fit(data[0], data[1], groups=np.arange(8) // 2)
         assert_equals_holdout(search, data)
 
 

@@ -161,7 +161,7 @@ def test_profiles_of_known_sides_only():
 def profiled():
     """Give a model whose both sides are described by profiles, stored, so that each test has one of its own."""
     X, Y, T = _low_rank()
-    model = LearnedKernelRidge(n_steps=10, cv=2, stages=2).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(n_steps=4, cv=2, stages=2).fit(X, Y, tasks=T)
     assert model.n_stages_ == 2
     return pickle.dumps(model)
 
@@ -185,7 +185,7 @@ def test_known_rows_of_a_profiled_side_are_told_by_their_ids():
     names, task_names = [f"r{i}" for i in range(16)], [f"t{j}" for j in range(12)]
     X, T = pd.DataFrame(X, names, ["a", "b"]), pd.DataFrame(T, task_names, ["c", "d"])
     Y = pd.DataFrame(Y, names, task_names)
-    model = LearnedKernelRidge(n_steps=10, cv=2, stages=2).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(n_steps=4, cv=2, stages=2).fit(X, Y, tasks=T)
     assert model.n_stages_ == 2
     found = model.predict(X.iloc[[3, 1]], T.iloc[[5]])
     assert_allclose(found, model.predict().loc[["r3", "r1"], ["t5"]])
@@ -226,17 +226,14 @@ def test_given_random_state_everything_is_the_same():
     X, Y, T = _problem(9, 6)
     X, Y, T = X[0], _holes(Y), T[0]
     first, again, other, plain = (
-        LearnedKernelRidge(cv=2, stages=2, random_state=seed, **FAST).fit(X, Y, tasks=T) for seed in (3, 3, 4, None)
+        LearnedKernelRidge(cv=cv, stages=2, random_state=seed, **FAST).fit(X, Y, tasks=T)
+        for cv, seed in ((2, 3), (np.int64(2), 3), (2, 4), (2, None))
     )
     assert_array_equal(first.predict(), again.predict())
     assert_array_equal(first.holdout_, again.holdout_)
     assert first.weights_ == again.weights_
     assert first.history_ == again.history_
     assert first.holdout_error_ != other.holdout_error_ != plain.holdout_error_
-    assert (
-        LearnedKernelRidge(cv=np.int64(2), stages=2, random_state=3, **FAST).fit(X, Y, tasks=T).history_
-        == first.history_
-    )
 
 
 @over(
@@ -446,7 +443,7 @@ def test_descriptions_go_through_splitters_and_searches():
     X, Y, T = _problem()
     rows = Descriptions({"told": X[0], "similarity": np.exp(-((X[1][:, None] - X[1]) ** 2).sum(axis=2))})
     kernels = {"told": "rbf", "similarity": "precomputed"}
-    model = LearnedKernelRidge(kernel=kernels, setting="B", **FAST)
+    model = LearnedKernelRidge(kernel=kernels, setting="B", n_steps=1)
     scores = cross_val_score(model, rows, Y, cv=2)
     assert scores.shape == (2,)
     by_hand = []
@@ -585,7 +582,7 @@ def test_columns_of_a_kernel_without_ids_stay_in_the_order_in_which_they_came(we
 def test_small_grids_in_single_precision_learn_as_in_double():
     (X, _), Y, (T, _) = _problem(10, 7)
     Y = _holes(Y)
-    model = LearnedKernelRidge(cv=2, **FAST)
+    model = LearnedKernelRidge(cv=2, stages=2, **FAST)
     expected = model.fit(X, Y, T).stage_errors_
     found = model.fit(*(part.astype(np.float32) for part in (X, Y, T)))
     assert found.completed_.dtype == np.float32
@@ -601,12 +598,12 @@ def test_a_score_is_that_of_the_held_out_predictions(capsys):
         seen.append(-float(np.nanmean(np.abs(labels - predictions))))
         return seen[-1]
 
-    model = LearnedKernelRidge(cv=2, scoring=score, progress=True, **FAST).fit(X, Y, T)
+    model = LearnedKernelRidge(cv=2, stages=2, scoring=score, progress=True, **FAST).fit(X, Y, T)
     assert model.holdout_score_ == max(seen)
     assert model.holdout_score_ == score(Y, model.holdout_)
     assert set(model.baselines_.values()) <= set(seen)  # baselines have the same score
     assert "(before: score -0." in capsys.readouterr().err
-    plain = LearnedKernelRidge(cv=2, progress=True, **FAST).fit(X, Y, T)
+    plain = LearnedKernelRidge(cv=2, stages=2, progress=True, **FAST).fit(X, Y, T)
     assert plain.holdout_score_ == -plain.holdout_error_
     assert "(before: concordance_index 0." in capsys.readouterr().err
     LearnedKernelRidge(stages=1, n_steps=1, cv=2).fit(X, np.ones((10, 7)), T)  # no rank of equal labels
@@ -619,13 +616,13 @@ def test_small_grids_of_other_libraries_are_learned_with_numpy(monkeypatch):
     monkeypatch.setattr(
         FoldError, "evaluate", lambda self, *given: kinds.add(type(self.train)) or evaluate(self, *given)
     )
-    expected = LearnedKernelRidge(cv=2, **FAST).fit(X, Y, T)
-    moved = LearnedKernelRidge(cv=2, device="cpu", **FAST).fit(X, Y, T)
-    given = LearnedKernelRidge(cv=2, **FAST).fit(*map(torch.asarray, (X, Y, T)))
+    expected = LearnedKernelRidge(cv=2, stages=2, **FAST).fit(X, Y, T)
+    moved = LearnedKernelRidge(cv=2, stages=2, device="cpu", **FAST).fit(X, Y, T)
+    given = LearnedKernelRidge(cv=2, stages=2, **FAST).fit(*map(torch.asarray, (X, Y, T)))
     assert kinds == {np.ndarray}
     assert moved.n_stages_ == expected.n_stages_ > 1
     monkeypatch.setattr("dyadlearn.selection.learned._FOR_PROCESSORS", 0)
-    large = LearnedKernelRidge(cv=2, **FAST).fit(*map(torch.asarray, (X, Y, T)))
+    large = LearnedKernelRidge(cv=2, stages=2, **FAST).fit(*map(torch.asarray, (X, Y, T)))
     assert kinds == {np.ndarray, torch.Tensor}
     assert isinstance(given.predict(), torch.Tensor)
     assert isinstance(moved.predict(), np.ndarray)

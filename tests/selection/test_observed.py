@@ -370,13 +370,13 @@ def test_drawn_zeros_stand_for_all_of_them(listed):
 def test_arrays_of_another_library_stay_in_it(listed):
     xp = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed: its arrays are not tested")
     given = {"sample_weight": SPARSE_WEIGHTS}
-    # A strong regularisation takes few iterations, which are slow in this library.
+    # Few iterations, which are slow in this library: both stop after the same.
     for kind, more in ((KroneckerRidgeCV, {"setting": "B"}), (TwoStepRidgeCV, {"task_alphas": [9.0], "setting": "D"})):
-        search = kind([30.0], cv=2, **more).fit(xp.asarray(X), SPARSE, tasks=xp.asarray(T), **given)
-        twin = kind([30.0], cv=2, **more).fit(X, SPARSE, tasks=T, **given)
+        search = kind([30.0], cv=2, tol=1e-3, **more).fit(xp.asarray(X), SPARSE, tasks=xp.asarray(T), **given)
+        twin = kind([30.0], cv=2, tol=1e-3, **more).fit(X, SPARSE, tasks=T, **given)
         assert_allclose(search.holdout_.data, twin.holdout_.data, rtol=1e-7)
         if kind is KroneckerRidgeCV:
-            assert_allclose(evaluate(search, "C", cv=2)["additive"], evaluate(twin, "C", cv=2)["additive"])
+            assert_allclose(evaluate(search, "B")["additive"], evaluate(twin, "B")["additive"])
         assert isinstance(search.predict(xp.asarray(X)), type(xp.asarray(X)))
 
 
