@@ -266,7 +266,7 @@ def test_nothing_is_left(shape, setting, units):
     covering(
         setting=list("ABCD"),
         kind=["complete", "holes", "weights", "cells"],
-        shape=[(500, 250), (350, 350)],
+        shape=[(400, 200), (280, 280)],
         where=lambda setting, kind, shape: setting == "A" or kind != "cells",
     )
 )

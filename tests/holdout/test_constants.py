@@ -91,10 +91,11 @@ def twin(shares: Any, kernels: tuple[np.ndarray, np.ndarray], labels: np.ndarray
 
 
 def expected(shares: Any, kernels: Any, labels: np.ndarray, weights: Any, letter: str, groups: Any, task_groups: Any):
-    """Return what models say that never saw a cell, or a group of rows and of columns."""
+    """Return what models say that never saw a cell, or a group of rows and of columns; in A of every third cell."""
     found, everything = np.full((M, Q), np.nan), (np.ones(M, dtype=bool), np.ones(Q, dtype=bool))
     if letter == "A":
-        for cell in zip(*np.nonzero(~np.isnan(labels)), strict=True):
+        for cell in np.argwhere(~np.isnan(labels))[::3]:
+            cell = tuple(cell)
             hidden = labels.copy()
             hidden[cell] = np.nan
             found[cell] = twin(shares, kernels, hidden, weights, *everything)[cell]

@@ -155,8 +155,10 @@ def test_a_filter_that_refits_is_believed():
         for letter in "ABCD":
             assert_allclose(named.holdout(letter), ridge.holdout(letter), atol=1e-10)
             if labels is Y and letter in "AD":
-                assert verify_holdout(named, letter, random_state=0) < 1e-10
-                assert_allclose(refit(named._problem(), letter), refit(ridge._problem(), letter), atol=1e-10)
+                assert verify_holdout(named, letter, n=5, random_state=0) < 1e-10
+                some = np.add.outer(np.arange(M), np.arange(Q)) % 3 == 0
+                again, expected = (refit(model._problem(), letter, where=some) for model in (named, ridge))
+                assert_allclose(again[some], expected[some], atol=1e-10)
     empty = np.where(np.arange(M)[:, None] == 2, np.nan, Y)
     ridge = IndependentTaskRidge(0.25, kernel="rbf").fit(X, empty)
     named = IndependentTaskRidge(0.5, kernel="rbf", filter=Squared()).fit(X, empty)

@@ -64,8 +64,11 @@ def test_models_equal_refitting(data, name, setting):
     found = model.holdout(setting)
     assert found.shape == model._problem().Y.shape
     twin = transductive if "iterated" in name else refit
-    assert_allclose(found, twin(model._problem(), setting), rtol=1e-9, atol=1e-12)
-    assert verify_holdout(model, setting, random_state=0) < 1e-11
+    # In every row and every column.
+    some = np.add.outer(np.arange(M), np.arange(found.shape[1])) % 3 == 0
+    expected = twin(model._problem(), setting, where=some)
+    assert_allclose(found[some], expected[some], rtol=1e-9, atol=1e-12)
+    assert verify_holdout(model, setting, n=5, random_state=0) < 1e-11
 
 
 @over(every(setting="BCD", name=["two-step rbf", "kronecker"]))

@@ -300,7 +300,7 @@ def test_folds_that_stop_short_are_told():
 
 
 def test_reaches_are_residuals_of_folds():
-    given = Given("kronecker + 1", (8, 7), KINDS["thin"])
+    given = Given("kronecker + 1", (6, 7), KINDS["thin"])
     intervals = FlatIntervals(given.problem.labels, lambda setting: plan(given.problem, setting).held_out())
     for setting in Setting:
         errors = np.abs(given.problem.labels.values - cut(given.problem, setting).held_out())
@@ -315,9 +315,9 @@ def test_reaches_are_residuals_of_folds():
 @over(lines("setting model", ("D", "two-step"), ("A", "kronecker")))
 def test_every_library_computes_the_same(library, setting, model):
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(9, 3)), rng.normal(size=(8, 2)), rng.normal(size=40) + 2.0
-    rows, columns = np.divmod(np.sort(rng.choice(72, 40, replace=False)), 8)
-    groups = {"groups": np.arange(9) % 3, "task_groups": np.arange(8) % 2, "cells": np.arange(40) % 3}
+    X, T, Y = rng.normal(size=(7, 3)), rng.normal(size=(6, 2)), rng.normal(size=25) + 2.0
+    rows, columns = np.divmod(np.sort(rng.choice(42, 25, replace=False)), 6)
+    groups = {"groups": np.arange(7) % 3, "task_groups": np.arange(6) % 2, "cells": np.arange(25) % 3}
 
     def found(put):
         kind = "free" if model == "two-step" else "feature"
@@ -325,7 +325,7 @@ def test_every_library_computes_the_same(library, setting, model):
         pairing = Kronecker(*sides, 0.5, free_mean=True)
         if model == "two-step":
             pairing = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
-        problem = Problem(pairing, Labels(rows, columns, put(Y), (9, 8)), tol=1e-9)
+        problem = Problem(pairing, Labels(rows, columns, put(Y), (7, 6)), tol=1e-9)
         return holdout(problem, Setting(setting), **{name: groups[name] for name in GROUPED[setting]})
 
     values = found(library.asarray)

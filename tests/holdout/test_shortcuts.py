@@ -66,19 +66,22 @@ def some_cells(shape):
 @over(
     covering(
         where=lambda legal, alphas, **others: legal[0] == "two_step" or alphas[0] == alphas[1],
-        legal=GROUPED,
+        legal=LEGAL,
+        grouping=GROUPINGS,
         kinds=KINDS[:2] + KINDS[3:5],
         shape=COMPLETE,
         alphas=ALPHA_PAIRS,
     )
 )
-def test_equals_refitting(cases, legal, shape, kinds, alphas):
-    method, setting, grouping = legal
+def test_equals_refitting(cases, legal, grouping, shape, kinds, alphas):
+    # The next test takes every grouping of every model to sides of either kind.
+    method, setting = legal
     problem = cases.problem(method, shape, kinds, *alphas)
     # Well-conditioned kernels leave no excuse.
     allowed = 1e-8 if kinds == ("full", "full") else cases.tolerance(problem)
-    labels = labels_of(grouping, setting, shape)
-    assert cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels)) <= allowed
+    labels, some = labels_of(grouping, setting, shape), some_cells(shape)
+    expected = refit(problem, setting, **labels, where=some)
+    assert cases.error(holdout(problem, setting, **labels)[some], expected[some]) <= allowed
 
 
 @over(covering(legal=GROUPED, kinds=KINDS[:3:2], shape={"tall": (7, 5), "wide": (5, 7)}, share=[1e-2, 1e4]))
@@ -89,10 +92,10 @@ def test_equals_refitting_in_single_precision(cases, legal, kinds, shape, share)
     alpha, *task_alpha = (share * float(side.values.max()) for side in (spectrum, *tasks))
     alpha *= float(tasks[0].values.max()) if method == "kronecker" else 1.0
     problem = posed(method, exact.Y.astype(np.float32), spectrum, alpha, *tasks, *task_alpha)
-    labels = labels_of(grouping, setting, shape)
+    labels, some = labels_of(grouping, setting, shape), some_cells(shape)
     found = holdout(problem, setting, **labels)
     assert found.dtype == np.float64
-    assert cases.error(found, refit(problem, setting, **labels)) <= 1e-9
+    assert cases.error(found[some], refit(problem, setting, **labels, where=some)[some]) <= 1e-9
 
 
 def single(spectrum):
@@ -126,12 +129,14 @@ def test_every_array_library(cases, library, method, setting):
     found = holdout(problem, setting)
     assert type(found) is type(problem.Y)
     assert found.dtype == namespace(found).float64
-    expected = refit(problem, setting)
-    assert_allclose(library.to_numpy(found), expected, rtol=library.rtol, atol=library.rtol)
+    some = some_cells(Y.shape)
+    expected = refit(problem, setting, where=some)
+    assert_allclose(library.to_numpy(found)[some], expected[some], rtol=library.rtol, atol=library.rtol)
     if method != "network":
         labels = labels_of("unequal", setting, Y.shape)
         found = library.to_numpy(holdout(problem, setting, **labels))
-        assert_allclose(found, refit(problem, setting, **labels), rtol=library.rtol, atol=library.rtol)
+        expected = refit(problem, setting, **labels, where=some)
+        assert_allclose(found[some], expected[some], rtol=library.rtol, atol=library.rtol)
 
 
 @over(lines("method setting", *LEGAL))
@@ -141,8 +146,9 @@ def test_sparse_features(cases, method, setting):
     task_spectrum = None if method == "independent" else cases.spectrum("full", cases.features("full", 5, rng))
     problem = posed(method, rng.normal(size=(9, 5)), Spectrum.from_features(features), 0.5, task_spectrum, 0.2)
     for grouping in GROUPINGS:
-        labels = labels_of(grouping, setting, (9, 5))
-        assert_allclose(holdout(problem, setting, **labels), refit(problem, setting, **labels), rtol=1e-9, atol=1e-10)
+        labels, some = labels_of(grouping, setting, (9, 5)), some_cells((9, 5))
+        found, expected = holdout(problem, setting, **labels), refit(problem, setting, **labels, where=some)
+        assert_allclose(found[some], expected[some], rtol=1e-9, atol=1e-10)
 
 
 @over(lines("method setting", *LEGAL))
@@ -186,22 +192,14 @@ def test_one_row_and_one_column(cases):
 # ---- both sides of every choice by cost
 
 
-@over(every(kinds=KINDS))
-def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds):
+@over(covering(kinds=KINDS, shape=[(6, 4), (4, 6)], n_groups=[(None, None), (2, None), (None, 2), (2, 3), (3, 2)]))
+def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds, shape, n_groups):
     """D loops over whichever side has fewer groups: each side in turn, with and without groups."""
-    for shape in ((6, 4), (4, 6)):
-        problem = cases.problem("kronecker", shape, kinds)
-        m, q = shape
-        for groups, task_groups in (
-            (None, None),
-            (np.arange(m) % 2, None),
-            (None, np.arange(q) % 2),
-            (np.arange(m) % 2, np.arange(q) % 3),
-            (np.arange(m) % 3, np.arange(q) % 2),
-        ):
-            labels, some = {"groups": groups, "task_groups": task_groups}, some_cells(shape)
-            expected = refit(problem, "D", **labels, where=some)
-            assert_allclose(holdout(problem, "D", **labels)[some], expected[some], rtol=1e-9, atol=1e-10)
+    problem = cases.problem("kronecker", shape, kinds)
+    groups, task_groups = (None if n is None else np.arange(size) % n for size, n in zip(shape, n_groups, strict=True))
+    labels, some = {"groups": groups, "task_groups": task_groups}, some_cells(shape)
+    expected = refit(problem, "D", **labels, where=some)
+    assert_allclose(holdout(problem, "D", **labels)[some], expected[some], rtol=1e-9, atol=1e-10)
 
 
 @over(
@@ -276,36 +274,33 @@ def test_groups_of_one_are_leave_one_out(cases, method, setting, kinds):
     assert_allclose(holdout(problem, setting, **singles), holdout(problem, setting), rtol=1e-10, atol=1e-12)
 
 
-@over(every(grouping=GROUPINGS, kind=["full", "singular", "primal"]))
-def test_kronecker_with_unrelated_tasks_is_independent(cases, kind, grouping):
-    for alpha in ALPHAS[::2]:
-        independent = cases.problem("independent", kinds=(kind, kind), alpha=alpha)
-        tasks = Spectrum.from_gram(np.eye(5))
-        pairs = posed("kronecker", independent.Y, independent.pairing.rows.spectrum, alpha, tasks)
-        labels = labels_of(grouping, "B", (7, 5))
-        error = cases.error(holdout(pairs, "B", **labels), holdout(independent, "B", **labels))
-        assert error <= cases.tolerance(independent)
-        labels = labels_of(grouping, "A", (7, 5))
-        error = cases.error(holdout(pairs, "A", **labels), holdout(independent, "A", **labels))
+@over(covering(grouping=GROUPINGS, kind=["full", "singular", "primal"], alpha=ALPHAS[::2]))
+def test_kronecker_with_unrelated_tasks_is_independent(cases, kind, grouping, alpha):
+    independent = cases.problem("independent", kinds=(kind, kind), alpha=alpha)
+    tasks = Spectrum.from_gram(np.eye(5))
+    pairs = posed("kronecker", independent.Y, independent.pairing.rows.spectrum, alpha, tasks)
+    for setting in "BA":
+        labels = labels_of(grouping, setting, (7, 5))
+        error = cases.error(holdout(pairs, setting, **labels), holdout(independent, setting, **labels))
         assert error <= cases.tolerance(independent)
 
 
-@over(covering(grouping=GROUPINGS, kinds=KINDS, method=["two_step", "kronecker"]))
-def test_swapping_the_sides_transposes(cases, method, kinds, grouping):
+@over(covering(grouping=GROUPINGS, kinds=KINDS, method=["two_step", "kronecker"], settings=["AA", "BC", "CB", "DD"]))
+def test_swapping_the_sides_transposes(cases, method, kinds, grouping, settings):
     problem = cases.problem(method, kinds=kinds)
     (spectrum, tasks), (alpha, *others) = problem.pairing.spectra, problem.pairing.alphas.values()
     swapped = posed(method, problem.Y.T, tasks, (others or [alpha])[0], spectrum, alpha)
-    for setting, mirror in zip("ABCD", "ACBD", strict=True):
-        labels = labels_of(grouping, setting, (7, 5))
-        mirrored = {}
-        if "cells" in labels:
-            mirrored["cells"] = labels["cells"].T
-        if "groups" in labels:
-            mirrored["task_groups"] = labels["groups"]
-        if "task_groups" in labels:
-            mirrored["groups"] = labels["task_groups"]
-        expected = holdout(swapped, mirror, **mirrored).T
-        assert_allclose(holdout(problem, setting, **labels), expected, rtol=1e-10, atol=1e-12)
+    setting, mirror = settings
+    labels = labels_of(grouping, setting, (7, 5))
+    mirrored = {}
+    if "cells" in labels:
+        mirrored["cells"] = labels["cells"].T
+    if "groups" in labels:
+        mirrored["task_groups"] = labels["groups"]
+    if "task_groups" in labels:
+        mirrored["groups"] = labels["task_groups"]
+    expected = holdout(swapped, mirror, **mirrored).T
+    assert_allclose(holdout(problem, setting, **labels), expected, rtol=1e-10, atol=1e-12)
 
 
 @over(lines("alias setting", ("leave_x1_out", "B"), ("both", "D"), (Setting.C, "C"), ("r", "A")))
