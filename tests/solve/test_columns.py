@@ -69,24 +69,22 @@ def test_a_refit_is_that_of_scikit_learn(pattern, weighted):
         grids.close(fitted[:, j], predicted, 1e-10)
 
 
-@over(covering(**weightings, shape=SHAPES, pattern=PATTERNS))
-def test_completed_columns_are_those_of_refits(shape, pattern, weighted):
-    for kind in KINDS:
-        spectrum, K, Y, weights = make_problem(kind, shape, pattern, weighted)
-        side, observed = spectrum.smoother(Tikhonov(), 0.4), ~np.isnan(Y)
-        labels, expected = complete_columns(side, Y, weights), each_column(K, Y, weights, 0.4)
-        grids.close(side.hat() @ labels, expected, 1e-10, kind)
-        grids.close(np.where(observed, expected, labels), expected, 1e-10, kind)
-        if not weighted:
-            assert_allclose(labels[observed], Y[observed], rtol=1e-12)
+@over(covering(**weightings, **kinds, shape=SHAPES, pattern=PATTERNS))
+def test_completed_columns_are_those_of_refits(kind, shape, pattern, weighted):
+    spectrum, K, Y, weights = make_problem(kind, shape, pattern, weighted)
+    side, observed = spectrum.smoother(Tikhonov(), 0.4), ~np.isnan(Y)
+    labels, expected = complete_columns(side, Y, weights), each_column(K, Y, weights, 0.4)
+    grids.close(side.hat() @ labels, expected, 1e-10)
+    grids.close(np.where(observed, expected, labels), expected, 1e-10)
+    if not weighted:
+        assert_allclose(labels[observed], Y[observed], rtol=1e-12)
 
 
-@over(covering(**weightings, shape=[(8, 3), (1, 3)], pattern=PATTERNS))
-def test_left_out_cells_are_those_of_refits(shape, pattern, weighted):
-    for kind in KINDS:
-        spectrum, K, Y, weights = make_problem(kind, shape, pattern, weighted)
-        found = leave_one_out_columns(spectrum.smoother(Tikhonov(), 0.4), Y, weights)
-        grids.close(found, each_cell(K, Y, weights, 0.4), 1e-9, kind)
+@over(covering(**weightings, **kinds, shape=[(8, 3), (1, 3)], pattern=PATTERNS))
+def test_left_out_cells_are_those_of_refits(kind, shape, pattern, weighted):
+    spectrum, K, Y, weights = make_problem(kind, shape, pattern, weighted)
+    found = leave_one_out_columns(spectrum.smoother(Tikhonov(), 0.4), Y, weights)
+    grids.close(found, each_cell(K, Y, weights, 0.4), 1e-9)
 
 
 @over(covering(**weightings, alpha=[1e-6, 1e-3, 1e3, 1e6], kind=["full", "thin"]))
@@ -185,12 +183,15 @@ def test_other_filters_fill_in_what_they_would_predict(filter, n_missing, kind):
         assert not system.size or np.linalg.cond(system) < 1e4
         column[~here] = np.linalg.solve(system, hat[np.ix_(~here, here)] @ column[here])
     grids.close(complete_columns(side, Y), expected, 1e-9)
-    held_out = expected.copy()
-    for i, j in np.argwhere(observed):
+    held_out, found = expected.copy(), leave_one_out_columns(side, Y)
+    some = np.argwhere(observed)[::3]
+    for i, j in some:
         hidden = Y[:, [j]].copy()
         hidden[i] = np.nan
         held_out[i, j] = complete_columns(side, hidden)[i, 0]
-    grids.close(leave_one_out_columns(side, Y), held_out, 1e-8)
+    at = tuple(some.T)
+    grids.close(found[at], held_out[at], 1e-8)
+    grids.close(found[~observed], held_out[~observed], 1e-8)
 
 
 @over(every(**weightings, **kinds))

@@ -153,7 +153,7 @@ def test_running_out_of_iterations_is_told(max_iter):
 
 def test_rounding_ends_what_it_does_not_allow():
     """A tolerance below what rounding allows is not reached, and the iteration does not go on for ever."""
-    A, operator, b = make_system(condition=1e10)
+    A, operator, b = make_system((4, 3), condition=1e10)
     product, calls = counted(operator)
     found = conjugate_gradients(product, b, tol=1e-30, max_iter=10_000)
     assert not found.converged

@@ -40,8 +40,16 @@ def smoothers(K: np.ndarray, G: np.ndarray, filters, alphas) -> TwoStep:
 # --- the objective ---------------------------------------------------------------------------------
 
 
-@over(covering(alphas=[(0.5, 0.2), (1e-3, 30.0), (1e2, 1e-3)], pattern=PATTERNS, weighted=[False, True]))
-def test_the_objective_is_minimised(alphas, pattern, weighted):
+@over(
+    covering(
+        alphas=[(0.5, 0.2), (1e-3, 30.0), (1e2, 1e-3)],
+        pattern=PATTERNS,
+        weighted=[False, True],
+        way=WAYS,
+        where=lambda weighted, way, **_: not weighted or way["form"] == "observed",
+    )
+)
+def test_the_objective_is_minimised(alphas, pattern, weighted, way):
     """Σ_o w (f − y)² + fᵀ(penalty)f over all grids f: constants have no penalty, main effects that of their side."""
     given = grids.holes("two-step + 1", (6, 5), pattern, alpha=alphas[0], task_alpha=alphas[1])
     one, other = (
@@ -53,10 +61,8 @@ def test_the_objective_is_minimised(alphas, pattern, weighted):
     weights = np.random.default_rng(0).uniform(0.2, 3.0, size=(6, 5)) if weighted else None
     counts = np.where(given.observed, 1.0 if weights is None else weights, 0.0).ravel()
     best = np.linalg.solve(np.diag(counts) + penalty, counts * np.where(given.observed, given.Y, 0.0).ravel())
-    for name, way in WAYS.items():
-        if weights is None or way["form"] == "observed":
-            found = complete(given.operators, given.Y, weights, tol=1e-13, **way)
-            grids.close(given.operators.hat(found.labels).ravel(), best, 1e-9, name)
+    found = complete(given.operators, given.Y, weights, tol=1e-13, **way)
+    grids.close(given.operators.hat(found.labels).ravel(), best, 1e-9)
 
 
 # --- labels that are moved ---------------------------------------------------------------------------
@@ -65,8 +71,8 @@ def test_the_objective_is_minimised(alphas, pattern, weighted):
 @over(covering(model=WITH_MEAN, pattern=PATTERNS, way=WAYS, weighted=[False, True], offset=[1.0, -1e6]))
 def test_labels_and_a_constant_give_predictions_and_that_constant(model, pattern, way, weighted, offset):
     """However large it is: a tolerance of iterations is that of the labels without their mean."""
-    given = grids.holes(model, (7, 5), pattern, ("full", "thin"))
-    weights = np.random.default_rng(0).uniform(0.2, 3.0, size=(7, 5)) if weighted else None
+    given = grids.holes(model, (6, 4), pattern, ("full", "thin"))
+    weights = np.random.default_rng(0).uniform(0.2, 3.0, size=(6, 4)) if weighted else None
     way = way if weights is None else {"rank": way.get("rank")}
     one, other = (complete(given.operators, Y, weights, tol=1e-9, **way) for Y in (given.Y, given.Y + offset))
     assert_allclose(other.labels, one.labels + offset, rtol=0, atol=2e-8)
@@ -344,7 +350,7 @@ def test_a_block_is_moved_with_its_labels(offset):
 @over(every(alphas=[(1e-10, 1.0), (1.0, 1e-10), (1e-10, 1e10), (1e10, 1e-10), (1e-10, 1e-10)]))
 def test_a_regularisation_that_vanishes_on_one_side(alphas):
     """Its main effects outweigh all else in the kernel by 1e10, and leave all digits of the others nevertheless."""
-    given = grids.holes("two-step + 1", (7, 6), "5%", alpha=alphas[0], task_alpha=alphas[1])
+    given = grids.holes("two-step + 1", (6, 5), "5%", alpha=alphas[0], task_alpha=alphas[1])
     Y = given.Y.copy()
     Y[[0, 2, 3, 5], [1, 0, 4, 2]] = np.nan
     filled = complete(given.operators, Y).labels

@@ -13,7 +13,7 @@ from dyadlearn.solve import observed
 from dyadlearn.solve.missing import complete
 
 RNG = np.random.default_rng(0)
-M, Q = 19, 13
+M, Q = 11, 8
 X, T = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3))
 WHOLE = X @ RNG.normal(size=(4, 3)) @ T.T + RNG.normal(size=(M, Q)) + 5.0
 UNEVEN = RNG.random((M, Q)) < np.linspace(0.2, 0.9, Q)
