@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -226,6 +227,17 @@ class Holes:
         return np.where(self.observed, self.Y, self.fitted())
 
 
+@cache
+def _sides(
+    kinds: tuple[str, str], shape: tuple[int, int], dtype: str, seed: int, constant: str | None
+) -> tuple[list[np.ndarray], list[Spectrum], Any]:
+    """Return features of both sides, their spectra, and the state of what draws the labels."""
+    rng = np.random.default_rng([seed, *shape])
+    sides = [features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True)]
+    spectra = [spectrum(kind, side, dtype, constant=constant) for kind, side in zip(kinds, sides, strict=True)]
+    return sides, spectra, rng.bit_generator.state
+
+
 def holes(
     model: str,
     shape: tuple[int, int] = (9, 4),
@@ -241,10 +253,10 @@ def holes(
     With a constant on each side (`WITH_MEAN`) labels are some way off zero.
     """
     constant, model = model.endswith(" + 1"), model.removesuffix(" + 1")
-    rng = np.random.default_rng([seed, *shape])
-    sides = [features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True)]
     kept = {"kronecker": "feature"}.get(model, "free") if constant else None
-    spectra = [spectrum(kind, side, dtype, constant=kept) for kind, side in zip(kinds, sides, strict=True)]
+    sides, spectra, state = _sides(kinds, shape, dtype, seed, kept)
+    rng = np.random.default_rng()
+    rng.bit_generator.state = state
     K, G = (side @ side.T for side in sides)
     Y = rng.normal(size=shape) + 3.0 * constant
     Y[~pattern(missing, shape, rng)] = np.nan

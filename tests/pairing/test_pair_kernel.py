@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -82,12 +81,18 @@ def predicted(P, Y, seen, alpha, free_mean) -> np.ndarray:
     return (P[:, at] @ dual + mean).reshape(Y.shape)
 
 
+def some_cells(shape) -> np.ndarray:
+    """Return a third of the cells, in every row and every column."""
+    return np.add.outer(np.arange(shape[0]), np.arange(shape[1])) % 3 == 0
+
+
 def held_out(P, Y, letter, alpha, free_mean, groups=None, task_groups=None) -> np.ndarray:
+    """Return predictions for some cells, NaN for the others."""
     m, q = Y.shape
     rows = np.arange(m) if groups is None else groups
     columns = np.arange(q) if task_groups is None else task_groups
     result = np.full(Y.shape, np.nan)
-    for i, j in itertools.product(range(m), range(q)):
+    for i, j in np.argwhere(some_cells(Y.shape)):
         row, column = rows == rows[i], columns == columns[j]
         hidden = {
             "A": np.outer(np.arange(m) == i, np.arange(q) == j),
@@ -112,9 +117,9 @@ def held_out(P, Y, letter, alpha, free_mean, groups=None, task_groups=None) -> n
 )
 def test_holdout(shape, kinds, shares, alpha, letter, free):
     pairing, kernels, Y = posed(kinds, shape, shares, free, alpha)
-    expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free)
-    grids.close(holdout(Problem.of(pairing, Y), letter), expected, 1e-9)
-    grids.close(refit(Problem.of(pairing, Y), letter), expected, 1e-9)
+    expected, some = held_out(pairs(*kernels, shares), Y, letter, alpha, free), some_cells(shape)
+    grids.close(holdout(Problem.of(pairing, Y), letter)[some], expected[some], 1e-9)
+    grids.close(refit(Problem.of(pairing, Y), letter, where=some)[some], expected[some], 1e-9)
 
 
 @over(
@@ -152,8 +157,9 @@ def test_groups(kinds, shares, letter, free, alpha):
         given = {"groups": groups, "task_groups": task_groups if not swapped else np.array([1, 0, 0, 1, 1])}
         given = {name: labels for name, labels in given.items() if letter in {"groups": "BD"}.get(name, "CD")}
         expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free, **given)
-        grids.close(holdout(Problem.of(pairing, Y), letter, **given), expected, 1e-9)
-        grids.close(refit(Problem.of(pairing, Y), letter, **given), expected, 1e-9)
+        some = some_cells(Y.shape)
+        grids.close(holdout(Problem.of(pairing, Y), letter, **given)[some], expected[some], 1e-9)
+        grids.close(refit(Problem.of(pairing, Y), letter, **given, where=some)[some], expected[some], 1e-9)
 
 
 @over(
@@ -218,8 +224,8 @@ def test_operators(kinds, shares, free, alpha, constant):
 def test_a_mean_beside_kernels_that_have_no_constant(kinds, shares, free, letter, alpha):
     """Then ones lie in the null space, in part or altogether."""
     pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha, constant=False)
-    expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free)
-    grids.close(holdout(Problem.of(pairing, Y), letter), expected, 1e-9)
+    expected, some = held_out(pairs(*kernels, shares), Y, letter, alpha, free), some_cells(Y.shape)
+    grids.close(holdout(Problem.of(pairing, Y), letter)[some], expected[some], 1e-9)
 
 
 @over(
@@ -264,7 +270,8 @@ def test_without_regularisation_it_is_the_limit(shares, kinds, letter, free):
         assert any(spectrum.is_singular for spectrum in pairing.spectra)
         return
     grids.close(found, holdout(Problem.of(nearly, Y), letter), 1e-4)
-    grids.close(found, refit(Problem.of(pairing, Y), letter), 1e-7)
+    some = some_cells(Y.shape)
+    grids.close(found[some], refit(Problem.of(pairing, Y), letter, where=some)[some], 1e-7)
 
 
 @over(
@@ -317,8 +324,9 @@ def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypa
     monkeypatch.setattr(new_both_module, "_BLOCK_NUMBERS", block)
     alphas = [1e-3, 10.0]
     pairing, _, Y = posed(kinds, shape, shares, True, 1.0)
+    some = some_cells(shape)
     for alpha, found in zip(alphas, pairing.new_both(Y[None, ...], alphas)[0, ...], strict=True):
-        grids.close(found, refit(Problem.of(pairing.at(alpha), Y), "D"), 1e-9)
+        grids.close(found[some], refit(Problem.of(pairing.at(alpha), Y), "D", where=some)[some], 1e-9)
 
 
 @over(
@@ -379,7 +387,7 @@ def test_holes(shares, kinds, free, missing):
     P, given = pairs(*kernels, shares), Problem.of(pairing, np.where(observed, Y, np.nan), tol=1e-13)
     grids.close(given.complete().labels[~observed], predicted(P, Y, observed, 0.4, free)[~observed], 1e-9)
     found = holdout(given, "A")
-    for at in np.flatnonzero(observed):
+    for at in np.flatnonzero(observed)[::3]:
         seen = observed.ravel() & (np.arange(30) != at)
         assert_allclose(found.flat[at], predicted(P, Y, seen, 0.4, free).flat[at], rtol=1e-8, atol=1e-9)
 
@@ -399,7 +407,7 @@ def test_rows_and_columns_without_labels(shares, kinds, free, letter):
     observed = grids.pattern("rows and columns", Y.shape, np.random.default_rng(5))
     found = holdout(Problem.of(pairing, np.where(observed, Y, np.nan), tol=1e-13), letter)
     P = pairs(*kernels, shares)
-    for i, j in itertools.product(range(6), range(5)):
+    for i, j in np.argwhere(some_cells((6, 5))):
         seen = observed.copy()
         if letter in "BD":
             seen[i, :] = False

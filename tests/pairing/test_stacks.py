@@ -148,7 +148,7 @@ def test_a_side_is_decomposed_once_for_all_grids(monkeypatch):
 def test_memory_is_foreseen(model, setting):
     import tracemalloc
 
-    shape, n = (40, 30), 6
+    shape, n = (28, 20), 6
     pairing, stack = made(model, shape, "full", 0.5, True), stack_of(shape, n)
     if not pairing.knows_tasks and setting == "D":
         return

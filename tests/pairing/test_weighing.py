@@ -37,7 +37,7 @@ MODELS = {
 SIDES = ["primal", "dual", "sparse", "rbf", "precomputed"]
 ASKED = list(product(["known", "new"], repeat=2))
 # As many labels are weighed by fitting again.
-SOME = 4
+SOME = 2
 
 
 def rows_of(kind, n, rng):

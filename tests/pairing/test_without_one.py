@@ -78,17 +78,19 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("shape", [(6, 4), (5, 6)])
+@pytest.mark.parametrize("shape", [(5, 4), (5, 6)])
 def test_pairs_left_out_are_those_of_models_fitted_again(name, shape):
     first, second, shares, free_mean = CASES[name]
     grams = kernels(shape[0])[first], kernels(shape[1])[second]
     sides = [Spectrum.from_gram(gram / np.trace(gram)) for gram in grams]
     Y = np.random.default_rng(1).normal(size=shape)
     alphas, groups = [1e-4, 20.0], [np.array([0, 2]), np.array([1, 3]), np.array([4, *range(5, shape[0])])]
+    some = np.add.outer(np.arange(shape[0]), np.arange(shape[1])) % 3 == 0  # in every row and every column
     for members in (None, groups):
         given = (*map(strict, sides), array_api_strict.asarray(Y[None, ...]), alphas, members)
         found = new_both(*given, shares=shares, free_mean=free_mean)[0, ...]
         codes = None if members is None else np.array([0, 1, 0, 1, *[2] * (shape[0] - 4)])
         for alpha, grid in zip(alphas, np.asarray(found), strict=True):
             problem = Problem.of(PairKernel(*sides, alpha, shares, free_mean), Y)
-            assert_allclose(grid, refit(problem, "D", groups=codes), rtol=1e-8, atol=1e-9)
+            expected = refit(problem, "D", groups=codes, where=some)
+            assert_allclose(grid[some], expected[some], rtol=1e-8, atol=1e-9)
