@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -36,12 +37,20 @@ def _problem(setting, shape, constant, tasks=True, put=np.asarray, seed=0):
     return ExactError(labels, sides, Setting(setting)), parameters(sides, rng), Y
 
 
-def _held_out(error, at, Y, setting, to_numpy=np.asarray):
-    pairs = dense_pairs(error.sides, at, Y.shape[1], to_numpy)
+def _held_out(error, at, Y, setting):
+    pairs = dense_pairs(error.sides, at, Y.shape[1])
     found = np.empty(Y.shape)
     for test in left_out(setting, Y.shape):
         found[test] = dense_predictions(pairs, at.lam, Y, ~test, None, error.labels.constant)[test]
     return found
+
+
+@cache
+def _reference(setting, shape, constant, tasks=True):
+    """Return what is predicted of what is left out, and the differences of the error, whichever library computes."""
+    plain, at, Y = _problem(setting, shape, constant, tasks)
+    gradient = differences(lambda vector: plain.evaluate(at.of(vector))[0], at.vector)
+    return _held_out(plain, at, Y, setting), gradient
 
 
 CASES = covering(
@@ -59,32 +68,27 @@ def test_the_error_and_its_gradient(library, each):
 
 def _check_the_error_and_its_gradient(library, setting, shape, constant):
     error, at, Y = _problem(setting, shape, constant, put=library.asarray)
-    held_out = _held_out(error, at, Y, setting, library.to_numpy)
+    held_out, gradient = _reference(setting, shape, constant)
     expected = float(np.mean((Y - held_out) ** 2))
     value, predicted = error.evaluate(at)
     assert_allclose(value, expected, rtol=library.rtol)
     close(library.to_numpy(predicted), held_out, library.rtol)
     loss, slope = error.slope(at)
     assert_allclose(loss, expected, rtol=library.rtol)
-    plain, _, _ = _problem(setting, shape, constant)
-    close(slope, differences(lambda vector: plain.evaluate(at.of(vector))[0], at.vector), max(library.rtol, 1e-7))
+    close(slope, gradient, max(library.rtol, 1e-7))
 
 
 @over(lines("shape constant", ((7, 3), "task"), ((7, 3), None), ((5, 1), "task")))
 def test_the_error_without_tasks(shape, constant, library):
     """Each task has a constant of its own; single cells leave as rows do."""
     error, at, Y = _problem("B", shape, constant, tasks=False, put=library.asarray)
-    expected = _held_out(error, at, Y, "B", library.to_numpy)
+    expected, gradient = _reference("B", shape, constant, tasks=False)
     value, predicted = error.evaluate(at)
     close(library.to_numpy(predicted), expected, library.rtol)
     assert_allclose(value, np.mean((Y - expected) ** 2), rtol=library.rtol)
-    plain, _, _ = _problem("B", shape, constant, tasks=False)
-    close(
-        error.slope(at)[1],
-        differences(lambda vector: plain.evaluate(at.of(vector))[0], at.vector),
-        max(library.rtol, 1e-7),
-    )
-    close(_held_out(error, at, Y, "A", library.to_numpy), expected, library.rtol)
+    close(error.slope(at)[1], gradient, max(library.rtol, 1e-7))
+    if library.name == "numpy":
+        close(_held_out(error, at, Y, "A"), expected, library.rtol)
 
 
 @over(lines("setting constant", ("A", "grand"), ("B", None), ("C", "grand")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -41,14 +42,21 @@ def _learned(labels, sides, masks, how, n_stages, profiled, *watch):
     return learn(FoldError.of(labels, sides, masks), how, n_stages, profiled, *watch)
 
 
+@cache
+def _chosen(seed, rank, noise, missing, n_stages):
+    """Return what is learnt in some stages, for tests that ask the same and change nothing of it."""
+    labels, rows, columns, masks = _problem(seed, rank=rank, noise=noise, missing=missing)
+    return _learned(labels, [rows, columns], masks, HOW, n_stages, BOTH)
+
+
 def _single(mixture: Mixture, place: int) -> Mixture:
     return Mixture([mixture.grams[place]], [mixture.has_exponent[place]], mixture.constant)
 
 
-@over(lines("seed rank noise missing", (0, 1, 0.1, 0.3), (2, 2, 3.0, 0.5)))
+@over(lines("seed rank noise missing", (0, 1, 0.1, 0.2), (2, 2, 3.0, 0.5)))
 def test_the_number_of_stages_is_chosen_by_the_error(seed, rank, noise, missing):
-    labels, rows, columns, masks = _problem(seed, rank=rank, noise=noise, missing=missing)
-    found = _learned(labels, [rows, columns], masks, HOW, 3, BOTH)
+    labels, *_ = _problem(seed, rank=rank, noise=noise, missing=missing)
+    found = _chosen(seed, rank, noise, missing, 3)
     errors = [stage.error for stage in found.stages]
     assert found.best == int(np.argmin(errors))
     # One that is worse is the last that is tried.
@@ -58,7 +66,7 @@ def test_the_number_of_stages_is_chosen_by_the_error(seed, rank, noise, missing)
     assert left_out.sum() == labels.observed.sum()
     assert_allclose(np.mean((found.held_out - labels.grid)[left_out] ** 2), errors[found.best], rtol=1e-9)
     assert [len(stage.profiles[0]) for stage in found.stages] == [0, 2, 2][: len(errors)]
-    once = _learned(labels, [rows, columns], masks, HOW, 1, BOTH)
+    once = _chosen(seed, rank, noise, missing, 1)
     assert_allclose(once.stages[0].error, errors[0], rtol=1e-12)
 
 
@@ -76,7 +84,7 @@ def test_a_judge_chooses_another_stage():
     # The first stage has one start, the second has two, of which the worse one is kept.
     assert len(seen) == 3
     assert found.stages[1].error == max(loss for loss, _ in seen[1:])
-    assert_array_equal(seen[0][1], _learned(labels, [rows, columns], masks, HOW, 1, BOTH).held_out)
+    assert_array_equal(seen[0][1], _chosen(2, 2, 3.0, 0.5, 1).held_out)
 
 
 def test_labels_of_low_rank_want_profiles_and_noise_does_not():
@@ -96,7 +104,7 @@ def test_only_known_sides_have_profiles(profiled, kinds):
     assert len(stage.parameters.weights[1]) == columns.n_weights + kinds[1]
 
 
-@over(lines("seed kernels exact", (0, (3, 2), True), (2, (2, 1), False)))
+@over(lines("seed kernels exact", (0, (2, 2), True), (2, (2, 1), False)))
 def test_no_single_kernel_is_better_than_all(seed, kernels, exact):
     labels, rows, columns, masks = _problem(seed, missing=0.0, kernels=kernels)
     how = Descent(60, 0.0)
@@ -109,7 +117,8 @@ def test_no_single_kernel_is_better_than_all(seed, kernels, exact):
         return learn(ExactError(labels, [rows, columns], Setting.B), how).stages[0].error
 
     singles = [error(_single(rows, i), _single(columns, j)) for i in range(kernels[0]) for j in range(kernels[1])]
-    beside = [error(_single(rows, i), columns) for i in range(kernels[0])]
+    # Beside all kernels of the other side too, where it has more than one.
+    beside = [error(_single(rows, i), columns) for i in range(kernels[0]) if kernels[1] > 1]
     assert error(rows, columns) <= 1.003 * min(singles + beside)
 
 
@@ -118,11 +127,12 @@ def test_large_problems_learn_from_the_first_folds(monkeypatch):
     used = []
     first = FoldError.first
     monkeypatch.setattr(FoldError, "first", lambda self, n: used.append(first(self, n)) or used[-1])
-    _learned(labels, [rows, columns], masks, HOW, 2, BOTH)
+    few_steps = Descent(3, 0.1)
+    _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)
     assert not used
     monkeypatch.setattr(candidates, "_SMALL", 0)
     monkeypatch.setattr(candidates, "_ENOUGH", 40)
-    found = _learned(labels, [rows, columns], masks, HOW, 2, BOTH)
+    found = _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)
     assert [each.train.shape[0] for each in used] == [2, 2]
     # Profiles of the second stage are those of the same folds.
     assert used[1].sides[0].grams[-1].shape == (2, 14, 14)
@@ -160,8 +170,7 @@ class Stop:
 
 @pytest.fixture(scope="module")
 def uninterrupted():
-    labels, rows, columns, masks = _problem(0, rank=1, noise=0.1)
-    found = _learned(labels, [rows, columns], masks, HOW, 3, BOTH)
+    found = _chosen(0, 1, 0.1, 0.2, 3)
     assert not found.interrupted
     assert len(found.stages) == 3
     return found
@@ -182,6 +191,7 @@ def test_an_interrupt_keeps_the_best_so_far(stage, step, uninterrupted):
 def test_an_interrupt_between_descents_keeps_the_best_so_far(call, n_stages, monkeypatch):
     """While candidates are evaluated, or profiles are made."""
     labels, rows, columns, masks = _problem()
+    few_steps = Descent(3, 0.1)
     evaluate, calls = FoldError.evaluate, []
 
     def interrupted(self, parameters):
@@ -191,11 +201,11 @@ def test_an_interrupt_between_descents_keeps_the_best_so_far(call, n_stages, mon
         return evaluate(self, parameters)
 
     monkeypatch.setattr(FoldError, "evaluate", interrupted)
-    found = _learned(labels, [rows, columns], masks, HOW, 2, BOTH)
+    found = _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)
     assert found.interrupted
     assert len(found.stages) == n_stages
     monkeypatch.undo()
     monkeypatch.setattr(errors, "profile_kernels", lambda F: (_ for _ in ()).throw(KeyboardInterrupt()))
-    found = _learned(labels, [rows, columns], masks, HOW, 2, BOTH)
+    found = _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)
     assert found.interrupted
     assert len(found.stages) == 1
