@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -12,6 +12,7 @@ from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels import vectors
 from dyadlearn.kernels.gram import KERNELS as NAMED
 from kernels_by_hand import BY_HAND, CHOICES, DENSE_ONLY
+from sweeps import covering
 
 SHAPES = [(1, 1, 1), (4, 7, 3), (6, 2, 11)]
 
@@ -36,36 +37,44 @@ def test_every_name_is_tested():
     assert set(BY_HAND) == set(NAMED)
 
 
+@cache
+def by_loop(name, shape, seeds):
+    """Return two tables, of which one row is the same, and what loops say of both and of the first alone."""
+    n_a, n_b, d = shape
+    A, B = (counts(n, d, seed=seed) for n, seed in zip((n_a, n_b), seeds, strict=True))
+    B[0] = A[0]
+    of_pair = KERNELS[name][2]
+    return A, B, loop(A, B, of_pair), loop(A, A, of_pair)
+
+
 def test_equals_a_loop_over_pairs(each, library):
-    for (n_a, n_b, d), name in each(product(SHAPES, KERNELS)):
-        kernel, params, of_pair = KERNELS[name]
-        A, B = counts(n_a, d, seed=1), counts(n_b, d, seed=2)
-        B[0] = A[0]
+    for shape, name in each(product(SHAPES, KERNELS)):
+        kernel, params, _ = KERNELS[name]
+        A, B, of_both, of_one = by_loop(name, shape, (1, 2))
         found = kernel(library.asarray(A), library.asarray(B), **params)
         assert type(found) is type(library.asarray(A))
         assert found.dtype == library.asarray(A).dtype
         rtol = 1e-5 if library.dtype == "float32" else 1e-12
-        assert_allclose(library.to_numpy(found), loop(A, B, of_pair), rtol=rtol, atol=rtol)
+        assert_allclose(library.to_numpy(found), of_both, rtol=rtol, atol=rtol)
         alone = kernel(library.asarray(A), **params)
-        assert_allclose(library.to_numpy(alone), loop(A, A, of_pair), rtol=rtol, atol=rtol)
+        assert_allclose(library.to_numpy(alone), of_one, rtol=rtol, atol=rtol)
 
 
 def test_sparse_equals_a_loop_over_pairs(each):
     containers = [sparse.csr_matrix, sparse.csr_array, sparse.coo_array]
     names = [name for name in KERNELS if not name.startswith(DENSE_ONLY)]
-    for dtype, container, name in each(product([np.float64, np.float32], containers, names)):
-        kernel, params, of_pair = KERNELS[name]
-        A, B = counts(5, 9, seed=3), counts(4, 9, seed=4)
-        B[0] = A[0]
-        expected = loop(A, B, of_pair)
-        rtol = 1e-5 if dtype is np.float32 else 1e-12
+    for case in each(covering(dtype=["float64", "float32"], container=range(3), name=names)):
+        dtype, container, name = np.dtype(case["dtype"]), containers[case["container"]], case["name"]
+        kernel, params, _ = KERNELS[name]
+        A, B, expected, of_one = by_loop(name, (5, 4, 9), (3, 4))
+        rtol = 1e-5 if dtype == np.float32 else 1e-12
         sparse_A, sparse_B = container(A.astype(dtype)), container(B.astype(dtype))
         for left, right in [(sparse_A, sparse_B), (sparse_A, B.astype(dtype)), (A.astype(dtype), sparse_B)]:
             found = kernel(left, right, **params)
             assert type(found) is np.ndarray
             assert found.dtype == dtype
             assert_allclose(found, expected, rtol=rtol, atol=rtol)
-        assert_allclose(kernel(sparse_A, **params), loop(A, A, of_pair), rtol=rtol, atol=rtol)
+        assert_allclose(kernel(sparse_A, **params), of_one, rtol=rtol, atol=rtol)
 
 
 def test_torch_keeps_single_precision(each):

@@ -246,7 +246,7 @@ def test_a_transposed_stack_is_scored_as_any_other(each):
 
 def sklearn_cases():
     rng = np.random.default_rng(7)
-    for _ in range(60):
+    for _ in range(40):
         n = int(rng.integers(2, 40))
         y = rng.random(n) < rng.choice([0.05, 0.3, 0.5, 0.9])
         y[:2] = True, False
