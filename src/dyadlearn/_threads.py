@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, TypeVar
 
 from dyadlearn._array import Array, is_foreign
@@ -45,6 +46,7 @@ def n_workers(like: Array, n_operations: float) -> int:
     return max((library["num_threads"] for library in _linear_algebra().info()), default=1)
 
 
+@cache
 def _linear_algebra() -> Any:
     from threadpoolctl import ThreadpoolController
 

@@ -306,7 +306,7 @@ class _Counted:
         (Kronecker, (4096, 512), 4096 * 64, (64, 8), True, True),  # tasks first
         (Kronecker, (512, 4096), 4096 * 64, (8, 64), True, True),  # instances first
         (Kronecker, (4096, 512), 4096 * 256, (64, 64), True, False),  # twice the cost of half the cells
-        (Kronecker, (4096, 512), 4096 * 100, (64, 64), True, True),
+        (Kronecker, (4096, 512), 4096 * 30, (64, 64), True, True),
         (PairKernel, (10**5, 10**5), 10, (5, 5), False, False),  # has no solver of pairs
         (Independent, (10**5, 10**5), 10, (5,), False, False),
         (Kronecker, (10**5, 10**5), 10, (5,), False, False),

@@ -127,6 +127,14 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
     assert not observed.is_quicker_by_pairs(working(interpolating), Y, None)
     assert not observed.is_quicker_by_pairs(network, np.where(X @ X.T > 0, X @ X.T, np.nan), None)
     with monkeypatch.context() as patched:
+        # Twice the cost of a product is worth it for a product kernel, unless few cells are observed.
+        patched.setattr(observed, "_costs", lambda *_: (min(product.kernel_cost, product.residual_cost),) * 2)
+        few = np.full((M, Q), np.nan)
+        few[0, : int(0.05 * M * Q)] = 1.0
+        assert observed.is_quicker_by_pairs(product, Y, None)
+        assert not observed.is_quicker_by_pairs(product, few, None)
+        assert not observed.is_quicker_by_pairs(two_step, Y, None)
+    with monkeypatch.context() as patched:
         patched.setattr(observed, "fits_in_memory", lambda *_: False)
         assert not observed.is_quicker_by_pairs(product, Y, None)
     monkeypatch.setattr(observed, "_costs", lambda *_: (10**12, 10**12))
