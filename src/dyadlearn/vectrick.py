@@ -11,8 +11,8 @@ from dyadlearn._threads import for_each
 __all__ = ["GATHER_COST", "dots_at", "gather_cost", "left_first", "sandwich", "sandwich_at"]
 
 # A gathered dot product reads q numbers per pair from memory; a matrix product reuses them. One operation of a gathered
-# product takes about as long as this many operations of a matrix product, on a processor (8 to 50 on different ones) and
-# on an accelerator.
+# product takes about as long as this many operations of a matrix product, on a processor (8 to 50 on different ones)
+# and on an accelerator.
 GATHER_COST = 24
 _GATHER_COST_ELSEWHERE = 64
 # Gathered rows should fit into the cache of a processor; an accelerator is faster with large blocks.
