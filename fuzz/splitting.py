@@ -14,18 +14,14 @@ __all__: list[str] = []
 
 
 def _ids(case: Case, n: int) -> list[Any]:
-    """Return n distinct ids of one kind."""
-    kind = case.pick("positions", "numbers", "words", "tuples", "odd", "floats")
+    """Return n distinct ids of one kind, text or whole numbers."""
+    kind = case.pick("positions", "numbers", "words", "odd")
     if kind == "numbers":
         return [int(value) for value in case.rng.permutation(n) * 7 - 3]
     if kind == "words":
         return [f"id {value}" for value in case.rng.permutation(n)]
-    if kind == "tuples":
-        return [(int(value), "x") for value in case.rng.permutation(n)]
     if kind == "odd":
         return [f"é\u2028,{'x' * value}" for value in range(n)]
-    if kind == "floats":
-        return [float(value) + 0.5 for value in range(n)]
     return list(range(n))
 
 
