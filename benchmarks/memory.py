@@ -198,6 +198,7 @@ def others(draw: Problems) -> Iterator[tuple[str, Work]]:
     """Yield predictions and landscapes."""
     K, G, Y = draw(8, 8)
     alphas = 10.0 ** np.arange(-3.0, 3.0)
+    grid = {"alphas": alphas, "task_alphas": alphas}
     two = pair_models()["two-step"].fit(K, Y, tasks=G)
     for scoring in ("neg_mean_squared_error", "roc_auc"):
         labels = Y if scoring != "roc_auc" else np.where(Y > 0, 1.0, 0.0)
@@ -206,14 +207,17 @@ def others(draw: Problems) -> Iterator[tuple[str, Work]]:
         for settings in ("A", "B", "D", "ABCD"):
             yield (
                 f"landscape, two-step, {settings}, {scoring}",
-                partial(landscape, two, alphas, alphas, settings, scoring, progress=False),
+                partial(landscape, two, **grid, setting=settings, scoring=scoring, progress=False),
             )
         yield (
             f"landscape, Kronecker, AB, {scoring}",
-            partial(landscape, kron, alphas, None, "AB", scoring, progress=False),
+            partial(landscape, kron, alphas=alphas, setting="AB", scoring=scoring, progress=False),
         )
     Z = pair_models()["two-step"].fit(K, draw.holes(Y, 0.2), tasks=G)
-    yield "landscape, two-step, B, 20 % missing", partial(landscape, Z, [1.0], [1.0], "B", progress=False)
+    yield (
+        "landscape, two-step, B, 20 % missing",
+        partial(landscape, Z, alphas=[1.0], task_alphas=[1.0], setting="B", progress=False),
+    )
     X, T = draw.features(8, 1), draw.features(8, 1)
     model = TwoStepRidge(kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
     new, tasks = draw.features(80, 1), draw.features(8, 1)
@@ -240,7 +244,10 @@ def places(draw: Problems) -> Iterator[tuple[str, Work]]:
     yield "solve: fit", partial(two.fit, K, Y, tasks=G)
     yield "solve: fit with missing labels", partial(two.fit, K, draw.holes(Y, 0.2), tasks=G)
     fitted = pair_models()["two-step"].fit(K, (Y > 0) * 1.0, tasks=G)
-    yield "stack: landscape", partial(landscape, fitted, alphas, alphas, "B", "roc_auc", progress=False)
+    yield (
+        "stack: landscape",
+        partial(landscape, fitted, alphas=alphas, task_alphas=alphas, setting="B", scoring="roc_auc", progress=False),
+    )
     holes = pair_models()["two-step"].fit(K, draw.holes(Y, 0.2), tasks=G)
     yield "folds: hold-out with missing labels", partial(holes.holdout, "B", groups=np.arange(len(Y)) % 5)
     wide = draw.features(9, 6)

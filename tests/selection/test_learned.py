@@ -146,7 +146,7 @@ def _low_rank(seed=0):
 
 @pytest.mark.slow
 def test_profiles_of_known_sides_only():
-    X, Y, T = _low_rank()
+    X, Y, T = _low_rank(1)
     for setting, known in (("A", {"instances", "tasks"}), ("B", {"tasks"}), ("C", {"instances"})):
         model = LearnedKernelRidge(setting=setting, stages=2, n_steps=15).fit(X, Y, tasks=T)
         assert len(model.stage_errors_) == 2

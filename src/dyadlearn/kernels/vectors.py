@@ -310,7 +310,7 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
     right = double(B) * (2.0 * gamma)
     b, xp = _square_norms(double(B)) * gamma, namespace(B)
     K = zeros((A.shape[0], B.shape[0]), b, A.dtype)
-    for rows in row_blocks(K.shape[0], 8 * (K.shape[1] + A.shape[1])):
+    for rows in row_blocks(K.shape[0], 8 * (K.shape[1] + A.shape[1]), 2**22):
         left = double(A[rows, :])
         exponents = matmul(left, right.T)
         exponents -= (_square_norms(left) * gamma)[:, None]
