@@ -279,6 +279,29 @@ def test_products_with_a_matrix_whose_entries_change(shape, share, library):
         assert_allclose(library.to_numpy(turned), grid.T @ left, rtol=0, atol=10 * library.rtol)
 
 
+def test_products_of_sparse_matrices_on_several_threads(monkeypatch):
+    """Rows without entries, and one with most of them, are computed by whichever thread."""
+    monkeypatch.setattr(_array, "n_workers", lambda like, n_operations: 2)
+    rng = np.random.default_rng(0)
+    there = rng.random((9, 7)) < 0.2
+    there[4, :] = True
+    rows, columns = np.nonzero(there)
+    grid, right, left = np.zeros((9, 7)), rng.normal(size=(7, 3)), rng.normal(size=(9, 2))
+    grid[rows, columns] = values = rng.normal(size=rows.size)
+    matrix = Scatter(rows, columns, (9, 7), right)
+    assert_allclose(matrix.times(values, right), grid @ right, atol=1e-14)
+    assert_allclose(matrix.times(values, left, transposed=True), grid.T @ left, atol=1e-14)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_factorised_matrix_solves_systems(symmetric, library):
+    rng = np.random.default_rng(0)
+    matrix, right = 4.0 * np.eye(5) + rng.normal(size=(5, 5)), rng.normal(size=(5, 2))
+    matrix = matrix @ matrix.T if symmetric else matrix
+    found = _array.solver(library.asarray(matrix.copy()))(library.asarray(right))
+    assert_allclose(matrix @ library.to_numpy(found), right, atol=100 * library.rtol)
+
+
 def test_the_smallest_of_many_are_found(library):
     values = np.random.default_rng(0).permutation(20).astype(float)
     for count in (1, 7, 20):

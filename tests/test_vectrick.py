@@ -106,6 +106,27 @@ def test_gathered_pairs_run_in_blocks(monkeypatch, container):
     assert_allclose(found, (left @ middle @ right.T)[rows, columns], atol=1e-14)
 
 
+@over(every(dtype=[np.float32, np.float64]))
+def test_pairs_of_the_same_row_share_its_product(monkeypatch, dtype):
+    """Runs of pairs give what single pairs do, across the ends of blocks and with rows that come again."""
+    rng = np.random.default_rng(0)
+    half, right = (rng.normal(size=(n, 4)).astype(dtype) for n in (7, 6))
+    rows = np.array([3, 3, 3, 3, 0, 6, 6, 3, 3, 5])
+    columns = rng.integers(6, size=10)
+    monkeypatch.setattr(vectrick, "GATHER_COST", 0)
+    monkeypatch.setattr(vectrick, "row_blocks", lambda n, *_: [slice(i, min(i + 3, n)) for i in range(0, n, 3)])
+    found = {}
+    for run, name in ((0, "runs"), (10**9, "pairs")):
+        monkeypatch.setattr(vectrick, "_RUN", run)
+        with monkeypatch.context() as patched:
+            if name == "runs":
+                patched.setattr(np, "vecdot", None)
+            found[name] = vectrick.dots_at(half, right, rows, columns)
+    assert found["runs"].dtype == dtype
+    assert_allclose(found["runs"], (half @ right.T)[rows, columns], rtol=100 * np.finfo(dtype).eps)
+    assert_allclose(found["runs"], found["pairs"], rtol=100 * np.finfo(dtype).eps)
+
+
 @over(every(gather_cost={"gathered": 0, "whole": 10**9}))
 def test_no_pairs_give_no_values(monkeypatch, gather_cost):
     monkeypatch.setattr(vectrick, "GATHER_COST", gather_cost)

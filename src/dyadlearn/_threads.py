@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, TypeVar
 
-from dyadlearn._array import Array, is_foreign
+import numpy as np
 
 Item = TypeVar("Item")
 
 
-def for_each(work: Callable[[Item], None], items: Sequence[Item], like: Array, *, n_operations: float) -> None:
+def for_each(work: Callable[[Item], None], items: Sequence[Item], like: Any, *, n_operations: float) -> None:
     """Call `work` on every item, on as many threads as linear algebra is allowed to use.
 
     Parameters
@@ -39,9 +39,9 @@ def for_each(work: Callable[[Item], None], items: Sequence[Item], like: Array, *
             pass
 
 
-def n_workers(like: Array, n_operations: float) -> int:
+def n_workers(like: Any, n_operations: float) -> int:
     """Return the number of threads of `for_each`: one for little work, or for libraries other than numpy."""
-    if is_foreign(like) or n_operations <= 2e8:
+    if not isinstance(like, np.ndarray) or n_operations <= 2e8:
         return 1
     return max((library["num_threads"] for library in _linear_algebra().info()), default=1)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dyadlearn.learning import stages
 from dyadlearn.learning.mixture import Parameters
 from dyadlearn.learning.stages import Descent, descend
 from learning_case import mixture, targets
@@ -117,3 +118,17 @@ def test_it_starts_within_the_limits():
     found = descend(Bowl(troubles={1: KeyboardInterrupt}), wild, Descent(5, 0.0)).parameters
     assert_allclose(np.exp(found.alpha), 1e-6)
     assert_allclose(np.exp(found.exponents[0]), [1.0, 0.05])
+
+
+def test_it_stops_when_the_error_stays():
+    """An error that noise keeps from falling ends the descent long before its last step."""
+    flat = Bowl(troubles={number: 1.0 + 1e-4 * (number % 3) for number in range(4, 400)})
+    assert len(descend(flat, START, Descent(300, 0.0)).losses) < 20
+
+
+def test_a_stage_that_stays_above_the_one_before_is_given_up(monkeypatch):
+    monkeypatch.setattr(stages, "_TRIAL", 2)
+    before = descend(Bowl(), START, Descent(300, 0.0)).losses
+    assert len(before) > 2
+    assert descend(Bowl(), START, Descent(300, 0.0), least_before=0.5 * min(before)).losses == before[:2]
+    assert descend(Bowl(), START, Descent(300, 0.0), least_before=min(before[:2])).losses == before

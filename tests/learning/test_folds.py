@@ -78,17 +78,16 @@ def test_the_error_of_folds_and_its_gradient(constant, weighted, holes, library)
     _check_error(error, at, Y, masks, library, *_reference(constant, weighted, holes))
 
 
-@over(lines("constant weighted n_landmarks", (None, False, 4), ("grand", True, 100), ("task", False, 4)))
-def test_the_error_of_few_cells(constant, weighted, n_landmarks, library, monkeypatch):
-    """Products with sparse grids give what products with dense ones do, with and without a preconditioner."""
+@over(lines("constant weighted", (None, False), ("grand", True), ("task", False)))
+def test_the_error_of_few_cells(constant, weighted, library, monkeypatch):
+    """Products with sparse grids give what products with dense ones do."""
     monkeypatch.setattr(operators, "_DENSE", 2.0)
     monkeypatch.setattr(operators, "_CHEAP", 0)
-    monkeypatch.setattr(operators, "gather_cost", lambda like: 0)
+    monkeypatch.setattr(operators, "gather_cost", lambda like: 1)
     tol = 1e-13 if library.dtype == "float64" else 1e-6
     error, at, Y, _, masks = _problem(constant, weighted, True, library.asarray)
     assert not error.labels.cells.is_dense
     assert not error.labels.cells.is_complete
-    monkeypatch.setattr(errors, "_N_LANDMARKS", n_landmarks)
     again = replace(error, tolerances=Tolerances(tol, tol), _ends={})
     _check_error(again, at, Y, masks, library, *_reference(constant, weighted, True))
 

@@ -140,6 +140,17 @@ def test_large_problems_learn_from_the_first_folds(monkeypatch):
     assert np.isfinite(found.held_out[labels.grid != 0]).all()
 
 
+def test_a_stage_on_a_large_grid_must_be_better_in_the_first_folds(monkeypatch):
+    """Profiles of noise do not help, and a stage that is judged by another score is compared in all folds."""
+    labels, rows, columns, masks = _problem(2, noise=3.0, missing=0.5)
+    monkeypatch.setattr(candidates, "_SMALL", 0)
+    given = (FoldError.of(labels, [rows, columns], masks), HOW, 2, BOTH)
+    found = learn(*given)
+    assert (len(found.stages), found.best) == (1, 0)
+    judged = learn(*given, judge=lambda loss, held_out: -loss)
+    assert (len(judged.stages), judged.best) == (2, 1)
+
+
 # Folds that cannot be learnt from ----------------------------------------------------------------------------------
 
 

@@ -33,11 +33,11 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, eigh, namespace, to_numpy
+from dyadlearn._array import Array, as_array_of, eigh, namespace, solver, to_numpy
 from dyadlearn.learning.mixture import DIVISIBLE, Parameters, Sides, profile_kernels
 from dyadlearn.learning.operator import Cells, PairOperator, Slopes
 from dyadlearn.settings import Setting
@@ -66,8 +66,6 @@ ROUGH = Tolerances(1e-2, 1e-3)
 FINE = Tolerances(1e-10, 1e-10)
 
 _MAX_ITER = 600
-# Number of cells whose kernel preconditions the systems of large grids with few labels.
-_N_LANDMARKS = 256
 # Minimum of λ for folds: smaller values need more iterations and have not lowered an error.
 _LEAST_ALPHA = 4e-3
 
@@ -126,11 +124,14 @@ class _System:
     labels : Targets
     train : array of shape (f, n)
         One for training cells, zero for all others.
+    ends : dict
+        Last solutions by their names, where the next ones start, and the preconditioner ``"inverse"``.
     """
 
     operator: PairOperator
     labels: Targets
     train: Array
+    ends: dict[str, Any]
 
     def apply(self, X: Array) -> Array:
         return self.centred(self.operator(X) * self.train + self._ridge(X))
@@ -159,17 +160,22 @@ class _System:
     def centred(self, X: Array) -> Array:
         return X if self.labels.constant is None else X - self._means_at_cells(X) * self.train
 
-    def solve(self, right: Array, start: Array | None, tol: float) -> Array:
-        inverse = self._inverse
+    def solve(self, name: str, right: Array, tol: float) -> Array:
+        start, inverse = self.ends.get(name), self.ends.get("inverse") or self._inverse
         solution = conjugate_gradients(
             self.apply,
             right,
             precondition=None if inverse is None else lambda X: self.centred(inverse(X)),
-            start=start,
+            start=None if start is None else self.centred(start * self.train),
             tol=tol,
             max_iter=_MAX_ITER,
             dot=_dots,
         )
+        self.ends[name] = solution.values
+        # The next parameters use the same preconditioner unless the iterations cost more than a new one.
+        cells = self.labels.cells
+        few = sum(cells.shape) ** 2 / (3.0 * cells.n_multiplied)
+        self.ends["inverse"] = inverse if solution.n_iter <= few else None
         return solution.values
 
     @cached_property
@@ -178,9 +184,7 @@ class _System:
 
         The function must not refer to the system, which would then be freed late.
         """
-        if len(self.operator.sides) < 2:
-            return None
-        return self._main_effects() if self.labels.cells.is_dense else self._landmarks()
+        return None if len(self.operator.sides) < 2 else self._main_effects()
 
     def _main_effects(self) -> Callable[[Array], Array]:
         """Return the inverse of the system with main effects of both sides in place of the kernel.
@@ -189,59 +193,38 @@ class _System:
         cells of a row or a column they are W C Wᵀ, with the kernels (as + b)K + csI and (aσ + c)G + bσI of the effects
         in C, and v and u at the training cells in W. All other eigenvalues are replaced by their mean.
         """
-        cells, xp, (a, b, c) = self.labels.cells, namespace(self.train), self.operator.parameters.pair_shares
-        K, G = (side.kernel if side.kernel.ndim == 3 else side.kernel[None, ...] for side in self.operator.sides)
+        cells, train, xp = self.labels.cells, self.train, namespace(self.train)
+        (a, b, c), (K, G) = self.operator.parameters.pair_shares, (side.kernel for side in self.operator.sides)
         (sigma, u), (s, v) = _leading(K), _leading(G)
         rows = (a * s + b) * K + c * s * xp.eye(K.shape[-1], dtype=K.dtype, device=K.device)
         columns = (a * sigma + c) * G + b * sigma * xp.eye(G.shape[-1], dtype=G.dtype, device=G.device)
-        train, grids = self.train, cells.grid(self.train)
-        crossed = u * grids * xp.matrix_transpose(v)
-        upper = xp.concat([grids @ (v * v) * rows, crossed @ columns], axis=-1)
-        lower = [xp.matrix_transpose(crossed) @ rows, xp.matrix_transpose(grids) @ (u * u) * columns]
+        at_rows, at_columns = (as_array_of(places, train) for places in (cells.rows, cells.columns))
+        u_there, v_there = xp.take(u[..., 0], at_rows, axis=-1), xp.take(v[..., 0], at_columns, axis=-1)
+        crossed = train * u_there * v_there
+        upper = xp.concat([cells.times(train, v * v) * rows, cells.times(crossed, columns)], axis=-1)
+        lower = [cells.transposed_times(crossed, rows), cells.transposed_times(train, u * u) * columns]
         system = xp.concat([upper, xp.concat(lower, axis=-1)], axis=-2)
-        k, g, r, t = (xp.mean(xp.linalg.diagonal(each), axis=-1)[:, None, None] for each in (K, G, rows, columns))
+        k, g, r, t = (xp.mean(xp.linalg.diagonal(each), axis=-1)[..., None] for each in (K, G, rows, columns))
         diagonal = a * k * g + b * k + c * g
         others = diagonal - r / G.shape[-1] - t / K.shape[-1]
         rest = self.operator.parameters.lam + xp.where(others > 1e-2 * diagonal, others, 1e-2 * diagonal)
-        system = system + rest * xp.eye(system.shape[-1], dtype=K.dtype, device=K.device)
-        # One at a time: on a GPU, torch prints a warning for stacks of large matrices.
-        inverse = xp.stack([xp.linalg.inv(system[fold, ...]) for fold in range(system.shape[0])])
+        system = system + rest[..., None] * xp.eye(system.shape[-1], dtype=K.dtype, device=K.device)
+        solvers = [solver(system[fold, ...]) for fold in range(system.shape[0])]
 
         def solve(X: Array) -> Array:
-            grid = cells.grid(X)
-            sums = xp.concat([grid @ v, xp.matrix_transpose(grid) @ u], axis=-2)
-            effects = inverse @ sums
-            m = K.shape[-1]
-            part = rows @ effects[:, :m, :] * xp.matrix_transpose(v)
-            part = part + u * xp.matrix_transpose(columns @ effects[:, m:, :])
-            return (X - cells.take(part) * train) / rest[:, :, 0]
+            sums = xp.concat([cells.times(X, v), cells.transposed_times(X, u)], axis=-2)
+            effects = xp.stack([each(sums[fold, ...]) for fold, each in enumerate(solvers)])
+            of_rows, of_columns = rows @ effects[:, : K.shape[-1], :], columns @ effects[:, K.shape[-1] :, :]
+            part = xp.take(of_rows[..., 0], at_rows, axis=-1) * v_there
+            part = part + xp.take(of_columns[..., 0], at_columns, axis=-1) * u_there
+            return (X - part * train) / rest
 
         return solve
 
-    def _landmarks(self) -> Callable[[Array], Array]:
-        """Return the inverse of the system with a kernel of low rank, that of some cells.
-
-        With the kernel C of the training cells and r others, and S among the others, C S⁻¹ Cᵀ approximates the kernel
-        between training cells (Nyström). Weights are ignored.
-        """
-        n, lam = len(self.labels.cells.rows), self.operator.parameters.lam
-        some = np.linspace(0, n - 1, min(n, _N_LANDMARKS)).astype(int)
-        C = self.operator.between(np.arange(n), some) * self.train[:, :, None]
-        xp, S = namespace(C), self.operator.between(some, some)
-        inner = lam * S + xp.matrix_transpose(C) @ C
-        jitter = 1e-5 * float(xp.max(xp.abs(inner)))
-        inverse = xp.linalg.inv(inner + jitter * xp.eye(len(some), dtype=C.dtype, device=C.device))
-
-        def solve(X: Array) -> Array:
-            part = inverse @ (xp.matrix_transpose(C) @ X[:, :, None])
-            return (X - (C @ part)[:, :, 0]) / lam
-
-        return solve
-
-    def model(self, start: Array | None, tol: float) -> tuple[Array, Array, Array]:
+    def model(self, tol: float) -> tuple[Array, Array, Array]:
         """Return dual coefficients, predictions and residuals of the systems, all of shape (f, n)."""
         y = self.labels.values * self.train
-        X = self.solve(self.centred(y), None if start is None else self.centred(start * self.train), tol)
+        X = self.solve("model", self.centred(y), tol)
         predictions = self.operator(X)
         rest = y - (predictions * self.train + self._ridge(X))
         if self.labels.constant is not None:
@@ -256,15 +239,14 @@ class _System:
         rest = (self.labels.values - self.labels.cells.take(grids)) * self.train - self._ridge(X)
         return grids + self._means(rest)[:, None, :]
 
-    def adjoint(self, slope: Array, start: Array | None, tol: float) -> Array:
+    def adjoint(self, slope: Array, tol: float) -> Array:
         """Return the solution for the derivatives of an error with respect to all predictions."""
-        right, mean_part = self.operator(slope) * self.train, 0.0
-        if self.labels.constant is not None:
-            # The solution is a part with the sum of the slope, plus a part that sums to zero.
-            mean_part = self._means_at_cells(slope) * self.train
-            right = self.centred(right - (self.operator(mean_part) * self.train + self._ridge(mean_part)))
-            start = None if start is None else self.centred(start)
-        return mean_part + self.solve(right, start, tol)
+        if self.labels.constant is None:
+            return self.solve("adjoint", self.operator(slope) * self.train, tol)
+        # The solution is a part with the sum of the slope, plus a part that sums to zero.
+        mean_part = self._means_at_cells(slope) * self.train
+        right = self.operator(slope - mean_part) * self.train - self._ridge(mean_part)
+        return mean_part + self.solve("adjoint", self.centred(right), tol)
 
 
 def _leading(kernels: Array) -> tuple[Array, Array]:
@@ -305,7 +287,7 @@ class FoldError:
     whole: Sides
     tolerances: Tolerances = ROUGH
     # Solutions of the last two solves, for warm starts.
-    _ends: dict[str, Array] = field(default_factory=dict)
+    _ends: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -339,7 +321,7 @@ class FoldError:
 
     def _system(self, parameters: Parameters) -> _System:
         operator = PairOperator.at(self.sides, parameters, self.labels.cells)
-        return _System(operator, self.labels, self.train)
+        return _System(operator, self.labels, self.train, self._ends)
 
     def _loss(self, predicted: Array) -> tuple[float, Array]:
         """Return the error, and its derivatives (f, n) with respect to the predictions."""
@@ -351,25 +333,22 @@ class FoldError:
     def slope(self, parameters: Parameters) -> tuple[float, np.ndarray]:
         """Return the error and its derivatives."""
         system, tol = self._system(parameters), self.tolerances.learning
-        X, predicted, rest = system.model(self._ends.get("model"), tol)
+        X, predicted, rest = system.model(tol)
         error, D = self._loss(predicted)
-        U = system.adjoint(D, self._ends.get("adjoint"), tol)
-        self._ends.update(model=X, adjoint=U)
+        U = system.adjoint(D, tol)
         slopes = system.operator.slopes(D - U, X, -inner(U, system.over_weights(X)))
         # To first order, ⟨U, rest⟩ is what the error changes when the systems are solved exactly.
         return error + inner(U, rest), system.operator.gradient(slopes)
 
     def evaluate(self, parameters: Parameters) -> tuple[float, Array]:
         """Return the error, and the predictions (f, n) of each fold at the observed cells."""
-        X, predicted, _ = self._system(parameters).model(self._ends.get("model"), self.tolerances.comparing)
-        self._ends["model"] = X
+        _, predicted, _ = self._system(parameters).model(self.tolerances.comparing)
         return self._loss(predicted)[0], predicted
 
     def completed(self, parameters: Parameters, tol: float | None = None) -> Array:
         """Return the predictions (f, m, q) of the models of the folds for all cells."""
         system = self._system(parameters)
-        X = system.model(self._ends.get("model"), self.tolerances.comparing if tol is None else tol)[0]
-        return system.complete(X)
+        return system.complete(system.model(self.tolerances.comparing if tol is None else tol)[0])
 
     def accepted(self, parameters: Parameters) -> Parameters:
         """Return parameters whose powers of kernels are positive semi-definite, in all folds and in the whole data."""

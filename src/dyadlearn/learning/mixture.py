@@ -24,7 +24,8 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
-from dyadlearn._array import Array, cast, epsilon, is_definite, namespace
+from dyadlearn._array import Array, cast, epsilon, is_definite, is_foreign, namespace, row_blocks
+from dyadlearn._threads import for_each
 from dyadlearn.solve.conjugate_gradients import inner
 
 # Minimum weight.
@@ -33,6 +34,8 @@ _LEAST_WEIGHT = 1e-4
 _LOG_ZERO = -1e4
 # Bounds of the exponents: of kernels all of whose powers are kernels, and of other kernels.
 _DIVISIBLE, _POWERS = (0.05, 50.0), (1.0, 9.0)
+# Number of entries of a kernel that are computed at a time on a processor.
+_BLOCK = 2**16
 # Tolerance for negative eigenvalues of a kernel, in units of n times the machine precision.
 _SLACK = 10.0
 # Smaller positive entries are replaced by this value: an unbounded logarithm would dominate the exponent.
@@ -140,17 +143,23 @@ class Mixture:
 
     def mixed(self, logits: np.ndarray, log_exponents: np.ndarray) -> Mixed:
         """Return the kernel for given parameters."""
-        exponents = iter(np.exp(log_exponents))
-        powers = [
-            gram if log is None else namespace(log).exp(float(next(exponents)) * log)
-            for gram, log in zip(self.grams, self.logs, strict=True)
-        ]
-        weights = self.weights(logits)
-        kernel = float(weights[0]) * powers[0]
-        for weight, power in zip(weights[1:], powers[1:], strict=False):
-            kernel = kernel + float(weight) * power
-        if self.constant:
-            kernel = kernel + float(weights[-1])
+        xp, weights, exponents = namespace(*self.grams), self.weights(logits), iter(np.exp(log_exponents))
+        factors = [None if log is None else float(next(exponents)) for log in self.logs]
+        powers = [gram if log is None else xp.empty_like(log) for gram, log in zip(self.grams, self.logs, strict=True)]
+        kernel = xp.empty_like(max(powers, key=lambda power: power.ndim))
+
+        def mix(rows: slice) -> None:
+            """Compute some rows while they are in the cache."""
+            total = float(weights[-1]) if self.constant else 0.0
+            for weight, factor, power, log in zip(weights, factors, powers, self.logs, strict=False):
+                if log is not None:
+                    power[..., rows, :] = xp.exp(factor * log[..., rows, :])
+                total = total + float(weight) * power[..., rows, :]
+            kernel[..., rows, :] = total
+
+        n, size = kernel.shape[-1], math.prod(kernel.shape)
+        blocks = list(row_blocks(n, size // n, size if is_foreign(kernel) else _BLOCK))
+        for_each(mix, blocks, kernel, n_operations=20.0 * len(powers) * size)
         return Mixed(self, logits, log_exponents, kernel, powers)
 
 

@@ -64,7 +64,12 @@ class Cells:
     def is_dense(self) -> bool:
         """Whether products with the whole grid cost less."""
         m, q = self.shape
-        return m * q <= gather_cost(self.like) * len(self.rows) or m * q * (m + q) <= _CHEAP
+        return m * q == self.n_multiplied or m * q * (m + q) <= _CHEAP
+
+    @cached_property
+    def n_multiplied(self) -> int:
+        """Cost of a product with both kernels, in multiplications per row and column."""
+        return min(self.shape[0] * self.shape[1], gather_cost(self.like) * len(self.rows))
 
     @cached_property
     def _scatter(self) -> Scatter:
@@ -114,7 +119,7 @@ class Cells:
             return self.take(left @ right)
 
         def dots(right: Array, left: Array) -> Array:
-            return dots_at(_row_major_transpose(right), left, *self._places[::-1])
+            return dots_at(left, _row_major_transpose(right), *self._places)
 
         return _for_each(dots, right, left)
 
@@ -127,27 +132,24 @@ def _for_each(product: Callable[[Array, Array], Array], stacked: Array, matrix: 
     )
 
 
-def _block(kernel: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
-    """Return rows and columns of a matrix, or of each matrix of a stack."""
-    xp = namespace(kernel)
-    fewer = xp.take(kernel, as_array_of(columns, kernel), axis=-1)
-    return xp.take(fewer, as_array_of(rows, kernel), axis=-2)
-
-
 def _transposed(array: Array) -> Array:
     return namespace(array).matrix_transpose(array)
 
 
-def _row_major_transpose(matrix: Array) -> Array:
+def _plus_identity(kernel: Array, factor: float) -> Array:
+    return kernel + factor * namespace(kernel).eye(kernel.shape[-1], dtype=kernel.dtype, device=kernel.device)
+
+
+def _row_major_transpose(array: Array) -> Array:
     """Return the transpose in row-major order; numpy copies strips of rows several times faster than all at once."""
-    if is_foreign(matrix):
-        return row_major(matrix.T)
-    transpose = np.empty(matrix.shape[::-1], dtype=matrix.dtype)
+    if is_foreign(array):
+        return row_major(_transposed(array))
+    transpose = np.empty_like(_transposed(array), order="C")
 
     def copy(rows: slice) -> None:
-        transpose[:, rows] = matrix[rows, :].T
+        transpose[..., rows] = _transposed(array[..., rows, :])
 
-    for_each(copy, list(row_blocks(len(matrix), 1, 128)), matrix, n_operations=10.0 * matrix.size)
+    for_each(copy, list(row_blocks(array.shape[-2], 1, 128)), array, n_operations=10.0 * array.size)
     return transpose
 
 
@@ -202,8 +204,7 @@ class PairOperator:
     def _task_kernel(self) -> Array:
         """The kernel of the tasks plus b/a times the identity, so that a·KXH is both terms with K."""
         a, b, _ = self.parameters.pair_shares
-        G = self.sides[1].kernel
-        return G + (b / a) * namespace(G).eye(G.shape[-1], dtype=G.dtype, device=G.device)
+        return _plus_identity(self.sides[1].kernel, b / a)
 
     def on_grid(self, values: Array) -> Array:
         """Apply the kernel to values (f, n) at the cells, and return the product at all cells, of shape (f, m, q)."""
@@ -213,29 +214,22 @@ class PairOperator:
         a, _, c = self.parameters.pair_shares
         return a * (K @ self.cells.times(values, self._task_kernel)) + c * self.cells.times(values, tasks[0])
 
-    def between(self, cells: np.ndarray, others: np.ndarray) -> Array:
-        """Return the kernel between two sets of cells, given by their numbers, for each fold or for all folds."""
-        rows, columns = self.cells.rows, self.cells.columns
-        K, G = (
-            _block(side.kernel, of[cells], of[others]) for side, of in zip(self.sides, (rows, columns), strict=True)
-        )
-        same_row, same_column = (
-            as_array_of((of[cells][:, None] == of[others]).astype(float), K, K.dtype) for of in (rows, columns)
-        )
-        a, b, c = self.parameters.pair_shares
-        return K * (a * G + b * same_column) + c * same_row * G
-
     def slopes(self, left: Array, right: Array, lam: float) -> Slopes:
         """Return the derivatives of ⟨left, P right⟩ with respect to kernels and shares, and the given one of λ."""
         K, *tasks = (side.kernel for side in self.sides)
-        cells, X = self.cells, self.cells.grid(right)
+        cells = self.cells
         if not tasks:
-            return Slopes([cells.times(left, _transposed(X))], np.zeros(0), lam)
+            return Slopes([cells.times(left, _transposed(cells.grid(right)))], np.zeros(0), lam)
         a, b, c = self.parameters.pair_shares
-        XG, KX = cells.times(right, tasks[0]), _transposed(cells.transposed_times(right, K))
-        shares = [inner(left, each) for each in (cells.product(K, XG), cells.take(KX), cells.take(XG))]
-        kernels = [cells.times(left, _transposed(a * XG + b * X)), cells.transposed_times(left, a * KX + c * X)]
-        return Slopes(kernels, np.array(shares), lam)
+        XH = cells.times(right, self._task_kernel)
+        KX = _row_major_transpose(cells.transposed_times(right, _plus_identity(K, c / a)))
+        per_task = inner(left, cells.take(KX) - (c / a) * right)
+        per_instance = inner(left, cells.take(XH) - (b / a) * right)
+        kernels = [cells.times(a * left, _row_major_transpose(XH)), cells.transposed_times(a * left, KX)]
+        # ⟨left, a·KXG + b·KX⟩ is the inner product of K with its own derivative.
+        of_K = kernels[0] if K.ndim == 3 else namespace(K).sum(kernels[0], axis=0)
+        product = (inner(of_K, K) - b * per_task) / a
+        return Slopes(kernels, np.array([product, per_task, per_instance]), lam)
 
     def gradient(self, slopes: Slopes) -> np.ndarray:
         """Return the derivatives with respect to all parameters, as a vector."""

@@ -20,8 +20,12 @@ from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.learning.error import ExactError, FoldError, Targets, profiled_sides
 from dyadlearn.learning.mixture import Parameters, Sides
 
-# Relative decrease of the error in one iteration below which the descent stops.
+# Relative decrease of the error in one iteration, and mean decrease in the last evaluations, below which the descent
+# stops. Errors that are solved roughly change by more than that between equal parameters.
 _LEAST_DECREASE = 1e-5
+_LAST = 6
+# Number of evaluations after which a stage on a large grid ends unless it has a smaller error than the stage before.
+_TRIAL = 10
 # Maximum change of a parameter, except λ, from its start.
 _FARTHEST = 3.0
 # Relative residual of folds that are solved once per stage, smaller than during learning.
@@ -81,7 +85,11 @@ class Descended(NamedTuple):
 
 
 def descend(
-    error: HoldoutError, start: Parameters, how: Descent, watch: Callable[[float], None] = lambda loss: None
+    error: HoldoutError,
+    start: Parameters,
+    how: Descent,
+    watch: Callable[[float], None] = lambda loss: None,
+    least_before: float = math.inf,
 ) -> Descended:
     """Minimise the error, and return the best parameters and the errors of all evaluations.
 
@@ -95,8 +103,11 @@ def descend(
     how : Descent
     watch : callable
         Callback that is called with the error of each evaluation.
+    least_before : float
+        Error of the stage before; the descent ends if it is not below it after some evaluations.
     """
     losses: list[float] = []
+    leasts: list[float] = []
     low, high = error.limits
     origin, penalties = np.clip(start.vector, low, high), how.penalties(start, error.labels.sizes)
     best, least, interrupted = origin, math.inf, False
@@ -105,7 +116,9 @@ def descend(
 
     def objective(steps: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, least
-        if len(losses) >= how.n_steps:
+        n = len(losses)
+        has_stalled = n > _LAST and leasts[-1 - _LAST] - least < _LAST * _LEAST_DECREASE
+        if n >= how.n_steps or has_stalled or (n == _TRIAL and min(losses) > least_before):
             raise StopIteration
         vector = origin + scale * steps
         loss, slope = error.slope(start.of(vector))
@@ -114,12 +127,14 @@ def descend(
         if loss == 0:
             best = vector
             raise StopIteration
-        if not (math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()):
-            # The line search takes a shorter step.
-            return max(least, 0.0) + 10.0, np.zeros_like(vector)
-        value = math.log(loss) + float(penalties @ (vector - origin) ** 2)
+        is_valid = math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()
+        value = math.log(loss) + float(penalties @ (vector - origin) ** 2) if is_valid else math.inf
         if value < least:
             best, least = vector, value
+        leasts.append(least)
+        if not is_valid:
+            # The line search takes a shorter step.
+            return max(least, 0.0) + 10.0, np.zeros_like(vector)
         return value, scale * (slope / loss + 2.0 * penalties * (vector - origin))
 
     farthest = np.append(np.full(len(origin) - 1, _FARTHEST), np.inf)
@@ -177,14 +192,25 @@ Judge = Callable[[float, Array], float]
 
 
 def _best_stage(
-    error: HoldoutError, starts: Sequence[Parameters], how: Descent, watch: Callable[[float], None], judge: Judge
-) -> tuple[Stage, bool]:
-    """Return the best stage from several starts, and whether learning was interrupted."""
+    error: HoldoutError,
+    starts: Sequence[Parameters],
+    how: Descent,
+    watch: Callable[[float], None],
+    judge: Judge,
+    least_before: float = math.inf,
+) -> tuple[Stage | None, bool]:
+    """Return the best stage from several starts, and whether learning was interrupted.
+
+    There is no stage if its descent does not reach an error below `least_before`.
+    """
     small = is_small(error.labels.cells.shape)
     best, reached, interrupted = None, starts[-1], False
     try:
         for start in starts if small else starts[-1:]:
-            reached, losses, interrupted = descend(error if small else error.first(_ENOUGH), start, how, watch)
+            searched = error if small else error.first(_ENOUGH)
+            reached, losses, interrupted = descend(searched, start, how, watch, least_before)
+            if losses and min(losses) > least_before:
+                return None, interrupted
             stage = _stage(error, reached, losses, judge)
             if best is None or stage.judged < best.judged:
                 best = stage
@@ -252,13 +278,19 @@ def learn(
     """
     given = error.sides
     stage, interrupted = _best_stage(error, [Parameters.start(given)], how, partial(watch, 0), judge)
+    assert stage is not None
     stages, best, held_out = [stage], 0, error.assembled(stage.predicted)
     try:
         while isinstance(error, FoldError) and not interrupted and best == len(stages) - 1 < n_stages - 1:
             error = error.with_profiles(stage.parameters, given, profiled)
             start, number = Parameters.start(error.sides), len(stages)
             starts = [start, stage.parameters.joined(start)]
-            stage, interrupted = _best_stage(error, starts, how, partial(watch, number), judge)
+            # Stages on large grids take long, so one that is worse in its first folds is not tried on all folds.
+            is_compared = stage.judged == stage.error and not is_small(error.labels.cells.shape)
+            least_before = min(stage.losses, default=math.inf) if is_compared else math.inf
+            stage, interrupted = _best_stage(error, starts, how, partial(watch, number), judge, least_before)
+            if stage is None:
+                break
             profiles = [side.grams[len(first.grams) :] for side, first in zip(error.whole, given, strict=True)]
             stages.append(replace(stage, profiles=profiles))
             if stage.judged < stages[best].judged:

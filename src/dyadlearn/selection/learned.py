@@ -267,7 +267,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     holdout_score_ : float
         Score of held-out cells by `scoring`; the negative of `holdout_error_` for None.
     stage_errors_ : list of float
-        Hold-out error of each stage that was tried.
+        Hold-out error of each stage that was tried in all folds.
     n_stages_ : int
         Number of stages of the model.
     history_ : list of list of float
