@@ -10,7 +10,7 @@ import numpy as np
 
 from dyadlearn.learning.error import FoldError, Targets
 from dyadlearn.learning.mixture import Mixture, Parameters
-from dyadlearn.learning.operator import Cells
+from dyadlearn.solve.cells import Cells
 from problems import bordered
 
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.learning import error as errors
-from dyadlearn.learning import operator as operators
 from dyadlearn.learning.error import FoldError, Tolerances
 from dyadlearn.learning.mixture import Mixture, Parameters
+from dyadlearn.solve import cells as cell_systems
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients
 from learning_case import (
     dense_pairs,
@@ -81,9 +80,9 @@ def test_the_error_of_folds_and_its_gradient(constant, weighted, holes, library)
 @over(lines("constant weighted", (None, False), ("grand", True), ("task", False)))
 def test_the_error_of_few_cells(constant, weighted, library, monkeypatch):
     """Products with sparse grids give what products with dense ones do."""
-    monkeypatch.setattr(operators, "_DENSE", 2.0)
-    monkeypatch.setattr(operators, "_CHEAP", 0)
-    monkeypatch.setattr(operators, "gather_cost", lambda like: 1)
+    monkeypatch.setattr(cell_systems, "_DENSE", 2.0)
+    monkeypatch.setattr(cell_systems, "_CHEAP", 0)
+    monkeypatch.setattr(cell_systems, "gather_cost", lambda like: 1)
     tol = 1e-13 if library.dtype == "float64" else 1e-6
     error, at, Y, _, masks = _problem(constant, weighted, True, library.asarray)
     assert not error.labels.cells.is_dense
@@ -123,14 +122,16 @@ def test_main_effects_save_iterations(constant):
     error = FoldError.of(targets(Y, None, constant), sides, [(code != fold, code == fold) for fold in range(3)])
     at = Parameters.start(sides)
     at = at.of(np.append(at.vector[:-1], np.log(0.01)))
-    system = error._system(at)
-    right = system.centred(system.labels.values * system.train)
+    system = error._system(error._operator(at))
+    right = system.centred(system.values * system.train)
 
     def precondition(X):
         return system.centred(system._inverse(X))
 
     counts = [
-        conjugate_gradients(system.apply, right, precondition=each, tol=1e-8, max_iter=2000, dot=errors._dots).n_iter
+        conjugate_gradients(
+            system.apply, right, precondition=each, tol=1e-8, max_iter=2000, dot=cell_systems._dots
+        ).n_iter
         for each in (None, precondition)
     ]
     assert counts[1] < 0.6 * counts[0]
@@ -139,7 +140,7 @@ def test_main_effects_save_iterations(constant):
     assert_allclose((precondition(X) * Z).sum(), (precondition(Z) * X).sum(), rtol=1e-8)
     assert (precondition(X) * X).sum() > 0
     # Nothing refers to the system, so that its arrays are freed at once.
-    again = error._system(at)
+    again = error._system(error._operator(at))
     assert again._inverse is not None
     left = weakref.ref(again)
     del again

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import problems as grids
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.pairing import Kronecker, TwoStep
+from dyadlearn.pairing import Kronecker, PairKernel, TwoStep
+from dyadlearn.solve import cells, missing
 from dyadlearn.solve.missing import complete
 from dyadlearn.spectrum import Spectrum
 from problems import ALL_MODELS, MODELS, PATTERNS, SHAPES, WITH_MEAN
@@ -377,3 +378,54 @@ def test_cells_that_only_together_are_interpolated_are_refused():
         for operators in (TwoStep(*sides), Kronecker(spectrum, task_spectrum, 0.0)):
             with pytest.raises(LeverageError, match="cells form a set that have leverage 1"):
                 complete(operators, Y)
+
+
+PAIR_KERNELS = [name for name in ALL_MODELS if "two-step" not in name]
+
+
+@over(
+    covering(
+        model=PAIR_KERNELS,
+        sides=[(("full", "full"), (9, 5)), (("singular", "full"), (5, 9)), (("thin", "singular"), (7, 6))],
+        pattern=["50%", "95%", "rows and columns"],
+        alpha=[1e-4, 0.3, 1e6],
+        has_sparse_products=[False, True],
+    )
+)
+def test_few_cells_have_one_unknown_each(monkeypatch, model, sides, pattern, alpha, has_sparse_products):
+    kinds, shape = sides
+    given = grids.holes(model, shape, pattern, kinds, alpha=alpha)
+    assert given.operators.shares is not None
+    monkeypatch.setattr(missing, "_DIRECT_OBSERVED", 0)
+    monkeypatch.setattr(missing, "are_few", lambda *_: True)
+    monkeypatch.setattr(cells, "are_few", lambda *_: has_sparse_products)
+    monkeypatch.setattr(cells, "_DENSE", 2.0)
+    monkeypatch.setattr(missing, "_ObservedCells", None)
+    check(given, 1e-9, {"observed": {"form": "observed"}}, tol=1e-13)
+    # A solution is where the next one starts.
+    found = complete(given.operators, given.Y, form="observed", tol=1e-10)
+    again = complete(given.operators, given.Y, form="observed", tol=1e-9, start=found)
+    assert again.solution.n_iter == 0
+    assert_allclose(again.labels, found.labels, rtol=1e-6, atol=1e-9)
+
+
+def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatch):
+    """Both ways agree on a grid where the cost decides, and weights are left to the other one."""
+    rng = np.random.default_rng(0)
+    m, q = 90, 130
+    Y = np.full((m, q), np.nan)
+    rows, columns = rng.integers(m, size=300), rng.integers(q, size=300)
+    Y[rows, columns] = rng.normal(size=300)
+    monkeypatch.setattr(cells, "_CHEAP", 0)
+    spectra = [Spectrum.from_features(rng.normal(size=(n, n))) for n in (m, q)]
+    model = PairKernel(*spectra, 50.0, (0.5, 0.2, 0.3), free_mean=True)
+    used = []
+    solve_at_cells = missing._completed_by_cells
+    monkeypatch.setattr(missing, "_completed_by_cells", lambda *given: used.append(1) or solve_at_cells(*given))
+    found = complete(model, Y, tol=1e-10)
+    assert used == [1]
+    assert found.solution.converged
+    fitted = model.hat(found.labels)
+    assert_allclose(fitted[np.isnan(Y)], found.labels[np.isnan(Y)], atol=1e-7)
+    complete(model, Y, np.ones_like(Y), tol=1e-2, max_iter=1)
+    assert used == [1]

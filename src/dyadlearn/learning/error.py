@@ -1,13 +1,8 @@
 r"""Hold-out errors of a pair kernel model, with their gradients.
 
-`FoldError` is the error of folds; its gradient needs one more solve. With the training cells o of a fold, weights w and
-the kernel P between pairs, the model of the fold is
-
-.. math:: (\mathbf{P}_{oo} + \lambda\,\mathrm{diag}(1/w))\,\mathbf{x} + \mathbf{1}\mu = \mathbf{y}_o, \qquad
-          \mathbf{1}^\top\mathbf{x} = 0, \qquad \mathbf{F} = P(\mathbf{x}) + \mu ,
-
-without :math:`\mu` and its condition if there is no constant. Let :math:`\mathbf{D}` be the derivatives of the error
-with respect to **F**. With the solution **u** of the same system for the right-hand side :math:`P(\mathbf{D})_o`, whose
+`FoldError` is the error of folds, with the models of `dyadlearn.solve.cells`; its gradient needs one more solve. Let
+:math:`\mathbf{D}` be the derivatives of the error with respect to the predictions **F** of a fold, and **x** the dual
+coefficients. With the solution **u** of the system of the model for the right-hand side :math:`P(\mathbf{D})_o`, whose
 entries sum to those of **D**, the derivative of the error along any change of the kernel and of λ is
 
 .. math:: \langle\mathbf{D} - \mathbf{u},\, dP(\mathbf{x})\rangle - \langle\mathbf{u}, \mathbf{x}/w\rangle\,d\lambda .
@@ -32,16 +27,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, eigh, namespace, solver, to_numpy
+from dyadlearn._array import Array, as_array_of, eigh, namespace, to_numpy
 from dyadlearn.learning.mixture import DIVISIBLE, Parameters, Sides, profile_kernels
-from dyadlearn.learning.operator import Cells, PairOperator, Slopes
+from dyadlearn.learning.operator import PairOperator, Slopes
 from dyadlearn.settings import Setting
-from dyadlearn.solve.conjugate_gradients import conjugate_gradients, inner
+from dyadlearn.solve.cells import Cells, CellSystem
+from dyadlearn.solve.conjugate_gradients import inner
 
 
 class Tolerances(NamedTuple):
@@ -65,7 +60,6 @@ ROUGH = Tolerances(1e-2, 1e-3)
 #: Tolerances for small grids.
 FINE = Tolerances(1e-10, 1e-10)
 
-_MAX_ITER = 600
 # Minimum of λ for folds: smaller values need more iterations and have not lowered an error.
 _LEAST_ALPHA = 4e-3
 
@@ -112,156 +106,6 @@ class Targets:
     def grid(self) -> Array:
         """Labels as a grid (m, q), zero if missing."""
         return self.cells.grid(self.values[None, :])[0, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _System:
-    """Linear systems of folds.
-
-    Attributes
-    ----------
-    operator : PairOperator
-    labels : Targets
-    train : array of shape (f, n)
-        One for training cells, zero for all others.
-    ends : dict
-        Last solutions by their names, where the next ones start, and the preconditioner ``"inverse"``.
-    """
-
-    operator: PairOperator
-    labels: Targets
-    train: Array
-    ends: dict[str, Any]
-
-    def apply(self, X: Array) -> Array:
-        return self.centred(self.operator(X) * self.train + self._ridge(X))
-
-    def _ridge(self, X: Array) -> Array:
-        return self.over_weights(self.operator.parameters.lam * X)
-
-    def over_weights(self, X: Array) -> Array:
-        return X if self.labels.weights is None else X / self.labels.weights
-
-    def _means(self, X: Array) -> Array:
-        """Return the sum of all values, or of each task, divided by the number of training cells: (f, 1) or (f, q)."""
-        xp, cells = namespace(X), self.labels.cells
-        parts = (X, self.train) if self.labels.constant == "grand" else (cells.grid(X), cells.grid(self.train))
-        sums, counts = (xp.sum(part, axis=1, keepdims=part.ndim == 2) for part in parts)
-        # A task without training cells has a mean of zero.
-        return sums / xp.where(counts > 0, counts, 1.0)
-
-    def _means_at_cells(self, X: Array) -> Array:
-        """Return the means of `_means` at all cells, of shape (f, 1) or (f, n)."""
-        means = self._means(X)
-        if self.labels.constant == "grand":
-            return means
-        return namespace(X).take(means, as_array_of(self.labels.cells.columns, X), axis=1)
-
-    def centred(self, X: Array) -> Array:
-        return X if self.labels.constant is None else X - self._means_at_cells(X) * self.train
-
-    def solve(self, name: str, right: Array, tol: float) -> Array:
-        start, inverse = self.ends.get(name), self.ends.get("inverse") or self._inverse
-        solution = conjugate_gradients(
-            self.apply,
-            right,
-            precondition=None if inverse is None else lambda X: self.centred(inverse(X)),
-            start=None if start is None else self.centred(start * self.train),
-            tol=tol,
-            max_iter=_MAX_ITER,
-            dot=_dots,
-        )
-        self.ends[name] = solution.values
-        # The next parameters use the same preconditioner unless the iterations cost more than a new one.
-        cells = self.labels.cells
-        few = sum(cells.shape) ** 2 / (3.0 * cells.n_multiplied)
-        self.ends["inverse"] = inverse if solution.n_iter <= few else None
-        return solution.values
-
-    @cached_property
-    def _inverse(self) -> Callable[[Array], Array] | None:
-        """Approximate inverse of the system; None without tasks.
-
-        The function must not refer to the system, which would then be freed late.
-        """
-        return None if len(self.operator.sides) < 2 else self._main_effects()
-
-    def _main_effects(self) -> Callable[[Array], Array]:
-        """Return the inverse of the system with main effects of both sides in place of the kernel.
-
-        The largest eigenvalues are those of products with the first eigenvector of a side, u of K or v of G. On the
-        cells of a row or a column they are W C Wᵀ, with the kernels (as + b)K + csI and (aσ + c)G + bσI of the effects
-        in C, and v and u at the training cells in W. All other eigenvalues are replaced by their mean.
-        """
-        cells, train, xp = self.labels.cells, self.train, namespace(self.train)
-        (a, b, c), (K, G) = self.operator.parameters.pair_shares, (side.kernel for side in self.operator.sides)
-        (sigma, u), (s, v) = _leading(K), _leading(G)
-        rows = (a * s + b) * K + c * s * xp.eye(K.shape[-1], dtype=K.dtype, device=K.device)
-        columns = (a * sigma + c) * G + b * sigma * xp.eye(G.shape[-1], dtype=G.dtype, device=G.device)
-        at_rows, at_columns = (as_array_of(places, train) for places in (cells.rows, cells.columns))
-        u_there, v_there = xp.take(u[..., 0], at_rows, axis=-1), xp.take(v[..., 0], at_columns, axis=-1)
-        crossed = train * u_there * v_there
-        upper = xp.concat([cells.times(train, v * v) * rows, cells.times(crossed, columns)], axis=-1)
-        lower = [cells.transposed_times(crossed, rows), cells.transposed_times(train, u * u) * columns]
-        system = xp.concat([upper, xp.concat(lower, axis=-1)], axis=-2)
-        k, g, r, t = (xp.mean(xp.linalg.diagonal(each), axis=-1)[..., None] for each in (K, G, rows, columns))
-        diagonal = a * k * g + b * k + c * g
-        others = diagonal - r / G.shape[-1] - t / K.shape[-1]
-        rest = self.operator.parameters.lam + xp.where(others > 1e-2 * diagonal, others, 1e-2 * diagonal)
-        system = system + rest[..., None] * xp.eye(system.shape[-1], dtype=K.dtype, device=K.device)
-        solvers = [solver(system[fold, ...]) for fold in range(system.shape[0])]
-
-        def solve(X: Array) -> Array:
-            sums = xp.concat([cells.times(X, v), cells.transposed_times(X, u)], axis=-2)
-            effects = xp.stack([each(sums[fold, ...]) for fold, each in enumerate(solvers)])
-            of_rows, of_columns = rows @ effects[:, : K.shape[-1], :], columns @ effects[:, K.shape[-1] :, :]
-            part = xp.take(of_rows[..., 0], at_rows, axis=-1) * v_there
-            part = part + xp.take(of_columns[..., 0], at_columns, axis=-1) * u_there
-            return (X - part * train) / rest
-
-        return solve
-
-    def model(self, tol: float) -> tuple[Array, Array, Array]:
-        """Return dual coefficients, predictions and residuals of the systems, all of shape (f, n)."""
-        y = self.labels.values * self.train
-        X = self.solve("model", self.centred(y), tol)
-        predictions = self.operator(X)
-        rest = y - (predictions * self.train + self._ridge(X))
-        if self.labels.constant is not None:
-            predictions = predictions + self._means_at_cells(rest)
-        return X, predictions, self.centred(rest)
-
-    def complete(self, X: Array) -> Array:
-        """Return the predictions (f, m, q) of dual coefficients for all cells."""
-        grids = self.operator.on_grid(X)
-        if self.labels.constant is None:
-            return grids
-        rest = (self.labels.values - self.labels.cells.take(grids)) * self.train - self._ridge(X)
-        return grids + self._means(rest)[:, None, :]
-
-    def adjoint(self, slope: Array, tol: float) -> Array:
-        """Return the solution for the derivatives of an error with respect to all predictions."""
-        if self.labels.constant is None:
-            return self.solve("adjoint", self.operator(slope) * self.train, tol)
-        # The solution is a part with the sum of the slope, plus a part that sums to zero.
-        mean_part = self._means_at_cells(slope) * self.train
-        right = self.operator(slope - mean_part) * self.train - self._ridge(mean_part)
-        return mean_part + self.solve("adjoint", self.centred(right), tol)
-
-
-def _leading(kernels: Array) -> tuple[Array, Array]:
-    """Return the largest eigenvalue (f, 1, 1) and eigenvector (f, n, 1) of kernels, roughly."""
-    xp = namespace(kernels)
-    vector = xp.sum(kernels, axis=-1, keepdims=True)
-    for _ in range(5):
-        vector = vector / xp.sqrt(xp.sum(vector * vector, axis=-2, keepdims=True))
-        image = kernels @ vector
-        value, vector = xp.sum(vector * image, axis=-2, keepdims=True), image
-    return value, vector / xp.sqrt(xp.sum(vector * vector, axis=-2, keepdims=True))
-
-
-def _dots(left: Array, right: Array) -> Array:
-    return namespace(left).sum(left * right, axis=1, keepdims=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,9 +163,13 @@ class FoldError:
         sides = [side.of_folds(slice(n_folds)) for side in self.sides]
         return replace(self, train=self.train[:n_folds, :], test=self.test[:n_folds, :], sides=sides, _ends={})
 
-    def _system(self, parameters: Parameters) -> _System:
-        operator = PairOperator.at(self.sides, parameters, self.labels.cells)
-        return _System(operator, self.labels, self.train, self._ends)
+    def _operator(self, parameters: Parameters) -> PairOperator:
+        return PairOperator.of(self.sides, parameters, self.labels.cells)
+
+    def _system(self, operator: PairOperator) -> CellSystem:
+        labels = self.labels
+        given = (labels.values, self.train, labels.weights, labels.constant)
+        return CellSystem(operator, operator.parameters.lam, *given, self._ends)
 
     def _loss(self, predicted: Array) -> tuple[float, Array]:
         """Return the error, and its derivatives (f, n) with respect to the predictions."""
@@ -332,22 +180,23 @@ class FoldError:
 
     def slope(self, parameters: Parameters) -> tuple[float, np.ndarray]:
         """Return the error and its derivatives."""
-        system, tol = self._system(parameters), self.tolerances.learning
+        operator, tol = self._operator(parameters), self.tolerances.learning
+        system = self._system(operator)
         X, predicted, rest = system.model(tol)
         error, D = self._loss(predicted)
         U = system.adjoint(D, tol)
-        slopes = system.operator.slopes(D - U, X, -inner(U, system.over_weights(X)))
+        slopes = operator.slopes(D - U, X, -inner(U, system.over_weights(X)))
         # To first order, ⟨U, rest⟩ is what the error changes when the systems are solved exactly.
-        return error + inner(U, rest), system.operator.gradient(slopes)
+        return error + inner(U, rest), operator.gradient(slopes)
 
     def evaluate(self, parameters: Parameters) -> tuple[float, Array]:
         """Return the error, and the predictions (f, n) of each fold at the observed cells."""
-        _, predicted, _ = self._system(parameters).model(self.tolerances.comparing)
+        _, predicted, _ = self._system(self._operator(parameters)).model(self.tolerances.comparing)
         return self._loss(predicted)[0], predicted
 
     def completed(self, parameters: Parameters, tol: float | None = None) -> Array:
         """Return the predictions (f, m, q) of the models of the folds for all cells."""
-        system = self._system(parameters)
+        system = self._system(self._operator(parameters))
         return system.complete(system.model(self.tolerances.comparing if tol is None else tol)[0])
 
     def accepted(self, parameters: Parameters) -> Parameters:
@@ -446,7 +295,7 @@ class ExactError:
 
     def _solved(self, parameters: Parameters) -> _Grid | _Tasks:
         kind = _Grid if len(self.sides) > 1 else _Tasks
-        return kind(PairOperator.at(self.sides, parameters, self.labels.cells), self.labels, self.setting)
+        return kind(PairOperator.of(self.sides, parameters, self.labels.cells), self.labels, self.setting)
 
 
 def _mean_square(residuals: Array) -> float:

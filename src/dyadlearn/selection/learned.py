@@ -36,7 +36,6 @@ from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is
 from dyadlearn.labels import Labels, is_binary
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error
 from dyadlearn.learning.mixture import PROFILES, Mixture, single
-from dyadlearn.learning.operator import Cells
 from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import prepared_score
@@ -49,6 +48,7 @@ from dyadlearn.pairing import Independent, PairKernel
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.selection.search import KeptHoldout, code_groups, predict_folds
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.solve.cells import Cells
 from dyadlearn.solve.leaving import in_order
 
 

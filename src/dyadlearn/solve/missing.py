@@ -19,7 +19,9 @@ which is solved for dual coefficients that sum to zero. In the second system, :m
 both cases labels are centred first, for accuracy.
 
 Either system is solved by conjugate gradients, deflated by leading eigenvectors of the complete grid where that pays
-(see `dyadlearn.solve.conjugate_gradients`), or directly where few cells are missing, or few are observed.
+(see `dyadlearn.solve.conjugate_gradients`), or directly where few cells are missing, or few are observed. Where few
+cells of a large grid are observed, and the model has a pair kernel, products at these cells take less time (see
+`dyadlearn.solve.cells`).
 """
 
 from __future__ import annotations
@@ -32,9 +34,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, largest, least_positions, namespace, row_blocks, solve, take_rows, to_numpy
+from dyadlearn._array import (
+    Array,
+    epsilon,
+    itemsize,
+    largest,
+    least_positions,
+    namespace,
+    row_blocks,
+    solve,
+    take_rows,
+    to_numpy,
+)
+from dyadlearn._memory import fits_in_memory
 from dyadlearn._rounding import solve_block
 from dyadlearn._state import Stored
+from dyadlearn.solve.cells import CellOperator, Cells, CellSystem, are_few
 from dyadlearn.solve.conjugate_gradients import Deflation, Solution, choose_rank, conjugate_gradients, inner
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
@@ -143,6 +158,8 @@ def complete(
         options["max_direct"] = max_direct
         solution = solve_missing(operators, _where(~observed, right), observed, **options)
         completion = Completion(solution.values + known, form, solution)
+    elif weights is None and rank is None and _suits_cells(operators, n_observed, labels):
+        completion = _completed_by_cells(operators, labels, observed, begin, tol, max_iter)
     else:
         is_direct = rank is None and 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
         completion = _ObservedCells(operators, labels, observed, weights).completed(is_direct, **options)
@@ -306,6 +323,33 @@ def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int
     weights = namespace(observed).astype(observed, operators.remainder.dtype)
     deflate = Deflation(*operators.grid_spectra, leading, bounded / (edge - rho), weights)
     return lambda grid: grid + _where(~observed, deflate(grid))
+
+
+def _suits_cells(operators: GridOperators, n_observed: int, Y: Array) -> bool:
+    """Return whether so few cells of a grid of a pair kernel are observed that products at them cost less."""
+    m, q = Y.shape
+    if operators.shares is None or not operators.shares[0] > 0 or n_observed <= _DIRECT_OBSERVED:
+        return False
+    return are_few(n_observed, (m, q), Y) and fits_in_memory(3.0 * itemsize(Y) * (m + q) ** 2, Y)
+
+
+def _completed_by_cells(
+    operators: GridOperators, Y: Array, observed: Array, start: Array | None, tol: float, max_iter: int
+) -> Completion:
+    """Return the completed grid of a pair kernel without weights, with one unknown for each observed cell."""
+    assert operators.shares is not None
+    cells = Cells.of(to_numpy(observed), Y)
+    kernels = [side.matrix(side.values) for side in operators.grid_spectra]
+    values = cells.take(Y[None, ...])
+    constant = "grand" if operators.free_mean else None
+    ends = {} if start is None else {"model": cells.take(start[None, ...])}
+    operator, train = CellOperator(kernels, operators.shares, cells), namespace(Y).ones_like(values)
+    system = CellSystem(operator, operators.ridge, values[0, :], train, None, constant, ends)
+    rounding = epsilon(Y) * (operators.ridge + largest(operators.kernel_values))
+    solution = system.solve("model", system.centred(values), tol, max_iter, rounding)
+    fitted = system.complete(solution.values)[0, ...]
+    solution = replace(solution, values=cells.grid(solution.values)[0, ...])
+    return Completion(namespace(Y).where(observed, Y, fitted), "observed", solution)
 
 
 class _ObservedCells:

@@ -100,6 +100,8 @@ class GridOperators(ABC):
 
     #: Whether the model can be solved for observed pairs without a grid, see `dyadlearn.solve.observed`.
     takes_pairs: ClassVar[bool] = False
+    #: Shares a, b and c of a pair kernel a·K⊗G + b·K⊗I + c·I⊗G; None for other models.
+    shares: tuple[float, float, float] | None = None
 
     @property
     @abstractmethod

@@ -1,0 +1,378 @@
+r"""Pair kernel ridge at the cells of a grid of which few may be observed, for several folds.
+
+.. math:: P(\mathbf{X}) = a\,\mathbf{KXG} + b\,\mathbf{KX} + c\,\mathbf{XG}
+
+The grid **X** is zero outside the observed cells, and only the values of the product at these cells are needed. If few
+cells are observed, a product takes n(m + q) multiplications instead of mq(m + q).
+
+With the training cells o of a fold and weights w, the model of the fold is
+
+.. math:: (\mathbf{P}_{oo} + \lambda\,\mathrm{diag}(1/w))\,\mathbf{x} + \mathbf{1}\mu = \mathbf{y}_o, \qquad
+          \mathbf{1}^\top\mathbf{x} = 0, \qquad \mathbf{F} = P(\mathbf{x}) + \mu ,
+
+without :math:`\mu` and its condition if there is no constant. Conjugate gradients solve it, preconditioned by main
+effects of both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, Scatter, as_array_of, is_foreign, namespace, row_blocks, row_major, solver, zeros
+from dyadlearn._threads import for_each
+from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients
+from dyadlearn.vectrick import dots_at, gather_cost
+
+# Maximum number of iterations of conjugate gradients by default.
+_MAX_ITER = 600
+# Share of observed cells from which on all cells of a grid are used: gathering takes longer than multiplying zeros.
+_DENSE = 0.3
+# Multiplications of a product with the whole grid up to which it costs less than handling sparse grids.
+_CHEAP = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of a grid, among them all observed ones, with products of grids that are zero elsewhere.
+
+    A stack of f grids is an array (f, n) of their values at the cells. Matrices are the same for all grids, or stacks
+    of one per grid.
+
+    Parameters
+    ----------
+    rows, columns : integer arrays of shape (n,), of numpy
+        Cells, all different, in ascending order of rows and then of columns.
+    shape : (int, int)
+        Shape (m, q) of the grid.
+    like : array
+        Array of the library and on the device of the values.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    shape: tuple[int, int]
+    like: Array
+
+    @classmethod
+    def of(cls, observed: np.ndarray, like: Array) -> Cells:
+        """Return the cells of a mask (m, q), or all cells if most of them are observed."""
+        rows, columns = np.nonzero(observed if observed.mean() < _DENSE else np.ones_like(observed))
+        return cls(rows, columns, (observed.shape[0], observed.shape[1]), like)
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether these are all cells of the grid."""
+        return len(self.rows) == self.shape[0] * self.shape[1]
+
+    @cached_property
+    def is_dense(self) -> bool:
+        """Whether products with the whole grid cost less."""
+        return not are_few(len(self.rows), self.shape, self.like)
+
+    @cached_property
+    def n_multiplied(self) -> int:
+        """Cost of a product with both kernels, in multiplications per row and column."""
+        return min(self.shape[0] * self.shape[1], gather_cost(self.like) * len(self.rows))
+
+    @cached_property
+    def _scatter(self) -> Scatter:
+        return Scatter(self.rows, self.columns, self.shape, self.like)
+
+    @cached_property
+    def _places(self) -> tuple[Array, Array]:
+        return as_array_of(self.rows, self.like), as_array_of(self.columns, self.like)
+
+    @cached_property
+    def _positions(self) -> tuple[Array, Array]:
+        """Position of each cell in the raveled grid, and number of the cell at each position, n if there is none."""
+        positions = self.rows * self.shape[1] + self.columns
+        numbers = np.full(self.shape[0] * self.shape[1], len(positions))
+        numbers[positions] = np.arange(len(positions))
+        return as_array_of(positions, self.like), as_array_of(numbers, self.like)
+
+    def grid(self, values: Array) -> Array:
+        """Return the grids (f, m, q) with these values (f, n)."""
+        xp, n_grids = namespace(values), values.shape[0]
+        if not self.is_complete:
+            padded = xp.concat([values, zeros((n_grids, 1), values)], axis=1)
+            values = xp.take(padded, self._positions[1], axis=1)
+        return xp.reshape(values, (n_grids, *self.shape))
+
+    def take(self, grids: Array) -> Array:
+        """Return the values (f, n) of grids (f, m, q) at the cells."""
+        xp = namespace(grids)
+        flat = xp.reshape(grids, (grids.shape[0], -1))
+        return flat if self.is_complete else xp.take(flat, self._positions[0], axis=1)
+
+    def times(self, values: Array, matrix: Array) -> Array:
+        """Return the grids with these values times a matrix (q, p), of shape (f, m, p)."""
+        if self.is_dense:
+            return self.grid(values) @ matrix
+        return _for_each(self._scatter.times, values, matrix)
+
+    def transposed_times(self, values: Array, matrix: Array) -> Array:
+        """Return the transposed grids with these values times a matrix (m, p), of shape (f, q, p)."""
+        if self.is_dense:
+            return _transposed(self.grid(values)) @ matrix
+        return _for_each(partial(self._scatter.times, transposed=True), values, matrix)
+
+    def product(self, left: Array, right: Array) -> Array:
+        """Return the values (f, n) of the products of a matrix (m, p) and matrices (f, p, q) at the cells."""
+        if self.is_dense:
+            return self.take(left @ right)
+
+        def dots(right: Array, left: Array) -> Array:
+            return dots_at(left, row_major_transpose(right), *self._places)
+
+        return _for_each(dots, right, left)
+
+
+def are_few(n_cells: int, shape: tuple[int, int], like: Array) -> bool:
+    """Return whether products at cells cost less than with the whole grid."""
+    m, q = shape
+    return m * q > gather_cost(like) * n_cells and m * q * (m + q) > _CHEAP
+
+
+def _for_each(product: Callable[[Array, Array], Array], stacked: Array, matrix: Array) -> Array:
+    """Return the products of each part of a stack with a matrix, or with the same part of a stack of matrices."""
+    each = range(stacked.shape[0])
+    return namespace(matrix).stack(
+        [product(stacked[i, ...], matrix if matrix.ndim == 2 else matrix[i, ...]) for i in each]
+    )
+
+
+def _transposed(array: Array) -> Array:
+    return namespace(array).matrix_transpose(array)
+
+
+def plus_identity(kernel: Array, factor: Any) -> Array:
+    """Return a matrix, or each matrix of a stack, plus a multiple of the identity."""
+    return kernel + factor * namespace(kernel).eye(kernel.shape[-1], dtype=kernel.dtype, device=kernel.device)
+
+
+def row_major_transpose(array: Array) -> Array:
+    """Return the transpose in row-major order; numpy copies strips of rows several times faster than all at once."""
+    if is_foreign(array):
+        return row_major(_transposed(array))
+    transpose = np.empty_like(_transposed(array), order="C")
+
+    def copy(rows: slice) -> None:
+        transpose[..., rows] = _transposed(array[..., rows, :])
+
+    for_each(copy, list(row_blocks(array.shape[-2], 1, 128)), array, n_operations=10.0 * array.size)
+    return transpose
+
+
+@dataclass(frozen=True, eq=False)
+class CellOperator:
+    """Kernel between pairs as an operator on values at cells.
+
+    Parameters
+    ----------
+    kernels : list of arrays of shape (m, m) and (q, q), or stacks of them
+        Kernel of the instances and, unless tasks are independent, that of the tasks; the same for all grids or one per
+        grid.
+    shares : (float, float, float)
+        Shares a > 0, b and c of the kernel between pairs.
+    cells : Cells
+    """
+
+    kernels: list[Array]
+    shares: tuple[float, float, float]
+    cells: Cells
+
+    def __call__(self, values: Array) -> Array:
+        """Apply the kernel to values (f, n) at the cells."""
+        K, *tasks = self.kernels
+        cells = self.cells
+        if not tasks:
+            return cells.take(_transposed(cells.transposed_times(values, K)))
+        a, b, c = self.shares
+        XH = cells.times(values, self.task_kernel)
+        return a * cells.product(K, XH) + c * (cells.take(XH) - (b / a) * values)
+
+    @cached_property
+    def task_kernel(self) -> Array:
+        """The kernel of the tasks plus b/a times the identity, so that a·KXH is both terms with K."""
+        return plus_identity(self.kernels[1], self.shares[1] / self.shares[0])
+
+    def on_grid(self, values: Array) -> Array:
+        """Apply the kernel to values (f, n) at the cells, and return the product at all cells, of shape (f, m, q)."""
+        K, *tasks = self.kernels
+        if not tasks:
+            return _transposed(self.cells.transposed_times(values, K))
+        a, _, c = self.shares
+        return a * (K @ self.cells.times(values, self.task_kernel)) + c * self.cells.times(values, tasks[0])
+
+
+@dataclass(frozen=True, eq=False)
+class CellSystem:
+    """Ridge regression on training cells, for several folds.
+
+    Attributes
+    ----------
+    operator : CellOperator
+    lam : float
+    values : array of shape (n,)
+        Labels of the cells; zero if missing.
+    train : array of shape (f, n)
+        One for training cells, zero for all others.
+    weights : array of shape (n,) or None
+        Positive weights of the cells.
+    constant : {"grand", "task"} or None
+        Type of the constant that is not regularised: one for all cells, or one per task.
+    ends : dict
+        Last solutions by their names, where the next ones start, and the preconditioner ``"inverse"``.
+    """
+
+    operator: CellOperator
+    lam: float
+    values: Array
+    train: Array
+    weights: Array | None
+    constant: str | None
+    ends: dict[str, Any] = field(default_factory=dict)
+
+    def apply(self, X: Array) -> Array:
+        """Return the product with the system, for coefficients that sum to zero if there is a constant."""
+        return self.centred(self.operator(X) * self.train + self._ridge(X))
+
+    def _ridge(self, X: Array) -> Array:
+        return self.over_weights(self.lam * X)
+
+    def over_weights(self, X: Array) -> Array:
+        """Return values divided by the weights of their cells."""
+        return X if self.weights is None else X / self.weights
+
+    def _means(self, X: Array) -> Array:
+        """Return the sum of all values, or of each task, divided by the number of training cells: (f, 1) or (f, q)."""
+        xp, cells = namespace(X), self.operator.cells
+        parts = (X, self.train) if self.constant == "grand" else (cells.grid(X), cells.grid(self.train))
+        sums, counts = (xp.sum(part, axis=1, keepdims=part.ndim == 2) for part in parts)
+        # A task without training cells has a mean of zero.
+        return sums / xp.where(counts > 0, counts, 1.0)
+
+    def _means_at_cells(self, X: Array) -> Array:
+        """Return the means of `_means` at all cells, of shape (f, 1) or (f, n)."""
+        means = self._means(X)
+        if self.constant == "grand":
+            return means
+        return namespace(X).take(means, as_array_of(self.operator.cells.columns, X), axis=1)
+
+    def centred(self, X: Array) -> Array:
+        """Return values minus the mean of the training cells, of all tasks or of each, if there is a constant."""
+        return X if self.constant is None else X - self._means_at_cells(X) * self.train
+
+    def solve(self, name: str, right: Array, tol: float, max_iter: int = _MAX_ITER, rounding: float = 0.0) -> Solution:
+        """Solve the system; the solution is the start of the next one with the same name."""
+        start, inverse = self.ends.get(name), self.ends.get("inverse") or self._inverse
+        solution = conjugate_gradients(
+            self.apply,
+            right,
+            precondition=None if inverse is None else lambda X: self.centred(inverse(X)),
+            start=None if start is None else self.centred(start * self.train),
+            tol=tol,
+            max_iter=max_iter,
+            rounding=rounding,
+            dot=_dots,
+        )
+        self.ends[name] = solution.values
+        # The next parameters use the same preconditioner unless the iterations cost more than a new one.
+        cells = self.operator.cells
+        few = sum(cells.shape) ** 2 / (3.0 * cells.n_multiplied)
+        self.ends["inverse"] = inverse if solution.n_iter <= few else None
+        return solution
+
+    @cached_property
+    def _inverse(self) -> Callable[[Array], Array] | None:
+        """Approximate inverse of the system; None without tasks.
+
+        The function must not refer to the system, which would then be freed late.
+        """
+        return None if len(self.operator.kernels) < 2 else self._main_effects()
+
+    def _main_effects(self) -> Callable[[Array], Array]:
+        """Return the inverse of the system with main effects of both sides in place of the kernel.
+
+        The largest eigenvalues are those of products with the first eigenvector of a side, u of K or v of G. On the
+        cells of a row or a column they are W C Wᵀ, with the kernels (as + b)K + csI and (aσ + c)G + bσI of the effects
+        in C, and v and u at the training cells in W. All other eigenvalues are replaced by their mean.
+        """
+        cells, train, xp = self.operator.cells, self.train, namespace(self.train)
+        (a, b, c), (K, G) = self.operator.shares, self.operator.kernels
+        (sigma, u), (s, v) = _leading(K), _leading(G)
+        rows, columns = plus_identity((a * s + b) * K, c * s), plus_identity((a * sigma + c) * G, b * sigma)
+        at_rows, at_columns = (as_array_of(places, train) for places in (cells.rows, cells.columns))
+        u_there, v_there = xp.take(u[..., 0], at_rows, axis=-1), xp.take(v[..., 0], at_columns, axis=-1)
+        crossed = train * u_there * v_there
+        upper = xp.concat([cells.times(train, v * v) * rows, cells.times(crossed, columns)], axis=-1)
+        lower = [cells.transposed_times(crossed, rows), cells.transposed_times(train, u * u) * columns]
+        system = xp.concat([upper, xp.concat(lower, axis=-1)], axis=-2)
+        k, g, r, t = (xp.mean(xp.linalg.diagonal(each), axis=-1)[..., None] for each in (K, G, rows, columns))
+        diagonal = a * k * g + b * k + c * g
+        others = diagonal - r / G.shape[-1] - t / K.shape[-1]
+        rest = self.lam + xp.where(others > 1e-2 * diagonal, others, 1e-2 * diagonal)
+        system = plus_identity(system, rest[..., None])
+        solvers = [solver(system[fold, ...]) for fold in range(system.shape[0])]
+
+        def solve(X: Array) -> Array:
+            sums = xp.concat([cells.times(X, v), cells.transposed_times(X, u)], axis=-2)
+            effects = xp.stack([each(sums[fold, ...]) for fold, each in enumerate(solvers)])
+            of_rows, of_columns = rows @ effects[:, : K.shape[-1], :], columns @ effects[:, K.shape[-1] :, :]
+            part = xp.take(of_rows[..., 0], at_rows, axis=-1) * v_there
+            part = part + xp.take(of_columns[..., 0], at_columns, axis=-1) * u_there
+            return (X - part * train) / rest
+
+        return solve
+
+    def model(self, tol: float) -> tuple[Array, Array, Array]:
+        """Return dual coefficients, predictions and residuals of the systems, all of shape (f, n)."""
+        y = self.values * self.train
+        X = self.solve("model", self.centred(y), tol).values
+        predictions = self.operator(X)
+        rest = y - (predictions * self.train + self._ridge(X))
+        if self.constant is not None:
+            predictions = predictions + self._means_at_cells(rest)
+        return X, predictions, self.centred(rest)
+
+    def complete(self, X: Array) -> Array:
+        """Return the predictions (f, m, q) of dual coefficients for all cells."""
+        grids = self.operator.on_grid(X)
+        if self.constant is None:
+            return grids
+        rest = (self.values - self.operator.cells.take(grids)) * self.train - self._ridge(X)
+        return grids + self._means(rest)[:, None, :]
+
+    def adjoint(self, slope: Array, tol: float) -> Array:
+        """Return the solution for the derivatives of an error with respect to all predictions."""
+        if self.constant is None:
+            return self.solve("adjoint", self.operator(slope) * self.train, tol).values
+        # The solution is a part with the sum of the slope, plus a part that sums to zero.
+        mean_part = self._means_at_cells(slope) * self.train
+        right = self.operator(slope - mean_part) * self.train - self._ridge(mean_part)
+        return mean_part + self.solve("adjoint", self.centred(right), tol).values
+
+
+def _leading(kernels: Array) -> tuple[Array, Array]:
+    """Return the largest eigenvalue (f, 1, 1) and eigenvector (f, n, 1) of kernels, roughly."""
+    xp = namespace(kernels)
+
+    def unit(vector: Array) -> Array:
+        length = xp.sqrt(xp.sum(vector * vector, axis=-2, keepdims=True))
+        return vector / xp.where(length > 0, length, 1.0)
+
+    # The rows of a centred kernel sum to zero.
+    vector = unit(xp.sum(kernels, axis=-1, keepdims=True) + xp.linalg.diagonal(kernels)[..., None])
+    for _ in range(5):
+        image = kernels @ vector
+        value, vector = xp.sum(vector * image, axis=-2, keepdims=True), unit(image)
+    return value, vector
+
+
+def _dots(left: Array, right: Array) -> Array:
+    return namespace(left).sum(left * right, axis=1, keepdims=True)
