@@ -53,7 +53,12 @@ def table_columns(table: Any, name: str, n_columns: int) -> list[Column]:
     elif isinstance(table, np.ndarray) or is_foreign(table):
         columns = list(to_numpy(without_mask(table)).T) if table.ndim == 2 else []
     else:
-        columns = _frame_columns(table, name)
+        import narwhals as nw
+
+        frame = nw.from_native(table, eager_only=True, pass_through=True)
+        if not isinstance(frame, nw.DataFrame):
+            raise TypeError(f"{name} must be an array, a list of rows or a data frame, found {type(table).__name__}.")
+        columns = [series_column(series) for series in frame.iter_columns()]
     if len(columns) != n_columns:
         raise ValueError(f"{name} must have {_FORMS[n_columns]}, found shape {tuple(table.shape)}.")
     if len(columns[0]) == 0:
@@ -63,16 +68,6 @@ def table_columns(table: Any, name: str, n_columns: int) -> list[Column]:
 
 def _is_row(row: Any, n_columns: int) -> bool:
     return isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) and len(row) == n_columns
-
-
-def _frame_columns(frame: Any, name: str) -> list[Column]:
-    """Return the columns of a data frame."""
-    import narwhals as nw
-
-    table = nw.from_native(frame, eager_only=True, pass_through=True)
-    if not isinstance(table, nw.DataFrame):
-        raise TypeError(f"{name} must be an array, a list of rows or a data frame, found {type(frame).__name__}.")
-    return [series_column(series) for series in table.iter_columns()]
 
 
 def series_column(series: Any) -> Column:

@@ -51,10 +51,9 @@ def _composed(cls: type, composed: Mapping[str, Iterable[str]]) -> str | None:
     if cls.__doc__ is None:
         return None
     head, *parts = _SECTION.split(inspect.cleandoc(cls.__doc__) + "\n")
-    sections = dict(zip(parts[::2], parts[1::2], strict=True))
-    sections = {name: "\n".join(dict.fromkeys(entries)) + "\n\n" for name, entries in composed.items()} | {
-        name: body for name, body in sections.items() if name not in composed
-    }
+    new = {name: "\n".join(dict.fromkeys(entries)) + "\n\n" for name, entries in composed.items()}
+    # The new sections come first, and replace those of the same name.
+    sections = {**new, **dict(zip(parts[::2], parts[1::2], strict=True)), **new}
     return f"{head.rstrip()}\n\n" + "".join(f"{name}\n{'-' * len(name)}\n{body}" for name, body in sections.items())
 
 

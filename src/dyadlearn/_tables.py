@@ -200,9 +200,7 @@ class Table(Stored):
         return replace(table, kind=None) if table.kind is not None and find_spec(table.kind) is None else table
 
     def _fits(self) -> bool:
-        if self.kind not in (None, *_FRAMES):
-            return False
-        return self.values is None or self.fits(self.values.shape)
+        return self.kind in (None, *_FRAMES) and (self.values is None or self.fits(self.values.shape))
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Return whether the ids are as many as the rows and columns of a shape (m, q)."""

@@ -146,9 +146,7 @@ class Labels(Stored):
     @cached_property
     def full(self) -> Array | None:
         """The values (m, q) if no label is missing and there are no weights, so that closed forms apply; else None."""
-        if self.grid is None or self.weights is not None or self.size < self.shape[0] * self.shape[1]:
-            return None
-        return self.grid
+        return self.grid if self.weights is None and self.size == math.prod(self.shape) else None
 
     @cached_property
     def observed(self) -> np.ndarray:
@@ -249,9 +247,8 @@ class Labels(Stored):
         """Return the labels as a grid; raise NotEnoughMemoryError if it does not fit into memory."""
         if self.grid is not None:
             return self
-        return type(self).of_grid(
-            self.spread(self.values), None if self.weights is None else self.spread(self.weights, 0.0)
-        )
+        weights = None if self.weights is None else self.spread(self.weights, 0.0)
+        return type(self).of_grid(self.spread(self.values), weights)
 
     def restored(self, values: Array, form: Table) -> Any:
         """Return values of the shape of `values` as the type of table of the input; for a list as a sparse matrix."""
@@ -634,11 +631,8 @@ def to_grid(
     if kind != "pandas":
         # Only pandas has an index; elsewhere the ids of a grid are its first column, provided that it is text.
         rows, columns = text_ids(rows, "The instances", str), text_ids(columns, "The tasks", str)
-    return replace(
-        grid,
-        grid=write_table(grid.grid, rows, columns, kind),
-        weights=write_table(grid.weights, rows, columns, kind),
-    )
+    frames = {name: write_table(getattr(grid, name), rows, columns, kind) for name in ("grid", "weights")}
+    return replace(grid, **frames)
 
 
 def averaged_pairs(

@@ -99,22 +99,19 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
 
 def _lock(descriptor: int) -> bool:
     """Try to lock a file until it is closed; return False if another process has the lock or locks are unsupported."""
-    if sys.platform == "win32":
-        return False
     import fcntl
 
     end = time.monotonic() + _PATIENCE
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
         except BlockingIOError:
             if time.monotonic() >= end:
                 return False
             time.sleep(0.01)
         except OSError:
             return False
-        else:
-            return True
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

@@ -13,10 +13,9 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
@@ -267,50 +266,13 @@ def _matrix_rows(array: Any, path: Path, places: np.ndarray) -> np.ndarray:
 
 
 @contextmanager
-def open_archive(path: Path) -> Iterator[dict[str, Member]]:
-    """Open an npz archive; only the list of its arrays is read."""
-    with ZipFile(path) as archive:
-        yield {each.filename.removesuffix(".npy"): Member(archive, each) for each in archive.infolist()}
-
-
-class Member:
-    """Array in an npz archive; its header and values are read on first use."""
-
-    def __init__(self, archive: ZipFile, info: ZipInfo) -> None:
-        self._archive, self._info = archive, info
-
-    @cached_property
-    def _header(self) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-        with self._archive.open(self._info) as content:
-            return packed.read_header(content, self._info.file_size)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the array."""
-        return self._header[0]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of its values."""
-        return self._header[2]
-
-    @property
-    def chunks(self) -> tuple[int, ...]:
-        """Shape of the part that is read at once: the whole array."""
-        return self.shape
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        return np.asarray(packed.read_member(self._archive, self._info)[rows])
-
-
-@contextmanager
 def open_hdf5(path: Path) -> Iterator[Group]:
     """Open an HDF5 file for reading."""
     with packed.imported("h5py", "Reading HDF5 files", "h5py").File(path, "r") as file:
         yield Group(file, path)
 
 
-class Group:
+class Group(Mapping[str, Any]):
     """A group of an HDF5 file that follows no links, since those of h5py may lead to other files.
 
     Parameters
@@ -326,12 +288,8 @@ class Group:
     def __iter__(self) -> Iterator[str]:
         return iter(self._group)
 
-    def __contains__(self, name: str) -> bool:
-        try:
-            self[name]
-        except KeyError:
-            return False
-        return True
+    def __len__(self) -> int:
+        return len(self._group)
 
     def __getitem__(self, name: str) -> Any:
         """Return a group, or a data set of h5py with its values in this file."""
@@ -364,7 +322,7 @@ _FEW = 20
 
 #: Names of archives in messages, and the functions that open them, by file name extension.
 CONTAINERS: dict[str, tuple[str, Callable[[Path], AbstractContextManager[Any]]]] = {
-    ".npz": ("npz archive", open_archive),
+    ".npz": ("npz archive", packed.open_archive),
     ".h5": ("HDF5 file", open_hdf5),
     ".hdf5": ("HDF5 file", open_hdf5),
 }
@@ -450,11 +408,8 @@ def _one_matrix(
         raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
     wanted = IDS if row_ids is None else (row_ids,)
     names = [str(name) for name in wanted if isinstance(name, str | os.PathLike) and str(name) in group]
-    ids: Ids | None
-    if names and names[0] != place[-1]:
-        ids = ids_of(_texts(group, names[0], path), shape[0], str(path))
-    else:
-        ids = ids_beside(path, row_ids, shape[0])
+    own = _texts(group, names[0], path) if names and names[0] != place[-1] else None
+    ids = ids_beside(path, row_ids, shape[0]) if own is None else ids_of(own, shape[0], str(path))
     columns = None
     if COLUMNS in group and place[-1] != COLUMNS:
         texts = [id_text(label) for label in _texts(group, COLUMNS, path)]
@@ -586,8 +541,7 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
         raise DataFileError(f"{path} has the columns {shown(odd)}, which are no numbers: expected features.")
     title = None if id_column == PANDAS else id_column
     ids = ids_beside(path, row_ids, n) if labels is None else ids_of(labels, n, str(path), title)
-    is_vectors = kinds[names[0]] == "vectors"
-    columns = None if is_vectors else make_ids(names, None, f"The columns of {path}")
+    columns = None if kinds[names[0]] == "vectors" else make_ids(names, None, f"The columns of {path}")
     return FeatureFile(path, n, ids, columns, partial(_rows, path, names))
 
 
@@ -618,9 +572,6 @@ def _rows(path: Path, names: list[str], places: np.ndarray) -> np.ndarray:
 #: Endings of files that features are read from, by their ids.
 ENDINGS = (".csv", ".tsv", ".txt", ".npy", *CONTAINERS, ".parquet")
 
-#: Ways to pool several rows of one id.
-POOLS = ("mean",)
-
 # Arrays of a sparse matrix that scipy wrote.
 _SPARSE = {"data", "shape", "format"}
 
@@ -642,12 +593,11 @@ def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool:
     ending = suffix_of(path)
     if row_ids is not None and not isinstance(row_ids, str | os.PathLike):
         row_ids = listed(row_ids, "row_ids")
-    if pool is not None and (pool not in POOLS or ending not in CONTAINERS):
+    if pool is not None and (pool != "mean" or ending not in CONTAINERS):
         files = f"files with one array for each id ({', '.join(CONTAINERS)})"
-        raise ValueError(f"pool must be {POOLS[0]!r}, and is for {files}; found {pool!r} for {path}.")
+        raise ValueError(f"pool must be 'mean', and is for {files}; found {pool!r} for {path}.")
     if ending == ".npz" and (matrix := _sparse_matrix(path)) is not None:
-        table = Table(matrix, ids_beside(path, row_ids, matrix.shape[0]))
-        return FeatureFile.of_table(path, table)
+        return FeatureFile.of_table(path, Table(matrix, ids_beside(path, row_ids, matrix.shape[0])))
     if ending in CONTAINERS:
         return open_container(path, key, row_ids, pool)
     if ending == ".parquet":
@@ -663,7 +613,7 @@ def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool:
 
 def _sparse_matrix(path: Path) -> Any:
     """Return the sparse matrix in a numpy archive; None if it holds none."""
-    with packed.reading(path, "npz archive"), open_archive(path) as members:
+    with packed.reading(path, "npz archive"), packed.open_archive(path) as members:
         if not set(members) >= _SPARSE:
             return None
     arrays = packed.read_arrays(path)

@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from importlib import import_module
 from typing import IO, Any
 from zipfile import ZipFile, ZipInfo
@@ -119,10 +120,52 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     Nothing is executed, and nothing is allocated for an array that the file cannot hold.
     """
     check_file(path)
-    with reading(path, "npz archive"), ZipFile(path) as archive:
-        members = archive.infolist()
-        check_decoded(path, sum(member.file_size for member in members), f"Reading {path}")
-        return {member.filename.removesuffix(".npy"): read_member(archive, member) for member in members}
+    with reading(path, "npz archive"), open_archive(path) as members:
+        check_decoded(path, sum(member.length for member in members.values()), f"Reading {path}")
+        return {name: member[...] for name, member in members.items()}
+
+
+@contextmanager
+def open_archive(path: str | os.PathLike[str]) -> Iterator[dict[str, Member]]:
+    """Open an npz archive; only the list of its arrays is read."""
+    with ZipFile(path) as archive:
+        yield {each.filename.removesuffix(".npy"): Member(archive, each) for each in archive.infolist()}
+
+
+class Member:
+    """Array in an npz archive; its header and values are read on first use, and no other array is unpacked.
+
+    Attributes
+    ----------
+    length : int
+        Number of bytes of the header and the values.
+    """
+
+    def __init__(self, archive: ZipFile, info: ZipInfo) -> None:
+        self._archive, self._info, self.length = archive, info, info.file_size
+
+    @cached_property
+    def _header(self) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+        with self._archive.open(self._info) as content:
+            return read_header(content, self.length)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array."""
+        return self._header[0]
+
+    #: Shape of the part that is read at once: the whole array.
+    chunks = shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of its values."""
+        return self._header[2]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        _ = self._header  # raises if the file is too short for the values
+        with self._archive.open(self._info) as content:
+            return np.asarray(npy.read_array(content, allow_pickle=False)[rows])
 
 
 def check_unpacked(path: str | os.PathLike[str], size: int, limit: int | None = None) -> None:
@@ -138,14 +181,6 @@ def check_decoded(path: str | os.PathLike[str], need: int, purpose: str) -> None
     check_memory(need + _BUFFERS, np.empty(0), purpose, "ask for fewer of its rows, by their ids")
     if need > _RATIO * check_file(path):
         check_unpacked(path, need)
-
-
-def read_member(archive: ZipFile, member: ZipInfo) -> np.ndarray:
-    """Return one array of an archive; only this array is unpacked."""
-    with archive.open(member) as content:
-        read_header(content, member.file_size)
-        content.seek(0)
-        return npy.read_array(content, allow_pickle=False)
 
 
 def read_header(file: IO[bytes], length: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

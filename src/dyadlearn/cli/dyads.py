@@ -77,7 +77,7 @@ def read_dyads(path: Path, given: Tune, terminal: Terminal) -> Dyads:
     """
     several = given.model == "learned"
     files = Files.of(given.instances, "--instances", several=several)
-    task_files = Files.of(given.tasks, "--tasks", several=several) if given.tasks else None
+    task_files = Files.of(given.tasks or (), "--tasks", several=several)
     sides = (
         _opened(files, given.kernel, "--kernel", given.instances_smiles),
         _opened(task_files, given.task_kernel, "--task-kernel", given.tasks_smiles),
@@ -102,8 +102,8 @@ def read_dyads(path: Path, given: Tune, terminal: Terminal) -> Dyads:
     grid = grid.take(rows, columns) if is_cut else grid
     row_ids, column_ids = grid.row_ids or X.row_ids, grid.column_ids or (None if T is None else T.row_ids)
     labels = replace(grid, row_ids=row_ids, column_ids=column_ids)
-    words = files.words, None if task_files is None else task_files.words
-    return Dyads(labels, X, T, (recipes, task_recipes), words, [_smiles(sources) for sources in sides])
+    words, smiles = (files.words, task_files.words or None), [_smiles(sources) for sources in sides]
+    return Dyads(labels, X, T, (recipes, task_recipes), words, smiles)
 
 
 def _smiles(sources: dict[str, Source]) -> dict[Any, str]:
@@ -112,11 +112,9 @@ def _smiles(sources: dict[str, Source]) -> dict[Any, str]:
     return dict(zip(tables[0].row_ids.labels, tables[0].values, strict=True)) if tables and tables[0].row_ids else {}
 
 
-def _opened(files: Files | None, kernels: Options, kernel_option: str, smiles: Options) -> dict[str, Source]:
+def _opened(files: Files, kernels: Options, kernel_option: str, smiles: Options) -> dict[str, Source]:
     """Open the files of one side; return an empty dict if it has no files."""
     sources: dict[str, Source] = {}
-    if files is None:
-        return sources
     option = f"{files.option}-smiles"
     of_kernel, columns = files.of_each(kernels, kernel_option, common=True), files.of_each(smiles, option)
     for name, path in files.paths.items():
@@ -295,13 +293,12 @@ def shape_of(cells: Cells) -> str:
     Any other table may be a grid with a typing error, or a long table. The error names the first cell that a grid could
     not have, and the options that resolve the doubt.
     """
-    has_three = len(cells.headings) == 3
     fault = _fault_of_grid(cells)
     if fault is None or len(cells.headings) < 3:
         return "grid"
-    if has_three and _is_surely_long(cells):
-        return "long"
-    if has_three:
+    if len(cells.headings) == 3:
+        if _is_surely_long(cells):
+            return "long"
         form = f"a grid of the tasks {shown(cells.headings[1:])} or a long table of instance, task and value"
         remedy = "correct that for a grid, or add --format long for a long table"
         raise DataFileError(f"{cells.path} may be {form}. {fault}: {remedy}.")
@@ -330,11 +327,9 @@ def _fault_of_grid(cells: Cells) -> str | None:
         if label in lines:
             return f"{cells.path}: the id {label!r} is repeated, in lines {lines[label]} and {number}"
         lines[label] = number
-    for row, line in enumerate(cells.lines):
-        for column in range(len(line)):
-            if column != place and (fault := cells.fault(row, column)):
-                return fault
-    return None
+    columns = [column for column in range(len(cells.headings)) if column != place]
+    faults = (cells.fault(row, column) for row in range(len(cells.lines)) for column in columns)
+    return next(filter(None, faults), None)
 
 
 def _is_surely_long(cells: Cells) -> bool:

@@ -86,14 +86,13 @@ def _verify(model: Any, rows: list[dict[str, Any]], given: Evaluate, terminal: T
 
 def _test(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: Terminal) -> None:
     """Test whether the model is better than on permuted labels."""
-    tests: list[Any] = []
-    lines: list[list[str]] = []
     how: dict[str, Any] = {"permute": loaded.role(given.permute, "--permute", ("instances", "tasks"), "both")}
     how["scoring"] = given.scoring[0] if given.scoring else loaded.origin.get("scoring")
     how |= {"n_permutations": given.permutations, "random_state": given.seed, "progress": terminal.progress}
-    for setting in settings or [getattr(model, "holdout_setting_", "B")]:
-        test = dyadlearn.permutation_test(model, setting, **how)
-        tests.append(test)
+    asked = settings or [getattr(model, "holdout_setting_", "B")]
+    tests: list[Any] = [dyadlearn.permutation_test(model, setting, **how) for setting in asked]
+    lines = []
+    for test in tests:
         null = f"{number(test.null_mean)} ± {number(test.null_deviation)}"
         words = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}.get(test.permuted, test.permuted)
         lines.append([test.setting, words, test.method, number(test.score), null, number(test.p_value)])
@@ -106,8 +105,7 @@ def _test(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: 
 def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: Terminal) -> None:
     """Compare models on the same held-out labels."""
     paths = _names([given.source, *(given.against or ())])
-    first = next(iter(paths))
-    models = {name: model if name == first else load_model(path).model for name, path in paths.items()}
+    models = {name: model if path == given.source else load_model(path).model for name, path in paths.items()}
     figures, tables, columns = [], [], []
     how: dict[str, Any] = {"scoring": given.scoring[0] if given.scoring else None, "n_resamples": given.resamples}
     how |= {"coverage": given.coverage, "random_state": given.seed, "sides": loaded.sides}

@@ -79,7 +79,7 @@ class Loaded:
         The model file.
     checksum : str or None
         Checksum of the file when it was read.
-    sides : (str, str) or None
+    sides : SideNames or None
         Names of an instance and of a task; None means "instance" and "task".
     """
 
@@ -89,14 +89,13 @@ class Loaded:
     versions: dict[str, str] = field(default_factory=dict)
     path: Path | None = None
     checksum: str | None = None
-    sides: tuple[str, str] | None = None
+    sides: SideNames | None = None
 
     def named(self, words: str | None) -> Loaded:
         """Return the model with other names of its sides; None keeps the names in its file."""
         if words is None:
             return self
-        names = names_of(words, network=_is_network(self.model))
-        return replace(self, sides=(names.instance, names.task))
+        return replace(self, sides=names_of(words, network=_is_network(self.model)))
 
     @property
     def names(self) -> SideNames:
@@ -187,8 +186,9 @@ def _described(model: Any, about: Any) -> Loaded:
     origin, sides = about["origin"], about.get("sides")
     if type(origin) is not dict or any(not isinstance(origin.get(name), str | None) for name in ("scoring", "setting")):
         raise TypeError("wrong types in origin")
-    names = side_names(sides, network=_is_network(model))  # raises if a name has control characters
-    return Loaded(model, (instances, tasks), origin, sides=None if sides is None else (names.instance, names.task))
+    # Raises if a name has control characters.
+    names = None if sides is None else side_names(sides, network=_is_network(model))
+    return Loaded(model, (instances, tasks), origin, sides=names)
 
 
 def _python_recipes(model: Any) -> tuple[Recipes, Recipes | None]:

@@ -80,7 +80,7 @@ def predict(given: Predict, terminal: Terminal) -> None:
     # Labels of new rows are those of all of them.
     blocks = _blocks(answer, len(headings), X, T, shape) if given.labels is None else iter([answer(X, T)])
     is_printed = output is None and terminal.json
-    content: dict[str, Any] = {}
+    content: dict[str, Any] = {} if output is None else {"output": str(output)}
     if given.pairs is None and not given.long and given.interval is None:
         done = f"{shape[0]} × {shape[1]} {words}"
         if is_printed:
@@ -110,10 +110,8 @@ def predict(given: Predict, terminal: Terminal) -> None:
             content = {words: stacked(list(tables))}
         else:
             write_blocks(output, tables)
-    if output is None:
-        terminal.result({**figures, **content})
-    else:
-        terminal.result({**figures, "output": str(output)})
+    terminal.result({**figures, **content})
+    if output is not None:
         terminal.say(f"Wrote {done} to {output}.")
 
 
@@ -341,19 +339,19 @@ def _for_known(loaded: Loaded, subject: str, side: str | None, **how: Any) -> An
                 raise
             return dyadlearn.recommend(model, instance=int(subject), **how)  # ids may be whole numbers
     labels = fitted_of(model).labels
-    known: dict[str, int] = {}
-    for place, word in enumerate(("instance", "task")):
-        ids = loaded.ids[place]
+    words = ("instance", "task")
+    searched = {place: loaded.ids[place] for place, word in enumerate(words) if side in (None, word)}
+    known = []
+    for place, ids in searched.items():
         has = subject.isdecimal() and int(subject) < labels.shape[place] if ids is None else subject in ids.labels
-        if has and side in (None, word):
-            known[word] = place
+        if has:
+            known.append(place)
     if not known:
-        searched = [place for place, word in enumerate(("instance", "task")) if side in (None, word)]
-        such = ", ".join(repr(ids.labels[0]) for ids in map(loaded.ids.__getitem__, searched) if ids is not None)
+        such = ", ".join(repr(ids.labels[0]) for ids in searched.values() if ids is not None)
         what = " or ".join(dict.fromkeys(names[place] for place in searched))
         raise IdError(f"The model has no {what} {subject!r}{f' (ids are such as {such})' if such else ''}.")
     if len(known) > 1 and loaded.ids[0] != loaded.ids[1]:
         raise IdError(f"{subject!r} is among the {names.instances} and the {names.tasks}: choose one by --side.")
-    word, place = next(iter(known.items()))  # a node of a network is on both sides
-    asked: dict[str, Any] = {word: loaded.own_id(place, subject, "the ids")}
+    # A node of a network is on both sides.
+    asked: dict[str, Any] = {words[known[0]]: loaded.own_id(known[0], subject, "the ids")}
     return dyadlearn.recommend(model, **asked, **how)

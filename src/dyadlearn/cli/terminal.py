@@ -88,7 +88,7 @@ class Terminal:
         self.json, self.quiet = json, quiet
         self.notes: list[str] = []
         self.console = Console(**PLAIN)
-        self._warnings = warnings.catch_warnings()
+        self._warnings = warnings.catch_warnings(action="ignore")
 
     @property
     def progress(self) -> bool | None:
@@ -97,7 +97,6 @@ class Terminal:
 
     def __enter__(self) -> Self:
         self._warnings.__enter__()
-        warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", BaselineWarning)  # commands compare with baselines themselves
         warnings.showwarning = lambda message, *rest, **more: self.note(str(message))
