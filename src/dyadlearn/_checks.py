@@ -17,8 +17,8 @@ from dyadlearn._array import Array, detached, is_foreign, is_sparse, library, na
 #: The grid of the paper: 10⁻⁷ … 10⁶.
 DEFAULT_ALPHAS: tuple[float, ...] = tuple(10.0**power for power in range(-7, 7))
 
-
-_FLOATS = [np.float64, np.float32]
+#: Types that numbers are checked and computed in.
+FLOATS = [np.float64, np.float32]
 
 
 def check_alpha(value: Any, name: str) -> float:
@@ -80,7 +80,7 @@ def check_share(value: Any, name: str) -> float:
 
 def is_ready(values: Any) -> bool:
     """Return whether values are a matrix of floats of numpy, which scikit-learn would convert slowly to the same."""
-    return type(values) is np.ndarray and values.ndim == 2 and values.dtype in _FLOATS
+    return type(values) is np.ndarray and values.ndim == 2 and values.dtype in FLOATS
 
 
 def _is_clean(values: Any) -> bool:
@@ -122,7 +122,7 @@ def check_instances(estimator: Any, table: Any, *, is_kernel: bool, reset: bool,
 def _how(accept_sparse: bool, allow_nan: bool) -> dict[str, Any]:
     """Return keyword arguments of scikit-learn's checks of a matrix."""
     finite = "allow-nan" if allow_nan else True
-    return {"accept_sparse": "csr" if accept_sparse else False, "ensure_all_finite": finite, "dtype": _FLOATS}
+    return {"accept_sparse": "csr" if accept_sparse else False, "ensure_all_finite": finite, "dtype": FLOATS}
 
 
 def check_not_empty(array: Any, name: str) -> None:

@@ -66,8 +66,10 @@ class Ids(Stored):
             raise IdError(f"The ids of {own} and {other} do not match: {'; '.join(parts)}. {fix}")
         return self.positions(target.labels, own)
 
-    def take(self, positions: Iterable[int]) -> Ids:
-        """Return some of the ids, in this order."""
+    def take(self, positions: Iterable[int] | None) -> Ids:
+        """Return some of the ids, in this order; None means all of them."""
+        if positions is None:
+            return self
         return replace(self, labels=tuple(self.labels[position] for position in positions))
 
 
@@ -239,12 +241,9 @@ class Table(Stored):
 
     def take(self, rows: np.ndarray | None, columns: np.ndarray | None = None) -> Table:
         """Return some rows and columns, in this order; None means all of them."""
-        return replace(
-            self,
-            values=_taken(self.values, rows, columns),
-            row_ids=self.row_ids if self.row_ids is None or rows is None else self.row_ids.take(rows),
-            column_ids=self.column_ids if self.column_ids is None or columns is None else self.column_ids.take(columns),
-        )
+        row_ids = None if self.row_ids is None else self.row_ids.take(rows)
+        column_ids = None if self.column_ids is None else self.column_ids.take(columns)
+        return replace(self, values=_taken(self.values, rows, columns), row_ids=row_ids, column_ids=column_ids)
 
     def rows_as(self, target: Ids | None, own: str, other: str) -> Table:
         """Return the table with its rows in the order of `target`, if both have ids.

@@ -30,7 +30,7 @@ from dyadlearn._array import (
     to_numpy,
     without_mask,
 )
-from dyadlearn._checks import check_labels, check_not_empty, check_real, is_ready, reading_numbers
+from dyadlearn._checks import FLOATS, check_labels, check_not_empty, check_real, is_ready, reading_numbers
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored, is_shaped
@@ -315,9 +315,7 @@ def read_labels(Y: Any, name: str = "Y") -> Table:
             raise ValueError(f"{name} must have one or two dimensions, found {values.ndim}.")
     elif not is_ready(values):
         with reading_numbers(values, name):
-            values = check_array(
-                values, dtype=[np.float64, np.float32], ensure_2d=False, ensure_all_finite=False, input_name=name
-            )
+            values = check_array(values, dtype=FLOATS, ensure_2d=False, ensure_all_finite=False, input_name=name)
     is_vector = table.is_vector or values.ndim == 1
     if values.ndim == 1:
         values = namespace(values).reshape(values, (-1, 1))
@@ -566,11 +564,9 @@ class LongGrid(LongPairs):
     grid: Any
 
     def __repr__(self) -> str:
-        m, q = len(self.instances), len(self.tasks)
-        return (
-            f"LongGrid({m} × {q}, n_observed={self.n_observed}, n_rows={self.n_rows}, n_dropped={self.n_dropped}, "
-            f"n_repeated={self.n_repeated}, n_contradicting={self.n_contradicting})"
-        )
+        names = ("n_observed", "n_rows", "n_dropped", "n_repeated", "n_contradicting")
+        counts = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"LongGrid({len(self.instances)} × {len(self.tasks)}, {counts})"
 
 
 def to_grid(
@@ -684,8 +680,6 @@ def averaged_pairs(
     one = np.empty(size)
     one[cells] = values
     gap = values - one[cells]
-    contradicts = np.zeros(size, dtype=bool)
-    contradicts[cells[gap != 0]] = True
     averaged = one + np.bincount(cells, given * gap, minlength=size) / total
     return LongPairs(
         rows=numbers // len(task_ids),
@@ -699,7 +693,7 @@ def averaged_pairs(
         n_missing_values=int(no_value.sum()),
         n_zero_weight=int(no_weight.sum()),
         n_repeated=int((count > 1).sum()),
-        n_contradicting=int(contradicts.sum()),
+        n_contradicting=int(np.count_nonzero(np.bincount(cells, gap != 0))),
     )
 
 

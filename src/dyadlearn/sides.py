@@ -138,23 +138,20 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
     given = tuple(sides) if isinstance(sides, Sequence) and not isinstance(sides, str) else ()
     words = [word.strip() for word in given if isinstance(word, str)]
     if len(given) != 2 or len(words) != 2 or not all(words):
-        raise ValueError(
-            'sides must be two words, for one instance and for one task, such as ("host", "parasite"), found '
-            f"{_cut(sides)}."
-        )
+        raise _refusal('words, for one instance and for one task, such as ("host", "parasite")', _cut(sides))
     for word in words:
         if len(word) > _LONGEST:
-            raise ValueError(
-                f"sides must be two words of at most {_LONGEST} letters, found one of {len(word)}: {_cut(word)}."
-            )
+            raise _refusal(f"words of at most {_LONGEST} letters", f"one of {len(word)}: {_cut(word)}")
         if not word.isprintable() or not word[0].isalnum() or _MARKUP & set(word):
-            raise ValueError(
-                f"sides must be two words of plain letters, without line breaks and any of {' '.join(sorted(_MARKUP))}"
-                f", found {_cut(word)}."
-            )
+            marks = " ".join(sorted(_MARKUP))
+            raise _refusal(f"words of plain letters, without line breaks and any of {marks}", _cut(word))
     if words[0].casefold() == words[1].casefold() and not (network and words[0] == words[1]):
-        raise ValueError(f"sides must be two different words, found {words[0]!r} and {words[1]!r}.")
+        raise _refusal("different words", f"{words[0]!r} and {words[1]!r}")
     return SideNames(*words)
+
+
+def _refusal(expected: str, found: str) -> ValueError:
+    return ValueError(f"sides must be two {expected}, found {found}.")
 
 
 def _cut(value: Any) -> str:

@@ -102,16 +102,14 @@ def _lock(descriptor: int) -> bool:
     import fcntl
 
     end = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() >= end:
-                return False
-            time.sleep(0.01)
-        except OSError:
-            return False
+    with suppress(OSError):  # locks are unsupported
+        while time.monotonic() < end:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                time.sleep(0.01)
+    return False
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

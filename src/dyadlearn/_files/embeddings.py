@@ -92,8 +92,7 @@ class FeatureFile:
     def take(self, places: np.ndarray | None = None) -> Table:
         """Return some rows with their ids, in this order; None means all. Values are not checked."""
         values = self.rows(np.arange(self.n) if places is None else places)
-        ids = self.ids if self.ids is None or places is None else self.ids.take(places)
-        return Table(values, ids, self.columns)
+        return Table(values, None if self.ids is None else self.ids.take(places), self.columns)
 
     def read(self, places: np.ndarray | None = None) -> Table:
         """Return some rows with their ids, in this order; None means all. Raise if values are missing or infinite."""

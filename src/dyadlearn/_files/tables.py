@@ -418,8 +418,7 @@ def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
     if path is None:
         _write_lines(sys.stdout, first, blocks, ",")
         return
-    is_text = suffix_of(path) in TEXTS
-    pq = None if is_text else packed.imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
+    pq = None if suffix_of(path) in TEXTS else packed.imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
     with writing(path), replacing(path) as file, ExitStack() as stack:
         if pq is None:
             is_gzip = path.suffix == ".gz"

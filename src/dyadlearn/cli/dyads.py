@@ -89,14 +89,12 @@ def read_dyads(path: Path, given: Tune, terminal: Terminal) -> Dyads:
         remedy = "exchange the first two names of --columns" if given.columns else "add --transpose"
         remedy = "leave --transpose out" if given.transpose else remedy
         raise IdError(f"{path} looks transposed: its tasks are ids of {first}, the file of --instances: {remedy}.")
-    found: list[Any] = [None, (None, None, np.arange(grid.values.shape[1]))]
-    names = names_of(given.sides)
+    names, found = names_of(given.sides), []
     axes = (names.instances, "rows", grid.row_ids), (names.tasks, "columns", grid.column_ids)
-    for place, sources in enumerate(sides):
-        n, axis = grid.values.shape[place], axes[place]
+    for sources, n, axis in zip(sides, grid.values.shape, axes, strict=True):
         places = {name: places_in(source.file, n, axis, path, terminal) for name, source in sources.items()}
-        if sources:
-            found[place] = training_side(sources, places, given, terminal)
+        side: Any = training_side(sources, places, given, terminal) if sources else (None, None, np.arange(n))
+        found.append(side)
     (X, recipes, rows), (T, task_recipes, columns) = found
     is_cut = (len(rows), len(columns)) != grid.values.shape
     grid = grid.take(rows, columns) if is_cut else grid
@@ -156,8 +154,7 @@ def read_labels(
         grid = replace(grid, values=grid.values.astype(np.float64))
     else:
         cells = read_cells(path)
-        shape = "long" if options.columns is not None else options.format or shape_of(cells)
-        is_long = shape == "long"
+        is_long = options.columns is not None or (options.format or shape_of(cells)) == "long"
         if not is_long and options.format is None and not has_tasks and _could_be_long(cells):
             tasks = shown(cells.headings[1:])
             terminal.note(f"{path} is read as a grid of the tasks {tasks}; if it lists pairs, add --format long.")

@@ -292,8 +292,7 @@ def open_source(path: Path, smiles: str | None = None, kernel: str | None = None
     if file.ids is not None:
         file = replace(file, ids=text_ids(file.ids, f"The rows of {path}"))
     file = file if wanted is None else file.only(read_ids(Path(wanted)), "ids")
-    rows = file.rows
-    return Source("table", replace(file, rows=lambda places: double(rows(places))), kernel)
+    return Source("table", replace(file, rows=lambda places: double(file.rows(places))), kernel)
 
 
 def read_names(path: Path) -> dict[Hashable, str]:

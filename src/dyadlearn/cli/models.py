@@ -321,8 +321,7 @@ def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
         return params | {"cv": 5 if given.cv is None else given.cv, "random_state": given.seed}
     alphas = _alphas(given.alphas, "--alphas")
     task_alphas = alphas if given.task_alphas is None else _alphas(given.task_alphas, "--task-alphas")
-    params |= {"alphas": alphas, "task_alphas": task_alphas, "cv": given.cv}
-    return params | {"exhaustive": given.exhaustive}
+    return params | {"alphas": alphas, "task_alphas": task_alphas, "cv": given.cv, "exhaustive": given.exhaustive}
 
 
 def _alphas(text: str | None, option: str) -> list[float] | None:

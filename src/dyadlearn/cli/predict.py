@@ -28,6 +28,7 @@ from dyadlearn.holdout.baselines import means_for_unknown
 from dyadlearn.labels import is_binary
 from dyadlearn.models.reading import among, few_labels, is_large
 from dyadlearn.settings import Setting
+from dyadlearn.sides import SideNames
 
 # Bytes of a block of predictions that is computed and then written; as text it takes about ten times as much.
 _BLOCK_BYTES = 2**23
@@ -76,7 +77,7 @@ def predict(given: Predict, terminal: Terminal) -> None:
         grids = [to_numpy(values).reshape(len(values), -1) for values in (predicted(X, T), *bounds)]
         return np.asarray(np.clip(grids, *scale))
 
-    output, names, is_named = given.output, loaded.names, loaded.sides is not None
+    output, names, titles = given.output, loaded.names, loaded.sides or SideNames()
     # Labels of new rows are those of all of them.
     blocks = _blocks(answer, len(headings), X, T, shape) if given.labels is None else iter([answer(X, T)])
     is_printed = output is None and terminal.json
@@ -87,10 +88,9 @@ def predict(given: Predict, terminal: Terminal) -> None:
             grid = np.concatenate([block[0] for block in blocks])
             content = {"rows": list(rows.labels), "columns": list(columns.labels), words: grid}
         else:
-            corner = names.instance if is_named else "instance"
-            write_grid(output, (block[0] for block in blocks), rows, columns, corner)
+            write_grid(output, (block[0] for block in blocks), rows, columns, titles.instance)
     else:
-        headings = [*(names.headings(headings) if is_named else ("instance", "task")), *headings]
+        headings = [*titles.headings(headings), *headings]
         if pairs is None:
             lists, count = _long(blocks, rows.labels, columns.labels), shape[0] * shape[1]
         else:
@@ -221,12 +221,10 @@ def _places(pairs: Cells, place: int, ids: Ids, name: str, files: list[str] | No
     unknown = set(labels) - set(ids.labels)
     if unknown and not baseline:
         row = next(row for row, label in enumerate(labels) if label in unknown)
-        wrong, such = f"{name} {labels[row]!r}", f"(ids such as {shown(ids.labels, 3)})"
-        where, remedy = (
-            (f"in {' '.join(files)}", "Add its row to that file") if files else ("in the model", "Leave it out")
-        )
-        wrong += f" is not {where} {such}. {remedy}, or predict a mean by --baseline"
-        raise IdError(f"{pairs.path}, line {pairs.numbers[row]}: {wrong}.")
+        where, known = f"{pairs.path}, line {pairs.numbers[row]}", " ".join(files) if files else "the model"
+        wrong = f"{name} {labels[row]!r} is not in {known} (ids such as {shown(ids.labels, 3)})"
+        remedy = "Add its row to that file" if files else "Leave it out"
+        raise IdError(f"{where}: {wrong}. {remedy}, or predict a mean by --baseline.")
     return among(labels, ids.labels)
 
 

@@ -134,17 +134,13 @@ def _model(header: Any, arrays: Mapping[str, np.ndarray], path: Path, *, copies:
         if not isinstance(model, StoredEstimator):
             raise ModelFileError(f"it holds an object of type {type(model).__name__}, not a model")
         check_is_fitted(model)
-    except ModelFileError as error:
-        raise ModelFileError(f"{path} cannot be read: {_short(str(error))}.") from error
     except MemoryError:
         raise
     except Exception as error:  # a forged header may raise any error, in other libraries too
-        why = f"its header describes no model ({type(error).__name__}: {_short(str(error))})"
+        # One line of limited length, because the message may quote the content of the file.
+        why = " ".join(str(error).split()).removesuffix(".")
+        why = why if len(why) <= _LONGEST else f"{why[: _LONGEST - 1]}…"
+        if not isinstance(error, ModelFileError):
+            why = f"its header describes no model ({type(error).__name__}: {why})"
         raise ModelFileError(f"{path} cannot be read: {why}.") from error
     return model
-
-
-def _short(words: str) -> str:
-    """Return the message of an error in one line of limited length, because it may quote the content of a file."""
-    words = " ".join(words.split()).removesuffix(".")
-    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"

@@ -26,6 +26,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -92,11 +93,8 @@ def write_container(
     digest = hashlib.sha256()
     unchanged = None if over is None else lambda: read_checksum(path) == over
     with replacing(path, unchanged) as file:
-        first = len(head).to_bytes(8, "little") + head
-        digest.update(first)
-        file.write(first)
-        for _, array in ordered:
-            content = _bytes(array)
+        first = memoryview(len(head).to_bytes(8, "little") + head)
+        for content in chain([first], (_bytes(array) for _, array in ordered)):
             digest.update(content)
             file.write(content)
         file.seek(8 + head.index(_NO_CHECKSUM.encode()))
