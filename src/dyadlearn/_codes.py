@@ -131,18 +131,16 @@ def group_codes(labels: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     -------
     integer array of this shape
     """
-    column: Column
     if isinstance(labels, list | tuple):
         # numpy would convert the 1 in [1, "1"] to text, and labels that are tuples to matrices.
-        column = list(labels) if len(shape) == 1 else np.array(labels, dtype=object)
+        column = np.fromiter(labels, object, len(labels)) if len(shape) == 1 else np.array(labels, dtype=object)
     else:
         column = to_numpy(without_mask(labels))
-    given = (len(column),) if isinstance(column, list) else column.shape
     each = "rows" if len(shape) == 1 else "cells"
-    if given != shape:
+    if column.shape != shape:
         size = " × ".join(map(str, shape))
-        raise ValueError(f"{name} must have one value for each of {size} {each}, found shape {given}.")
-    column = column if isinstance(column, list) else column.reshape(-1)
+        raise ValueError(f"{name} must have one value for each of {size} {each}, found shape {column.shape}.")
+    column = column.reshape(-1)
     absent = missing(column)
     if absent.any():
         place = np.unravel_index(int(np.argmax(absent)), shape)

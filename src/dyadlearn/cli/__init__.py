@@ -10,7 +10,7 @@ import typer
 
 from dyadlearn import __version__
 from dyadlearn.cli import commands
-from dyadlearn.cli.options import Options, make_command, on_loaded
+from dyadlearn.cli.options import Options, make_command
 from dyadlearn.cli.terminal import INTERRUPTED, Commands
 
 __all__ = ["app", "main"]
@@ -50,9 +50,8 @@ for _kind in vars(commands).values():
 
 def main(loaded: Callable[[], object] = lambda: None) -> None:
     """Run the command line; `loaded` is called when the modules of the command are imported."""
-    on_loaded.append(loaded)
     try:
-        app()
+        app(obj=loaded)
     except KeyboardInterrupt:  # before a command was started, which would print this message
         typer.echo("dyadlearn: interrupted.", err=True)
         sys.exit(INTERRUPTED)

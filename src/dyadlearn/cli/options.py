@@ -157,8 +157,6 @@ def check_target(path: Path, force: bool) -> None:
 
 # The context of the running command; typer may bundle its own click, whose current context click does not know.
 _running: ContextVar[Any] = ContextVar("running")
-#: Called when everything that a command needs is imported.
-on_loaded: list[Callable[[], object]] = []
 
 
 def make_command(kind: type[Options]) -> Callable[..., None]:
@@ -177,8 +175,8 @@ def make_command(kind: type[Options]) -> Callable[..., None]:
 
     def called(context: Any, **given: Any) -> None:
         run = getattr(import_module(f"dyadlearn.cli.{kind.module}"), name)
-        for call in on_loaded:
-            call()
+        if context.obj is not None:
+            context.obj()  # everything that the command needs is imported
         _running.set(context)
         options = kind(**given)
         with Terminal(options.json, options.quiet) as terminal:
