@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 T = TypeVar("T", bound=type)
@@ -61,15 +61,9 @@ def _entries(cls: type, section: str, wanted: Iterable[str] | None = None) -> di
     """Return the entries of a section by name, each from the first class that documents it."""
     entries: dict[str, str] = {}
     for base in cls.__mro__:
-        for names, kind, body in _own_entries(base, section):
-            new = [name for name in names if name not in entries and (wanted is None or name in wanted)]
+        _, *parts = _SECTION.split(inspect.cleandoc(vars(base).get("__doc__") or "") + "\n")
+        own = dict(zip(parts[::2], parts[1::2], strict=True)).get(section, "")
+        for names, kind, body in _ENTRY.findall(own):
+            new = [name for name in names.split(", ") if name not in entries and (wanted is None or name in wanted)]
             entries.update(dict.fromkeys(new, f"{', '.join(new)}{kind}\n{body}".rstrip()))
     return entries
-
-
-def _own_entries(cls: type, section: str) -> Iterator[tuple[list[str], str, str]]:
-    """Yield the names, the type and the text of each entry in a section of the class's docstring."""
-    _, *parts = _SECTION.split(inspect.cleandoc(vars(cls).get("__doc__") or "") + "\n")
-    body = dict(zip(parts[::2], parts[1::2], strict=True)).get(section, "")
-    for names, kind, text in _ENTRY.findall(body):
-        yield names.split(", "), kind, text

@@ -51,12 +51,12 @@ class Ids(Stored):
             raise IdError(f"{shown(unknown)} not among the ids of {owner} (such as {shown(self.labels, 3)}).{hint}")
         return np.array([where[label] for label in wanted], dtype=np.intp)
 
-    def order_as(self, target: Ids, own: str, other: str) -> np.ndarray | None:
+    def order_as(self, target: Ids | None, own: str, other: str) -> np.ndarray | None:
         """Return the positions that sort these ids in the order of `target`; None if they are in this order.
 
-        Raises `IdError` with a few of the ids that only one of the two has.
+        None is also returned without a `target`. Raises `IdError` with a few of the ids that only one of the two has.
         """
-        if self.labels == target.labels:
+        if target is None or self.labels == target.labels:
             return None
         missing, extra = self.lacking(target.labels), target.lacking(self.labels)
         if missing or extra:
@@ -250,15 +250,11 @@ class Table(Stored):
 
         Raises `IdError` if the ids differ; the message calls them `own` and `other`.
         """
-        if self.row_ids is None or target is None:
-            return self
-        return self.take(self.row_ids.order_as(target, own, other))
+        return self if self.row_ids is None else self.take(self.row_ids.order_as(target, own, other))
 
     def columns_as(self, target: Ids | None, own: str, other: str) -> Table:
         """Return the table with its columns in the order of `target`, as `rows_as` does with rows."""
-        if self.column_ids is None or target is None:
-            return self
-        return self.take(None, self.column_ids.order_as(target, own, other))
+        return self if self.column_ids is None else self.take(None, self.column_ids.order_as(target, own, other))
 
     def squared(self, name: str) -> Table:
         """Return a kernel (n, n) with its columns in the order of its rows, and its ids on both sides.

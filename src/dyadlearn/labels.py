@@ -402,15 +402,13 @@ def fisher_relabel(Y: Any) -> Array:
     grid = read_labels(Y)
     values = grid.values
     xp = namespace(values)
-    observed = ~xp.isnan(values)
     distinct = distinct_labels(values)
     if distinct.size != 2:
         raise ValueError(f"Fisher's rule needs labels of exactly two values, found {distinct.size} in Y.")
     positive = values == float(distinct[1])
-    total = int(xp.sum(xp.astype(observed, xp.int64)))
-    n_positive = int(xp.sum(xp.astype(positive, xp.int64)))
+    total, n_positive = Labels.of_grid(values).size, int(xp.sum(xp.astype(positive, xp.int64)))
     classes = xp.full_like(values, total / n_positive), xp.full_like(values, -total / (total - n_positive))
-    return grid.restore(xp.where(observed, xp.where(positive, *classes), values))  # NaN stays
+    return grid.restore(xp.where(xp.isnan(values), values, xp.where(positive, *classes)))  # NaN stays
 
 
 class NormalScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]

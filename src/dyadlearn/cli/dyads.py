@@ -33,8 +33,6 @@ _NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{
 _WHOLE = re.compile(r"[0-9]+")
 #: Name of a side in the plural, "rows" or "columns", and the ids of that axis of the labels.
 Axis = tuple[str, str, Ids | None]
-# An option that may be given several times.
-Options = list[str] | None
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ def _smiles(sources: dict[str, Source]) -> dict[Any, str]:
     return dict(zip(tables[0].row_ids.labels, tables[0].values, strict=True)) if tables and tables[0].row_ids else {}
 
 
-def _opened(files: Files, kernels: Options, kernel_option: str, smiles: Options) -> dict[str, Source]:
+def _opened(files: Files, kernels: list[str] | None, kernel_option: str, smiles: list[str] | None) -> dict[str, Source]:
     """Open the files of one side; return an empty dict if it has no files."""
     sources: dict[str, Source] = {}
     option = f"{files.option}-smiles"

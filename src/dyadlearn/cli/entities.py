@@ -515,7 +515,7 @@ def open_new(path: Path, recipe: Recipe) -> Source:
     """Open a file of new instances or tasks; SMILES are in the column of the same name as in training."""
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
         raise ValueError(f"The model was trained on sequences: expected a FASTA file, found {path}.")
-    source = open_source(path, None if suffix_of(path) in _FASTA else recipe.column, recipe.kernel)
+    source = open_source(path, None if suffix_of(path) in _FASTA else recipe.column)
     if source.kind not in ("table", recipe.kind):
         trained = f"The model was trained on {'SMILES' if recipe.kind == 'smiles' else recipe.kind}"
         raise ValueError(f"{trained}, but {path} holds {source.kind}: is it the file of the other side?")

@@ -93,9 +93,7 @@ class Loaded:
 
     def named(self, words: str | None) -> Loaded:
         """Return the model with other names of its sides; None keeps the names in its file."""
-        if words is None:
-            return self
-        return replace(self, sides=names_of(words, network=_is_network(self.model)))
+        return self if words is None else replace(self, sides=names_of(words, network=_is_network(self.model)))
 
     @property
     def names(self) -> SideNames:
@@ -221,7 +219,7 @@ def tune(given: Tune, terminal: Terminal) -> None:
     }
     # The regularisation of an online model is chosen by the search of the equivalent model.
     searched = given.model if not is_online else "two-step" if given.tasks else "independent"
-    model = search = fit_model(searched, data, params, searches=not is_learned, **groups)
+    model = search = fit_model(searched, data, params, **groups)
     figures: dict[str, Any] = {"model": given.model, "setting": search.holdout_setting_, "alpha": float(search.alpha_)}
     if is_learned:
         weights = weights_of_model(model)
@@ -273,8 +271,8 @@ def tune(given: Tune, terminal: Terminal) -> None:
         raise KeyboardInterrupt  # the model is written, and the exit code tells that the search was cut short
 
 
-def fit_model(name: str, data: Dyads, params: dict[str, Any], *, searches: bool = False, **groups: Any) -> Any:
-    """Fit a model on data.
+def fit_model(name: str, data: Dyads, params: dict[str, Any], **groups: Any) -> Any:
+    """Fit a model on data, by the search that chooses its regularisation if there is one.
 
     Parameters
     ----------
@@ -283,8 +281,6 @@ def fit_model(name: str, data: Dyads, params: dict[str, Any], *, searches: bool 
     data : Dyads
     params : dict
         Parameters of the model; those that it does not have are ignored.
-    searches : bool, default=False
-        Whether to fit the search that chooses the regularisation.
     **groups
         Groups of instances and of tasks, for searches and learned kernels.
     """
@@ -295,7 +291,7 @@ def fit_model(name: str, data: Dyads, params: dict[str, Any], *, searches: bool 
             params = {**params, f"{prefix}kernel": each.get("", each)}
         elif specs:
             params = {**params, f"{prefix}kernel": specs[""][0], f"{prefix}kernel_params": specs[""][1]}
-    kind = getattr(dyadlearn, str(MODELS[name].search if searches else MODELS[name].model))
+    kind = getattr(dyadlearn, MODELS[name].search or MODELS[name].model)
     model = kind(**{key: value for key, value in params.items() if key in signature(kind).parameters})
     model.fit(data.instances, data.labels, tasks=data.tasks if "C" in MODELS[name].settings else None, **groups)
     if hasattr(model, "progress"):
