@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -163,23 +164,19 @@ def missing(column: Column) -> np.ndarray:
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
         # Integers, booleans and text have no missing value.
         return np.asarray(column != column)
-    try:
+    with suppress(TypeError):  # `factorize` raises for values without a hash
         if not any(map(is_missing, set(column))):  # few distinct values
             return np.zeros(len(column), dtype=bool)
-    except TypeError:
-        pass  # `factorize` raises for values without a hash
     return np.fromiter(map(is_missing, column), dtype=bool, count=len(column))
 
 
 def lacks_id(column: Column) -> np.ndarray:
     """Return a mask of the missing ids of a column: missing values and blank text."""
     absent = missing(column)
-    if isinstance(column, np.ndarray) and column.dtype.kind not in "OUST":
-        return absent
-    try:
-        blank = {label for label in set(column) if isinstance(label, str) and not label.strip()}
-    except TypeError:
-        return absent  # `factorize` raises for values without a hash
+    blank: set[str] = set()
+    if isinstance(column, list) or column.dtype.kind in "OUST":
+        with suppress(TypeError):  # `factorize` raises for values without a hash
+            blank = {label for label in set(column) if isinstance(label, str) and not label.strip()}
     return absent | np.array([label in blank for label in column], dtype=bool) if blank else absent
 
 

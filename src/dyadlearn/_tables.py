@@ -68,9 +68,7 @@ class Ids(Stored):
 
     def take(self, positions: Iterable[int] | None) -> Ids:
         """Return some of the ids, in this order; None means all of them."""
-        if positions is None:
-            return self
-        return replace(self, labels=tuple(self.labels[position] for position in positions))
+        return self if positions is None else replace(self, labels=tuple(self.labels[place] for place in positions))
 
 
 def shown(labels: Sequence[Any], limit: int = 5) -> str:

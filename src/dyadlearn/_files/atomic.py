@@ -86,12 +86,10 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
             temporary.unlink()
         raise
     # The folder is synchronised, so that the new name survives a power cut; not every system allows this.
-    with suppress(OSError):
+    with suppress(OSError), ExitStack() as stack:
         folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        stack.callback(os.close, folder)
+        os.fsync(folder)
 
 
 # Locks -------------------------------------------------------------------------------------------

@@ -311,7 +311,6 @@ class Reader:
         if tag == "$again":
             return self._seen[plain[tag]]
         name, cls = tag[1:], stored_class(tag[1:])
-        value: Any
         if name in _CODECS:
             _, read = _CODECS[name]
             value = read(self, plain[tag], path)
