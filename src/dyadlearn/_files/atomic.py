@@ -110,14 +110,6 @@ def _lock(descriptor: int) -> bool:
     return False
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Return whether an open file is still the file at this path."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
 @contextmanager
 def _held(target: Path) -> Iterator[None]:
     """Make other writers to `target` wait, if the system supports locks."""
@@ -126,11 +118,11 @@ def _held(target: Path) -> Iterator[None]:
             try:
                 # Network file systems lock only files that are open for writing.
                 descriptor = os.open(target, os.O_RDWR if os.access(target, os.W_OK) else os.O_RDONLY)
+                stack.callback(os.close, descriptor)
+                # If the file was replaced during the wait, the lock is on the old file: lock the new one.
+                if not _lock(descriptor) or os.path.samestat(os.fstat(descriptor), os.stat(target)):
+                    break
             except OSError:  # there is no file, or it cannot be read
-                break
-            stack.callback(os.close, descriptor)
-            # If the file was replaced during the wait, the lock is on the old file: lock the new one.
-            if not _lock(descriptor) or _is_at(descriptor, target):
                 break
             stack.close()
         yield

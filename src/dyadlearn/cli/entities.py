@@ -343,12 +343,8 @@ def training_side(
     recipes: Recipes = {}
     readable: dict[str, np.ndarray] = {}
     for name, source in sources.items():
-        if source.kind == "table":
-            usual = "rbf" if given.model == "learned" else "linear"
-            tables[name], recipes[name] = _of_numbers(source, places[name], usual, terminal)
-            readable[name] = np.arange(tables[name].values.shape[0])
-        else:
-            tables[name], recipes[name], readable[name] = _numbers_of_texts(source, places[name], given, terminal)
+        read = _of_numbers if source.kind == "table" else _numbers_of_texts
+        tables[name], recipes[name], readable[name] = read(source, places[name], given, terminal)
     common = reduce(np.intersect1d, readable.values())
     for name, places_of_file in readable.items():
         if len(places_of_file) > len(common):
@@ -393,8 +389,10 @@ def _numbers_of_texts(source: Source, places: Places, given: Tune, terminal: Ter
     return Table(values, table.row_ids.take(kept)), recipe, kept
 
 
-def _of_numbers(source: Source, places: np.ndarray | None, usual: str, terminal: Terminal) -> tuple[Table, Recipe]:
-    """Return a table of features or a precomputed kernel, and its recipe."""
+def _of_numbers(source: Source, places: Places, given: Tune, terminal: Terminal) -> tuple[Table, Recipe, Any]:
+    """Return a table of features or a precomputed kernel, its recipe, and the positions of its rows."""
+    usual = "rbf" if given.model == "learned" else "linear"
+    kept = np.arange(source.file.n if places is None else len(places))
     (name, params), path = parse_kernel(source.kernel), source.file.path
     rows, columns = source.file.ids, source.file.columns
     if name is None and rows is not None and columns is not None and set(rows.labels) == set(columns.labels):
@@ -404,7 +402,7 @@ def _of_numbers(source: Source, places: np.ndarray | None, usual: str, terminal:
     if name != "precomputed":
         check_kernel(name or usual, params)
         names = None if columns is None else list(map(id_text, columns.labels))
-        return source.file.read(places), Recipe("features", name or usual, params, names=names)
+        return source.file.read(places), Recipe("features", name or usual, params, names=names), kept
     if params:
         raise KernelError(f"A precomputed kernel has no options, found {', '.join(params)}.")
     table = source.file.take()
@@ -416,7 +414,7 @@ def _of_numbers(source: Source, places: np.ndarray | None, usual: str, terminal:
         raise KernelError(f"{found}: if it contains features, leave --kernel precomputed out.")
     table = table.columns_as(rows, f"the columns of {path}", "its rows").take(places, places)
     check_whole(table, path)
-    return replace(table, column_ids=None), Recipe("kernel", "precomputed")
+    return replace(table, column_ids=None), Recipe("kernel", "precomputed"), kept
 
 
 def _features(texts: Table, recipe: Recipe, on_error: str | None, terminal: Terminal) -> tuple[Array, list[Any]]:
