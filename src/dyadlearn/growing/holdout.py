@@ -348,15 +348,6 @@ class LeftOut:
         half = namespace(half).where(self.is_labelled, half, zeros((), half)) @ self.projected_tasks
         return (half * side.phi) @ self.projected_tasks.T
 
-    def _tight_tasks(self, slack: Array, side: Smoother) -> np.ndarray:
-        """Return a mask of the tasks (q,) with a label and leverage 1."""
-        return np.asarray((to_numpy(slack) <= side.slack_floor) & to_numpy(self.is_labelled))
-
-    def _check_tasks(self, tight: np.ndarray) -> None:
-        """Raise if one of the tasks (q,) is interpolated."""
-        if tight.any():
-            raise leverage_error(np.flatnonzero(tight), self.statistics.n_tasks, "tasks")
-
     def _second_step(
         self, labels: Array, fitted: Array, left_out: Array, rows: Smoother | None, side: Smoother
     ) -> Array:
@@ -367,34 +358,38 @@ class LeftOut:
             slack = slack + leverage * side.slack
             check_cells(slack, 0.0)
             return (self._over_tasks(fitted, side) - leverage * side.leverage * labels) / slack
-        if setting.new_task:
-            self._check_tasks(self._tight_tasks(side.slack, side))
         xp, observed = namespace(fitted), ~np.isnan(to_numpy(labels))
         is_only = observed & (known.counts == 1) & (not known.is_complete)
         half = fitted
         if setting.new_instance:
             # The entry of a task without other labels is replaced below.
             half = xp.where(as_array_of(is_only, fitted), fitted, left_out)
-        predictions = self._over_tasks(half, side)
+        predictions, terms = self._over_tasks(half, side), (side.leverage, side.slack, side.slack_floor)
         if setting is Setting.A:
             # Only the label of the pair is removed from its task; a task without other labels is removed too.
             gaps = xp.where(as_array_of(observed & ~is_only, fitted), fitted - left_out, zeros((), fitted))
             changed = predictions - side.leverage * gaps
             if not is_only.any():
                 return changed
-            self._check_tasks(is_only.any(axis=0) & self._tight_tasks(side.slack, side))
-            alone = self._without_tasks(predictions, half, side.leverage, side.slack)
+            alone = self._without_tasks(predictions, half, *terms, is_only.any(axis=0))
             return xp.where(as_array_of(is_only, fitted), alone, changed)
-        alone = self._without_tasks(predictions, half, side.leverage, side.slack) if setting.new_task else predictions
+        alone = self._without_tasks(predictions, half, *terms) if setting.new_task else predictions
         if not setting.new_instance or not is_only.any():
             return alone
         some = np.flatnonzero(is_only.any(axis=1))
         again = [self._without_only(is_only[i], predictions[int(i), :], half[int(i), :], side) for i in some]
         return in_places([some], [xp.stack(again)], alone)
 
-    def _without_tasks(self, predictions: Array, half: Array, leverage: Array, slack: Array) -> Array:
-        """Return the second step of each task without the first-step prediction of this task."""
-        xp = namespace(predictions)
+    def _without_tasks(
+        self, predictions: Array, half: Array, leverage: Array, slack: Array, floor: float, among: Any = True
+    ) -> Array:
+        """Return the second step of each task without the first-step prediction of this task.
+
+        Raises LeverageError if a task with a label, among those of a mask (q,), has a slack of at most `floor`.
+        """
+        xp, tight = namespace(predictions), (to_numpy(slack) <= floor) & to_numpy(self.is_labelled) & among
+        if tight.any():
+            raise leverage_error(np.flatnonzero(tight), self.statistics.n_tasks, "tasks")
         slack = xp.where(self.is_labelled, slack, 1.0)
         return xp.where(self.is_labelled, (predictions - leverage * half) / slack, predictions)
 
@@ -415,6 +410,5 @@ class LeftOut:
         without = predictions + (exchanged - own) @ across
         if self.setting.new_task:
             hat = side.leverage + xp.sum(across * inverse, axis=0)
-            self._check_tasks(self._tight_tasks(1.0 - hat, side) & ~is_only)
-            without = self._without_tasks(without, half, hat, 1.0 - hat)
+            without = self._without_tasks(without, half, hat, 1.0 - hat, side.slack_floor, ~is_only)
         return in_places([gone], [exchanged], without)

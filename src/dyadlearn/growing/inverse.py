@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, lapack
@@ -25,8 +25,7 @@ INFLATION = 1e3
 ROUGH = 1e-3
 
 
-@dataclass(frozen=True, eq=False)
-class Eigen:
+class Eigen(NamedTuple):
     r"""Eigenvalues (k,) and eigenvectors (d, k) of a Gram matrix, without its null space."""
 
     values: Array

@@ -23,7 +23,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import check_request
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.solve.leaving import group_members, nothing_left, refuse
+from dyadlearn.solve.leaving import group_members, largest_group, nothing_left, refuse
 from dyadlearn.solve.observed import MOST_UNKNOWNS, leave_groups_out
 from dyadlearn.solve.operators import embedded
 
@@ -84,15 +84,16 @@ def leave_out(problem: Problem, setting: Setting, units: Units) -> Array:
     pairing, labels = problem.pairing, problem.labels
     if labels.grid is None:
         return _leave_one_pair_out(problem, setting) if units.are_single else Folds(problem, setting, units).held_out()
-    _check_memory(problem, setting, units)
-    if (Y := labels.full) is not None:
-        if units.cells is not None:
-            return _leave_cells_out(problem, units.cells)
+    if (Y := labels.full) is not None and units.cells is None:
         members = group_members(units.instances, Y.shape[0], "groups")
         task_members = group_members(units.tasks, Y.shape[1], "task_groups")
+        full.check_memory(pairing, Y, setting, largest_group=largest_group(members, task_members))
         if any(np.all(codes == codes[0]) for _, codes in units.of_sides(labels.shape, setting)):
             raise nothing_left()
         return full.hold_out(pairing, Y, setting, members, task_members)
+    _check_memory(problem, setting, units)
+    if labels.full is not None and units.cells is not None:
+        return _leave_cells_out(problem, units.cells)
     predictions = None
     if units.are_single:
         predictions = _leave_out_beside_unlabelled(problem, setting)
@@ -167,16 +168,15 @@ class SolveAgain:
     #: No full problem has the same scores.
     swept: ClassVar[None] = None
 
-    @cached_property
+    @property
     def units(self) -> Units:
         """The folds as units."""
-        units = self.splitter.units(self.problem.labels, **self.groups)
-        return units.of_edges() if self.problem.pairing.symmetry else units
+        return self.folds.units
 
     @cached_property
     def folds(self) -> Folds:
         """The folds; the solution of each fold is the start of its next solve."""
-        return Folds(self.problem, self.setting, self.units)
+        return Folds(self.problem, self.setting, self.splitter.units(self.problem.labels, **self.groups))
 
     @property
     def n_solves(self) -> int:
@@ -288,11 +288,8 @@ def _leave_out_beside_unlabelled(problem: Problem, setting: Setting) -> Array | 
 
 
 def _check_memory(problem: Problem, setting: Setting, units: Units) -> None:
-    """Raise if the hold-out predictions of a full grid, or leave-one-out of an incomplete one, need too much memory."""
+    """Raise if folds of cells of a full grid, or leave-one-out of an incomplete one, need too much memory."""
     pairing, labels = problem.pairing, problem.labels
-    if labels.full is not None and units.cells is None:
-        full.check_memory(pairing, problem.Y, setting, largest_group=units.largest)
-        return
     is_pairwise = units.are_single and pairing.knows_tasks
     if labels.full is None and (not units.are_single or (is_pairwise and setting is not Setting.A)):
         return  # `Folds` checks the memory of its folds

@@ -180,8 +180,7 @@ class Folds:
                 del self._sides[key]
             sides = self._sides if self.setting is Setting.D else None
             labels, inner = labels.part(*fold.staying), part_of(pairing, fold.staying, self._spectra, sides)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # one warning for all folds follows
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # one for all folds follows
             completion = replace(self.problem, pairing=inner, labels=labels, **stopping).complete(start)
         predicted = predict_outside(pairing, fold.staying, completion.labels) if self.apart else completion.labels
         return completion, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)
@@ -280,8 +279,6 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
                 "cv has network=True, which is only meant for long tables of edges: use network=False for instances "
                 "and tasks of a grid. A network model leaves out one edge or node at a time, without cv."
             )
-        return cv
-    if isinstance(cv, GivenFolds):
         return cv
     if isinstance(cv, list | tuple):
         return GivenFolds(setting, cv)

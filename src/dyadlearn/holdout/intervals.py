@@ -37,6 +37,7 @@ from dyadlearn._array import (
     row_major,
     take_rows,
     to_numpy,
+    with_diagonal,
     zeros,
 )
 from dyadlearn._memory import check_memory
@@ -165,9 +166,7 @@ class Intervals:
         """Return bounds for new rows from the held-out residuals of each task or vertex."""
         scores = self._of_rows(self.held_out(Setting.B))
         if self.problem.pairing.symmetry:  # a new vertex has no edge to itself
-            xp = namespace(scores)
-            itself = xp.eye(scores.shape[0], dtype=xp.bool, device=scores.device)
-            scores = xp.where(itself, float("nan"), scores)
+            scores = with_diagonal(scores, float("nan"))
         novelty, _ = self._local(rows)
         reach = upper_scores(scores.T, coverage)[None, :] * (1.0 + novelty)[:, None] ** 0.5
         return predicted - reach, predicted + reach

@@ -107,8 +107,7 @@ def refit(
     given = [None if each is None else read_table(each, "groups").values for each in (groups, task_groups, cells)]
     units = Units.of_groups(labels, setting, *given)
     if pairing.symmetry and setting is Setting.A:  # an edge is left out in both directions
-        codes = units.of_labels(labels, setting)[0]
-        units = Units(cells=np.minimum(codes, codes.T))
+        units = Units(cells=units.of_labels(labels, setting)[0]).of_edges()
     wanted = np.ones(Y.shape, dtype=bool) if where is None else _as_numpy(where, "where").astype(bool)
     if wanted.shape != Y.shape:
         raise ValueError(f"where must have one entry per cell, shape {Y.shape}, found shape {wanted.shape}.")

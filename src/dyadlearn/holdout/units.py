@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, to_numpy
+from dyadlearn._array import Array, as_array_of, namespace, to_numpy
 from dyadlearn._codes import group_codes
 from dyadlearn._state import Stored
 from dyadlearn._tables import shown
@@ -76,12 +76,6 @@ class Units(Stored):
     def are_single(self) -> bool:
         """Whether each pair, instance or task is a unit (leave-one-out)."""
         return all(codes is None for codes in (self.instances, self.tasks, self.cells))
-
-    @property
-    def largest(self) -> int:
-        """Number of instances, or tasks, in the largest unit."""
-        sides = [codes for codes in (self.instances, self.tasks) if codes is not None]
-        return max((int(np.bincount(codes).max()) for codes in sides), default=1)
 
     def of_labels(self, labels: Labels, setting: Setting) -> list[np.ndarray]:
         """Return the unit of each label: one code, or in setting D the codes of its instance and of its task.
@@ -216,7 +210,7 @@ def scored_labels(
     Returns
     -------
     array of the same shape
-        Labels; NaN where a label is missing, or is the only one of its task and thus has no prediction.
+        Labels; NaN where a label is missing, or has no prediction, such as the only label of a task.
 
     Raises
     ------
@@ -233,7 +227,7 @@ def scored_labels(
         )
     if not quiet:
         warn_of_only_labels(unpredicted, labels, setting, "they are not scored", stacklevel + 1)
-    return labels.hide(unpredicted).values
+    return namespace(labels.values).where(as_array_of(unpredicted, labels.values), float("nan"), labels.values)
 
 
 def warn_of_unpredicted(labels: Labels, held_out: Array, setting: Setting) -> None:

@@ -191,9 +191,9 @@ def refuse_nan() -> None:
     raise ValueError("F contains NaN where Y is observed: every observed cell needs a prediction.")
 
 
-def read_cells(Y: Any, average: str | None, setting: str | Setting | None) -> Cells:
+def read_cells(Y: Any, average: str) -> Cells:
     """Return the observed cells of `Y` in the rows of an average."""
-    grid, average = read_labels(Y), as_average(average, setting)
+    grid = read_labels(Y)
     values, xp = grid.values, namespace(grid.values)
     if bool(xp.any(xp.isinf(values))):
         raise ValueError("Y contains infinity: labels are finite, or NaN where they are not observed.")
@@ -263,7 +263,7 @@ class Metric(ABC):
     needs: ClassVar[str] = "an observed label"
     #: Name for ``scoring="…"``; greater is better. A name that ends in ``_at_k`` accepts any number in place of k.
     scoring: ClassVar[str]
-    #: Whether each row or column has a score that does not depend on the others.
+    #: Whether each row or column has a score that does not depend on the others; else all averages are the same.
     is_of_rows: ClassVar[bool] = True
     #: Whether tied predictions affect the score.
     can_tie: ClassVar[bool] = True
@@ -284,7 +284,8 @@ class Metric(ABC):
         self._tie_tolerance = None if tie_tolerance is None else check_alpha(tie_tolerance, "tie_tolerance")
         if self._tie_tolerance is not None and self._tie_tolerance >= 1:
             raise ValueError(f"tie_tolerance is a share of the largest prediction, in [0, 1), found {tie_tolerance}.")
-        cells = read_cells(Y, average, setting)
+        average = as_average(average, setting)
+        cells = read_cells(Y, average if self.is_of_rows else "micro")
         defined = self._defined(cells)
         if not bool(defined.any()):
             owner = {"micro": "Y does not have", "instance": "no row of Y has", "task": "no column of Y has"}
@@ -333,9 +334,9 @@ class Metric(ABC):
         """Return the blocks of grids of a stack (s, m, q) that are scored at once."""
         return row_blocks(stack.shape[0], CELL_BYTES * stack.shape[1] * stack.shape[2], block_bytes(stack))
 
-    @abstractmethod
     def _defined(self, cells: Cells) -> np.ndarray:
-        """Return the mask of the rows (R,) for which the metric is defined."""
+        """Return the mask of the rows (R,) for which the metric is defined; by default those with an observed label."""
+        return np.asarray(cells.counts > 0)
 
     def _prepare(self) -> None:  # noqa: B027
         """Compute the parts that depend on the labels alone."""

@@ -19,9 +19,6 @@ class Loss(Metric):
 
     can_tie = False
 
-    def _defined(self, cells: Cells) -> np.ndarray:
-        return np.asarray(cells.counts > 0)
-
     # Computed on first use: squared errors are often known without predictions.
 
     @cached_property

@@ -374,6 +374,11 @@ def take_along_rows(rows: Array, order: Array) -> Array:
 class Ordered(Metric):
     """Base class of metrics that use the labels in the order of the predictions."""
 
+    needs = "two observed labels that differ"
+
+    def _defined(self, cells: Cells) -> np.ndarray:
+        return cells.vary
+
     def _ranked(self, F: Array, values: Array) -> tuple[Array, Array]:
         """Return values (R, n) in the order of the predictions, and whether each prediction ties with the one before.
 
@@ -429,10 +434,6 @@ class ConcordanceIndex(Ordered):
 
     title = "The concordance index"
     scoring = "concordance_index"
-    needs = "two observed labels that differ"
-
-    def _defined(self, cells: Cells) -> np.ndarray:
-        return cells.vary
 
     def _prepare(self) -> None:
         order, place = LabelOrder(self._cells.labels), self._cells.place
@@ -451,11 +452,6 @@ concordance_index = function_of(ConcordanceIndex)
 
 class Correlation(Ordered):
     """Base class of correlations: products of centred rows of length 1."""
-
-    needs = "two observed labels that differ"
-
-    def _defined(self, cells: Cells) -> np.ndarray:
-        return cells.vary
 
     @abstractmethod
     def _measured(self, cells: Cells) -> np.ndarray:

@@ -69,8 +69,7 @@ class Borrowed(Metric):
 
     def _is_defined(self, truth: np.ndarray) -> bool:
         """Return whether the score of labels (n,) is defined, tested with perfect predictions."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with warnings.catch_warnings(action="error"):
             try:
                 return not np.isnan(self._scorer(self._estimator, truth, truth))
             except Warning:
@@ -292,9 +291,8 @@ def _borrowed(scoring: Any) -> Scorer:
     if name in METRICS:
         return _named(name, {})
     cause: Exception | None = None
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(action="error"):
         # For example, that clusters are discrete, or that all classes are among the best two.
-        warnings.simplefilter("error")
         try:
             scores_numbers = bool(np.isfinite(float(found(_Numbers(), _PREDICTIONS, _LABELS))))
         except Exception as error:  # scorers of classifiers raise various errors

@@ -24,9 +24,8 @@ import numpy as np
 
 from dyadlearn._array import Array, epsilon, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_whole
-from dyadlearn.metrics.cells import CELL_BYTES, Cells, Metric, as_average, block_bytes, function_of, refuse_nan
+from dyadlearn.metrics.cells import CELL_BYTES, Cells, Metric, block_bytes, function_of, refuse_nan
 from dyadlearn.metrics.ranks import LabelOrder, OfPositives, Ranked, take_along_rows, twice_increasing
-from dyadlearn.settings import Setting
 
 __all__ = ["enrichment_factor", "ic_index", "ndcg_at_k", "precision_at_k", "recall_at_k"]
 
@@ -346,21 +345,11 @@ class IcIndex(Metric):
     title = "The IC-index"
     scoring = "ic_index"
     needs = "two rows and two columns whose four labels interact"
-    is_of_rows = False
+    is_of_rows = False  # four cells belong to two rows and two columns
 
-    def __init__(
-        self,
-        Y: Any,
-        *,
-        average: str | None = None,
-        setting: str | Setting | None = None,
-        max_comparisons: float | None = MAX_COMPARISONS,
-        **options: Any,
-    ) -> None:
-        as_average(average, setting)
+    def __init__(self, Y: Any, *, max_comparisons: float | None = MAX_COMPARISONS, **options: Any) -> None:
         self._most = max_comparisons
-        # Four cells belong to two rows and two columns, so there is only one average.
-        super().__init__(Y, average="micro", **options)
+        super().__init__(Y, **options)
 
     def _defined(self, cells: Cells) -> np.ndarray:
         labels = to_numpy(cells.grid.values).astype(np.float64)

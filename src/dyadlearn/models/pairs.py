@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -31,6 +30,7 @@ from dyadlearn.models.fitted import Asked, FittedRidge, interval_grids
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.pairing.pair_kernel import knows_rows
 from dyadlearn.settings import Setting
+from dyadlearn.solve.leaving import in_order, members_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -471,18 +471,14 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         new, places : two integer arrays of shape (n,)
             Positions of the pairs' instances and tasks in `given`, and in the training data, -1 for new ones.
         """
-        known, pieces, members = [place >= 0 for place in places], [], []
-        for of_training in product((False, True), repeat=2):
-            here = np.flatnonzero((known[0] == of_training[0]) & (known[1] == of_training[1]))
-            if here.size:
-                rows = [None if is_known else side for is_known, side in zip(of_training, given, strict=True)]
-                at = [
-                    (place if is_known else row)[here]
-                    for is_known, place, row in zip(of_training, places, new, strict=True)
-                ]
-                pieces.append(self.model_.predict_pairs(rows[0], rows[1], np.stack(at, axis=1)))
-                members.append(here)
-        return take_rows(namespace(pieces[0]).concat(pieces), np.argsort(np.concatenate(members)))
+        members, pieces = members_of(2 * (places[0] >= 0) + (places[1] >= 0)), []
+        for here in members:
+            rows, at = list(given), [side[here] for side in new]
+            for axis, place in enumerate(places):
+                if place[here[0]] >= 0:
+                    rows[axis], at[axis] = None, place[here]
+            pieces.append(self.model_.predict_pairs(rows[0], rows[1], np.stack(at, axis=1)))
+        return in_order(pieces, members)
 
     def _predict_with(self, labels: Any, given: list[Any], at: list[np.ndarray], ids: Sequence[Any]) -> Array:
         """Predict pairs that are new on one side, with labels of their new rows; other arguments are from `_asked`."""

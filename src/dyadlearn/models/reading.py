@@ -82,11 +82,9 @@ def unwrap_tasks(tasks: Any) -> Any:
 
 def align_side(table: Table, target: Ids | None, spec: KernelSpec, name: str, target_name: str) -> Table:
     """Return a side's table in the order of the labels, with their ids if they have any."""
-    if spec.is_precomputed and table.column_ids is not None:
-        row_ids = table.row_ids or table.column_ids
-        if len(row_ids) == len(table.column_ids):
-            table = replace(table, row_ids=row_ids)
-            table = table.columns_as(row_ids, f"the columns of {name}", f"the rows of {name}")
+    columns = table.column_ids
+    if spec.is_precomputed and columns is not None and len(table.row_ids or columns) == len(columns):
+        table = table.squared(name)
     if target is None:
         return table
     if table.row_ids is not None and len(table.row_ids) == len(target):

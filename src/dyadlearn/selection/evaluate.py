@@ -452,9 +452,8 @@ def baseline_scores(
 
 
 def _score(score: Callable[[Any], Any], F: Any) -> float:
-    with warnings.catch_warnings():
-        # Warnings about constant predictions do not concern the model.
-        warnings.simplefilter("ignore")
+    # Warnings about constant predictions do not concern the model.
+    with warnings.catch_warnings(action="ignore"):
         try:
             return float(score(F))
         except (ValueError, ArithmeticError):
@@ -660,8 +659,7 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
     if any(problem.Y.shape[axis] < 2 for axis in axes):
         return math.nan
     draws = drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings were raised for the original labels
+    with warnings.catch_warnings(action="ignore"):  # they were raised for the original labels
         try:
             scores = [*permuted_scores(problem, setting, draws, n_permutations, score, units)]
         except (ValueError, ArithmeticError, NotEnoughMemoryError):

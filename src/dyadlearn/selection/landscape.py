@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import Array, as_array_of, itemsize, namespace, to_numpy
+from dyadlearn._array import itemsize, to_numpy
 from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import LeverageError
@@ -187,28 +187,18 @@ class _PointScore:
             if how.folds is None:
                 held_out = how.held_out(problem, self.tol)
             else:
-                with warnings.catch_warnings():
-                    # One warning for all points follows in the end.
-                    warnings.simplefilter("ignore", ConvergenceWarning)
+                # One warning for all points follows in the end.
+                with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
                     held_out = how.folds.held_out(problem.pairing, numbers=self.diagonal, **self._options)
                 self.n_unconverged += not how.folds.converged
         except LeverageError as error:
             self.refusal = error
             return float("nan")
         if self._prepared is None:  # the labels that have a prediction are the same for all regularisations
-            if self.diagonal is None:
-                labels = scored_labels(how.problem.labels, held_out, how.setting, quiet=self._quiet, stacklevel=5)
-            else:
-                labels = _where_predicted(how.problem.labels.values, held_out)
+            quiet = self._quiet or self.diagonal is not None
+            labels = scored_labels(how.problem.labels, held_out, how.setting, quiet=quiet, stacklevel=5)
             self._prepared = prepared_score(how.problem.labels, self._scoring, how.setting, labels)
         return float(self._prepared(held_out))
-
-
-def _where_predicted(labels: Array, held_out: Array) -> Array:
-    """Return labels, with NaN where the prediction is NaN."""
-    xp = namespace(labels)
-    missing = as_array_of(np.isnan(to_numpy(held_out)), labels)
-    return xp.where(missing, float("nan"), labels)
 
 
 def score_plan(

@@ -41,7 +41,7 @@ from dyadlearn.exceptions import (
 )
 from dyadlearn.holdout import Plan, Problem, Units, plan
 from dyadlearn.holdout.folds import Fold, as_splitter, folds_of
-from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
+from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import Scorer, scorer
@@ -148,7 +148,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
     def _hold_out(self, setting: Setting, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool) -> HeldOut:
         """Return held-out predictions; the groups of the fit are the default, unless a list of folds is given."""
         is_stored = setting is self._searched_setting and cv is None and groups is None and task_groups is None
-        if not is_stored and not isinstance(cv, GivenFolds | list | tuple):
+        if not is_stored and not isinstance(cv, list | tuple):
             groups = self._groups if groups is None and setting.new_instance else groups
             task_groups = self._task_groups if task_groups is None and setting.new_task else task_groups
         return super()._hold_out(setting, cv, groups, task_groups, nested, exact)
@@ -791,8 +791,6 @@ def best_kernel(search: Search) -> np.ndarray:
     if search.task_alpha_ is None:
         task_alphas = None
     last = (len(alphas),) if task_alphas is None else (len(alphas), len(task_alphas))
-    if search.landscape_.shape == last:
-        return search.landscape_
     scores = search.landscape_.reshape(-1, *last)
     return np.asarray(scores[best_point(scores, alphas, task_alphas)[0]])
 
