@@ -195,6 +195,11 @@ def identical_rows(rows: Array) -> np.ndarray:
     return factorize([row_keys(rows)], "a table")[0]
 
 
+def pattern_codes(observed: np.ndarray) -> np.ndarray:
+    """Return a number for each column of a mask (l, q), counted from 0, the same for equal columns."""
+    return factorize([[column.tobytes() for column in np.packbits(observed, axis=0).T]], "Y")[0]
+
+
 def nearly_identical_rows(matrix: Array, scale: Array | float = 1.0) -> np.ndarray:
     """Return a code for each row of a dense matrix times `scale`, as a kernel; rows equal up to rounding share codes.
 

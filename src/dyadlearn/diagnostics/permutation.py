@@ -162,7 +162,7 @@ def permutation_test(
     fitted.check(chosen)
     permuted, labels = _permuted(fitted, chosen, permute), fitted.labels
     judge = scorer(scoring_of(fitted, scoring))
-    draws = drawn(permuted, labels.shape, check_random_state(random_state))
+    draws = drawn(permuted, labels.shape, check_random_state(random_state).permutation)
     is_closed = isinstance(fitted, FittedRidge) and labels.full is not None and not fitted.estimator.searches
     compute = _closed if is_closed else _repeated
     score, method, null = compute(fitted, chosen, judge, draws, n_permutations)

@@ -187,12 +187,6 @@ def online_squared_errors(
     return errors
 
 
-def only_labels(model: OnlineRidge, Y: Array) -> np.ndarray:
-    """Return a mask of labels (l, q) without a hold-out prediction: the only labels of tasks with an intercept."""
-    known = model.statistics
-    return np.asarray(~np.isnan(to_numpy(dense(Y))) & (known.counts == 1) & known.has_own_constants)
-
-
 class LeftOut:
     """Training rows and their labels, to be left out of a model in one setting."""
 

@@ -38,9 +38,10 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, dense, double, matmul, namespace, take_block, take_rows, to_numpy
+from dyadlearn._codes import pattern_codes
 from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.holdout import LeftOut, Values, online_holdout
-from dyadlearn.growing.statistics import Group, pattern_codes
+from dyadlearn.growing.statistics import Group
 from dyadlearn.growing.two_step import OnlineRidge, in_places
 from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import members_of

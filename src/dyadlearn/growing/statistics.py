@@ -53,6 +53,7 @@ from dyadlearn._array import (
     to_numpy,
     zeros,
 )
+from dyadlearn._codes import pattern_codes
 from dyadlearn._means import about, centred, difference, mean_of, moments, moved, outer, value, with_ones
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored
@@ -602,13 +603,6 @@ def _check_groups(n_groups: int, d: int, like: Array) -> None:
     """Raise if Gram matrices do not fit in memory: before and after an update, and those it adds."""
     purpose = f"Keeping the statistics of {d} features for {n_groups} tasks that are observed for different instances"
     check_memory(8.0 * 3 * n_groups * d**2, like, purpose, _REMEDY)
-
-
-def pattern_codes(observed: np.ndarray) -> np.ndarray:
-    """Return a number for each column of a mask (l, q), counted from 0, the same for equal columns."""
-    number_of: dict[bytes, int] = {}
-    codes = [number_of.setdefault(column.tobytes(), len(number_of)) for column in np.packbits(observed, axis=0).T]
-    return np.array(codes, dtype=np.intp)
 
 
 def equal_features(first: Array | None, second: Array | None) -> bool:

@@ -42,7 +42,7 @@ from typing import ClassVar
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, double, namespace, take_rows
-from dyadlearn._means import value, with_constants
+from dyadlearn._means import difference, value, with_constants
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing.statistics import Group, Statistics, collect, merge
@@ -118,8 +118,7 @@ class OnlineRidge(Stored):
             return None
         xp = namespace(known.gram)
         means = in_places(known.members, [group.label_mean for group in known.groups])
-        centres = xp.stack([group.mean for group in known.groups])
-        steps = (known.mean[0, :] - centres[:, 0, :]) + (known.mean[1, :] - centres[:, 1, :])
+        steps = xp.stack([difference(known.mean, group.mean) for group in known.groups])
         levels = means + xp.sum(take_rows(steps, known.group_of) * self.weights.T, axis=1)
         return xp.where(as_array_of(known.counts > 0, levels), levels, float("nan"))
 

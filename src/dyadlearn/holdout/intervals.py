@@ -149,9 +149,8 @@ class Intervals:
             return None
         if problem.labels.full is not None:
             return jackknife(problem.pairing, problem.Y, group_members(codes, problem.Y.shape[0], "groups"))
-        if codes is None:
-            codes = as_splitter(None, Setting.B).units(problem.labels).instances
-        folds = Folds(problem, Setting.B, Units(codes))
+        units = as_splitter(None, Setting.B).units(problem.labels) if codes is None else Units(codes)
+        folds = Folds(problem, Setting.B, units)
         held_out, models = folds.held_out(), []
         for fold, solved in zip(folds.folds, folds.starts, strict=True):
             assert isinstance(solved, Completion)
@@ -236,8 +235,7 @@ class Intervals:
         if novelty is not None:
             return novelty, increase
         # Rows of which the kernel with themselves is not known have the median novelty.
-        like = self._distances[side]
-        return zeros((rows.size,), like) + 1.0, None
+        return zeros((rows.size,), self._distances[side]) + 1.0, None
 
     @cached_property
     def _cell_widths(self) -> Array:

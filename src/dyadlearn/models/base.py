@@ -186,7 +186,7 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         labels, form = reading.read_given_labels(y)
         if labels.grid is None:
             predicted = to_numpy(self.predict_pairs(X, tasks, np.stack(labels.places, axis=1)))
-            values, predicted = reading.in_range(to_numpy(labels.values).astype(np.float64), predicted)
+            values = to_numpy(labels.values).astype(np.float64)
         else:
             table = self._predicted(X, tasks)
             truth, predicted = replace(form, values=to_numpy(labels.values)), to_numpy(table.values)
@@ -200,9 +200,9 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
             sample_weight = in_order(sample_weight, table.row_ids, None, "sample_weight", "X")
             # Tasks without a training label have no intercept and no predictions; fit has warned about them.
             values = np.where(np.isnan(predicted).all(axis=0), np.nan, values)
-            values, predicted = reading.in_range(values, predicted)
-            if not np.isnan(values).any():
-                return float(r2_score(values, predicted, sample_weight=sample_weight))
+        values, predicted = reading.in_range(values, predicted)
+        if labels.grid is not None and not np.isnan(values).any():
+            return float(r2_score(values, predicted, sample_weight=sample_weight))
         if sample_weight is not None:
             raise ValueError("score takes sample_weight only if no label is missing: leave it out.")
         return float(prepared_score(replace(labels, values=values), "r2", Setting.C)(predicted))
@@ -218,9 +218,8 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 
     def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
         """Check X as scikit-learn does, for arrays of any supported library, and return it."""
-        is_kernel = spec.is_precomputed
-        allow_nan = self.allows_nan and not is_kernel
-        return check_instances(self, table, is_kernel=is_kernel, reset=reset, allow_nan=allow_nan)
+        allow_nan = self.allows_nan and not spec.is_precomputed
+        return check_instances(self, table, is_kernel=spec.is_precomputed, reset=reset, allow_nan=allow_nan)
 
 
 class PairModel(Predictor, stored=False):

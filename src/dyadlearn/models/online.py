@@ -27,7 +27,7 @@ from dyadlearn._checks import (
 from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError, PrecisionWarning
-from dyadlearn.growing.holdout import check_knows_tasks, online_holdout, online_squared_errors, only_labels
+from dyadlearn.growing.holdout import check_knows_tasks, online_holdout, online_squared_errors
 from dyadlearn.growing.knowledge import KNOWN, Batch, Knowledge, stacked
 from dyadlearn.growing.row_terms import RowTerms
 from dyadlearn.growing.statistics import Statistics, check_room, collect, equal_features, has_holes
@@ -846,8 +846,10 @@ def _check_complete(model: OnlineRidge, labels: Array) -> None:
 
 def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str) -> None:
     """Warn about labels without a held-out prediction, because they are the only labels of their tasks."""
-    if not model.statistics.is_complete:
-        warn_of_only_labels(only_labels(model, labels), Labels.of_grid(dense(labels)), setting, what, 3)
+    known = model.statistics
+    if known.has_own_constants:
+        given = Labels.of_grid(dense(labels))
+        warn_of_only_labels(given.observed & (known.counts == 1), given, setting, what, 3)
 
 
 def _warn_of_lost(lost: float) -> None:

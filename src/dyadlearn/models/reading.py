@@ -529,10 +529,6 @@ class Training:
             return None
         return (nearly_identical_rows if self.are_kernels[axis] else identical_rows)(table.values)
 
-    def hide(self, left: np.ndarray) -> Training:
-        """Return the data without the labels in a mask; instances and tasks remain."""
-        return replace(self, labels=self.labels.hide(left))
-
     def rows(self, axis: int, asked: np.ndarray, training: np.ndarray) -> Any:
         """Return the table of some instances (axis 0) or tasks; for a kernel, only the columns of `training`."""
         table = (self.instances, self.tasks)[axis]
@@ -652,7 +648,7 @@ def without_fold(data: Training, setting: Setting, fold: Fold) -> tuple[Training
         Features, or kernel values with the remaining rows; None means the rows on which the model is fitted.
     """
     if setting is Setting.A:  # an instance or task without remaining labels still has features
-        return data.hide(fold.left), [None, None]
+        return replace(data, labels=data.labels.hide(fold.left)), [None, None]
     asked = [
         data.rows(axis, fold.leaving[axis], fold.staying[axis]).values if leaves else None
         for axis, leaves in enumerate((setting.new_instance, setting.new_task))

@@ -244,7 +244,6 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
         Name of the side in messages: "instance" or "task".
     """
     rows, ids, names = table.values, table.row_ids, table.column_ids
-    d = rows.shape[1]
     is_free, form, words = spec.constant == "free", _form(rows, spec), f"The {name} features"
     features, means, kernel_means, directions = None, None, None, None
     if form != "gram":
@@ -266,7 +265,7 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
         kernel = rows if features is None else gram(double(features), kernel=spec.kernel, kernel_params=spec.params)
         kernel_means = _means(kernel) if is_free else None
         spectrum = Spectrum.from_gram(kernel, repair=spec.repair, name=f"The {name} kernel", constant=spec.constant)
-    return Side(spec, spectrum, ids, names, features, d, means, kernel_means, directions)
+    return Side(spec, spectrum, ids, names, features, rows.shape[1], means, kernel_means, directions)
 
 
 def _wide_spectrum(rows: Array, constant: str | None, name: str) -> tuple[Spectrum, Array]:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, copied, is_foreign, library, take_rows
 from dyadlearn._checks import check_choice
+from dyadlearn._codes import pattern_codes
 from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Table, in_order
 from dyadlearn.holdout import Units
@@ -27,7 +28,7 @@ from dyadlearn.models.base import Predictor
 from dyadlearn.models.fitted import Fitted, HeldOut, predicted_intervals
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.settings import Setting, as_setting, check_groups
-from dyadlearn.solve.leaving import nothing_left
+from dyadlearn.solve.leaving import members_of, nothing_left
 
 # Names of the parameters that hold the estimators of both steps.
 _NAMES = ("instance_estimator", "task_estimator")
@@ -369,15 +370,11 @@ class _Step:
     @cached_property
     def parts(self) -> list[tuple[Any, np.ndarray, np.ndarray]]:
         """Fitted estimators, with the positions of their rows and targets."""
-        observed, targets = ~np.isnan(self.targets), self.targets
-        patterns, which = observed[:, :1], np.zeros(targets.shape[1], dtype=np.intp)
-        if not observed.all():
-            patterns, which = np.unique(observed, axis=1, return_inverse=True)
-        parts = []
-        for number, pattern in enumerate(patterns.T):
-            at, columns = np.flatnonzero(pattern), np.flatnonzero(which.reshape(-1) == number)
+        observed, targets, parts = ~np.isnan(self.targets), self.targets, []
+        for columns in members_of(pattern_codes(observed)):
+            at = np.flatnonzero(observed[:, columns[0]])
             if at.size:
-                rows = self.rows if at.size == len(pattern) else self.spec.take(self.rows, at, at)
+                rows = self.rows if at.size == len(observed) else self.spec.take(self.rows, at, at)
                 parts.append((self._fitted(rows, targets[np.ix_(at, columns)]), at, columns))
         return parts
 

@@ -186,16 +186,15 @@ def resampled_scores(
     if by_row is not None:
         each[:, by_row.rows] = to_numpy(by_row.each(stack))
     random, scores = check_random_state(random_state), np.full((n_resamples, stack.shape[0]), np.nan)
-    for resample in range(n_resamples):
-        rows = np.arange(m) if over == "tasks" else random.randint(m, size=m)
-        columns = rows if over == "nodes" else np.arange(q) if over == "instances" else random.randint(q, size=q)
+    draws = drawn(over, (m, q), lambda size: random.randint(size, size=size))
+    for resample, (rows, columns) in zip(range(n_resamples), draws, strict=False):
         if by_row is None:
-            drawn = take_block(labels, rows, columns)
-            drawn = _without_repeats(drawn, rows) if over == "nodes" else drawn
+            sample = take_block(labels, rows, columns)
+            sample = _without_repeats(sample, rows) if over == "nodes" else sample
             grids = [take_block(stack[place, ...], rows, columns) for place in range(stack.shape[0])]
             with suppress(ValueError):  # the score stays NaN if it is undefined
                 F = namespace(stack).stack(grids)
-                scores[resample] = to_numpy(judge(drawn, F, average=average, tie_tolerance=None))
+                scores[resample] = to_numpy(judge(sample, F, average=average, tie_tolerance=None))
         else:
             row_scores = each[:, rows if over == "instances" else columns]
             defined = row_scores[:, ~np.isnan(row_scores[0])]
@@ -358,14 +357,13 @@ class Scores(dict[str, list[Any]]):
     ) -> None:
         self.results, self.scoring, self.sides, self._kind = results, scoring or "score", sides, kind
         names = ["setting", *([] if scoring else ["scoring"]), self.scoring, *_OTHERS[1:]]
-        super().__init__({name: [] for name in names})
+        rows: list[dict[str, Any]] = []
         for each in results:
             words = {"setting": each.setting.value, "scoring": each.judge.name, "new": sides.new_in(each.setting)}
             figures = {"undefined": each.n_undefined, "method": each.method, "null": each.null}
             means = {**dict.fromkeys(BASELINES, math.nan), **each.baselines}
-            row = {**words, self.scoring: each.score, **figures, **means}
-            for name, column in self.items():
-                column.append(row[name])
+            rows.append({**words, self.scoring: each.score, **figures, **means})
+        super().__init__({name: [row[name] for row in rows] for name in names})
 
     def frame(self, kind: str | None = None) -> Any:
         """Return the columns as a data frame.
@@ -396,17 +394,12 @@ class Scores(dict[str, list[Any]]):
         has_null = not all(math.isnan(each.null) for each in self.results)  # not requested, or too expensive
         scoring = ["scoring"] if "scoring" in self else []
         headings = ["new", "method", *scoring, self.scoring, *(["null"] if has_null else []), "best baseline"]
-        lines = [
-            [
-                f"{each.setting.value} {self.sides.new_in(each.setting)}",
-                each.method,
-                *([each.judge.name] if scoring else []),
-                number(each.score),
-                *([number(each.null)] if has_null else []),
-                best_in_words(each.baselines, self.sides, short=True),
-            ]
-            for each in self.results
-        ]
+        lines = []
+        for each in self.results:
+            new, best = self.sides.new_in(each.setting), best_in_words(each.baselines, self.sides, short=True)
+            words = {"new": f"{each.setting.value} {new}", "method": each.method, "scoring": each.judge.name}
+            cells = {**words, self.scoring: number(each.score), "null": number(each.null), "best baseline": best}
+            lines.append([cells[heading] for heading in headings])
         return headings, lines, 2 + len(scoring)
 
     def __repr__(self) -> str:
@@ -538,7 +531,7 @@ _GRIDS = 8
 
 
 class Permutation(NamedTuple):
-    """Permutation of the rows and columns of a grid.
+    """Permutation, or sample with replacement, of the rows and columns of a grid.
 
     Attributes
     ----------
@@ -574,15 +567,14 @@ def what_is_new(fitted: Fitted, setting: Setting) -> str:
     return "both" if min(m, q) > 1 else "instances" if m > 1 else "tasks"
 
 
-def drawn(permuted: str, shape: tuple[int, int], random: np.random.RandomState) -> Iterator[Permutation]:
-    """Yield an endless sequence of random permutations of one of `SIDES`."""
-    still = [np.arange(size) for size in shape]
+def drawn(sides: str, shape: tuple[int, int], draw: Callable[[int], np.ndarray]) -> Iterator[Permutation]:
+    """Yield an endless sequence of random positions of one of `SIDES`, where `draw(n)` returns n random positions."""
     while True:
-        rows = still[0] if permuted == "tasks" else random.permutation(shape[0])
-        if permuted == "nodes":
+        rows = np.arange(shape[0]) if sides == "tasks" else draw(shape[0])
+        if sides == "nodes":
             yield Permutation(rows, rows)
         else:
-            yield Permutation(rows, still[1] if permuted == "instances" else random.permutation(shape[1]))
+            yield Permutation(rows, np.arange(shape[1]) if sides == "instances" else draw(shape[1]))
 
 
 def permuted_scores(
@@ -658,7 +650,7 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
     axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
     if any(problem.Y.shape[axis] < 2 for axis in axes):
         return math.nan
-    draws = drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0))
+    draws = drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0).permutation)
     with warnings.catch_warnings(action="ignore"):  # they were raised for the original labels
         try:
             scores = [*permuted_scores(problem, setting, draws, n_permutations, score, units)]

@@ -208,16 +208,13 @@ def predict_folds(
 def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold) -> tuple[Any, Array]:
     """Return a model that is fitted without a fold, and its predictions for the labels of the fold."""
     left, asked = without_fold(data, setting, fold)
-    if setting is not Setting.A:
-        staying = [None if codes is None else codes[at] for codes, at in zip(groups, fold.staying, strict=True)]
-        groups = (staying[0], staying[1])
-    again = model._refitted(left, groups, setting)
+    staying = [None if codes is None else codes[at] for codes, at in zip(groups, fold.staying, strict=True)]
+    again = model._refitted(left, (staying[0], staying[1]), setting)
     sides = (again._side, again._task_side)
     rows = [None if new is None else side.new_rows(new) for side, new in zip(sides, asked, strict=True)]
     if data.labels.grid is None:
-        places = [at[fold.test] for at in data.labels.places]
-        if setting is not Setting.A:
-            places = [np.searchsorted(leaving, at) for leaving, at in zip(fold.leaving, places, strict=True)]
+        axes = zip(fold.leaving, data.labels.places, strict=True)
+        places = [np.searchsorted(leaving, at[fold.test]) for leaving, at in axes]
         return again, again._expansion().at(*rows, (places[0], places[1]))
     # In A the predictions for the training rows include the hidden labels.
     predicted = again._closed_problem.Y if setting is Setting.A else again._expansion().grid(*rows)
@@ -493,14 +490,12 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         return _named(self.alpha_, self.task_alpha_)
 
     def _check_params(self) -> None:
-        as_setting(self.setting)
+        as_splitter(self.cv, as_setting(self.setting))
         scorer(self.scoring)
         super()._check_params()
         for name in ("task_alphas", "task_kernel_grid"):
             if self.symmetry is not None and getattr(self, name) is not None:
                 raise ValueError(f"A network has one kernel and one regularisation for both sides: leave {name} out.")
-        if self.cv is not None:
-            as_splitter(self.cv, as_setting(self.setting))
         check_flag(self.exhaustive, "exhaustive")
 
     def _check_alphas(self) -> None:
@@ -646,8 +641,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
 def _tried(side: Side, grid: Any, name: str) -> list[Side]:
     """Return a side for each set of kernel parameters; the chosen one is already decomposed."""
-    specs = [side.spec if grid is None else replace(side.spec, params=params) for params in grid or [None]]
-    table = Table(side.features, side.ids, side.names)
+    specs, table = _specs(side.spec, grid, name), Table(side.features, side.ids, side.names)
     # Features are stored for all kernels that have parameters.
     alone = side.features is None or side.spec.is_linear
     return [side if alone or spec.params == side.spec.params else fit_side(table, spec, name) for spec in specs]
