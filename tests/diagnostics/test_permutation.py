@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -143,8 +144,8 @@ def test_stacks_may_be_of_any_size(model, setting, monkeypatch):
     fitted = clone(model).fit(X, Y, tasks=T)
     expected = outcome(fitted, setting).null
     monkeypatch.setattr(permuting, "_STACK_BYTES", 3 * 8 * 8 * 9 * 6)
-    draws, score = permuting.drawn("instances", Y.shape, np.random.RandomState(0)), scorer("r2").prepare(Y)
-    stacks = permuted_scores(fitted.fitted_.problem, Setting(setting), draws, 7, score, Units())
+    draws, score = permuting.drawn("instances", Y.shape, np.random.RandomState(0).permutation), scorer("r2").prepare(Y)
+    stacks = permuted_scores(fitted.fitted_.problem, Setting(setting), islice(draws, 7), score, Units())
     assert [len(some) for some in stacks] == [3, 3, 1]
     assert_allclose(outcome(fitted, setting).null, expected, rtol=1e-11)
 
@@ -384,6 +385,6 @@ def test_groups_of_tasks_leave_permuted_labels_together():
     model, groups = TwoStepRidge(0.3, 0.4).fit(X, Y, tasks=T), np.arange(8) // 3
     permutation = Permutation(np.arange(9), rng.permutation(8))
     score = scorer("r2").prepare(Y, setting=Setting.C, tie_tolerance=None)
-    [[found]] = permuted_scores(model._problem(), Setting.C, iter([permutation]), 1, score, Units(None, groups))
+    [[found]] = permuted_scores(model._problem(), Setting.C, iter([permutation]), score, Units(None, groups))
     moved = TwoStepRidge(0.3, 0.4).fit(X, permutation.of(Y), tasks=T).holdout("C", task_groups=groups)
     assert_allclose(found, score(permutation.back(moved)), rtol=1e-10)

@@ -162,10 +162,10 @@ def permutation_test(
     fitted.check(chosen)
     permuted, labels = _permuted(fitted, chosen, permute), fitted.labels
     judge = scorer(scoring_of(fitted, scoring))
-    draws = drawn(permuted, labels.shape, check_random_state(random_state).permutation)
+    draws = islice(drawn(permuted, labels.shape, check_random_state(random_state).permutation), n_permutations)
     is_closed = isinstance(fitted, FittedRidge) and labels.full is not None and not fitted.estimator.searches
     compute = _closed if is_closed else _repeated
-    score, method, null = compute(fitted, chosen, judge, draws, n_permutations)
+    score, method, null = compute(fitted, chosen, judge, draws)
     scores: list[float] = []
     with Progress(n_permutations, "Permutations", progress) as bar:
         for some in null:
@@ -196,17 +196,17 @@ def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
 
 
 def _closed(
-    fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
+    fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation]
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the score, the hold-out method and the scores of permutations, computed together by closed forms."""
     problem, held_out = fitted.problem, fitted.hold_out(setting)
     score = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
-    null = permuted_scores(problem, setting, draws, n_permutations, score, held_out.units)
+    null = permuted_scores(problem, setting, draws, score, held_out.units)
     return float(score(held_out.predictions)), held_out.method, map(np.ndarray.tolist, null)
 
 
 def _repeated(
-    fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
+    fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation]
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the same for models that must be solved, searched or learned again for each permutation."""
     labels, held_out, estimator = fitted.labels, fitted.hold_out(setting), fitted.estimator
@@ -230,7 +230,7 @@ def _repeated(
         return _score(permuted, model.fitted_.hold_out(setting).predictions, setting, judge)
 
     def null() -> Iterator[list[float]]:
-        for permutation in islice(draws, n_permutations):
+        for permutation in draws:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # warnings were raised for the original labels
                 yield [statistic(labels.permuted(*permutation))]

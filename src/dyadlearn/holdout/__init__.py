@@ -212,13 +212,8 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
     -------
     Formula or SolveAgain
     """
-    labels = problem.labels
-    given = {
-        "groups": groups if setting.new_instance else None,
-        "task_groups": task_groups if setting.new_task else None,
-    }
+    labels, units = problem.labels, Units.of_groups(problem.labels, setting, groups, task_groups)
     if cv is None:
-        units = Units.of_groups(labels, setting, **given)
         if labels.full is not None:
             method = "exact leave-one-out" if units.are_single else "exact leave-group-out"
             return Formula(problem, setting, method, units)
@@ -226,7 +221,7 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
             is_quick = incomplete.is_quick_one_by_one(problem.pairing, labels.grid, labels.weights, setting)
             if is_quick or _labelled_part(problem)[0] is not None:
                 return Formula(problem, setting, "exact leave-one-out", units)
-    splitter = as_splitter(cv, setting)
+    splitter, given = as_splitter(cv, setting), {"groups": units.instances, "task_groups": units.tasks}
     if labels.full is not None and setting is not Setting.A:
         units = splitter.units(labels, **given)
         check_request(problem.pairing, setting, units.instances, units.tasks, None)

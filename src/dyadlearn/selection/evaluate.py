@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -578,12 +579,7 @@ def drawn(sides: str, shape: tuple[int, int], draw: Callable[[int], np.ndarray])
 
 
 def permuted_scores(
-    problem: Problem,
-    setting: Setting,
-    draws: Iterator[Permutation],
-    n_permutations: int,
-    score: PreparedScorer,
-    units: Units,
+    problem: Problem, setting: Setting, draws: Iterator[Permutation], score: PreparedScorer, units: Units
 ) -> Iterator[np.ndarray]:
     """Yield scores of held-out predictions of a complete grid with permuted labels, many permutations at a time.
 
@@ -593,8 +589,7 @@ def permuted_scores(
         Problem with complete labels; its regularisation is not chosen again.
     setting : Setting
     draws : iterator of Permutation
-    n_permutations : int
-        Number of permutations to use.
+        The permutations to use.
     score : PreparedScorer
         Score with the original labels.
     units : Units
@@ -607,8 +602,7 @@ def permuted_scores(
     Y, xp, pairing = problem.Y, namespace(problem.Y), problem.pairing
     (m, q), size = Y.shape, int(max(1, _STACK_BYTES // (_GRIDS * itemsize(Y) * max(1, math.prod(Y.shape)))))
     groups = group_members(units.instances, m, "groups"), group_members(units.tasks, q, "task_groups")
-    for start in range(0, n_permutations, size):
-        some = [next(draws) for _ in range(start, min(start + size, n_permutations))]
+    while some := list(islice(draws, size)):
         sizes = {"largest_group": largest_group(*groups), "n_stacked": len(some)}
         check_memory(pairing, Y, setting, ", permuted", **sizes)
         stack = xp.stack([permutation.of(Y) for permutation in some])
@@ -650,10 +644,10 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
     axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
     if any(problem.Y.shape[axis] < 2 for axis in axes):
         return math.nan
-    draws = drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0).permutation)
+    draws = islice(drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0).permutation), n_permutations)
     with warnings.catch_warnings(action="ignore"):  # they were raised for the original labels
         try:
-            scores = [*permuted_scores(problem, setting, draws, n_permutations, score, units)]
+            scores = [*permuted_scores(problem, setting, draws, score, units)]
         except (ValueError, ArithmeticError, NotEnoughMemoryError):
             return math.nan
     return float(np.concatenate(scores).mean())
