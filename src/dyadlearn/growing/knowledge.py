@@ -209,8 +209,7 @@ def _beside(first: Array, second: Array) -> Array:
     """Return labels of the same instances side by side."""
     if is_sparse(first) and is_sparse(second):
         return sparse.hstack([first, second], format="csr")
-    first, second = (part.toarray() if is_sparse(part) else part for part in (first, second))
-    return namespace(first).concat([first, second], axis=1)
+    return namespace(first).concat([dense(first), dense(second)], axis=1)
 
 
 def _thin(labels: np.ndarray) -> sparse.csr_array:
@@ -373,8 +372,7 @@ class Knowledge(Stored):
             hole = xp.full_like(old, float("nan"))
             changed = ~xp.isnan(new) & (new != old)
             gone, come = xp.where(changed, old, hole), xp.where(changed, new, hole)
-            after = model.with_rows(Phi, gone, -1, instances=False)
-            after = after.with_rows(Phi, come, instances=False)
+            after = model.with_rows(Phi, gone, -1, instances=False).with_rows(Phi, come, instances=False)
         else:
             after = model.with_rows(mapped(rows), old, -1).with_rows(Phi, new)
         learnt = replace(self, kept=self.kept.without(places)).keeping(replace(batch, labels=new))

@@ -488,12 +488,9 @@ class Statistics(Stored):
 
     def digits_lost(self, after: Statistics, alpha: float) -> float:
         """Return the relative rounding error after forgetting rows: the largest of all groups."""
-        worst = 0.0
-        for own, left in zip(after.members, after.groups, strict=True):
-            known = self.part(int(self.group_of[own[0]]), own)
-            if known.gram is not left.gram:
-                worst = max(worst, known.digits_lost(left, alpha))
-        return worst
+        known = [self.part(int(self.group_of[own[0]]), own) for own in after.members]
+        changed = [pair for pair in zip(known, after.groups, strict=True) if pair[0].gram is not pair[1].gram]
+        return max((before.digits_lost(left, alpha) for before, left in changed), default=0.0)
 
 
 def collect(Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool = False) -> Statistics:

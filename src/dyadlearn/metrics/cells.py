@@ -26,6 +26,9 @@ from dyadlearn.settings import Setting, as_setting
 #: Metrics by their names for ``scoring="…"``; each is registered when its class is defined.
 METRICS: dict[str, type[Metric]] = {}
 
+#: Values of one regularisation.
+Values = Sequence[float]
+
 _AVERAGES = ("micro", "instance", "task")
 
 # A block of this many bytes stays in the cache of a processor; an accelerator needs larger blocks.
@@ -397,7 +400,7 @@ def as_good(scores: np.ndarray, best: float) -> np.ndarray:
 
 
 def best_point(
-    scores: np.ndarray, alphas: Sequence[float] | np.ndarray, task_alphas: Sequence[float] | np.ndarray | None = None
+    scores: np.ndarray, alphas: Values | np.ndarray, task_alphas: Values | np.ndarray | None = None
 ) -> tuple[int, ...]:
     """Return the position of the best score; NaN is never the best.
 
@@ -439,11 +442,7 @@ def best_point(
     return tuple(int(i) for i in np.unravel_index((kernel * rows.size + row) * columns.size + column, scores.shape))
 
 
-def where_defined(
-    score: Callable[[Sequence[float], Sequence[float]], np.ndarray],
-    alphas: Sequence[float],
-    task_alphas: Sequence[float],
-) -> np.ndarray:
+def where_defined(score: Callable[[Values, Values], np.ndarray], alphas: Values, task_alphas: Values) -> np.ndarray:
     """Score a grid of regularisations, NaN where the model interpolates the labels that are left out.
 
     The whole grid is scored at once. If this raises, its rows are scored separately, and then the points of the rows
@@ -487,7 +486,7 @@ def where_defined(
 
 
 def warn_of_undefined(
-    scores: np.ndarray, alphas: Sequence[float], task_alphas: Sequence[float] | None, setting: str, stacklevel: int
+    scores: np.ndarray, alphas: Values, task_alphas: Values | None, setting: str, stacklevel: int
 ) -> None:
     """Warn of the regularisations without a score, if there are any.
 

@@ -349,7 +349,7 @@ class _ListScore:
 
     def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
         self._blocks: list[tuple[np.ndarray, Any]] = []
-        self._is_of_rows, refusal = getattr(judge.metric, "is_of_rows", False), None
+        self._is_of_rows, refusal = getattr(judge.metric, "is_of_rows", False), ValueError()
         self.can_tie = getattr(judge.metric, "can_tie", False)
         if self._is_of_rows:
             axis = 0 if as_average(None, setting) == "instance" else 1
@@ -365,7 +365,6 @@ class _ListScore:
             except ValueError as error:  # no row of the block has a score
                 refusal = error
         if not self._blocks:
-            assert refusal is not None
             raise refusal
         if self._is_of_rows:
             self.n_undefined = labels.shape[axis] - sum(metric.rows.size for _, metric in self._blocks)

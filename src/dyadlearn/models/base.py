@@ -258,8 +258,7 @@ class PairModel(Predictor, stored=False):
         check_is_fitted(self)
         given = {"alpha": alpha, "task_alpha": task_alpha}
         given = {name: self._checked_alpha(value, name) for name, value in given.items() if value is not None}
-        changed = self._snapshot()
-        changed.set_params(**given)
+        changed = self._snapshot().set_params(**given)
         changed._solve()
         self.__dict__ = changed.__dict__  # in one step
         return self

@@ -381,9 +381,7 @@ class OnlineTwoStepRidge(PairModel):
         self._check_library(X=rows, Y=grid.values)
         return Batch(int(rows.shape[0]), ids, rows, grid.values), self._mapped(rows), grid
 
-    def _task_parts(
-        self, pieces: Iterable[tuple[Any, Any]], n_tasks: int, ids: Ids | None
-    ) -> Iterator[tuple[Array, Array]]:
+    def _task_parts(self, pieces: Chunks, n_tasks: int, ids: Ids | None) -> Iterator[tuple[Array, Array]]:
         """Yield features of instances and their labels for tasks with the given ids, chunk by chunk."""
         for X, y in pieces:
             if X is None:

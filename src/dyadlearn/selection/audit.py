@@ -206,24 +206,22 @@ def audit(
     'Setting A does not hold for 1 of 1 test pair (1 A): 1 also in training (leak).'
     """
     claimed = None if setting is None else as_setting(setting)
-    described = instances, tasks
-    (instances, tasks), (test_instances, test_tasks) = _read(train, test)
-    pairs = ((instances, test_instances), (tasks, test_tasks))
+    (first, second), (test_first, test_second) = _read(train, test)
+    pairs = ((first, test_first), (second, test_second))
     if network:
-        known = [instances, tasks, test_instances, test_tasks]
-        pairs = (([*instances, *tasks], [*test_instances, *test_tasks]), ([], []))
-        rows, columns, test_rows, test_columns = factorize(known, "train or test")
+        pairs = (([*first, *second], [*test_first, *test_second]), ([], []))
+        rows, columns, test_rows, test_columns = factorize([first, second, test_first, test_second], "train or test")
         nodes = np.concatenate([rows, columns])
         instance_seen, task_seen = np.isin(test_rows, nodes), np.isin(test_columns, nodes)
-        check_writing([instances, tasks], [test_instances, test_tasks], "Nodes of train and test")
-        check_writing([instances], [tasks], "Instances and tasks of a network")
+        check_writing([first, second], [test_first, test_second], "Nodes of train and test")
+        check_writing([first], [second], "Instances and tasks of a network")
         rows, columns, test_rows, test_columns = *ends_in_order(rows, columns), *ends_in_order(test_rows, test_columns)
     else:
-        rows, test_rows = factorize([instances, test_instances], "train or test")
-        columns, test_columns = factorize([tasks, test_tasks], "train or test")
+        rows, test_rows = factorize([first, test_first], "train or test")
+        columns, test_columns = factorize([second, test_second], "train or test")
         instance_seen, task_seen = np.isin(test_rows, rows), np.isin(test_columns, columns)
-        check_writing([instances], [test_instances], "Instances of train and test")
-        check_writing([tasks], [test_tasks], "Tasks of train and test")
+        check_writing([first], [test_first], "Instances of train and test")
+        check_writing([second], [test_second], "Tasks of train and test")
     n_tasks = int(max(columns.max(), test_columns.max())) + 1
     is_repeated = np.isin(pair_numbers(test_rows, test_columns, n_tasks), pair_numbers(rows, columns, n_tasks))
     is_leak, is_harder = is_repeated, np.zeros_like(is_repeated)
@@ -242,7 +240,7 @@ def audit(
         is_leak=is_leak,
         is_harder=is_harder,
         network=network,
-        n_identical=(_n_identical(described[0], *pairs[0]), _n_identical(described[1], *pairs[1])),
+        n_identical=(_n_identical(instances, *pairs[0]), _n_identical(tasks, *pairs[1])),
     )
 
 
@@ -252,7 +250,7 @@ def _n_identical(described: Any, train: Column, test: Column) -> int:
         return 0
     table = read_table(described, "instances or tasks")
     codes = identical_rows(table.values)
-    at, test_at = (positions(ids, table.row_ids, len(codes), "instances or tasks", "pairs") for ids in (train, test))
+    at, test_at = (positions(ids, table.row_ids, len(codes), "instances or tasks") for ids in (train, test))
     return int(np.isin(codes[np.setdiff1d(test_at, at)], codes[at]).sum())
 
 

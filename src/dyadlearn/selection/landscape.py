@@ -33,7 +33,7 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, Problem, SolveAgain, check_enough_left, plan
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import PreparedScorer, scorer
-from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
+from dyadlearn.metrics.cells import Values, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.fitted import as_fitted
 from dyadlearn.pairing.base import check_request, settings_of
@@ -42,8 +42,6 @@ from dyadlearn.settings import Setting, as_settings
 from dyadlearn.solve.leaving import group_members
 
 Point = tuple[int, int]
-#: Values of one regularisation.
-Values = Sequence[float]
 
 #: Groups of instances, groups of tasks, and folds.
 LeftOut = tuple[Any, Any, Any]

@@ -606,7 +606,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         """
         alphas, task_alphas = self._grids()
         evaluated: dict[int, Evaluated] = {}
-        top, refusal = -np.inf, None
+        top, refusal = -np.inf, LeverageError()
         for place, problem in enumerate(problems):
             how = planned(problem, setting, left_out)
             options: dict[str, Any] = {"search": True, "exhaustive": self.exhaustive, "progress": self.progress}
@@ -622,7 +622,6 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             if each.was_interrupted:
                 break
         if not evaluated:
-            assert refusal is not None
             raise refusal
         n_tried = self.n_evaluated_ = sum(each.n_points for each in evaluated.values())
         stack = np.full((len(problems), *each.scores.shape), np.nan)
