@@ -133,15 +133,13 @@ class Formula:
             return self.problem
         return _labelled_part(self.problem)[0] if self.problem.pairing.knows_tasks else None
 
-    def held_out(self, problem: Problem | None = None, tol: float | None = None) -> Array:
+    def held_out(self, problem: Problem | None = None) -> Array:
         """Return the predictions, of the shape of the labels' values.
 
         Parameters
         ----------
         problem : Problem, default=None
             The same problem with another regularisation; None is the problem of the plan.
-        tol : float, default=None
-            Tolerance of conjugate gradients; None is the tolerance of the problem.
         """
         return leave_out(self.problem if problem is None else problem, self.setting, self.units)
 
@@ -183,9 +181,9 @@ class SolveAgain:
         """Number of folds."""
         return self.splitter.n_splits ** (2 if self.setting is Setting.D else 1)
 
-    def held_out(self, problem: Problem | None = None, tol: float | None = None) -> Array:
+    def held_out(self, problem: Problem | None = None) -> Array:
         """Return the predictions, as `Formula.held_out` describes."""
-        return self.folds.held_out(None if problem is None else problem.pairing, tol)
+        return self.folds.held_out(None if problem is None else problem.pairing)
 
 
 # Type of both plans, for annotations.

@@ -20,7 +20,6 @@ from dyadlearn._tables import shown
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
-from dyadlearn.pairing.base import has_task_constants
 from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
@@ -163,9 +162,9 @@ class Problem:
         """Return the same problem with another regularisation."""
         return replace(self, pairing=self.pairing.at(alpha, task_alpha))
 
-    def with_grid(self, Y: Array, weights: Array | None = None) -> Self:
+    def with_grid(self, Y: Array) -> Self:
         """Return the same model with other labels, a grid (m, q)."""
-        return replace(self, labels=Labels.of_grid(Y, weights))
+        return replace(self, labels=Labels.of_grid(Y))
 
     def complete(self, start: Completion | None = None) -> Completion:
         """Complete a grid of labels; `start` is the solution of a similar problem."""
@@ -233,12 +232,6 @@ def scored_labels(
 def warn_of_unpredicted(labels: Labels, held_out: Array, setting: Setting) -> None:
     """Warn about labels without a held-out prediction."""
     warn_of_only_labels(_unpredicted(labels, held_out), labels, setting, "their predictions are NaN", 3)
-
-
-def warn_of_tasks_without_labels(problem: Problem, stacklevel: int = 2) -> None:
-    """Warn about tasks without labels, if the model predicts NaN for them."""
-    if has_task_constants(problem.pairing):
-        warn_of_unlabelled(np.all(~problem.labels.observed, axis=0), stacklevel + 1)
 
 
 def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2, lack: str = _LACK, remedy: str = _REMEDY) -> None:

@@ -20,14 +20,14 @@ from dyadlearn._state import StoredEstimator, all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
 from dyadlearn.holdout.intervals import intervals_of
-from dyadlearn.holdout.units import warn_of_tasks_without_labels, warn_of_unpredicted
+from dyadlearn.holdout.units import warn_of_unlabelled, warn_of_unpredicted
 from dyadlearn.labels import Labels
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models import reading
 from dyadlearn.models.fitted import FittedRidge, HeldOut, predicted_intervals
 from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
-from dyadlearn.pairing.base import check_regularisation, check_request, settings_of
+from dyadlearn.pairing.base import check_regularisation, check_request, has_task_constants, settings_of
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.pairing.folding import check_fold_in, fold_in
 from dyadlearn.settings import Setting, as_setting
@@ -441,7 +441,8 @@ class PairwiseRidge(PairModel, stored=False):
         check_regularisation(problem.pairing)
         # Warm start from the solution for the previous regularisation.
         self._solution = solution = problem.solve(self._solution)
-        warn_of_tasks_without_labels(problem, 3)
+        if has_task_constants(problem.pairing):
+            warn_of_unlabelled(np.all(~problem.labels.observed, axis=0), 3)
         self._keep(problem)
         if isinstance(solution, ObservedSolution):
             self._coefficients = problem.pairing.coefficients_of(solution.spectral, solution.mean)

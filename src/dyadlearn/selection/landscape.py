@@ -183,7 +183,7 @@ class _PointScore:
         how, problem = self.how, self.how.problem.at(alpha, task_alpha)
         try:
             if how.folds is None:
-                held_out = how.held_out(problem, self.tol)
+                held_out = how.held_out(problem)
             else:
                 # One warning for all points follows in the end.
                 with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
