@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, zeros
+from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows
 from dyadlearn._checks import check_share
 from dyadlearn._codes import nearly_identical_rows
 from dyadlearn._tables import Ids, Table, shown
@@ -26,7 +25,6 @@ from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.base import check_request
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution
-from dyadlearn.solve.operators import embedded
 
 
 class HeldOut(NamedTuple):
@@ -393,11 +391,19 @@ def interval_grids(fitted: Fitted, intervals: Any, asked: Sequence[Asked], cover
                 reach[block] = intervals.reach(each, coverage)
         width = as_array_of(reach, centre, centre.dtype)
         return centre - width, centre + width
-    lower = upper = zeros((where.size, others.size), fitted.labels.values)
-    for (here, is_new), (there, is_new_task) in product(_kinds(where), _kinds(others)):
-        new = (rows[0].take(here) if is_new else None, rows[1].take(there) if is_new_task else None)
-        low, high = _block(fitted, intervals, new, (where[here], others[there]), coverage)
-        lower, upper = embedded(lower, low, here, there), embedded(upper, high, here, there)
+    blocks: list[list[Bounds]] = []
+    for here, is_new in _kinds(where):
+        new_rows = rows[0].take(here) if is_new else None
+        blocks.append([])
+        for there, is_new_task in _kinds(others):
+            new = (new_rows, rows[1].take(there) if is_new_task else None)
+            blocks[-1].append(_block(fitted, intervals, new, (where[here], others[there]), coverage))
+    xp = namespace(blocks[0][0][0])
+    back = [np.argsort(np.concatenate([kind for kind, _ in _kinds(each)])) for each in (where, others)]
+    lower, upper = (
+        take_block(xp.concat([xp.concat([block[end] for block in row], axis=1) for row in blocks]), *back)
+        for end in (0, 1)
+    )
     return lower, upper
 
 
@@ -423,7 +429,7 @@ def _checked_places(asked: Asked, size: int, new: bool | None, words: tuple[str,
 def _kinds(places: np.ndarray) -> list[tuple[np.ndarray, bool]]:
     """Return the positions of known rows and of new rows, each with whether they are new."""
     kinds = [(np.flatnonzero(places >= 0), False), (np.flatnonzero(places < 0), True)]
-    return [kind for kind in kinds if kind[0].size]
+    return [kind for kind in kinds if kind[0].size] or kinds[1:]
 
 
 def _block(
