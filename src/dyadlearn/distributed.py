@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import read_table
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.growing.holdout import check_knows_tasks, online_holdout, online_squared_errors
-from dyadlearn.growing.statistics import Statistics, collect, merge
+from dyadlearn.growing.statistics import collect, merge
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.metrics.cells import warn_of_undefined, where_defined
 from dyadlearn.models import OnlineTwoStepRidge
@@ -105,7 +105,8 @@ def fit(model: OnlineTwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineT
         if not like.is_complete:
             remedy = "use partial_fit of the model or fit_stream"
             raise ValueError(f"Y contains NaN, but on a cluster every label must be observed: {remedy}.")
-        total = _summed(_block_statistics, merge, rows, labels, getattr(model, "feature_map_", None), like.has_constant)
+        collected = partial(collect, constant=like.has_constant)
+        total = _summed(collected, merge, rows, labels, getattr(model, "feature_map_", None))
         # The features of the tasks do not travel with every block.
         model.continue_from(replace(total, tasks=like.tasks, task_sums=like.task_sums))
     return model
@@ -179,9 +180,9 @@ def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = 
     >>> distributed.holdout(model, X, Y).compute()[2].round(6)  # 1.5 − 0.5 · 0.5 / (0.5 + λ)
     np.float64(1.333333)
     """
-    wanted, rows, labels, ridge = _left_out(model, X, y, setting)
-    width, dtype, feature_map = labels.shape[1], _answer(model, rows).dtype, getattr(model, "feature_map_", None)
-    predictions = _lazily(_block_holdout, rows, labels, width, dtype, feature_map, ridge, wanted, dtype)
+    wanted, rows, labels, *parts = _left_out(model, X, y, setting)
+    dtype = _answer(model, rows).dtype
+    predictions = _lazily(_block_holdout, rows, labels, labels.shape[1], dtype, *parts, wanted, dtype)
     return predictions[:, 0] if y.ndim == 1 else predictions
 
 
@@ -213,9 +214,8 @@ def landscape(
     array([-4.269, -3.511])
     """
     values, task_values = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
-    wanted, rows, labels, ridge = _left_out(model, X, y, setting)
-    parts = getattr(model, "feature_map_", None), ridge, values, task_values, wanted
-    errors = _summed(_block_errors, np.add, rows, labels, *parts)
+    wanted, rows, labels, *parts = _left_out(model, X, y, setting)
+    errors = _summed(_block_errors, np.add, rows, labels, *parts, values, task_values, wanted)
     scores = np.asarray(-errors / labels.shape[0])
     warn_of_undefined(scores, values, task_values if scores.ndim == 2 else None, wanted.value, 2)
     return scores
@@ -280,8 +280,8 @@ def _aligned(X: Any, y: Any = None) -> tuple[Any, Any]:
     return rows, labels.rechunk((blocks, labels.shape[1]))
 
 
-def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setting, Any, Any, OnlineRidge]:
-    """Return the setting, the rows and labels to leave out, and both sides of the model decomposed."""
+def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setting, Any, Any, Any, OnlineRidge]:
+    """Return the setting, the rows and labels to leave out, the feature map, and both sides of the model decomposed."""
     rows, labels = _aligned(X, y)
     _answer(model, rows)
     wanted, known = as_setting(setting), model.statistics_
@@ -293,7 +293,8 @@ def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setti
     # Decomposed once, for all workers.
     for side in (known.groups[0], known.task_sums):
         _ = None if side is None else side.eigen
-    return wanted, rows, labels, OnlineRidge(known, model.alpha, model.task_alpha)
+    ridge = OnlineRidge(known, model.alpha, model.task_alpha)
+    return wanted, rows, labels, getattr(model, "feature_map_", None), ridge
 
 
 # Graphs ------------------------------------------------------------------------------------------
@@ -343,10 +344,6 @@ def _on_block(function: Callable[..., Any], start: int, block: Array, labels: Ar
     except ValueError as error:
         kind = LeverageError if isinstance(error, LeverageError) else ValueError
         raise kind(f"In the block that begins with row {start}: {error}") from error
-
-
-def _block_statistics(Phi: Array, Y: Array, constant: bool) -> Statistics:
-    return collect(Phi, Y, constant=constant)
 
 
 def _block_errors(

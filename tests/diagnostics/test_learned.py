@@ -21,7 +21,7 @@ from dyadlearn import (
     top_pairs,
     verify_holdout,
 )
-from dyadlearn.diagnostics import recommending as ranking
+from dyadlearn.pairing import expansion
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import landscape_of_search
 
@@ -57,7 +57,7 @@ KINDS = lines("kind", "plain", "described", "profiled A", "profiled B", "no task
 @over(lines("kind", "plain", "profiled A", "profiled B", "no tasks"))
 def test_rows_are_recommended_for_in_blocks(kind, monkeypatch):
     model, (X, _, _) = _fitted(kind), _data()
-    monkeypatch.setattr(ranking, "_BLOCK", 200)
+    monkeypatch.setattr(expansion, "_YIELDED_BYTES", 200)
     F = model.predict(X).to_numpy()
     found = recommend(model, X=X, n=3)
     best = np.argsort(-F, axis=1, kind="stable")[:, :3]

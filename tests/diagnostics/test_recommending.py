@@ -24,7 +24,7 @@ from dyadlearn.diagnostics import recommending
 from dyadlearn.diagnostics import recommending as ranking
 from dyadlearn.exceptions import IdError, NoLabelWarning
 from dyadlearn.models import reading as _training
-from dyadlearn.pairing.expansion import Expansion
+from dyadlearn.pairing import expansion
 from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over
 
@@ -134,9 +134,9 @@ def best_of(F, k):
 def small_blocks(monkeypatch):
     """Let a handful of cells be a block."""
     monkeypatch.setattr(recommending, "_CELLS", 12)
-    monkeypatch.setattr(ranking, "_BLOCK", 96)
-    monkeypatch.setattr(ranking, "_PANEL", 200)
-    monkeypatch.setattr(ranking, "_ROWS", 4)
+    monkeypatch.setattr(expansion, "_YIELDED_BYTES", 96)
+    monkeypatch.setattr(expansion, "_PANEL_BYTES", 200)
+    monkeypatch.setattr(expansion, "_YIELDED_ROWS", 4)
 
 
 MODELS = {
@@ -183,8 +183,8 @@ def test_coefficients_are_multiplied_by_the_side_that_makes_it_cheaper(model, fo
     X, T, Y = make()
     model.fit(X, Y, tasks=T)
     F, used = model.predict(X), []
-    grid = Expansion.grid
-    monkeypatch.setattr(Expansion, "grid", lambda *given: used.append(1) or grid(*given))
+    grid = expansion.Expansion.grid
+    monkeypatch.setattr(expansion.Expansion, "grid", lambda *given: used.append(1) or grid(*given))
     found = recommend(model, X=X, n=7)
     assert bool(used) is not folds
     assert_allclose(found.scores, -np.sort(-F, axis=1), rtol=1e-10)
@@ -356,9 +356,9 @@ def test_what_cannot_be_recommended_to_new_ones():
 
 def test_memory_stays_bounded(monkeypatch):
     X, T, Y = make()
-    monkeypatch.setattr(ranking, "_BLOCK", 2**15)
-    monkeypatch.setattr(ranking, "_PANEL", 2**13)
-    monkeypatch.setattr(ranking, "_ROWS", 32)
+    monkeypatch.setattr(expansion, "_YIELDED_BYTES", 2**15)
+    monkeypatch.setattr(expansion, "_PANEL_BYTES", 2**13)
+    monkeypatch.setattr(expansion, "_YIELDED_ROWS", 32)
     merged, shapes = ranking.merged, []
 
     def watched(kept, scores, first, k):

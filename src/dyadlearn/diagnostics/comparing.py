@@ -13,7 +13,7 @@ intervals are simultaneous for all pairs of models.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -21,8 +21,9 @@ import numpy as np
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
-from dyadlearn._tables import Ids, Table, read_table
+from dyadlearn._tables import Ids, Table
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, ids_at, labels_of
+from dyadlearn.labels import read_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
@@ -334,10 +335,8 @@ def _nested(name: str, found: NestedScore, setting: Setting) -> Table:
     """Return the predictions of nested folds."""
     if found.setting != setting.value:
         raise ValueError(f"{name!r} has nested scores of setting {found.setting}, not of {setting.value}.")
-    table = read_table(found.predictions, name)
-    values = to_numpy(table.values) if table.kind is None else np.asarray(table.values, dtype=np.float64)
-    values = values.reshape(-1, 1) if values.ndim == 1 else values
-    return Table(values, table.row_ids, table.column_ids)
+    table = read_labels(found.predictions, name)
+    return replace(table, values=to_numpy(table.values))
 
 
 def _order(table: Table, name: str, labels: Table, first: str, names: SideNames) -> tuple[np.ndarray, ...]:

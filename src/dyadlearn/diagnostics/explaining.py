@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory, solve_numbers
 from dyadlearn._tables import Ids, Table, free_name, write_rows
 from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at, labels_of
+from dyadlearn.diagnostics.recommending import best_in_rows
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import Tasks
@@ -280,12 +281,13 @@ def _explanation(
         remedy = "use fit_intercept=False, or a model that knows tasks"
         raise ValueError(f"Nothing is predicted for the {names.task} {ids[1]!r}, which has no label: {remedy}.")
     weights = to_numpy(next(grids))
-    parts = np.where(observed, Y, 0.0) * weights
+    filled = np.where(observed, Y, 0.0)
+    parts = filled * weights
     prediction = float(parts.sum(dtype=np.float64))
     if not np.isfinite(prediction):
         raise ValueError(f"The prediction for {ids[0]!r} and {ids[1]!r} is {prediction}: there is nothing to explain.")
-    rows = _of_side(labels.row_ids, 1, weights, Y, parts, observed, n)
-    columns = _of_side(labels.column_ids, 0, weights, Y, parts, observed, n)
+    sides = ((labels.row_ids, 1), (labels.column_ids, 0))
+    rows, columns = (_of_side(ids, axis, (weights, filled, parts), observed, n) for ids, axis in sides)
     of_pairs = _of_pairs(labels, weights, parts, observed, n, once=fitted.is_network)
     is_new = tuple(not isinstance(place, int) for place in pair)
     setting = next(each.value for each in Setting if (each.new_instance, each.new_task) == is_new)
@@ -294,11 +296,9 @@ def _explanation(
     return Explanation(prediction, *ids, label, setting, rows, columns, of_pairs, weights, names, notes)
 
 
-def _of_side(
-    ids: Ids | None, axis: int, weights: np.ndarray, Y: np.ndarray, parts: np.ndarray, observed: np.ndarray, n: int
-) -> Contributions:
-    """Return the largest contributions of instances or tasks, summed along the other axis."""
-    counts, grids = observed.sum(axis=axis), (weights, np.where(observed, Y, 0.0), parts)
+def _of_side(ids: Ids | None, axis: int, grids: Sequence[np.ndarray], observed: np.ndarray, n: int) -> Contributions:
+    """Return the largest contributions of instances or tasks; `grids` are weights, labels and their products."""
+    counts = observed.sum(axis=axis)
     weight, total, part = (grid.sum(axis=axis, dtype=np.float64) for grid in grids)
     places, figures = _largest(weight, total / np.maximum(counts, 1), part, counts > 0, n)
     return Contributions(ids_at(ids, places), *figures)
@@ -323,11 +323,7 @@ def _largest(
 ) -> tuple[np.ndarray, tuple[Any, ...]]:
     """Return the positions of the n largest contributions, and the values of `Contributions`."""
     among = np.flatnonzero(listed)
-    size = np.abs(parts[among])
-    if n < among.size:
-        chosen = np.argpartition(-size, n - 1)[:n]
-        among, size = among[chosen], size[chosen]
-    places = among[np.lexsort((among, -size))]
+    places = among[best_in_rows(np.abs(parts[among])[None, :], n)[0][0]]
     others = listed.copy()
     others[places] = False
     rest, rest_weight = (float(values[others].sum(dtype=np.float64)) for values in (parts, weights))

@@ -12,7 +12,7 @@ sorted. Ties are resolved by the order of columns, as in a stable sort. NaN mark
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,20 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    is_foreign,
-    is_sparse,
-    itemsize,
-    matmul,
-    namespace,
-    order_statistic,
-    row_blocks,
-    take_rows,
-    to_numpy,
-    with_value,
-)
+from dyadlearn._array import Array, as_array_of, is_sparse, namespace, order_statistic, row_blocks, to_numpy, with_value
 from dyadlearn._checks import check_whole
 from dyadlearn._codes import Column, distinct, lacks_id, table_columns
 from dyadlearn._tables import Ids, Table, free_name, near_miss, shown
@@ -47,7 +34,6 @@ from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.pairing.pair_kernel import knows_rows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, plural, side_names
-from dyadlearn.vectrick import left_first
 
 __all__ = ["RecommendationLists", "Recommendations", "Screening", "TopPairs", "recommend", "screen", "top_pairs"]
 
@@ -92,9 +78,7 @@ def read_known(
     rows, columns, labels = _pairs(known, ids, sizes, names)
     wanted = (rows >= 0) & (columns >= 0)
     if labels is not None:
-        wanted &= labels == labels
-        if zeros_are_unobserved(labels, zeros):
-            wanted &= labels != 0
+        wanted &= ~_unobserved(labels, zeros_are_unobserved(labels, zeros))
     m, q = (max(size, 0 if side_ids is None else len(side_ids)) for side_ids, size in zip(ids, sizes, strict=True))
     pairs = rows[wanted], columns[wanted]
     grid = sparse.csr_array((np.ones(len(pairs[0]), dtype=bool), pairs), (m, q))
@@ -153,8 +137,7 @@ def _columns_of_long(known: Any, sizes: Sequence[int]) -> int | None:
     else:
         n_columns, (m, q) = int(known.shape[1]) if len(known.shape) == 2 else 0, sizes
         # A frame may have its ids in a column, and not in an index.
-        is_array = isinstance(known, np.ndarray) or is_foreign(known)
-        is_grid = n_columns in ((q,) if is_array else (q, q + 1)) and known.shape[0] == m
+        is_grid = n_columns in ((q, q + 1) if hasattr(known, "columns") else (q,)) and known.shape[0] == m
     return None if is_grid or n_columns not in (2, 3) else n_columns
 
 
@@ -418,12 +401,6 @@ def merged(
     return np.take_along_axis(places, order, axis=1), values
 
 
-# Bytes of a block of predictions, and of the products of columns and coefficients that many blocks share.
-_BLOCK, _PANEL = 2**25, 2**27
-# Minimum number of rows of a block if there are many columns: products of fewer rows are slow.
-_ROWS = 256
-
-
 def best_columns(
     expansion: Expansion, rows: NewRows, others: NewRows | None, k: int, known: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -446,7 +423,7 @@ def best_columns(
         Rows with fewer unknown pairs end with NaN.
     """
     best: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    for here, there, scores in _blocks(expansion, rows, others):
+    for here, there, scores in expansion.blocks(rows, others):
         if known is not None:  # -inf is faster than NaN, which has to be looked for
             pairs = known[here, there].tocoo()
             scores = with_value(scores, pairs.row * pairs.shape[1] + pairs.col, -float("inf"))
@@ -454,45 +431,6 @@ def best_columns(
     places, scores = (np.concatenate(each) for each in zip(*best.values(), strict=True))
     scores[scores == -np.inf] = np.nan
     return places, scores
-
-
-def _blocks(expansion: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[tuple[slice, slice, Array]]:
-    """Yield blocks of predictions, with the positions of their rows and columns.
-
-    Products of columns and coefficients are computed once for many blocks. All columns have the same blocks of rows.
-    """
-    size, n = itemsize(expansion.values), expansion.n_tasks if others is None else others.size
-    everything = slice(0, n)
-    if rows.places is not None or (others is not None and others.places is not None):
-        # The model knows more about training rows than their kernel values, so their grid is computed.
-        grid = expansion.grid(rows if rows.places is None else None, others)
-        places = np.arange(rows.size) if rows.places is None else rows.places
-        for here in row_blocks(rows.size, n * size, _BLOCK):
-            yield here, everything, take_rows(grid, places[here])
-        return
-    if others is None:  # the columns are those of training
-        left, (r, s) = rows.before(expansion.instances), expansion.values.shape
-        is_shared = size * r * n <= _PANEL and not left_first(rows.size, n, r, s)
-        right, width = expansion.to_training if is_shared else None, n + max(left.width, rows.values.shape[1]) // 4
-        for here in row_blocks(rows.size, width * size, _BLOCK):
-            scores = expansion.grid(rows.take(here), None) if right is None else matmul(left.at(here), right)
-            yield here, everything, scores
-        return
-    expansion = expansion.shared
-    left, right, middle = rows.before(expansion.instances), others.before(expansion.tasks), expansion.values
-    by_rows = left_first(rows.size, n, *middle.shape)
-    # Number of columns whose products with the coefficients fit into a panel.
-    most = max(1, _PANEL // (size * (right.width + (middle.shape[1] if by_rows else max(middle.shape)))))
-    step = min(most, max(1, _BLOCK // (size * _ROWS)))
-    step = -(-n // -(-n // step))  # blocks of one width
-    row_bytes = size * (step + max(left.width, *middle.shape) // 4)
-    for panel in row_blocks(n, 1, max(step, most // step * step)):
-        after = right.at(panel) if by_rows else matmul(right.at(panel), middle.T)
-        for here in row_blocks(rows.size, row_bytes, _BLOCK):
-            half = matmul(left.at(here), middle) if by_rows else left.at(here)
-            for start in range(panel.start, panel.stop, step):
-                there = slice(start, min(start + step, panel.stop))
-                yield here, there, matmul(half, after[start - panel.start : there.stop - panel.start, :].T)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -788,15 +726,14 @@ def top_pairs(
     Y = labels.values
     zeros = zeros_are_unobserved(Y, zeros)
     F, method = _predictions(fitted, Y, chosen, cv, has_zeros=zeros and bool((Y == 0).any()))
-    past = int(symmetry != 0 and not _has_selves(Y, zeros))
     wanted = _unobserved(Y, zeros)
     if symmetry:  # both directions are one pair
-        wanted = np.triu(wanted, past)
+        wanted = np.triu(wanted, 0 if _has_selves(Y, zeros) else 1)
     ranked = np.where(wanted, np.abs(F) if symmetry < 0 else F, np.nan).ravel()
     places, values = best_in_rows(ranked[None, :], n)
     rows, columns = np.divmod(places[~np.isnan(values)], Y.shape[1])
     if not rows.size:
-        if np.count_nonzero(_unobserved(Y, zeros)) > past * len(Y):
+        if wanted.any():
             raise ValueError(f"Nothing is predicted for unobserved pairs, {_NO_CONSTANT}")
         raise ValueError(f"All pairs are observed: there is none to recommend{_hint(zeros)}.")
     scores = F[rows, columns]
@@ -1052,11 +989,9 @@ def _for_new(
     axis = 1 if X is None else 0
     tables = zip(trained, (instances, task_table), strict=True)
     ids = [train_ids if table is None else table.row_ids for train_ids, table in tables]
-    sizes = [
-        rows.size if X is not None else expansion.n_instances,
-        expansion.n_tasks if others is None else others.size,
-    ]
-    pairs = read_known(known, ids, sizes, names, axis, zeros)
+    n_instances = expansion.n_instances if X is None else rows.size
+    n_tasks = expansion.n_tasks if others is None else others.size
+    pairs = read_known(known, ids, (n_instances, n_tasks), names, axis, zeros)
     if axis:
         expansion, others = expansion.transposed, None
     query = _Query(ids_at(ids[axis], np.arange(rows.size)), True, axis, ids[1 - axis], setting, names)

@@ -60,7 +60,7 @@ and an unpenalised mean adds the constraint :math:`\mathbf{1}^\top\mathbf{w}_o =
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -76,6 +76,10 @@ from dyadlearn.vectrick import dots_at, left_first, sandwich
 
 # Maximum size of a block.
 _BLOCK_BYTES = 2**27
+# Sizes of a block that `Expansion.blocks` yields, and of products of columns and coefficients that many blocks share.
+_YIELDED_BYTES, _PANEL_BYTES = 2**25, 2**27
+# Minimum number of rows of such a block if there are many columns: products of fewer rows are slow.
+_YIELDED_ROWS = 256
 #: Number of cells up to which a whole grid is computed to predict some of its pairs.
 SMALL_GRID = 2**20
 
@@ -284,6 +288,44 @@ class Expansion:
         else:
             _fill(result, rows, blocks, _fill(half, tasks, task_blocks, middle.T).T)
         return result
+
+    def blocks(self, rows: NewRows, tasks: NewRows | None) -> Iterator[tuple[slice, slice, Array]]:
+        """Yield the predictions of `grid` in blocks, with the positions of their rows and columns.
+
+        Products of columns and coefficients are computed once for many blocks. All columns have the same blocks of
+        rows. A block may be overwritten.
+        """
+        size, n = itemsize(self.values), self.n_tasks if tasks is None else tasks.size
+        everything = slice(0, n)
+        if rows.places is not None or (tasks is not None and tasks.places is not None):
+            # The model knows more about training rows than their kernel values, so their grid is computed.
+            grid = self.grid(rows, tasks)
+            for here in row_blocks(rows.size, n * size, _YIELDED_BYTES):
+                yield here, everything, grid[here, :]
+            return
+        if tasks is None:  # the columns are those of training
+            left, (r, s) = rows.before(self.instances), self.values.shape
+            is_shared = size * r * n <= _PANEL_BYTES and not left_first(rows.size, n, r, s)
+            right, width = self.to_training if is_shared else None, n + max(left.width, rows.values.shape[1]) // 4
+            for here in row_blocks(rows.size, width * size, _YIELDED_BYTES):
+                scores = self.grid(rows.take(here), None) if right is None else matmul(left.at(here), right)
+                yield here, everything, scores
+            return
+        shared = self.shared
+        left, right, middle = rows.before(shared.instances), tasks.before(shared.tasks), shared.values
+        by_rows = left_first(rows.size, n, *middle.shape)
+        # Number of columns whose products with the coefficients fit into a panel.
+        most = max(1, _PANEL_BYTES // (size * (right.width + (middle.shape[1] if by_rows else max(middle.shape)))))
+        step = min(most, max(1, _YIELDED_BYTES // (size * _YIELDED_ROWS)))
+        step = -(-n // -(-n // step))  # blocks of one width
+        row_bytes = size * (step + max(left.width, *middle.shape) // 4)
+        for panel in row_blocks(n, 1, max(step, most // step * step)):
+            after = right.at(panel) if by_rows else matmul(right.at(panel), middle.T)
+            for here in row_blocks(rows.size, row_bytes, _YIELDED_BYTES):
+                half = matmul(left.at(here), middle) if by_rows else left.at(here)
+                for start in range(panel.start, panel.stop, step):
+                    there = slice(start, min(start + step, panel.stop))
+                    yield here, there, matmul(half, after[start - panel.start : there.stop - panel.start, :].T)
 
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
