@@ -349,10 +349,9 @@ def _order(table: Table, name: str, labels: Table, first: str, names: SideNames)
             sizes = f"{first!r} was fitted on {n_labels} {side} and {name!r} on {count}"
             raise ValueError(f"{sizes}: compare models of the same labels.")
         found, expected = _counted(found, expected, count), _counted(expected, found, count)
-        places.append(np.arange(count))
-        if found is not None and expected is not None:
-            order = found.order_as(expected, f"the {side} of {name!r}", f"those of {first!r}")
-            places[axis] = places[axis] if order is None else order
+        own, other = f"the {side} of {name!r}", f"those of {first!r}"
+        order = None if found is None or expected is None else found.order_as(expected, own, other)
+        places.append(np.arange(count) if order is None else order)
     return np.ix_(*places)
 
 

@@ -339,19 +339,15 @@ def _asked(fitted: FittedRidge, labels: Table, given: Any, axis: int) -> tuple[A
         # The tables of a PairRegressor may have rows that are not in training.
         if not isinstance(fitted, FittedPairs) or ids is None or not ids.lacking([given]):
             place = _place(given, ids, labels.values.shape[axis], name)
-            return place, _id_at(ids, place)
+            return place, ids_at(ids, np.array([place]))[0]
         label, given = given, fitted.describe([given], axis)
     read: Any = (fitted.rows, fitted.columns)[axis]
     table, rows = read(given)
     if rows.size != 1:
         raise ValueError(f"One prediction is explained at a time: {name} must be one row, found {rows.size}.")
     if rows.places is not None:
-        return int(rows.places[0]), _id_at(ids, rows.places[0])
+        return int(rows.places[0]), ids_at(ids, rows.places)[0]
     return rows, label if table.row_ids is None else table.row_ids.labels[0]
-
-
-def _id_at(ids: Ids | None, place: int) -> Hashable:
-    return place if ids is None else ids.labels[place]
 
 
 def _is_described(given: Any) -> bool:

@@ -211,11 +211,6 @@ class Expansion:
         return Expansion(self.values.T, self.tasks, self.instances)
 
     @property
-    def shared(self) -> Expansion:
-        """Expansion of the predictions for pairs of a new instance and a new task."""
-        return self
-
-    @property
     def to_training(self) -> Array | None:
         """Matrix that maps rows to predictions for the training tasks; None if predictions need more than a product."""
         return self._finished(self.values)
@@ -311,8 +306,7 @@ class Expansion:
                 scores = self.grid(rows.take(here), None) if right is None else matmul(left.at(here), right)
                 yield here, everything, scores
             return
-        shared = self.shared
-        left, right, middle = rows.before(shared.instances), tasks.before(shared.tasks), shared.values
+        left, right, middle = rows.before(self.instances), tasks.before(self.tasks), self.values
         by_rows = left_first(rows.size, n, *middle.shape)
         # Number of columns whose products with the coefficients fit into a panel.
         most = max(1, _PANEL_BYTES // (size * (right.width + (middle.shape[1] if by_rows else max(middle.shape)))))
@@ -421,11 +415,6 @@ class PairExpansion(Expansion):
         return PairExpansion(self.values.T, self.tasks, self.instances, *shares)
 
     @property
-    def shared(self) -> Expansion:
-        """The shared function, which alone predicts pairs of two new rows."""
-        return Expansion(self.folded, self.instances, self.tasks)
-
-    @property
     def to_training(self) -> Array | None:
         """Matrix for the shared function; None without one, because a mean is added."""
         return super().to_training if self.is_shared else None
@@ -484,6 +473,12 @@ class PairExpansion(Expansion):
             return super().grid(rows, tasks)
         _check_predictions(rows.size, tasks.size, 0, [], self.values)
         return zeros((rows.size, tasks.size), self.values) + self._mean
+
+    def blocks(self, rows: NewRows, tasks: NewRows | None) -> Iterator[tuple[slice, slice, Array]]:
+        """Yield the predictions of `grid` in blocks, as `Expansion` does."""
+        if tasks is None or rows.places is not None or tasks.places is not None:
+            return super().blocks(rows, tasks)
+        return Expansion(self.folded, self.instances, self.tasks).blocks(rows, tasks)
 
     def at(self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
         """Return predictions for some pairs only, as `Expansion` does."""

@@ -169,7 +169,10 @@ class GridView:
             low, high = np.quantile(values[self.observed], [0.01, 0.99])
             ends = (float(low), float(high))
         height, width = (-(-length // most) for length in values.shape)
-        return Pixels(_block_means(values, height, width), (height, width), ends)
+        beyond = [(0, -length % step) for length, step in zip(values.shape, (height, width), strict=True)]
+        whole = np.ma.masked_invalid(np.pad(values, beyond, constant_values=np.nan))
+        means = whole.reshape(whole.shape[0] // height, height, -1, width).mean(axis=(1, 3))
+        return Pixels(np.asarray(means.filled(np.nan)), (height, width), ends)
 
     @property
     def by_degree(self) -> GridView:
@@ -184,14 +187,6 @@ class GridView:
 def grid_of_labels(values: Any, *, network: bool = False, sides: Any = None) -> GridView:
     """Return the view of labels (m, q), in which NaN means missing; `sides` is as in `side_names`."""
     return GridView(to_numpy(values).astype(np.float64), network, side_names(sides, network=network))
-
-
-def _block_means(values: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Return the mean of the observed labels in each block, NaN if there are none."""
-    ends = [(0, -length % step) for length, step in zip(values.shape, (height, width), strict=True)]
-    whole = np.ma.masked_invalid(np.pad(values, ends, constant_values=np.nan))
-    blocks = whole.reshape(whole.shape[0] // height, height, -1, width)
-    return np.asarray(blocks.mean(axis=(1, 3)).filled(np.nan))
 
 
 _KINDS = ("auto", "roc", "precision_recall", "scatter")

@@ -223,9 +223,8 @@ def landscapes_of_model(
     notes: list[str] = []
     together = {name: given for name, given in left_out.items() if name != "progress" and given is not None}
     wanted, is_usual = list(settings), alphas is None and task_alphas is None
-    searched = fitted.searched_setting
-    is_stored = is_usual and not together and hasattr(estimator, "landscape_") and searched in wanted
-    if is_stored and searched is not None and scorer(scoring_of(fitted)) == judge:
+    searched, is_stored = fitted.searched_setting, is_usual and not together and hasattr(estimator, "landscape_")
+    if searched in wanted and is_stored and scorer(scoring_of(fitted)) == judge:
         wanted.remove(searched)
         views[searched] = landscape_of_search(fitted)
     if is_usual:

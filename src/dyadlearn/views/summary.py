@@ -521,14 +521,12 @@ def _likeliest(
     if not _is_little_work(fitted, _EXPLAINED):
         remarks.append("The likeliest pairs are not explained, as the grid is large: dyadlearn.explain does it.")
         return found, []
-    explanations = []
-    for instance, task in zip(found.instances[:_EXPLAINED], found.tasks[:_EXPLAINED], strict=True):
-        try:
-            explanations.append(explain(model, instance, task, n=5, sides=sides))
-        except ValueError as error:
-            remarks.append(f"The likeliest pairs are not explained. {error}")
-            break
-    return found, explanations
+    instances, tasks = (list(ids[:_EXPLAINED]) for ids in (found.instances, found.tasks))
+    try:
+        return found, explain(model, instances, tasks, n=5, sides=sides)
+    except ValueError as error:
+        remarks.append(f"The likeliest pairs are not explained. {error}")
+        return found, []
 
 
 def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str, str]]:
