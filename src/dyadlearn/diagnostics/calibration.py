@@ -581,10 +581,7 @@ def _five_folds(units: Units, setting: Setting, labels: Labels, is_network: bool
         if is_network and units.cells is None:
             cells = np.minimum(cells, cells.T)  # both directions of an edge are in one fold
         return Units(cells=_dealt(cells))
-    rows, columns = (
-        _dealt(np.arange(size) if given is None else given)
-        for given, size in zip((units.instances, units.tasks), labels.shape, strict=True)
-    )
+    rows, columns = (_dealt(codes) for _, codes in units.of_sides(labels.shape, Setting.D))
     if is_network:  # nodes have one grouping
         rows = columns = columns if units.instances is None and units.tasks is not None else rows
     return Units(rows, columns)
@@ -593,7 +590,5 @@ def _five_folds(units: Units, setting: Setting, labels: Labels, is_network: bool
 def _dealt(units: np.ndarray) -> np.ndarray:
     """Return the fold of each element; equal units are in one fold. The order is random and always the same."""
     codes = np.unique(units, return_inverse=True)[1].reshape(units.shape)
-    n_units = int(codes.max()) + 1
-    folds = np.empty(n_units, dtype=np.intp)
-    folds[np.random.default_rng(0).permutation(n_units)] = np.arange(n_units) % _N_FOLDS
-    return folds[codes]
+    places = np.argsort(np.random.default_rng(0).permutation(int(codes.max()) + 1))
+    return (places % _N_FOLDS)[codes]

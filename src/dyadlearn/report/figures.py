@@ -532,11 +532,9 @@ def landscape(
     letters = {"alpha": "λ"} if view.task_alphas is None else {"alpha": "λ_d", "task_alpha": "λ_t"}
     score, *best = view.best
     at = ", ".join(f"{letter} {power(value)}" for letter, value in zip(letters.values(), best, strict=True))
-    note = f"best {number(score)} at {at}" + ("; λ = 0 is not drawn" if view.zeros else "")
-    note += f"; {view.evaluated}" if view.evaluated else ""
-    reached = best_baseline(means)
-    if reached is not None:
-        note += f"; {in_words(reached[0], names)}: {number(reached[1])}"
+    zeros, reached = "λ = 0 is not drawn" if view.zeros else "", best_baseline(means)
+    baseline = "" if reached is None else f"{in_words(reached[0], names)}: {number(reached[1])}"
+    note = "; ".join(filter(None, [f"best {number(score)} at {at}", zeros, view.evaluated, baseline]))
     shown = [letters[name] for name in drawn.names]
     title = names.in_words(setting)
     if len(shown) == 2:

@@ -467,11 +467,10 @@ def _data(summary: Summary) -> str:
 
 def _landscapes(summary: Summary) -> str:
     levels = summary.levels()
-    means = {each.setting: each.baselines for each in summary.results}
+    means: dict[Setting | None, dict[str, float]] = {each.setting: each.baselines for each in summary.results}
     panels = "".join(
-        figures.landscape(each, levels, means[setting], summary.apart, is_own=setting is summary.own)
+        figures.landscape(each, levels, means[each.setting], summary.apart, is_own=each.setting is summary.own)
         for each in summary.landscapes
-        if (setting := each.setting) is not None
     )
     if not panels:
         return ""
