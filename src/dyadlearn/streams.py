@@ -146,10 +146,9 @@ class _Position:
     def after(self, X: Any, y: Any, *, with_digest: bool = True) -> _Position:
         """Return the position after another batch (l, p) with labels (l, q)."""
         tables = read_table(X, "X"), read_table(y, "y")
-        rows = tables[0].values
-        n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        n_rows = int(np.shape(tables[0].values)[0])
         digest = _digest(self.digest, tables) if with_digest else ""
-        return _Position(self.n_batches + 1, self.n_rows + int(n_rows), digest)
+        return _Position(self.n_batches + 1, self.n_rows + n_rows, digest)
 
 
 def _digest(before: str, tables: Iterable[Table]) -> str:

@@ -12,14 +12,7 @@ from dyadlearn.diagnostics.fitted import fitted_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.views.grid import HoldoutView, holdout_of_model, holdout_of_predictions, some_of
-from dyadlearn.views.landscape import (
-    DrawnLandscape,
-    LandscapeView,
-    landscape_of_scores,
-    landscape_of_search,
-    loss_levels,
-    power_of,
-)
+from dyadlearn.views.landscape import LandscapeView, landscape_of_scores, landscape_of_search, loss_levels
 
 # The colours of Okabe and Ito, which most colour-blind people can distinguish; line styles differ too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -432,20 +425,19 @@ class LandscapeDisplay(Display):
         self.map_ = self.colorbar_ = None
         self.lines_ = []
         if len(drawn.names) == 2:
-            self._draw_map(drawn, levels, cmap)
+            self._draw_map(drawn.edges, drawn.loss, levels, cmap)
         else:
-            self._draw_lines(drawn)
+            self._draw_line(drawn.names[0], drawn.powers[0], drawn.scores)
         _power_ticks(self.ax_.xaxis)
         self.ax_.set_title(self._title(), fontsize="medium")
         return self
 
-    def _draw_map(self, drawn: DrawnLandscape, levels: Iterable[float] | None, cmap: str) -> None:
-        loss = np.ma.masked_invalid(drawn.loss)
-        steps = loss_levels(drawn.loss) if levels is None else sorted(levels)
+    def _draw_map(self, edges: list[np.ndarray], loss: np.ndarray, levels: Iterable[float] | None, cmap: str) -> None:
+        up, across = edges
+        steps = loss_levels(loss) if levels is None else sorted(levels)
         norm = matplotlib("colors").BoundaryNorm(steps, 256)
-        up, across = drawn.edges
-        self.map_ = self.ax_.pcolormesh(across, up, loss, cmap=cmap, norm=norm)
-        self.best_ = self._star(power_of(self.view.task_alpha), power_of(self.view.alpha), "white")
+        self.map_ = self.ax_.pcolormesh(across, up, np.ma.masked_invalid(loss), cmap=cmap, norm=norm)
+        self.best_ = self._star(self.view.power("task_alpha"), self.view.power("alpha"), "white")
         self.ax_.set(xlabel="task_alpha", ylabel="alpha")
         _power_ticks(self.ax_.yaxis)
         self.colorbar_ = self.figure_.colorbar(
@@ -453,14 +445,12 @@ class LandscapeDisplay(Display):
         )
         self.colorbar_.ax.invert_yaxis()
 
-    def _draw_lines(self, drawn: DrawnLandscape) -> None:
-        ((name,), (powers,), scores) = drawn.names, drawn.powers, drawn.scores
-        best = power_of(getattr(self.view, name))
+    def _draw_line(self, name: str, powers: np.ndarray, scores: np.ndarray) -> None:
         tidy(self.ax_)
         self.ax_.set(xlabel=name, ylabel=self.view.scoring)
         known = ~np.isnan(scores)
         self.lines_ = self.ax_.plot(powers[known], scores[known], color=COLOURS[0], marker="o", markersize=3.5)
-        self.best_ = self._star(best, self.view.best_score, COLOURS[1])
+        self.best_ = self._star(self.view.power(name), self.view.best_score, COLOURS[1])
 
     def _star(self, x: Any, y: Any, colour: str) -> Any:
         # The best point is often on the edge of the map, so it is not clipped.

@@ -21,7 +21,7 @@ from dyadlearn._text import number, power, superscript
 from dyadlearn.selection.evaluate import best_baseline, in_words
 from dyadlearn.sides import SideNames
 from dyadlearn.views.grid import GridView, some_of
-from dyadlearn.views.landscape import DrawnLandscape, LandscapeView, power_of
+from dyadlearn.views.landscape import DrawnLandscape, LandscapeView
 from dyadlearn.views.summary import SideSpectrum, Summary, called
 
 _WIDTH = 400.0
@@ -559,7 +559,7 @@ def _map(
     steps = np.asarray(levels[1:])
     chart.cells(across, up, [[_band(loss, steps) for loss in row] for row in drawn.loss.tolist()])
     if view.alpha and view.task_alpha:
-        chart.star(power_of(view.task_alpha), power_of(view.alpha))
+        chart.star(view.power("task_alpha"), view.power("alpha"))
     places = [
         [round(left, 1), round(top, 1), number(drawn.scores[i, j]), power(alphas[i]), power(task_alphas[j])]
         for i, top in enumerate(chart.up(y).tolist())
@@ -582,7 +582,7 @@ def _line(
         chart.line([chart.x.low, chart.x.high], [reached] * 2, "beside")
     known = ~np.isnan(scores)
     chart.line(x[known], scores[known], f"setting-{title[0]}")
-    chosen = power_of(getattr(view, drawn.names[0]))
+    chosen = view.power(drawn.names[0])
     if not math.isnan(chosen):
         chart.star(chosen, float(np.interp(chosen, x[known], scores[known])))
     places = [

@@ -106,14 +106,14 @@ def _words(summary: Summary) -> dict[str, str]:
 
 def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
     """Return the class, the name and the texts of each row that has any, with a text for each setting."""
-    found, nan, within = summary.results, float("nan"), summary.within()
+    found, within = summary.results, summary.within()
     rows = [
         ("main", summary.scoring, [number(each.score) for each in found]),
         ("", "95 % interval", [in_between(summary.intervals.get(each.setting)) for each in found]),
         ("", "permuted labels", [number(each.null) for each in found]),
     ]
     for name in BASELINES:
-        rows.append(("", in_words(name, summary.apart), [number(each.baselines.get(name, nan)) for each in found]))
+        rows.append(("", in_words(name, summary.apart), [number(each.baselines.get(name)) for each in found]))
     for name in dict.fromkeys(each.judge.name for each in summary.others):
         rows.append(("", name, [number(each.score) for each in summary.others if each.judge.name == name]))
     rows += [

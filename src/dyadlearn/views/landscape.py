@@ -120,6 +120,11 @@ class LandscapeView:
         alphas = (float(values[at]) for values, at in zip(self.grids.values(), place, strict=False))
         return float(self.scores[place]), *alphas
 
+    def power(self, name: str) -> float:
+        """Return the logarithm of the chosen ``"alpha"`` or ``"task_alpha"`` to base 10, NaN for 0 and None."""
+        chosen = getattr(self, name)
+        return float(np.log10(chosen)) if chosen else math.nan
+
     @property
     def zeros(self) -> list[str]:
         """Regularisations with a value of 0, which has no logarithm and is not drawn."""
@@ -145,9 +150,8 @@ def landscape_of_search(model: Any) -> LandscapeView:
 
     If each task has a regularisation, the scores are means over all tasks, and the best one is that of these means.
     """
-    search = model.estimator if isinstance(model, Fitted) else model
-    if isinstance(model, PairRegressor):
-        search = model.fitted_.estimator
+    fitted = model.fitted_ if isinstance(model, PairRegressor) else model
+    search = fitted.estimator if isinstance(fitted, Fitted) else fitted
     if not getattr(search, "searches", False):
         found = f"found {type(search).__name__}: for a model without search {_FROM_SCORES}"
         raise TypeError(f"model must be a {listed(searches=True)}, {found}.")
@@ -294,11 +298,6 @@ def loss_levels(losses: np.ndarray) -> list[float]:
     while len(inside) > _MOST_LEVELS:  # drop every second one, but not the highest
         inside = inside[::-1][::2][::-1]
     return [0.0, *inside, next(step for step in steps if step >= highest)]
-
-
-def power_of(alpha: float | None) -> float:
-    """Return the logarithm of a regularisation to base 10, NaN for 0 and None."""
-    return float(np.log10(alpha)) if alpha else math.nan
 
 
 def _ascending(alphas: np.ndarray) -> np.ndarray:
