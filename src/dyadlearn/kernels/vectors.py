@@ -44,7 +44,7 @@ from dyadlearn.kernels.gram import named
 
 
 def _squares(A: Array) -> Array:
-    return _square_norms(_prepared(A, None)[0])
+    return square_norms(_prepared(A, None)[0])
 
 
 def _ones(A: Array, **_: Any) -> Array:
@@ -111,8 +111,8 @@ def tanimoto(A: Array, B: Array | None = None) -> Array:
     xp = namespace(A, B)
     K = matmul(A, B.T)
     # From the products (copied, as K is overwritten), so that a Gram matrix has exactly 1 on its diagonal.
-    a = xp.asarray(xp.linalg.diagonal(K), copy=True) if B is A else _square_norms(A)
-    b = a if B is A else _square_norms(B)
+    a = xp.asarray(xp.linalg.diagonal(K), copy=True) if B is A else square_norms(A)
+    b = a if B is A else square_norms(B)
     for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
         union = a[rows, None] + b[None, :] - K[rows, :]
         empty = xp.astype(union == 0, K.dtype)
@@ -308,12 +308,12 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
     gamma = _gamma("rbf", gamma, A)
     # In double precision, because the difference of the squares cancels digits.
     right = double(B) * (2.0 * gamma)
-    b, xp = _square_norms(double(B)) * gamma, namespace(B)
+    b, xp = square_norms(double(B)) * gamma, namespace(B)
     K = zeros((A.shape[0], B.shape[0]), b, A.dtype)
     for rows in row_blocks(K.shape[0], 8 * (K.shape[1] + A.shape[1]), 2**22):
         left = double(A[rows, :])
         exponents = matmul(left, right.T)
-        exponents -= (_square_norms(left) * gamma)[:, None]
+        exponents -= (square_norms(left) * gamma)[:, None]
         exponents -= b[None, :]
         exponents[exponents > 0] = 0.0
         K[rows, :] = cast(xp.exp(exponents), A.dtype)
@@ -416,8 +416,8 @@ def _gamma(kernel: str, gamma: float | None, A: Array) -> float:
     return 1.0 / A.shape[1] if gamma is None else _number(kernel, "gamma", gamma, least=0)
 
 
-def _square_norms(A: Array) -> Array:
-    """Return the squared length of every row, (n,)."""
+def square_norms(A: Array) -> Array:
+    """Return the squared length of every row of an array or sparse matrix, (n,)."""
     return _row_sums(A.multiply(A)) if is_sparse(A) else namespace(A).sum(A * A, axis=1)
 
 
@@ -428,7 +428,7 @@ def _row_sums(A: Array) -> Array:
 
 def _lengths(A: Array) -> Array:
     """Return the length of every row, (n,), and 1 for rows of zeros."""
-    lengths = _square_norms(A) ** 0.5
+    lengths = square_norms(A) ** 0.5
     return lengths + namespace(lengths).astype(lengths == 0, lengths.dtype)
 
 

@@ -36,11 +36,12 @@ from typing import Self
 
 import numpy as np
 
-from dyadlearn._array import Array, is_sparse, largest, matmul, namespace, row_major, take_rows, to_numpy
+from dyadlearn._array import Array, largest, matmul, namespace, row_major, take_rows, to_numpy
 from dyadlearn._rounding import ratio
 from dyadlearn.filters import Tikhonov
+from dyadlearn.kernels.vectors import square_norms
 from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.solve.leaving import Members
+from dyadlearn.solve.leaving import Members, leave_out
 from dyadlearn.spectrum import Smoother, Spectrum
 
 
@@ -72,16 +73,17 @@ class Jackknife:
         return self.numbers + 2 * q * (m if self.members is None else len(self.members))
 
 
-def side_jackknife(held_out: Array, members: Members, side: Smoother, targets: Array) -> Jackknife:
+def side_jackknife(side: Smoother, targets: Array, members: Members) -> Jackknife:
     """Return the jackknife models if the side of the rows has a smoother of its own.
 
     Parameters
     ----------
-    held_out, targets : arrays of shape (m, q)
-        Hold-out predictions of the targets, and the targets of the regression on this side.
-    members : list of integer arrays, or None
     side : Smoother
+    targets : array of shape (m, q)
+        Targets of the regression on this side.
+    members : list of integer arrays, or None
     """
+    held_out = leave_out(side, targets, members)
 
     def predict(rows: NewRows) -> Array:
         """Return the predictions f minus the contribution of each unit."""
@@ -189,20 +191,10 @@ class Novelty:
 
 def outside_span(spectrum: Spectrum, rows: Array, inside: Array) -> Array:
     """Return squared distances (a,) of feature rows from the span of training, from squared lengths (a,) within it."""
-    squares, size = _squared_lengths(spectrum, rows)
+    features, means = rows[:, :-1] if spectrum.has_free_constant else rows, spectrum.means
+    squares = size = square_norms(features)
+    if means is not None:  # the lengths are those of centred rows, but rounding is that of all terms
+        beside = means @ means
+        squares, size = size - 2.0 * matmul(features, means[:, None])[:, 0] + beside, size + beside
     outside = squares - inside
     return namespace(outside).where(outside > 1e-9 * size, outside, 0.0 * outside)
-
-
-def _squared_lengths(spectrum: Spectrum, rows: Array) -> tuple[Array, Array]:
-    """Return squared lengths of centred feature rows (a, d) without the constant, and the scale of their rounding."""
-    features = rows[:, :-1] if spectrum.has_free_constant else rows
-    if is_sparse(features):
-        size = np.asarray(features.multiply(features).sum(axis=1)).reshape(-1)
-    else:
-        size = namespace(features).sum(features**2, axis=1)
-    means = spectrum.means
-    if means is None:
-        return size, size
-    beside = means @ means
-    return size - 2.0 * matmul(features, means[:, None])[:, 0] + beside, size + beside

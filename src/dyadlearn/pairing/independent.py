@@ -18,7 +18,7 @@ from dyadlearn.filters import SpectralFilter
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Pairing, side_ridges
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
-from dyadlearn.pairing.dense import DenseSide, Masks, OfHidden, Sides, dense_sides, refit_block, refit_cells
+from dyadlearn.pairing.dense import DenseSide, OfHidden, Sides, dense_sides, refit_cells
 from dyadlearn.pairing.expansion import NewRows, hat_row
 from dyadlearn.settings import Setting
 from dyadlearn.solve.columns import complete_columns, leave_one_out_columns, weigh_column
@@ -127,11 +127,8 @@ def _hold_out_stack(model: Independent, stack: Array, setting: Setting, *groups:
 def _jackknife(model: Independent, Y: Array, members: Members = None) -> Jackknife:
     """Return the jackknife models of complete labels."""
     if model.each is None:
-        return side_jackknife(leave_out(model.rows, Y, members), members, model.rows, Y)
-    parts = []
-    for tasks, shared in model.groups():
-        labels = take_rows(Y.T, tasks).T
-        parts.append((tasks, side_jackknife(leave_out(shared.rows, labels, members), members, shared.rows, labels)))
+        return side_jackknife(model.rows, Y, members)
+    parts = [(tasks, side_jackknife(shared.rows, take_rows(Y.T, tasks).T, members)) for tasks, shared in model.groups()]
     held_out = in_order([part.held_out.T for _, part in parts], [tasks for tasks, _ in parts]).T
     order = np.argsort(np.concatenate([tasks for tasks, _ in parts]))
 
@@ -204,13 +201,6 @@ def _dense_sides(model: Independent, fixed_penalty: bool) -> list[DenseSide]:
     """Return one side for all tasks, or one for each."""
     smoothers = [model.rows] if model.each is None else [model.of_task(task) for task in range(len(model.each))]
     return [DenseSide.of(rows.spectrum, rows.filter, rows.alpha, fixed_penalty) for rows in smoothers]
-
-
-@refit_block.register(Independent)
-def _refit_block(model: Independent, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
-    tasks = np.flatnonzero(asked[1])
-    columns = [sides[int(j) % len(sides)].predictor(kept[0], asked[0]) @ Y[kept[0], j] for j in tasks]
-    return np.stack(columns, axis=1)
 
 
 @refit_cells.register(Independent)

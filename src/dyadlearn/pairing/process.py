@@ -110,13 +110,6 @@ class Process:
         """1/L of shape (k, l); for λ = 0, zero along null directions."""
         return self.model.phi
 
-    @cached_property
-    def _known_mean(self) -> tuple[Array, float]:
-        """The weights (Uᵀ1)(Vᵀ1)ᵀ/L of shape (k, l), and s₀, the inverse variance of a free mean."""
-        rows, columns = self.model.ones
-        weights = rows[:, None] * columns[None, :] * self._inverse
-        return weights, float(namespace(weights).sum(weights * rows[:, None] * columns[None, :]))
-
     # --- variances ----------------------------------------------------------------------------------
 
     def variance(
@@ -163,7 +156,7 @@ class Process:
         self._check_room("Deviations of the labels of training", squares)
         variance = columns.diagonal(rows.diagonal(self.model.alpha * self.model.kernel_values * self._inverse).T).T
         if self.model.free_mean:
-            weights, known = self._known_mean
+            weights, known = self.model.rotated_constant
             variance += sandwich(rows.vectors, self.model.alpha * weights, columns.vectors) ** 2 / known
         return variance
 
@@ -200,7 +193,7 @@ class Process:
                 n_negative += int(xp.sum(xp.astype(part < -10 * epsilon(given) ** 0.5 * given, xp.int64)))
                 part = xp.where(part < 0, 0.0, part)
             if self.model.free_mean:
-                mean_weights, known = self._known_mean
+                mean_weights, known = self.model.rotated_constant
                 part += (1.0 - projected @ (gain * mean_weights) @ right.T) ** 2 / known
             result[here, :] = part
         if n_negative:
@@ -242,7 +235,7 @@ class Process:
             spread = prior * gain + c * tasks.values - projected**2 @ self._inverse * gain**2
         columns = (tasks.vectors * spread) @ take_rows(tasks.vectors, known).T
         if self.model.free_mean:
-            weights, total = self._known_mean
+            weights, total = self.model.rotated_constant
             left = 1.0 - tasks.vectors @ (projected @ weights * gain)[0, :]
             columns += left[:, None] * take_rows(left, known)[None, :] / total
         return columns
@@ -323,7 +316,7 @@ class Process:
         share = fit / misfit.total if misfit.total else 0.0
         growth = inverse - share * (misfit.rotated * inverse) ** 2
         if self.model.free_mean and restricted:
-            weights, known = self._known_mean
+            weights, known = self.model.rotated_constant
             value += math.log(known)
             growth -= weights**2 / known
         by_row, by_task, everywhere = (float(xp.sum(growth * side)) for side in (*self._values, 1.0))
@@ -363,15 +356,11 @@ class Process:
         if size == 0:
             return _Misfit(zeros(tuple(inverse.shape), Y), 0.0, 0.0, 1.0)
         Y = Y / size
-        rotated = self.model.rotated(Y)
+        rotated, mean = self.model.centred(Y)
         outside = 0.0
         if is_truncated:
-            beyond = Y - sandwich(self.model.spectrum.vectors, rotated, self.model.task_spectrum.vectors)
+            beyond = Y - mean - sandwich(self.model.spectrum.vectors, rotated, self.model.task_spectrum.vectors)
             outside = float(xp.sum(beyond**2))
-        if self.model.free_mean:
-            (rows, columns), (weights, known) = self.model.ones, self._known_mean
-            mean = float(xp.sum(weights * rotated)) / known
-            rotated = rotated - mean * rows[:, None] * columns[None, :]
         total = float(xp.sum(rotated**2 * inverse)) + (outside / self.model.alpha if outside else 0.0)
         return _Misfit(rotated, outside, total, size)
 

@@ -546,8 +546,7 @@ def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Mem
 @full.jackknife.register(TwoStep)
 def _jackknife(model: TwoStep, Y: Array, members: Members = None) -> Jackknife | None:
     """Return the jackknife models, regressions on labels smoothed over the tasks."""
-    targets = model.columns.smooth(Y.T).T
-    return side_jackknife(leave_out(model.rows, targets, members), members, model.rows, targets)
+    return side_jackknife(model.rows, model.columns.smooth(Y.T).T, members)
 
 
 @full.cell_slack.register(TwoStep)

@@ -198,8 +198,7 @@ def _cheaper_form(operators: GridOperators, n_observed: int, n_missing: int, max
 
 def _where(mask: Array, grid: Array) -> Array:
     """Return a grid with zeros outside the mask."""
-    xp = namespace(grid)
-    return xp.where(mask, grid, xp.zeros((), dtype=grid.dtype, device=grid.device))
+    return namespace(grid).where(mask, grid, 0.0)
 
 
 def solve_missing(

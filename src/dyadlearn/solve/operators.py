@@ -141,20 +141,13 @@ class GridOperators(ABC):
         return not self.is_truncated and 2 * int(xp.sum(xp.astype(kept, xp.int64))) > self.n_cells
 
     @property
-    def _rotation_cost(self) -> int:
-        """Multiplications in one product with an operator that is diagonal in the rotated labels."""
+    def residual_cost(self) -> int:
+        """Multiplications in one product with the residual operator, by default one rotation and the reverse."""
         (m, k), (q, r) = (side.vectors.shape for side in self.grid_spectra)
         return int(2 * (k * m * q + k * q * r))
 
-    @property
-    def residual_cost(self) -> int:
-        """Multiplications in one product with the residual operator."""
-        return self._rotation_cost
-
-    @property
-    def kernel_cost(self) -> int:
-        """Multiplications in one product with the pairwise kernel."""
-        return self._rotation_cost
+    #: Multiplications in one product with the pairwise kernel, by default as many.
+    kernel_cost = residual_cost
 
     @property
     @abstractmethod
