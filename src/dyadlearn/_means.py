@@ -37,9 +37,7 @@ from dyadlearn._array import Array, double, is_sparse, matmul, namespace, row_bl
 
 def means_of(features: Array) -> Array:
     """Return the means (d,) of features (n, d) in double precision, accurate for any number of rows."""
-    # The sum of many rows accumulates rounding errors; the sum of the differences from a rough mean hardly does.
-    rough = rest_of(features, zeros((features.shape[1],), features, namespace(features).float64))
-    return rough + rest_of(features, rough)
+    return value(mean_of(features))
 
 
 def rest_of(features: Array, means: Array) -> Array:
@@ -99,7 +97,7 @@ def framed(components: Array, last: Array) -> Array:
 
 
 def mean_of(matrix: Array) -> Array:
-    """Return the mean (2, d) of the rows of a matrix (n, d) in double precision.
+    """Return the mean (2, d) of the rows of a matrix (n, d), in double precision.
 
     The mean of a feature that is equal in all rows is exactly this number: its differences from a rough mean are equal,
     and their mean is not rounded.
@@ -110,9 +108,9 @@ def mean_of(matrix: Array) -> Array:
         stored, full = _full_columns(matrix)
         gaps = np.bincount(stored.indices, weights=stored.data - rough[stored.indices], minlength=d) / n
         return _exact_sum(rough, np.where(full, gaps, 0.0))
-    xp = namespace(matrix)
-    rough = xp.mean(matrix, axis=0)
-    return _exact_sum(rough, xp.mean(matrix - rough, axis=0))
+    # The sum of many rows accumulates rounding errors; the sum of the differences from a rough mean hardly does.
+    rough = rest_of(matrix, zeros((matrix.shape[1],), matrix, namespace(matrix).float64))
+    return _exact_sum(rough, rest_of(matrix, rough))
 
 
 def value(mean: Array) -> Array:

@@ -212,17 +212,14 @@ def process_memory(root: Path, limits: tuple[int | None, int | None]) -> int | N
     limits : (int or None, int or None)
         Bytes of addresses and of data that the process may have (``ulimit -v`` and ``-d``).
     """
-    if limits == (None, None):
-        return None
     # In pages: size, resident, shared, text, library, data, dirty.
     pages = [_number(word) for word in _read(root / "proc/self/statm").split()]
     if len(pages) < 6:
         return None
     size = os.sysconf("SC_PAGE_SIZE")
-    used = (pages[0], pages[5])
     left = [
         max(0, limit - count * size)
-        for limit, count in zip(limits, used, strict=True)
+        for limit, count in zip(limits, (pages[0], pages[5]), strict=True)
         if limit is not None and count is not None
     ]
     return min(left, default=None)

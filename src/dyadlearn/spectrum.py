@@ -480,7 +480,6 @@ class Spectrum(Stored):
     def expand(self, product: Array) -> Array:
         r"""Return `product` (a, k) times :math:`\mathbf{U}^\top`, shape (a, n)."""
         if self._features is not None:
-            assert self.components is not None
             return matmul(self._features, self.components @ (product / self._roots).T).T
         return product @ self.vectors.T
 
@@ -655,6 +654,10 @@ class Smoother:
     def at(self, alpha: float) -> Smoother:
         """Return the same side with another regularisation."""
         return self.spectrum.smoother(self.filter, alpha)
+
+    def coefficients(self, labels: Array) -> Array:
+        r"""Return the coefficients of kernel or feature rows, from labels (n, p): see `Spectrum.lift`."""
+        return self.spectrum.lift(self.phi[:, None] * self.spectrum.rotate(labels))
 
     def dual(self, labels: Array) -> Array:
         r"""Return the dual parameters :math:`\varphi(\mathbf{K})\mathbf{Y}`, null directions included, shape (n, p)."""
@@ -876,7 +879,7 @@ def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageErro
 
 
 def check_cells(slack: Array, floor: float, what: str = "cells") -> None:
-    """Raise `LeverageError` if a cell, or a row, has leverage 1.
+    """Raise `LeverageError` if a cell, a row or a pair has leverage 1.
 
     Parameters
     ----------
@@ -884,7 +887,7 @@ def check_cells(slack: Array, floor: float, what: str = "cells") -> None:
         Diagonal of the residual operator of a grid, or of a side.
     floor : float
         Lower bound of the slack.
-    what : {"cells", "rows"}
+    what : {"cells", "rows", "pairs"}
         What the entries are, for the message.
     """
     if float(namespace(slack).min(slack)) <= floor:

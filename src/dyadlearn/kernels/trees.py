@@ -302,8 +302,7 @@ def read_newick(text: str) -> Tree:
                 "[": "has a comment that is not closed",
                 ";": f"has {depth} parentheses that are not closed",
             }
-            found = text[token.start()]
-            problem = problems.get(sign, f"has {found!r} where ',', ')' or ';' belongs")
+            problem = problems.get(sign, f"has {text[token.start()]!r} where ',', ')' or ';' belongs")
             raise _newick_error(problem, text, token.start())
     if last != ";":
         raise _newick_error("ends without a semicolon: is the text cut off?", text, len(text))

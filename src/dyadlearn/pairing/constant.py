@@ -49,12 +49,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from dyadlearn._array import Array, cast, epsilon, largest, namespace, to_numpy, zeros
+from dyadlearn._array import Array, cast, epsilon, largest, namespace, zeros
 from dyadlearn._rounding import ratio
 from dyadlearn.solve.leaving import Members, summed
-from dyadlearn.spectrum import Spectrum, leverage_error
+from dyadlearn.spectrum import Spectrum, check_cells
 
 
 def ones_of(spectrum: Spectrum) -> Array:
@@ -195,23 +193,20 @@ class MeanOfOthers:
 
     def value(self, Y: Array, what: str) -> Array:
         """Return the mean, shape (n, m); `what` names the left-out units in messages."""
-        return mean_of_others(self.labels, self.weights, least_weight(Y, self.whole), what)
+        return mean_of_others(self.labels, self.weights, self.whole, Y, what)
 
 
-def least_weight(Y: Array, whole: Array | float) -> Array | float:
-    """Return the smallest weight of a mean that is not rounding of the `whole` weight."""
-    return 16.0 * epsilon(Y) * (Y.shape[0] * Y.shape[1]) ** 0.5 * whole
-
-
-def mean_of_others(labels: Array, ones: Array, least: Array, what: str) -> Array:
+def mean_of_others(labels: Array, ones: Array, whole: Array | float, Y: Array, what: str) -> Array:
     """Return the unpenalised mean of the training labels.
 
     Parameters
     ----------
     labels, ones : arrays of one shape
         Sum over the training labels, and their weight.
-    least : array that broadcasts with them
-        Lower bound of the weight, see `least_weight`.
+    whole : float or array that broadcasts with them
+        Weight of all labels, of whose rounding the weight of the training labels must be larger.
+    Y : array of shape (m, q)
+        All labels.
     what : {"rows", "cells", "pairs"}
         Name of the left-out units, for the message.
 
@@ -220,9 +215,7 @@ def mean_of_others(labels: Array, ones: Array, least: Array, what: str) -> Array
     LeverageError
         If the training labels do not determine the mean.
     """
-    tight = to_numpy(ones <= least)
-    if tight.any():
-        raise leverage_error(np.flatnonzero(tight), tight.size, what)
+    check_cells(ones - 16.0 * epsilon(Y) * (Y.shape[0] * Y.shape[1]) ** 0.5 * whole, 0.0, what)
     return labels / ones
 
 

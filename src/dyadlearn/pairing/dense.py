@@ -15,6 +15,7 @@ from functools import cached_property, partial, singledispatch
 import numpy as np
 
 from dyadlearn._array import to_numpy
+from dyadlearn._rounding import ratio
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.pairing.base import Pairing, side_ridges, working
 from dyadlearn.spectrum import Spectrum
@@ -148,14 +149,6 @@ def refit_cells(model: Pairing, sides: Sides, Y: np.ndarray) -> OfHidden:
     return fitted_without((left, right), to_numpy(operators.kernel_values), operators.ridge, Y, operators.free_mean)
 
 
-def pair_values(values: np.ndarray, task_values: np.ndarray, shares: tuple[float, float, float]) -> np.ndarray:
-    """Return the eigenvalues (m, q) of a K ⊗ G + b K ⊗ I + c I ⊗ G, with shares a, b and c."""
-    product, per_task, per_instance = shares
-    return np.asarray(
-        product * np.outer(values, task_values) + per_task * values[:, None] + per_instance * task_values[None, :]
-    )
-
-
 def fit_pairs(
     K: np.ndarray, G: np.ndarray, Y: np.ndarray, alpha: float, shares: tuple[float, float, float], free_mean: bool
 ) -> tuple[np.ndarray, float]:
@@ -163,14 +156,15 @@ def fit_pairs(
 
     The mean is zero unless `free_mean`, in which case A sums to zero. If A is not unique, it has the least norm.
     """
+    product, per_task, per_instance = shares
     if Y.size <= _DENSE_CELLS:
-        product, per_task, per_instance = shares
         same, task_same = np.eye(len(K)), np.eye(len(G))
         pairs = product * np.kron(K, G) + per_task * np.kron(K, task_same) + per_instance * np.kron(same, G)
         dual, mean = _fitted(pairs, Y.ravel(), alpha, free_mean)
         return dual.reshape(Y.shape), mean
     (values, U), (task_values, V) = _eigh(K), _eigh(G)
-    inverse = pseudo_inverse(pair_values(values, task_values, shares) + alpha)
+    pairs = product * np.outer(values, task_values) + per_task * values[:, None] + per_instance * task_values
+    inverse = ratio(1.0, pairs + alpha)
 
     def solve(grid: np.ndarray) -> np.ndarray:
         return np.asarray(U @ (inverse * (U.T @ grid @ V)) @ V.T)
@@ -251,7 +245,7 @@ def _fitted_by_products(
     def product(dual: np.ndarray) -> np.ndarray:
         return np.asarray(spread(values, dual)[observed] + ridge * dual)
 
-    inverse, shape = pseudo_inverse(values + ridge), (int(observed.sum()),) * 2
+    inverse, shape = ratio(1.0, values + ridge), (int(observed.sum()),) * 2
     system = LinearOperator(shape, product, dtype=float)
     preconditioner = LinearOperator(shape, lambda labels: spread(inverse, labels)[observed], dtype=float)
 
@@ -306,8 +300,3 @@ def _spectral(kernel: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) 
     """Return a function of a symmetric matrix (n, n), by its eigenvalues."""
     values, vectors = _eigh(kernel)
     return np.asarray((vectors * function(values)) @ vectors.T)
-
-
-def pseudo_inverse(values: np.ndarray) -> np.ndarray:
-    """Return 1/values, zero where a value is zero."""
-    return np.where(values > 0, 1.0 / np.where(values > 0, values, 1.0), 0.0)

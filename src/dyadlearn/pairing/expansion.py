@@ -446,11 +446,9 @@ class PairExpansion(Expansion):
     def _finished(self, product: Array) -> Array:
         """Return predictions for training tasks, including the function of each task."""
         assert self.tasks is not None
-        if self.is_shared and not self.per_task:
-            return self.tasks.training(product)
-        n_rows = self.tasks.spectrum.n_rows
-        of_tasks = self.per_task * product[:, :n_rows] if self.per_task else zeros((product.shape[0], n_rows), product)
-        return of_tasks + (self.tasks.training(product) if self.is_shared else self._mean)
+        a, n = product.shape[0], self.tasks.spectrum.n_rows
+        shared = self.tasks.training(product) if self.is_shared else zeros((a, n), product) + self._mean
+        return shared + self.per_task * product[:, :n] if self.per_task else shared
 
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import singledispatch
 from typing import Any, cast
 
 import numpy as np
@@ -121,23 +120,14 @@ def _updated(mean: Array, columns: Array, labels: Array, known: np.ndarray, ridg
     return mean + columns @ solve(system, take_rows(labels - mean, known)[:, None])[:, 0]
 
 
-@singledispatch
 def _posterior(model: Pairing, labels: Labels) -> _Posterior | None:
     """Return the mean and the covariance of the labels of a new row as a function; None without a formula."""
-    return None
-
-
-@_posterior.register(PairKernel)
-def _of_pair_kernel(model: PairKernel, labels: Labels) -> _Posterior | None:
-    if labels.full is None or model.alpha == 0:
+    if labels.full is None:
         return None
-    process = Process(replace(model))
-    return lambda row, own, predicted, known: (predicted, process.covariance(row, own, known))
-
-
-@_posterior.register(TwoStep)
-def _of_two_step(model: TwoStep, labels: Labels) -> _Posterior | None:
-    if labels.full is None or model.rows.alpha == 0 or not model.rows.filter.refits:
+    if isinstance(model, PairKernel) and model.alpha > 0:
+        process = Process(replace(model))
+        return lambda row, own, predicted, known: (predicted, process.covariance(row, own, known))
+    if not isinstance(model, TwoStep) or model.rows.alpha == 0 or not model.rows.filter.refits:
         return None
     novelty, side, vectors = Novelty(model.rows), model.columns, model.columns.spectrum.vectors
 

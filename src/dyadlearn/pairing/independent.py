@@ -90,11 +90,7 @@ class Independent(Pairing):
 
     def coefficients(self, Y: Array) -> Array:
         r"""Return :math:`\mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}`, (m, q) or (d, q)."""
-
-        def lifted(rows: Smoother, labels: Array) -> Array:
-            return rows.spectrum.lift(rows.phi[:, None] * rows.spectrum.rotate(labels))
-
-        return self.by_task(lifted, Y)
+        return self.by_task(Smoother.coefficients, Y)
 
     def dual(self, Y: Array) -> Array:
         r"""Return :math:`(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}`, shape (m, q)."""

@@ -54,7 +54,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.pairing import dense, full, incomplete
 from dyadlearn.pairing.base import Coupled, Pairing, side_ridges, side_scales
 from dyadlearn.pairing.certainty import Jackknife
-from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, least_weight, mean_of_others, ones_of
+from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, mean_of_others, ones_of
 from dyadlearn.pairing.expansion import Asked, Expansion, NewRows, PairExpansion, Part, rotated_row
 from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.new_both import column_floor, new_both
@@ -367,8 +367,8 @@ class PairKernel(Coupled):
         return outside > max(self.floor, epsilon(rows)) * self.n_cells
 
     @cached_property
-    def rotated_constant(self) -> tuple[Array, float]:
-        """C⁻¹1 in the rotated labels (k, l), up to its scale where λ = 0, and 1ᵀC⁻¹1, the inverse variance of a mean."""
+    def _rotated_constant(self) -> tuple[Array, float]:
+        """C⁻¹1 in the rotated labels (k, l), up to its scale where λ = 0, and 1ᵀC⁻¹1, the precision of the mean."""
         rows, columns = self.ones
         weights = 1.0 - self.shrinkage if self._mean_is_null else self.phi
         weights *= rows[:, None]
@@ -377,7 +377,7 @@ class PairKernel(Coupled):
 
     @cached_property
     def _constant(self) -> _Constant:
-        weights, total = self.rotated_constant
+        weights, total = self._rotated_constant
         grid = sandwich(self.spectrum.vectors, weights, self.task_spectrum.vectors)
         return _Constant(grid, total, self.alpha or float(self.vanishing or self._mean_is_null))
 
@@ -394,12 +394,12 @@ class PairKernel(Coupled):
         offset = float(namespace(Y).mean(Y))
         return _Labels(self.grid_spectra, Y - offset, offset)
 
-    def centred(self, Y: Array) -> tuple[Array, float]:
+    def _centred(self, Y: Array) -> tuple[Array, float]:
         """Return rotated labels minus their unpenalised mean, and the mean; zero if the model has none."""
         if not self.free_mean:
             return self.rotated(Y), 0.0
         labels = self._labels(Y)
-        rotated, (rows, columns), (weights, total) = self.rotated(labels.Y), self.ones, self.rotated_constant
+        rotated, (rows, columns), (weights, total) = self.rotated(labels.Y), self.ones, self._rotated_constant
         mean = float(namespace(Y).sum(weights * rotated)) / total
         rotated -= mean * rows[:, None] * columns[None, :]
         return rotated, mean + labels.offset
@@ -414,7 +414,7 @@ class PairKernel(Coupled):
         function (a = 0), the factor a is omitted.
         """
         working = replace(self)
-        rotated, mean = working.centred(Y)
+        rotated, mean = working._centred(Y)
         rotated *= working.phi
         return self._of_dual(rotated, mean)
 
@@ -459,7 +459,7 @@ class PairKernel(Coupled):
         .. math:: a\,\mathbf{K A G} + b\,\mathbf{K A} + c\,\mathbf{A G} + \lambda\mathbf{A} + \mu = \mathbf{Y}
         """
         working, (U, V) = replace(self), (spectrum.vectors for spectrum in self.grid_spectra)
-        rotated, mean = working.centred(Y)
+        rotated, mean = working._centred(Y)
         dual = sandwich(U, working.phi * rotated, V)
         if self.alpha > 0 and self.is_truncated:
             outside = (Y - mean if self.free_mean else Y) - sandwich(U, rotated, V)
@@ -515,7 +515,7 @@ class PairKernel(Coupled):
         grid, total, factor = self._constant
         whole = self._mean_of(Y) * total
         left = grid * (factor / slack)
-        left *= mean_of_others(whole - grid * (Y - held_out), total - grid * left, least_weight(Y, total), "cells")
+        left *= mean_of_others(whole - grid * (Y - held_out), total - grid * left, total, Y, "cells")
         held_out += left
         return held_out
 
@@ -758,7 +758,7 @@ def _refit_block(
 @dense.refit_cells.register(PairKernel)
 def _refit_cells(model: PairKernel, sides: dense.Sides, Y: np.ndarray) -> dense.OfHidden:
     (values, U), (task_values, V) = (side.eigh for side in sides)
-    kernel = dense.pair_values(values, task_values, model.shares)
+    kernel = model._value(values[:, None], task_values[None, :])
     return dense.fitted_without((U, V), kernel, model.alpha, Y, model.free_mean)
 
 

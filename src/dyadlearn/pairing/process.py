@@ -156,7 +156,7 @@ class Process:
         self._check_room("Deviations of the labels of training", squares)
         variance = columns.diagonal(rows.diagonal(self.model.alpha * self.model.kernel_values * self._inverse).T).T
         if self.model.free_mean:
-            weights, known = self.model.rotated_constant
+            weights, known = self.model._rotated_constant
             variance += sandwich(rows.vectors, self.model.alpha * weights, columns.vectors) ** 2 / known
         return variance
 
@@ -193,7 +193,7 @@ class Process:
                 n_negative += int(xp.sum(xp.astype(part < -10 * epsilon(given) ** 0.5 * given, xp.int64)))
                 part = xp.where(part < 0, 0.0, part)
             if self.model.free_mean:
-                mean_weights, known = self.model.rotated_constant
+                mean_weights, known = self.model._rotated_constant
                 part += (1.0 - projected @ (gain * mean_weights) @ right.T) ** 2 / known
             result[here, :] = part
         if n_negative:
@@ -235,7 +235,7 @@ class Process:
             spread = prior * gain + c * tasks.values - projected**2 @ self._inverse * gain**2
         columns = (tasks.vectors * spread) @ take_rows(tasks.vectors, known).T
         if self.model.free_mean:
-            weights, total = self.model.rotated_constant
+            weights, total = self.model._rotated_constant
             left = 1.0 - tasks.vectors @ (projected @ weights * gain)[0, :]
             columns += left[:, None] * take_rows(left, known)[None, :] / total
         return columns
@@ -316,7 +316,7 @@ class Process:
         share = fit / misfit.total if misfit.total else 0.0
         growth = inverse - share * (misfit.rotated * inverse) ** 2
         if self.model.free_mean and restricted:
-            weights, known = self.model.rotated_constant
+            weights, known = self.model._rotated_constant
             value += math.log(known)
             growth -= weights**2 / known
         by_row, by_task, everywhere = (float(xp.sum(growth * side)) for side in (*self._values, 1.0))
@@ -356,7 +356,7 @@ class Process:
         if size == 0:
             return _Misfit(zeros(tuple(inverse.shape), Y), 0.0, 0.0, 1.0)
         Y = Y / size
-        rotated, mean = self.model.centred(Y)
+        rotated, mean = self.model._centred(Y)
         outside = 0.0
         if is_truncated:
             beyond = Y - mean - sandwich(self.model.spectrum.vectors, rotated, self.model.task_spectrum.vectors)

@@ -47,7 +47,7 @@ from dyadlearn._rounding import ratio, settle
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
-from dyadlearn.pairing.dense import Masks, OfHidden, Sides, fitted_without, pseudo_inverse, refit_block, refit_cells
+from dyadlearn.pairing.dense import Masks, OfHidden, Sides, fitted_without, refit_block, refit_cells
 from dyadlearn.pairing.expansion import Asked, Expansion, Part, hat_row
 from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.incomplete import Axes
@@ -658,8 +658,7 @@ def _expansion_of_fold(model: TwoStep, axes: Axes | None, completed: Array) -> E
     smoothed = model.columns.smooth(completed.T).T
     pieces = [smoothed, predict_others(model.rows, kept, smoothed)]
     targets = in_order(pieces, [kept, without(kept, spectrum.n_rows)])
-    coefficients = spectrum.lift(model.rows.phi[:, None] * spectrum.rotate(targets))
-    return Expansion(coefficients, Part(spectrum))
+    return Expansion(model.rows.coefficients(targets), Part(spectrum))
 
 
 # Reference implementation ----------------------------------------------------------------------------
@@ -697,7 +696,7 @@ def _refit_cells(model: TwoStep, sides: Sides, Y: np.ndarray) -> OfHidden:
     u, v = sides[0].penalties(alpha)[:, None], sides[1].penalties(task_alpha)[None, :]
     with np.errstate(invalid="ignore"):  # a null direction with a constant: 0 times infinity
         total = u + v + (ridge * u * v if ridge else 0.0)
-    kernel = np.where(np.isfinite(total), pseudo_inverse(np.where(np.isfinite(total), total, 0.0)), 0.0)
+    kernel = ratio(1.0, np.where(np.isfinite(total), total, 0.0))
     return fitted_without((sides[0].eigh[1], sides[1].eigh[1]), kernel, ridge, Y, model.free_mean)
 
 

@@ -32,7 +32,7 @@ from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
+from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
 # Advice of the error about too little memory.
 _FEWER = "leave out fewer and larger groups, use fewer rows, or a linear kernel on fewer features than rows"
@@ -102,9 +102,8 @@ def summed(values: Array, members: Members) -> Array:
     if members is None:
         return values
     xp = namespace(values)
-    sums = [(xp.sum(take_rows(values, rows), axis=0), rows.size) for rows in members]
-    pieces = [xp.broadcast_to(total, (size, values.shape[1])) for total, size in sums]
-    return in_order(pieces, members)
+    sums = xp.stack([xp.sum(take_rows(values, rows), axis=0) for rows in members])
+    return take_rows(sums, unit_codes(members, values.shape[0]))
 
 
 def leave_out(smoother: Smoother, labels: Array, members: Members = None, rotated: Array | None = None) -> Array:
@@ -269,9 +268,7 @@ def leave_out_columns(
     diagonal = spectrum.diagonal(weights) if diagonal is None else diagonal
     slack = diagonal - direct[None, :]
     if floor:
-        tight = to_numpy(xp.min(xp.abs(slack), axis=1)) <= floor
-        if tight.any():
-            raise leverage_error(tight.nonzero()[0], m, "rows")
+        check_cells(xp.min(xp.abs(slack), axis=1), floor, "rows")
     held_out = settled_difference(labels, diagonal, product, level, slack)
     return held_out, None if residuals is None else residuals / slack
 

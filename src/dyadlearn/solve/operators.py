@@ -378,10 +378,8 @@ def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
     if not rows.size and not side.spectrum.has_free_constant:
         return zeros((hidden.size, labels.shape[1]), labels)
     check_hidden(side, hidden)
-    weights = -side.remainder if side.prefers_residual else side.shrinkage
-    right = take_rows(side.spectrum.vectors, hidden) @ (
-        weights[:, None] * (take_rows(side.spectrum.vectors, rows).T @ labels)
-    )
+    vectors, weights = side.spectrum.vectors, -side.remainder if side.prefers_residual else side.shrinkage
+    right = take_rows(vectors, hidden) @ (weights[:, None] * (take_rows(vectors, rows).T @ labels))
     return xp.linalg.solve(side.residual_block(hidden), right)
 
 
