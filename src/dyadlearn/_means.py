@@ -85,8 +85,7 @@ def with_ones(rows: Array) -> Any:
     if is_sparse(rows):
         ones = sparse.csr_array(np.ones((rows.shape[0], 1), dtype=rows.dtype))
         return sparse.hstack([sparse.csr_array(rows), ones], format="csr")
-    xp = namespace(rows)
-    return xp.concat([rows, zeros((rows.shape[0], 1), rows) + 1.0], axis=1)
+    return namespace(rows).concat([rows, zeros((rows.shape[0], 1), rows) + 1.0], axis=1)
 
 
 def framed(components: Array, last: Array) -> Array:

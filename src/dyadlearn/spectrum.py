@@ -674,8 +674,7 @@ class Smoother:
     @cached_property
     def _diagonals(self) -> tuple[Array, Array]:
         """Leverage and slack, in one pass over the eigenvectors."""
-        xp = namespace(self.shrinkage)
-        both = self.spectrum.diagonal(xp.stack([self.shrinkage, self.remainder], axis=1))
+        both = self.spectrum.diagonal(namespace(self.shrinkage).stack([self.shrinkage, self.remainder], axis=1))
         leverage, slack = both[:, 0], both[:, 1]
         if self.spectrum.is_truncated:
             slack = slack + self.spectrum.outside

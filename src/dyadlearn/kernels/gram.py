@@ -26,8 +26,8 @@ DIVISIBLE: set[str] = set()
 #: Relative tolerance within which values of a kernel count as equal: files store kernels with few digits.
 SAME = 1e-6
 
-# Functions that compute k(a, a) of each row, for kernels that have a shortcut.
-_DIAGONALS: dict[str, Callable[..., Array]] = {}
+# Functions that compute k(a, a) of each row; None for kernels that have no shortcut.
+_DIAGONALS: dict[str, Callable[..., Array] | None] = {}
 
 # Functions that estimate the parameters of a kernel from its training rows and their weights.
 _ESTIMATES: dict[str, Callable[..., dict[str, Any]]] = {}
@@ -56,8 +56,7 @@ def named(
     def declare(kernel: _Function) -> _Function:
         KERNELS.update(dict.fromkeys(names, kernel))
         DIVISIBLE.update(names if divisible else ())
-        if diagonal is not None:
-            _DIAGONALS.update(dict.fromkeys(names, diagonal))
+        _DIAGONALS.update(dict.fromkeys(names, diagonal))
         if estimate is not None:
             _ESTIMATES.update(dict.fromkeys(names, estimate))
         return kernel

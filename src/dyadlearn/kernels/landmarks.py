@@ -497,13 +497,12 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
         in_order = len(unseen) == 0
         if not in_order:
             candidates, unseen = np.split(unseen, [min(_BLOCK, most - done)])
-            least = half * _at(diagonal, candidates)
         else:
             candidates = arrays.drawn(residual, rng.random(_BLOCK))
-            least = rng.random(_BLOCK) * _at(residual, candidates)
+        own, sizes = _at(residual, candidates), _at(diagonal, candidates)
+        least = rng.random(_BLOCK) * own if in_order else half * sizes
         ahead = arrays.take_rows(features, candidates)[:, :done]
         left = arrays.to_numpy(source.block(candidates) - ahead @ ahead.T)
-        own, sizes = _at(residual, candidates), _at(diagonal, candidates)
         accepted, triangle = _accepted(candidates, left, own, least, sizes, noise, most - done, in_order=in_order)
         if not len(accepted):
             continue

@@ -513,17 +513,17 @@ def _count_words(sequences: list[str], k: int, alphabet: str) -> csr_array:
     """Return the counts of k-mers, (n, len(alphabet) ** k)."""
     digit = np.full(256, -1)
     digit[np.frombuffer(alphabet.encode(), dtype=np.uint8)] = np.arange(len(alphabet))
-    found: list[np.ndarray] = []
-    counts: list[np.ndarray] = []
     powers = len(alphabet) ** np.arange(k)[::-1]
-    for sequence in sequences:
+
+    def words_of(sequence: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers of the k-mers of a sequence, and their counts."""
         digits = digit[np.frombuffer(sequence.encode(), dtype=np.uint8)]
         # A sequence that is shorter than a word is padded with unknown letters.
         digits = np.pad(digits, (0, max(k - len(digits), 0)), constant_values=-1)
         windows = np.lib.stride_tricks.sliding_window_view(digits, k)
-        word, count = np.unique(windows[(windows >= 0).all(axis=1)] @ powers, return_counts=True)
-        found.append(word)
-        counts.append(count)
+        return np.unique(windows[(windows >= 0).all(axis=1)] @ powers, return_counts=True)
+
+    found, counts = zip(*map(words_of, sequences), strict=True)
     ends = np.cumsum([0, *map(len, found)])
     # 32-bit indices, because some functions of scikit-learn do not accept others.
     indices = np.concatenate(found).astype(np.int32)

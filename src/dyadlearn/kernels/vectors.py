@@ -442,9 +442,7 @@ def _manhattan(A: Array, B: Array) -> Array:
 
 def _blockwise(A: Array, B: Array, measure: Callable[[Array, Array], Array]) -> Array:
     """Return `measure` of all pairs of rows, (n_a, n_b), in blocks: no array has n_a × n_b × d entries."""
-    xp = namespace(A, B)
-    d = A.shape[1]
-    K = xp.empty((A.shape[0], B.shape[0]), dtype=A.dtype, device=A.device)
+    d, K = A.shape[1], zeros((A.shape[0], B.shape[0]), A)
     for columns in row_blocks(B.shape[0], 8 * d):
         for rows in row_blocks(A.shape[0], 8 * d * (columns.stop - columns.start)):
             K[rows, columns] = measure(A[rows, None, :], B[None, columns, :])

@@ -140,9 +140,7 @@ def _jackknife(model: Independent, Y: Array, members: Members = None) -> Jackkni
 @full.cell_slack.register(Independent)
 def _cell_slack(model: Independent) -> Array:
     """Return the slack of each instance, shape (m, 1), or (m, q) if it differs between tasks."""
-    if model.each is None:
-        return model.rows.scaled().slack[:, None]
-    like = as_array_of(model.each[None, :], model.rows.spectrum.values)
+    like = as_array_of(np.atleast_2d(model.alphas["alpha"]), model.rows.spectrum.values)
     return model.by_task(lambda rows, tasks: rows.scaled().slack[:, None] + 0.0 * tasks, like)
 
 

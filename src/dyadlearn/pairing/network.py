@@ -164,11 +164,9 @@ def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
         _check_pairs(side, delta)
     top = largest(side.remainder if side.prefers_residual else side.shrinkage)
     tight = with_diagonal((delta < _TIGHT * top**2) | (delta < _RELATED * (e_i * e_j)), False)
-    xp = namespace(Y)
-    if not bool(xp.any(tight)):
-        return _between_loose_vertices(side, Y, -r, delta)
+    xp, pairs = namespace(Y), to_numpy(tight)
     held_out = _between_loose_vertices(side, Y, -r, xp.where(tight, 1.0, delta))
-    R, pairs = with_diagonal(r, side.slack), to_numpy(tight)
+    R = with_diagonal(r, side.slack)
     for vertex in map(int, np.flatnonzero(pairs.any(axis=1))):
         others = np.flatnonzero(pairs[vertex])
         place = np.zeros(len(pairs), dtype=np.intp)
@@ -195,7 +193,6 @@ def _between_tight_vertices(R: Array, Y: Array, vertex: int, others: np.ndarray)
     Here :math:`1/\Delta^2` would magnify rounding. The operators of i without j and of j without i,
     :math:`(r\mathbf{R}_j/e_j - \mathbf{R}_i)\,e_j/\Delta` and its mirror image, are formed instead.
     """
-    xp = namespace(Y)
     row, other_rows = take_rows(R, np.array([vertex])), take_rows(R, others)
     e_i, e_j = R[vertex, vertex], take_rows(_diagonal(R), others)[:, None]
     r = other_rows[:, vertex][:, None]
@@ -204,7 +201,7 @@ def _between_tight_vertices(R: Array, Y: Array, vertex: int, others: np.ndarray)
     left = (r * other_rows / e_j - row) / (e_i - r**2 / e_j)
     right = (r * row / e_i - other_rows) / (e_j - r**2 / e_i)
     is_training = as_array_of(~absent, Y, Y.dtype)
-    return xp.sum(((left * is_training) @ Y) * (right * is_training), axis=1)
+    return namespace(Y).sum(((left * is_training) @ Y) * (right * is_training), axis=1)
 
 
 def _between_loose_vertices(side: Smoother, Y: Array, h: Array, delta: Array) -> Array:

@@ -427,11 +427,10 @@ class PairKernel(Coupled):
         product = self.shares[0]
         if product not in (0.0, 1.0):
             rotated *= product
-        xp = namespace(rotated)
         # Along directions in which the pair kernel is zero, kernel rows are only rounding, which 1/λ would amplify.
         if self.spectrum.is_singular or self.task_spectrum.is_singular:
             values = self._value(self.spectrum.values[:, None], self.task_spectrum.values[None, :])
-            rotated *= xp.astype(values > 0, rotated.dtype)
+            rotated *= namespace(rotated).astype(values > 0, rotated.dtype)
         if not self._has_corner:
             return sandwich(self.spectrum.basis, rotated, self.task_spectrum.basis)
         coefficients = self.task_spectrum.lift(self.spectrum.lift(rotated).T).T

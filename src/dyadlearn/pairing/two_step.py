@@ -234,9 +234,7 @@ class TwoStepSweep(Sweep):
             with_labels = shrinkages @ xp.sum(left * labels, axis=0)
             sums.append(xp.stack([fitted - 2.0 * with_labels + total, fitted]))
         # Predictions for training tasks are zero outside of a truncated spectrum.
-        outside = 0.0
-        if spectrum.is_truncated:
-            outside = float(xp.sum((self.Y - labels @ spectrum.vectors.T) ** 2))
+        outside = float(xp.sum((self.Y - labels @ spectrum.vectors.T) ** 2)) if spectrum.is_truncated else 0.0
         errors, terms = np.moveaxis(to_numpy(xp.stack(sums)), 1, 0)
         return self._settled(errors + outside, np.maximum(float(total), terms), Setting.B)
 

@@ -335,8 +335,7 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
         directions = _directions(side, column) if form == "directions" else None
         if directions is not None:
             fitted = side.spectrum.vectors @ directions[0]
-            dual = column.labels - take_rows(fitted, column.rows)
-            dual = dual if column.weights is None else column.weights * dual
+            dual = column.scale * (column.labels - take_rows(fitted, column.rows))
         elif side.is_graded and not vanishing:
             return _complete_apart(side, matrices, column)
         else:
@@ -369,12 +368,11 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
 
     def solve(column: _Column) -> Array:
         xp = namespace(Y)
-        directions = None
         if matrices.has_constant and column.rows.size == 1:  # no label is left to estimate the constant from
             fitted = column.labels * xp.ones_like(side.spectrum.vectors[:, :1])
             return column.join(xp.full_like(column.labels, float("nan")), take_rows(fitted, column.missing))
-        if side.slack_floor > 0 or side.spectrum.values.shape[0] < column.rows.size:
-            directions = _directions(side, column)
+        is_smaller = side.slack_floor > 0 or side.spectrum.values.shape[0] < column.rows.size
+        directions = _directions(side, column) if is_smaller else None
         if directions is None and side.is_graded and not vanishing:
             fitted = _complete_apart(side, matrices, column)
             held_out = _leave_one_out_apart(side, column)
@@ -383,8 +381,7 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
             if matrices.has_constant:
                 ones = xp.sum(inverse, axis=1)
                 inverse, mean = inverse_with_border(inverse), (ones @ column.labels) / xp.sum(ones)
-            own = xp.linalg.diagonal(inverse)[:, None]
-            slack = own if column.weights is None else own / column.weights
+            slack = xp.linalg.diagonal(inverse)[:, None] / column.scale
             if matrices.has_constant and not vanishing and -largest(-slack) < 1.0 - _FAR_FROM_ONE:
                 # The border is subtracted from the inverse, which loses digits here.
                 fitted, held_out = _complete_apart(side, matrices, column), _leave_one_out_apart(side, column)
@@ -395,8 +392,7 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
             coefficients, solver = directions
             fitted = side.spectrum.vectors @ coefficients
             own = take_rows(side.spectrum.vectors, column.rows)
-            leverage = xp.sum(own * solver(own.T).T, axis=1)[:, None]
-            leverage = leverage if column.weights is None else column.weights * leverage
+            leverage = column.scale * xp.sum(own * solver(own.T).T, axis=1)[:, None]
             if largest(leverage) > _FAR_FROM_ONE:
                 held_out = _leave_one_out_apart(side, column)
             else:
@@ -433,16 +429,14 @@ def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None =
     if weights is None and observed.all():
         return asked
     rows, missing = np.flatnonzero(observed), np.flatnonzero(~observed)
-    scale, directions = None if weights is None else take_rows(weights, rows)[:, None], None
+    scale = None if weights is None else take_rows(weights, rows)[:, None]
     column = _Column(take_rows(xp.zeros_like(asked), rows)[:, None], scale, rows, missing)
-    if side.spectrum.is_truncated and rows.size:
-        directions = _directions(side, column)
+    directions = _directions(side, column) if side.spectrum.is_truncated and rows.size else None
     if directions is not None:
         is_used = side.shrinkage > 0
         along = side.spectrum.rotate(asked[:, None])[:, 0] / xp.where(is_used, side.shrinkage, 1.0)
         along = directions[1](xp.where(is_used, along, 0.0)[:, None])
-        observed_weights = take_rows(side.spectrum.vectors, rows) @ along
-        observed_weights = observed_weights if scale is None else scale * observed_weights
+        observed_weights = column.scale * (take_rows(side.spectrum.vectors, rows) @ along)
     else:
         check_memory(4.0 * y.shape[0] * rows.size * itemsize(y), y, f"The weights of {rows.size} labels of a column")
         eye = xp.eye(rows.size, dtype=y.dtype, device=y.device)
@@ -467,6 +461,11 @@ class _Column:
     weights: Array | None
     rows: np.ndarray
     missing: np.ndarray
+
+    @property
+    def scale(self) -> Array | float:
+        """The weights; 1 without weights."""
+        return 1.0 if self.weights is None else self.weights
 
     def join(self, observed: Array, missing: Array) -> Array:
         """Return values of observed and of missing rows in the order of all rows, shape (m, p)."""
@@ -545,8 +544,7 @@ class _Matrices:
 def _system(matrices: _Matrices, column: _Column) -> Array:
     """Return the kernel of the observed rows with its ridge, shape (n, n)."""
     block = matrices.kernel(column.rows)
-    eye = _identity(block)
-    return block + matrices.ridge * (eye if column.weights is None else eye / column.weights)
+    return block + matrices.ridge * _identity(block) / column.scale
 
 
 def _solved(matrices: _Matrices, column: _Column) -> tuple[Array, Array | float]:
@@ -565,7 +563,7 @@ def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array
     """Return the coefficients (k, p) of the eigenvectors and a solver of their system; None if it is singular."""
     check_hidden(side, column.missing)
     vectors = take_rows(side.spectrum.vectors, column.rows)
-    weighted = vectors if column.weights is None else column.weights * vectors
+    weighted = column.scale * vectors
     xp = namespace(vectors)
     # A direction that the filter removes has an infinite penalty, which is replaced by a very large one.
     is_used = side.shrinkage > 0
@@ -584,7 +582,7 @@ def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array
 
 def _leave_one_out_apart(side: Smoother, column: _Column) -> Array:
     """Return leave-one-out predictions from a decomposition of the observed rows, in which 1 − h is no difference."""
-    observed, root = _apart(side, column)
+    observed, root = reduced(side, column.rows, column.weights), column.scale**0.5
     tight = to_numpy(observed.slack) <= observed.slack_floor
     if tight.any():
         raise leverage_error(column.rows[tight], side.spectrum.n_rows, "rows")
@@ -593,7 +591,7 @@ def _leave_one_out_apart(side: Smoother, column: _Column) -> Array:
 
 def _complete_apart(side: Smoother, matrices: _Matrices, column: _Column) -> Array:
     """Return completed columns from a decomposition of the observed rows, for a ridge of the size of rounding."""
-    observed, root = _apart(side, column)
+    observed, root = reduced(side, column.rows, column.weights), column.scale**0.5
     labels = root * column.labels
     fitted, dual = observed.smooth(labels) / root, root * observed.spectrum.apply(observed.remainder, 1.0, labels)
     completed = fitted + dual
@@ -603,12 +601,6 @@ def _complete_apart(side: Smoother, matrices: _Matrices, column: _Column) -> Arr
     image = matrices.fitted(column.rows, dual)
     means = namespace(image).mean(fitted - take_rows(image, column.rows), axis=0) if matrices.has_constant else 0.0
     return column.join(completed, take_rows(image, column.missing) + means)
-
-
-def _apart(side: Smoother, column: _Column) -> tuple[Smoother, Array | float]:
-    """Return the smoother of the observed rows alone, and the roots of their weights, of shape (n, 1) or 1."""
-    root = 1.0 if column.weights is None else column.weights**0.5
-    return reduced(side, column.rows, column.weights), root
 
 
 def _missing_rows(side: Smoother, matrices: _Matrices, column: _Column) -> Array:

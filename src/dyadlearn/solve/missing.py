@@ -248,11 +248,10 @@ def solve_missing(
 
 def _solve_directly(operators: GridOperators, right: Array, mask: np.ndarray) -> Array:
     """Solve for the missing cells as one dense system; `right` is zero elsewhere."""
-    xp = namespace(right)
     system = operators.residual_block(*np.nonzero(mask))
     flat = np.flatnonzero(mask)
     refusal = partial(leverage_error, flat, mask.size, "cells form a set that")
-    known = take_rows(xp.reshape(right, (-1,)), flat)[:, None]
+    known = take_rows(namespace(right).reshape(right, (-1,)), flat)[:, None]
     return _scattered(solve_block(system, known, operators.floor, operators.is_graded, refusal)[:, 0], mask)
 
 
@@ -363,9 +362,8 @@ class _ObservedCells:
     """
 
     def __init__(self, operators: GridOperators, Y: Array, observed: Array, weights: Array | None) -> None:
-        xp = namespace(Y)
         self.operators, self.Y, self.observed, self.is_weighted = operators, Y, observed, weights is not None
-        self.root = xp.astype(observed, Y.dtype) if weights is None else _where(observed, weights) ** 0.5
+        self.root = namespace(Y).astype(observed, Y.dtype) if weights is None else _where(observed, weights) ** 0.5
         self.right = self.root * _where(observed, Y)
         self._square = inner(self.root, self.root)
 
