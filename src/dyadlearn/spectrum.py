@@ -760,9 +760,8 @@ class Smoother:
             return self.scaled().leave_one_out(labels, rotated)
         self.check_slack()
         product, level, slack = self.product(labels, rotated), self.level(labels), self.slack[:, None]
-        if self.prefers_residual:
-            return settled_difference(labels, slack, product, level, slack)
-        return settled_difference(labels, self.leverage[:, None], product, level, slack, sign=-1)
+        own, sign = (slack, 1) if self.prefers_residual else (self.leverage[:, None], -1)
+        return settled_difference(labels, own, product, level, slack, sign=sign)
 
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `product` for each column of labels, shape (p,)."""

@@ -90,13 +90,12 @@ def side_jackknife(side: Smoother, targets: Array, members: Members) -> Jackknif
         spectrum = side.spectrum
         weights = spectrum.expand(spectrum.project(rows.block(rows.values)) * side.phi)
         left = targets - held_out
-        whole = weights @ targets
         if members is None:
             changes = weights[:, None, :] * -row_major(left.T)[None, :, :]
         else:
             pieces = [-(take_rows(weights.T, each).T @ take_rows(left, each)) for each in members]
             changes = namespace(left).stack(pieces, axis=2)
-        changes += whole[:, :, None]
+        changes += (weights @ targets)[:, :, None]
         return changes
 
     return Jackknife(held_out, members, int(held_out.shape[0]), predict)

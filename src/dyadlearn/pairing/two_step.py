@@ -570,14 +570,11 @@ def _completion(model: TwoStep, Y: Array, weights: Array | None, **options: Any)
     block = _missing_block(Y, weights)
     if block is None:
         return complete_grid(replace(model), Y, weights, **options)
-    if not model.free_mean:
-        labels = complete_block(model.rows, model.columns, Y, *block)
-    elif math.prod(Y.shape) == block[0].size * block[1].size:
+    if model.free_mean and math.prod(Y.shape) == block[0].size * block[1].size:
         raise nothing_observed()
-    else:
-        xp = namespace(Y)
-        centred, shift = centred_labels(Y, observed := ~xp.isnan(Y))
-        labels = xp.where(observed, Y, complete_block(model.rows, model.columns, centred, *block) + shift)
+    xp, observed = namespace(Y), ~namespace(Y).isnan(Y)
+    centred, shift = centred_labels(Y, observed) if model.free_mean else (Y, 0.0)
+    labels = xp.where(observed, Y, complete_block(model.rows, model.columns, centred, *block) + shift)
     return Completion(labels, "block", Solution(labels, 0, 0.0, True))
 
 
@@ -637,13 +634,11 @@ def _part_of(model: TwoStep, axes: Axes, spectra: Any, sides: Any = None) -> Two
 def _predict_outside(model: TwoStep, axes: Axes, completed: Array) -> Array:
     values = completed.T
     for side, kept in zip((model.columns, model.rows), axes[::-1], strict=True):
-        n_rows = side.spectrum.n_rows
-        left = without(kept, n_rows)
-        # If no row is left out, all rows are predicted as training rows.
-        predictions = predict_others(side, kept, values) if left.size else side.smooth(values)
-        place = np.zeros(n_rows, dtype=np.intp)
-        place[left if left.size else kept] = np.arange(left.size or n_rows)
-        values = take_rows(predictions, place).T
+        left = without(kept, side.spectrum.n_rows)
+        if left.size:
+            values = in_order([predict_others(side, kept, values), values], [left, kept]).T
+        else:  # all rows are predicted as training rows
+            values = side.smooth(values).T
     return values.T
 
 

@@ -157,46 +157,25 @@ def column_weights(spectrum: Spectrum, values: Array, ridges: Array) -> tuple[Ar
     Returns
     -------
     weights : array of shape (k, n c)
+        With the scales :math:`c = s/\lambda`, the hat filter :math:`c\sigma/(c\sigma+1)` for direct columns, and the
+        residual filter :math:`1/(c\sigma+1)` for the others.
     direct : array of shape (n c,)
-        As in `scaled_weights`, for the scales :math:`s/\lambda`.
+        1.0 for columns whose hat filter is at most 1/2, and for truncated spectra; else 0.0.
     """
     xp = namespace(values)
     ridges = xp.broadcast_to(ridges, (ridges.shape[0], values.shape[0]))
     is_zero = ridges == 0
-    scales = values[None, :] / xp.where(is_zero, 1.0, ridges)
-    weights, direct = scaled_weights(spectrum, xp.reshape(scales, (-1,)))
+    scales = xp.reshape(values[None, :] / xp.where(is_zero, 1.0, ridges), (-1,))
+    is_direct = (scales * largest(spectrum.values) <= 1) | spectrum.is_truncated
+    divisors = spectrum.values[:, None] * scales[None, :]
+    weights = xp.where(is_direct[None, :], divisors, 1.0)
+    divisors += 1.0
+    weights /= divisors
+    direct = xp.astype(is_direct, scales.dtype)
     if not bool(xp.any(is_zero)):
         return weights, direct
     interpolating, is_unseen = _interpolating_weights(spectrum, values)
     return xp.where(is_zero, interpolating, weights), xp.where(is_zero[0, :], is_unseen, direct)
-
-
-def scaled_weights(spectrum: Spectrum, scales: Array) -> tuple[Array, Array]:
-    r"""Return the filter of each column, and whether it is that of the hat or of the residual operator.
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-        Spectrum with k eigenvalues.
-    scales : array of shape (c,)
-        Factor of the kernel of each column, for a ridge of one.
-
-    Returns
-    -------
-    weights : array of shape (k, c)
-        Hat filter :math:`c\sigma/(c\sigma+1)` for direct columns, residual filter :math:`1/(c\sigma+1)` for the others.
-    direct : array of shape (c,)
-        1.0 for columns whose hat filter is at most 1/2, and for truncated spectra; else 0.0.
-    """
-    xp = namespace(scales)
-    weights = spectrum.values[:, None] * scales[None, :]
-    direct = scales * largest(spectrum.values) <= 1
-    if spectrum.is_truncated:
-        direct = xp.ones_like(direct)
-    numerator = xp.where(direct[None, :], weights, 1.0)
-    weights += 1.0
-    numerator /= weights
-    return numerator, xp.astype(direct, scales.dtype)
 
 
 def _interpolating_weights(spectrum: Spectrum, values: Array) -> tuple[Array, Array]:

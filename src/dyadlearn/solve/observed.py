@@ -257,10 +257,8 @@ class ObservedSystem:
         array([1.5])
         """
         check_regularised(operators)
-        spectra = operators.grid_spectra
-        weights = labels.sums(1), labels.sums(0)
-        sides = [_features(side, load, operators.is_product) for side, load in zip(spectra, weights, strict=True)]
-        (left, turn, load), (right, task_turn, task_load) = sides
+        sides = zip(operators.grid_spectra, (labels.sums(1), labels.sums(0)), strict=True)
+        (left, turn, load), (right, task_turn, task_load) = (_features(*side, operators.is_product) for side in sides)
         basis = _Basis(left, right, (turn, task_turn), (load, task_load), labels.total)
         return cls(operators, labels, basis, _products_at(labels, basis))
 
