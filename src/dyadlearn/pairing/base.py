@@ -152,8 +152,8 @@ def side_scales(model: Pairing) -> tuple[float, ...]:
 
 @singledispatch
 def side_ridges(model: Pairing) -> tuple[float, ...]:
-    """Return the ridge that is added to the kernel of each of the `spectra`."""
-    ridges = tuple(model.alphas.values())
+    """Return the ridge that is added to the kernel of each of the `spectra`; the median if tasks have separate ones."""
+    ridges = tuple(float(np.median(alpha)) for alpha in model.alphas.values())
     return (*ridges, *ridges)[: len(model.spectra)]
 
 

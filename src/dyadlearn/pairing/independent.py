@@ -16,7 +16,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.pairing import full, incomplete
-from dyadlearn.pairing.base import Pairing, side_ridges
+from dyadlearn.pairing.base import Pairing
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
 from dyadlearn.pairing.dense import DenseSide, OfHidden, Sides, dense_sides, refit_cells
 from dyadlearn.pairing.expansion import NewRows, hat_row
@@ -95,12 +95,6 @@ class Independent(Pairing):
     def dual(self, Y: Array) -> Array:
         r"""Return :math:`(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}`, shape (m, q)."""
         return self.by_task(Smoother.dual, Y)
-
-
-@side_ridges.register(Independent)
-def _side_ridges(model: Independent) -> tuple[float, ...]:
-    """Return the ridge that is added to the kernel; the median if tasks have separate ones."""
-    return (float(np.median(model.alphas["alpha"])),)
 
 
 @full.holdout_grids.register(Independent)

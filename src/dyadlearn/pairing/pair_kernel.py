@@ -120,7 +120,7 @@ class _Labels:
 
     spectra: tuple[Spectrum, Spectrum]
     Y: Array
-    offset: float = 0.0
+    offset: float
 
     @cached_property
     def columns(self) -> Array:
@@ -389,10 +389,8 @@ class PairKernel(Coupled):
 
     def _labels(self, Y: Array) -> _Labels:
         """Return labels to hold out, minus their average if there is an unpenalised mean."""
-        if not self.free_mean:
-            return _Labels(self.grid_spectra, Y)
-        offset = float(namespace(Y).mean(Y))
-        return _Labels(self.grid_spectra, Y - offset, offset)
+        offset = float(namespace(Y).mean(Y)) if self.free_mean else 0.0
+        return _Labels(self.grid_spectra, Y - offset if offset else Y, offset)
 
     def _centred(self, Y: Array) -> tuple[Array, float]:
         """Return rotated labels minus their unpenalised mean, and the mean; zero if the model has none."""

@@ -157,14 +157,13 @@ def complete(
         right = -operators.residual(known) if operators.prefers_residual else operators.hat(known)
         options["max_direct"] = max_direct
         solution = solve_missing(operators, _where(~observed, right), observed, **options)
-        completion = Completion(solution.values + known, form, solution)
+        completion = Completion(solution.values, form, solution)
     elif weights is None and rank is None and _suits_cells(operators, n_observed, labels):
         completion = _completed_by_cells(operators, labels, observed, begin, tol, max_iter)
     else:
         is_direct = rank is None and 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
         completion = _ObservedCells(operators, labels, observed, weights).completed(is_direct, **options)
-    if not operators.free_mean:
-        return completion
+    # Without weights, observed labels stay as they are.
     moved = completion.labels + shift
     return replace(completion, labels=moved if weights is not None else xp.where(observed, Y, moved))
 
@@ -347,7 +346,7 @@ def _completed_by_cells(
     solution = system.solve("model", system.centred(values), tol, max_iter, rounding)
     fitted = system.complete(solution.values)[0, ...]
     solution = replace(solution, values=cells.grid(solution.values)[0, ...])
-    return Completion(namespace(Y).where(observed, Y, fitted), "observed", solution)
+    return Completion(fitted, "observed", solution)
 
 
 class _ObservedCells:
@@ -362,22 +361,21 @@ class _ObservedCells:
     """
 
     def __init__(self, operators: GridOperators, Y: Array, observed: Array, weights: Array | None) -> None:
-        self.operators, self.Y, self.observed, self.is_weighted = operators, Y, observed, weights is not None
+        self.operators, self.observed, self.is_weighted = operators, observed, weights is not None
         self.root = namespace(Y).astype(observed, Y.dtype) if weights is None else _where(observed, weights) ** 0.5
         self.right = self.root * _where(observed, Y)
         self._square = inner(self.root, self.root)
 
     def completed(self, is_direct: bool, **options: Any) -> Completion:
-        """Return the completed grid, solved for directly if possible, or by conjugate gradients."""
-        xp, values = namespace(self.Y), self._solved_directly() if is_direct else None
+        """Return the fitted grid, or completed labels with weights, solved for directly or by conjugate gradients."""
+        values = self._solved_directly() if is_direct else None
         solution = self._iterated(**options) if values is None else Solution(values, 0, 0.0, True)
         solution = replace(solution, values=self._project(solution.values))
         dual = self.root * solution.values
         fitted = self.operators.kernel(dual)
         if self.operators.free_mean:
             fitted += self._share(self.right - self.root * fitted)
-        labels = fitted + self.operators.ridge * dual if self.is_weighted else xp.where(self.observed, self.Y, fitted)
-        return Completion(labels, "observed", solution)
+        return Completion(fitted + self.operators.ridge * dual if self.is_weighted else fitted, "observed", solution)
 
     def _share(self, values: Array) -> float:
         """Return the multiple of r that is nearest to values."""
