@@ -125,11 +125,12 @@ def test_no_single_kernel_is_better_than_all(seed, kernels, exact):
 def test_large_problems_learn_from_the_first_folds(monkeypatch):
     labels, rows, columns, masks = _problem(0, kernels=(3, 2))
     used = []
-    first = FoldError.first
-    monkeypatch.setattr(FoldError, "first", lambda self, n: used.append(first(self, n)) or used[-1])
+    descend = candidates.descend
+    monkeypatch.setattr(candidates, "descend", lambda error, *given: used.append(error) or descend(error, *given))
     few_steps = Descent(3, 0.1)
     _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)
-    assert not used
+    assert {each.train.shape[0] for each in used} == {3}
+    used.clear()
     monkeypatch.setattr(candidates, "_SMALL", 0)
     monkeypatch.setattr(candidates, "_ENOUGH", 40)
     found = _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)

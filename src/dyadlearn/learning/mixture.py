@@ -189,18 +189,23 @@ class Mixed:
         slope : array of shape (n, n) or (f, n, n)
             Derivatives of the error with respect to the entries of the kernel, summed over folds or of each fold.
         """
-        shares, exponents = softmax(self.logits), iter(np.exp(self.log_exponents))
-        weights, by_weight, by_exponent = self.mixture.weights(self.logits), np.zeros(len(self.logits)), []
+        shares, weights, logs = softmax(self.logits), self.mixture.weights(self.logits), self.mixture.logs
+        by_weight, by_power = np.zeros(len(self.logits)), np.zeros(len(logs))
         total = namespace(slope).sum(slope, axis=0) if slope.ndim == 3 else slope
-        for number, (power, log) in enumerate(zip(self.powers, self.mixture.logs, strict=True)):
+
+        def multiply(number: int) -> None:
+            power, log = self.powers[number], logs[number]
             product = (total if power.ndim == 2 else slope) * power
             by_weight[number] = _sum(product)
             if log is not None:
-                by_exponent.append(weights[number] * next(exponents) * inner(product, log))
+                by_power[number] = weights[number] * inner(product, log)
+
+        for_each(multiply, range(len(logs)), slope, n_operations=20.0 * len(logs) * math.prod(slope.shape))
+        by_exponent = np.exp(self.log_exponents) * by_power[[log is not None for log in logs]]
         if self.mixture.constant:
             by_weight[-1] = _sum(total)
         by_logit = (1 - len(shares) * _LEAST_WEIGHT) * shares * (by_weight - float(shares @ by_weight))
-        return [by_logit, np.array(by_exponent)]
+        return [by_logit, by_exponent]
 
 
 def single(array: Array) -> Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from dyadlearn.learning.mixture import Parameters, Sides
 # Relative decrease of the error in one iteration, and mean decrease in the last evaluations, below which the descent
 # stops. Errors that are solved roughly change by more than that between equal parameters.
 _LEAST_DECREASE = 1e-5
-_LAST = 6
+_LAST = 4
 # Number of evaluations after which a stage on a large grid ends unless it has a smaller error than the stage before.
 _TRIAL = 10
 # Maximum change of a parameter, except λ, from its start.
@@ -192,7 +192,8 @@ Judge = Callable[[float, Array], float]
 
 
 def _best_stage(
-    error: HoldoutError,
+    first: HoldoutError,
+    whole: Callable[[], HoldoutError],
     starts: Sequence[Parameters],
     how: Descent,
     watch: Callable[[float], None],
@@ -201,24 +202,23 @@ def _best_stage(
 ) -> tuple[Stage | None, bool]:
     """Return the best stage from several starts, and whether learning was interrupted.
 
-    There is no stage if its descent does not reach an error below `least_before`.
+    The error of the first folds is minimised, and starts are compared by that of all folds. There is no stage if its
+    descent does not reach an error below `least_before`.
     """
-    small = is_small(error.labels.cells.shape)
     best, reached, interrupted = None, starts[-1], False
     try:
-        for start in starts if small else starts[-1:]:
-            searched = error if small else error.first(_ENOUGH)
-            reached, losses, interrupted = descend(searched, start, how, watch, least_before)
+        for start in starts:
+            reached, losses, interrupted = descend(first, start, how, watch, least_before)
             if losses and min(losses) > least_before:
                 return None, interrupted
-            stage = _stage(error, reached, losses, judge)
+            stage = _stage(whole(), reached, losses, judge)
             if best is None or stage.judged < best.judged:
                 best = stage
             if interrupted:
                 break
     except KeyboardInterrupt:
         interrupted = True
-    return best or _stage(error, reached, [], judge), interrupted
+    return best or _stage(whole(), reached, [], judge), interrupted
 
 
 def _stage(error: HoldoutError, parameters: Parameters, losses: list[float], judge: Judge) -> Stage:
@@ -276,22 +276,26 @@ def learn(
     judge : callable
         Function of the error and the held-out predictions, by which stages and starts are compared.
     """
-    given = error.sides
-    stage, interrupted = _best_stage(error, [Parameters.start(given)], how, partial(watch, 0), judge)
+    given, small = error.sides, is_small(error.labels.cells.shape)
+    first = error if small else error.first(_ENOUGH)
+    stage, interrupted = _best_stage(first, lambda: error, [Parameters.start(given)], how, partial(watch, 0), judge)
     assert stage is not None
     stages, best, held_out = [stage], 0, error.assembled(stage.predicted)
     try:
         while isinstance(error, FoldError) and not interrupted and best == len(stages) - 1 < n_stages - 1:
-            error = error.with_profiles(stage.parameters, given, profiled)
-            start, number = Parameters.start(error.sides), len(stages)
-            starts = [start, stage.parameters.joined(start)]
-            # Stages on large grids take long, so one that is worse in its first folds is not tried on all folds.
-            is_compared = stage.judged == stage.error and not is_small(error.labels.cells.shape)
+            described = (stage.parameters, given, profiled)
+            whole = cache(partial(error.with_profiles, *described))
+            # Profiles of all folds take long on large grids: they are computed once a stage is better in the first.
+            first = whole() if small else error.first(_ENOUGH).with_profiles(*described)
+            is_compared = stage.judged == stage.error and not small
             least_before = min(stage.losses, default=math.inf) if is_compared else math.inf
-            stage, interrupted = _best_stage(error, starts, how, partial(watch, number), judge, least_before)
+            start, number = Parameters.start(first.sides), len(stages)
+            starts = [start, stage.parameters.joined(start)][0 if small else 1 :]
+            stage, interrupted = _best_stage(first, whole, starts, how, partial(watch, number), judge, least_before)
             if stage is None:
                 break
-            profiles = [side.grams[len(first.grams) :] for side, first in zip(error.whole, given, strict=True)]
+            error = whole()
+            profiles = [side.grams[len(old.grams) :] for side, old in zip(error.whole, given, strict=True)]
             stages.append(replace(stage, profiles=profiles))
             if stage.judged < stages[best].judged:
                 best, held_out = number, error.assembled(stage.predicted)
