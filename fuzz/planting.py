@@ -57,8 +57,8 @@ FAULTS = (
     ),
     Fault(
         "holes",
-        "return block + matrices.ridge * (eye if column.weights is None else eye / column.weights)",
-        "return block + 1.001 * matrices.ridge * (eye if column.weights is None else eye / column.weights)",
+        "return block + matrices.ridge * _identity(block) / column.scale",
+        "return block + 1.001 * matrices.ridge * _identity(block) / column.scale",
     ),
     Fault(
         "holes",

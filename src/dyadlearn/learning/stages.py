@@ -20,9 +20,9 @@ from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.learning.error import ExactError, FoldError, Targets, profiled_sides
 from dyadlearn.learning.mixture import Parameters, Sides
 
-# Relative decrease of the error in one iteration, and mean decrease in the last evaluations, below which the descent
-# stops. Errors that are solved roughly change by more than that between equal parameters.
-_LEAST_DECREASE = 1e-5
+# Relative decrease of the error in one iteration, or in the last evaluations, below which the descent stops. Errors of
+# equal parameters differ by rounding, because the systems are solved roughly.
+_LEAST_DECREASE, _ROUNDING = 1e-5, 1e-3
 _LAST = 4
 # Number of evaluations after which a stage on a large grid ends unless it has a smaller error than the stage before.
 _TRIAL = 10
@@ -107,7 +107,7 @@ def descend(
         Error of the stage before; the descent ends if it is not below it after some evaluations.
     """
     losses: list[float] = []
-    leasts: list[float] = []
+    values: list[float] = []
     low, high = error.limits
     origin, penalties = np.clip(start.vector, low, high), how.penalties(start, error.labels.sizes)
     best, least, interrupted = origin, math.inf, False
@@ -116,8 +116,9 @@ def descend(
 
     def objective(steps: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, least
-        n = len(losses)
-        has_stalled = n > _LAST and leasts[-1 - _LAST] - least < _LAST * _LEAST_DECREASE
+        n, last = len(losses), values[-_LAST:]
+        # A failed step of the line search is no reason to stop, values that differ by rounding are.
+        has_stalled = n > _LAST and max(last) - least < _ROUNDING and min(values[:-_LAST]) - least < _LEAST_DECREASE
         if n >= how.n_steps or has_stalled or (n == _TRIAL and min(losses) > least_before):
             raise StopIteration
         vector = origin + scale * steps
@@ -131,7 +132,7 @@ def descend(
         value = math.log(loss) + float(penalties @ (vector - origin) ** 2) if is_valid else math.inf
         if value < least:
             best, least = vector, value
-        leasts.append(least)
+        values.append(value)
         if not is_valid:
             # The line search takes a shorter step.
             return max(least, 0.0) + 10.0, np.zeros_like(vector)
