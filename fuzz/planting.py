@@ -62,8 +62,8 @@ FAULTS = (
     ),
     Fault(
         "holes",
-        "completion = Completion(solution.values + known, form, solution)",
-        "completion = Completion(1.001 * solution.values + known, form, solution)",
+        "completion = Completion(solution.values, form, solution)",
+        "completion = Completion(1.001 * solution.values, form, solution)",
     ),
     Fault(
         "observed",
