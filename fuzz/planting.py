@@ -148,8 +148,8 @@ FAULTS = (
     ),
     Fault(
         "diagnostics",
-        "parts = np.where(observed, Y, 0.0) * weights",
-        "parts = np.where(observed, Y, 0.0) * (1.001 * weights)",
+        "parts = filled * weights",
+        "parts = 1.001 * filled * weights",
         ("answers",),
     ),
     Fault(
