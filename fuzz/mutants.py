@@ -226,7 +226,7 @@ def copied(folder: Path, name: str) -> Path:
     tree = folder / name
     for part in ("src", "tests", "fuzz", "benchmarks", "experiments", "docs", "examples"):
         shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for part in ("pyproject.toml", "README.md", "Makefile", "CHANGELOG.md"):
+    for part in ("pyproject.toml", "README.md", "Makefile", "CHANGELOG.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / part, tree / part)
     if (ROOT.parent / "shared").exists() and not (folder / "shared").exists():
         (folder / "shared").symlink_to(ROOT.parent / "shared")
