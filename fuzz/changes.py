@@ -46,8 +46,10 @@ EXPECTED: list[tuple[str, str, str, str]] = [
     for setting in "BC"
     for model in ("Kronecker", "TwoStep")
 ]
-# The old version scored a permutation whose model stopped after one stage by leave-one-out, and all others by folds.
-EXPECTED.append(("learned", "permutation*", "*stages=*", "every permutation is scored by the same folds as the labels"))
+# The old version learned by gradient descent from the best single kernel, and stopped after sixty steps.
+EXPECTED.append(("learned", "*", "*", "kernels are learned by a quasi-Newton method from equal weights"))
+# The old version chose among equal contributions as a partition left them.
+EXPECTED.append(("*", "explain, pairs: labels*", "*", "equal contributions are listed by position"))
 _CONSTANT = "rank metrics score a constant baseline as equal predictions"
 for _scoring in ("roc_auc", "average_precision", "concordance_index"):
     EXPECTED.append(("*", "*baselines_*", f"*search ? {_scoring}*", _CONSTANT))
