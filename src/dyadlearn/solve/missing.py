@@ -155,8 +155,9 @@ def complete(
     if form == "missing":
         known = _where(observed, labels)
         right = -operators.residual(known) if operators.prefers_residual else operators.hat(known)
-        options["max_direct"] = max_direct
-        solution = solve_missing(operators, _where(~observed, right), observed, **options)
+        right = _where(~observed, right)
+        del known  # as large as the grid
+        solution = solve_missing(operators, right, observed, max_direct=max_direct, **options)
         completion = Completion(solution.values, form, solution)
     elif weights is None and rank is None and _suits_cells(operators, n_observed, labels):
         completion = _completed_by_cells(operators, labels, observed, begin, tol, max_iter)
@@ -472,7 +473,8 @@ class _ObservedCells:
         rest = float(namespace(values).sum(values)) - float(leading_values.sum())
         rest /= max(operators.n_cells - leading.size, 1)
         edge = min(max(rest, least), edge)
-        scale = operators.ridge + edge * root**2
+        # Missing cells are zero, so without weights one number serves all cells.
+        scale = operators.ridge + edge * (root**2 if self.is_weighted else 1.0)
         weights = root**2 / scale
         deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (leading_values - edge), weights)
 
