@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -410,7 +412,7 @@ def test_few_cells_have_one_unknown_each(monkeypatch, model, sides, pattern, alp
 
 
 def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatch):
-    """Both ways agree on a grid where the cost decides, and weights are left to the other one."""
+    """The cost decides, and weights and a tiny share of the product kernel are left to the other way."""
     rng = np.random.default_rng(0)
     m, q = 90, 130
     Y = np.full((m, q), np.nan)
@@ -428,4 +430,5 @@ def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatc
     fitted = model.hat(found.labels)
     assert_allclose(fitted[np.isnan(Y)], found.labels[np.isnan(Y)], atol=1e-7)
     complete(model, Y, np.ones_like(Y), tol=1e-2, max_iter=1)
+    complete(replace(model, shares=(1e-9, 0.2, 0.3)), Y, tol=1e-2, max_iter=1)
     assert used == [1]

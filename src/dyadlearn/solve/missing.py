@@ -62,6 +62,8 @@ _DIRECT_OBSERVED = 256
 _CHECKED_CELLS = 4096
 # Maximum number of unpenalised directions that are checked for more missing cells.
 _CHECKED_DIRECTIONS = 512
+# Minimum share of the product kernel for products at observed cells, which divide by it and would lose digits.
+_LEAST_SHARE = 1e-4
 # The small system of a deflation of this rank takes 7 MiB.
 _LEAST_RANK_LIMIT = 900
 
@@ -326,7 +328,8 @@ def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int
 def _suits_cells(operators: GridOperators, n_observed: int, Y: Array) -> bool:
     """Return whether so few cells of a grid of a pair kernel are observed that products at them cost less."""
     m, q = Y.shape
-    if operators.shares is None or not operators.shares[0] > 0 or n_observed <= _DIRECT_OBSERVED:
+    shares = operators.shares
+    if shares is None or shares[0] <= _LEAST_SHARE * sum(shares) or n_observed <= _DIRECT_OBSERVED:
         return False
     return are_few(n_observed, (m, q), Y) and fits_in_memory(3.0 * itemsize(Y) * (m + q) ** 2, Y)
 
