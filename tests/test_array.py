@@ -283,12 +283,12 @@ def test_products_of_sparse_matrices_on_several_threads(monkeypatch):
     """Rows without entries, and one with most of them, are computed by whichever thread."""
     monkeypatch.setattr(_array, "n_workers", lambda like, n_operations: 2)
     rng = np.random.default_rng(0)
-    there = rng.random((9, 7)) < 0.2
-    there[4, :] = True
+    there = rng.random((20, 7)) < 0.4
+    there[4, :], there[7, :] = True, False
     rows, columns = np.nonzero(there)
-    grid, right, left = np.zeros((9, 7)), rng.normal(size=(7, 3)), rng.normal(size=(9, 2))
+    grid, right, left = np.zeros((20, 7)), rng.normal(size=(7, 3)), rng.normal(size=(20, 2))
     grid[rows, columns] = values = rng.normal(size=rows.size)
-    matrix = Scatter(rows, columns, (9, 7), right)
+    matrix = Scatter(rows, columns, (20, 7), right)
     assert_allclose(matrix.times(values, right), grid @ right, atol=1e-14)
     assert_allclose(matrix.times(values, left, transposed=True), grid.T @ left, atol=1e-14)
 
