@@ -34,6 +34,9 @@ from scipy import sparse
 
 from dyadlearn._array import Array, double, is_sparse, matmul, namespace, row_blocks, zeros
 
+#: Bytes of a block that stays in the cache of a processor.
+_CACHE = 2**20
+
 
 def means_of(features: Array) -> Array:
     """Return the means (d,) of features (n, d) in double precision, accurate for any number of rows."""
@@ -42,10 +45,17 @@ def means_of(features: Array) -> Array:
 
 def rest_of(features: Array, means: Array) -> Array:
     """Return the means (d,) of the differences of features (n, d) from `means`; only blocks of rows are copied."""
-    total = zeros(means.shape, means)
-    for rows in row_blocks(features.shape[0], 8 * features.shape[1]):
-        total += namespace(features).sum(double(features[rows, :]) - means, axis=0)
-    return total / features.shape[0]
+    return _sums(features, means) / features.shape[0]
+
+
+def _sums(features: Array, means: Array | None = None) -> Array:
+    """Return the sums (d,) of features (n, d), or of their differences from `means`, in double precision."""
+    xp = namespace(features)
+    total = zeros((features.shape[1],), features, xp.float64)
+    for rows in row_blocks(features.shape[0], 8 * features.shape[1], _CACHE):
+        block = double(features[rows, :])
+        total += xp.sum(block if means is None else block - means, axis=0)
+    return total
 
 
 def to_complement(rows: Array) -> Array:
@@ -108,7 +118,7 @@ def mean_of(matrix: Array) -> Array:
         gaps = np.bincount(stored.indices, weights=stored.data - rough[stored.indices], minlength=d) / n
         return _exact_sum(rough, np.where(full, gaps, 0.0))
     # The sum of many rows accumulates rounding errors; the sum of the differences from a rough mean hardly does.
-    rough = rest_of(matrix, zeros((matrix.shape[1],), matrix, namespace(matrix).float64))
+    rough = _sums(matrix) / matrix.shape[0]
     return _exact_sum(rough, rest_of(matrix, rough))
 
 
@@ -129,7 +139,9 @@ def moved(mean: Array, step: Array) -> Array:
 
 def centred(matrix: Array, mean: Array) -> Array:
     """Return dense features (n, d) minus their mean."""
-    return (matrix - mean[0, :]) - mean[1, :]
+    rows = matrix - mean[0, :]
+    rows -= mean[1, :]
+    return rows
 
 
 def about(matrix: Array, mean: Array) -> tuple[Array, Array | None]:
@@ -182,11 +194,21 @@ def with_constants(matrix: Array, mean: Array) -> Array:
 def moments(matrix: Array) -> tuple[Array, Array]:
     """Return the mean (2, d) of rows, and the Gram matrix (d, d) about it."""
     mean = mean_of(matrix)
-    rows, rest = about(matrix, mean)
+    return mean, gram_about(*about(matrix, mean))
+
+
+def gram_about(rows: Array, rest: Array | None) -> Array:
+    """Return the Gram matrix (d, d) of the result of `about`."""
     gram = matmul(rows.T, rows)
     if rest is not None:
-        gram -= matrix.shape[0] * outer(rest, rest)
-    return mean, gram
+        gram -= rows.shape[0] * outer(rest, rest)
+    return gram
+
+
+def add_outer(matrix: Array, first: Array, second: Array) -> None:
+    """Add the outer product of two vectors to a matrix (d, p), which is overwritten."""
+    for rows in row_blocks(matrix.shape[0], 8 * matrix.shape[1], _CACHE):
+        matrix[rows, :] += outer(first[rows], second)
 
 
 def outer(first: Array, second: Array) -> Array:

@@ -96,12 +96,30 @@ def test_a_regularisation_beside_rounding():
         assert of(kept, 1e-18).doubt is None
 
 
-@over(every(n_columns=[1, 4, 30]))
-def test_few_and_many_columns(n_columns):
+@over(every(n_columns=[1, 4, 30], order="CF"))
+def test_few_and_many_columns(n_columns, order):
     # Few are solved by the factor, many by the inverse that is made from it.
     rng = np.random.default_rng(0)
-    rows, B = rng.normal(size=(30, 9)), rng.normal(size=(9, n_columns))
+    rows, B = rng.normal(size=(30, 9)) * 10.0 ** np.arange(-4, 5), rng.normal(size=(9, n_columns)).copy(order=order)
     side = of(rows)
-    assert_allclose(side.solve(B), wanted(rows, 0.5, B), rtol=1e-10)
+    assert_allclose(side.solve(B), wanted(rows, 0.5, B), rtol=1e-9)
     assert ("_explicit" in vars(side)) == (n_columns > 4)
-    assert_allclose(side.solve(B[:, :1]), wanted(rows, 0.5, B[:, :1]), rtol=1e-10)
+    assert_allclose(side.solve(B[:, :1]), wanted(rows, 0.5, B[:, :1]), rtol=1e-9)
+
+
+@over(every(d=[64, 65, 150]))
+def test_the_inverse_of_many_features_is_made_of_blocks(d):
+    rng = np.random.default_rng(0)
+    rows, B = rng.normal(size=(400, d)), rng.normal(size=(d, d))
+    assert_allclose(of(rows).solve(B), wanted(rows, 0.5, B), rtol=1e-8, atol=1e-14)
+
+
+def test_no_product_with_a_large_inverse():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(400, 10)) @ rng.normal(size=(10, 80)), rng.normal(size=(400, 80))
+    side = of(rows, 1e-3)
+    found = rows @ side.solve(rows.T @ labels)
+    assert side._explicit is None
+    left, values, _ = np.linalg.svd(rows, full_matrices=False)
+    shares = values**2 / (values**2 + 1e-3)
+    assert_allclose(found, left @ (shares[:, None] * (left.T @ labels)), rtol=0, atol=1e-10)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, lapack
 
-from dyadlearn._array import Array, epsilon, is_foreign, largest, namespace, solve, with_diagonal
+from dyadlearn._array import Array, cholesky, epsilon, is_foreign, largest, namespace, solve, with_diagonal
 from dyadlearn._svd import gram_eigen, unit_noise, unit_scale
 
 #: Largest diagonal entry of an explicit inverse by which many columns are multiplied, which is faster than solving.
@@ -23,6 +23,8 @@ from dyadlearn._svd import gram_eigen, unit_noise, unit_scale
 INFLATION = 1e3
 #: Largest relative rounding error of predictions without a warning.
 ROUGH = 1e-3
+#: Triangular matrices up to this order are inverted by LAPACK.
+_LEAF = 64
 
 
 class Eigen(NamedTuple):
@@ -85,12 +87,14 @@ class Inverse:
             condition = _condition(matrix) if is_rough else condition
         else:
             size = float(xp.linalg.matrix_norm(matrix, ord=1)) if is_rough else 0.0
-            # The transpose is column-major, which LAPACK expects, so that nothing is copied.
-            matrix, failed = lapack.dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
-            if failed:
+            try:
+                # numpy and scipy have a BLAS each, whose threads disturb those of the other: large products and this
+                # factorisation are by numpy.
+                matrix = cholesky(matrix)
+                if is_rough:
+                    condition = 1.0 / max(lapack.dpocon(matrix.T, size)[0], epsilon(matrix))
+            except np.linalg.LinAlgError:
                 condition = float("inf")
-            elif is_rough:
-                condition = 1.0 / max(lapack.dpocon(matrix, size, uplo="L")[0], epsilon(matrix))
         if not condition * noise < 1.0:  # it may be NaN
             eigen = Eigen(*gram_eigen(gram, n_rows, rounding))
             return cls(alpha, scale, matrix, eigen, _doubt_of_alpha(gram, n_rows, alpha, eigen))
@@ -110,17 +114,32 @@ class Inverse:
         if is_foreign(B):
             return scale * solve(self.matrix, scale * B)
         # For many columns, the inverse and one product are faster than two triangular solves.
-        if 2 * B.shape[1] >= B.shape[0] and np.max(np.diagonal(self._explicit)) <= INFLATION:
-            return scale * (self._explicit @ (scale * B))
-        return scale * cho_solve((self.matrix, True), scale * B, check_finite=False)
+        if 2 * B.shape[1] >= B.shape[0] and self._explicit is not None:
+            # The inverse is symmetric; the product has the memory order of B.
+            return self._explicit @ B if B.strides[0] > B.strides[1] else (B.T @ self._explicit).T
+        return scale * cho_solve((self.matrix.T, False), scale * B, check_finite=False)
 
     @cached_property
-    def _explicit(self) -> np.ndarray:
-        """The inverse of the scaled matrix."""
-        half = lapack.dpotri(self.matrix, lower=1)[0]
-        inverse: np.ndarray = half + half.T
-        np.fill_diagonal(inverse, np.diagonal(half))
+    def _explicit(self) -> np.ndarray | None:
+        """The inverse; None if a product with it is inaccurate."""
+        root = _lower_inverse(self.matrix)
+        if np.max(np.einsum("ij,ij->j", root, root)) > INFLATION:
+            return None
+        root *= self.scale
+        inverse: np.ndarray = root.T @ root
         return inverse
+
+
+def _lower_inverse(lower: np.ndarray) -> np.ndarray:
+    """Return the inverse of a lower triangular matrix (d, d), mostly by matrix products."""
+    half = len(lower) // 2
+    if len(lower) <= _LEAF:
+        return np.asarray(lapack.dtrtri(lower.T)[0].T)
+    inverse = np.zeros_like(lower)
+    inverse[:half, :half] = _lower_inverse(lower[:half, :half])
+    inverse[half:, half:] = _lower_inverse(lower[half:, half:])
+    inverse[half:, :half] = -inverse[half:, half:] @ (lower[half:, :half] @ inverse[:half, :half])
+    return inverse
 
 
 def _doubt_of_alpha(gram: Array, n_rows: int, alpha: float, eigen: Eigen) -> str | None:

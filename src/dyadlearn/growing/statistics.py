@@ -54,7 +54,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._codes import pattern_codes
-from dyadlearn._means import about, centred, difference, mean_of, moments, moved, outer, value, with_ones
+from dyadlearn._means import about, add_outer, centred, difference, gram_about, mean_of, moved, outer, value, with_ones
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored
 from dyadlearn._svd import gram_eigen, unit_scale
@@ -158,7 +158,9 @@ class Group(Stored):
     def plus(self, other: Group, sign: int = 1) -> Group:
         """Return the sums over the rows of both, or with sign −1 the sums minus those over the rows of `other`."""
         n_rows = self.n_rows + sign * other.n_rows
-        total = replace(self, n_rows=n_rows, gram=self.gram + sign * other.gram, cross=self.cross + sign * other.cross)
+        parts = (self.gram, other.gram), (self.cross, other.cross)
+        gram, cross = (mine + theirs if sign > 0 else mine - theirs for mine, theirs in parts)
+        total = replace(self, n_rows=n_rows, gram=gram, cross=cross)
         if sign < 0 or self.rounding is not None or other.rounding is not None:
             total = replace(total, rounding=(self.noise**2 + other.noise**2) ** 0.5)
         if self.mean is None:
@@ -170,13 +172,10 @@ class Group(Stored):
         label_means: Any = self.label_mean, other.label_mean
         step, label_step = difference(other.mean, self.mean), label_means[1] - label_means[0]
         share = sign * other.n_rows / n_rows
-        return replace(
-            total,
-            gram=total.gram + self.n_rows * share * outer(step, step),
-            cross=total.cross + self.n_rows * share * outer(step, label_step),
-            mean=moved(self.mean, share * step),
-            label_mean=label_means[0] + share * label_step,
-        )
+        weight = math.sqrt(self.n_rows * other.n_rows / n_rows)  # on both sides, so that the sums stay symmetric
+        add_outer(gram, sign * weight * step, weight * step)
+        add_outer(cross, sign * weight * step, weight * label_step)
+        return replace(total, mean=moved(self.mean, share * step), label_mean=label_means[0] + share * label_step)
 
     def minus(self, gone: Group, what: str) -> Group:
         """Return the sums without those over some of the rows; `what` is the name of the rows in messages.
@@ -290,9 +289,9 @@ def _sums_about_mean(Phi: Array, Y: Array) -> Group:
     Phi, Y, n = row_major(Phi), row_major(Y), int(Phi.shape[0])
     if n == 0:
         return _without_means(_sums(Phi, Y))
-    (mean, gram), label_mean = moments(Phi), mean_of(Y)
+    mean, label_mean = mean_of(Phi), mean_of(Y)
     (rows, rest), (labels, label_rest) = about(Phi, mean), about(Y, label_mean)
-    cross = matmul(rows.T, labels)
+    gram, cross = gram_about(rows, rest), matmul(rows.T, labels)
     if rest is not None and label_rest is not None:  # if one factor is centred, the other need not be
         cross -= n * outer(rest, label_rest)
     return Group(n, gram, cross, mean, value(label_mean))
@@ -421,6 +420,11 @@ class Statistics(Stored):
     def task_rows(self) -> Array | None:
         r""":math:`\boldsymbol\Psi`, with a constant :math:`[\boldsymbol\Psi_c, \mathbf{1}]`; None without features."""
         return None if self.tasks is None else self.rows_of_tasks(self.tasks)
+
+    def with_task_rows_of(self, other: Statistics) -> Statistics:
+        """Keep what `other`, statistics of the same tasks about the same mean, has cached of them."""
+        vars(self).update({name: value for name, value in vars(other).items() if name == "task_rows"})
+        return self
 
     # Tasks and groups -------------------------------------------------------------------------------
 
@@ -564,7 +568,8 @@ def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bo
         return known.plus(other) if sign > 0 else known.minus(other, what)
 
     if first.is_complete and second.is_complete:
-        return replace(first, groups=(changed(first.groups[0], second.groups[0], "instances"),))
+        both = replace(first, groups=(changed(first.groups[0], second.groups[0], "instances"),))
+        return both.with_task_rows_of(first)
     whole = changed(first.everyone, second.everyone, "instances") if instances else first.everyone
     groups, group_of = list(first.groups), first.group_of.copy()
     touched = second.counts > 0
@@ -583,9 +588,8 @@ def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bo
                 group_of[tasks] = len(groups)
                 groups.append(known)
     both = replace(first, groups=tuple(groups), group_of=group_of, instances=whole)
-    if np.array_equal(both.labelled, first.labelled):  # the tasks and their mean are the same
-        vars(both).update({name: value for name, value in vars(first).items() if name == "task_rows"})
-        return both
+    if np.array_equal(both.labelled, first.labelled):
+        return both.with_task_rows_of(first)
     return both.described(first.tasks)
 
 

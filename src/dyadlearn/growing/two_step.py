@@ -41,7 +41,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, double, namespace, take_rows
+from dyadlearn._array import Array, as_array_of, double, namespace, take_rows, zeros
 from dyadlearn._means import difference, value, with_constants
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import PrecisionWarning
@@ -140,10 +140,14 @@ class OnlineRidge(Stored):
         xp, n_tasks = namespace(half), int(known.labelled.size)
         level = known.over_tasks(level[None, :])
         half = xp.concat([half, level if n_tasks else level + float("nan")], axis=0)
-        if tasks is not None:
-            solved = self._solve(tasks, self.task_alpha, half[:, :-1].T).T
-            half = xp.concat([solved, half[:, -1:] / max(n_tasks, 1)], axis=1)
-        return xp.concat([half, -value(known.mean)[None, :] @ half[:-1, :]], axis=0)
+        W = zeros((self.n_coefficients, known.width), half)
+        if tasks is None:
+            W[:-1, :] = half
+        else:
+            W[:-1, :-1] = self._solve(tasks, self.task_alpha, half[:, :-1].T).T
+            W[:-1, -1] = half[:, -1] / max(n_tasks, 1)
+        W[-1, :] = -value(known.mean) @ W[:-2, :]
+        return W
 
     @property
     def n_coefficients(self) -> int:
