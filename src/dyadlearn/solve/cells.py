@@ -61,8 +61,13 @@ class Cells:
     @classmethod
     def of(cls, observed: np.ndarray, like: Array) -> Cells:
         """Return the cells of a mask (m, q), or all cells if most of them are observed."""
-        rows, columns = np.nonzero(observed if observed.mean() < _DENSE else np.ones_like(observed))
-        return cls(rows, columns, (observed.shape[0], observed.shape[1]), like)
+        return cls.only(observed if observed.mean() < _DENSE else np.ones_like(observed), like)
+
+    @classmethod
+    def only(cls, mask: np.ndarray, like: Array) -> Cells:
+        """Return the cells of a mask (m, q)."""
+        rows, columns = np.nonzero(mask)
+        return cls(rows, columns, (mask.shape[0], mask.shape[1]), like)
 
     @cached_property
     def is_complete(self) -> bool:
@@ -88,26 +93,35 @@ class Cells:
         return as_array_of(self.rows, self.like), as_array_of(self.columns, self.like)
 
     @cached_property
-    def _positions(self) -> tuple[Array, Array]:
-        """Position of each cell in the raveled grid, and number of the cell at each position, n if there is none."""
-        positions = self.rows * self.shape[1] + self.columns
-        numbers = np.full(self.shape[0] * self.shape[1], len(positions))
-        numbers[positions] = np.arange(len(positions))
-        return as_array_of(positions, self.like), as_array_of(numbers, self.like)
+    def _positions(self) -> Array:
+        """Position of each cell in the raveled grid."""
+        return as_array_of(self.rows * self.shape[1] + self.columns, self.like)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """Number of the cell at each position of the raveled grid; n if there is none."""
+        numbers = np.full(self.shape, len(self.rows))
+        numbers[self.rows, self.columns] = np.arange(len(self.rows))
+        return as_array_of(numbers.reshape(-1), self.like)
 
     def grid(self, values: Array) -> Array:
         """Return the grids (f, m, q) with these values (f, n)."""
         xp, n_grids = namespace(values), values.shape[0]
-        if not self.is_complete:
+        if not self.is_complete and not is_foreign(values):
+            grids = np.zeros((n_grids, self.shape[0] * self.shape[1]), dtype=values.dtype)
+            grids[:, self._positions] = values
+            values = grids
+        elif not self.is_complete:
+            # Not all libraries assign to positions; the other positions take the zero at the end.
             padded = xp.concat([values, zeros((n_grids, 1), values)], axis=1)
-            values = xp.take(padded, self._positions[1], axis=1)
+            values = xp.take(padded, self._numbers, axis=1)
         return xp.reshape(values, (n_grids, *self.shape))
 
     def take(self, grids: Array) -> Array:
         """Return the values (f, n) of grids (f, m, q) at the cells."""
         xp = namespace(grids)
         flat = xp.reshape(grids, (grids.shape[0], -1))
-        return flat if self.is_complete else xp.take(flat, self._positions[0], axis=1)
+        return flat if self.is_complete else xp.take(flat, self._positions, axis=1)
 
     def times(self, values: Array, matrix: Array) -> Array:
         """Return the grids with these values times a matrix (q, p), of shape (f, m, p)."""

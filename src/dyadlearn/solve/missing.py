@@ -250,21 +250,11 @@ def solve_missing(
 
 def _solve_directly(operators: GridOperators, right: Array, mask: np.ndarray) -> Array:
     """Solve for the missing cells as one dense system; `right` is zero elsewhere."""
-    system = operators.residual_block(*np.nonzero(mask))
-    flat = np.flatnonzero(mask)
-    refusal = partial(leverage_error, flat, mask.size, "cells form a set that")
-    known = take_rows(namespace(right).reshape(right, (-1,)), flat)[:, None]
-    return _scattered(solve_block(system, known, operators.floor, operators.is_graded, refusal)[:, 0], mask)
-
-
-def _scattered(values: Array, mask: np.ndarray) -> Array:
-    """Return a grid with values (n,) in the cells of a mask and zeros elsewhere."""
-    xp, flat = namespace(values), np.flatnonzero(mask)
-    # Cells outside the mask take the zero at the end.
-    padded = xp.concat([values, xp.zeros((1,), dtype=values.dtype, device=values.device)])
-    back = np.full(mask.size, flat.size)
-    back[flat] = np.arange(flat.size)
-    return xp.reshape(take_rows(padded, back), mask.shape)
+    cells = Cells.only(mask, right)
+    system = operators.residual_block(cells.rows, cells.columns)
+    refusal = partial(leverage_error, np.flatnonzero(mask), mask.size, "cells form a set that")
+    known = cells.take(right[None, ...]).T
+    return cells.grid(solve_block(system, known, operators.floor, operators.is_graded, refusal).T)[0, ...]
 
 
 def _check_determined(operators: GridOperators, observed: np.ndarray) -> None:
@@ -356,7 +346,7 @@ def _completed_by_cells(
 class _ObservedCells:
     r"""The system of the observed cells, in the unknowns :math:`\mathbf{a}/\mathbf{r}` with r the roots of the weights.
 
-    The unknowns are a grid with zeros for missing cells.
+    The unknowns are an array (n,), one for each observed cell: grids would take more memory.
 
     With a free mean the unknowns stay orthogonal to r, so that the dual coefficients sum to zero. With
     :math:`\boldsymbol\Pi = \mathbf{I} - \mathbf{rr}^\top/\mathbf{r}^\top\mathbf{r}` the system :math:`\mathbf{A}`
@@ -365,21 +355,35 @@ class _ObservedCells:
     """
 
     def __init__(self, operators: GridOperators, Y: Array, observed: Array, weights: Array | None) -> None:
-        self.operators, self.observed, self.is_weighted = operators, observed, weights is not None
-        self.root = namespace(Y).astype(observed, Y.dtype) if weights is None else _where(observed, weights) ** 0.5
-        self.right = self.root * _where(observed, Y)
+        self.operators, self.is_weighted = operators, weights is not None
+        self.cells = Cells.only(to_numpy(observed), Y)
+        labels = self._at(Y)
+        self.root = namespace(Y).ones_like(labels) if weights is None else self._at(weights) ** 0.5
+        self.right = self.root * labels
         self._square = inner(self.root, self.root)
 
-    def completed(self, is_direct: bool, **options: Any) -> Completion:
+    def _at(self, grid: Array) -> Array:
+        """Return the values of a grid at the observed cells."""
+        return self.cells.take(grid[None, ...])[0, :]
+
+    def _grid(self, values: Array) -> Array:
+        """Return a grid with values at the observed cells and zeros elsewhere."""
+        return self.cells.grid(values[None, :])[0, ...]
+
+    def completed(self, is_direct: bool, start: Array | None, **options: Any) -> Completion:
         """Return the fitted grid, or completed labels with weights, solved for directly or by conjugate gradients."""
         values = self._solved_directly() if is_direct else None
-        solution = self._iterated(**options) if values is None else Solution(values, 0, 0.0, True)
-        solution = replace(solution, values=self._project(solution.values))
-        dual = self.root * solution.values
+        if values is None:
+            solution = self._iterated(start=None if start is None else self._at(start), **options)
+        else:
+            solution = Solution(values, 0, 0.0, True)
+        values = self._project(solution.values)
+        dual = self._grid(self.root * values)
         fitted = self.operators.kernel(dual)
         if self.operators.free_mean:
-            fitted += self._share(self.right - self.root * fitted)
-        return Completion(fitted + self.operators.ridge * dual if self.is_weighted else fitted, "observed", solution)
+            fitted += self._share(self.right - self.root * self._at(fitted))
+        labels = fitted + self.operators.ridge * dual if self.is_weighted else fitted
+        return Completion(labels, "observed", replace(solution, values=self._grid(values)))
 
     def _share(self, values: Array) -> float:
         """Return the multiple of r that is nearest to values."""
@@ -394,35 +398,32 @@ class _ObservedCells:
 
         If the system is singular, return None: conjugate gradients then compute one of its solutions.
         """
-        xp, mask, operators = namespace(self.right), to_numpy(self.observed), self.operators
-        flat = np.flatnonzero(mask)
-        root, known = (take_rows(xp.reshape(each, (-1,)), flat) for each in (self.root, self.right))
-        system = operators.kernel_block(*np.nonzero(mask)) * root[:, None] * root[None, :]
-        system += operators.ridge * xp.eye(flat.size, dtype=system.dtype, device=system.device)
+        xp, root, operators = namespace(self.right), self.root, self.operators
+        system = operators.kernel_block(self.cells.rows, self.cells.columns) * root[:, None] * root[None, :]
+        system += operators.ridge * xp.eye(system.shape[0], dtype=system.dtype, device=system.device)
         scale = xp.linalg.diagonal(system) ** -0.5
         system = system * scale[:, None] * scale[None, :]
         try:
-            solved = scale[:, None] * solve(system, scale[:, None] * xp.stack([known, root], axis=1))
+            solved = scale[:, None] * solve(system, scale[:, None] * xp.stack([self.right, root], axis=1))
         except np.linalg.LinAlgError:
             return None
         values = solved[:, 0]
         if operators.free_mean:
             values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
-        return _scattered(values, mask)
+        return values
 
     def _iterated(self, rank: int | None, start: Array | None, tol: float, max_iter: int) -> Solution:
         """Return the solution by conjugate gradients; with a free mean, up to a multiple of r."""
-        operators, root, shape = self.operators, self.root, self.observed.shape
+        operators, root, shape = self.operators, self.root, self.cells.shape
 
         def multiply(values: Array) -> Array:
-            image = operators.kernel(root * values)
-            image *= root
+            image = root * self._at(operators.kernel(self._grid(root * values)))
             image += operators.ridge * values
             return self._project(image)
 
-        limit = _rank_limit(operators, 4)
+        limit = _rank_limit(operators, 3.8)
         if rank is None:
-            n_observed = int(np.count_nonzero(to_numpy(self.observed)))
+            n_observed = len(self.cells.rows)
             rank = choose_rank(operators.remainder, shape, operators.kernel_cost, n_observed, tol, limit)
         precondition = self._preconditioner(min(rank, limit)) if rank else None
         if precondition is None and operators.free_mean and self.is_weighted:
@@ -476,16 +477,13 @@ class _ObservedCells:
         rest = float(namespace(values).sum(values)) - float(leading_values.sum())
         rest /= max(operators.n_cells - leading.size, 1)
         edge = min(max(rest, least), edge)
-        # Missing cells are zero, so without weights one number serves all cells.
         scale = operators.ridge + edge * (root**2 if self.is_weighted else 1.0)
-        weights = root**2 / scale
+        weights = self._grid(root**2 / scale)
         deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (leading_values - edge), weights)
+        factor = root / scale
 
         def inverse(values: Array) -> Array:
-            scaled = values / scale
-            inside = deflate(root * scaled)
-            inside *= root
-            inside /= scale
-            return scaled - inside
+            inside = factor * self._at(deflate(self._grid(factor * values)))
+            return values / scale - inside
 
         return inverse
