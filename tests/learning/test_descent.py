@@ -31,8 +31,10 @@ class Bowl:
     labels: object = LABELS
     calls: int = 0
 
+    steepness: float = 1.0
+
     def loss(self, parameters):
-        return self.unit * math.exp(float(np.sum((parameters.vector - GOAL) ** 2)))
+        return self.unit * math.exp(self.steepness * float(np.sum((parameters.vector - GOAL) ** 2)))
 
     def slope(self, parameters):
         self.calls += 1
@@ -40,7 +42,7 @@ class Bowl:
         if isinstance(trouble, type):
             raise trouble
         loss = self.loss(parameters) if trouble is None else trouble
-        return loss, 2 * (parameters.vector - GOAL) * (loss if math.isfinite(loss) else 1.0)
+        return loss, 2 * self.steepness * (parameters.vector - GOAL) * (loss if math.isfinite(loss) else 1.0)
 
 
 def _free(found):
@@ -55,6 +57,19 @@ def test_it_finds_the_least_error():
     assert not found.interrupted
     # Powers below one are not to be had of the first kernel.
     assert found.parameters.exponents[0][0] == 0
+
+
+def test_a_short_gradient_is_not_the_end():
+    found = descend(Bowl(steepness=3e-4), START, Descent(200, 0.0))
+    assert_allclose(_free(found.parameters), _free(START.of(GOAL)), atol=0.1)
+    assert len(found.losses) < 12
+
+
+def test_the_error_is_that_of_the_parameters():
+    # The second parameters have a smaller error and too large a penalty.
+    found = descend(Bowl(), START, Descent(2, 8.0))
+    assert_allclose(found.loss, Bowl().loss(found.parameters))
+    assert min(found.losses) < found.loss
 
 
 def test_the_units_of_the_labels_say_nothing():

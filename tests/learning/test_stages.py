@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -12,9 +13,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn.learning import error as errors
 from dyadlearn.learning import stages as candidates
 from dyadlearn.learning.error import ExactError, FoldError
-from dyadlearn.learning.mixture import Mixture
+from dyadlearn.learning.mixture import Mixture, Parameters
 from dyadlearn.learning.stages import Descent, learn
 from dyadlearn.settings import Setting
+from dyadlearn.solve import cells
 from learning_case import distance_kernel, similarity, targets
 from sweeps import lines, over
 
@@ -150,6 +152,18 @@ def test_a_stage_on_a_large_grid_must_be_better_in_the_first_folds(monkeypatch):
     assert (len(found.stages), found.best) == (1, 0)
     judged = learn(*given, judge=lambda loss, held_out: -loss)
     assert (len(judged.stages), judged.best) == (2, 1)
+
+
+def test_what_chance_gives_on_a_sparse_grid_is_not_worth_an_evaluation(monkeypatch):
+    labels, rows, columns, masks = _problem()
+    error, start = FoldError.of(labels, [rows, columns], masks), Parameters.start([rows, columns])
+    assert candidates._worthwhile(error, start) == 1e-5
+    n_dense = len(candidates.descend(error, start, HOW).losses)
+    monkeypatch.setattr(cells, "_CHEAP", 0)
+    monkeypatch.setattr(cells, "gather_cost", lambda like: 0)
+    error = FoldError.of(replace(labels, cells=replace(labels.cells)), [rows, columns], masks)
+    assert_allclose(candidates._worthwhile(error, start), len(start.vector) / error.test.sum())
+    assert len(candidates.descend(error, start, HOW).losses) < n_dense
 
 
 # Folds that cannot be learnt from ----------------------------------------------------------------------------------

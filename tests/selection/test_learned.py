@@ -24,7 +24,9 @@ from dyadlearn.kernels.learned import describe
 from dyadlearn.learning import error as errors
 from dyadlearn.learning.error import FoldError
 from dyadlearn.learning.mixture import PROFILES
+from dyadlearn.selection import learned
 from dyadlearn.selection.learned import final_kernel
+from dyadlearn.solve import cells
 from sweeps import covering, every, lines, over
 
 FAST = {"n_steps": 2}
@@ -178,6 +180,19 @@ def test_profiled_sides_cannot_be_new(profiled):
     with pytest.raises(ValueError, match="in setting D both sides are new: set stages=1"):
         LearnedKernelRidge(stages=2, setting="D").fit(X, Y, tasks=T)
     assert LearnedKernelRidge(stages="auto", setting="D", cv=2, **FAST).fit(X, Y, tasks=T).n_stages_ == 1
+
+
+@over(lines("few stages", (False, 3), (True, 2)))
+def test_the_most_stages(few, stages, monkeypatch):
+    X, Y, T = _low_rank()
+    asked = []
+    learn = learned.learn
+    monkeypatch.setattr(learned, "learn", lambda error, how, n, *given: asked.append(n) or learn(error, how, n, *given))
+    if few:  # as on a large grid
+        monkeypatch.setattr(cells, "_CHEAP", 0)
+        monkeypatch.setattr(cells, "gather_cost", lambda like: 0)
+    LearnedKernelRidge(cv=2, **FAST).fit(X, Y, tasks=T)
+    assert asked == [stages]
 
 
 def test_known_rows_of_a_profiled_side_are_told_by_their_ids():

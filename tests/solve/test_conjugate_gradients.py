@@ -181,6 +181,14 @@ def test_nothing_on_the_right_is_solved_by_nothing():
     assert not calls
 
 
+@over(every(tol=[1e-2, 1e-8], right=[0.0, 1.0]))
+def test_the_last_residual(tol, right):
+    _, operator, b = make_system()
+    rest = np.full(b.shape, np.nan)
+    found = conjugate_gradients(operator, right * b, tol=tol, rest=rest)
+    assert_allclose(rest, right * b - operator(found.values), rtol=0, atol=1e-12)
+
+
 def test_every_library_computes_the_same(library):
     A = make_system((6,), condition=20.0)[0]
     b = np.random.default_rng(4).normal(size=(6, 3))

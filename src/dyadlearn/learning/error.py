@@ -60,6 +60,8 @@ ROUGH = Tolerances(1e-2, 1e-3)
 #: Tolerances for small grids.
 FINE = Tolerances(1e-10, 1e-10)
 
+# Largest change of a parameter after which a preconditioner is still used.
+_NEAR = 0.1
 # Minimum of λ for folds: smaller values need more iterations and have not lowered an error.
 _LEAST_ALPHA = 4e-3
 
@@ -167,7 +169,9 @@ class FoldError:
         return PairOperator.of(self.sides, parameters, self.labels.cells)
 
     def _system(self, operator: PairOperator) -> CellSystem:
-        labels = self.labels
+        labels, at = self.labels, operator.parameters.vector
+        if "at" not in self._ends or np.max(np.abs(at - self._ends["at"])) > _NEAR:
+            self._ends.update(at=at, inverse=None)
         given = (labels.values, self.train, labels.weights, labels.constant)
         return CellSystem(operator, operator.parameters.lam, *given, self._ends)
 
@@ -219,10 +223,17 @@ class FoldError:
         observed = self.labels.observed[None, :]
         return replace(self, train=observed, test=observed, sides=self.whole, _ends={})
 
-    def with_profiles(self, parameters: Parameters, given: Sides, profiled: tuple[bool, bool]) -> FoldError:
-        """Return the error with the given kernels and the profiles of what each fold, and all labels, predict."""
-        sides, whole = (profiled_sides(error.completed(parameters), given, profiled) for error in (self, self.of_all))
-        return replace(self, sides=sides, whole=[side.of_folds(0) for side in whole], _ends={})
+    def with_profiles(
+        self, parameters: Parameters, given: Sides, profiled: tuple[bool, bool], whole: Sides | None = None
+    ) -> FoldError:
+        """Return the error with the given kernels and the profiles of what each fold, and all labels, predict.
+
+        `whole` are the kernels and profiles of all labels, if they are known.
+        """
+        sides = profiled_sides(self.completed(parameters), given, profiled)
+        if whole is None:
+            whole = [side.of_folds(0) for side in profiled_sides(self.of_all.completed(parameters), given, profiled)]
+        return replace(self, sides=sides, whole=whole, _ends={})
 
 
 def profiled_sides(completed: Array, given: Sides, profiled: tuple[bool, bool]) -> Sides:

@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
-from dyadlearn._array import Array, cast, epsilon, is_definite, is_foreign, namespace, row_blocks
+from dyadlearn._array import Array, cast, epsilon, is_definite, is_foreign, namespace, row_blocks, with_diagonal
 from dyadlearn._threads import for_each
 from dyadlearn.solve.conjugate_gradients import inner
 
@@ -372,14 +372,18 @@ def profile_kernels(completed: Array) -> list[Array]:
     completed = xp.astype(completed, xp.float64)
     rows = completed - xp.mean(completed, axis=0)
     products = rows @ rows.T
+    if is_foreign(products):  # numpy returns a symmetric matrix
+        products = (products + products.T) / 2
     squares = xp.linalg.diagonal(products)
-    distances = squares[:, None] + squares[None, :] - 2.0 * products
-    distances = xp.where(distances > 0, distances, 0.0)
-    mean = float(xp.mean(distances))
-    distance = xp.exp(distances * (-1.0 / mean if mean > 0 else 0.0))
+    distance = squares[:, None] + squares[None, :]
+    distance -= 2.0 * products
+    distance = xp.where(distance > 0, distance, 0.0)
+    mean = float(xp.mean(distance))
+    distance *= -1.0 / mean if mean > 0 else 0.0
+    distance = xp.exp(distance)
     # A row without deviations has no direction: its kernel value with every other row is one half.
-    lengths = xp.sqrt(xp.where(squares > 0, squares, 1.0))
-    angle = products / lengths[:, None] / lengths[None, :]
-    angle = xp.clip(0.5 + 0.5 * (angle + angle.T) / 2, 0.0, 1.0)
-    here = xp.eye(completed.shape[0], dtype=completed.dtype, device=completed.device)
-    return [xp.astype((part + part.T) / 2 * (1 - here) + here, dtype) for part in (distance, angle)]
+    halves = xp.sqrt(0.5 / xp.where(squares > 0, squares, 1.0))
+    products *= halves[:, None] * halves[None, :]
+    products += 0.5
+    angle = xp.clip(products, 0.0, 1.0)
+    return [with_diagonal(xp.astype(part, dtype), 1.0) for part in (distance, angle)]

@@ -24,8 +24,10 @@ from dyadlearn.learning.mixture import Parameters, Sides
 # equal parameters differ by rounding, because the systems are solved roughly.
 _LEAST_DECREASE, _ROUNDING = 1e-5, 1e-3
 _LAST = 4
+# Minimum of the largest change of a parameter in the first step.
+_FIRST_STEP = 0.3
 # Number of evaluations after which a stage on a large grid ends unless it has a smaller error than the stage before.
-_TRIAL = 10
+_TRIAL = 5
 # Maximum change of a parameter, except λ, from its start.
 _FARTHEST = 3.0
 # Relative residual of folds that are solved once per stage, smaller than during learning.
@@ -73,6 +75,8 @@ class Descended(NamedTuple):
     Attributes
     ----------
     parameters : Parameters
+    loss : float
+        Error of these parameters.
     losses : list of float
         Error at each evaluation.
     interrupted : bool
@@ -80,6 +84,7 @@ class Descended(NamedTuple):
     """
 
     parameters: Parameters
+    loss: float
     losses: list[float]
     interrupted: bool
 
@@ -110,33 +115,38 @@ def descend(
     values: list[float] = []
     low, high = error.limits
     origin, penalties = np.clip(start.vector, low, high), how.penalties(start, error.labels.sizes)
-    best, least, interrupted = origin, math.inf, False
+    best, best_loss, least, interrupted, unit = origin, math.inf, math.inf, False, 1.0
+    worth = _worthwhile(error, start)
     # A strong penalty makes the steps of its parameters short; those of the others stay as long as they are.
     scale = 1.0 / np.sqrt(1.0 + penalties)
 
     def objective(steps: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal best, least
+        nonlocal best, best_loss, least, unit
         n, last = len(losses), values[-_LAST:]
         # A failed step of the line search is no reason to stop, values that differ by rounding are.
-        has_stalled = n > _LAST and max(last) - least < _ROUNDING and min(values[:-_LAST]) - least < _LEAST_DECREASE
-        if n >= how.n_steps or has_stalled or (n == _TRIAL and min(losses) > least_before):
+        has_stalled = n > _LAST and max(last) - least < _ROUNDING and min(values[:-_LAST]) - least < worth
+        if n >= how.n_steps or has_stalled or (n == _TRIAL and best_loss > least_before):
             raise StopIteration
         vector = origin + scale * steps
         loss, slope = error.slope(start.of(vector))
         losses.append(loss)
         watch(loss)
         if loss == 0:
-            best = vector
+            best, best_loss = vector, loss
             raise StopIteration
         is_valid = math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()
         value = math.log(loss) + float(penalties @ (vector - origin) ** 2) if is_valid else math.inf
         if value < least:
-            best, least = vector, value
+            best, best_loss, least = vector, loss, value
         values.append(value)
         if not is_valid:
             # The line search takes a shorter step.
-            return max(least, 0.0) + 10.0, np.zeros_like(vector)
-        return value, scale * (slope / loss + 2.0 * penalties * (vector - origin))
+            return unit * (max(least, 0.0) + 10.0), np.zeros_like(vector)
+        gradient = scale * (slope / loss + 2.0 * penalties * (vector - origin))
+        if n == 0:
+            # The first step is as long as the gradient, and a short one would look like the end of the descent.
+            unit = max(1.0, _FIRST_STEP / max(np.max(np.abs(scale * gradient)), 1e-300))
+        return unit * value, unit * gradient
 
     farthest = np.append(np.full(len(origin) - 1, _FARTHEST), np.inf)
     bounds = Bounds(np.maximum(low - origin, -farthest) / scale, np.minimum(high - origin, farthest) / scale)
@@ -147,7 +157,18 @@ def descend(
         pass
     except KeyboardInterrupt:
         interrupted = True
-    return Descended(start.of(best), losses, interrupted)
+    return Descended(start.of(best), best_loss, losses, interrupted)
+
+
+def _worthwhile(error: HoldoutError, parameters: Parameters) -> float:
+    """Return the decrease of the logarithm of the error in the last evaluations below which a descent ends.
+
+    Evaluations on sparse grids take long. There it is what p parameters without any use would lower the logarithm of
+    the error of n labels by: about p / n.
+    """
+    if isinstance(error, ExactError) or error.labels.cells.is_dense:
+        return _LEAST_DECREASE
+    return len(parameters.vector) / float(namespace(error.test).sum(error.test))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +182,10 @@ class Stage:
         Mean squared error of held-out cells, in the units of `Targets`.
     predicted : array of shape (f, n), or (m, q) for exact leave-one-out
         Predictions of each fold at the observed cells.
+    reached : float
+        Error at the end of the descent that found the parameters, of the folds that it used.
     losses : list of float
-        Error at each evaluation of the descent that found the parameters.
+        Error at each evaluation of this descent.
     judged : float
         Value by which stages are compared; smaller is better.
     profiles : list of lists of arrays of shape (m, m) and (q, q)
@@ -172,6 +195,7 @@ class Stage:
     parameters: Parameters
     error: float
     predicted: Array
+    reached: float
     losses: list[float]
     judged: float
     profiles: Sequence[Sequence[Array]] = ((), ())
@@ -206,27 +230,28 @@ def _best_stage(
     The error of the first folds is minimised, and starts are compared by that of all folds. There is no stage if its
     descent does not reach an error below `least_before`.
     """
-    best, reached, interrupted = None, starts[-1], False
+    best, found, interrupted = None, Descended(starts[-1], math.inf, [], False), False
     try:
         for start in starts:
-            reached, losses, interrupted = descend(first, start, how, watch, least_before)
-            if losses and min(losses) > least_before:
+            found = descend(first, start, how, watch, least_before)
+            interrupted = found.interrupted
+            if found.losses and found.loss > least_before:
                 return None, interrupted
-            stage = _stage(whole(), reached, losses, judge)
+            stage = _stage(whole(), found, judge)
             if best is None or stage.judged < best.judged:
                 best = stage
             if interrupted:
                 break
     except KeyboardInterrupt:
         interrupted = True
-    return best or _stage(whole(), reached, [], judge), interrupted
+    return best or _stage(whole(), found._replace(losses=[]), judge), interrupted
 
 
-def _stage(error: HoldoutError, parameters: Parameters, losses: list[float], judge: Judge) -> Stage:
+def _stage(error: HoldoutError, found: Descended, judge: Judge) -> Stage:
     """Return a stage with the error of its parameters."""
-    parameters = error.accepted(parameters)
+    parameters = error.accepted(found.parameters)
     loss, predicted = error.evaluate(parameters)
-    return Stage(parameters, loss, predicted, losses, judge(loss, error.assembled(predicted)))
+    return Stage(parameters, loss, predicted, found.loss, found.losses, judge(loss, error.assembled(predicted)))
 
 
 # Callback that is called with the stage and the error of each evaluation.
@@ -285,12 +310,12 @@ def learn(
     try:
         while isinstance(error, FoldError) and not interrupted and best == len(stages) - 1 < n_stages - 1:
             described = (stage.parameters, given, profiled)
-            whole = cache(partial(error.with_profiles, *described))
             # Profiles of all folds take long on large grids: they are computed once a stage is better in the first.
-            first = whole() if small else error.first(_ENOUGH).with_profiles(*described)
+            first = (error if small else error.first(_ENOUGH)).with_profiles(*described)
+            whole = cache(partial(_of_all_folds, error, first, described))
             is_compared = stage.judged == stage.error and not small
-            least_before = min(stage.losses, default=math.inf) if is_compared else math.inf
             start, number = Parameters.start(first.sides), len(stages)
+            least_before = stage.reached * (1.0 - _worthwhile(first, start)) if is_compared else math.inf
             starts = [start, stage.parameters.joined(start)][0 if small else 1 :]
             stage, interrupted = _best_stage(first, whole, starts, how, partial(watch, number), judge, least_before)
             if stage is None:
@@ -303,6 +328,13 @@ def learn(
     except KeyboardInterrupt:
         interrupted = True
     return Learned(stages, best, held_out, interrupted)
+
+
+def _of_all_folds(
+    error: FoldError, first: FoldError, described: tuple[Parameters, Sides, tuple[bool, bool]]
+) -> FoldError:
+    """Return the error of all folds with profiles; `first` is that of the first folds."""
+    return first if first.train.shape == error.train.shape else error.with_profiles(*described, first.whole)
 
 
 def held_out_again(

@@ -171,8 +171,8 @@ CONSTANT = "constant"
 _SIDES = ("X", "tasks")
 # Name of a single table without a name.
 _FEATURES, _KERNEL = "features", "kernel"
-# Maximum number of stages for stages="auto".
-_STAGES = 3
+# Maximum number of stages for stages="auto", on sparse grids and on others.
+_SPARSE_STAGES, _STAGES = 2, 3
 # Number of multiplications per product of a grid with both kernels below which systems are solved to full precision.
 _TINY = 1e5
 
@@ -216,7 +216,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     stages : int or "auto", default="auto"
         Maximum number of stages to try; the best is kept. From the second stage on, sides that are known in the setting
         are also described by profiles of their completed labels, so the model cannot predict new members of these
-        sides. "auto" means three in setting A with tasks, and one otherwise.
+        sides. "auto" means three in setting A with tasks (two if few cells of a large grid are observed), and one
+        otherwise.
     n_steps : int, default=60
         Maximum number of evaluations of the error and its gradient in each descent.
     shrinkage : float, default=0.1
@@ -530,10 +531,11 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         check_enough_left(data.labels, setting, groups, task_groups, knows_tasks=has_tasks)
         if self.scoring is not None:
             prepared_score(data.labels, self.scoring, setting)  # raises if it is undefined
+        labels, centre, size = standardised(data, self.fit_intercept)
         n_stages = self.stages
         if n_stages == "auto":
-            n_stages = _STAGES if setting is Setting.A and has_tasks else 1
-        labels, centre, size = standardised(data, self.fit_intercept)
+            most = _STAGES if labels.cells.is_dense else _SPARSE_STAGES
+            n_stages = most if setting is Setting.A and has_tasks else 1
         # Given folds or groups are always used.
         is_free = isinstance(self.cv, Integral) and groups is None and task_groups is None
         exact = n_stages == 1 and is_free and has_exact_error(labels, setting)

@@ -23,7 +23,18 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, Scatter, as_array_of, is_foreign, namespace, row_blocks, row_major, solver, zeros
+from dyadlearn._array import (
+    Array,
+    Scatter,
+    as_array_of,
+    is_foreign,
+    namespace,
+    row_blocks,
+    row_major,
+    solver,
+    with_diagonal,
+    zeros,
+)
 from dyadlearn._threads import for_each
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients
 from dyadlearn.vectrick import dots_at, gather_cost
@@ -253,8 +264,11 @@ class CellSystem:
     ends: dict[str, Any] = field(default_factory=dict)
 
     def apply(self, X: Array) -> Array:
-        """Return the product with the system, for coefficients that sum to zero if there is a constant."""
-        return self.centred(self.operator(X) * self.train + self._ridge(X))
+        """Return the product with the system, for coefficients that sum to zero if there is a constant.
+
+        Its values at all cells are what the coefficients take from the residuals there.
+        """
+        return self.centred(self.operator(X) + self._ridge(X))
 
     def _ridge(self, X: Array) -> Array:
         return self.over_weights(self.lam * X)
@@ -280,26 +294,39 @@ class CellSystem:
 
     def centred(self, X: Array) -> Array:
         """Return values minus the mean of the training cells, of all tasks or of each, if there is a constant."""
-        return X if self.constant is None else X - self._means_at_cells(X) * self.train
+        return X if self.constant is None else X - self._means_at_cells(X * self.train)
 
-    def solve(self, name: str, right: Array, tol: float, max_iter: int = _MAX_ITER, rounding: float = 0.0) -> Solution:
-        """Solve the system; the solution is the start of the next one with the same name."""
-        start, inverse = self.ends.get(name), self.ends.get("inverse") or self._inverse
+    def _trained(self, X: Array) -> Array:
+        """Return values at training cells, which sum to zero if there is a constant, and zeros elsewhere."""
+        return self.centred(X) * self.train
+
+    def solve(
+        self,
+        name: str,
+        right: Array,
+        tol: float,
+        max_iter: int = _MAX_ITER,
+        rounding: float = 0.0,
+        rest: Array | None = None,
+    ) -> Solution:
+        """Solve the system; the solution is the start of the next one with the same name.
+
+        Only training cells count. The residuals of all cells are written to `rest`, if it is given.
+        """
+        start, inverse, train = self.ends.get(name), self.ends.get("inverse") or self._inverse, self.train
         solution = conjugate_gradients(
             self.apply,
             right,
-            precondition=None if inverse is None else lambda X: self.centred(inverse(X)),
-            start=None if start is None else self.centred(start * self.train),
+            precondition=self._trained if inverse is None else lambda X: self._trained(inverse(X * train)),
+            start=None if start is None else self._trained(start),
             tol=tol,
             max_iter=max_iter,
             rounding=rounding,
+            square=lambda X: _dots(X * train, X),
             dot=_dots,
+            rest=rest,
         )
-        self.ends[name] = solution.values
-        # The next parameters use the same preconditioner unless the iterations cost more than a new one.
-        cells = self.operator.cells
-        few = sum(cells.shape) ** 2 / (3.0 * cells.n_multiplied)
-        self.ends["inverse"] = inverse if solution.n_iter <= few else None
+        self.ends[name], self.ends["inverse"] = solution.values, inverse
         return solution
 
     @cached_property
@@ -324,20 +351,23 @@ class CellSystem:
         at_rows, at_columns = (as_array_of(places, train) for places in (cells.rows, cells.columns))
         u_there, v_there = xp.take(u[..., 0], at_rows, axis=-1), xp.take(v[..., 0], at_columns, axis=-1)
         crossed = train * u_there * v_there
-        upper = xp.concat([cells.times(train, v * v) * rows, cells.times(crossed, columns)], axis=-1)
-        lower = [cells.transposed_times(crossed, rows), cells.transposed_times(train, u * u) * columns]
-        system = xp.concat([upper, xp.concat(lower, axis=-1)], axis=-2)
         k, g, r, t = (xp.mean(xp.linalg.diagonal(each), axis=-1)[..., None] for each in (K, G, rows, columns))
         diagonal = a * k * g + b * k + c * g
         others = diagonal - r / G.shape[-1] - t / K.shape[-1]
         rest = self.lam + xp.where(others > 1e-2 * diagonal, others, 1e-2 * diagonal)
-        system = plus_identity(system, rest[..., None])
-        solvers = [solver(system[fold, ...]) for fold in range(system.shape[0])]
+        m, n_effects = K.shape[-1], K.shape[-1] + G.shape[-1]
+        system = zeros((train.shape[0], n_effects, n_effects), train)
+        system[:, :m, :m] = cells.times(train, v * v) * rows
+        system[:, :m, m:] = cells.times(crossed, columns)
+        system[:, m:, :m] = cells.transposed_times(crossed, rows)
+        system[:, m:, m:] = cells.transposed_times(train, u * u) * columns
+        levels = xp.linalg.diagonal(system) + rest
+        solvers = [solver(with_diagonal(system[fold, ...], levels[fold, :])) for fold in range(train.shape[0])]
 
         def solve(X: Array) -> Array:
             sums = xp.concat([cells.times(X, v), cells.transposed_times(X, u)], axis=-2)
             effects = xp.stack([each(sums[fold, ...]) for fold, each in enumerate(solvers)])
-            of_rows, of_columns = rows @ effects[:, : K.shape[-1], :], columns @ effects[:, K.shape[-1] :, :]
+            of_rows, of_columns = rows @ effects[:, :m, :], columns @ effects[:, m:, :]
             part = xp.take(of_rows[..., 0], at_rows, axis=-1) * v_there
             part = part + xp.take(of_columns[..., 0], at_columns, axis=-1) * u_there
             return (X - part * train) / rest
@@ -346,13 +376,9 @@ class CellSystem:
 
     def model(self, tol: float) -> tuple[Array, Array, Array]:
         """Return dual coefficients, predictions and residuals of the systems, all of shape (f, n)."""
-        y = self.values * self.train
-        X = self.solve("model", self.centred(y), tol).values
-        predictions = self.operator(X)
-        rest = y - (predictions * self.train + self._ridge(X))
-        if self.constant is not None:
-            predictions = predictions + self._means_at_cells(rest)
-        return X, predictions, self.centred(rest)
+        rest = namespace(self.train).zeros_like(self.train)
+        X = self.solve("model", self.centred(self.values + rest), tol, rest=rest).values
+        return X, self.values - rest - self._ridge(X), rest * self.train
 
     def complete(self, X: Array) -> Array:
         """Return the predictions (f, m, q) of dual coefficients for all cells."""
@@ -365,10 +391,10 @@ class CellSystem:
     def adjoint(self, slope: Array, tol: float) -> Array:
         """Return the solution for the derivatives of an error with respect to all predictions."""
         if self.constant is None:
-            return self.solve("adjoint", self.operator(slope) * self.train, tol).values
+            return self.solve("adjoint", self.operator(slope), tol).values
         # The solution is a part with the sum of the slope, plus a part that sums to zero.
         mean_part = self._means_at_cells(slope) * self.train
-        right = self.operator(slope - mean_part) * self.train - self._ridge(mean_part)
+        right = self.operator(slope - mean_part) - self._ridge(mean_part)
         return mean_part + self.solve("adjoint", self.centred(right), tol).values
 
 

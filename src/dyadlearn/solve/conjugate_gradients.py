@@ -66,6 +66,7 @@ def conjugate_gradients(
     rounding: float = 0.0,
     square: Operator | None = None,
     dot: Callable[[Array, Array], Array] | None = None,
+    rest: Array | None = None,
 ) -> Solution:
     r"""Solve :math:`\mathbf{Ax} = \mathbf{b}` for a positive definite operator on arrays of any shape.
 
@@ -95,6 +96,8 @@ def conjugate_gradients(
     dot : callable, default=None
         Function that returns the inner products of independent systems, which are solved together, as an array that
         broadcasts with `right`; None is the inner product of one system. The relative residual is the largest one.
+    rest : array, default=None
+        Array of the shape of `right` that the last residual is written to.
 
     Returns
     -------
@@ -111,6 +114,8 @@ def conjugate_gradients(
     square = square or (lambda array: dot(array, array))
     scale = square(right)
     if float(xp.max(scale)) == 0:
+        if rest is not None:
+            rest[...] = right
         return Solution(xp.zeros_like(right), 0, 0.0, True)
     goal = tol
     values = xp.zeros_like(right) if start is None else xp.asarray(start, copy=True)
@@ -159,6 +164,8 @@ def conjugate_gradients(
             if n_iter < max_iter:
                 goal = max(goal, 2.0 * rounding * largest(dot(values, values)))
             break
+    if rest is not None:
+        rest[...] = residual
     return Solution(values, n_iter, size, bool(size <= goal))  # tol may be a number of numpy
 
 
