@@ -188,6 +188,16 @@ def test_regularisations_of_all_sizes_agree_where_kernels_are_singular(alphas, f
         assert_allclose(model.holdout(setting, **LEFT_OUT[setting]), expected, rtol=3e-8)
 
 
+def test_pairs_outside_the_rows_are_refused():
+    rng = np.random.default_rng(0)
+    X, T, Y = rng.normal(size=(6, 2)), rng.normal(size=(4, 3)), rng.normal(size=(6, 4))
+    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match=r"^pairs points outside X: positions 0 to 6 in 6 rows\.$"):
+        model.predict_pairs(X, T, [(0, 0), (6, 0)])
+    with pytest.raises(ValueError, match=r"^pairs points outside tasks: positions 0 to 4 in 4 rows\.$"):
+        model.predict_pairs(X, T, [(0, 0), (0, 4)])
+
+
 def test_the_default_is_the_default_of_two_step_ridge():
     model, ridge = TwoStepRegressor().fit(X, Y, tasks=T), TwoStepRidge().fit(X, Y, tasks=T)
     assert_allclose(model.predict(X_NEW, T_NEW), ridge.predict(X_NEW, T_NEW))

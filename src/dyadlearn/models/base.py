@@ -160,11 +160,14 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         form, rows = self._asked(X, tasks)
         model, columns = self._expansion(), ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
         names = ("the training instances" if X is None else "X", "the training tasks" if tasks is None else "tasks")
-        sizes = [
-            n if side is None else side.size for n, side in zip((model.n_instances, model.n_tasks), rows, strict=True)
-        ]
+        known = zip((model.n_instances, model.n_tasks), rows, strict=True)
+        sizes = [n if side is None else self._n_rows(side) for n, side in known]
         first, second = map(reading.positions, columns, (form.row_ids, form.column_ids), sizes, names)
         return self._home(model.at(*rows, (first, second)))
+
+    def _n_rows(self, rows: Any) -> int:
+        """Return the number of rows that `_new_rows` returned."""
+        return int(rows.size)
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R², averaged over tasks.

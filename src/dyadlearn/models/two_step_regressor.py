@@ -304,6 +304,9 @@ class TwoStepRegressor(Predictor, stored=False):
         spec, n_columns = self._specs()[axis], int(known.values.shape[1])
         return reading.read_rows(self, given, axis, spec, ids, known.column_ids, n_columns)
 
+    def _n_rows(self, rows: Array) -> int:
+        return int(rows.shape[0])
+
     def _check_params(self) -> None:
         check_choice(self.first_step, "first_step", ("instances", "tasks"))
         for name, estimator in zip(_NAMES, self._estimators(), strict=True):
