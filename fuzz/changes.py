@@ -49,7 +49,9 @@ EXPECTED: list[tuple[str, str, str, str]] = [
 # The old version learned by gradient descent from the best single kernel, and stopped after sixty steps.
 EXPECTED.append(("learned", "*", "*", "kernels are learned by a quasi-Newton method from equal weights"))
 # The old version chose among equal contributions as a partition left them.
-EXPECTED.append(("*", "explain, pairs: labels*", "*", "equal contributions are listed by position"))
+EXPECTED.extend(
+    ("*", f"explain, pairs: {name}*", "*", "equal contributions are listed by position") for name in ("ids", "labels")
+)
 _CONSTANT = "rank metrics score a constant baseline as equal predictions"
 for _scoring in ("roc_auc", "average_precision", "concordance_index"):
     EXPECTED.append(("*", "*baselines_*", f"*search ? {_scoring}*", _CONSTANT))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from dyadlearn import _means as means
 from dyadlearn._means import about, centred, difference, mean_of, moments, moved, value, with_constants
 from sweeps import every, over
 
@@ -59,6 +60,16 @@ def test_moments(wrap):
     wanted = matrix - matrix.mean(axis=0)
     assert_allclose(value(mean), matrix.mean(axis=0), atol=1e-15)
     assert_allclose(gram, wanted.T @ wanted, rtol=1e-12, atol=1e-13)
+
+
+def test_rows_are_summed_block_by_block(monkeypatch, library):
+    rng = np.random.default_rng(0)
+    rows, first, second = rng.normal(size=(7, 3)), rng.normal(size=7), rng.normal(size=3)
+    monkeypatch.setattr(means, "_BLOCK_BYTES", dict.fromkeys((False, True), 2 * 8 * 3))
+    matrix = library.asarray(rows.copy())  # it is overwritten
+    assert_allclose(library.to_numpy(value(mean_of(matrix))), rows.mean(axis=0), rtol=library.rtol)
+    means.add_outer(matrix, *map(library.asarray, (first, second)))
+    assert_allclose(library.to_numpy(matrix), rows + np.outer(first, second), rtol=library.rtol, atol=library.rtol)
 
 
 def test_sparse_features_that_every_row_has_keep_their_digits():

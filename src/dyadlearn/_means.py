@@ -27,15 +27,16 @@ centred kernel are not: its null space contains :math:`\mathbf{1}`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, double, is_sparse, matmul, namespace, row_blocks, zeros
+from dyadlearn._array import Array, double, is_foreign, is_sparse, matmul, namespace, row_blocks, zeros
 
-#: Bytes of a block that stays in the cache of a processor.
-_CACHE = 2**20
+# Bytes of a block of rows that stays in the cache of a processor, and of one for a GPU.
+_BLOCK_BYTES = {False: 2**20, True: 2**26}
 
 
 def means_of(features: Array) -> Array:
@@ -52,10 +53,15 @@ def _sums(features: Array, means: Array | None = None) -> Array:
     """Return the sums (d,) of features (n, d), or of their differences from `means`, in double precision."""
     xp = namespace(features)
     total = zeros((features.shape[1],), features, xp.float64)
-    for rows in row_blocks(features.shape[0], 8 * features.shape[1], _CACHE):
+    for rows in _blocks(features):
         block = double(features[rows, :])
         total += xp.sum(block if means is None else block - means, axis=0)
     return total
+
+
+def _blocks(matrix: Array) -> Iterator[slice]:
+    """Yield slices of the rows of a matrix (n, d)."""
+    return row_blocks(matrix.shape[0], 8 * matrix.shape[1], _BLOCK_BYTES[is_foreign(matrix)])
 
 
 def to_complement(rows: Array) -> Array:
@@ -207,7 +213,7 @@ def gram_about(rows: Array, rest: Array | None) -> Array:
 
 def add_outer(matrix: Array, first: Array, second: Array) -> None:
     """Add the outer product of two vectors to a matrix (d, p), which is overwritten."""
-    for rows in row_blocks(matrix.shape[0], 8 * matrix.shape[1], _CACHE):
+    for rows in _blocks(matrix):
         matrix[rows, :] += outer(first[rows], second)
 
 

@@ -88,8 +88,8 @@ class Inverse:
         else:
             size = float(xp.linalg.matrix_norm(matrix, ord=1)) if is_rough else 0.0
             try:
-                # numpy and scipy have a BLAS each, whose threads disturb those of the other: large products and this
-                # factorisation are by numpy.
+                # numpy and scipy each have a BLAS with threads of its own, and the idle threads of one slow down the
+                # other. Large products and this factorisation use that of numpy.
                 matrix = cholesky(matrix)
                 if is_rough:
                     condition = 1.0 / max(lapack.dpocon(matrix.T, size)[0], epsilon(matrix))

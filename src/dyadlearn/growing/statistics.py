@@ -422,7 +422,7 @@ class Statistics(Stored):
         return None if self.tasks is None else self.rows_of_tasks(self.tasks)
 
     def with_task_rows_of(self, other: Statistics) -> Statistics:
-        """Keep what `other`, statistics of the same tasks about the same mean, has cached of them."""
+        """Return these statistics with the cached `task_rows` of others, of the same tasks about the same mean."""
         vars(self).update({name: value for name, value in vars(other).items() if name == "task_rows"})
         return self
 

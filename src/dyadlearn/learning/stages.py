@@ -145,7 +145,8 @@ def descend(
         gradient = scale * (slope / loss + 2.0 * penalties * (vector - origin))
         if n == 0:
             # The first step is as long as the gradient, and a short one would look like the end of the descent.
-            unit = max(1.0, _FIRST_STEP / max(np.max(np.abs(scale * gradient)), 1e-300))
+            longest = float(np.max(np.abs(scale * gradient)))
+            unit = max(1.0, _FIRST_STEP / longest) if longest > 0 else 1.0
         return unit * value, unit * gradient
 
     farthest = np.append(np.full(len(origin) - 1, _FARTHEST), np.inf)
@@ -163,8 +164,8 @@ def descend(
 def _worthwhile(error: HoldoutError, parameters: Parameters) -> float:
     """Return the decrease of the logarithm of the error in the last evaluations below which a descent ends.
 
-    Evaluations on sparse grids take long. There it is what p parameters without any use would lower the logarithm of
-    the error of n labels by: about p / n.
+    On sparse grids, whose evaluations take long, it is p / n for p parameters and n labels: about the decrease that p
+    parameters without any use give by chance.
     """
     if isinstance(error, ExactError) or error.labels.cells.is_dense:
         return _LEAST_DECREASE

@@ -266,7 +266,7 @@ class CellSystem:
     def apply(self, X: Array) -> Array:
         """Return the product with the system, for coefficients that sum to zero if there is a constant.
 
-        Its values at all cells are what the coefficients take from the residuals there.
+        The product has values at all cells: by how much the coefficients lower the residuals there.
         """
         return self.centred(self.operator(X) + self._ridge(X))
 
