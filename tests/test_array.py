@@ -293,13 +293,20 @@ def test_products_of_sparse_matrices_on_several_threads(monkeypatch):
     assert_allclose(matrix.times(values, left, transposed=True), grid.T @ left, atol=1e-14)
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_a_factorised_matrix_solves_systems(symmetric, library):
+@pytest.mark.parametrize("n", [1, 5, 300])  # one block of rows, or several
+def test_the_inverse_of_a_positive_definite_matrix(n, library):
     rng = np.random.default_rng(0)
-    matrix, right = 4.0 * np.eye(5) + rng.normal(size=(5, 5)), rng.normal(size=(5, 2))
-    matrix = matrix @ matrix.T if symmetric else matrix
-    found = _array.solver(library.asarray(matrix.copy()))(library.asarray(right))
-    assert_allclose(matrix @ library.to_numpy(found), right, atol=100 * library.rtol)
+    factor = rng.normal(size=(n, n)) / n**0.5
+    matrix = np.eye(n) + factor @ factor.T
+    found = library.to_numpy(_array.positive_inverse(library.asarray(matrix.copy())))
+    assert_allclose(matrix @ found, np.eye(n), atol=100 * library.rtol)
+
+
+def test_only_definite_matrices_are_inverted(library):
+    with pytest.raises(np.linalg.LinAlgError):
+        _array.positive_inverse(library.asarray(np.zeros((3, 3))))
+    with pytest.raises(np.linalg.LinAlgError):
+        _array.positive_inverse(np.diag([1.0, -1.0]))
 
 
 def test_the_smallest_of_many_are_found(library):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -42,6 +43,24 @@ def test_what_a_piece_raises_is_raised():
 
     with threadpool_limits(2, user_api="blas"), pytest.raises(ValueError, match="piece 0"):
         for_each(work, [0, 1, 2], np.ones(1), n_operations=1e12)
+
+
+@pytest.mark.parametrize("error", [ValueError, IndexError])
+def test_an_error_ends_the_work_soon(error):
+    """Errors of the work are not taken for the end of the items, and the other threads begin no new items."""
+    done, failed = [], threading.Event()
+
+    def work(item):
+        if item == 0:
+            failed.set()
+            raise error
+        assert failed.wait(10)
+        time.sleep(0.01)
+        done.append(item)
+
+    with threadpool_limits(2, user_api="blas"), pytest.raises(error):
+        for_each(work, list(range(100)), np.ones(1), n_operations=1e12)
+    assert len(done) <= 3
 
 
 def test_arrays_of_other_libraries_are_worked_on_one_by_one():

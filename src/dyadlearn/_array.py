@@ -288,13 +288,23 @@ def positive_solver(matrix: Array) -> Callable[[Array], Array]:
     return lambda right: inverse @ right
 
 
-def solver(matrix: Array) -> Callable[[Array], Array]:
-    """Factorise a matrix (n, n), which may be overwritten, and return a function that solves systems with it."""
-    if not is_foreign(matrix):
-        factor = linalg.lu_factor(matrix.T, overwrite_a=True, check_finite=False)
-        return lambda right: linalg.lu_solve(factor, right, trans=1, check_finite=False)
-    inverse = namespace(matrix).linalg.inv(matrix)
-    return lambda right: inverse @ right
+def positive_inverse(matrix: Array) -> Array:
+    """Return the inverse of a positive definite matrix (n, n), which may be overwritten.
+
+    Raises `numpy.linalg.LinAlgError` if the matrix is singular, and with numpy if it is not positive definite.
+    """
+    if is_foreign(matrix):
+        xp = namespace(matrix)
+        return solve(matrix, xp.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device))
+    # The transpose is column-major, which LAPACK expects, so that nothing is copied. It fills one triangle.
+    factor, _ = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+    potri = linalg.lapack.spotri if factor.dtype == np.float32 else linalg.lapack.dpotri
+    upper = potri(factor, lower=True, overwrite_c=True)[0].T
+    for rows in row_blocks(len(upper), 1, 256):
+        upper[rows.stop :, rows] = upper[rows, rows.stop :].T
+        block = upper[rows, rows]
+        block[...] = np.triu(block) + np.triu(block, k=1).T
+    return upper
 
 
 def is_definite(matrix: Array) -> bool:

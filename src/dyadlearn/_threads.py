@@ -6,6 +6,7 @@ a separate call.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -34,9 +35,27 @@ def for_each(work: Callable[[Item], None], items: Sequence[Item], like: Any, *, 
         for item in items:
             work(item)
         return
+    waiting = deque(items)
+
+    def drain() -> None:
+        while True:
+            try:
+                item = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                work(item)
+            except BaseException:
+                waiting.clear()
+                raise
+
+    # One task per thread: a task for each item would cost more than a small item.
     with _linear_algebra().limit(limits=1), ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(work, items):  # raises the errors of the calls
-            pass
+        try:
+            for task in [pool.submit(drain) for _ in range(workers)]:
+                task.result()  # raises the errors of the calls
+        finally:
+            waiting.clear()
 
 
 def n_workers(like: Any, n_operations: float) -> int:

@@ -142,6 +142,47 @@ def test_main_effects_save_iterations(constant):
     assert left() is None
 
 
+@over(lines("per_fold constant", (False, None), (True, "grand")))
+def test_the_preconditioner_is_the_inverse_of_main_effects(per_fold, constant):
+    rng = np.random.default_rng(0)
+    (m, q), shares, lam, n_folds = SHAPE, (0.6, 0.3, 0.1), 0.2, 2
+    shape = (n_folds,) if per_fold else ()
+    K, G = (np.broadcast_to(similarity(n, rng), (*shape, n, n)) * (1 + rng.random((*shape, 1, 1))) for n in SHAPE)
+    cells = cell_systems.Cells.of(rng.random(SHAPE) < 0.8, K)
+    train = (rng.random((n_folds, cells.rows.size)) < 0.7).astype(float)
+    train[:, cells.rows == 3] = 0.0  # no cells of this row
+    operator = cell_systems.CellOperator([K, G], shares, cells)
+    system = cell_systems.CellSystem(operator, lam, rng.normal(size=cells.rows.size), train, None, constant)
+    X = train * rng.normal(size=train.shape)
+    found, (a, b, c) = system._inverse(X), shares
+    for fold in range(n_folds):
+        own, other = (each[fold] if per_fold else each for each in (K, G))
+        ((sigma, u), (s, v)) = (cell_systems._leading(each) for each in (own, other))
+        rows, columns = (a * s + b) * own + c * s * np.eye(m), (a * sigma + c) * other + b * sigma * np.eye(q)
+        k, g, r, t = (np.diag(each).mean() for each in (own, other, rows, columns))
+        rest = lam + (a * k * g + b * k + c * g) - r / q - t / m
+        # The product of u and v is an effect of rows; of columns it has a mean eigenvalue.
+        columns = (np.eye(q) - v @ v.T) @ columns @ (np.eye(q) - v @ v.T) + t * v @ v.T + 1e-5 * t * np.eye(q)
+        at, uv = train[fold] > 0, (u[cells.rows, 0], v[cells.columns, 0])
+        effects = rows[np.ix_(cells.rows, cells.rows)] * np.outer(uv[1], uv[1])
+        effects += columns[np.ix_(cells.columns, cells.columns)] * np.outer(uv[0], uv[0])
+        expected = np.linalg.solve(effects[np.ix_(at, at)] + rest * np.eye(at.sum()), X[fold, at])
+        assert_allclose(found[fold, at], expected, rtol=1e-7, atol=1e-10)
+        assert not found[fold, ~at].any()
+
+
+def test_kernels_that_are_not_definite_are_solved_without_a_preconditioner():
+    rng = np.random.default_rng(0)
+    K, G = similarity(4, rng), np.diag([2.0, 1.0, -0.01])
+    cells = cell_systems.Cells.of(np.ones((4, 3), dtype=bool), G)
+    operator = cell_systems.CellOperator([K, G], (1.0, 0.0, 0.0), cells)
+    values = rng.normal(size=12)
+    system = cell_systems.CellSystem(operator, 0.05, values, np.ones((1, 12)), None, None)
+    assert system._inverse is None
+    found = system.solve("model", values[None, :], 1e-12).values
+    assert_allclose(found[0], np.linalg.solve(np.kron(K, G) + 0.05 * np.eye(12), values), rtol=1e-8)
+
+
 def test_a_preconditioner_serves_parameters_nearby():
     error, at, *_ = _problem("grand", False, True)
     inverses = []

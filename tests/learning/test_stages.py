@@ -134,7 +134,7 @@ def test_large_problems_learn_from_the_first_folds(monkeypatch):
     assert {each.train.shape[0] for each in used} == {3}
     used.clear()
     monkeypatch.setattr(candidates, "_SMALL", 0)
-    monkeypatch.setattr(candidates, "_ENOUGH", 40)
+    monkeypatch.setattr(candidates, "ENOUGH", 40)
     found = _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)
     assert [each.train.shape[0] for each in used] == [2, 2]
     # Profiles of the second stage are those of the same folds.

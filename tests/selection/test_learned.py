@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -17,16 +18,19 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cros
 import dyadlearn
 from conventions import conventions
 from dyadlearn import IndependentTaskRidge, LearnedKernelRidge, PairKernelRidge, SettingKFold, evaluate
+from dyadlearn._progress import Progress
 from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.exceptions import KernelRepairWarning, NotEnoughMemoryError
 from dyadlearn.kernels import Descriptions, repair, tanimoto
 from dyadlearn.kernels.learned import describe
 from dyadlearn.learning import error as errors
 from dyadlearn.learning.error import FoldError
-from dyadlearn.learning.mixture import PROFILES
+from dyadlearn.learning.mixture import DIVISIBLE, PROFILES, Parameters, profile_kernels
 from dyadlearn.selection import learned
 from dyadlearn.selection.learned import final_kernel
+from dyadlearn.settings import Setting
 from dyadlearn.solve import cells
+from learning_case import dense_pairs, dense_predictions
 from sweeps import covering, every, lines, over
 
 FAST = {"n_steps": 2}
@@ -182,15 +186,68 @@ def test_profiled_sides_cannot_be_new(profiled):
     assert LearnedKernelRidge(stages="auto", setting="D", cv=2, **FAST).fit(X, Y, tasks=T).n_stages_ == 1
 
 
+@pytest.fixture
+def few_cells(monkeypatch):
+    """Small grids are treated as large ones of which few cells are observed."""
+    monkeypatch.setattr(cells, "_CHEAP", 0)
+    monkeypatch.setattr(cells, "gather_cost", lambda like: 0)
+    monkeypatch.setattr(learned, "ENOUGH", 1)
+    monkeypatch.setattr(learned, "_TINY", 0)
+
+
+def _refitted_folds(model, Y):
+    """Return what each stage of a model predicts without the labels of each fold, from dense systems."""
+    codes, expected = model._units.cells, np.full(Y.shape, np.nan)
+    given = model._mixtures(model._training())
+    for fold in range(3):
+        hidden = np.where(codes == fold, np.nan, Y)
+        train, sides = ~np.isnan(hidden), given
+        for vector in model._path:
+            at = Parameters.start(sides).of(np.array(vector))
+            known = np.nan_to_num(hidden)
+            F = dense_predictions(dense_pairs(sides, at, Y.shape[1]), at.lam, known, train, None, "grand")
+            sides = [side.joined(profile_kernels(f), DIVISIBLE) for side, f in zip(given, (F, F.T), strict=True)]
+        expected[codes == fold] = F[codes == fold]
+    return expected
+
+
+@over(lines("stages", 1, 2))
+def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_demand(
+    stages, few_cells, monkeypatch, tmp_path
+):
+    X, Y, T = _low_rank()
+    shown = []
+    monkeypatch.setattr(learned, "Progress", lambda *given: shown.append(given[:2]) or Progress(*given))
+    model = LearnedKernelRidge(n_steps=4, cv=3, stages=stages).fit(X, Y, tasks=T)
+    assert model.n_stages_ == stages
+    assert [title for _, title in shown] == ["Learning"]
+    dyadlearn.save(model, tmp_path / "model.dyad")
+    assert_allclose(model.holdout_, _refitted_folds(model, Y), rtol=1e-3, atol=1e-4)
+    first = ~np.isnan(Y) & (model._units.cells == 0)
+    assert_allclose(model.holdout_error_, np.mean((Y - model.holdout_)[first] ** 2), rtol=1e-3)
+    rest = np.where(first, np.nan, Y)
+    errors = (Y - np.nanmean(rest))[first]
+    assert_allclose(model.baselines_["grand_mean"], -np.mean(errors**2))
+    bounds = model.predict_interval()
+    assert_array_equal(model.fitted_.hold_out(Setting.A).predictions, model.holdout_)
+    if stages == 2:  # one stage has exact leave-one-out
+        assert_array_equal(model.holdout("A")[~np.isnan(Y)], model.holdout_[~np.isnan(Y)])
+    assert shown[1:] == [(3, "Held-out folds")]  # computed once
+    for again in (pickle.loads(pickle.dumps(model)), dyadlearn.load(tmp_path / "model.dyad")):
+        assert_array_equal(again.holdout_, model.holdout_)
+        assert again.baselines_ == model.baselines_
+        assert_array_equal(again.predict_interval(), bounds)
+    assert shown[1:] == 3 * [(3, "Held-out folds")]
+
+
 @over(lines("few stages", (False, 3), (True, 2)))
-def test_the_most_stages(few, stages, monkeypatch):
+def test_the_most_stages(few, stages, monkeypatch, request):
     X, Y, T = _low_rank()
     asked = []
     learn = learned.learn
     monkeypatch.setattr(learned, "learn", lambda error, how, n, *given: asked.append(n) or learn(error, how, n, *given))
-    if few:  # as on a large grid
-        monkeypatch.setattr(cells, "_CHEAP", 0)
-        monkeypatch.setattr(cells, "gather_cost", lambda like: 0)
+    if few:
+        request.getfixturevalue("few_cells")
     LearnedKernelRidge(cv=2, **FAST).fit(X, Y, tasks=T)
     assert asked == [stages]
 
@@ -656,6 +713,17 @@ def test_learning_that_does_not_fit_in_memory_is_refused(monkeypatch):
     with pytest.raises(NotEnoughMemoryError, match=r"Learning 4 kernels of a grid of 14 × 9 .* or stages=1"):
         LearnedKernelRidge(n_steps=1).fit(X, _holes(Y), T)
     LearnedKernelRidge(stages=1, n_steps=1).fit(X, _holes(Y), T)
+
+
+@over(lines("few", False, True))
+def test_the_memory_of_few_cells_is_that_of_the_first_fold(few, monkeypatch, request):
+    X, Y, T = _problem()
+    needed = 8 * (20 * 14 * 9 + 3 * 23**2 + 27 * (14**2 + 9**2))
+    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: needed)
+    if few:
+        request.getfixturevalue("few_cells")
+    with nullcontext() if few else pytest.raises(NotEnoughMemoryError):
+        LearnedKernelRidge(n_steps=1).fit(X, _holes(Y), T)
 
 
 def test_the_repair_of_a_kernel_is_told_once():

@@ -25,7 +25,7 @@ matrix product. Cells (A) and rows (B) differ in :math:`\mathbf{N}_{ii}`. Column
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -110,6 +110,11 @@ class Targets:
         return self.cells.grid(self.values[None, :])[0, ...]
 
 
+def n_first(sizes: Sequence[float] | np.ndarray, n_labels: int) -> int:
+    """Return how many folds of these sizes have at least some number of labels together; all if there are fewer."""
+    return min(int(np.searchsorted(np.cumsum(sizes), n_labels)) + 1, len(sizes))
+
+
 @dataclass(frozen=True, eq=False)
 class FoldError:
     """Mean squared error of held-out folds, with its gradient.
@@ -160,8 +165,9 @@ class FoldError:
 
     def first(self, n_labels: int) -> FoldError:
         """Return the error of the first folds, with at least some number of labels to predict if there are so many."""
-        totals = np.cumsum(to_numpy(self.test).sum(axis=1))
-        n_folds = min(int(np.searchsorted(totals, n_labels)) + 1, len(totals))
+        n_folds = n_first(to_numpy(self.test).sum(axis=1), n_labels)
+        if n_folds == len(self.test):
+            return self
         sides = [side.of_folds(slice(n_folds)) for side in self.sides]
         return replace(self, train=self.train[:n_folds, :], test=self.test[:n_folds, :], sides=sides, _ends={})
 

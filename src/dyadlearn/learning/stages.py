@@ -33,9 +33,10 @@ _FARTHEST = 3.0
 # Relative residual of folds that are solved once per stage, smaller than during learning.
 _TOL = 1e-5
 # Maximum number of multiplications, per product of a grid with both kernels, for several starts and for gradients of
-# all folds. On larger grids the gradient is that of the first folds, with at least so many labels to predict.
+# all folds.
 _SMALL = 1e6
-_ENOUGH = 4000
+#: On larger grids the gradient is that of the first folds, with at least so many labels to predict.
+ENOUGH = 4000
 # Weight of the inverse number of labels in the penalty: errors of few labels are estimated badly.
 _FEW = 30.0
 
@@ -304,7 +305,7 @@ def learn(
         Function of the error and the held-out predictions, by which stages and starts are compared.
     """
     given, small = error.sides, is_small(error.labels.cells.shape)
-    first = error if small else error.first(_ENOUGH)
+    first = error if small else error.first(ENOUGH)
     stage, interrupted = _best_stage(first, lambda: error, [Parameters.start(given)], how, partial(watch, 0), judge)
     assert stage is not None
     stages, best, held_out = [stage], 0, error.assembled(stage.predicted)
@@ -312,7 +313,7 @@ def learn(
         while isinstance(error, FoldError) and not interrupted and best == len(stages) - 1 < n_stages - 1:
             described = (stage.parameters, given, profiled)
             # Profiles of all folds take long on large grids: they are computed once a stage is better in the first.
-            first = (error if small else error.first(_ENOUGH)).with_profiles(*described)
+            first = (error if small else error.first(ENOUGH)).with_profiles(*described)
             whole = cache(partial(_of_all_folds, error, first, described))
             is_compared = stage.judged == stage.error and not small
             start, number = Parameters.start(first.sides), len(stages)
@@ -344,6 +345,7 @@ def held_out_again(
     folds: Iterable[tuple[np.ndarray, np.ndarray]],
     path: Sequence[Sequence[float]],
     profiled: tuple[bool, bool],
+    watch: Callable[[], None] = lambda: None,
 ) -> Array:
     """Return held-out predictions of learned stages, with profiles computed from the training labels of each fold.
 
@@ -358,6 +360,8 @@ def held_out_again(
         Parameters of each stage, as returned by `Parameters.vector`.
     profiled : (bool, bool)
         Whether instances, and tasks, are described by their profiles from the second stage on.
+    watch : callable
+        Callback that is called after each fold.
 
     Returns
     -------
@@ -383,4 +387,5 @@ def held_out_again(
             completed = FoldError(labels, chosen, chosen, used, used).completed(parameters, _TOL)
         assert completed is not None
         held_out = xp.where(as_array_of(test, Y), completed[0, ...], held_out)
+        watch()
     return held_out

@@ -703,8 +703,8 @@ class PairwiseRidge(PairModel, stored=False):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes to pickle; cached results are left out and recomputed when needed."""
-        state = super().__getstate__().items()
-        return {name: [] if name == "_residuals" else value for name, value in state if name != "_relearned"}
+        empty: dict[str, Any] = {"_residuals": [], "_computed": {}}
+        return {name: empty.get(name, value) for name, value in super().__getstate__().items()}
 
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
         """Return the stored held-out predictions of a setting; None if there are none."""

@@ -34,9 +34,9 @@ from dyadlearn.holdout.units import scored_labels
 from dyadlearn.kernels.descriptions import Descriptions, read_descriptions
 from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is_pair, known_places, widen
 from dyadlearn.labels import Labels, is_binary
-from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error
-from dyadlearn.learning.mixture import PROFILES, Mixture, single
-from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn
+from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error, n_first
+from dyadlearn.learning.mixture import PROFILES, Mixture, Sides, single
+from dyadlearn.learning.stages import ENOUGH, Descent, Stage, expected_steps, held_out_again, learn
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.base import Groups
@@ -264,17 +264,20 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         Shares a, b and c of the product kernel, of the kernel per task and of the kernel per instance, as the
         parameters of `PairKernelRidge`; None without tasks.
     holdout_error_ : float
-        Mean squared error of held-out cells; smaller is better. It was minimised and is therefore optimistic.
+        Mean squared error of held-out cells; smaller is better. It was minimised and is therefore optimistic. If few
+        cells of a large grid are observed, these are the cells of the first fold, or of as many folds as have 4,000
+        labels together.
     holdout_score_ : float
         Score of held-out cells by `scoring`; the negative of `holdout_error_` for None.
     stage_errors_ : list of float
-        Hold-out error of each stage that was tried in all folds.
+        Hold-out error of each stage that was compared with the one before.
     n_stages_ : int
         Number of stages of the model.
     history_ : list of list of float
         Hold-out errors of each stage, one per evaluation.
     holdout_ : array or frame of shape (m, q)
-        Held-out predictions.
+        Held-out predictions of all folds. They are computed when they are first needed if few cells of a large grid are
+        observed; this takes about as long as three steps for each fold.
     holdout_method_, holdout_setting_ : str
         Method and setting of `holdout_`.
     baselines_ : dict of str to float
@@ -321,7 +324,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     kernel_params = None
 
     _coupled = PairKernel
-    _made_again: ClassVar[tuple[str, ...]] = (*KeptHoldout._made_again, "_relearned", "_interrupted")
+    _made_again: ClassVar[tuple[str, ...]] = (*KeptHoldout._made_again, "_computed", "_interrupted")
 
     searches = True
     learns_kernels = True
@@ -365,8 +368,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     _path: list[list[float]] = field(init=False)
     # Whether learning was interrupted.
     _interrupted: bool = field(init=False)
-    # Nested predictions, by setting and number of folds.
-    _relearned: dict[tuple[Setting, int], tuple[Array, str, Units]] = field(init=False)
+    # Whether `_predictions` are those of all folds; otherwise they are NaN outside the folds of learning.
+    _is_whole: bool = field(init=False)
+    # Predictions computed on demand: nested ones, by setting and number of folds, and those of all folds as 0 folds.
+    _computed: dict[tuple[Setting, int], HeldOut] = field(init=False)
 
     @property
     def weights_(self) -> dict[str, dict[str, float]]:
@@ -525,7 +530,6 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         setting, has_tasks = as_setting(self.setting), data.tasks is not None
         self._keep_labels(data)
         self._keep_groups(groups, task_groups)
-        self._relearned = {}  # discard nested predictions of earlier labels
         if setting.new_task and not has_tasks:
             raise ValueError(f"Setting {setting.value} predicts new tasks, which need features: give tasks=.")
         check_enough_left(data.labels, setting, groups, task_groups, knows_tasks=has_tasks)
@@ -544,15 +548,15 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         if setting is Setting.A and units.instances is not None:  # a fold of instances is one of their cells
             units = Units(cells=data.labels.at(units.instances, 0))
         folds = [] if exact else [fold.masks for fold in folds_of(data.labels, setting, units)]
+        self._is_whole = True
+        if not (exact or labels.cells.is_dense):
+            # The other folds take as long as several steps; their predictions are computed when they are needed.
+            n_used = n_first([np.sum(test & data.labels.observed) for _, test in folds], ENOUGH)
+            self._is_whole, folds = n_used == len(folds), folds[:n_used]
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
         check_learning_memory(data.labels.values, self._kernels, max(len(folds), 1), profiled)
-        sides, how, (m, q) = self._mixtures(data), Descent(self.n_steps, float(self.shrinkage)), data.labels.shape
-        like = data.labels.values
-        if not labels.cells.is_dense:
-            # With few labels of a large grid, the learned λ is large enough for single precision.
-            labels, sides = labels.converted(single), [side.converted(single) for side in sides]
-        elif m * q * (m + q) <= _FOR_PROCESSORS:
-            labels, sides = labels.converted(to_numpy), [side.converted(to_numpy) for side in sides]
+        how, (m, q), like = Descent(self.n_steps, float(self.shrinkage)), data.labels.shape, data.labels.values
+        labels, sides = _economical(labels, self._mixtures(data))
         error: ExactError | FoldError
         if exact:
             error, self.holdout_method_ = ExactError(labels, sides, setting), "exact leave-one-out"
@@ -631,7 +635,6 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self, setting: Setting, cv: Any = None, *, groups: Any = None, task_groups: Any = None
     ) -> HeldOut:
         """Return nested predictions: all parameters are learned again without each fold."""
-        stored: dict[tuple[Setting, int], HeldOut] = self.__dict__.setdefault("_relearned", {})
         given = ((self._groups, groups), (self._task_groups, task_groups))
         together = code_groups(self._labels, *(used_groups if other is None else other for used_groups, other in given))
         cv = min(_N_FOLDS, _most_folds(setting, self._labels.shape, together)) if cv is None else cv
@@ -639,8 +642,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         splitter = SettingKFold(setting, int(cv), random_state=_SEED) if is_number else as_splitter(cv, setting)
         # Only predictions with the groups of the model are cached.
         key = (setting, int(cv)) if is_number and groups is None and task_groups is None else None
-        if key is not None and key in stored:
-            return stored[key]
+        if key is not None and key in self._computed:
+            return self._computed[key]
         # Given folds ignore the groups of the model.
         used_groups = (groups, task_groups) if isinstance(splitter, GivenFolds) else together
         used = Units.of_groups(self._labels, setting, *used_groups)
@@ -650,7 +653,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         method = f"{_counted(splitter, setting)} folds, kernels learned again"
         held_out = HeldOut(predictions, method, units, is_fixed=False)
         if key is not None:
-            stored[key] = held_out
+            self._computed[key] = held_out
         return held_out
 
     def _hold_out(self, setting: Setting, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool) -> HeldOut:
@@ -669,6 +672,23 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
         stored = super()._kept_holdout(setting)
         return self._own_holdout(setting) if stored is None and self.describes_by_labels else stored
+
+    def _kept_predictions(self) -> Array:
+        if self._is_whole:
+            return self._predictions
+        setting = self._searched_setting
+        if (setting, 0) not in self._computed:
+            self._computed[setting, 0] = self._own_folds(setting, self._units)
+        return self._computed[setting, 0].predictions
+
+    def _score(self, setting: Setting) -> Callable[[Any], Any]:
+        """Return the score of the labels that were predicted in learning."""
+        targets = scored_labels(self._labels, self._predictions, setting, quiet=True)
+        return prepared_score(self._labels, self.scoring or "neg_mean_squared_error", setting, targets)
+
+    def _keep(self, problem: Any) -> None:
+        super()._keep(problem)
+        self._computed = {}
 
     @property
     def describes_by_labels(self) -> bool:
@@ -702,19 +722,26 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         problem = self._problem()
         self._check_request(setting)
         Y, xp, units = problem.Y, namespace(problem.Y), Units() if units is None else units
-        if units.are_single and cv is None:
-            stored = super()._kept_holdout(setting)
-            if stored is not None and setting is Setting.A:
+        if units.are_single and cv is None and setting is self._searched_setting:
+            if setting is Setting.A:
                 # Missing labels are not used in the fit.
-                return stored._replace(predictions=xp.where(xp.isnan(Y), self._closed_problem.Y, stored.predictions))
-            units = units if stored is None else stored.units
+                predictions = xp.where(xp.isnan(Y), self._closed_problem.Y, self._kept_predictions())
+                return HeldOut(predictions, self.holdout_method_, self._units)
+            units = self._units
         if cv is not None or units.are_single:
             units = as_splitter(cv, setting).units(problem.labels, groups=units.instances, task_groups=units.tasks)
-        folds = [fold.masks for fold in folds_of(problem.labels, setting, units)]
-        data, searched = self._training(), self._searched_setting
+        return self._own_folds(setting, units)
+
+    def _own_folds(self, setting: Setting, units: Units) -> HeldOut:
+        """Return held-out predictions of folds, with all stages computed from the training labels of each fold."""
+        folds = [fold.masks for fold in folds_of(self._labels, setting, units)]
+        data, searched, like = self._training(), self._searched_setting, self._labels.values
         labels, centre, size = standardised(data, self.fit_intercept)
         profiled = (not searched.new_instance, not searched.new_task)
-        predictions = held_out_again(labels, self._mixtures(data), folds, self._path, profiled) * size + centre
+        labels, sides = _economical(labels, self._mixtures(data))
+        with Progress(len(folds), "Held-out folds", self.progress) as bar:
+            held_out = held_out_again(labels, sides, folds, self._path, profiled, bar.advance)
+        predictions = as_array_of(to_numpy(held_out), like, double(like).dtype) * size + centre
         return HeldOut(predictions, f"{len(folds)} folds, profiles made again", units)
 
     def _training(self) -> Training:
@@ -758,6 +785,17 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 def _ranking(labels: Labels) -> str:
     """Return the metric of ranks to show beside the error."""
     return "average_precision" if is_binary(labels.values) else "concordance_index"
+
+
+def _economical(labels: Targets, sides: Sides) -> tuple[Targets, Sides]:
+    """Return labels and kernels in the precision, and on the device, that learning takes least time with."""
+    m, q = labels.cells.shape
+    if not labels.cells.is_dense:
+        # With few labels of a large grid, the learned λ is large enough for single precision.
+        return labels.converted(single), [side.converted(single) for side in sides]
+    if m * q * (m + q) <= _FOR_PROCESSORS:
+        return labels.converted(to_numpy), [side.converted(to_numpy) for side in sides]
+    return labels, sides
 
 
 def _tables(data: Training) -> list[Table]:

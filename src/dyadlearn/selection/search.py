@@ -114,7 +114,11 @@ class KeptHoldout(PairwiseRidge, stored=False):
     @property
     def holdout_(self) -> Any:
         """Held-out predictions at the chosen values, of the type of the labels."""
-        return self._as_labels(self._predictions)
+        return self._as_labels(self._kept_predictions())
+
+    def _kept_predictions(self) -> Array:
+        """Return one held-out prediction per label."""
+        return self._predictions
 
     def _keep_groups(self, groups: Any, task_groups: Any) -> None:
         """Store the groups of instances and of tasks."""
@@ -156,7 +160,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
         if setting is not self._searched_setting:
             return None
-        return HeldOut(self._predictions, self.holdout_method_, self._units)
+        return HeldOut(self._kept_predictions(), self.holdout_method_, self._units)
 
 
 def predict_folds(

@@ -29,9 +29,10 @@ from dyadlearn._array import (
     as_array_of,
     is_foreign,
     namespace,
+    positive_inverse,
+    positive_solver,
     row_blocks,
     row_major,
-    solver,
     with_diagonal,
     zeros,
 )
@@ -166,9 +167,16 @@ def are_few(n_cells: int, shape: tuple[int, int], like: Array) -> bool:
 def _for_each(product: Callable[[Array, Array], Array], stacked: Array, matrix: Array) -> Array:
     """Return the products of each part of a stack with a matrix, or with the same part of a stack of matrices."""
     each = range(stacked.shape[0])
-    return namespace(matrix).stack(
-        [product(stacked[i, ...], matrix if matrix.ndim == 2 else matrix[i, ...]) for i in each]
-    )
+    products = [product(stacked[i, ...], matrix if matrix.ndim == 2 else matrix[i, ...]) for i in each]
+    # A stack would be another copy.
+    return products[0][None, ...] if len(products) == 1 else namespace(matrix).stack(products)
+
+
+def _each(work: Callable[[Array], Array], matrices: Array) -> Array:
+    """Return a stack of the results of a function of a matrix, or of each matrix of a stack."""
+    if matrices.ndim == 2:
+        return work(matrices)[None, ...]
+    return namespace(matrices).stack([work(matrices[i, ...]) for i in range(matrices.shape[0])])
 
 
 def _transposed(array: Array) -> Array:
@@ -331,18 +339,24 @@ class CellSystem:
 
     @cached_property
     def _inverse(self) -> Callable[[Array], Array] | None:
-        """Approximate inverse of the system; None without tasks.
+        """Approximate inverse of the system; None without tasks, and for kernels that are not positive semi-definite.
 
         The function must not refer to the system, which would then be freed late.
         """
-        return None if len(self.operator.kernels) < 2 else self._main_effects()
+        if len(self.operator.kernels) < 2:
+            return None
+        try:
+            return self._main_effects()
+        except np.linalg.LinAlgError:
+            return None
 
     def _main_effects(self) -> Callable[[Array], Array]:
         """Return the inverse of the system with main effects of both sides in place of the kernel.
 
         The largest eigenvalues are those of products with the first eigenvector of a side, u of K or v of G. On the
         cells of a row or a column they are W C Wᵀ, with the kernels (as + b)K + csI and (aσ + c)G + bσI of the effects
-        in C, and v and u at the training cells in W. All other eigenvalues are replaced by their mean.
+        in C, and v and u at the training cells in W. All other eigenvalues are replaced by their mean ρ. The inverse is
+        (I − W(ρC⁻¹ + WᵀW)⁻¹Wᵀ)/ρ, and the effects of the rows are eliminated from ρC⁻¹ + WᵀW.
         """
         cells, train, xp = self.operator.cells, self.train, namespace(self.train)
         (a, b, c), (K, G) = self.operator.shares, self.operator.kernels
@@ -355,19 +369,23 @@ class CellSystem:
         diagonal = a * k * g + b * k + c * g
         others = diagonal - r / G.shape[-1] - t / K.shape[-1]
         rest = self.lam + xp.where(others > 1e-2 * diagonal, others, 1e-2 * diagonal)
-        m, n_effects = K.shape[-1], K.shape[-1] + G.shape[-1]
-        system = zeros((train.shape[0], n_effects, n_effects), train)
-        system[:, :m, :m] = cells.times(train, v * v) * rows
-        system[:, :m, m:] = cells.times(crossed, columns)
-        system[:, m:, :m] = cells.transposed_times(crossed, rows)
-        system[:, m:, m:] = cells.transposed_times(train, u * u) * columns
-        levels = xp.linalg.diagonal(system) + rest
-        solvers = [solver(with_diagonal(system[fold, ...], levels[fold, :])) for fold in range(train.shape[0])]
+        rest = xp.broadcast_to(rest, (train.shape[0], 1))
+        inverses = _inverses(rows, cells.times(train, v * v), rest)
+        # The product of u and v is an effect of both sides, with by far the largest eigenvalue. It is left to the rows,
+        # because the difference below would lose all digits.
+        columns = plus_identity(_with_eigenvalue(columns, v, t[..., None]), 1e-5 * t[..., None])
+        system = rest[..., None] * _each(positive_inverse, columns)
+        halves = row_major_transpose(cells.transposed_times(crossed, inverses))
+        system = system - cells.transposed_times(crossed, halves)
+        levels = xp.linalg.diagonal(system) + cells.transposed_times(train, u * u)[..., 0]
+        folds = range(train.shape[0])
+        solvers = [positive_solver(with_diagonal(system[fold, ...], levels[fold, :])) for fold in folds]
 
         def solve(X: Array) -> Array:
-            sums = xp.concat([cells.times(X, v), cells.transposed_times(X, u)], axis=-2)
-            effects = xp.stack([each(sums[fold, ...]) for fold, each in enumerate(solvers)])
-            of_rows, of_columns = rows @ effects[:, :m, :], columns @ effects[:, m:, :]
+            sums = cells.times(X, v)
+            right = cells.transposed_times(X, u) - cells.transposed_times(crossed, inverses @ sums)
+            of_columns = xp.stack([solvers[fold](right[fold, ...]) for fold in folds])
+            of_rows = inverses @ (sums - cells.times(crossed, of_columns))
             part = xp.take(of_rows[..., 0], at_rows, axis=-1) * v_there
             part = part + xp.take(of_columns[..., 0], at_columns, axis=-1) * u_there
             return (X - part * train) / rest
@@ -396,6 +414,33 @@ class CellSystem:
         mean_part = self._means_at_cells(slope) * self.train
         right = self.operator(slope - mean_part) - self._ridge(mean_part)
         return mean_part + self.solve("adjoint", self.centred(right), tol).values
+
+
+def _inverses(kernel: Array, levels: Array, rest: Array) -> Array:
+    """Return (ρR⁻¹ + D)⁻¹ of each fold, for the kernel R of effects and the levels (f, n, 1) on the diagonal of D.
+
+    They are computed as D^(-1/2) (I − ρ(ρI + D^(1/2) R D^(1/2))⁻¹) D^(-1/2). An effect with a level of zero has no
+    cells, and its row and column are zero.
+    """
+    xp = namespace(levels)
+    root = xp.sqrt(levels)
+    inverse_root = xp.where(levels > 0, 1.0 / xp.where(levels > 0, root, 1.0), 0.0)
+    scaled = plus_identity(kernel * root * _transposed(root), rest[..., None])
+    inverses = plus_identity(-rest[..., None] * _each(positive_inverse, scaled), 1.0)
+    inverses *= inverse_root
+    inverses *= _transposed(inverse_root)
+    return inverses
+
+
+def _with_eigenvalue(kernel: Array, vector: Array, value: Array) -> Array:
+    """Return a kernel, or a stack, with another eigenvalue of an eigenvector (n, 1) of unit length.
+
+    The other eigenvalues are those of the kernel projected on vectors orthogonal to this one. So none becomes negative
+    even if the vector is not exactly an eigenvector.
+    """
+    image = kernel @ vector
+    part = image - 0.5 * (_transposed(vector) @ image + value) * vector
+    return kernel - part * _transposed(vector) - vector * _transposed(part)
 
 
 def _leading(kernels: Array) -> tuple[Array, Array]:
