@@ -73,7 +73,7 @@ def folds(repeats: int) -> list[tuple[str, float, str]]:
     def fresh() -> FoldError:
         return replace(folds_error, _ends={})
 
-    operator = PairOperator.at(sides, at, cells)
+    operator = PairOperator.of(sides, at, cells)
     values = labels.values[None, :]
     X = cells.grid(values)[0]
     slope, loss, once, two = in_turns(
