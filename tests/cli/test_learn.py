@@ -137,6 +137,10 @@ def test_what_machines_see(tables, several, run):
     assert (found["stages"], found["setting"], found["observed"]) == (model.n_stages_, "A", 96)
     assert found["holdout_error"] == min(found["stage_errors"])
     assert found["stage_errors"] == model.stage_errors_
+    # The score can be compared with those of the baselines.
+    inspected = run("inspect", tables.folder / "m.dyad", "--json").json
+    assert (inspected["scoring"], inspected["score"]) == ("neg_mean_squared_error", -found["holdout_error"])
+    assert inspected["baselines"] == pytest.approx(found["baselines"])
     for side in ("instances", "tasks"):
         assert_allclose(sum(found["weights"][side].values()), 1)
         assert found["weights"][side] == pytest.approx(model.weights_[side])

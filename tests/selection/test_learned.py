@@ -211,6 +211,16 @@ def _refitted_folds(model, Y):
     return expected
 
 
+def test_few_cells_are_learned_from_as_many_folds_as_have_enough_labels(few_cells, monkeypatch):
+    X, Y, T = _low_rank()
+    n = int(np.sum(~np.isnan(Y)))
+    for enough, told in ((n // 2, "; error of the first 2 folds"), (n, "")):
+        monkeypatch.setattr(learned, "ENOUGH", enough)
+        model = LearnedKernelRidge(n_steps=1, cv=3, stages=1).fit(X, Y, tasks=T)
+        assert model.holdout_method_ == "3 folds, not nested" + told
+        assert model._is_whole == (not told)
+
+
 @over(lines("stages", 1, 2))
 def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_demand(
     stages, few_cells, monkeypatch, tmp_path
@@ -220,6 +230,7 @@ def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_dema
     monkeypatch.setattr(learned, "Progress", lambda *given: shown.append(given[:2]) or Progress(*given))
     model = LearnedKernelRidge(n_steps=4, cv=3, stages=stages).fit(X, Y, tasks=T)
     assert model.n_stages_ == stages
+    assert model.holdout_method_ == "3 folds, not nested; error of the first fold"
     assert [title for _, title in shown] == ["Learning"]
     dyadlearn.save(model, tmp_path / "model.dyad")
     assert_allclose(model.holdout_, _refitted_folds(model, Y), rtol=1e-3, atol=1e-4)

@@ -178,6 +178,8 @@ def _figures(loaded: Loaded) -> dict[str, Any]:
         mean = float(labels.values[labels.observed].mean())
         figures |= {"instances": labels.shape[0], "tasks": labels.shape[1], "observed": labels.size, "mean_label": mean}
     scoring = getattr(model, "scoring", origin.get("scoring"))
+    if scoring is None and hasattr(model, "holdout_score_"):
+        scoring = "neg_mean_squared_error"  # baselines are scores of this kind
     has_constant = getattr(model, "fit_intercept", False)
     ids = [None if side is None else list(map(id_text, side.labels)) for side in loaded.own_ids]
     return figures | {
@@ -186,7 +188,7 @@ def _figures(loaded: Loaded) -> dict[str, Any]:
         "intercept": to_plain(model.intercept_) if has_constant else None,
         "setting": getattr(model, "setting", origin.get("setting")),
         "scoring": scoring if scoring is None else str(scoring),
-        "score": getattr(model, "best_score_", origin.get("score")),
+        "score": getattr(model, "best_score_", getattr(model, "holdout_score_", origin.get("score"))),
         "baselines": getattr(model, "baselines_", origin.get("baselines")),
         "holdout": getattr(model, "holdout_method_", None),
         "instance_side": in_words(instances),

@@ -279,7 +279,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         Held-out predictions of all folds. They are computed when they are first needed if few cells of a large grid are
         observed; this takes about as long as three steps for each fold.
     holdout_method_, holdout_setting_ : str
-        Method and setting of `holdout_`.
+        Method and setting of `holdout_` and of `holdout_error_`.
     baselines_ : dict of str to float
         Scores of the baselines, held out in the same way: negative mean squared errors, or those of `scoring`.
     completed_, dual_coef_, n_iter_, residual_
@@ -563,6 +563,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         else:
             error = FoldError.of(labels, sides, folds, FINE if m * q * (m + q) <= _TINY else ROUGH)
             self.holdout_method_ = f"{_counted(splitter, setting)} folds, not nested"
+            if not self._is_whole:
+                first = "first fold" if len(folds) == 1 else f"first {len(folds)} folds"
+                self.holdout_method_ += f"; error of the {first}"
         metric, scores = scorer(self.scoring or _ranking(data.labels)), list[float]()
         steps = expected_steps((m, q), self.n_steps, n_stages)
         with Progress(steps, "Learning", self.progress) as bar:
