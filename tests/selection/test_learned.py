@@ -603,31 +603,31 @@ def _nested(kernels, Y, tasks, **given):
 
 
 def test_shrinkage_keeps_noise_from_ruling():
-    """Few instances, one kernel that tells and nine that do not: not far from the one alone."""
-    rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(26, 2)), rng.normal(size=(8, 2))
-    Y = np.tanh(X @ rng.normal(size=(2, 8))) + 0.7 * rng.normal(size=(26, 8))
-    noise = [rng.normal(size=(26, 3)) for _ in range(9)]
-    alone = _nested([X], Y, T, n_steps=8)
-    assert _nested([X, *noise], Y, T, n_steps=8) < 1.1 * alone
+    """Few instances, one kernel that tells and nine that do not."""
+    errors = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, T = rng.normal(size=(26, 2)), rng.normal(size=(8, 2))
+        Y = np.tanh(X @ rng.normal(size=(2, 8))) + 0.7 * rng.normal(size=(26, 8))
+        noise = [rng.normal(size=(26, 3)) for _ in range(9)]
+        errors.append([_nested([X, *noise], Y, T, n_steps=30, shrinkage=shrinkage) for shrinkage in (0.1, 0.0)])
+    shrunk, free = np.mean(errors, axis=0)
+    assert shrunk < 0.9 * free
 
 
 @pytest.mark.slow
 def test_ten_kernels_of_fifty_drugs_do_not_over_fit(shared_data):
     """Drugs that are new to nuclear receptors: their similarity, and nine of random bits that say nothing."""
     data = fetch_yamanishi("nr", data_home=shared_data, instances="drugs", download=False)
-    rng = np.random.default_rng(0)
-    bits = [(rng.random((54, 64)) < 0.2).astype(float) for _ in range(9)]
-    noise = [tanimoto(each) for each in bits]
     given = {"kernel": "precomputed", "task_kernel": "precomputed", "n_steps": 20}
-    Y, G = data.Y, repair(data.G)
-    alone, shrunk, free = (
-        _nested([repair(data.K), *more], Y, G, shrinkage=shrinkage, **given)
-        for more, shrinkage in (([], 0.1), (noise, 0.1), (noise, 0.0))
-    )
+    Y, G, errors = data.Y, repair(data.G), []
+    alone = _nested([repair(data.K)], Y, G, **given)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        bits = [(rng.random((54, 64)) < 0.2).astype(float) for _ in range(9)]
+        errors.append(_nested([repair(data.K), *map(tanimoto, bits)], Y, G, **given))
     # A shrinkage of 1 would hold nine kernels of noise near their equal weights: 4 % more error than alone.
-    assert shrunk < 1.02 * alone
-    assert shrunk < free
+    assert max(errors) < 1.02 * alone
 
 
 @pytest.mark.parametrize("name", ["constant", "profile angle"])
