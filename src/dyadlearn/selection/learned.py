@@ -51,6 +51,9 @@ from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.cells import Cells
 from dyadlearn.solve.leaving import in_order
 
+# In the method of the hold-out, before the folds of the error.
+_ERROR_OF = "; error of the "
+
 
 def check_learning_memory(
     Y: Array, kernels: Sequence[LearnedKernel], n_folds: int, profiled: tuple[bool, bool]
@@ -565,7 +568,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             self.holdout_method_ = f"{_counted(splitter, setting)} folds, not nested"
             if not self._is_whole:
                 first = "first fold" if len(folds) == 1 else f"first {len(folds)} folds"
-                self.holdout_method_ += f"; error of the {first}"
+                self.holdout_method_ += f"{_ERROR_OF}{first}"
         metric, scores = scorer(self.scoring or _ranking(data.labels)), list[float]()
         steps = expected_steps((m, q), self.n_steps, n_stages)
         with Progress(steps, "Learning", self.progress) as bar:
@@ -674,7 +677,14 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
         stored = super()._kept_holdout(setting)
-        return self._own_holdout(setting) if stored is None and self.describes_by_labels else stored
+        if stored is None:
+            return self._own_holdout(setting) if self.describes_by_labels else None
+        return stored._replace(method=self._method_of_all)
+
+    @property
+    def _method_of_all(self) -> str:
+        """Method of the predictions of all folds, without the folds of the error."""
+        return self.holdout_method_.partition(_ERROR_OF)[0]
 
     def _kept_predictions(self) -> Array:
         if self._is_whole:
@@ -729,7 +739,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             if setting is Setting.A:
                 # Missing labels are not used in the fit.
                 predictions = xp.where(xp.isnan(Y), self._closed_problem.Y, self._kept_predictions())
-                return HeldOut(predictions, self.holdout_method_, self._units)
+                return HeldOut(predictions, self._method_of_all, self._units)
             units = self._units
         if cv is not None or units.are_single:
             units = as_splitter(cv, setting).units(problem.labels, groups=units.instances, task_groups=units.tasks)
