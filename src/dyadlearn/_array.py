@@ -347,6 +347,21 @@ def solve_lower(factor: Array, right: Array) -> Array:
     return solve(factor, right)
 
 
+def pivoted_qr(matrix: Array) -> tuple[Array, Array]:
+    """Return orthonormal columns Q (n, r) and a matrix R (r, p) of full rank r whose product is a matrix (n, p).
+
+    Columns are eliminated in descending order of their size, and the part that is rounding is left out.
+    """
+    values = to_numpy(matrix)
+    orthogonal, triangle, order = linalg.qr(values, mode="economic", pivoting=True, check_finite=False)
+    sizes = np.abs(np.diagonal(triangle))
+    least = max(values.shape) * np.finfo(values.dtype).eps * sizes.max(initial=0.0)
+    rank = int(np.count_nonzero(sizes > least))
+    rest = np.empty_like(triangle[:rank])
+    rest[:, order] = triangle[:rank]
+    return as_array_of(orthogonal[:, :rank], matrix), as_array_of(rest, matrix)
+
+
 def svd(matrix: Array) -> tuple[Array, Array, Array]:
     """Return the economy singular value decomposition of a dense matrix."""
     left, values, right = namespace(matrix).linalg.svd(matrix, full_matrices=False)

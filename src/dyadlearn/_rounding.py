@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, namespace, solve
+from dyadlearn.exceptions import PrecisionWarning
 
 # The error of a sum of n products is about ε√n/2 times the largest product; the margin is eight times as large.
 _MARGIN = 4.0
@@ -107,6 +109,28 @@ def check_ridge(name: str, ridge: float, size: float, like: Array) -> None:
     if 0 < ridge < visible:
         raise ValueError(
             f"{name} = {ridge:g} vanishes beside eigenvalues of up to {size:.3g}: use 0, or at least {visible:.1g}."
+        )
+
+
+# Largest relative error of predictions without a warning.
+_NOTICEABLE = 1e-3
+
+
+def warn_of_rounding(error: float) -> None:
+    """Warn if rounding changes the predictions of a solved system by more than a thousandth of the labels.
+
+    Parameters
+    ----------
+    error : float
+        Estimated error of a prediction, relative to the largest label.
+    """
+    if error > _NOTICEABLE:
+        digits = max(0, math.floor(-math.log10(min(error, 1.0))))
+        warnings.warn(
+            f"alpha is so small, or weights differ so much, that rounding leaves {digits} accurate digits of the "
+            "predictions: use a larger alpha, or weights that differ less.",
+            PrecisionWarning,
+            stacklevel=3,
         )
 
 

@@ -58,7 +58,7 @@ class KernelRepairWarning(UserWarning):
 
 
 class PrecisionWarning(UserWarning):
-    """Results may be inaccurate because of rounding: singular kernels, dependent features or forgotten data."""
+    """Results may be inaccurate because of rounding: singular kernels, tiny alpha, very different weights or scales."""
 
 
 __all__ = sorted(name for name, each in globals().items() if isinstance(each, type))

@@ -274,6 +274,22 @@ class Labels(Stored):
         """Sum of the weights of all labels; without weights, the number of labels."""
         return float(self.size) if self.weights is None else float(namespace(self.weights).sum(self.weights))
 
+    @property
+    def largest_weight(self) -> float:
+        """The largest weight of an observed label; 1 without weights."""
+        if self.weights is None:
+            return 1.0
+        weights = to_numpy(self.weights)
+        return float(weights[self.observed].max())
+
+    def reweighted(self, unit: float) -> Self:
+        """Return the labels with weights divided by a unit, and without weights if all of them are one then."""
+        if self.weights is None:
+            return self
+        weights = self.weights / unit
+        has_weights = bool((to_numpy(weights)[self.observed] != 1.0).any())
+        return replace(self, weights=weights if has_weights else None)
+
     def sums(self, axis: int) -> Array:
         """Return the sum of the weights of each column (axis 0) or each row (axis 1)."""
         if self.grid is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
+from dyadlearn import PairKernelRidge, evaluate
 from dyadlearn.holdout import holdout
 from dyadlearn.spectrum import Spectrum
 from problems import posed
@@ -147,3 +148,14 @@ def test_cells_beside_a_block_keep_their_digits_where_the_tasks_say_little(task_
         assert_allclose(found[cell], expected[np.flatnonzero(hidden) == cell][0], rtol=1e-10)
     empty = Spectrum.from_gram(np.zeros((3, 3)))
     assert_allclose(holdout(posed("two_step", Y, Spectrum.from_gram(K), 1e-3, empty, task_alpha), "A"), 0.0, atol=0)
+
+
+def test_predictions_without_any_kernel_to_the_other_labels_are_exactly_zero():
+    """In D only the product predicts. With a product of zero all predictions are zero, and none ranks above another."""
+    rng = np.random.default_rng(0)
+    X, T, Y = rng.normal(size=(10, 3)), rng.normal(size=(8, 2)), (rng.random((10, 8)) < 0.4) * 1.0
+    Y[rng.random(Y.shape) < 0.15] = np.nan
+    model = PairKernelRidge(product=0.0, per_task=1.0, per_instance=1.0, fit_intercept=False)
+    model.fit(X, Y, tasks=T)
+    assert_array_equal(model.holdout("D")[~np.isnan(Y)], 0.0)
+    assert evaluate(model, "D", scoring="roc_auc")["roc_auc"] == [0.5]

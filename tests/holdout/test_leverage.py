@@ -365,15 +365,13 @@ def test_cells_beside_a_missing_block_are_refused_or_right():
 
 
 @over(every(method=PAIRED))
-def test_an_alpha_below_the_precision_is_refused_beside_holes(method):
-    """The labels of twins follow from each other, but beside a kernel of size 1 nothing is left of λ = 1e-17."""
+def test_an_alpha_below_the_precision_beside_holes(method):
+    """The labels of twins follow from each other, also if nothing is left of λ = 1e-17 beside a kernel of size 1."""
     rng = np.random.default_rng(0)
     features, task_features = (np.repeat(rng.normal(size=(3, 4)), 2, axis=0) for _ in range(2))
     rows, columns = (Spectrum.from_gram(side @ side.T) for side in (features, task_features))
     Y = np.repeat(np.repeat(rng.normal(size=(3, 3)), 2, axis=0), 2, axis=1)
     holes = Y.copy()
     holes[0, 0] = holes[3, 4] = np.nan
-    assert_allclose(holdout(posed(method, holes, rows, 1e-8, columns, 1e-8), "A"), Y, atol=1e-4)
-    for alpha in (1e-14, 1e-17):
-        with pytest.raises(LeverageError, match="34 of 36 cells"):
-            holdout(posed(method, holes, rows, alpha, columns, alpha), "A")
+    for alpha, atol in ((1e-8, 1e-4), (1e-14, 1e-7), (1e-17, 1e-7)):
+        assert_allclose(holdout(posed(method, holes, rows, alpha, columns, alpha), "A"), Y, atol=atol)

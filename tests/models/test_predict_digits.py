@@ -5,6 +5,7 @@ With a constant on each side they are the same, or one fewer.
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from itertools import cycle
 
@@ -15,10 +16,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.metrics.pairwise import rbf_kernel
 
-from dyadlearn import TwoStepRidge, load, save
+from dyadlearn import KroneckerRidge, TwoStepRidge, load, save
+from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
 from dyadlearn.pairing import expansion
-from sweeps import covering, every, over
+from sweeps import covering, every, lines, over
 
 # Errors of so many units are let pass; of a digit more where there is a constant.
 UNITS = {False: 20, True: 200}
@@ -262,3 +264,23 @@ def test_a_file_predicts_the_same_to_the_bit(name, tmp_path):
     for T in (None, tasks.new):
         assert_array_equal(loaded.predict(rows.new, tasks=T), model.predict(rows.new, tasks=T))
     assert_array_equal(loaded.dual_coef_, model.dual_coef_)
+
+
+@over(lines("shape", (4, 5), (9, 3)))
+def test_a_row_far_from_a_large_constant_column_is_warned_about(shape):
+    """The constant feature of the model and a large constant column cannot be told apart: ε c² digits are lost."""
+    n, d = shape
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(5, 2)), rng.normal(size=(n + 1, d))
+    Y = X[:, :1] + Z[:n, 1] + 5 + 0.1 * rng.normal(size=(5, n))
+    for size, is_lost in ((1e3, False), (1e5, False), (1e8, True)):
+        tasks = Z.copy()
+        tasks[:, 0] = size
+        model = KroneckerRidge().fit(X, Y, tasks=tasks[:n])
+        model.predict(X, tasks)  # no warning: the new task has the value of the others
+        tasks[n, 0] = 0.0
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            model.predict(X, tasks)
+        assert [each.category for each in told] == [PrecisionWarning] * is_lost
+        assert all("large and nearly constant in training" in str(each.message) for each in told)

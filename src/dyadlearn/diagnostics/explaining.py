@@ -252,7 +252,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     rows = [_asked(fitted, labels, each, 0) for each in instances] * (count // len(instances))
     columns = [_asked(fitted, labels, each, 1) for each in tasks] * (count // len(tasks))
     asked = list(zip(rows, columns, strict=True))
-    problem, Y = replace(fitted.posed, labels=fitted.labels.dense()), labels.values
+    problem, Y = replace(fitted.posed, labels=fitted.posed.labels.dense()), labels.values
     pairing, need = problem.pairing, _GRIDS * Y.size
     if problem.labels.full is None:
         how = {"coupled": pairing.knows_tasks, "complete": False, "weighted": problem.weights is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -222,7 +222,7 @@ def _repeated(
 
     def statistic(permuted: Labels) -> float:
         if fit is None:
-            posed = replace(fitted.problem, labels=permuted)
+            posed = fitted.problem.with_labels(permuted)
             return _score(permuted, plan(posed, setting).held_out(), setting, judge)
         model = fit(permuted)
         if is_searched:

@@ -8,6 +8,7 @@ scores and plots, with a warning.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ from dyadlearn._tables import shown
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
+from dyadlearn.pairing.base import divided
 from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
@@ -126,12 +128,15 @@ class Problem:
         Labels in double precision.
     tol, max_iter : float and int
         Tolerance and maximum number of iterations of the solver for missing or weighted labels.
+    unit : float
+        Number by which `posed` has divided the weights and the regularisation.
     """
 
     pairing: Pairing
     labels: Labels
     tol: float = 1e-8
     max_iter: int = 1000
+    unit: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", self.labels.in_double())
@@ -140,6 +145,21 @@ class Problem:
     def of(cls, pairing: Pairing, Y: Array, weights: Array | None = None, **stopping: Any) -> Self:
         """Return the problem of a grid of labels (m, q), NaN where not observed, with weights of the same shape."""
         return cls(pairing, Labels.of_grid(Y, weights), **stopping)
+
+    @classmethod
+    def posed(cls, pairing: Pairing, labels: Labels, **stopping: Any) -> Self:
+        """Return the problem with weights of at most one, in a unit that also divides the regularisation.
+
+        A common factor of all weights divides the regularisation, see `dyadlearn.pairing.base.divided`. So weights of
+        any size are solved as accurately as weights near one, and equal weights have the formulas of labels without
+        weights. Models that cannot take up a common factor keep their weights.
+        """
+        labels = labels.in_double()
+        unit = labels.largest_weight
+        scaled = None if unit == 1.0 else divided(pairing, unit)
+        if labels.weights is None or (unit != 1.0 and scaled is None):
+            return cls(pairing, labels, **stopping)
+        return cls(pairing if scaled is None else scaled, labels.reweighted(unit), unit=unit, **stopping)
 
     @property
     def Y(self) -> Array:  # noqa: N802
@@ -158,9 +178,23 @@ class Problem:
         """Weights of the squared loss, of the shape of the labels' values, or None."""
         return self.labels.weights
 
-    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same problem with another regularisation."""
-        return replace(self, pairing=self.pairing.at(alpha, task_alpha))
+    @property
+    def alphas(self) -> dict[str, Any]:
+        """Regularisations of the model by their names, for the weights that `posed` was given."""
+        return {name: alpha * self.unit for name, alpha in self.pairing.alphas.items()}
+
+    def in_unit(self, alphas: Sequence[float]) -> list[float]:
+        """Return regularisations in the unit of the weights."""
+        return [alpha / self.unit for alpha in alphas]
+
+    def at(self, alpha: Any, task_alpha: float | None = None) -> Self:
+        """Return the same problem with another regularisation, for the weights that `posed` was given."""
+        # A model with a second regularisation has no unit.
+        return replace(self, pairing=self.pairing.at(alpha / self.unit, task_alpha))
+
+    def with_labels(self, labels: Labels) -> Self:
+        """Return the same model with other labels of the same grid, weighted as those that `posed` was given."""
+        return replace(self, labels=labels.in_double().reweighted(self.unit))
 
     def with_grid(self, Y: Array) -> Self:
         """Return the same model with other labels, a grid (m, q)."""

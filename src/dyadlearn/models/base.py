@@ -433,7 +433,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _problem_at(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Any:
         """Return the problem of sides and regularisation, with the labels and the solver's stopping rule."""
-        return Problem(self._pairing(side, task_side, **alphas), self._labels, **self._stopping())
+        return Problem.posed(self._pairing(side, task_side, **alphas), self._labels, **self._stopping())
 
     def _solve(self) -> Self:
         """Compute the coefficients for the current regularisation from the spectra.
@@ -591,7 +591,8 @@ class PairwiseRidge(PairModel, stored=False):
         few = as_array_of(reading.few_labels(labels, form, predictions.shape), predictions, predictions.dtype)
         prior = self._priors(form, sides, diagonal, task_diagonal)[axis]
         known = (problem.labels, sides[axis], prior, predictions, few, axis)
-        return form.restore(self._home(fold_in(problem.pairing, *known, tol=problem.tol, max_iter=problem.max_iter)))
+        options = {"weight": 1.0 / problem.unit, "tol": problem.tol, "max_iter": problem.max_iter}
+        return form.restore(self._home(fold_in(problem.pairing, *known, **options)))
 
     def _priors(self, form: Table, rows: Sequence[NewRows | None], *given: Any) -> list[Array | None]:
         """Return the kernel of each row of both sides with itself; None for training rows and in the primal."""

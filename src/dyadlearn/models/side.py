@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from dyadlearn._array import Array, copied, dense, double, is_sparse, namespace, take_block, take_rows, zeros
+from dyadlearn._array import (
+    Array,
+    copied,
+    dense,
+    double,
+    epsilon,
+    is_sparse,
+    largest,
+    namespace,
+    take_block,
+    take_rows,
+    zeros,
+)
 from dyadlearn._checks import check_matrix
 from dyadlearn._means import framed, means_of, with_ones
 from dyadlearn._memory import SideSize
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
-from dyadlearn.exceptions import KernelError
+from dyadlearn.exceptions import KernelError, PrecisionWarning
 from dyadlearn.kernels.gram import check_kernel, common_diagonal, fitted_params, gram, gram_diagonal
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
+
+# Largest relative error of predictions without a warning.
+_NOTICEABLE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -81,6 +98,11 @@ class Side(Stored):
         these coordinates instead of to the features.
     kernel_means : array of shape (n,) or None
         Means that are subtracted from kernel rows of a side with a free constant, for kernels that are not linear.
+    offset : array of shape (d,) or None
+        Means of the features in units of their spread, for a side with a constant feature whose means are so large that
+        predictions for rows far from them lose digits; else None.
+    spread : float
+        Root mean square distance of the training rows from their mean, if there is an `offset`.
     """
 
     spec: KernelSpec
@@ -92,6 +114,8 @@ class Side(Stored):
     feature_means: Array | None = None
     kernel_means: Array | None = None
     directions: Array | None = None
+    offset: Array | None = None
+    spread: float = 1.0
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "ids": "spectrum.n_rows",
@@ -100,11 +124,12 @@ class Side(Stored):
         "feature_means": "n_columns",
         "kernel_means": "spectrum.n_rows",
         "directions": "n_columns k",
+        "offset": "n_columns",
     }
 
     def _fits(self) -> bool:
         n, d, components = self.spectrum.n_rows, self.n_columns, self.spectrum.components
-        if self.spec.constant != self.spectrum.constant:
+        if self.spec.constant != self.spectrum.constant or not 0 < self.spread < math.inf:
             return False
         if self.spec.is_precomputed:
             return n == d and components is None and self.features is None
@@ -120,6 +145,7 @@ class Side(Stored):
 
     def new_rows(self, rows: Array) -> NewRows:
         """Return new rows, features or kernel values, in the form that multiplies the coefficients."""
+        self._check_distance(rows)
         # The kernel of a new row with itself is known if it can be computed or is the same for all rows.
         has_prior = not self.is_primal and (self._needs_kernel or self._common_diagonal is not None)
         prior = self.prior if has_prior else None
@@ -128,6 +154,26 @@ class Side(Stored):
             return NewRows(rows, self._made_of, 0 if is_thin else self.spectrum.n_coefficients, prior)
         is_copied = not is_sparse(rows) and double(rows[:0, :]).dtype != rows.dtype
         return NewRows(rows, double, int(rows.shape[1]) if is_copied else 0, prior)
+
+    def _check_distance(self, rows: Array) -> None:
+        """Warn if new rows are so far from the training rows that rounding changes their predictions.
+
+        The constant feature cannot be told from a feature that is large and the same for all training rows. For a row
+        at the distance t from the mean m, predictions have an error of about ε|mᵀt| in units of the spread.
+        """
+        if self.offset is None:
+            return
+        xp = namespace(self.offset)
+        along = (double(rows) / self.spread) @ self.offset - self.offset @ self.offset
+        error = epsilon(self.offset) * largest(xp.abs(along))
+        if error > _NOTICEABLE:
+            warnings.warn(
+                "A new row differs from all training rows in a feature that is large and nearly constant in training: "
+                f"rounding may change its predictions by {min(error, 1.0):.0e} standard deviations of the labels. "
+                "Subtract the training means from the features.",
+                PrecisionWarning,
+                stacklevel=5,
+            )
 
     @cached_property
     def _common_diagonal(self) -> float | None:
@@ -265,7 +311,26 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
         kernel = rows if features is None else gram(double(features), kernel=spec.kernel, kernel_params=spec.params)
         kernel_means = _means(kernel) if is_free else None
         spectrum = Spectrum.from_gram(kernel, repair=spec.repair, name=f"The {name} kernel", constant=spec.constant)
-    return Side(spec, spectrum, ids, names, features, rows.shape[1], means, kernel_means, directions)
+    offset, spread = None, 1.0
+    if form in ("features", "wide") and spec.constant == "feature":
+        offset, spread = _offset(rows)
+    centring = (means, kernel_means, directions, offset, spread)
+    return Side(spec, spectrum, ids, names, features, rows.shape[1], *centring)
+
+
+def _offset(rows: Array) -> tuple[Array | None, float]:
+    """Return the means of features (n, d) in units of their spread, if that is large, and the spread."""
+    xp, means = namespace(rows), means_of(rows)
+    size = largest(xp.abs(means))
+    if size == 0:
+        return None, 1.0
+    # Squares of large features would overflow.
+    squares = xp.sum(((double(rows) - means) / size) ** 2, axis=1)
+    spread = float(xp.mean(squares)) ** 0.5
+    ratio = (means / size) @ (means / size)
+    if spread == 0 or epsilon(means) * float(ratio) <= 0.01 * _NOTICEABLE * spread**2:
+        return None, 1.0
+    return means / (size * spread), size * spread
 
 
 def _wide_spectrum(rows: Array, constant: str | None, name: str) -> tuple[Spectrum, Array]:

@@ -157,6 +157,17 @@ def side_ridges(model: Pairing) -> tuple[float, ...]:
     return (*ridges, *ridges)[: len(model.spectra)]
 
 
+@singledispatch
+def divided(model: Pairing, unit: float) -> Pairing | None:
+    r"""Return the model whose regularisation is divided by a unit of the weights; None if weights have no unit.
+
+    If the model minimises :math:`\sum_o w_o(f_o-y_o)^2 + \lambda\|f\|^2`, weights :math:`w/u` with :math:`\lambda/u`
+    give the same predictions. In two-step ridge regression and with filters other than Tikhonov's, the penalty is no
+    multiple of the regularisation.
+    """
+    return None
+
+
 def check_regularisation(model: Pairing) -> None:
     """Raise if a regularisation is too small for the precision of the kernels, and warn if results are inaccurate.
 

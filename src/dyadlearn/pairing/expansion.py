@@ -65,9 +65,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, epsilon, itemsize, matmul, namespace, row_blocks, take_rows, zeros
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    epsilon,
+    itemsize,
+    largest,
+    matmul,
+    namespace,
+    placed,
+    row_blocks,
+    take_rows,
+    to_numpy,
+    zeros,
+)
 from dyadlearn._memory import check_memory
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
+from dyadlearn.solve.directions import CellsFit, suit_directions
 from dyadlearn.solve.leaving import in_order
 from dyadlearn.solve.missing import complete, solve_missing
 from dyadlearn.solve.operators import GridOperators
@@ -575,6 +589,9 @@ def weights_of_observed(
     """
     xp, observed = namespace(Y), ~namespace(Y).isnan(Y)
     none, tight = xp.zeros_like(completed_weights), 100 * epsilon(Y)
+    given = xp.ones_like(Y) if weights is None else xp.where(observed, weights, 0.0)
+    if suit_directions(operators, int(xp.sum(xp.astype(observed, xp.int64))), largest(given)):
+        return _weights_by_directions(operators, completed_weights, to_numpy(observed), given)
     # For λ = 0 at full rank the model interpolates, and weights of the loss have no effect.
     if weights is None or operators.vanishing:
         right = xp.where(observed, none, completed_weights)
@@ -589,3 +606,16 @@ def weights_of_observed(
     solution = complete(operators, labels, weights, tol=tight, max_iter=max_iter).solution
     warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
     return begin + xp.where(observed, solution.values * weights**0.5, none)
+
+
+def _weights_by_directions(
+    operators: GridOperators, completed_weights: Array, observed: np.ndarray, weights: Array
+) -> Array:
+    """Return the weights of `weights_of_observed` for a ridge that the kernel of the observed cells loses."""
+    xp, cells = namespace(weights), np.nonzero(observed)
+    flat = np.flatnonzero(observed)
+    root = take_rows(xp.reshape(weights, (-1,)), flat) ** 0.5
+    fit = CellsFit(operators, *cells, xp.zeros_like(root), root)
+    found = fit.label_weights(operators.rotated(completed_weights))
+    placed_weights = placed([found], [flat], observed.size)
+    return xp.reshape(xp.where(xp.isnan(placed_weights), 0.0, placed_weights), weights.shape)

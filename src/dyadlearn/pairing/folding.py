@@ -70,6 +70,7 @@ def fold_in(
     predictions: Array,
     few: Array,
     axis: int = 0,
+    weight: float = 1.0,
     **options: Any,
 ) -> Array:
     """Return the predictions for new rows after adding some of their labels.
@@ -87,9 +88,11 @@ def fold_in(
     predictions : array of shape (a, q), or (m, b) for new tasks
         Predictions without the labels.
     few : array of the same shape
-        Labels of the new rows, of weight one; NaN where not known. A row without labels is not changed.
+        Labels of the new rows; NaN where not known. A row without labels is not changed.
     axis : int, default=0
         0 for new instances, 1 for new tasks.
+    weight : float, default=1.0
+        Weight of the labels of the new rows, in the unit of the weights of the training labels.
     **options
         `tol` and `max_iter` of the solver.
 
@@ -99,17 +102,20 @@ def fold_in(
     """
     if axis:
         turned = (model.transposed, labels.dense().transposed)
-        return fold_in(*turned, rows, diagonal, predictions.T, few.T, **options).T
-    posterior, result = _posterior(model, labels), namespace(predictions).asarray(predictions, copy=True)
+        return fold_in(*turned, rows, diagonal, predictions.T, few.T, weight=weight, **options).T
+    posterior = _posterior(model, labels)
+    ridge = working(model).ridge / weight
+    result = namespace(predictions).asarray(predictions, copy=True)
     for place, is_known in enumerate(~np.isnan(to_numpy(few))):
         if is_known.any():
             row = rows.take(slice(place, place + 1))
             own = None if diagonal is None else diagonal[place : place + 1]
             if posterior is None:
-                result[place, :] = _solved_again(working(model), labels.dense(), row, own, few[place, :], **options)
+                given = (labels.dense(), row, own, few[place, :], weight)
+                result[place, :] = _solved_again(working(model), *given, **options)
             else:
                 found = posterior(row, own, predictions[place, :], np.flatnonzero(is_known))
-                result[place, :] = _updated(*found, few[place, :], np.flatnonzero(is_known), working(model).ridge)
+                result[place, :] = _updated(*found, few[place, :], np.flatnonzero(is_known), ridge)
     return result
 
 
@@ -142,7 +148,9 @@ def _posterior(model: Pairing, labels: Labels) -> _Posterior | None:
     return by_leverage
 
 
-def _solved_again(model: Coupled, labels: Labels, row: NewRows, own: Array | None, few: Array, **options: Any) -> Array:
+def _solved_again(
+    model: Coupled, labels: Labels, row: NewRows, own: Array | None, few: Array, weight: float, **options: Any
+) -> Array:
     """Return the fitted labels (q,) of a new row by solving the grid with it; arguments as in `fold_in`, of one row."""
     spectrum, xp = _with_row(model.grid_spectra[0], row.at(slice(0, 1)), own), namespace(few)
     if isinstance(model, TwoStep):
@@ -150,8 +158,10 @@ def _solved_again(model: Coupled, labels: Labels, row: NewRows, own: Array | Non
     else:
         model = replace(cast(PairKernel, model), spectrum=spectrum)
     weights = labels.weights
+    if weights is None and weight != 1.0:
+        weights = xp.ones_like(labels.values)
     if weights is not None:
-        weights = xp.concat([weights, xp.ones_like(few)[None, :]])
+        weights = xp.concat([weights, xp.full_like(few, weight)[None, :]])
     completed = complete_labels(model, xp.concat([labels.values, few[None, :]]), weights, **options).labels
     return working(model).hat(completed)[-1, :]
 

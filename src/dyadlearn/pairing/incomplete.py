@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, placed, take_rows, to_numpy, zeros
+from dyadlearn._array import Array, largest, namespace, placed, take_rows, to_numpy, zeros
 from dyadlearn._rounding import solve_block
 from dyadlearn.pairing.base import Pairing, working
 from dyadlearn.pairing.expansion import Expansion, weights_of_observed
 from dyadlearn.pairing.full import cell_units, closed_weights
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
+from dyadlearn.solve.directions import CellsFit, suit_directions
 from dyadlearn.solve.leaving import inverse_with_border, leave_units_out, nothing_left
 from dyadlearn.solve.missing import Completion
 from dyadlearn.solve.observed import complete_grid
@@ -135,14 +136,17 @@ def leave_one_out(
         raise ValueError("Leaving out single cells where labels are missing needs regularisation: use alpha > 0.")
     xp, flat = namespace(Y), np.flatnonzero(observed)
     y = take_rows(xp.reshape(Y, (-1,)), flat)
-    system, border, penalties = operators.split_kernel(*np.nonzero(observed))
     ones = xp.ones_like(y) if weights is None else take_rows(xp.reshape(weights, (-1,)), flat)
+    shift = xp.mean(y) if operators.free_mean else zeros((), y)
+    if not model.symmetry and suit_directions(operators, flat.size, largest(ones)):
+        held_out = CellsFit(operators, *np.nonzero(observed), y - shift, ones**0.5).leave_one_out() + shift
+        return xp.where(xp.isnan(Y), completed(), xp.reshape(placed([held_out], [flat], observed.size), Y.shape))
+    system, border, penalties = operators.split_kernel(*np.nonzero(observed))
     eye = xp.eye(flat.size, dtype=system.dtype, device=system.device)
     refusal = partial(leverage_error, flat, observed.size, "cells form a set that")
     inverse = solve_block(system + operators.ridge * eye / ones, eye, 0.0, operators.is_graded, refusal)
-    shift = zeros((), y)
     if operators.free_mean:
-        inverse, shift = inverse_with_border(inverse, border, penalties), xp.mean(y)
+        inverse = inverse_with_border(inverse, border, penalties)
     units = cell_units(model, *np.nonzero(observed))
     held_out = leave_units_out(inverse, (y - shift)[:, None], units)[:, 0] + shift
     return xp.where(xp.isnan(Y), completed(), xp.reshape(placed([held_out], [flat], observed.size), Y.shape))

@@ -16,7 +16,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.pairing import full, incomplete
-from dyadlearn.pairing.base import Pairing
+from dyadlearn.pairing.base import Pairing, divided
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
 from dyadlearn.pairing.dense import DenseSide, OfHidden, Sides, dense_sides, refit_cells
 from dyadlearn.pairing.expansion import NewRows, hat_row
@@ -95,6 +95,12 @@ class Independent(Pairing):
     def dual(self, Y: Array) -> Array:
         r"""Return :math:`(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}`, shape (m, q)."""
         return self.by_task(Smoother.dual, Y)
+
+
+@divided.register(Independent)
+def _divided(model: Independent, unit: float) -> Independent | None:
+    """Return the model with the regularisation of each task divided by the unit, for Tikhonov's filter."""
+    return model.at(model.alphas["alpha"] / unit) if model.refits else None
 
 
 @full.holdout_grids.register(Independent)

@@ -52,7 +52,7 @@ from dyadlearn._rounding import ratio, rounding_level, settle, settled_differenc
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import dense, full, incomplete
-from dyadlearn.pairing.base import Coupled, Pairing, side_ridges, side_scales
+from dyadlearn.pairing.base import Coupled, Pairing, divided, side_ridges, side_scales
 from dyadlearn.pairing.certainty import Jackknife
 from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, mean_of_others, ones_of
 from dyadlearn.pairing.expansion import Asked, Expansion, NewRows, PairExpansion, Part, rotated_row
@@ -654,6 +654,11 @@ def _jackknife(model: PairKernel, Y: Array, members: Members = None) -> Jackknif
         return changes
 
     return Jackknife(held_out, members, int(m * (k + 2 * n_rotated)), predict)
+
+
+@divided.register(PairKernel)
+def _divided(model: PairKernel, unit: float) -> PairKernel:
+    return model.at(model.alpha / unit)
 
 
 @side_scales.register(PairKernel)

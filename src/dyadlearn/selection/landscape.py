@@ -414,14 +414,14 @@ def _swept(
     # A score that depends on squared errors only may need no predictions.
     of_errors = {setting: scorers[setting].of_squared_errors for setting in settings}
     closed = {setting: score_of for setting, score_of in of_errors.items() if score_of is not None}
-    whole = sweep(problem.pairing, Y, alphas, task_alphas, *members)
+    whole = sweep(problem.pairing, Y, problem.in_unit(alphas), task_alphas, *members)
     for squared, some in ((True, list(closed)), (False, [setting for setting in settings if setting not in closed])):
         if some:
             whole.check_memory(some, per_stack, squared=squared)
     with Progress(len(alphas) * len(task_alphas) * len(settings), "Landscape", progress) as bar:
 
         def score(wanted: Sequence[Setting], rows: Values, columns: Values) -> dict[Setting, np.ndarray]:
-            swept = sweep(problem.pairing, Y, rows, columns, *members)
+            swept = sweep(problem.pairing, Y, problem.in_unit(rows), columns, *members)
             errors = swept.squared_errors([setting for setting in wanted if setting in closed], per_stack)
             scores = {setting: closed[setting](squares) for setting, squares in errors.items()}
             bar.advance(len(rows) * len(columns) * len(scores))

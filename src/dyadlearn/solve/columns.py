@@ -46,7 +46,7 @@ and its predictions are NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -67,7 +67,8 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._memory import check_memory
-from dyadlearn._rounding import digits_left, solve_block
+from dyadlearn._rounding import digits_left, ratio, solve_block
+from dyadlearn.solve.directions import LeastSquares
 from dyadlearn.solve.leaving import in_order, inverse_with_border, leave_units_out, members_of
 from dyadlearn.solve.operators import GridOperators, check_hidden, common_floor, embedded, reduced, without
 from dyadlearn.spectrum import Smoother, check_cells, leverage_error
@@ -283,6 +284,8 @@ def _columns(matrix: Array, index: np.ndarray) -> Array:
     return take_rows(matrix.T, index).T
 
 
+# Ratio of two weights of a column above which normal equations lose digits.
+_LARGE_SPREAD = 1e4
 # Up to this leverage h, the difference 1 − h loses at most one digit.
 _FAR_FROM_ONE = 0.9
 
@@ -321,7 +324,10 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
     matrices = _Matrices(side, 0.0 if vanishing else 1.0)
 
     def solve(column: _Column) -> Array:
-        sizes = {"observed": column.rows.size, "directions": int(side.spectrum.values.shape[0])}
+        if _loses_digits(side, column) and not vanishing:
+            return _complete_accurately(side, column)
+        # If there are as many, the system of the directions is regular for any kernel.
+        sizes = {"directions": int(side.spectrum.values.shape[0]), "observed": column.rows.size}
         if vanishing:
             del sizes["directions"]
         if side.slack_floor > 0:
@@ -336,8 +342,6 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
         if directions is not None:
             fitted = side.spectrum.vectors @ directions[0]
             dual = column.scale * (column.labels - take_rows(fitted, column.rows))
-        elif side.is_graded and not vanishing:
-            return _complete_apart(side, matrices, column)
         else:
             dual, mean = _solved(matrices, column)
             fitted = matrices.fitted(column.rows, dual) + mean
@@ -371,12 +375,13 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
         if matrices.has_constant and column.rows.size == 1:  # no label is left to estimate the constant from
             fitted = column.labels * xp.ones_like(side.spectrum.vectors[:, :1])
             return column.join(xp.full_like(column.labels, float("nan")), take_rows(fitted, column.missing))
+        if _loses_digits(side, column) and not vanishing:
+            system = _least_squares(side, column)
+            held_out = system.leave_one_out(column.labels)
+            return column.join(held_out, take_rows(_fitted(side, system, column), column.missing))
         is_smaller = side.slack_floor > 0 or side.spectrum.values.shape[0] < column.rows.size
         directions = _directions(side, column) if is_smaller else None
-        if directions is None and side.is_graded and not vanishing:
-            fitted = _complete_apart(side, matrices, column)
-            held_out = _leave_one_out_apart(side, column)
-        elif directions is None:
+        if directions is None:
             inverse, mean = xp.linalg.inv(_system(matrices, column)), 0.0
             if matrices.has_constant:
                 ones = xp.sum(inverse, axis=1)
@@ -384,7 +389,9 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
             slack = xp.linalg.diagonal(inverse)[:, None] / column.scale
             if matrices.has_constant and not vanishing and -largest(-slack) < 1.0 - _FAR_FROM_ONE:
                 # The border is subtracted from the inverse, which loses digits here.
-                fitted, held_out = _complete_apart(side, matrices, column), _leave_one_out_apart(side, column)
+                system = _least_squares(side, column)
+                fitted = _fitted(side, system, column)
+                held_out = system.leave_one_out(column.labels)
             else:
                 fitted = matrices.fitted(column.rows, inverse @ column.labels) + mean
                 held_out = leave_units_out(inverse, column.labels)
@@ -589,18 +596,42 @@ def _leave_one_out_apart(side: Smoother, column: _Column) -> Array:
     return observed.leave_one_out(root * column.labels) / root
 
 
-def _complete_apart(side: Smoother, matrices: _Matrices, column: _Column) -> Array:
-    """Return completed columns from a decomposition of the observed rows, for a ridge of the size of rounding."""
-    observed, root = reduced(side, column.rows, column.weights), column.scale**0.5
-    labels = root * column.labels
-    fitted, dual = observed.smooth(labels) / root, root * observed.spectrum.apply(observed.remainder, 1.0, labels)
-    completed = fitted + dual
-    if side.slack_floor > 0 or column.missing.size <= column.rows.size:
-        return column.join(completed, _missing_rows(side, matrices, replace(column, labels=completed)))
-    # If few rows predict many, no system of the missing rows is formed.
-    image = matrices.fitted(column.rows, dual)
-    means = namespace(image).mean(fitted - take_rows(image, column.rows), axis=0) if matrices.has_constant else 0.0
-    return column.join(completed, take_rows(image, column.missing) + means)
+def _loses_digits(side: Smoother, column: _Column) -> bool:
+    """Return whether the ridge, or a weight, is lost in the systems of a column that are formed otherwise."""
+    if side.slack_floor > 0:
+        return False
+    weights = column.weights
+    has_large_spread = weights is not None and largest(weights) > _LARGE_SPREAD * -largest(-weights)
+    return side.is_graded or has_large_spread
+
+
+def _least_squares(side: Smoother, column: _Column) -> LeastSquares:
+    r"""Return the regression of a column on its directions, with the features :math:`\mathbf{U}_o\sqrt{f/(1-f)}`."""
+    xp = namespace(side.shrinkage)
+    features = take_rows(side.spectrum.vectors, column.rows) * _roots(side)
+    root = xp.ones_like(features[:, 0])
+    if column.weights is not None:
+        root = column.weights[:, 0] ** 0.5
+    return LeastSquares(features, root, 1.0, side.spectrum.has_free_constant)
+
+
+def _roots(side: Smoother) -> Array:
+    """Return the roots of the eigenvalues f/(1 − f) of the kernel, shape (k,); zero for a free constant."""
+    return ratio(side.shrinkage, side.remainder) ** 0.5
+
+
+def _fitted(side: Smoother, system: LeastSquares, column: _Column) -> Array:
+    """Return the fitted values of all rows, shape (m, p)."""
+    coefficients, means = system.solve(column.labels)
+    return side.spectrum.vectors @ (_roots(side)[:, None] * coefficients) + means
+
+
+def _complete_accurately(side: Smoother, column: _Column) -> Array:
+    """Return completed columns by least squares."""
+    fitted = _fitted(side, _least_squares(side, column), column)
+    own = take_rows(fitted, column.rows)
+    completed = own + column.scale * (column.labels - own)
+    return column.join(completed, take_rows(fitted, column.missing))
 
 
 def _missing_rows(side: Smoother, matrices: _Matrices, column: _Column) -> Array:

@@ -47,12 +47,14 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._memory import fits_in_memory
-from dyadlearn._rounding import solve_block
+from dyadlearn._rounding import rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
 from dyadlearn.solve.cells import CellOperator, Cells, CellSystem, are_few
 from dyadlearn.solve.conjugate_gradients import Deflation, Solution, choose_rank, conjugate_gradients, inner
+from dyadlearn.solve.directions import CellsFit, suit_directions
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
+from dyadlearn.vectrick import sandwich
 
 # A dense system of this many cells takes 8 MiB, and less time than a few iterations on most grids.
 _DIRECT_CELLS = 1024
@@ -149,12 +151,16 @@ def complete(
             "sample_weight has no effect on a model that interpolates the labels: use a larger alpha (and filters that "
             "regularise), or leave sample_weight out."
         )
+    top = 1.0 if weights is None else largest(_where(observed, weights))
+    by_directions = form is None and rank is None and suit_directions(operators, n_observed, top)
     if form is None:
         form = _cheaper_form(operators, n_observed, n_missing, max_direct) if weights is None else "observed"
     labels, shift = centred_labels(Y, observed) if operators.free_mean else (Y, 0.0)
     begin = start.solution.values if start is not None and start.form == form else None
     options: dict[str, Any] = {"rank": rank, "start": begin, "tol": tol, "max_iter": max_iter}
-    if form == "missing":
+    if by_directions:
+        completion = _ObservedCells(operators, labels, observed, weights).completed_by_directions()
+    elif form == "missing":
         known = _where(observed, labels)
         right = -operators.residual(known) if operators.prefers_residual else operators.hat(known)
         right = _where(~observed, right)
@@ -166,9 +172,25 @@ def complete(
     else:
         is_direct = rank is None and 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
         completion = _ObservedCells(operators, labels, observed, weights).completed(is_direct, **options)
+    settled = _settled(operators, completion.labels, labels, observed, top)
     # Without weights, observed labels stay as they are.
-    moved = completion.labels + shift
+    moved = settled + shift
     return replace(completion, labels=moved if weights is not None else xp.where(observed, Y, moved))
+
+
+def _settled(operators: GridOperators, completed: Array, labels: Array, observed: Array, top: float) -> Array:
+    """Return completed labels in which predictions of missing labels that are only rounding are exactly zero.
+
+    `top` is the largest weight.
+    """
+    xp = namespace(completed)
+    known = xp.reshape(_where(observed, labels), (-1, 1))
+    # The largest share of a label in a prediction.
+    share = largest(operators.shrinkage)
+    if operators.ridge > 0:
+        share = min(share, top * largest(operators.kernel_values) / operators.ridge)
+    level = rounding_level(known, share)[0]
+    return xp.where(~observed & (xp.abs(completed) <= level), 0.0, completed)
 
 
 def nothing_observed() -> ValueError:
@@ -379,11 +401,31 @@ class _ObservedCells:
             solution = Solution(values, 0, 0.0, True)
         values = self._project(solution.values)
         dual = self._grid(self.root * values)
+        self._check_precision(dual)
         fitted = self.operators.kernel(dual)
         if self.operators.free_mean:
             fitted += self._share(self.right - self.root * self._at(fitted))
         labels = fitted + self.operators.ridge * dual if self.is_weighted else fitted
         return Completion(labels, "observed", replace(solution, values=self._grid(values)))
+
+    def _check_precision(self, dual: Array) -> None:
+        """Warn if the dual coefficients are so large that their products with the kernel are mostly rounding."""
+        xp, kernel_values = namespace(dual), self.operators.kernel_values
+        size = largest(xp.abs(self.right / self.root))
+        if not size:
+            return
+        left, right = (side.vectors**2 for side in self.operators.grid_spectra)
+        reach = largest(sandwich(left, kernel_values, right)) * float(xp.linalg.vector_norm(dual))
+        warn_of_rounding(epsilon(dual) * reach / size)
+
+    def completed_by_directions(self) -> Completion:
+        """Return the fitted grid, or completed labels with weights, for a ridge that the kernel of the cells loses."""
+        rows, columns = self.cells.rows, self.cells.columns
+        fit = CellsFit(self.operators, rows, columns, self.right / self.root, self.root)
+        excess = fit.excess()
+        labels = fit.grid() + self._grid(excess) if self.is_weighted else fit.grid()
+        values = self._grid(excess / (self.operators.ridge * self.root))
+        return Completion(labels, "observed", Solution(values, 0, 0.0, True))
 
     def _share(self, values: Array) -> float:
         """Return the multiple of r that is nearest to values."""

@@ -241,7 +241,7 @@ def landscapes_of_model(
         grid_of(getattr(estimator, name, None), name) if given is None else check_alphas(given, name)
         for name, given in (("alphas", alphas), ("task_alphas", task_alphas))
     )
-    chosen: dict[str, Any] = {name: pairing.alphas.get(name) for name in ("alpha", "task_alpha")}
+    chosen: dict[str, Any] = {name: fitted.posed.alphas.get(name) for name in ("alpha", "task_alpha")}
     if np.ndim(chosen["alpha"]):  # each task has a regularisation, and the landscape has the best for all
         chosen = {}
 

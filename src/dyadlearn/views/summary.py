@@ -549,7 +549,7 @@ def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str,
 
 def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
     """Return the regularisation of a fitted model in words."""
-    alphas = fitted.pairing.alphas
+    alphas = fitted.posed.alphas
     if "task_alpha" in alphas:
         return f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
     chosen = np.unique(alphas["alpha"])

@@ -1,0 +1,277 @@
+r"""Weighted least squares with a ridge of any size, for rows of features and for observed cells.
+
+With features :math:`\mathbf{Z}` (n, p), weights :math:`w` and a ridge :math:`c`, `LeastSquares` minimises
+
+.. math:: \left\|\sqrt w\,(\mathbf{Zx} + \mu - \mathbf{y})\right\|^2 + c\,\|\mathbf{x}\|^2 .
+
+The system of the dual coefficients, :math:`\mathbf{ZZ}^\top + c\,\mathrm{diag}(1/w)`, and the normal equations lose
+as many digits as c/w is smaller than the kernel if the kernel is singular, or if weights differ by many orders of
+magnitude. An orthogonal factorisation of :math:`\sqrt w\,\mathbf{Z}` loses none of them. Its rows are sorted by their
+size and its columns are pivoted, so that errors are relative to each row (Cox and Higham 1998); columns that are
+rounding are left out. The mean is removed by a reflection that maps :math:`\sqrt w` to the first row. The singular
+value decomposition of the triangle gives :math:`\sqrt w\,\mathbf{Z} = \mathbf{L}\,\mathrm{diag}(s)\,\mathbf{R}^\top`
+without the mean, and the solution is
+:math:`\mathbf{x} = \mathbf{R}\,\mathrm{diag}(s/(s^2+c))\,\mathbf{L}^\top\sqrt w\,\mathbf{y}`.
+
+`CellsFit` is the same for observed cells of a grid. With the eigenvectors :math:`\boldsymbol\Phi` of all pairs at
+these cells and the eigenvalues :math:`S` of the pairwise kernel (see `dyadlearn.solve.missing`), the features of the
+cells are :math:`\mathbf{Z} = \boldsymbol\Phi\sqrt S`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dyadlearn._array import (
+    Array,
+    epsilon,
+    largest,
+    namespace,
+    pivoted_qr,
+    placed,
+    svd,
+    take_rows,
+    to_numpy,
+    zeros,
+)
+from dyadlearn._rounding import warn_of_rounding
+from dyadlearn.solve.operators import GridOperators, without
+from dyadlearn.vectrick import sandwich
+
+# Ratio of the largest eigenvalue of the weighted kernel to the ridge above which the kernel of the cells loses digits.
+_STIFF = 1e9
+# Maximum number of directions, and of numbers in the matrix of cells and directions.
+_MOST_DIRECTIONS = 512
+_MOST_NUMBERS = 2**20
+# Up to this leverage h, the difference 1 − h loses at most one digit.
+_FAR_FROM_ONE = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """Ridge regression of weighted rows, by a singular value decomposition.
+
+    Attributes
+    ----------
+    features : array of shape (n, p)
+    root : array of shape (n,)
+        Roots of the weights.
+    ridge : float
+    has_mean : bool
+        Whether there is an unpenalised mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.solve.directions import LeastSquares
+    >>> system = LeastSquares(np.array([[1.0], [2.0]]), np.array([1.0, 1e9]), 1e-30, has_mean=False)
+    >>> coefficients, mean = system.solve(np.array([[5.0], [6.0]]))  # the second row has nearly all the weight
+    >>> coefficients.round(6)
+    array([[3.]])
+    """
+
+    features: Array
+    root: Array
+    ridge: float
+    has_mean: bool
+
+    @cached_property
+    def _order(self) -> np.ndarray:
+        """Rows in descending order of their size."""
+        xp = namespace(self.root)
+        sizes = self.root * xp.max(xp.abs(self.features), axis=1)
+        return np.argsort(-to_numpy(sizes), kind="stable")
+
+    @cached_property
+    def _reflection(self) -> Array | None:
+        """Unit vector (n, 1) of the reflection that maps the roots of the weights to the first row."""
+        if not self.has_mean:
+            return None
+        xp = namespace(self.root)
+        root = take_rows(self.root, self._order)
+        vector = root / xp.linalg.vector_norm(root)
+        vector = xp.concat([vector[:1] + 1.0, vector[1:]])
+        return (vector / xp.linalg.vector_norm(vector))[:, None]
+
+    def _reflected(self, values: Array) -> Array:
+        """Return ordered values (n, c) without their part along the roots of the weights, shape (n − 1, c)."""
+        if self._reflection is None:
+            return values
+        return (values - 2.0 * self._reflection @ (self._reflection.T @ values))[1:, :]
+
+    @cached_property
+    def _decomposition(self) -> tuple[Array, Array, Array]:
+        """Matrices L (n, k) and Rᵀ (k, p), and the singular values s (k,).
+
+        The rows of L are in the original order.
+        """
+        xp = namespace(self.root)
+        orthogonal, rest = pivoted_qr(self._reflected(take_rows(self.root[:, None] * self.features, self._order)))
+        inner, values, right = svd(rest)
+        left = orthogonal @ inner
+        if self._reflection is not None:
+            left = xp.concat([zeros((1, left.shape[1]), left), left])
+            left = left - 2.0 * self._reflection @ (self._reflection.T @ left)
+        return take_rows(left, np.argsort(self._order)), values, right
+
+    @cached_property
+    def _shares(self) -> Array:
+        """Share of the weight of each row, shape (n,); zeros without a mean."""
+        xp, weights = namespace(self.root), self.root**2
+        return weights / xp.sum(weights) if self.has_mean else xp.zeros_like(weights)
+
+    def solve(self, labels: Array) -> tuple[Array, Array]:
+        """Return the coefficients x (p, c) and the means (c,) for labels (n, c)."""
+        left, values, right = self._decomposition
+        along = left.T @ (self.root[:, None] * labels)
+        coefficients = right.T @ ((values / (values**2 + self.ridge))[:, None] * along)
+        means = self._shares @ (labels - self.features @ coefficients)
+        self._check_precision(labels, self.features @ coefficients + means)
+        return coefficients, means
+
+    def _check_precision(self, labels: Array, fitted: Array) -> None:
+        """Warn if rounding of the features changes predictions noticeably.
+
+        The residuals of heavy rows, times the rounding of their features, move directions that light rows determine.
+        """
+        xp = namespace(labels)
+        _, values, right = self._decomposition
+        size = largest(xp.abs(labels))
+        if not values.shape[0] or not size:
+            return
+        rest = float(xp.linalg.vector_norm(self.root[:, None] * (labels - fitted)))
+        moved = epsilon(values) * largest(values) * rest / (values**2 + self.ridge)
+        reach = xp.max(xp.abs(self.features @ right.T), axis=0)
+        warn_of_rounding(largest(reach * moved) / size)
+
+    def label_weights(self, asked: Array) -> Array:
+        """Return the weight (n, c) of each label in the predictions for other rows of features (c, p)."""
+        left, values, right = self._decomposition
+        centred = asked - self._shares @ self.features
+        along = (values / (values**2 + self.ridge))[:, None] * (right @ centred.T)
+        return self._shares[:, None] + self.root[:, None] * (left @ along)
+
+    @cached_property
+    def leverage(self) -> Array:
+        """Weight (n,) of each label in its own fitted value."""
+        left, values, _ = self._decomposition
+        return self._shares + left**2 @ (values**2 / (values**2 + self.ridge))
+
+    def leave_one_out(self, labels: Array) -> Array:
+        """Return the predictions (n, c) of labels (n, c) by the fit without each row."""
+        xp = namespace(labels)
+        coefficients, means = self.solve(labels)
+        leverage = self.leverage[:, None]
+        is_high = leverage > _FAR_FROM_ONE
+        fitted = self.features @ coefficients + means
+        held_out = (fitted - leverage * labels) / xp.where(is_high, 1.0, 1.0 - leverage)
+        # The difference 1 − h has no digits for leverages near one, of which there are about as many as directions.
+        for place in np.flatnonzero(to_numpy(is_high)).tolist():
+            others = without(np.asarray([place]), labels.shape[0])
+            rest = replace(self, features=take_rows(self.features, others), root=take_rows(self.root, others))
+            coefficients, means = rest.solve(take_rows(labels, others))
+            held_out[place, :] = self.features[place, :] @ coefficients + means
+        return held_out
+
+
+def suit_directions(operators: GridOperators, n_cells: int, largest_weight: float = 1.0) -> bool:
+    """Return whether a singular kernel of some cells would lose digits, and the directions are affordable."""
+    if operators.interpolates:
+        return False
+    values = to_numpy(operators.kernel_values)
+    n_directions = int(np.count_nonzero(values))
+    is_affordable = n_directions <= _MOST_DIRECTIONS and n_directions * n_cells <= _MOST_NUMBERS
+    is_stiff = values.max(initial=0.0) * largest_weight > _STIFF * operators.ridge
+    return is_affordable and is_stiff and n_directions > 0
+
+
+@dataclass(frozen=True, eq=False)
+class CellsFit:
+    """Weighted least squares fit of labels at some cells.
+
+    Attributes
+    ----------
+    operators : GridOperators
+        Operators of a model that `suit_directions` accepts.
+    rows, columns : integer arrays of shape (n,)
+        The cells.
+    labels : array of shape (n,)
+        Labels; centred, if the model has a free mean.
+    root : array of shape (n,)
+        Roots of the weights.
+    """
+
+    operators: GridOperators
+    rows: np.ndarray
+    columns: np.ndarray
+    labels: Array
+    root: Array
+
+    @cached_property
+    def _kept(self) -> np.ndarray:
+        """Positions of the directions with a positive eigenvalue."""
+        return np.flatnonzero(to_numpy(self.operators.kernel_values))
+
+    @cached_property
+    def _scale(self) -> Array:
+        """Roots of these eigenvalues, shape (p,)."""
+        values = self.operators.kernel_values
+        return take_rows(namespace(values).reshape(values, (-1,)), self._kept) ** 0.5
+
+    @cached_property
+    def _vectors(self) -> Array:
+        """Eigenvectors of the pairs at the cells, shape (n, p)."""
+        left, right = (side.vectors for side in self.operators.grid_spectra)
+        products = take_rows(left, self.rows)[:, :, None] * take_rows(right, self.columns)[:, None, :]
+        products = namespace(left).reshape(products, (self.rows.size, -1))
+        return take_rows(products.T, self._kept).T
+
+    @cached_property
+    def system(self) -> LeastSquares:
+        """The regression of the cells on their directions."""
+        return LeastSquares(self._vectors * self._scale, self.root, self.operators.ridge, self.operators.free_mean)
+
+    @cached_property
+    def _solution(self) -> tuple[Array, Array]:
+        """Coefficients x (p,) and the mean, of shape ()."""
+        coefficients, means = self.system.solve(self.labels[:, None])
+        return coefficients[:, 0], means[0]
+
+    def grid(self) -> Array:
+        """Return the fitted grid (m, q)."""
+        left, right = (side.vectors for side in self.operators.grid_spectra)
+        xp = namespace(left)
+        coefficients, mean = self._solution
+        shape = self.operators.kernel_values.shape
+        spectral = placed([self._scale * coefficients], [self._kept], math.prod(shape))
+        spectral = xp.reshape(xp.where(xp.isnan(spectral), 0.0, spectral), shape)
+        return sandwich(left, spectral, right) + mean
+
+    def excess(self) -> Array:
+        """Return the ridge times dual coefficients (n,), up to a part that the kernel maps to zero."""
+        coefficients, mean = self._solution
+        if largest(self.root) <= 1.0:
+            return self.root**2 * (self.labels - (self.system.features @ coefficients + mean))
+        # A large weight would multiply the rounding error of the difference.
+        xp = namespace(self.root)
+        vectors = self._vectors
+        wanted = self.operators.ridge * coefficients / self._scale
+        if self.operators.free_mean:  # dual coefficients sum to zero
+            vectors = xp.concat([vectors, xp.ones_like(vectors[:, :1])], axis=1)
+            wanted = xp.concat([wanted, xp.zeros_like(wanted[:1])])
+        return xp.linalg.pinv(vectors.T) @ wanted
+
+    def label_weights(self, rotated: Array) -> Array:
+        """Return the weights (n,) of the labels in a prediction, from those (k, l) of the completed, rotated labels."""
+        ridge = self.operators.ridge
+        along = take_rows(namespace(rotated).reshape(rotated, (-1,)), self._kept)
+        asked = along * (self._scale**2 + ridge) / self._scale
+        return self.system.label_weights(asked[None, :])[:, 0]
+
+    def leave_one_out(self) -> Array:
+        """Return the prediction (n,) of each label by the model without it."""
+        return self.system.leave_one_out(self.labels[:, None])[:, 0]

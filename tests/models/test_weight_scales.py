@@ -1,0 +1,195 @@
+"""Weights of any size, against weighted ridge regression in fifty digits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import fifty_digits
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    PairKernelRidge,
+    TwoStepRidge,
+    evaluate,
+    explain,
+    landscape,
+    permutation_test,
+)
+from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn.filters import IteratedTikhonov
+from sweeps import covering, every, lines, over
+
+# More features than rows, and fewer: the kernel of the cells is regular, and singular.
+SHAPES = {"wide": (5, 4, 9, 6), "tall": (6, 4, 3, 2)}
+SHARES = (1.0, 0.3, 0.2)
+MODELS = {
+    "independent": lambda **given: IndependentTaskRidge(1.0, **given),
+    "kronecker": lambda **given: KroneckerRidge(1.0, **given),
+    "pair kernel": lambda **given: PairKernelRidge(1.0, per_task=SHARES[1], per_instance=SHARES[2], **given),
+    "two-step": lambda **given: TwoStepRidge(1.0, 0.5, **given),
+}
+# A common factor of the weights, and the orders of magnitude between the largest and the smallest of them.
+SCALES = [(1e-18, 0), (1e18, 0), (1e12, 2), (1e-18, 16), (1.0, 16), (1e18, 16)]
+
+
+@dataclass(frozen=True)
+class Data:
+    X: np.ndarray
+    T: np.ndarray
+    Y: np.ndarray
+    W: np.ndarray
+    new: np.ndarray
+    new_tasks: np.ndarray
+
+    def expected(self, model: str, Y: np.ndarray, new: np.ndarray, new_tasks: np.ndarray, constant: bool) -> np.ndarray:
+        """Return predictions for new rows; all training tasks are new ones for independent tasks."""
+        if model == "independent":
+            return fifty_digits.independent(self.X, Y, self.W, 1.0, new, constant)
+        if model == "two-step":
+            return fifty_digits.two_step(self.X, self.T, Y, self.W, (1.0, 0.5), (new, new_tasks), constant)
+        shares = SHARES if model == "pair kernel" else (1.0, 0.0, 0.0)
+        return fifty_digits.pair_kernel(self.X, self.T, Y, self.W, 1.0, (new, new_tasks), constant, shares)
+
+    def part(self, rows: list[int], columns: list[int]) -> Data:
+        within = np.ix_(rows, columns)
+        return Data(self.X[rows], self.T[columns], self.Y[within], self.W[within], self.new, self.new_tasks)
+
+
+def draw(shape: tuple[int, ...], scale: float, spread: float, missing: bool) -> Data:
+    m, q, d, r = shape
+    rng = np.random.default_rng(1)
+    X, T, Y = rng.normal(size=(m, d)), rng.normal(size=(q, r)), rng.normal(size=(m, q))
+    if missing:
+        Y[rng.random(Y.shape) < 0.25] = np.nan
+    W = scale * 10.0 ** rng.uniform(-spread / 2, spread / 2, size=(m, q))
+    return Data(X, T, Y, W, rng.normal(size=(2, d)), rng.normal(size=(2, r)))
+
+
+@over(
+    covering(
+        strength=3,
+        model=list(MODELS),
+        shape=SHAPES,
+        scale=SCALES,
+        missing=[False, True],
+        constant=[True, False],
+    )
+)
+def test_predictions_are_those_of_weighted_least_squares(model, shape, scale, missing, constant):
+    data = draw(shape, *scale, missing)
+    fitted = MODELS[model](fit_intercept=constant).fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
+    asked = (data.new,) if model == "independent" else (data.new, data.new_tasks)
+    expected = data.expected(model, data.Y, data.new, data.new_tasks, constant)
+    assert_allclose(fitted.predict(*asked), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
+@over(
+    covering(
+        model=["independent", "kronecker", "two-step"],
+        shape=SHAPES,
+        scale=[(1e18, 0), (1e12, 2), (1e-18, 16), (1e18, 16)],
+        missing=[False, True],
+        setting="ABCD",
+        where=lambda model, setting, **rest: model != "independent" or setting in "AB",
+    )
+)
+def test_held_out_predictions_are_those_of_refits(model, shape, scale, missing, setting):
+    data = draw(shape, *scale, missing)
+    fitted = MODELS[model]().fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
+    found = fitted.holdout(setting)
+    for i, j in fifty_digits.cells_of(data.Y, 7):
+        hidden, rows, columns = fifty_digits.left_out(data.Y, setting, (i, j))
+        if model == "two-step" and setting != "A":
+            part = data.part(rows, columns)
+            expected = part.expected(model, part.Y, data.X[[i]], data.T[[j]], True)[0, 0]
+        else:
+            place = j if model == "independent" else 0
+            expected = data.expected(model, hidden, data.X[[i]], data.T[[j]], True)[0, place]
+        assert_allclose(found[i, j], expected, rtol=1e-7, atol=1e-8 * np.nanmax(np.abs(found)))
+
+
+def test_inverse_variances_of_labels_in_moles_per_litre():
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(20, 3)), rng.normal(size=(2, 3))
+    y = (5 + X[:, 0] + 0.3 * rng.normal(size=20)) * 1e-9
+    weights = 1 / (rng.uniform(0.2, 0.5, size=20) * 1e-9) ** 2
+    model = IndependentTaskRidge(1.0).fit(X, y, sample_weight=weights)
+    expected = fifty_digits.independent(X, y[:, None], weights[:, None], 1.0, new, True)[:, 0]
+    assert_allclose(model.predict(new), expected, rtol=1e-12)
+    assert_allclose(model.predict(X), model.predict(), rtol=1e-12)
+
+
+TAKES_UP = ["independent", "kronecker", "pair kernel"]
+
+
+@over(every(model=TAKES_UP, factor=[1e-12, 3.0, 1e12], missing=[False, True]))
+def test_a_common_factor_of_the_weights_divides_alpha(model, factor, missing):
+    """Predictions, hold-out, explanations, coefficients, folds of labels and landscapes are those of alpha / factor."""
+    data = draw(SHAPES["tall"], 1.0, 0, missing)
+    weights = np.full(data.Y.shape, factor)
+    weighted = MODELS[model]().fit(data.X, data.Y, tasks=data.T, sample_weight=weights)
+    plain = clone(weighted).set_params(alpha=1.0 / factor).fit(data.X, data.Y, tasks=data.T)
+    assert_array_equal(weighted.predict(data.new), plain.predict(data.new))
+    assert_array_equal(weighted.predict(), plain.predict())
+    assert_array_equal(weighted.coef_ if model == "kronecker" else 0, plain.coef_ if model == "kronecker" else 0)
+    for setting in "AB" if model == "independent" else "ABCD":
+        assert_array_equal(weighted.holdout(setting), plain.holdout(setting))
+    assert_array_equal(explain(weighted, 1, 2).weights, explain(plain, 1, 2).weights)
+    scores = landscape(weighted, "B", alphas=[0.5, 2.0])["B"]
+    assert_allclose(scores, landscape(plain, "B", alphas=[0.5 / factor, 2.0 / factor])["B"], rtol=1e-9)
+    assert evaluate(weighted, "B", scoring="r2")["method"] == evaluate(plain, "B", scoring="r2")["method"]
+    changed = weighted.set_alpha(7.0).predict(data.new)
+    assert_array_equal(changed, plain.set_alpha(7.0 / factor).predict(data.new))
+
+
+@over(every(model=["kronecker", "pair kernel", "two-step"], factor=[1e-9, 1e9], missing=[False, True]))
+def test_labels_of_new_rows_have_weight_one(model, factor, missing):
+    data = draw(SHAPES["wide"], factor, 1, missing)
+    few = np.array([[0.7, np.nan, -1.2, np.nan]])
+    fitted = MODELS[model]().fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
+    found = fitted.predict(data.new[:1], labels=few)
+    X, Y, W = (
+        np.concatenate([own, more]) for own, more in ((data.X, data.new[:1]), (data.Y, few), (data.W, np.ones((1, 4))))
+    )
+    again = MODELS[model]().fit(X, Y, tasks=data.T, sample_weight=W).predict()[-1:]
+    assert_allclose(found, again, rtol=0, atol=1e-7)
+
+
+def test_permutations_of_weighted_labels_use_their_weights():
+    data = draw((9, 5, 3, 2), 1e6, 1, False)
+    model = KroneckerRidge().fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
+    plain = KroneckerRidge(1e-6).fit(data.X, data.Y, tasks=data.T, sample_weight=data.W * 1e-6)
+    options = {"n_permutations": 9, "random_state": 0, "progress": False}
+    expected = permutation_test(plain, "B", **options).null
+    assert_allclose(permutation_test(model, "B", **options).null, expected, rtol=1e-6)
+
+
+@over(lines("model", "kronecker", "independent"))
+def test_the_regularisation_in_reports_is_that_of_the_user(model):
+    data = draw(SHAPES["tall"], 1e6, 1, False)
+    fitted = MODELS[model]().fit(data.X, data.Y, tasks=data.T, sample_weight=data.W).fitted_
+    assert_allclose(fitted.posed.alphas["alpha"], 1.0)
+    assert_allclose(fitted.posed.at(3.0).alphas["alpha"], 3.0)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_other_filters_keep_their_weights(scale):
+    """A filter that is not a ridge has no penalty to divide."""
+    data = draw(SHAPES["tall"], scale, 1, False)
+    model = IndependentTaskRidge(1.0, filter=IteratedTikhonov(2))
+    assert model.fit(data.X, data.Y, sample_weight=data.W).fitted_.posed.unit == 1.0
+
+
+def test_labels_that_differ_by_sixteen_orders_of_magnitude_in_weight_may_lose_digits():
+    """A few light labels determine an instance: their directions are moved by rounding of the heavy ones."""
+    data = draw((7, 5, 3, 2), 1e18, 2, False)
+    X = np.concatenate([data.X, data.new[:1]])
+    Y = np.concatenate([data.Y, [[0.3, 1.1, np.nan, np.nan, np.nan]]])
+    W = np.concatenate([data.W, np.ones((1, 5))])
+    with pytest.warns(PrecisionWarning, match=r"leaves \d accurate digits of the predictions: use a larger alpha"):
+        MODELS["pair kernel"]().fit(X, Y, tasks=data.T, sample_weight=W)

@@ -1,0 +1,76 @@
+"""Least squares of weighted rows by orthogonal factorisations, against fifty digits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import fifty_digits
+from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn.solve.directions import LeastSquares
+from sweeps import covering, over
+
+SHAPES = {"tall": (9, 3), "square": (6, 6), "wide": (4, 7), "one row": (1, 2)}
+
+
+def draw(shape, spread, deficient):
+    rng = np.random.default_rng(3)
+    features, labels = rng.normal(size=shape), rng.normal(size=(shape[0], 2))
+    if deficient:
+        features[:, -1] = 0.0
+    return features, 10.0 ** rng.uniform(-spread / 2, 0, size=shape[0]), labels, rng.normal(size=(3, shape[1]))
+
+
+def expected(features, root, labels, ridge, has_mean, asked):
+    """Return the predictions for rows of features, each column of labels by itself."""
+    found = []
+    for column in labels.T:
+        grid, weights = column[:, None], (root**2)[:, None]
+        found.append(fifty_digits.independent(features, grid, weights, ridge, asked, has_mean)[:, 0])
+    return np.stack(found, axis=1)
+
+
+@over(
+    covering(
+        shape=SHAPES,
+        spread=[0, 8],
+        ridge=[1e-20, 1e-3, 1e6],
+        has_mean=[False, True],
+        deficient=[False, True],
+    )
+)
+def test_solutions_leverages_and_weights(shape, spread, ridge, has_mean, deficient):
+    features, root, labels, asked = draw(shape, spread, deficient)
+    if deficient:
+        asked[:, -1] = 0.0  # a feature that no row has moves no prediction
+    system = LeastSquares(features, root, ridge, has_mean)
+    coefficients, means = system.solve(labels)
+    truth = expected(features, root, labels, ridge, has_mean, asked)
+    assert_allclose(asked @ coefficients + means, truth, rtol=0, atol=1e-9 * np.abs(truth).max())
+    assert_allclose(system.label_weights(asked).T @ labels, truth, rtol=0, atol=1e-8 * np.abs(truth).max())
+    own = np.diagonal(system.label_weights(features))
+    assert_allclose(system.leverage, own, rtol=1e-7, atol=1e-12)
+
+
+@over(covering(shape={"tall": (9, 3), "wide": (4, 7)}, spread=[0, 8, 16], ridge=[1e-18, 1e-3], has_mean=[False, True]))
+def test_leave_one_out(shape, spread, ridge, has_mean):
+    """A row of nearly all the weight has leverage one, and is predicted by a fit without it."""
+    features, root, labels, _ = draw(shape, spread, deficient=False)
+    found = LeastSquares(features, root, ridge, has_mean).leave_one_out(labels)
+    for place in range(len(labels)):
+        others = np.delete(np.arange(len(labels)), place)
+        part = features[others], root[others], labels[others]
+        truth = expected(*part, ridge, has_mean, features[[place]])[0]
+        assert_allclose(found[place], truth, rtol=1e-6, atol=1e-8 * np.abs(labels).max())
+
+
+def test_rounding_of_heavy_rows_is_reported():
+    """The second feature is that of a light row alone, up to the rounding of the heavy rows."""
+    features = np.array([[1.0, 0.0], [1.0, 1e-3], [1.0, -1e-3], [0.5, 2.0]])
+    root = np.array([1.0, 1.0, 1.0, 1e-9])
+    labels = np.array([[1.0], [2.0], [5.0], [3.0]])
+    LeastSquares(features, root, 1e-18, has_mean=False).solve(labels)  # the heavy rows have this feature too
+    features[:3, 1] = 0.0
+    with pytest.warns(PrecisionWarning, match="leaves 0 accurate digits of the predictions"):
+        LeastSquares(features, root, 1e-18, has_mean=False).solve(labels)
