@@ -591,7 +591,7 @@ class PairwiseRidge(PairModel, stored=False):
         few = as_array_of(reading.few_labels(labels, form, predictions.shape), predictions, predictions.dtype)
         prior = self._priors(form, sides, diagonal, task_diagonal)[axis]
         known = (problem.labels, sides[axis], prior, predictions, few, axis)
-        options = {"weight": 1.0 / problem.unit, "tol": problem.tol, "max_iter": problem.max_iter}
+        options: dict[str, Any] = {"weight": 1.0 / problem.unit, "tol": problem.tol, "max_iter": problem.max_iter}
         return form.restore(self._home(fold_in(problem.pairing, *known, **options)))
 
     def _priors(self, form: Table, rows: Sequence[NewRows | None], *given: Any) -> list[Array | None]:

@@ -612,10 +612,11 @@ def _weights_by_directions(
     operators: GridOperators, completed_weights: Array, observed: np.ndarray, weights: Array
 ) -> Array:
     """Return the weights of `weights_of_observed` for a ridge that the kernel of the observed cells loses."""
-    xp, cells = namespace(weights), np.nonzero(observed)
+    xp = namespace(weights)
+    rows, columns = np.nonzero(observed)
     flat = np.flatnonzero(observed)
     root = take_rows(xp.reshape(weights, (-1,)), flat) ** 0.5
-    fit = CellsFit(operators, *cells, xp.zeros_like(root), root)
+    fit = CellsFit(operators, rows, columns, xp.zeros_like(root), root)
     found = fit.label_weights(operators.rotated(completed_weights))
     placed_weights = placed([found], [flat], observed.size)
     return xp.reshape(xp.where(xp.isnan(placed_weights), 0.0, placed_weights), weights.shape)

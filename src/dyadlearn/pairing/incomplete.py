@@ -139,7 +139,8 @@ def leave_one_out(
     ones = xp.ones_like(y) if weights is None else take_rows(xp.reshape(weights, (-1,)), flat)
     shift = xp.mean(y) if operators.free_mean else zeros((), y)
     if not model.symmetry and suit_directions(operators, flat.size, largest(ones)):
-        held_out = CellsFit(operators, *np.nonzero(observed), y - shift, ones**0.5).leave_one_out() + shift
+        rows, columns = np.nonzero(observed)
+        held_out = CellsFit(operators, rows, columns, y - shift, ones**0.5).leave_one_out() + shift
         return xp.where(xp.isnan(Y), completed(), xp.reshape(placed([held_out], [flat], observed.size), Y.shape))
     system, border, penalties = operators.split_kernel(*np.nonzero(observed))
     eye = xp.eye(flat.size, dtype=system.dtype, device=system.device)
