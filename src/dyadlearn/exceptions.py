@@ -50,7 +50,7 @@ class UndefinedScoreWarning(UserWarning):
 
 
 class SearchStoppedWarning(UserWarning):
-    """A search was interrupted by the keyboard and chose the best of the regularisations evaluated so far."""
+    """A search or the learning of kernels was interrupted; the best regularisation or the best kernels so far were used."""
 
 
 class KernelRepairWarning(UserWarning):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import warnings
 
 import numpy as np
@@ -274,7 +275,7 @@ def test_an_interrupt_writes_the_best_model_and_is_in_the_exit_code(tables, run,
     from dyadlearn._progress import Progress
 
     def stop(self, *arguments, **more):
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     Y = tables.Y.copy()
     Y[::3, ::2] = np.nan

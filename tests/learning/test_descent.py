@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dyadlearn._interrupts import keeping_best
 from dyadlearn.learning import stages
 from dyadlearn.learning.mixture import Parameters
 from dyadlearn.learning.stages import Descent, descend
@@ -118,19 +119,24 @@ def test_an_error_of_one_part_ends_at_its_least():
 
 
 def test_an_interrupt_keeps_what_was_reached():
-    found = descend(Bowl(troubles={3: KeyboardInterrupt}), START, Descent(60, 0.0))
+    with keeping_best():
+        found = descend(Bowl(troubles={3: KeyboardInterrupt}), START, Descent(60, 0.0))
     assert found.interrupted
     assert len(found.losses) == 2
     bowl = Bowl()
     assert bowl.loss(found.parameters) == min(found.losses)
-    at_once = descend(Bowl(troubles={1: KeyboardInterrupt}), START, Descent(60, 0.0))
+    with keeping_best():
+        at_once = descend(Bowl(troubles={1: KeyboardInterrupt}), START, Descent(60, 0.0))
     assert at_once.interrupted
     assert_array_equal(at_once.parameters.vector, START.vector)
+    with pytest.raises(KeyboardInterrupt):  # nothing is kept
+        descend(Bowl(troubles={3: KeyboardInterrupt}), START, Descent(60, 0.0))
 
 
 def test_it_starts_within_the_limits():
     wild = START.of(START.vector - 20.0)
-    found = descend(Bowl(troubles={1: KeyboardInterrupt}), wild, Descent(5, 0.0)).parameters
+    with keeping_best():
+        found = descend(Bowl(troubles={1: KeyboardInterrupt}), wild, Descent(5, 0.0)).parameters
     assert_allclose(np.exp(found.alpha), 1e-6)
     assert_allclose(np.exp(found.exponents[0]), [1.0, 0.05])
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dyadlearn._interrupts import keeping_best
 from dyadlearn.learning import error as errors
 from dyadlearn.learning import stages as candidates
 from dyadlearn.learning.error import ExactError, FoldError
@@ -205,7 +206,8 @@ def uninterrupted():
 @over(lines("stage step", (0, 1), (1, 3)))
 def test_an_interrupt_keeps_the_best_so_far(stage, step, uninterrupted):
     labels, rows, columns, masks = _problem(0, rank=1, noise=0.1)
-    found = _learned(labels, [rows, columns], masks, HOW, 3, BOTH, Stop(stage, step))
+    with keeping_best():
+        found = _learned(labels, [rows, columns], masks, HOW, 3, BOTH, Stop(stage, step))
     assert found.interrupted
     assert len(found.stages) == stage + 1
     assert found.best == int(np.argmin([each.error for each in found.stages]))
@@ -227,11 +229,13 @@ def test_an_interrupt_between_descents_keeps_the_best_so_far(call, n_stages, mon
         return evaluate(self, parameters)
 
     monkeypatch.setattr(FoldError, "evaluate", interrupted)
-    found = _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)
+    with keeping_best():
+        found = _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)
     assert found.interrupted
     assert len(found.stages) == n_stages
     monkeypatch.undo()
     monkeypatch.setattr(errors, "profile_kernels", lambda F: (_ for _ in ()).throw(KeyboardInterrupt()))
-    found = _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)
+    with keeping_best():
+        found = _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)
     assert found.interrupted
     assert len(found.stages) == 1

@@ -12,7 +12,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 
 import dyadlearn
@@ -20,7 +19,7 @@ from conventions import conventions
 from dyadlearn import IndependentTaskRidge, LearnedKernelRidge, PairKernelRidge, SettingKFold, evaluate
 from dyadlearn._progress import Progress
 from dyadlearn.datasets import fetch_yamanishi
-from dyadlearn.exceptions import KernelRepairWarning, NotEnoughMemoryError
+from dyadlearn.exceptions import KernelRepairWarning, NotEnoughMemoryError, SearchStoppedWarning
 from dyadlearn.kernels import Descriptions, repair, tanimoto
 from dyadlearn.kernels.learned import describe
 from dyadlearn.learning import error as errors
@@ -467,7 +466,7 @@ def test_an_interrupt_leaves_a_fitted_model(stages, at, monkeypatch):
 
     monkeypatch.setattr(FoldError, "slope", interrupted)
     model = LearnedKernelRidge(stages=stages, n_steps=8)
-    with pytest.warns(ConvergenceWarning, match="Learning was interrupted: the best kernels so far are used"):
+    with pytest.warns(SearchStoppedWarning, match="Learning was interrupted: the best kernels so far are used"):
         model.fit(X, _holes(Y), tasks=T)
     assert np.isfinite(model.predict()).all()
     assert model.n_stages_ == 1

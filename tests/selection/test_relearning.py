@@ -10,6 +10,7 @@ from tests.sweeps import lines, over
 
 from dyadlearn import LearnedKernelRidge, SettingKFold, TwoStepRidge, evaluate, load, nested_score, save
 from dyadlearn.kernels import Descriptions
+from dyadlearn.learning.error import ExactError, FoldError
 from dyadlearn.settings import Setting
 
 M, Q = 8, 6
@@ -181,10 +182,11 @@ def test_an_interrupt_ends_it_all(monkeypatch):
     X, _, T, Y = _data()
     model = _model(setting="B").fit(X, Y, tasks=T)
 
-    def stopped(self, data, *groups):
-        self._interrupted = True
+    def stopped(self, parameters):
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(LearnedKernelRidge, "_fit_on", stopped)
+    monkeypatch.setattr(ExactError, "slope", stopped)
+    monkeypatch.setattr(FoldError, "slope", stopped)
     with pytest.raises(KeyboardInterrupt):
         evaluate(model, "B")
     assert model._computed == {}

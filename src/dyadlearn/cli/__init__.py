@@ -11,7 +11,7 @@ import typer
 from dyadlearn import __version__
 from dyadlearn.cli import commands
 from dyadlearn.cli.options import Options, make_command
-from dyadlearn.cli.terminal import INTERRUPTED, Commands
+from dyadlearn.cli.terminal import Commands, interrupted
 
 __all__ = ["app", "main"]
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     help="Learn from labelled pairs of instances and tasks.",
     epilog="Exit codes: 0 done; 1 a bug; 2 wrong usage or input; 3 a bad model file; 4 something the machine lacks (a "
     "package, disk space, memory, a network); 5 another process changed the model file meanwhile, run again; "
-    "130 interrupted.",
+    "130 interrupted; 143 terminated.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -52,6 +52,7 @@ def main(loaded: Callable[[], object] = lambda: None) -> None:
     """Run the command line; `loaded` is called when the modules of the command are imported."""
     try:
         app(obj=loaded)
-    except KeyboardInterrupt:  # before a command was started, which would print this message
-        typer.echo("dyadlearn: interrupted.", err=True)
-        sys.exit(INTERRUPTED)
+    except KeyboardInterrupt as error:  # before a command was started, which would print this message
+        code, words = interrupted(error)
+        typer.echo(f"dyadlearn: {words}", err=True)
+        sys.exit(code)

@@ -90,7 +90,8 @@ def _test(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: 
     how["scoring"] = given.scoring[0] if given.scoring else loaded.origin.get("scoring")
     how |= {"n_permutations": given.permutations, "random_state": given.seed, "progress": terminal.progress}
     asked = settings or [getattr(model, "holdout_setting_", "B")]
-    tests: list[Any] = [dyadlearn.permutation_test(model, setting, **how) for setting in asked]
+    with terminal.working("Permutations", len(asked)):
+        tests: list[Any] = [dyadlearn.permutation_test(model, setting, **how) for setting in asked]
     lines = []
     for test in tests:
         null = f"{number(test.null_mean)} ± {number(test.null_deviation)}"

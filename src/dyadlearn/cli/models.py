@@ -18,6 +18,7 @@ import dyadlearn
 from dyadlearn._checks import check_alphas, check_choice
 from dyadlearn._files.packed import parse_number
 from dyadlearn._files.tables import writing
+from dyadlearn._interrupts import Interrupted, Interrupts, keeping_best
 from dyadlearn._registry import MODELS
 from dyadlearn._tables import Ids, Table, id_text, shown, text_ids
 from dyadlearn._text import make_list, number
@@ -207,9 +208,17 @@ def _recipe(spec: Any, names: Ids | None) -> Recipe:
 
 def tune(given: Tune, terminal: Terminal) -> None:
     """Fit a model, write its file, and print its score beside those of baselines."""
+    with keeping_best(terminal.progress) as interrupts:
+        _tune(given, terminal, interrupts)
+    if interrupts.heard is not None:
+        raise Interrupted(interrupts.heard)  # the model is written, and the exit code tells of the interrupt
+
+
+def _tune(given: Tune, terminal: Terminal, interrupts: Interrupts) -> None:
     is_learned, is_online, names = given.model == "learned", given.model == "online", names_of(given.sides)
     params = _params(given, terminal)
-    data = read_dyads(given.labels, given, terminal)
+    with terminal.working("Reading"):
+        data = read_dyads(given.labels, given, terminal)
     if is_online:
         _check_online(data, names, terminal)
     params["scoring"] = given.scoring or (None if is_learned else usual_scoring(data.observed))
@@ -238,7 +247,8 @@ def tune(given: Tune, terminal: Terminal) -> None:
         if is_online:
             how = {"alpha": figures["alpha"], "task_alpha": task_alpha or 1.0, "keep_labels": given.keep_labels}
             model = fit_model("online", data, {**how, "fit_intercept": given.intercept})
-    baselines, (m, q), n = search.baselines_, data.labels.values.shape, data.observed.size
+    (m, q), n = data.labels.values.shape, data.observed.size
+    baselines = _baselines(search, terminal, interrupts)
     warning = nothing_learnt(scoring, as_setting(search.holdout_setting_), score, baselines, names)
     if warning is not None and np.ptp(data.observed) > 0:
         terminal.note(warning)
@@ -251,7 +261,8 @@ def tune(given: Tune, terminal: Terminal) -> None:
     }
     recipes = data.recipes[0], None if given.model == "independent" else data.recipes[1]
     loaded = Loaded(model, recipes, origin).named(given.sides)
-    save_model(loaded, given.output)
+    with terminal.working("Writing"):
+        save_model(loaded, given.output)
     terminal.result({**figures, "sides": loaded.sides, "output": str(given.output)})
     means = [f"{number(sign * mean)} {baseline_in_words(name, names)}" for name, mean in baselines.items()]
     title = f"{'held-out error' if sign < 0 else scoring} in setting {search.holdout_setting_}"
@@ -262,13 +273,20 @@ def tune(given: Tune, terminal: Terminal) -> None:
         ("labels", f"{m} {names.instances} × {q} {names.tasks}, {100 * n / (m * q):.4g} % observed"),
         *zip(names.both, map(in_words, data.recipes), strict=True),
         (title, f"{number(sign * score)}, {search.holdout_method_}"),
-        ("baselines", ", ".join(means)),
+        ("baselines", ", ".join(means) or "left out, because of the interrupt"),
         ("alpha", number(figures["alpha"])),
         *rows,
     ]
     terminal.say(make_list(lines), f"Wrote {given.output}.")
-    if any(" was interrupted" in note for note in terminal.notes):
-        raise KeyboardInterrupt  # the model is written, and the exit code tells that the search was cut short
+
+
+def _baselines(search: Any, terminal: Terminal, interrupts: Interrupts) -> dict[str, float]:
+    """Return the scores of the baselines; none, and a note, after an interrupt."""
+    with terminal.working("Baselines"):
+        baselines: dict[str, float] | None = interrupts.attempt(lambda: search.baselines_)
+    if baselines is None:
+        terminal.note("Because of the interrupt, the model is not compared with baselines.")
+    return baselines or {}
 
 
 def fit_model(name: str, data: Dyads, params: dict[str, Any], **groups: Any) -> Any:

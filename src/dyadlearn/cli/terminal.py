@@ -10,6 +10,7 @@ import errno
 import math
 import os
 import re
+import signal
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,8 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from dyadlearn._progress import Progress
+from dyadlearn._interrupts import ignore_signals, number_of
+from dyadlearn._progress import Progress, aside, cleared
 from dyadlearn._text import PLAIN, make_table, number, printable
 from dyadlearn.exceptions import BaselineWarning, FileChangedError, ModelFileError
 
@@ -89,6 +91,8 @@ class Terminal:
         self.notes: list[str] = []
         self.console = Console(**PLAIN)
         self._warnings = warnings.catch_warnings(action="ignore")
+        # A line of progress for all that has no line of its own.
+        self._line = self.working("Working")
 
     @property
     def progress(self) -> bool | None:
@@ -100,9 +104,11 @@ class Terminal:
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", BaselineWarning)  # commands compare with baselines themselves
         warnings.showwarning = lambda message, *rest, **more: self.note(str(message))
+        self._line.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
+        self._line.__exit__(*error)
         self._warnings.__exit__(*error)
 
     def note(self, *texts: str) -> None:
@@ -111,11 +117,11 @@ class Terminal:
             if text not in self.notes:
                 self.notes.append(text)
                 if not self.quiet:
-                    typer.echo(f"note: {text}", err=True)
+                    aside(f"note: {text}")
 
-    def working(self, title: str) -> Progress:
-        """Return a progress line for work of unknown length."""
-        return Progress(None, title, self.progress)
+    def working(self, title: str, total: int | None = None) -> Progress:
+        """Return a progress line for work of a number of steps, or of unknown length."""
+        return Progress(total, title, self.progress)
 
     def say(self, *things: Any) -> None:
         """Print sentences and tables for people, unless --json or --quiet is given."""
@@ -130,7 +136,8 @@ class Terminal:
         text = dumps(to_plain({**figures, "notes": self.notes}), indent=2, ensure_ascii=False, allow_nan=False)
         # JSON escapes most control codes of a terminal already; these are escaped too, and are read as the same text.
         codes = "[\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
-        sys.stdout.write(re.sub(codes, lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
+        with cleared():
+            sys.stdout.write(re.sub(codes, lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
 
     def table(
         self, figures: Mapping[str, Any], things: Sequence[Any], columns: Columns, output: Path | None, below: Any = ()
@@ -159,8 +166,9 @@ class Terminal:
         self.say(f"Wrote {len(next(iter(columns.values())))} rows to {output}.", *below)
 
     def _print(self, *things: Any) -> None:
-        for thing in things:
-            self.console.print(printable(thing) if isinstance(thing, str) else thing)
+        with cleared():
+            for thing in things:
+                self.console.print(printable(thing) if isinstance(thing, str) else thing)
 
 
 def column_table(columns: Columns, left: int, headings: Any = None, more: Sequence[Sequence[str]] = ()) -> Any:
@@ -194,10 +202,7 @@ def to_plain(value: Any) -> Any:
 
 # Errors --------------------------------------------------------------------------------------------
 
-# Exit code 0 is success; 1 is a bug in dyadlearn, whose traceback is shown.
-INTERRUPTED = 130
-
-# The exit code of each kind of error: the first kind that fits.
+# Exit code 0 is success; 1 is a bug in dyadlearn, whose traceback is shown; 128 and more are signals. The exit code of each kind of error: the first kind that fits.
 _CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((ModelFileError,), 3),
     ((FileChangedError,), 5),
@@ -215,18 +220,21 @@ class Commands(TyperGroup):
         """Parse the command line."""
         try:
             return super().make_context(*args, **kwargs)
-        except KeyboardInterrupt:
-            _stop(INTERRUPTED, "interrupted.")
+        except KeyboardInterrupt as error:
+            _stop(*interrupted(error))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()  # raises if the disk is full
+            ignore_signals()
             return result
-        except KeyboardInterrupt:
-            _stop(INTERRUPTED, "interrupted.")
+        except KeyboardInterrupt as error:
+            ignore_signals()
+            _stop(*interrupted(error))
         except Exception as error:
+            ignore_signals()
             code = next((code for kinds, code in _CODES if isinstance(error, kinds)), None)
             if code is None:
                 raise  # a bug
@@ -235,6 +243,12 @@ class Commands(TyperGroup):
             if getattr(error, "errno", None) == errno.EPIPE:
                 raise typer.Exit(0) from None  # the reader of the output, such as head, has read enough
             _stop(code, _about(error))
+
+
+def interrupted(error: KeyboardInterrupt) -> tuple[int, str]:
+    """Return the exit code of a command that a signal ended, and the words for it."""
+    number = number_of(error)
+    return 128 + number, "terminated." if number == signal.SIGTERM else "interrupted."
 
 
 def _stop(code: int, sentence: str) -> None:

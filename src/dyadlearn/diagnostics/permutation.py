@@ -167,7 +167,7 @@ def permutation_test(
     compute = _closed if is_closed else _repeated
     score, method, null = compute(fitted, chosen, judge, draws)
     scores: list[float] = []
-    with Progress(n_permutations, "Permutations", progress) as bar:
+    with Progress(n_permutations, "Permutations", progress, of=1) as bar:
         for some in null:
             scores += some
             bar.advance(len(some))

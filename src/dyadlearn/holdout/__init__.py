@@ -16,6 +16,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn._memory import solve_numbers
+from dyadlearn._progress import Phase
 from dyadlearn.holdout.folds import Folds, as_splitter
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
@@ -183,7 +184,8 @@ class SolveAgain:
 
     def held_out(self, problem: Problem | None = None) -> Array:
         """Return the predictions, as `Formula.held_out` describes."""
-        return self.folds.held_out(None if problem is None else problem.pairing)
+        with Phase("Folds", self.n_solves, of=1) as bar:
+            return self.folds.held_out(None if problem is None else problem.pairing, watch=bar.advance)
 
 
 # Type of both plans, for annotations.

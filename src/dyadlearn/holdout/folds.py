@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -132,6 +132,7 @@ class Folds:
         *,
         max_iter: int | None = None,
         numbers: Sequence[int] | None = None,
+        watch: Callable[[], None] = lambda: None,
     ) -> Array:
         """Return predictions of the shape of the labels' values, NaN where no fold predicts.
 
@@ -145,6 +146,8 @@ class Folds:
             Tolerance and maximum number of conjugate gradient iterations; None are those of the problem.
         numbers : sequence of int, default=None
             Numbers of the folds to leave out; None is all of them.
+        watch : callable
+            Callback that is called after each fold.
         """
         problem, labels = self.problem, self.problem.labels
         pairing = problem.pairing if pairing is None else pairing
@@ -156,6 +159,7 @@ class Folds:
             fold, start = self.folds[number], self.starts[number]
             self.starts[number], values = self._solved(pairing, fold, start, stopping)
             predictions.append(values)
+            watch()
         if unconverged := self._unconverged:
             worst = max(unconverged, key=lambda solution: solution.residual)
             warn_unless_converged(worst, tol, f" in {len(unconverged)} of {self.n_folds} folds", stacklevel=4)

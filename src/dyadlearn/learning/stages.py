@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from dyadlearn._array import Array, as_array_of, namespace
+from dyadlearn._interrupts import current
 from dyadlearn.learning.error import ExactError, FoldError, Targets, profiled_sides
 from dyadlearn.learning.mixture import Parameters, Sides
 
@@ -99,8 +100,8 @@ def descend(
 ) -> Descended:
     """Minimise the error, and return the best parameters and the errors of all evaluations.
 
-    The objective is the logarithm of the error plus the penalty, so it does not depend on the units of the labels. A
-    keyboard interrupt returns the best parameters so far.
+    The objective is the logarithm of the error plus the penalty, so it does not depend on the units of the labels.
+    Where the best result is kept (`keeping_best`), an interrupt returns the best parameters so far.
 
     Parameters
     ----------
@@ -157,7 +158,8 @@ def descend(
         minimize(objective, start_at, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": _LEAST_DECREASE})
     except StopIteration:
         pass
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        current().heed(stop)
         interrupted = True
     return Descended(start.of(best), best_loss, losses, interrupted)
 
@@ -244,7 +246,8 @@ def _best_stage(
                 best = stage
             if interrupted:
                 break
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        current().heed(stop)
         interrupted = True
     return best or _stage(whole(), found._replace(losses=[]), judge), interrupted
 
@@ -308,26 +311,30 @@ def learn(
     first = error if small else error.first(ENOUGH)
     stage, interrupted = _best_stage(first, lambda: error, [Parameters.start(given)], how, partial(watch, 0), judge)
     assert stage is not None
+    interrupts = current()
+    interrupts.keep()
     stages, best, held_out = [stage], 0, error.assembled(stage.predicted)
     try:
-        while isinstance(error, FoldError) and not interrupted and best == len(stages) - 1 < n_stages - 1:
-            described = (stage.parameters, given, profiled)
-            # Profiles of all folds take long on large grids: they are computed once a stage is better in the first.
-            first = (error if small else error.first(ENOUGH)).with_profiles(*described)
-            whole = cache(partial(_of_all_folds, error, first, described))
-            is_compared = stage.judged == stage.error and not small
-            start, number = Parameters.start(first.sides), len(stages)
-            least_before = stage.reached * (1.0 - _worthwhile(first, start)) if is_compared else math.inf
-            starts = [start, stage.parameters.joined(start)][0 if small else 1 :]
-            stage, interrupted = _best_stage(first, whole, starts, how, partial(watch, number), judge, least_before)
-            if stage is None:
-                break
-            error = whole()
-            profiles = [side.grams[len(old.grams) :] for side, old in zip(error.whole, given, strict=True)]
-            stages.append(replace(stage, profiles=profiles))
-            if stage.judged < stages[best].judged:
-                best, held_out = number, error.assembled(stage.predicted)
-    except KeyboardInterrupt:
+        with interrupts.raising():
+            while isinstance(error, FoldError) and not interrupted and best == len(stages) - 1 < n_stages - 1:
+                described = (stage.parameters, given, profiled)
+                # Profiles of all folds take long on large grids: they are computed once a stage is better in the first.
+                first = (error if small else error.first(ENOUGH)).with_profiles(*described)
+                whole = cache(partial(_of_all_folds, error, first, described))
+                is_compared = stage.judged == stage.error and not small
+                start, number = Parameters.start(first.sides), len(stages)
+                least_before = stage.reached * (1.0 - _worthwhile(first, start)) if is_compared else math.inf
+                starts = [start, stage.parameters.joined(start)][0 if small else 1 :]
+                stage, interrupted = _best_stage(first, whole, starts, how, partial(watch, number), judge, least_before)
+                if stage is None:
+                    break
+                error = whole()
+                profiles = [side.grams[len(old.grams) :] for side, old in zip(error.whole, given, strict=True)]
+                stages.append(replace(stage, profiles=profiles))
+                if stage.judged < stages[best].judged:
+                    best, held_out = number, error.assembled(stage.predicted)
+    except KeyboardInterrupt as stop:
+        interrupts.heed(stop)
         interrupted = True
     return Learned(stages, best, held_out, interrupted)
 

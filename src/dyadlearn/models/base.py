@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_choice, check_flag, check_instances, check_same_library, check_whole
 from dyadlearn._codes import id_columns
+from dyadlearn._progress import Phase
 from dyadlearn._state import StoredEstimator, all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
@@ -419,10 +420,10 @@ class PairwiseRidge(PairModel, stored=False):
         """Return the decomposed sides, one decomposition per kernel."""
         has_tasks = data.tasks is not None and self._coupled.knows_tasks
         wanted: dict[str, Any] = {"constant": self._pairing_type(has_tasks).constant if self.fit_intercept else None}
-        sides = [fit_side(data.instances, replace(spec, **wanted), "instance") for spec in specs]
+        sides = [_decompose(data.instances, replace(spec, **wanted), "instance") for spec in specs]
         task_sides: list[Side] = []
         if data.tasks is not None and has_tasks:
-            task_sides = [fit_side(data.tasks, replace(spec, **wanted), "task") for spec in task_specs]
+            task_sides = [_decompose(data.tasks, replace(spec, **wanted), "task") for spec in task_specs]
         return self._paired(sides, task_sides)
 
     def _paired(self, sides: Sequence[Side], task_sides: Sequence[Side | None]) -> Sides:
@@ -895,3 +896,9 @@ def _prior(side: Side, words: tuple[str, str, Ids | None], rows: NewRows | None,
     if values.shape not in ((n,), (n, 1)):
         raise ValueError(f"{name} must hold a number for each of {n} rows of {owner}, found shape {values.shape}.")
     return side.prior(rows.values, as_array_of(values.reshape(-1), like, like.dtype))
+
+
+def _decompose(table: Table, spec: KernelSpec, name: str) -> Side:
+    """Return a decomposed side, as `fit_side` does; it takes long if there are many rows."""
+    with Phase(f"Decomposing {table.values.shape[0]:,} {name}s"):
+        return fit_side(table, spec, name)

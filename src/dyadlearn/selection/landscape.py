@@ -28,6 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import itemsize, to_numpy
 from dyadlearn._checks import check_alphas
+from dyadlearn._interrupts import current
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, Problem, SolveAgain, check_enough_left, plan
@@ -72,14 +73,11 @@ class Evaluated(NamedTuple):
         Number of points that were evaluated.
     is_rough : bool
         Whether the scores are those of rough solutions.
-    was_interrupted : bool
-        Whether an interrupt from the keyboard ended the search.
     """
 
     scores: np.ndarray
     n_points: int
     is_rough: bool
-    was_interrupted: bool
 
 
 def coarse_to_fine(
@@ -194,7 +192,7 @@ class _PointScore:
             return float("nan")
         if self._prepared is None:  # the labels that have a prediction are the same for all regularisations
             quiet = self._quiet or self.diagonal is not None
-            labels = scored_labels(how.problem.labels, held_out, how.setting, quiet=quiet, stacklevel=5)
+            labels = scored_labels(how.problem.labels, held_out, how.setting, quiet=quiet, stacklevel=6)
             self._prepared = prepared_score(how.problem.labels, self._scoring, how.setting, labels)
         return float(self._prepared(held_out))
 
@@ -209,6 +207,7 @@ def score_plan(
     exhaustive: bool = True,
     max_memory: int = MAX_MEMORY,
     progress: bool | None = None,
+    of: float = 0.0,
 ) -> Evaluated:
     """Score every regularisation, or run a coarse-to-fine search; no warning is raised for NaN scores.
 
@@ -218,11 +217,13 @@ def score_plan(
     scoring : str, callable or Scorer
     alphas, task_alphas : sequences of float
     search : bool, default=False
-        Whether the scores are for a search: then a keyboard interrupt returns the scores computed so far, and labels
-        without a prediction raise no warning here.
+        Whether the scores are for a search: then an interrupt returns the scores computed so far, if `keeping_best` is
+        active, and labels without a prediction raise no warning here.
     exhaustive : bool, default=True
         Whether all points are evaluated, instead of a coarse-to-fine search of long grids whose folds are refitted.
     max_memory, progress : as in `landscape`
+    of : float, default=0
+        Number of steps of the enclosing progress line that this work takes.
 
     Returns
     -------
@@ -236,42 +237,41 @@ def score_plan(
     """
     has_two = len(how.problem.pairing.alphas) > 1
     task_alphas = task_alphas if has_two else [1.0]
+    bar = Progress(None, f"{'Search' if search else 'Landscape'} {how.setting.value}", progress, of)
     if how.swept is not None:
-        given = (how.units.instances, how.units.tasks, max_memory, progress)
+        given = (how.units.instances, how.units.tasks, max_memory, bar)
         scores = _swept(how.swept, alphas, task_alphas, [how.setting], scoring, *given)[how.setting]
-        return Evaluated(scores, scores.size, is_rough=False, was_interrupted=False)
+        n_points = scores.size if current().heard is None else np.count_nonzero(np.isfinite(scores))
+        return Evaluated(scores, n_points, is_rough=False)
     # Labels are missing or weighted: score one regularisation after the other.
     shape = len(alphas), len(task_alphas)
-    is_coarse = not exhaustive and isinstance(how, SolveAgain) and max(shape) >= _LONG
-    score, was_interrupted = _PointScore(how, scoring, search, is_coarse), False
+    is_coarse = _is_coarse(how, shape, exhaustive)
+    score, interrupts = _PointScore(how, scoring, search, is_coarse), current()
     # One entry per pass: folds on the diagonal, then all folds.
     grids, counts = [np.full(shape, np.nan)], [0]
 
     def evaluate(points: Iterator[Point]) -> None:
         for row, column in points:
-            grids[-1][row, column] = score(alphas[row], task_alphas[column])
+            value = interrupts.attempt(partial(score, alphas[row], task_alphas[column]))
+            if value is None:
+                return
+            grids[-1][row, column] = value
             counts[-1] += 1
+            if np.isfinite(value):
+                interrupts.keep()
             bar.advance()
 
-    n_expected = grids[0].size
-    if is_coarse:  # every fourth value, the neighbours of the best in two steps, and of the best in all folds
-        n_axes = sum(size > 1 for size in shape)
-        n_first = len(_every_fourth(shape[0])) * len(_every_fourth(shape[1]))
-        n_expected = min(n_first + len(_STEPS) * int(3**n_axes - 1), n_expected)
-        n_expected += 0 if score.diagonal is None else 1 + 2 * n_axes
-    with Progress(n_expected, f"{'Search' if search else 'Landscape'} {how.setting.value}", progress) as bar:
-        try:
-            evaluate(coarse_to_fine(grids[0], alphas, task_alphas) if is_coarse else _all_points(alphas, task_alphas))
-            if score.diagonal is not None and np.isfinite(grids[0]).any():
-                best = best_point(grids[0], alphas, task_alphas)
-                score.use_all_folds()
-                grids.append(np.full(shape, np.nan))
-                counts.append(0)
-                evaluate(coarse_to_fine(grids[1], alphas, task_alphas, (best[0], best[1])))
-        except KeyboardInterrupt:
-            if not search or np.isnan(grids[0]).all():
-                raise
-            was_interrupted = True
+    bar.total = expected_points(how, alphas, task_alphas, exhaustive=exhaustive)
+    if score.diagonal is not None:  # the best point and its neighbours follow in all folds
+        bar.total += 1 + 2 * sum(size > 1 for size in shape)
+    with bar:
+        evaluate(coarse_to_fine(grids[0], alphas, task_alphas) if is_coarse else _all_points(alphas, task_alphas))
+        if score.diagonal is not None and np.isfinite(grids[0]).any() and interrupts.heard is None:
+            best = best_point(grids[0], alphas, task_alphas)
+            score.use_all_folds()
+            grids.append(np.full(shape, np.nan))
+            counts.append(0)
+            evaluate(coarse_to_fine(grids[1], alphas, task_alphas, (best[0], best[1])))
     if np.isnan(grids[-1]).all():  # interrupted before the first score in all folds, or nothing but interpolation
         grids, counts = grids[:1], counts[:1]
     if np.isnan(grids[-1]).all() and score.refusal.args:
@@ -284,7 +284,24 @@ def score_plan(
             ConvergenceWarning,
             stacklevel=3,
         )
-    return Evaluated(grids[-1] if has_two else grids[-1][:, 0], counts[-1], is_coarse, was_interrupted)
+    return Evaluated(grids[-1] if has_two else grids[-1][:, 0], counts[-1], is_coarse)
+
+
+def _is_coarse(how: Plan, shape: tuple[int, int], exhaustive: bool) -> bool:
+    """Return whether the search is coarse to fine."""
+    return not exhaustive and isinstance(how, SolveAgain) and max(shape) >= _LONG
+
+
+def expected_points(how: Plan, alphas: Values, task_alphas: Values | None, *, exhaustive: bool) -> int:
+    """Return about how many regularisations a search evaluates."""
+    has_two = task_alphas is not None and len(how.problem.pairing.alphas) > 1
+    shape = len(alphas), len(task_alphas or ()) if has_two else 1
+    if not _is_coarse(how, shape, exhaustive):
+        return shape[0] * shape[1]
+    n_axes = sum(size > 1 for size in shape)
+    n_first = len(_every_fourth(shape[0])) * len(_every_fourth(shape[1]))
+    # Every fourth value, and the neighbours of the best in each step.
+    return min(n_first + len(_STEPS) * int(3**n_axes - 1), shape[0] * shape[1])
 
 
 def landscape(
@@ -361,13 +378,15 @@ def landscape(
     columns = check_alphas(task_alphas, "task_alphas")
     plans = [planned(problem, setting, (groups, task_groups, cv)) for setting in wanted]
     if problem.labels.full is not None and cv is None:  # all settings share their products
-        by_setting = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, progress)
+        bar = Progress(None, "Landscape", progress, of=1)
+        by_setting = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, bar)
         scores = {setting.value: by_setting[setting] for setting in wanted}
     else:
         scores = {}
-        for how in plans:
-            each = score_plan(how, scoring, rows, columns, max_memory=max_memory, progress=progress)
-            scores[how.setting.value] = each.scores
+        with Progress(len(plans), "Landscape", progress, of=1):
+            for how in plans:
+                each = score_plan(how, scoring, rows, columns, max_memory=max_memory, progress=progress, of=1)
+                scores[how.setting.value] = each.scores
     for letter, grid in scores.items():
         warn_of_undefined(grid, rows, columns if grid.ndim == 2 else None, letter, 2)
     return scores
@@ -403,10 +422,10 @@ def _swept(
     groups: Any,
     task_groups: Any,
     max_memory: int,
-    progress: bool | None,
+    bar: Progress,
 ) -> dict[Setting, np.ndarray]:
     """Score many regularisations and settings of complete labels together; `task_alphas` is ignored without tasks."""
-    Y, has_two = problem.Y, len(problem.pairing.alphas) > 1
+    Y, has_two, interrupts = problem.Y, len(problem.pairing.alphas) > 1, current()
     task_alphas = task_alphas if has_two else [1.0]
     scorers = {setting: scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None) for setting in settings}
     members = (group_members(groups, Y.shape[0], "groups"), group_members(task_groups, Y.shape[1], "task_groups"))
@@ -418,19 +437,36 @@ def _swept(
     for squared, some in ((True, list(closed)), (False, [setting for setting in settings if setting not in closed])):
         if some:
             whole.check_memory(some, per_stack, squared=squared)
-    with Progress(len(alphas) * len(task_alphas) * len(settings), "Landscape", progress) as bar:
+    bar.total = len(alphas) * len(task_alphas) * len(settings)
+    with bar:
 
         def score(wanted: Sequence[Setting], rows: Values, columns: Values) -> dict[Setting, np.ndarray]:
             swept = sweep(problem.pairing, Y, problem.in_unit(rows), columns, *members)
-            errors = swept.squared_errors([setting for setting in wanted if setting in closed], per_stack)
+            closed_here = [setting for setting in wanted if setting in closed]
+            errors = interrupts.attempt(partial(swept.squared_errors, closed_here, per_stack)) or {}
             scores = {setting: closed[setting](squares) for setting, squares in errors.items()}
+            keep(scores)
             bar.advance(len(rows) * len(columns) * len(scores))
             left = [setting for setting in wanted if setting not in scores]
-            scores |= {setting: np.empty((len(rows), len(columns))) for setting in left}
-            for here, there, setting, stack in swept.walk(left, per_stack):
+            scores |= {setting: np.full((len(rows), len(columns)), np.nan) for setting in left}
+            stacks = swept.walk(left, per_stack)
+
+            def score_next() -> bool:
+                found = next(stacks, None)
+                if found is None:
+                    return False
+                here, there, setting, stack = found
                 scores[setting][here, there] = to_numpy(scorers[setting](stack))
                 bar.advance(stack.shape[0])
+                return True
+
+            while interrupts.attempt(score_next):
+                keep(scores)
             return scores
+
+        def keep(scores: dict[Setting, np.ndarray]) -> None:
+            if any(np.isfinite(each).any() for each in scores.values()):
+                interrupts.keep()
 
         def alone(setting: Setting, rows: Values, columns: Values) -> np.ndarray:
             return score([setting], rows, columns)[setting]

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,7 +22,7 @@ from dyadlearn._array import Array, as_array_of, double, epsilon, namespace, tak
 from dyadlearn._checks import check_alpha, check_flag, check_whole
 from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory
-from dyadlearn._progress import Progress
+from dyadlearn._progress import Phase, Progress
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import Tikhonov
@@ -187,6 +186,8 @@ _FILLING_ALPHAS = tuple(10.0 ** (power / 2) for power in range(-14, 7))
 
 # Default number of folds.
 _N_FOLDS = 5
+# Time of the final fit, in steps of learning.
+_FIT = 3.0
 # Seed of the outer folds. It must differ from the inner seed: in setting A a fold would be empty.
 _SEED = 1
 
@@ -301,7 +302,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     During learning, systems are solved to a relative residual of 10⁻², and errors that are compared to 10⁻³; small
     grids (some dozens of rows per side) are solved to full precision. The last fit is solved to `tol`. A keyboard
-    interrupt ends the learning with a `ConvergenceWarning`, and the best parameters so far are fitted.
+    interrupt ends the learning with a `SearchStoppedWarning`, and the best parameters so far are fitted.
 
     New rows may lack descriptions: leave a description out of the mapping, or give rows of NaN in its table. The part
     of a missing description in the prediction is predicted from the other descriptions, by a ridge regression whose
@@ -327,7 +328,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     kernel_params = None
 
     _coupled = PairKernel
-    _made_again: ClassVar[tuple[str, ...]] = (*KeptHoldout._made_again, "_computed", "_interrupted")
+    _made_again: ClassVar[tuple[str, ...]] = (*KeptHoldout._made_again, "_computed")
 
     searches = True
     learns_kernels = True
@@ -369,8 +370,6 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     _task_groups: np.ndarray | None = field(init=False)
     # Parameters of each stage of the model.
     _path: list[list[float]] = field(init=False)
-    # Whether learning was interrupted.
-    _interrupted: bool = field(init=False)
     # Whether `_predictions` are those of all folds; otherwise they are NaN outside the folds of learning.
     _is_whole: bool = field(init=False)
     # Predictions computed on demand: nested ones, by setting and number of folds, and those of all folds as 0 folds.
@@ -571,7 +570,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 self.holdout_method_ += f"{_ERROR_OF}{first}"
         metric, scores = scorer(self.scoring or _ranking(data.labels)), list[float]()
         steps = expected_steps((m, q), self.n_steps, n_stages)
-        with Progress(steps, "Learning", self.progress) as bar:
+        with Progress(steps + _FIT, "Learning", self.progress) as bar:
 
             def watch(stage: int, loss: float) -> None:
                 reached = f" (before: {metric.name} {scores[-1]:.4g})" if scores else ""
@@ -586,11 +585,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 return -scores[-1] if self.scoring else loss
 
             learned = learn(error, how, n_stages, profiled, watch, judge)
-        self._units, self._interrupted, self.holdout_setting_ = units, learned.interrupted, setting.value
-        if learned.interrupted:
-            warnings.warn(
-                "Learning was interrupted: the best kernels so far are used.", ConvergenceWarning, stacklevel=3
-            )
+            bar.expect(_FIT)
+            with Phase("Final fit", of=_FIT):
+                self._fit_stage(data, learned.stages[learned.best])
+        self._units, self.holdout_setting_ = units, setting.value
         self._predictions = as_array_of(to_numpy(learned.held_out), like, double(like).dtype) * size + centre
         self.n_stages_ = learned.best + 1
         self.stage_errors_ = [float(each.error) * size**2 for each in learned.stages]
@@ -598,7 +596,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self.holdout_error_ = self.stage_errors_[learned.best]
         self.holdout_score_ = -learned.stages[learned.best].judged if self.scoring else -self.holdout_error_
         self._path = [each.parameters.vector.tolist() for each in learned.stages[: self.n_stages_]]
-        return self._fit_stage(data, learned.stages[learned.best])
+        return self
+
+    def _reached(self) -> str:
+        return "Learning was interrupted: the best kernels so far are used."
 
     def _mixtures(self, data: Training) -> list[Mixture]:
         """Return the kernels of each side that learning starts from."""
@@ -752,7 +753,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         labels, centre, size = standardised(data, self.fit_intercept)
         profiled = (not searched.new_instance, not searched.new_task)
         labels, sides = _economical(labels, self._mixtures(data))
-        with Progress(len(folds), "Held-out folds", self.progress) as bar:
+        with Progress(len(folds), "Held-out folds", self.progress, of=1) as bar:
             held_out = held_out_again(labels, sides, folds, self._path, profiled, bar.advance)
         predictions = as_array_of(to_numpy(held_out), like, double(like).dtype) * size + centre
         return HeldOut(predictions, f"{len(folds)} folds, profiles made again", units)
@@ -780,10 +781,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             inner.stages = 1  # later stages would describe new rows by their labels
         inner._kernels = self._kernels
         inner.n_features_in_ = self.n_features_in_
-        inner._fit_on(data, *groups)
-        if inner._interrupted:
-            raise KeyboardInterrupt
-        return inner
+        return inner._fit_on(data, *groups)
 
     def _splitter(self, setting: Setting, knows_tasks: bool) -> SettingKFold | GivenFolds:
         if isinstance(self.cv, list | tuple) and setting is Setting.A and not knows_tasks:

@@ -20,6 +20,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -28,7 +29,8 @@ from sklearn.base import clone
 from dyadlearn._array import Array, cast, namespace, placed, take_rows, to_numpy
 from dyadlearn._checks import check_alphas, check_flag, check_whole
 from dyadlearn._documenting import documented
-from dyadlearn._progress import Progress
+from dyadlearn._interrupts import current, keeping_best
+from dyadlearn._progress import Phase, Progress
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Table, shown
 from dyadlearn.exceptions import (
@@ -39,7 +41,7 @@ from dyadlearn.exceptions import (
     SearchStoppedWarning,
     UndefinedScoreWarning,
 )
-from dyadlearn.holdout import Plan, Problem, Units, plan
+from dyadlearn.holdout import Plan, Problem, SolveAgain, Units, plan
 from dyadlearn.holdout.folds import Fold, as_splitter, folds_of
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
@@ -55,9 +57,13 @@ from dyadlearn.models.reading import Training, fold_predictions, groups_in_order
 from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import PairKernel
 from dyadlearn.selection.evaluate import baseline_scores, best_in_words, nothing_learnt
-from dyadlearn.selection.landscape import Evaluated, LeftOut, planned, score_plan
+from dyadlearn.selection.landscape import Evaluated, LeftOut, expected_points, planned, score_plan
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.spectrum import Spectrum
+
+# Measured time of the final fit and of its hold-out predictions, in points of the search. The points of a coarse search
+# are solved roughly.
+_FIT, _HOLDOUT, _HOLDOUT_OF_ROUGH = 1.0, 1.0, 5.0
 
 
 class KeptHoldout(PairwiseRidge, stored=False):
@@ -65,6 +71,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
 
     setting: str
     scoring: Any
+    progress: bool | None
 
     holdout_method_: str
     holdout_setting_: str
@@ -79,6 +86,10 @@ class KeptHoldout(PairwiseRidge, stored=False):
         self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, groups: Any = None, task_groups: Any = None
     ) -> Self:
         """Fit the model, and choose its regularisation or learn its kernels.
+
+        An interrupt (Ctrl-C) ends the search or the learning: the best result so far is fitted, with a
+        `SearchStoppedWarning`. An interrupt after that is heard when the fit is finished. A second interrupt, or one
+        before the first result, raises `KeyboardInterrupt` and leaves the model as it was.
 
         Parameters
         ----------
@@ -102,9 +113,16 @@ class KeptHoldout(PairwiseRidge, stored=False):
         -------
         self
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), keeping_best(self.progress) as interrupts:
             data = self._read(X, y, tasks, sample_weight)
-            return self._fit_on(data, *groups_in_order(data, groups, task_groups))
+            self._fit_on(data, *groups_in_order(data, groups, task_groups))
+        if interrupts.heard is not None:
+            warnings.warn(self._reached(), SearchStoppedWarning, stacklevel=2)
+        return self
+
+    def _reached(self) -> str:
+        """Return what an interrupted fit has reached."""
+        raise NotImplementedError
 
     def set_alpha(self, alpha: Any = None, task_alpha: float | None = None) -> NoReturn:
         """Raise TypeError, because the search chooses the regularisation, or learns it with the kernels."""
@@ -188,7 +206,7 @@ def predict_folds(
         Regularisation that was chosen in each fold, by the name of the parameter.
     """
     predictions, alphas, n_at_edge = [], [], 0
-    with warnings.catch_warnings(record=True) as caught, Progress(len(folds), "Nested folds", model.progress) as bar:
+    with warnings.catch_warnings(record=True) as caught, Progress(len(folds), "Nested folds", model.progress, 1) as bar:
         warnings.simplefilter("always")
         for fold in folds:
             n_before = len(caught)
@@ -446,19 +464,24 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self._keep_groups(groups, task_groups)
         specs = _specs(self._spec(), self.kernel_grid, "instance")
         self._search(self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task")))
-        self._warn_if_nothing_is_learnt()
+        with Phase("Baselines"):
+            current().attempt(self._warn_if_nothing_is_learnt)
         return self
+
+    def _reached(self) -> str:
+        tried = f"{self.n_evaluated_} of {self.landscape_.size} points were tried"
+        return f"The search was interrupted: {tried}; the best is chosen."
 
     def _warn_if_nothing_is_learnt(self) -> None:
         """Warn if all labels are equal, or if the best score is not better than that of the baselines."""
         observed = to_numpy(self._labels.values)[self._labels.observed]
         if observed.min() == observed.max():
-            warnings.warn(f"All labels are {observed[0]:g}: there is nothing to learn.", UserWarning, stacklevel=4)
+            warnings.warn(f"All labels are {observed[0]:g}: there is nothing to learn.", UserWarning, stacklevel=5)
             return
         name = scorer(self.scoring).name
         note = nothing_learnt(name, self._searched_setting, self.best_score_, self.baselines_)
         if note is not None:
-            warnings.warn(note, BaselineWarning, stacklevel=4)
+            warnings.warn(note, BaselineWarning, stacklevel=5)
 
     def _search(self, sides: Sides) -> Self:
         """Choose the regularisation for decomposed sides."""
@@ -517,11 +540,30 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
         """Score all regularisations for all sides to try, and solve for the best."""
-        setting, (alphas, task_alphas), problems = as_setting(self.setting), self._grids(), self._problems(sides)
-        stack, is_rough, best_plan = self._scored(problems, setting, left_out)
+        setting, problems = as_setting(self.setting), self._problems(sides)
+        first = planned(problems[0], setting, left_out)
+        n_points = expected_points(first, *self._grids(), exhaustive=self.exhaustive)
+        n_holdout = _HOLDOUT_OF_ROUGH if isinstance(first, SolveAgain) and not self.exhaustive else _HOLDOUT
+        total = len(problems) * n_points + _FIT + n_holdout
+        with Progress(total, f"Search {setting.value}", self.progress):
+            stack, is_rough, best_plan = self._scored(problems, first, left_out, n_points)
+            place = self._take_best(stack, sides, problems)
+            with Phase("Final fit", of=_FIT):
+                self._solve()
+            with Phase("Hold-out", 1, of=n_holdout):
+                # Folds that were solved in the search are warm starts, now at the tolerance of the fit.
+                how = best_plan[1] if best_plan[0] == place else plan(self.fitted_.problem, setting, *left_out)
+                labels = self._keep_holdout(how)
+        if is_rough:
+            self.best_score_ = float(prepared_score(self._labels, self.scoring, setting, labels)(self._predictions))
+        return self
+
+    def _take_best(self, stack: np.ndarray, sides: Sides, problems: Sequence[Problem]) -> int:
+        """Store the sides and regularisation with the best score, and return the position of their problem."""
+        setting, (alphas, task_alphas) = as_setting(self.setting), self._grids()
         task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is no task_alpha
         if self.n_evaluated_ == stack.size:
-            warn_of_undefined(stack, alphas, task_alphas, setting.value, 5)
+            warn_of_undefined(stack, alphas, task_alphas, setting.value, 6)
         place = best_point(stack, alphas, task_alphas)
         n_kernels, n_forms = (len(sides), len(sides[0])), len(stack) // (len(sides) * len(sides[0]))
         first, second, _ = np.unravel_index(place[0], (*n_kernels, n_forms))
@@ -537,14 +579,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self.task_alpha_ = None if task_alphas is None else task_alphas[place[2]]
         for name, best, low, high in edges_of(self):
             message = f"The best {name}, {best:g}, is on the edge of the grid ({low:g} … {high:g}): widen the grid."
-            warnings.warn(message, GridEdgeWarning, stacklevel=5)
-        self._solve()
-        # Folds that were solved in the search are warm starts, now at the tolerance of the fit.
-        how = best_plan[1] if best_plan[0] == place[0] else plan(self.fitted_.problem, setting, *left_out)
-        labels = self._keep_holdout(how)
-        if is_rough:
-            self.best_score_ = float(prepared_score(self._labels, self.scoring, setting, labels)(self._predictions))
-        return self
+            warnings.warn(message, GridEdgeWarning, stacklevel=6)
+        return int(place[0])
 
     def _keep_holdout(self, how: Plan) -> Array:
         """Store the held-out predictions at the chosen values, and return the labels that have a prediction."""
@@ -556,25 +592,33 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         """Score all regularisations for each task separately, and solve with the best value of each task."""
         setting, (alphas, _), [problem] = as_setting(self.setting), self._grids(), self._problems(sides)
         [[(self._side, self._task_side)]] = sides
-        how = planned(problem, setting, left_out)
+        how, interrupts = planned(problem, setting, left_out), current()
         judge, score = scorer(self.scoring), None
 
         def scored(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
             nonlocal score
-            rows = []
+            rows: list[np.ndarray] = []
             for alpha in values:
-                held_out = how.held_out(problem.at(alpha))
+                held_out = interrupts.attempt(partial(how.held_out, problem.at(alpha)))
+                if held_out is None:
+                    rows.append(np.full(problem.labels.shape[1], np.nan))
+                    continue
                 if score is None:  # the labels that have a prediction are the same for all regularisations
                     labels = scored_labels(problem.labels, held_out, setting, quiet=True)
                     score = judge.prepare_each_task(labels)
                 rows.append(score(held_out))
+                if np.isfinite(rows[-1]).any():
+                    interrupts.keep()
+                bar.advance()
             return np.stack(rows)
 
-        scores = where_defined(scored, alphas, [1.0])
+        with Progress(len(alphas) + _FIT + _HOLDOUT, f"Search {setting.value}", self.progress) as bar:
+            scores = where_defined(scored, alphas, [1.0])
         undefined = np.isnan(scores).all(axis=0)
         if undefined.all():
             raise ValueError(f"{judge.name} is undefined for every task, so no alpha can be chosen.")
-        warn_of_undefined(scores[:, ~undefined].T, alphas, None, setting.value, 5)
+        if interrupts.heard is None:
+            warn_of_undefined(scores[:, ~undefined].T, alphas, None, setting.value, 5)
         # A task without a score gets the value that is best for the other tasks together.
         filled = np.where(undefined, scores[:, ~undefined].mean(axis=1, keepdims=True), scores)
         best = [best_point(task_scores, alphas)[0] for task_scores in filled.T]
@@ -589,15 +633,18 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             )
         self.alpha_, self.task_alpha_, self.landscape_ = np.asarray(alphas)[best], None, scores
         self.best_score_ = float(np.nanmean(scores[best, np.arange(len(best))]))
-        self.n_evaluated_ = scores.size
+        n_rows = len(alphas) if interrupts.heard is None else np.count_nonzero(np.isfinite(scores).any(axis=1))
+        self.n_evaluated_ = n_rows * scores.shape[1]
         self._solve()
         self._keep_holdout(how)
         return self
 
     def _scored(
-        self, problems: Sequence[Problem], setting: Setting, left_out: LeftOut
+        self, problems: Sequence[Problem], first: Plan, left_out: LeftOut, n_points: int
     ) -> tuple[np.ndarray, bool, tuple[int, Plan]]:
         """Score all regularisations of some problems, and store the number of evaluated points.
+
+        `first` is the plan of the first problem, and `n_points` the expected number of points of each problem.
 
         Returns
         -------
@@ -608,32 +655,34 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         best : (int, Plan)
             Position of the problem with the best score, and its hold-out plan.
         """
-        alphas, task_alphas = self._grids()
+        (alphas, task_alphas), interrupts = self._grids(), current()
         evaluated: dict[int, Evaluated] = {}
         top, refusal = -np.inf, LeverageError()
+        options: dict[str, Any] = {"search": True, "exhaustive": self.exhaustive, "progress": self.progress}
         for place, problem in enumerate(problems):
-            how = planned(problem, setting, left_out)
-            options: dict[str, Any] = {"search": True, "exhaustive": self.exhaustive, "progress": self.progress}
+            how = planned(problem, first.setting, left_out) if place else first
             try:
-                each = score_plan(how, self.scoring, alphas, task_alphas or [1.0], **options)
+                each = score_plan(how, self.scoring, alphas, task_alphas or [1.0], **options, of=n_points)
             except LeverageError as error:
                 refusal = error
                 continue
+            except KeyboardInterrupt as error:
+                if not evaluated:
+                    raise
+                interrupts.heed(error)
+                break
             evaluated[place] = each
             score = float(np.nanmax(each.scores, initial=-np.inf))
             if score > top or len(evaluated) == 1:
                 top, best = score, (place, how)
-            if each.was_interrupted:
+            if interrupts.heard is not None:
                 break
         if not evaluated:
             raise refusal
-        n_tried = self.n_evaluated_ = sum(each.n_points for each in evaluated.values())
+        self.n_evaluated_ = sum(each.n_points for each in evaluated.values())
         stack = np.full((len(problems), *each.scores.shape), np.nan)
         for place, one in evaluated.items():
             stack[place] = one.scores
-        if each.was_interrupted:
-            message = f"The search was interrupted: {n_tried} of {stack.size} points were tried; the best is chosen."
-            warnings.warn(message, SearchStoppedWarning, stacklevel=6)
         return stack, each.is_rough, best
 
     def _fits(self) -> bool:

@@ -389,15 +389,14 @@ def summary_of(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         every: list[SettingScore] = []
-        with Progress(len(settings), "Hold-out", progress) as bar:
+        with Progress(len(settings) + 1, "Hold-out and landscapes", progress):
             for setting in settings:
                 scores = evaluate(fitted, [setting], scoring=judges, **evaluation)
                 every += [_in_grid(each, fitted.labels.spread) for each in scores.results]
-                bar.advance()
-        results = every[:: len(judges)]
-        scored = [each.setting for each in results if each.trouble is None]
-        options = {**left_out, "alphas": alphas, "task_alphas": task_alphas, "progress": progress}
-        landscapes, remarks = landscapes_of_model(fitted, scored, judge, **options) if scored else ([], [])
+            results = every[:: len(judges)]
+            scored = [each.setting for each in results if each.trouble is None]
+            options = {**left_out, "alphas": alphas, "task_alphas": task_alphas, "progress": progress}
+            landscapes, remarks = landscapes_of_model(fitted, scored, judge, **options) if scored else ([], [])
         likeliest, explanations = _likeliest(model, fitted, left_out, grid, n_cells, remarks)
     stopped = []
     for warning in caught:

@@ -1,0 +1,192 @@
+"""Signals in every phase of a command: one line, an exit code, and files that are complete or absent."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from dyadlearn import LearnedKernelRidge, load
+from dyadlearn._interrupts import raise_interrupt
+from dyadlearn.cli import models
+from dyadlearn.learning.error import FoldError
+from dyadlearn.models import base
+from dyadlearn.selection import search
+from dyadlearn.selection.landscape import _PointScore
+from dyadlearn.selection.search import Search
+from sweeps import lines, over
+
+CODES = {signal.SIGINT: (130, "dyadlearn: interrupted."), signal.SIGTERM: (143, "dyadlearn: terminated.")}
+
+
+@contextmanager
+def interrupting(owner, name, number, call=0):
+    """Handle signals as a command does, and send one when a function is called for the n-th time, counted from 0."""
+    own, count = getattr(owner, name), iter(range(10**9))
+
+    def interrupted(*given, **more):
+        if next(count) == call:
+            signal.raise_signal(number)
+        return own(*given, **more)
+
+    before = {each: signal.signal(each, raise_interrupt) for each in CODES}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(raise_interrupt, "_last", -np.inf)
+        patch.setattr(owner, name, interrupted)
+        yield
+    for each, handler in before.items():
+        # The command is over, and a signal comes too late.
+        assert signal.signal(each, handler) is signal.SIG_IGN
+
+
+@pytest.fixture
+def holes(tables, put):
+    """Return the tables with labels missing, so that the search goes from point to point."""
+    Y = tables.Y.copy()
+    Y[::3, ::2] = np.nan
+    put(tables.labels, tables.users, tables.items, np.where(np.isnan(Y), "", Y.astype(object)))
+    return tables
+
+
+def ends(ran, number, folder, before, *, kept, notes=()):
+    """Check how an interrupted command ended."""
+    code, line = CODES[number]
+    path = folder / "m.dyad"
+    assert ran.code == code
+    assert ran.err.splitlines()[-1] == line
+    assert ran.err.count("dyadlearn: ") == 1
+    if kept:
+        assert sorted(folder.iterdir()) == sorted({*before, path})
+        assert np.isfinite(load(path).predict()).all()
+        assert "Wrote" in ran.out
+        path.unlink()
+    else:
+        assert (ran.err, ran.out) == (f"{line}\n", "")
+        assert sorted(folder.iterdir()) == before
+    for note in notes:
+        assert note in ran.err
+
+
+PHASES = lines(
+    "owner name call kept notes",
+    (models, "read_dyads", 0, False, ()),
+    (base, "fit_side", 0, False, ()),
+    (_PointScore, "__call__", 0, False, ()),
+    (_PointScore, "__call__", 2, True, ("was interrupted: 2 of 9", "not compared with baselines")),
+    (Search, "_take_best", 0, True, ("was interrupted: 9 of 9", "Interrupt again to lose it")),
+    (Search, "_solve", 0, True, ("was interrupted: 9 of 9",)),
+    (Search, "_keep_holdout", 0, True, ("was interrupted: 9 of 9",)),
+    (search, "baseline_scores", 0, True, ("not compared with baselines",)),
+    (search, "baseline_scores", 1, True, ("not compared with baselines",)),
+    (models, "save_model", 0, True, ("Interrupt again to lose it",)),
+    (models, "write_model", 0, True, ("Interrupt again to lose it",)),
+    (os, "replace", 0, True, ("Interrupt again to lose it",)),
+    (models, "make_list", 0, True, ("Interrupt again to lose it",)),
+)
+
+
+@over(PHASES)
+def test_a_signal_in_any_phase_of_tune_keeps_the_best_model(owner, name, call, kept, notes, holes, run):
+    before = sorted(holes.folder.iterdir())
+    words = ["tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10,100", "-o", holes.folder / "m.dyad"]
+    for number in CODES:
+        with interrupting(owner, name, number, call):
+            ran = run(*words)
+        ends(ran, number, holes.folder, before, kept=kept, notes=notes)
+
+
+LEARNING = lines(
+    "owner name call kept",
+    (FoldError, "slope", 2, True),
+    (FoldError, "evaluate", 0, True),
+    (LearnedKernelRidge, "_fit_stage", 0, True),
+    (base, "fit_side", 0, True),
+    (LearnedKernelRidge, "_solve", 0, True),
+    (search, "baseline_scores", 0, True),
+    (models, "write_model", 0, True),
+)
+
+
+@over(LEARNING)
+def test_a_signal_in_any_phase_of_learning_keeps_the_best_model(owner, name, call, kept, holes, run):
+    before = sorted(holes.folder.iterdir())
+    words = ["tune", "--model", "learned", holes.labels, *holes.sides, "--cv", "2", "--steps", "3", "--setting", "B"]
+    for number in CODES:
+        with interrupting(owner, name, number, call):
+            ran = run(*words, "-o", holes.folder / "m.dyad")
+        ends(ran, number, holes.folder, before, kept=kept)
+
+
+COMMANDS = lines(
+    "words output",
+    (["predict", "--pairs", "PAIRS"], "o.csv"),
+    (["evaluate", "--setting", "B"], "o.csv"),
+    (["screen"], "o.csv"),
+    (["recommend", "--pairs"], "o.csv"),
+    (["report", "--setting", "B"], "o.html"),
+)
+
+
+@over(COMMANDS)
+def test_a_signal_leaves_no_unfinished_file(words, output, tables, model, run):
+    pairs = tables.folder / "pairs.csv"
+    pairs.write_text(f"user,item\n{tables.users[0]},{tables.items[0]}\n", encoding="utf-8")
+    name, *rest = [str(pairs) if word == "PAIRS" else word for word in words]
+    path = tables.folder / output
+    path.write_text("old", encoding="utf-8")
+    before = sorted(tables.folder.iterdir())
+    for number, (code, line) in CODES.items():
+        for place in ("os.replace", "os.fsync"):
+            owner, function = place.split(".")
+            with interrupting(os, function, number):
+                ran = run(name, model, *rest, "-f", "-o", path, "-q")
+            assert (ran.code, ran.err, ran.out) == (code, f"{line}\n", ""), (owner, place)
+            assert sorted(tables.folder.iterdir()) == before
+            assert path.read_text(encoding="utf-8") == "old"
+
+
+def test_a_second_signal_ends_the_command(holes, run, monkeypatch):
+    monkeypatch.setattr("dyadlearn._interrupts._SAME", 0.0)
+    before = sorted(holes.folder.iterdir())
+    own = Search._keep_holdout
+
+    def again(self, *given):
+        signal.raise_signal(signal.SIGINT)
+        return own(self, *given)
+
+    monkeypatch.setattr(Search, "_keep_holdout", again)
+    with interrupting(Search, "_solve", signal.SIGINT):
+        ran = run("tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-o", holes.folder / "m.dyad")
+    *_, told, line = ran.err.splitlines()
+    assert "the final fit is finished" in told
+    assert (ran.code, line, ran.out) == (130, "dyadlearn: interrupted.", "")
+    assert sorted(holes.folder.iterdir()) == before
+
+
+def test_signals_that_come_together_are_one(holes, run, monkeypatch):
+    """The command `timeout` sends its signal to the process, and then to its group."""
+    own = Search._keep_holdout
+
+    def again(self, *given):
+        signal.raise_signal(signal.SIGTERM)
+        return own(self, *given)
+
+    monkeypatch.setattr(Search, "_keep_holdout", again)
+    path = holes.folder / "m.dyad"
+    with interrupting(Search, "_solve", signal.SIGTERM):
+        ran = run("tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-o", path)
+    assert (ran.code, path.exists()) == (143, True)
+
+
+def test_nothing_of_an_interrupt_is_told_to_the_quiet(holes, run):
+    path = holes.folder / "m.dyad"
+    with interrupting(Search, "_solve", signal.SIGINT):
+        ran = run("tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-o", path, "-q")
+    assert (ran.code, ran.err, path.exists()) == (130, "dyadlearn: interrupted.\n", True)
+    with interrupting(Search, "_solve", signal.SIGINT):
+        figures = run("tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-fo", path, "--json").json
+    assert figures["baselines"] == {}
+    assert "Because of the interrupt, the model is not compared with baselines." in figures["notes"]
