@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -19,8 +20,8 @@ import os, signal, sys
 class Interrupt:
     is_loading = False
     def find_spec(self, name, path=None, target=None):
-        if name == "{}" or self.is_loading and "{}" == "anything":
-            os.kill(os.getpid(), signal.SIGINT)
+        if name == "{name}" or self.is_loading and "{name}" == "anything":
+            os.kill(os.getpid(), signal.{signal})
         self.is_loading |= name == "_dyadlearn_main"
 sys.meta_path.insert(0, Interrupt())
 # As where a shell did not start the tests in its background.
@@ -29,6 +30,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 QUIET = (130, "", "dyadlearn: interrupted.\n")
+TERMINATED = (143, "", "dyadlearn: terminated.\n")
 GONE = (2, "", "dyadlearn: gone: No such file or directory.\n")
 VERSION = (0, f"dyadlearn {dyadlearn.__version__}\n", "")
 
@@ -38,9 +40,9 @@ def run(*words: str, **given: Any) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def interrupt(name: str) -> str:
+def interrupt(name: str, signal: str = "SIGINT") -> str:
     """Return a script that interrupts its process when a module is looked for."""
-    return INTERRUPT.format(name, name)
+    return INTERRUPT.format(name=name, signal=signal)
 
 
 @pytest.mark.slow
@@ -48,6 +50,7 @@ def interrupt(name: str) -> str:
 def test_an_interrupt_while_it_is_loaded_is_one_line():
     for name in ("anything", "scipy"):
         assert run("-c", interrupt(name) + START) == QUIET
+    assert run("-c", interrupt("scipy", "SIGTERM") + START) == TERMINATED
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN);"
     after = "; assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN"
     script = interrupt("scipy") + ignored + START.replace("main()", "") + "\ntry: main()\nexcept SystemExit: pass\n"
@@ -66,6 +69,65 @@ def test_an_interrupt_while_the_package_is_loaded_as_a_command_is_one_line(tmp_p
         interrupt("scipy") + "\ntry:\n    import dyadlearn.models\nexcept KeyboardInterrupt:\n    print('raised')\n"
     )
     assert run("-c", script) == (0, "raised\n", "")
+
+
+LAST = """
+import atexit, os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Late:
+    def __del__(self):
+        os.kill(os.getpid(), {number})
+atexit.register(os.kill, os.getpid(), {number})
+late = Late()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="a process cannot interrupt itself elsewhere")
+def test_a_signal_that_comes_too_late_changes_nothing():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        script = LAST.format(number=int(number)) + START
+        assert run("-c", script) == GONE
+        assert run("-c", script.replace("'inspect', 'gone'", "'--version'")) == VERSION
+
+
+SLOW = """
+import sys, time
+import dyadlearn._progress, dyadlearn.models.base
+from dyadlearn.selection.search import Search
+import dyadlearn.cli.models as models
+dyadlearn._progress._LOGGED = (0.2, 0.2)
+def slow(owner, name):
+    own = getattr(owner, name)
+    def slowly(*given, **more):
+        time.sleep(0.5)
+        return own(*given, **more)
+    setattr(owner, name, slowly)
+slow(dyadlearn.models.base, "fit_side")
+slow(Search, "_solve")
+slow(Search, "_keep_holdout")
+slow(models, "read_dyads")
+slow(models, "write_model")
+slow(models, "_params")
+sys.argv = "dyadlearn tune y.csv --instances x.csv --tasks t.csv --alphas 1,10 -o m.dyad".split()
+from _dyadlearn_main import main
+main()
+"""
+PHASES = ("Working", "Reading", "Decomposing 6 instances", "Decomposing 4 tasks", "Final fit", "Hold-out", "Writing")
+
+
+@pytest.mark.slow
+def test_every_phase_of_tune_is_told(tmp_path):
+    for name, shape in (("x", (6, 2)), ("t", (4, 2)), ("y", (6, 4))):
+        rows = ["," + ",".join(f"{'t' if name == 'y' else 'f'}{column}" for column in range(shape[1]))]
+        for row in range(shape[0]):
+            values = [f"{(row * 7 + column * 3) % 5}" for column in range(shape[1])]
+            rows.append(",".join([f"{'t' if name == 't' else 'x'}{row}", *values]))
+        (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    code, _, told = run("-c", SLOW, cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert code == 0, told
+    titles = list(dict.fromkeys(line.split(":")[0] for line in told.splitlines() if not line.startswith("note")))
+    assert [title for title in titles if title in PHASES] == list(PHASES), told
 
 
 def test_it_is_what_is_installed():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
+import time
 import types
 
 import pytest
 
 from dyadlearn import _progress
-from dyadlearn._progress import Progress
+from dyadlearn._progress import Phase, Progress
 from sweeps import lines, over
 
 
@@ -153,3 +155,125 @@ def test_false_is_no(nobody, monkeypatch):
     notebook = Notebook(monkeypatch)
     counted(3, show=False)
     assert notebook.shown == []
+
+
+# Lines within lines, and steps that take long ------------------------------------------------------
+
+
+class Log:
+    """Standard error as a log, and a clock that moves when it is told to."""
+
+    def __init__(self, monkeypatch):
+        self.now, self.file = 0.0, io.StringIO()
+        monkeypatch.setattr(_progress, "monotonic", lambda: self.now)
+        monkeypatch.setattr(_progress, "_PULSE", 1000.0)  # `wait` does what the thread would
+        monkeypatch.setattr(sys, "stderr", self.file)
+
+    def wait(self, seconds):
+        """Let time pass, in which a thread would look at the clock four times a second."""
+        for _ in range(4 * seconds):
+            self.now += 0.25
+            _progress._display().beat()
+
+    @property
+    def lines(self):
+        return self.file.getvalue().splitlines()
+
+
+def test_a_step_that_takes_long_is_told_every_ten_seconds(nobody, monkeypatch):
+    log = Log(monkeypatch)
+    with Progress(None, "Decomposing 5,000 instances", None):
+        log.wait(35)
+    assert log.lines[:3] == [f"Decomposing 5,000 instances: 0:{seconds}" for seconds in (10, 20, 30)]
+
+
+def test_all_phases_are_told_and_counted_in_what_is_left(nobody, monkeypatch):
+    """A search of four points and a final fit that takes as long as two of them."""
+    log = Log(monkeypatch)
+    with Progress(None, "Working", None):
+        with Phase("Reading"):
+            log.wait(10)
+        with Progress(6, "Search B", None):
+            with Progress(4, "Search B", None, of=4) as search:
+                for _ in range(4):
+                    log.wait(10)
+                    search.advance()
+            with Phase("Final fit", of=2):
+                log.wait(20)
+        log.wait(10)
+    told = [line for line in log.lines if "Reading" not in line]
+    assert told[0] == "Search B: 0 of 4, 0:10"
+    assert "Search B: 1 of 4, 0:20, about 0:40 left" in told
+    assert "Search B: 3 of 4, 0:40, about 0:20 left" in told
+    assert "Final fit: 0:50, about 0:10 left" in told
+    assert told[-1] == "Working: 1:20"
+    assert log.lines[0] == "Reading: 0:10"
+
+
+def test_what_takes_longer_than_expected_has_no_estimate(nobody, monkeypatch):
+    log = Log(monkeypatch)
+    with Progress(2, "Folds", None) as bar:
+        log.wait(5)
+        bar.advance()
+        log.wait(15)
+    assert log.lines == ["Folds: 1 of 2, 0:10", "Folds: 1 of 2, 0:20"]
+
+
+def test_fewer_steps_than_expected_are_said_so(nobody, monkeypatch):
+    log = Log(monkeypatch)
+    with Progress(60, "Learning", None) as bar:
+        log.wait(10)
+        bar.advance(10)
+        bar.expect(2)
+        log.wait(10)
+    assert log.lines[-1].startswith("Learning: 10 of 12, 0:20")
+
+
+def test_a_silent_line_silences_those_inside(nobody, monkeypatch):
+    log = Log(monkeypatch)
+    with Progress(3, "Folds", False), Progress(3, "Inner", True) as bar, Phase("Phase"):
+        bar.advance()
+        log.wait(30)
+    with Phase("Alone"):  # nothing around it is shown
+        log.wait(30)
+    assert log.lines == []
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name == "progress"]
+
+
+def test_the_thread_is_one_and_ends_with_the_outermost_line(nobody):
+    with Progress(3, "Outer", None):
+        with Progress(3, "Inner", None):
+            assert len(threads()) == 1
+        assert len(threads()) == 1
+    assert threads() == []
+    with Progress(3, "Silent", False):
+        assert threads() == []
+    with Progress(3, "Outer", None):
+        Progress(3, "Left open by an interrupt", None).__enter__()
+    assert threads() == []
+    assert _progress._display().bars == []
+
+
+def test_the_thread_repeats_the_line(nobody, monkeypatch):
+    monkeypatch.setattr(_progress, "_PULSE", 0.005)
+    monkeypatch.setattr(_progress, "_LOGGED", (0.0, 0.0))
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with Progress(None, "Waiting", None):
+        end = time.monotonic() + 10
+        while sys.stderr.getvalue().count("Waiting: 0:0") < 3:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
+
+def test_a_note_is_beside_the_line(nobody, monkeypatch):
+    notebook = Notebook(monkeypatch)
+    with Progress(4, "Folds", None) as bar:
+        bar.advance()
+        _progress.aside("note: something")
+        bar.advance()
+    before, after = notebook.getvalue().split("note: something\n")
+    assert before.endswith(" \r")
+    assert after.startswith("\rFolds: 2 of 4")

@@ -152,8 +152,8 @@ class Interrupts:
                     signal.signal(number, self._handle)
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            for taken, own in before.items():
+                signal.signal(taken, own)
 
 
 def _is_main() -> bool:

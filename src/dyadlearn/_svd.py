@@ -30,7 +30,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy import linalg
@@ -268,9 +267,12 @@ def _graded(gram: np.ndarray, n_rows: int, rounding: np.ndarray | None) -> tuple
     squares = np.diagonal(gram)
     scale = unit_scale(squares)
     root, pivots = _echelon(gram * scale[:, None] * scale, np.sqrt(unit_noise(squares, scale, n_rows, rounding)))
-    # The default driver gesdd computes small singular values only up to the rounding error of the largest.
-    driver: Literal["gesvd", "gesdd"] = "gesvd" if gram.shape[0] <= _FINE else "gesdd"
-    Q, s, rows = linalg.svd(root / scale, full_matrices=False, lapack_driver=driver, check_finite=False)
+    if gram.shape[0] <= _FINE:
+        # The other driver, gesdd, computes small singular values only up to the rounding error of the largest.
+        Q, s, rows = linalg.svd(root / scale, full_matrices=False, lapack_driver="gesvd", check_finite=False)
+    else:
+        # That of numpy uses gesdd and lets other threads run, such as one that shows the progress.
+        Q, s, rows = np.linalg.svd(root / scale, full_matrices=False)
     return s**2, np.where(squares[:, None] > s**2, _right_inverse(root, pivots, scale, Q) * s, rows.T)
 
 

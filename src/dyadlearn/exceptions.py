@@ -50,7 +50,7 @@ class UndefinedScoreWarning(UserWarning):
 
 
 class SearchStoppedWarning(UserWarning):
-    """A search or the learning of kernels was interrupted; the best regularisation or the best kernels so far were used."""
+    """A search, or the learning of kernels, was interrupted; the best result so far was fitted."""
 
 
 class KernelRepairWarning(UserWarning):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -341,7 +343,7 @@ def test_an_interrupt_keeps_the_best_so_far(tables, several, run, monkeypatch):
     from dyadlearn._progress import Progress
 
     def stop(self, *arguments, **more):
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Progress, "advance", stop)
     path = tables.folder / "m.dyad"

@@ -226,7 +226,7 @@ def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_dema
 ):
     X, Y, T = _low_rank()
     shown = []
-    monkeypatch.setattr(learned, "Progress", lambda *given: shown.append(given[:2]) or Progress(*given))
+    monkeypatch.setattr(learned, "Progress", lambda *given, **more: shown.append(given[:2]) or Progress(*given, **more))
     model = LearnedKernelRidge(n_steps=4, cv=3, stages=stages).fit(X, Y, tasks=T)
     assert model.n_stages_ == stages
     assert model.holdout_method_ == "3 folds, not nested; error of the first fold"

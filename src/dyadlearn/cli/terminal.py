@@ -202,7 +202,9 @@ def to_plain(value: Any) -> Any:
 
 # Errors --------------------------------------------------------------------------------------------
 
-# Exit code 0 is success; 1 is a bug in dyadlearn, whose traceback is shown; 128 and more are signals. The exit code of each kind of error: the first kind that fits.
+# Exit code 0 is success; 1 is a bug in dyadlearn, whose traceback is shown; 128 and more are signals.
+
+# The exit code of each kind of error: the first kind that fits.
 _CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((ModelFileError,), 3),
     ((FileChangedError,), 5),

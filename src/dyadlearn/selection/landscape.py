@@ -241,7 +241,7 @@ def score_plan(
     if how.swept is not None:
         given = (how.units.instances, how.units.tasks, max_memory, bar)
         scores = _swept(how.swept, alphas, task_alphas, [how.setting], scoring, *given)[how.setting]
-        n_points = scores.size if current().heard is None else np.count_nonzero(np.isfinite(scores))
+        n_points = scores.size if current().heard is None else int(np.isfinite(scores).sum())
         return Evaluated(scores, n_points, is_rough=False)
     # Labels are missing or weighted: score one regularisation after the other.
     shape = len(alphas), len(task_alphas)

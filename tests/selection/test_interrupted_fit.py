@@ -1,0 +1,163 @@
+"""Ctrl-C in a fit that searches or learns: the best result so far is fitted, whatever the fit was doing."""
+
+from __future__ import annotations
+
+import signal
+from importlib import import_module
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+import dyadlearn as dl
+from dyadlearn._interrupts import Interrupts
+from dyadlearn.exceptions import SearchStoppedWarning
+from dyadlearn.learning.error import ExactError, FoldError
+from dyadlearn.models import base
+from dyadlearn.selection import search as searching
+from dyadlearn.selection.landscape import _PointScore
+from dyadlearn.selection.search import Search
+from sweeps import lines, over
+
+# The package has a function of this name.
+landscapes = import_module("dyadlearn.selection.landscape")
+
+RNG = np.random.default_rng(0)
+X, T = RNG.normal(size=(14, 3)), RNG.normal(size=(9, 2))
+Y = X @ RNG.normal(size=(3, 2)) @ T.T + RNG.normal(size=(14, 9))
+HOLES = np.where(RNG.random(Y.shape) < 0.3, np.nan, Y)
+GRID = [0.1, 1.0, 10.0]
+RBF = {"kernel": "rbf", "task_kernel": "rbf", "setting": "B", "progress": False}
+ROUGH = {**RBF, "alphas": GRID, "cv": 2}
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning"),
+    pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.BaselineWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_as_usual():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt(patch, owner, name, call=0):
+    """Press Ctrl-C when a function is called for the n-th time, counted from 0."""
+    own, count = getattr(owner, name), iter(range(10**9))
+
+    def interrupted(*given, **more):
+        if next(count) == call:
+            signal.raise_signal(signal.SIGINT)
+        return own(*given, **more)
+
+    patch.setattr(owner, name, interrupted)
+
+
+def kronecker(**more):
+    return dl.KroneckerRidgeCV(**{**ROUGH, **more})
+
+
+def two_step(**more):
+    return dl.TwoStepRidgeCV(**{**RBF, "alphas": GRID, "task_alphas": GRID, **more})
+
+
+def per_task(**more):
+    given = {"alphas": GRID, "alpha_per_task": True, "progress": False, "setting": "B"}
+    return dl.IndependentTaskRidgeCV(**{**given, **more})
+
+
+def learned(**more):
+    return dl.LearnedKernelRidge(**{"setting": "B", "n_steps": 3, "progress": False, **more})
+
+
+TWO_KERNELS = {"kernel_grid": [{"gamma": 0.1}, {"gamma": 1.0}]}
+
+PHASES = lines(
+    "model y owner name call evaluated",
+    (kronecker(), HOLES, _PointScore, "__call__", 2, 2),
+    (kronecker(), HOLES, Search, "_take_best", 0, 3),
+    (kronecker(), HOLES, Search, "_solve", 0, 3),
+    (kronecker(), HOLES, Search, "_keep_holdout", 0, 3),
+    (kronecker(), HOLES, searching, "baseline_scores", 0, 3),
+    # The second kernel is planned, or its first point is solved.
+    (kronecker(**TWO_KERNELS), HOLES, searching, "planned", 1, 3),
+    (kronecker(**TWO_KERNELS), HOLES, _PointScore, "__call__", 3, 3),
+    # Complete labels are scored in stacks.
+    (two_step(scoring="concordance_index"), Y, landscapes, "to_numpy", 1, 3),
+    (kronecker(cv=None), Y, Search, "_solve", 0, 3),
+    (per_task(), HOLES, Interrupts, "attempt", 1, 9),
+    (per_task(), HOLES, Search, "_solve", 0, 27),
+    (learned(), Y, ExactError, "slope", 2, None),
+    (learned(), HOLES, FoldError, "slope", 2, None),
+    (learned(stages=2, setting="A"), HOLES, FoldError, "with_profiles", 0, None),
+    (learned(), HOLES, dl.LearnedKernelRidge, "_fit_stage", 0, None),
+    (learned(), HOLES, base, "fit_side", 0, None),
+    (learned(), HOLES, dl.LearnedKernelRidge, "_solve", 0, None),
+)
+
+
+@over(PHASES)
+def test_the_best_so_far_is_fitted(model, y, owner, name, call, evaluated):
+    tasks = None if isinstance(model, dl.IndependentTaskRidgeCV) else T
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt(patch, owner, name, call)
+        with pytest.warns(SearchStoppedWarning, match="was interrupted"):
+            model.fit(X, y, tasks=tasks)
+    assert np.isfinite(model.predict()).all()
+    assert np.isfinite(model.holdout_).any()
+    if evaluated is not None:
+        assert model.n_evaluated_ == evaluated
+        assert np.isfinite(model.best_score_)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@over(
+    lines(
+        "model owner name",
+        (kronecker(), base, "fit_side"),
+        (kronecker(), searching, "planned"),
+        (kronecker(), _PointScore, "__call__"),
+        (per_task(), base, "fit_side"),
+    )
+)
+def test_before_there_is_anything_to_keep_nothing_is_fitted(model, owner, name):
+    tasks = None if isinstance(model, dl.IndependentTaskRidgeCV) else T
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt(patch, owner, name)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, HOLES, tasks=tasks)
+    with pytest.raises(NotFittedError):
+        model.predict()
+
+
+def test_a_second_interrupt_leaves_the_model_as_it_was(monkeypatch):
+    model = kronecker().fit(X, HOLES, tasks=T)
+    before = model.predict()
+    monkeypatch.setattr("dyadlearn._interrupts._SAME", 0.0)
+    interrupt(monkeypatch, Search, "_solve")
+    interrupt(monkeypatch, Search, "_keep_holdout")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, HOLES + 1.0, tasks=T)
+    assert_array_equal(model.predict(), before)
+
+
+@over(lines("fold", 0, 1))
+def test_a_search_within_a_nested_score_ends_all(fold):
+    """A fold that was cut short would count as one that was searched."""
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt(patch, _PointScore, "__call__", 3 * fold + 2)
+        with pytest.raises(KeyboardInterrupt):
+            dl.nested_score(kronecker(), X, HOLES, tasks=T, cv=2)
+
+
+def test_an_interrupt_is_noticed_when_work_that_is_finished_ends():
+    """`keep` is called after the first point, and only then."""
+    kept = []
+    with pytest.MonkeyPatch.context() as patch:
+        own = Interrupts.keep
+        patch.setattr(Interrupts, "keep", lambda self: kept.append(self) or own(self))
+        kronecker().fit(X, HOLES, tasks=T)
+    assert len(kept) == len(GRID)
