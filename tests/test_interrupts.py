@@ -42,7 +42,7 @@ def test_with_a_result_only_what_may_be_left_out_ends(capsys):
         assert interrupts.attempt(ctrl_c) is None
         assert interrupts.attempt(lambda: 5) is None  # nor is anything else begun
     assert interrupts.heard == signal.SIGINT
-    assert capsys.readouterr().err.count("the final fit is finished") == 1
+    assert capsys.readouterr().err.count("is being finished") == 1
     with keeping_best(show=False) as interrupts:
         interrupts.keep()
         assert ctrl_c() == "done"  # the final fit

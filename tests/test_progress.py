@@ -210,6 +210,17 @@ def test_all_phases_are_told_and_counted_in_what_is_left(nobody, monkeypatch):
     assert log.lines[0] == "Reading: 0:10"
 
 
+def test_steps_that_were_not_needed_are_not_counted_outside(nobody, monkeypatch):
+    log = Log(monkeypatch)
+    with Progress(12, "Search B", None):
+        with Progress(10, "Search B", None, of=10) as search:
+            log.wait(40)
+            search.advance(4)  # and then it was interrupted
+        with Phase("Final fit", of=2):
+            log.wait(10)
+    assert "Final fit: 0:50, about 0:10 left" in log.lines
+
+
 def test_what_takes_longer_than_expected_has_no_estimate(nobody, monkeypatch):
     log = Log(monkeypatch)
     with Progress(2, "Folds", None) as bar:
@@ -266,6 +277,21 @@ def test_the_thread_repeats_the_line(nobody, monkeypatch):
         while sys.stderr.getvalue().count("Waiting: 0:0") < 3:
             assert time.monotonic() < end
             time.sleep(0.005)
+
+
+def test_nothing_is_shown_in_place_while_a_table_is_printed(nobody, monkeypatch):
+    notebook = Notebook(monkeypatch)
+    with Progress(4, "Folds", None) as bar:
+        bar.advance()
+        beat = threading.Thread(target=_progress._display().beat)
+        with _progress.cleared():
+            before = notebook.getvalue()
+            beat.start()
+            beat.join(0.05)
+            assert notebook.getvalue() == before
+        beat.join()
+        assert notebook.getvalue().startswith(f"{before}\rFolds: 1 of 4")
+    assert before.endswith(" \r")
 
 
 def test_a_note_is_beside_the_line(nobody, monkeypatch):

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Seconds within which further signals belong to the first one: the command `timeout`, for example, sends two.
 _SAME = 1.0
-_TOLD = "Interrupted: the best result so far is kept, and the final fit is finished. Interrupt again to lose it."
+_TOLD = "Interrupted: the final fit of the best result so far is being finished. Interrupt again to stop without it."
 
 
 class Interrupted(KeyboardInterrupt):

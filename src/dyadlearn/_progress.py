@@ -147,9 +147,8 @@ class Progress:
     def __exit__(self, kind: Any, *error: Any) -> None:
         display = self._display
         try:
-            outer = display.bars[self.depth - 1] if self.depth else None
-            if kind is None and outer is not None and outer.total is not None:
-                outer.advance(self.of)
+            if kind is None and self.depth:
+                self._add_to(display.bars[self.depth - 1])
             if self.is_shown and display.is_log:
                 if (self.show or self.was_shown) and display.shown != (last := self.words(monotonic())):
                     display.write(last)
@@ -167,6 +166,14 @@ class Progress:
             for bar in self._display.bars:
                 bar._last = now
             self._display.refresh(now)
+
+    def _add_to(self, outer: Progress) -> None:
+        """Count this work in the enclosing line; steps that turned out not to be needed are left out there too."""
+        if outer.total is not None and self.of:
+            # Work whose steps were not counted is finished as a whole.
+            share = min(self._share() or 1.0, 1.0)
+            outer.total -= self.of * (1 - share)
+            outer.advance(self.of * share)
 
     def expect(self, steps: float) -> None:
         """Say that so many steps are left, more or fewer than there were expected to be."""
@@ -222,11 +229,13 @@ class Phase(Progress):
 
 @contextmanager
 def cleared() -> Iterator[None]:
-    """Clear the line of progress while something else is printed; it comes back if the work goes on."""
+    """Clear a line that is updated in place while something else is printed; it comes back if the work goes on."""
     display = _display()
+    if not display.bars or display.is_log:
+        yield
+        return
     with display.lock:
-        if display.bars and not display.is_log:
-            display.write("")
+        display.write("")
         yield
 
 

@@ -76,15 +76,15 @@ PHASES = lines(
     (base, "fit_side", 0, False, ()),
     (_PointScore, "__call__", 0, False, ()),
     (_PointScore, "__call__", 2, True, ("was interrupted: 2 of 9", "not compared with baselines")),
-    (Search, "_take_best", 0, True, ("was interrupted: 9 of 9", "Interrupt again to lose it")),
+    (Search, "_take_best", 0, True, ("was interrupted: 9 of 9", "Interrupt again to stop")),
     (Search, "_solve", 0, True, ("was interrupted: 9 of 9",)),
     (Search, "_keep_holdout", 0, True, ("was interrupted: 9 of 9",)),
     (search, "baseline_scores", 0, True, ("not compared with baselines",)),
     (search, "baseline_scores", 1, True, ("not compared with baselines",)),
-    (models, "save_model", 0, True, ("Interrupt again to lose it",)),
-    (models, "write_model", 0, True, ("Interrupt again to lose it",)),
-    (os, "replace", 0, True, ("Interrupt again to lose it",)),
-    (models, "make_list", 0, True, ("Interrupt again to lose it",)),
+    (models, "save_model", 0, True, ("Interrupt again to stop",)),
+    (models, "write_model", 0, True, ("Interrupt again to stop",)),
+    (os, "replace", 0, True, ("Interrupt again to stop",)),
+    (models, "make_list", 0, True, ("Interrupt again to stop",)),
 )
 
 
@@ -161,7 +161,7 @@ def test_a_second_signal_ends_the_command(holes, run, monkeypatch):
     with interrupting(Search, "_solve", signal.SIGINT):
         ran = run("tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-o", holes.folder / "m.dyad")
     *_, told, line = ran.err.splitlines()
-    assert "the final fit is finished" in told
+    assert "is being finished" in told
     assert (ran.code, line, ran.out) == (130, "dyadlearn: interrupted.", "")
     assert sorted(holes.folder.iterdir()) == before
 

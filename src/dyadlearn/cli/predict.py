@@ -88,7 +88,8 @@ def predict(given: Predict, terminal: Terminal) -> None:
             grid = np.concatenate([block[0] for block in blocks])
             content = {"rows": list(rows.labels), "columns": list(columns.labels), words: grid}
         else:
-            write_grid(output, (block[0] for block in blocks), rows, columns, titles.instance)
+            with terminal.printing(output):
+                write_grid(output, (block[0] for block in blocks), rows, columns, titles.instance)
     else:
         headings = [*titles.headings(headings), *headings]
         if pairs is None:
@@ -109,7 +110,8 @@ def predict(given: Predict, terminal: Terminal) -> None:
         if is_printed:
             content = {words: stacked(list(tables))}
         else:
-            write_blocks(output, tables)
+            with terminal.printing(output):
+                write_blocks(output, tables)
     terminal.result({**figures, **content})
     if output is not None:
         terminal.say(f"Wrote {done} to {output}.")

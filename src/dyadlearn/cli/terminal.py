@@ -14,7 +14,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from json import dumps
 from pathlib import Path
 from typing import Any, Self
@@ -122,6 +122,10 @@ class Terminal:
     def working(self, title: str, total: int | None = None) -> Progress:
         """Return a progress line for work of a number of steps, or of unknown length."""
         return Progress(total, title, self.progress)
+
+    def printing(self, output: Path | None) -> AbstractContextManager[None]:
+        """Show no progress in place while a table is printed; with an output, nothing is printed."""
+        return cleared() if output is None else nullcontext()
 
     def say(self, *things: Any) -> None:
         """Print sentences and tables for people, unless --json or --quiet is given."""

@@ -184,7 +184,7 @@ class SolveAgain:
 
     def held_out(self, problem: Problem | None = None) -> Array:
         """Return the predictions, as `Formula.held_out` describes."""
-        with Phase("Folds", self.n_solves, of=1) as bar:
+        with Phase("Hold-out folds", self.n_solves, of=1) as bar:
             return self.folds.held_out(None if problem is None else problem.pairing, watch=bar.advance)
 
 
