@@ -161,3 +161,12 @@ def test_an_interrupt_is_noticed_when_work_that_is_finished_ends():
         patch.setattr(Interrupts, "keep", lambda self: kept.append(self) or own(self))
         kronecker().fit(X, HOLES, tasks=T)
     assert len(kept) == len(GRID)
+
+
+def test_baselines_are_not_scored_after_an_interrupt(monkeypatch):
+    scored = []
+    monkeypatch.setattr(searching, "baseline_scores", lambda *given, **more: scored.append(given) or {})
+    interrupt(monkeypatch, Search, "_solve")
+    with pytest.warns(SearchStoppedWarning):
+        kronecker().fit(X, HOLES, tasks=T)
+    assert scored == []
