@@ -221,7 +221,7 @@ def asks_with_labels(form: Form, _: Path) -> None:
         weights = [np.vstack([each, np.ones(6)]) for each in form.given[3:]]
         if form.fitted.learns_kernels:  # the kernels stay as they were learned
             K, G = (side.spec.kernel(rows) for side, rows in zip(form.fitted.fitted_.sides, (new, T), strict=True))
-            shares = dict(zip(("product", "per_task", "per_instance"), form.fitted.shares_, strict=True))
+            shares = dict(zip(("product", "per_task", "per_instance"), form.fitted._shares(), strict=True))
             kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
             expected = PairKernelRidge(form.fitted.alpha_, **shares, **kernels)
             expected = expected.fit(K, np.vstack([form.labels, few]), G).predict()[-1]

@@ -54,7 +54,7 @@ def _refit(model, Y, G=None):
     if task_side is None:
         plain = IndependentTaskRidge(model.alpha_, kernel="precomputed", fit_intercept=model.fit_intercept)
         return plain, K, None
-    product, per_task, per_instance = model.shares_
+    product, per_task, per_instance = model._shares()
     plain = PairKernelRidge(
         model.alpha_,
         product=product,
@@ -109,6 +109,55 @@ def test_the_error_is_that_of_models_without_each_unit(setting, intercept, tasks
 
 def _fitted(plain, K, Y, G):
     return clone(plain).fit(K, Y) if G is None else clone(plain).fit(K, Y, tasks=G)
+
+
+def _scaled_gram(kind, rows, normalize):
+    """Return the kernel of a description as the documentation defines it: one kind has exponents, the other none."""
+    if kind == "linear":
+        K = rows @ rows.T
+    else:
+        K = np.exp(-0.3 * ((rows[:, None] - rows[None]) ** 2).sum(axis=2)) * np.outer(rows[:, 0] + 5, rows[:, 0] + 5)
+    size = np.diag(K)
+    return K / np.sqrt(np.outer(size, size)) if normalize else K / size.mean()
+
+
+@over(
+    covering(
+        setting=["A", "B", "C", "D"],
+        kinds=[("precomputed",), ("linear",), ("precomputed", "linear")],
+        normalize=[True, False],
+        intercept=[True, False],
+        holes=[True, False],
+        also=[{"setting": "B", "kinds": ("linear",), "normalize": True, "intercept": True, "holes": False}],
+    )
+)
+def test_predictions_follow_from_the_learned_parameters(setting, kinds, normalize, intercept, holes):
+    """The formula of the documentation, written out with weights_, exponents_, shares_ and alpha_."""
+    X, Y, T = _problem(7, 5)
+    Y = _holes(Y) if holes else Y
+    tables, kernels, totals = [], [], []
+    for rows in (X, T):
+        raw = [
+            _scaled_gram(kind, each, False) if kind == "precomputed" else each
+            for kind, each in zip(kinds, rows, strict=False)
+        ]
+        tables.append({f"d{place}": each for place, each in enumerate(raw)})
+        kernels.append({f"d{place}": kind for place, kind in enumerate(kinds)})
+    given = {"normalize": normalize, "fit_intercept": intercept, "tol": 1e-13}
+    model = LearnedKernelRidge(kernel=kernels[0], task_kernel=kernels[1], setting=setting, stages=1, n_steps=5, **given)
+    model.fit(tables[0], Y, tasks=tables[1])
+    for side, rows in (("instances", X), ("tasks", T)):
+        weights, exponents = model.weights_[side], model.exponents_[side]
+        grams = [_scaled_gram(kind, each, normalize) for kind, each in zip(kinds, rows, strict=False)]
+        terms = [weights[name] * K ** exponents[name] for name, K in zip(exponents, grams, strict=True)]
+        totals.append(sum(terms) + weights.get("constant", 0.0))
+        assert_allclose(sum(weights.values()), 1.0)
+    (K, G), (a, b, c) = totals, model.shares_
+    pairs = a * np.kron(K, G) + b * np.kron(K, np.eye(5)) + c * np.kron(np.eye(7), G)
+    observed = ~np.isnan(Y)
+    expected = dense_predictions(pairs, model.alpha_, Y, observed, None, "grand" if intercept else None)
+    assert_allclose(model.predict(), expected, rtol=1e-7)
+    assert_allclose(a + b + c, 1.0)
 
 
 @over(lines("setting stages", ("D", 1), ("A", 2)))

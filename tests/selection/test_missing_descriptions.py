@@ -71,7 +71,7 @@ def coefficients(model, Y, axis):
     if model.shares_ is None:
         solved = bordered(K, model.alpha_, Y)
         return solved[:-1], solved[-1]
-    (a, b, c), K, G = model.shares_, K + one, sum(terms(model, 1, OLD[1]).values()) + one
+    (a, b, c), K, G = model._shares(), K + one, sum(terms(model, 1, OLD[1]).values()) + one
     P = a * np.kron(K, G) + b * np.kron(K, np.eye(q)) + c * np.kron(np.eye(m), G)
     seen, dual = ~np.isnan(Y).reshape(-1), np.zeros(m * q)
     solved = bordered(P[np.ix_(seen, seen)], model.alpha_, Y.reshape(-1, 1)[seen], one)[:, 0]

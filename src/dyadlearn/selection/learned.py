@@ -203,11 +203,12 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     .. math:: \mathbf{K} = \sum_i w_i\mathbf{K}_i^{\circ p_i} + w_0\mathbf{11}^\top, \qquad
               a\,\mathbf{G}\otimes\mathbf{K} + b\,\mathbf{I}\otimes\mathbf{K} + c\,\mathbf{G}\otimes\mathbf{I}
 
-    Weights, exponents (for an RBF kernel this is a factor of gamma), shares and :math:`\lambda` are learned by a
-    quasi-Newton method (L-BFGS-B) on the hold-out error of the setting. The error is that of exact leave-one-out, or
-    of folds (see `cv`). The gradient has a closed form or needs one more solve. In setting
-    A, further *stages* follow: the completed labels of an instance or task (its profile) become an additional
-    description, and all parameters are learned again. Stages are added as long as they lower the error.
+    The weights w of a side sum to one, and so do the shares a, b and c. Weights, exponents (for an RBF kernel this is a
+    factor of gamma), shares and :math:`\lambda` are learned by a quasi-Newton method (L-BFGS-B) on the hold-out error
+    of the setting. The error is that of exact leave-one-out, or of folds (see `cv`). The gradient has a closed form or
+    needs one more solve. In setting A, further *stages* follow: the completed labels of an instance or task (its
+    profile) become an additional description, and all parameters are learned again. Stages are added as long as they
+    lower the error.
 
     Parameters
     ----------
@@ -263,10 +264,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     exponents_ : dict of str to dict of str to float
         Exponent of each description; 1 for kernels without an exponent.
     alpha_ : float
-        Learned regularisation.
+        Learned regularisation :math:`\lambda`.
     shares_ : (float, float, float) or None
-        Shares a, b and c of the product kernel, of the kernel per task and of the kernel per instance, as the
-        parameters of `PairKernelRidge`; None without tasks.
+        Shares a, b and c of the product kernel, of the kernel per task and of the kernel per instance in the formula
+        above, whose **K** and **G** include their constants. They sum to one; None without tasks.
     holdout_error_ : float
         Mean squared error of held-out cells; smaller is better. It was minimised and is therefore optimistic. If few
         cells of a large grid are observed, these are the cells of the first fold, or of as many folds as have 4,000
@@ -354,7 +355,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     progress: bool | None = None
 
     alpha_: float = field(init=False)
-    shares_: tuple[float, float, float] | None = field(init=False)
+    # Shares of kernels that are divided by the weight of their constant; None without tasks.
+    _shares_: tuple[float, float, float] | None = field(init=False)
     holdout_error_: float = field(init=False)
     holdout_score_: float = field(init=False)
     stage_errors_: list[float] = field(init=False)
@@ -389,6 +391,16 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             name: {member.name: member.exponent for member in _learned(side).members}
             for name, side in zip(("instances", "tasks"), self._sides(), strict=False)
         }
+
+    @property
+    def shares_(self) -> tuple[float, float, float] | None:
+        """Shares of the product kernel, of the kernel per task and of that per instance; None without tasks."""
+        check_is_fitted(self)
+        if self._shares_ is None:
+            return None
+        a, b, c = self._shares_
+        unit, task_unit = (_weights(side).get(CONSTANT, 1.0) for side in self._sides())
+        return a / (unit * task_unit), b / unit, c / task_unit
 
     @property
     def _descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
@@ -619,11 +631,11 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         kernels, wide, units = zip(*(final_kernel(*side, constant) for side in learned), strict=True)
         data = replace(data, **dict(zip(("instances", "tasks"), wide, strict=False)))
         specs = [KernelSpec(kernel, None, "clip", dual=True) for kernel in kernels]
-        self.alpha_, self.shares_ = parameters.lam, None
+        self.alpha_, self._shares_ = parameters.lam, None
         if len(units) > 1:
             # The constant of a side has weight one in its kernel, so its learned weight moves to the shares.
             a, b, c = parameters.pair_shares
-            self.shares_ = (a * units[0] * units[1], b * units[0], c * units[1])
+            self._shares_ = (a * units[0] * units[1], b * units[0], c * units[1])
         with warnings.catch_warnings():
             # Fractional powers of kernels may be slightly indefinite; the user's kernels are not at fault.
             warnings.simplefilter("ignore", KernelRepairWarning)
@@ -631,8 +643,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return self._solve()
 
     def _shares(self) -> tuple[float, float, float]:
-        assert self.shares_ is not None
-        return self.shares_
+        assert self._shares_ is not None
+        return self._shares_
 
     def _kernels_given(self, axis: int) -> tuple[str, ...]:
         kernels = self._kernels[axis : axis + 1]

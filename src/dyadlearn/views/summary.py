@@ -227,10 +227,7 @@ def weights_of_model(model: Any) -> Weights | None:
         exponents[side] = {name: given[name] for name in weights[side] if name in given}
     shares = None
     if model.shares_ is not None:
-        # The kernels of the model are in units of their constants; here, their weights sum to one.
-        first, second = (values.get(CONSTANT, 1.0) for values in weights.values())
-        units = {"product": first * second, "instances": first, "tasks": second}
-        shares = {name: share / unit for (name, unit), share in zip(units.items(), model.shares_, strict=True)}
+        shares = dict(zip(("product", "instances", "tasks"), model.shares_, strict=True))
     return Weights(weights, exponents, shares, list(model.stage_errors_), model.n_stages_)
 
 
