@@ -11,9 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._interrupts import keeping_best
 from dyadlearn.learning import stages
+from dyadlearn.learning.error import weight_unit
 from dyadlearn.learning.mixture import Parameters
 from dyadlearn.learning.stages import Descent, descend
 from learning_case import mixture, targets
+from sweeps import lines, over
 
 RNG = np.random.default_rng(0)
 SIDES = [mixture(8, RNG), mixture(4, RNG)]
@@ -92,13 +94,33 @@ def test_shrinkage_holds_weights_and_exponents_back_but_not_the_rest():
 
 
 def test_a_weight_counts_as_repeated_rows():
-    Y = np.arange(12.0).reshape(3, 4)
-    Y[0, 1] = np.nan
-    repeats = [1, 2, 3]
-    weighted = targets(Y, np.repeat(np.array(repeats, dtype=float)[:, None], 4, axis=1), "grand")
+    """Where most labels have weight one; a common factor of the weights does not change the numbers of entities."""
+    Y = np.arange(24.0).reshape(6, 4)
+    repeats = np.array([1, 1, 1, 1, 3, 1])
+    weights = np.repeat(repeats[:, None], 4, axis=1).astype(float)
+    weighted = targets(Y, weights, "grand")
     repeated = targets(np.repeat(Y, repeats, axis=0), None, "grand")
     assert_allclose(weighted.sizes, repeated.sizes)
-    assert_allclose(weighted.sizes, (6, 4, 23))
+    assert_allclose(weighted.sizes, (8, 4, 32))
+    assert_allclose(targets(Y.T, weights.T, "grand").sizes, (4, 8, 32))
+    assert_allclose(targets(Y, 1e-9 * weights, "grand").sizes, (8, 4, 32e-9))
+
+
+@over(
+    lines(
+        "weights unit",
+        ([5.0], 5.0),
+        ([1.0, 1.0, 1.0, 3.0], 1.0),
+        ([1.0, 1.0, 1.0, 4.0], 4.0),
+        ([1e8, 1.0, 1.0], 1e8),
+        ([1e-3, 2.0, 2.0, 1e-3, 2.0], 2.0),
+    )
+)
+def test_the_unit_of_weights_is_their_weighted_median(weights, unit):
+    for factor in (1.0, 0.1, 1e-12, 3e150):
+        found = weight_unit(factor * np.array(weights))
+        assert_allclose(found, factor * unit)
+        assert found == weight_unit(factor * np.array(weights[::-1]))
 
 
 @pytest.mark.parametrize("trouble", [math.nan, math.inf])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.learning.error import FoldError, Tolerances
+from dyadlearn.learning.error import FINE, ROUGH, FoldError, Tolerances
 from dyadlearn.learning.mixture import Mixture, Parameters
 from dyadlearn.solve import cells as cell_systems
 from learning_case import (
@@ -29,16 +29,16 @@ from sweeps import lines, over
 SHAPE = (6, 5)
 
 
-def _problem(constant, weighted, holes, put=np.asarray, seed=0):
+def _problem(constant, weighted, holes, put=np.asarray, seed=0, shape=SHAPE):
     rng = np.random.default_rng(seed)
     tasks = constant != "task"
-    sides = [mixture(SHAPE[0], rng, tasks, put), *([mixture(SHAPE[1], rng, True, put)] if tasks else [])]
-    Y = rng.normal(size=SHAPE)
+    sides = [mixture(shape[0], rng, tasks, put), *([mixture(shape[1], rng, True, put)] if tasks else [])]
+    Y = rng.normal(size=shape)
     if holes:
-        Y[rng.random(SHAPE) < 0.25] = np.nan
+        Y[rng.random(shape) < 0.25] = np.nan
         Y[2] = np.nan
-    weights = rng.uniform(0.3, 3.0, size=SHAPE) if weighted else None
-    masks = [(rng.random(SHAPE) < 0.6, None) for _ in range(2)]
+    weights = rng.uniform(0.3, 3.0, size=shape) if weighted else None
+    masks = [(rng.random(shape) < 0.6, None) for _ in range(2)]
     masks = [(train, ~train) for train, _ in masks]
     error = fold_error(Y, masks, sides, weights, constant, put)
     return error, parameters(sides, rng), Y, weights, masks
@@ -109,6 +109,35 @@ def _check_error(error, at, Y, masks, library, expected, gradient):
     again, same = error.slope(at)
     assert_allclose(again, loss, rtol=rtol)
     close(same, slope, rtol)
+
+
+@over(lines("constant", "grand", "task", None))
+@over(lines("decades", 2, 8))
+def test_weights_that_differ_much_take_no_more_iterations(constant, decades):
+    """The diagonal of the system is λ over the weights, and the preconditioner has it too."""
+    shape = (20, 14)
+    error, at, Y, weights, masks = _problem(constant, True, True, shape=shape)
+    weights = 10.0 ** (-decades * np.random.default_rng(1).random(shape))
+    error = replace(error, labels=targets(Y, weights, constant), tolerances=FINE)
+    expected = _expected(error, at, Y, weights, masks)
+    wanted = sum(each[0] for each in expected) / sum(each[1] for each in expected)
+    n_iter = []
+    own = cell_systems.conjugate_gradients
+
+    def watched(*given, **options):
+        solution = own(*given, **options)
+        n_iter.append(solution.n_iter)
+        return solution
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cell_systems, "conjugate_gradients", watched)
+        found, _ = error.evaluate(at)
+        loss, slope = error.slope(at)
+    assert_allclose([found, loss], wanted, rtol=1e-9)
+    assert max(n_iter) < 60
+    rough = replace(error, tolerances=ROUGH, _ends={})
+    assert_allclose(rough.slope(at)[0], wanted, rtol=1e-4)
+    close(rough.slope(at)[1], slope, 0.02)
 
 
 @over(lines("constant", "grand", "task", None))

@@ -77,7 +77,8 @@ class Targets:
     observed : array of shape (n,)
         One for observed labels, zero for missing labels.
     weights : array of shape (n,) or None
-        Positive weights of the cells.
+        Positive weights of the cells, in units of `weight_unit`: the bounds and the start of λ belong to weights of
+        about one.
     constant : {"grand", "task"} or None
         Type of the constant that is not regularised: one for all cells, or one per task.
     cells : Cells
@@ -91,12 +92,15 @@ class Targets:
 
     @property
     def sizes(self) -> tuple[float, float, float]:
-        """Effective numbers of instances and tasks with labels, and of labels; weights multiply these counts."""
+        """Effective numbers of instances and tasks with labels, and of labels: a weight of two counts as two."""
         observed = to_numpy(self.observed) > 0
-        rows, columns = self.cells.rows[observed], self.cells.columns[observed]
-        counts = np.bincount(rows)
-        sums = counts if self.weights is None else np.bincount(rows, to_numpy(self.weights)[observed])
-        return float(np.sum(sums / np.maximum(counts, 1))), float(len(np.unique(columns))), float(np.sum(sums))
+        weights = np.ones(observed.sum()) if self.weights is None else to_numpy(self.weights)[observed]
+        counts = []
+        for places in (self.cells.rows[observed], self.cells.columns[observed]):
+            n_labels = np.bincount(places)
+            means = np.bincount(places, weights)[n_labels > 0] / n_labels[n_labels > 0]
+            counts.append(float(np.sum(means / weight_unit(means))))
+        return counts[0], counts[1], float(np.sum(weights))
 
     def converted(self, convert: Callable[[Array], Array]) -> Targets:
         """Return the labels with other arrays, in single precision or on another device."""
@@ -108,6 +112,25 @@ class Targets:
     def grid(self) -> Array:
         """Labels as a grid (m, q), zero if missing."""
         return self.cells.grid(self.values[None, :])[0, ...]
+
+
+def weight_unit(weights: np.ndarray) -> float:
+    """Return the weighted median of weights: half of their sum belongs to labels of at most this weight.
+
+    Weights in this unit do not depend on a common factor, and whole weights stay as they are if most labels, counted
+    with their weights, have weight one. Unlike by the mean, these then equal repeated labels. A few labels with huge
+    weights do not change the unit; if most of the sum belongs to them, it is theirs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weight_unit(np.array([1.0, 1.0, 1.0, 1.0, 3.0])), weight_unit(np.array([0.1, 0.1, 1e8, 2e8, 2e8]))
+    (1.0, 200000000.0)
+    """
+    ordered = np.sort(weights)
+    sums = np.cumsum(ordered / ordered[-1])
+    # A sum of one half is found whatever the rounding.
+    return float(ordered[np.searchsorted(sums, 0.5 * sums[-1] * (1.0 - 1e-9))])
 
 
 def n_first(sizes: Sequence[float] | np.ndarray, n_labels: int) -> int:

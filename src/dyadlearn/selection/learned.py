@@ -6,19 +6,20 @@ side.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, double, epsilon, namespace, take_rows, to_numpy, zeros
+from dyadlearn._array import Array, as_array_of, double, namespace, take_rows, to_numpy, zeros
 from dyadlearn._checks import check_alpha, check_flag, check_whole
 from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory
@@ -33,7 +34,7 @@ from dyadlearn.holdout.units import scored_labels
 from dyadlearn.kernels.descriptions import Descriptions, read_descriptions
 from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is_pair, known_places, widen
 from dyadlearn.labels import Labels, is_binary
-from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error, n_first
+from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error, n_first, weight_unit
 from dyadlearn.learning.mixture import PROFILES, Mixture, Sides, single
 from dyadlearn.learning.stages import ENOUGH, Descent, Stage, expected_steps, held_out_again, learn
 from dyadlearn.metrics import scorer
@@ -69,22 +70,52 @@ def check_learning_memory(
     check_memory(8 * numbers, Y, purpose, remedy)
 
 
-def standardised(data: Training, fit_intercept: bool) -> tuple[Targets, float, float]:
-    """Return observed labels standardised to deviation one, with the centre and the deviation.
+class Standardised(NamedTuple):
+    """Labels to learn from, in units that do not depend on those of the labels and of the weights.
 
-    The centre is zero for a model without intercept.
+    Attributes
+    ----------
+    labels : Targets
+        Labels with mean zero, for a model with an intercept, and deviation one.
+    centre, size : float
+        Mean and deviation of the given labels.
+    unit : float
+        Unit of the given weights; 1 without weights.
+    """
+
+    labels: Targets
+    centre: float
+    size: float
+    unit: float
+
+
+def standardised(data: Training, fit_intercept: bool, unit: float | None = None) -> Standardised:
+    """Return the observed labels in units of their deviation, and their weights in a common unit.
+
+    Parameters
+    ----------
+    data : Training
+    fit_intercept : bool
+        Whether the labels are centred.
+    unit : float, optional
+        Unit of the weights; by default `weight_unit` of the observed labels.
     """
     constant = ("task" if data.tasks is None else "grand") if fit_intercept else None
-    Y, weights, xp = data.labels.values, data.labels.weights, namespace(data.labels.values)
+    Y, given, xp = data.labels.values, data.labels.weights, namespace(data.labels.values)
     present = ~xp.isnan(Y)
+    weights, unit = _in_units(given, data.labels.observed, unit)
     share = xp.astype(present, Y.dtype) if weights is None else xp.where(present, weights, 0.0)
     share = share / xp.sum(share)
     Y = xp.where(present, Y, 0.0)
-    centre = 0.0 if constant is None else float(xp.sum(share * Y))
-    size = float(xp.sum(share * (Y - centre) ** 2)) ** 0.5
-    # Equal labels deviate only by rounding errors.
-    if size <= 1e3 * epsilon(Y) * abs(centre):
-        size = 1.0
+    # A power of two changes no digit, and squares of labels neither overflow nor underflow.
+    scale = 2.0 ** (math.frexp(float(xp.max(xp.abs(Y))))[1] - 1)
+    Y = Y / scale
+    first = float(xp.max(xp.where(present, Y, -math.inf)))
+    are_equal = first == float(xp.min(xp.where(present, Y, math.inf)))
+    centre = 0.0
+    if constant is not None:
+        centre = first if are_equal else float(xp.sum(share * Y))
+    size = float(xp.sum(share * (Y - centre) ** 2)) ** 0.5 or 1.0
     cells = Cells.of(data.labels.observed, Y)
     values, observed = (
         cells.take(grid[None, ...])[0, ...] for grid in ((Y - centre) / size, xp.astype(present, Y.dtype))
@@ -92,7 +123,33 @@ def standardised(data: Training, fit_intercept: bool) -> tuple[Targets, float, f
     if weights is not None:
         # Missing labels have any weight that is not zero.
         weights = cells.take(xp.where(present, weights, 1.0)[None, ...])[0, ...]
-    return Targets(values * observed, observed, weights, constant, cells), centre, size
+    labels = Targets(values * observed, observed, weights, constant, cells)
+    return Standardised(labels, centre * scale, size * scale, unit)
+
+
+def _in_units(weights: Array | None, observed: np.ndarray, unit: float | None) -> tuple[Array | None, float]:
+    """Return weights (m, q) divided by their unit, and the unit; None if all observed labels have the same weight."""
+    if weights is None:
+        return None, 1.0
+    known = to_numpy(weights)[observed]
+    unit = weight_unit(known) if unit is None else unit
+    return (None if (known == unit).all() else weights / unit), unit
+
+
+def side_weights(labels: Labels, axis: int) -> Array | None:
+    """Return the weight of each instance (axis 0) or task: the mean weight of its labels, in a common unit.
+
+    An entity without labels has the mean of the weights that were given for its cells.
+    """
+    if labels.weights is None:
+        return None
+    weights, observed = to_numpy(labels.weights), labels.observed
+    if axis == 1:
+        weights, observed = weights.T, observed.T
+    has_labels = np.any(observed, axis=1)
+    counted = observed | ~has_labels[:, None]
+    means = np.sum(weights * counted, axis=1) / np.sum(counted, axis=1)
+    return as_array_of(means / weight_unit(means[has_labels]), labels.values)
 
 
 def final_kernel(
@@ -264,7 +321,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     exponents_ : dict of str to dict of str to float
         Exponent of each description; 1 for kernels without an exponent.
     alpha_ : float
-        Learned regularisation :math:`\lambda`.
+        Learned regularisation :math:`\lambda`. A common factor of all weights (`sample_weight`) multiplies `alpha_`
+        and changes nothing else.
     shares_ : (float, float, float) or None
         Shares a, b and c of the product kernel, of the kernel per task and of the kernel per instance in the formula
         above, whose **K** and **G** include their constants. They sum to one; None without tasks.
@@ -468,18 +526,16 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self._places = first, second
         self._kernels = kernels
         data = super()._read(tables[0], y, tables[1], sample_weight)
-        weights = data.labels.weights
-        # Weight of each instance: the mean over its cells.
-        weights = None if weights is None else namespace(weights).mean(weights, axis=1)
-        scaled = [self._scaled_side(data.instances, given[0], kernels[0], "X", weights)]
+        weights = [side_weights(data.labels, axis) for axis in (0, 1)]
+        scaled = [self._scaled_side(data.instances, given[0], kernels[0], "X", weights[0])]
         if data.tasks is not None:
-            scaled.append(self._scaled_side(data.tasks, given[1], kernels[1], "tasks"))
+            scaled.append(self._scaled_side(data.tasks, given[1], kernels[1], "tasks", weights[1]))
         self._kernels, wide = [kernel for kernel, _ in scaled], [table for _, table in scaled]
         self.n_features_in_ = self._n_columns
         return replace(data, instances=wide[0], tasks=wide[1] if len(wide) > 1 else None)
 
     def _scaled_side(
-        self, side: Table, given: Descriptions | None, kernel: Any, name: str, weights: Array | None = None
+        self, side: Table, given: Descriptions | None, kernel: Any, name: str, weights: Array | None
     ) -> tuple[LearnedKernel, Table]:
         """Return the kernel of a side, scaled by its rows, and its wide table."""
         if given is not None:
@@ -549,7 +605,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         check_enough_left(data.labels, setting, groups, task_groups, knows_tasks=has_tasks)
         if self.scoring is not None:
             prepared_score(data.labels, self.scoring, setting)  # raises if it is undefined
-        labels, centre, size = standardised(data, self.fit_intercept)
+        labels, centre, size, unit = standardised(data, self.fit_intercept)
+        variance = size * size
         n_stages = self.stages
         if n_stages == "auto":
             most = _STAGES if labels.cells.is_dense else _SPARSE_STAGES
@@ -586,7 +643,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
             def watch(stage: int, loss: float) -> None:
                 reached = f" (before: {metric.name} {scores[-1]:.4g})" if scores else ""
-                bar.advance(title=f"Stage {stage + 1}: hold-out error {loss * size**2:.4g}{reached}")
+                bar.advance(title=f"Stage {stage + 1}: hold-out error {loss * variance:.4g}{reached}")
 
             def judge(loss: float, held_out: Array) -> float:
                 held_out = as_array_of(to_numpy(held_out), like, like.dtype) * size + centre
@@ -599,12 +656,12 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             learned = learn(error, how, n_stages, profiled, watch, judge)
             bar.expect(_FIT)
             with Phase("Final fit", of=_FIT):
-                self._fit_stage(data, learned.stages[learned.best])
+                self._fit_stage(data, learned.stages[learned.best], unit)
         self._units, self.holdout_setting_ = units, setting.value
         self._predictions = as_array_of(to_numpy(learned.held_out), like, double(like).dtype) * size + centre
         self.n_stages_ = learned.best + 1
-        self.stage_errors_ = [float(each.error) * size**2 for each in learned.stages]
-        self.history_ = [[float(loss) * size**2 for loss in each.losses] for each in learned.stages]
+        self.stage_errors_ = [float(each.error) * variance for each in learned.stages]
+        self.history_ = [[float(loss) * variance for loss in each.losses] for each in learned.stages]
         self.holdout_error_ = self.stage_errors_[learned.best]
         self.holdout_score_ = -learned.stages[learned.best].judged if self.scoring else -self.holdout_error_
         self._path = [each.parameters.vector.tolist() for each in learned.stages[: self.n_stages_]]
@@ -623,15 +680,16 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             mixtures.append(Mixture(kernel.blocks(double(table.values)), powers, constant, divisible))
         return mixtures
 
-    def _fit_stage(self, data: Training, stage: Stage) -> Self:
-        """Fit the model with the kernels of a stage."""
+    def _fit_stage(self, data: Training, stage: Stage, unit: float) -> Self:
+        """Fit the model with the kernels of a stage; `unit` is that of the weights, in which λ was learned."""
         parameters, tables = stage.parameters, _tables(data)
         constant = self.fit_intercept and len(tables) > 1
         learned = zip(self._kernels, tables, parameters.weights, parameters.exponents, stage.profiles, strict=False)
         kernels, wide, units = zip(*(final_kernel(*side, constant) for side in learned), strict=True)
         data = replace(data, **dict(zip(("instances", "tasks"), wide, strict=False)))
         specs = [KernelSpec(kernel, None, "clip", dual=True) for kernel in kernels]
-        self.alpha_, self._shares_ = parameters.lam, None
+        self.alpha_ = parameters.lam * unit
+        self._shares_ = None
         if len(units) > 1:
             # The constant of a side has weight one in its kernel, so its learned weight moves to the shares.
             a, b, c = parameters.pair_shares
@@ -762,7 +820,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         """Return held-out predictions of folds, with all stages computed from the training labels of each fold."""
         folds = [fold.masks for fold in folds_of(self._labels, setting, units)]
         data, searched, like = self._training(), self._searched_setting, self._labels.values
-        labels, centre, size = standardised(data, self.fit_intercept)
+        # The λ of the stages belongs to weights in this unit; a model of an older file has weights as they were given.
+        unit = self.alpha_ / math.exp(self._path[-1][-1])
+        labels, centre, size, _ = standardised(data, self.fit_intercept, unit)
         profiled = (not searched.new_instance, not searched.new_task)
         labels, sides = _economical(labels, self._mixtures(data))
         with Progress(len(folds), "Held-out folds", self.progress, of=1) as bar:

@@ -11,7 +11,9 @@ With the training cells o of a fold and weights w, the model of the fold is
           \mathbf{1}^\top\mathbf{x} = 0, \qquad \mathbf{F} = P(\mathbf{x}) + \mu ,
 
 without :math:`\mu` and its condition if there is no constant. Conjugate gradients solve it, preconditioned by main
-effects of both sides.
+effects of both sides. The diagonal of a weighted system varies as much as the weights, so the preconditioner **M** has
+the same diagonal, and its solutions satisfy the condition: :math:`\mathbf{M}^{-1}\mathbf{r} -
+\mathbf{M}^{-1}\mathbf{1}\,\mathbf{1}^\top\mathbf{M}^{-1}\mathbf{r} / \mathbf{1}^\top\mathbf{M}^{-1}\mathbf{1}`.
 """
 
 from __future__ import annotations
@@ -306,7 +308,18 @@ class CellSystem:
 
     def _trained(self, X: Array) -> Array:
         """Return values at training cells, which sum to zero if there is a constant, and zeros elsewhere."""
-        return self.centred(X) * self.train
+        if self.weights is None:
+            return self.centred(X) * self.train
+        return self._with_sum_zero(X * self.train, self.weights * self.train)
+
+    def _with_sum_zero(self, X: Array, part: Array) -> Array:
+        """Return values minus a multiple of `part`, so that they sum to zero if there is a constant."""
+        return X if self.constant is None else X - self._proportional(X, part)
+
+    def _proportional(self, X: Array, part: Array) -> Array:
+        """Return the multiple of `part`, of all tasks or of each, that has the same sum as X."""
+        sums = self._means_at_cells(part)
+        return part * (self._means_at_cells(X) / namespace(X).where(sums > 0, sums, 1.0))
 
     def solve(
         self,
@@ -325,7 +338,7 @@ class CellSystem:
         solution = conjugate_gradients(
             self.apply,
             right,
-            precondition=self._trained if inverse is None else lambda X: self._trained(inverse(X * train)),
+            precondition=self._preconditioner(inverse),
             start=None if start is None else self._trained(start),
             tol=tol,
             max_iter=max_iter,
@@ -336,6 +349,23 @@ class CellSystem:
         )
         self.ends[name], self.ends["inverse"] = solution.values, inverse
         return solution
+
+    def _preconditioner(self, inverse: Callable[[Array], Array] | None) -> Callable[[Array], Array]:
+        """Return the preconditioner, whose results sum to zero if there is a constant; None means a diagonal one."""
+        train = self.train
+        if self.weights is None:
+            return self._trained if inverse is None else lambda X: self._trained(inverse(X * train))
+        if inverse is None:
+            a, b, c = self.operator.shares
+            size, *sizes = (_mean_diagonal(kernel) for kernel in self.operator.kernels)
+            others = a * size * sizes[0] + b * size + c * sizes[0] if sizes else size
+            diagonal = self.over_weights(self.lam + namespace(train).zeros_like(train)) + others
+
+        def solve(X: Array) -> Array:
+            return X * train / diagonal if inverse is None else inverse(X * train)
+
+        ones = solve(namespace(train).ones_like(train))
+        return lambda X: self._with_sum_zero(solve(X), ones)
 
     @cached_property
     def _inverse(self) -> Callable[[Array], Array] | None:
@@ -356,7 +386,8 @@ class CellSystem:
         The largest eigenvalues are those of products with the first eigenvector of a side, u of K or v of G. On the
         cells of a row or a column they are W C Wᵀ, with the kernels (as + b)K + csI and (aσ + c)G + bσI of the effects
         in C, and v and u at the training cells in W. All other eigenvalues are replaced by their mean ρ. The inverse is
-        (I − W(ρC⁻¹ + WᵀW)⁻¹Wᵀ)/ρ, and the effects of the rows are eliminated from ρC⁻¹ + WᵀW.
+        (I − W(ρC⁻¹ + WᵀW)⁻¹Wᵀ)/ρ, and the effects of the rows are eliminated from ρC⁻¹ + WᵀW. With weights, the
+        diagonal ρ varies between cells.
         """
         cells, train, xp = self.operator.cells, self.train, namespace(self.train)
         (a, b, c), (K, G) = self.operator.shares, self.operator.kernels
@@ -364,12 +395,17 @@ class CellSystem:
         rows, columns = plus_identity((a * s + b) * K, c * s), plus_identity((a * sigma + c) * G, b * sigma)
         at_rows, at_columns = (as_array_of(places, train) for places in (cells.rows, cells.columns))
         u_there, v_there = xp.take(u[..., 0], at_rows, axis=-1), xp.take(v[..., 0], at_columns, axis=-1)
-        crossed = train * u_there * v_there
-        k, g, r, t = (xp.mean(xp.linalg.diagonal(each), axis=-1)[..., None] for each in (K, G, rows, columns))
+        k, g, r, t = (_mean_diagonal(each) for each in (K, G, rows, columns))
         diagonal = a * k * g + b * k + c * g
         others = diagonal - r / G.shape[-1] - t / K.shape[-1]
-        rest = self.lam + xp.where(others > 1e-2 * diagonal, others, 1e-2 * diagonal)
-        rest = xp.broadcast_to(rest, (train.shape[0], 1))
+        others = xp.where(others > 1e-2 * diagonal, others, 1e-2 * diagonal)
+        rest = xp.broadcast_to(self.lam + others, (train.shape[0], 1))
+        levels = None
+        if self.weights is not None:
+            # In units of ρ, the diagonal at a cell is 1 / level.
+            levels = rest / (self.lam / self.weights + others)
+            train = train * levels
+        crossed = train * u_there * v_there
         inverses = _inverses(rows, cells.times(train, v * v), rest)
         # The product of u and v is an effect of both sides, with by far the largest eigenvalue. It is left to the rows,
         # because the difference below would lose all digits.
@@ -377,11 +413,12 @@ class CellSystem:
         system = rest[..., None] * _each(positive_inverse, columns)
         halves = row_major_transpose(cells.transposed_times(crossed, inverses))
         system = system - cells.transposed_times(crossed, halves)
-        levels = xp.linalg.diagonal(system) + cells.transposed_times(train, u * u)[..., 0]
+        on_diagonal = xp.linalg.diagonal(system) + cells.transposed_times(train, u * u)[..., 0]
         folds = range(train.shape[0])
-        solvers = [positive_solver(with_diagonal(system[fold, ...], levels[fold, :])) for fold in folds]
+        solvers = [positive_solver(with_diagonal(system[fold, ...], on_diagonal[fold, :])) for fold in folds]
 
         def solve(X: Array) -> Array:
+            X = X if levels is None else X * levels
             sums = cells.times(X, v)
             right = cells.transposed_times(X, u) - cells.transposed_times(crossed, inverses @ sums)
             of_columns = xp.stack([solvers[fold](right[fold, ...]) for fold in folds])
@@ -411,7 +448,7 @@ class CellSystem:
         if self.constant is None:
             return self.solve("adjoint", self.operator(slope), tol).values
         # The solution is a part with the sum of the slope, plus a part that sums to zero.
-        mean_part = self._means_at_cells(slope) * self.train
+        mean_part = self._proportional(slope, self.train if self.weights is None else self.weights * self.train)
         right = self.operator(slope - mean_part) - self._ridge(mean_part)
         return mean_part + self.solve("adjoint", self.centred(right), tol).values
 
@@ -457,6 +494,12 @@ def _leading(kernels: Array) -> tuple[Array, Array]:
         image = kernels @ vector
         value, vector = xp.sum(vector * image, axis=-2, keepdims=True), unit(image)
     return value, vector
+
+
+def _mean_diagonal(kernels: Array) -> Array:
+    """Return the mean of the diagonal (1,) of a kernel, or those (f, 1) of a stack."""
+    xp = namespace(kernels)
+    return xp.mean(xp.linalg.diagonal(kernels), axis=-1)[..., None]
 
 
 def _dots(left: Array, right: Array) -> Array:

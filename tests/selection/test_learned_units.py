@@ -1,0 +1,170 @@
+"""Learned kernels do not depend on units: of labels, weights and features, nor on the order and the names of sides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from dyadlearn import LearnedKernelRidge
+from dyadlearn.kernels import gram
+from sweeps import lines, over
+
+M, Q = 9, 7
+RNG = np.random.default_rng(3)
+X, T = RNG.normal(size=(M + 2, 3)), RNG.normal(size=(Q + 2, 2))
+Y = (np.sin(X[:, :1]) @ T[:, :1].T + X[:, 1:2] + 0.3 * RNG.normal(size=(M + 2, Q + 2)))[:M, :Q]
+HOLES = np.where(RNG.random(Y.shape) < 0.25, np.nan, Y)
+WEIGHTS = {
+    "none": None,
+    "equal": np.ones(Y.shape),
+    "rows": np.repeat(RNG.uniform(0.3, 3.0, size=(M, 1)), Q, axis=1),
+    "cells": RNG.uniform(0.3, 3.0, size=Y.shape),
+    "spread": 10.0 ** RNG.uniform(-8, 0, size=Y.shape),
+}
+# Kernels that are no multiples of each other where they are not normalised.
+KERNELS = {"instances": ("poly", {"degree": 2, "gamma": 1, "coef0": 1}), "tasks": ("linear", None)}
+PROBLEMS = lines(
+    "setting kernel labels weights more",
+    ("B", "rbf", Y, "none", {}),
+    ("B", "linear", Y, "equal", {"normalize": False}),
+    ("A", "precomputed", HOLES, "rows", {"normalize": False, "stages": 2}),
+    ("C", "precomputed", HOLES, "none", {}),
+    ("D", "linear", Y, "cells", {}),
+    ("A", "rbf", Y, "cells", {"stages": 1}),
+    ("C", "rbf", HOLES, "spread", {"stages": 1}),
+)
+IDENTITY = {"labels": 1.0, "shift": 0.0, "weights": 1.0, "rows": 1.0, "columns": 1.0}
+
+
+def _tables(kernel, rows, factor, side):
+    """Return the training rows of a side and its new rows, in some unit."""
+    n = {"instances": M, "tasks": Q}[side]
+    if kernel != "precomputed":
+        return rows[:n] * factor, rows[n:] * factor
+    name, params = KERNELS[side]
+    K = gram(rows, kernel=name, kernel_params=params) * factor
+    return K[:n, :n], K[n:, :n]
+
+
+def _fitted(problem, **factors):
+    """Return the predictions and hold-out of a model in the units of the problem, and its alpha_."""
+    used = {**IDENTITY, **factors}
+    setting, kernel = problem["setting"], problem["kernel"]
+    (K, K_new), (G, G_new) = (
+        _tables(kernel, X, used["rows"], "instances"),
+        _tables(kernel, T, used["columns"], "tasks"),
+    )
+    weights = WEIGHTS[problem["weights"]]
+    if weights is None:
+        used["weights"] = 1.0
+    else:
+        weights = weights * used["weights"]
+    model = LearnedKernelRidge(setting=setting, kernel=kernel, task_kernel=kernel, n_steps=4, cv=3, **problem["more"])
+    model.fit(K, problem["labels"] * used["labels"] + used["shift"], tasks=G, sample_weight=weights)
+    found = [model.predict(), model.holdout_]
+    if model.n_stages_ == 1:
+        found += [model.predict(K_new), model.predict(tasks=G_new), model.predict(K_new, G_new)]
+    values = np.concatenate([np.ravel(each) for each in found])
+    return (values - used["shift"]) / used["labels"], model.alpha_ / used["weights"], model
+
+
+@pytest.fixture(scope="module")
+def references():
+    return [_fitted(problem) for problem in PROBLEMS]
+
+
+@over(
+    lines(
+        "factors",
+        {"labels": 1e12},
+        {"labels": 1e-12},
+        {"shift": 1e6},
+        {"labels": -3e-7, "shift": -0.4},
+        {"weights": 2.0},
+        {"weights": 1e-12},
+        {"weights": 1e9},
+        {"rows": 1e12},
+        {"rows": 1e-12, "columns": 1e12},
+        {"labels": 1e-5, "weights": 3e7, "rows": 1e5, "columns": 1e-7},
+    )
+)
+def test_units_of_labels_weights_and_features_do_not_matter(factors, references):
+    for problem, (expected, alpha, reference) in zip(PROBLEMS, references, strict=True):
+        found, found_alpha, model = _fitted(problem, **factors)
+        scale = np.nanmax(np.abs(expected))
+        assert_allclose(found, expected, rtol=0, atol=1e-6 * scale, err_msg=str(problem))
+        assert_allclose(found_alpha, alpha, rtol=1e-6)
+        assert_allclose(model.shares_, reference.shares_, rtol=1e-5)
+        variance = factors.get("labels", 1.0) ** 2
+        assert_allclose(model.holdout_error_ / variance, reference.holdout_error_, rtol=1e-5)
+
+
+def test_equal_weights_are_no_weights():
+    for labels in (Y, HOLES):
+        problem = {"setting": "B", "kernel": "rbf", "labels": labels, "weights": "none", "more": {}}
+        expected, alpha, plain = _fitted(problem)
+        for weight in (1e-6, 0.3, 7.0):
+            found, own, model = _fitted({**problem, "weights": "equal"}, weights=weight)
+            assert_allclose(found, expected, rtol=0, atol=1e-7)
+            assert_allclose(own, alpha)
+            assert model.weights_ == plain.weights_
+            assert model.holdout_method_ == plain.holdout_method_
+
+
+def test_weights_of_missing_labels_do_not_matter():
+    problem = {"setting": "B", "kernel": "rbf", "labels": HOLES, "weights": "cells", "more": {}}
+    expected, _, _ = _fitted(problem)
+    others = np.where(np.isnan(HOLES), 1e9, WEIGHTS["cells"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(WEIGHTS, "cells", others)
+        found, _, _ = _fitted(problem)
+    assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
+def _groups(setting, n_rows, n_columns):
+    """Return groups that make the same folds whatever the order of rows; complete labels without weights need none."""
+    groups = {"groups": np.arange(n_rows) % 3} if setting in "BD" else {}
+    return {**groups, "task_groups": np.arange(n_columns) % 3} if setting in "CD" else groups
+
+
+@over(
+    lines(
+        "setting mirrored weights",
+        ("A", "A", "none"),
+        ("B", "C", "none"),
+        ("C", "B", "cells"),
+        ("B", "C", "rows"),
+        ("D", "D", "none"),
+        ("D", "D", "cells"),
+    )
+)
+def test_sides_can_be_exchanged(setting, mirrored, weights):
+    W = WEIGHTS[weights]
+    given = (X[:M], Y, T[:Q], W), (T[:Q], Y.T, X[:M], W if W is None else W.T)
+    first, second = (
+        LearnedKernelRidge(setting=letter, n_steps=4, stages=1, cv=3).fit(
+            *data, **_groups(letter, len(data[0]), len(data[2]))
+        )
+        for letter, data in zip((setting, mirrored), given, strict=True)
+    )
+    assert_allclose(first.predict(), second.predict().T, rtol=0, atol=1e-6)
+    assert_allclose(first.predict(X[M:], T[Q:]), second.predict(T[Q:], X[M:]).T, rtol=0, atol=1e-6)
+    assert_allclose(first.holdout_error_, second.holdout_error_, rtol=1e-6)
+    a, b, c = first.shares_
+    assert_allclose((a, c, b), second.shares_, rtol=1e-5)
+
+
+@over(lines("setting weights", ("A", "none"), ("B", "cells"), ("C", "rows"), ("D", "spread")))
+def test_rows_and_columns_have_no_order(setting, weights):
+    W = WEIGHTS[weights]
+    rows, columns = np.random.default_rng(0).permutation(M), np.random.default_rng(1).permutation(Q)
+    groups, block = _groups(setting, M, Q), np.ix_(rows, columns)
+    moved = {name: codes[rows if name == "groups" else columns] for name, codes in groups.items()}
+    model = LearnedKernelRidge(setting=setting, n_steps=4, stages=1, cv=3)
+    first = clone(model).fit(X[:M], Y, T[:Q], W, **groups)
+    weights = W if W is None else W[block]
+    second = clone(model).fit(X[:M][rows], Y[block], T[:Q][columns], weights, **moved)
+    assert_allclose(second.predict(), first.predict()[block], rtol=0, atol=1e-6)
+    assert_allclose(second.predict(X[M:], T[Q:]), first.predict(X[M:], T[Q:]), rtol=0, atol=1e-6)
