@@ -165,3 +165,10 @@ def test_mistakes_show_when_kernels_are_put_together(combination):
         combination(("rbf", "linear"), weights=(1,))
     with pytest.raises(ValueError, match="weights must be non-negative finite numbers, found -1"):
         combination(("rbf", "linear"), weights=(1, -1))
+
+
+def test_a_diagonal_that_is_too_small_to_divide_by():
+    K = np.diag([1.0, 1e-310])
+    with pytest.raises(KernelError, match="the diagonal of K has the tiny value 1e-310: multiply the kernel"):
+        normalize(K)
+    assert_allclose(normalize(np.diag([1.0, 1e-300, 1e300])), np.eye(3))

@@ -202,11 +202,45 @@ def test_gamma_of_rbf_is_one_over_the_mean_squared_distance(form):
     assert_allclose(kernel(wide.values), expected, rtol=1e-5)
 
 
-def test_gamma_where_all_rows_are_the_same():
-    for rows in (1, 3):
-        kernel, _ = describe(Descriptions([np.ones((rows, 2))]), "rbf", normalize=True, repair="clip", name="X")
-        assert kernel.members[0].params == {"gamma": 1.0}
-        assert not kernel.members[0].has_exponent
+@over(
+    lines(
+        "rows gamma",
+        (np.ones((1, 2)), 0.5),
+        (np.ones((3, 2)), 0.5),
+        (np.full((7, 3), 0.1), 1 / 0.03),
+        (np.full((7, 3), 1e9), 1 / 3e18),
+        (np.zeros((3, 2)), 1.0),
+    )
+)
+@over(every(form=[np.asarray, sparse.csr_array]))
+def test_gamma_where_all_rows_are_the_same(rows, gamma, form):
+    """The mean of equal numbers may differ from them by rounding, which is no distance."""
+    given = Descriptions([form(rows)])
+    kernel, wide = describe(given, "rbf", normalize=True, repair="clip", name="X")
+    [member] = kernel.members
+    assert_allclose(member.params["gamma"], gamma)
+    assert not member.has_exponent
+    assert_allclose(kernel(wide.values), 1.0, rtol=1e-12)
+
+
+@over(every(kernel=["linear", "rbf"], factor=[1e-160, 1e-180, 1e145], form=[np.asarray, sparse.csr_array]))
+def test_features_whose_squares_are_out_of_range(kernel, factor, form):
+    given = Descriptions({"a": BITS[:N], "b": form(BITS[:N] * factor)})
+    with pytest.raises(KernelError, match=r"The largest feature of X\['b'\] must be between .* multiply the features"):
+        describe(given, kernel, normalize=True, repair="clip", name="X")
+
+
+def test_kernels_that_are_too_small_to_scale():
+    K = np.diag([1.0, 2.0, 3.0])
+    for normalize in (True, False):
+        with pytest.raises(
+            KernelError, match=r"The kernel of X\['a'\] has a mean diagonal of only 2e-310: multiply it"
+        ):
+            describe(Descriptions({"a": K * 1e-310}), "precomputed", normalize=normalize, repair="clip", name="X")
+        kernel, wide = describe(
+            Descriptions({"a": K * 1e-290}), "precomputed", normalize=normalize, repair="clip", name="X"
+        )
+        assert_allclose(kernel(wide.values), np.eye(3) if normalize else K / 2)
 
 
 GROUPS = np.kron(np.eye(3), np.ones((3, 3)))

@@ -447,6 +447,71 @@ def test_two_labels_are_enough_and_one_is_not():
         LearnedKernelRidge(**FAST).fit(X, few, tasks=T)
 
 
+ONE, EQUAL, ALL_BUT_ONE = np.full((8, 6), np.nan), np.full((8, 6), 0.1), np.full((8, 6), 0.1)
+ONE[2, 1] = ALL_BUT_ONE[2, 1] = 3.0
+FEW = "there is only 1 {} with {}: give more, or take a model with a fixed alpha"
+ONE_CELL = FEW.format("sample and 1 task", "a label")
+ONE_ROW, ONE_COLUMN = FEW.format("sample", "labels"), FEW.format("task", "labels")
+
+
+@over(
+    lines(
+        "labels rows columns refused",
+        (ONE, 8, 6, {"A": ONE_CELL, "B": ONE_ROW, "C": ONE_COLUMN, "D": ONE_ROW}),
+        (EQUAL, 1, 1, {"A": ONE_CELL, "B": ONE_ROW, "C": ONE_COLUMN, "D": ONE_ROW}),
+        (EQUAL, 1, 6, {"B": ONE_ROW, "D": ONE_ROW}),
+        (EQUAL, 8, 1, {"C": ONE_COLUMN, "D": ONE_COLUMN}),
+        (EQUAL, 8, 6, {}),
+        (np.zeros((8, 6)), 8, 6, {}),
+        (ALL_BUT_ONE, 8, 6, {}),
+        (ALL_BUT_ONE * 1e-200, 8, 6, {}),
+        (ALL_BUT_ONE > 1, 8, 6, {}),
+    )
+)
+@over(every(setting=["A", "B", "C", "D"], tasks=[True, False]))
+def test_labels_that_tell_little(labels, rows, columns, refused, setting, tasks):
+    """Each has a right answer, or one sentence that says what to do."""
+    if setting in "CD" and not tasks:
+        return
+    X, _, T = _problem(8, 6)
+    Y = np.asarray(labels, dtype=float)[:rows, :columns]
+    model = LearnedKernelRidge(setting=setting, cv=2, stages=2 if setting == "A" and tasks else 1, **FAST)
+    message = refused.get(setting if tasks else "B")
+    if message:
+        with pytest.raises(ValueError, match=message):
+            model.fit(X[0][:rows], Y, tasks=T[0][:columns] if tasks else None)
+        return
+    found = model.fit(X[0][:rows], Y, tasks=T[0][:columns] if tasks else None).predict()
+    middle, spread = (Y.max() + Y.min()) / 2, Y.max() - Y.min()
+    # Predictions stay near the labels, and equal labels are predicted exactly.
+    assert_allclose(found, middle, rtol=1e-12, atol=0.8 * spread)
+    assert np.isfinite(model.holdout_).all()
+
+
+@over(
+    lines(
+        "rows",
+        np.full((8, 3), 0.1),
+        np.zeros((8, 3)),
+        np.vstack([np.full((1, 3), 2.0), np.full((7, 3), 0.1)]),
+        np.vstack([np.zeros((1, 3)), np.eye(7)[:, :3]]),
+    )
+)
+@over(covering(kernel=["linear", "rbf"], normalize=[True, False], alone=[True, False], setting=["A", "B", "D"]))
+def test_descriptions_that_tell_little(rows, kernel, normalize, alone, setting):
+    X, Y, T = _problem(8, 6)
+    given = {"little": rows} if alone else {"little": rows, "told": X[0]}
+    model = LearnedKernelRidge(kernel=kernel, setting=setting, normalize=normalize, cv=2, stages=1, **FAST)
+    model.fit(given, Y, tasks=T[0])
+    assert np.isfinite(model.predict()).all()
+    assert np.isfinite(model.holdout_).all()
+    assert (np.abs(model.predict(given) - Y.mean()) < 3 * Y.std()).all()
+    if alone and (rows == rows[0]).all():
+        # Instances that are all alike differ by their individual effects alone.
+        new = model.predict(given)
+        assert_allclose(new, np.repeat(new[:1], 8, axis=0), rtol=1e-9)
+
+
 @pytest.fixture(scope="module")
 def fitted():
     X, Y, T = _problem()

@@ -322,4 +322,7 @@ def _scale(diagonal: Any, K: Array, axis: int, name: str) -> Array:
     if not is_finite(diagonal) or smallest < 0:
         raise KernelError(f"{name} must be finite and non-negative; the smallest found is {smallest:.3g}.")
     zero = xp.astype(diagonal == 0, K.dtype)
+    least = float(xp.min(diagonal + zero))
+    if least < float(xp.finfo(K.dtype).smallest_normal):
+        raise KernelError(f"{name} has the tiny value {least:.3g}: multiply the kernel, or its features, by a factor.")
     return (1.0 - zero) / xp.sqrt(diagonal + zero)

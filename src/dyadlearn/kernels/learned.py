@@ -35,6 +35,10 @@ from dyadlearn.kernels.repair import mended, not_square
 
 # Size of negative entries, relative to the mean diagonal, that count as zero in a kernel with an exponent.
 _ROUNDING = 0.01
+# Variance of rows, in units of the machine precision and of their mean square, up to which they are equal.
+_EQUAL_ROWS = 4.0
+# Range of the largest feature of a description: its squares have all digits.
+_RANGE = (1e-140, 1e140)
 # Number of evenly spaced rows that decide whether powers of a kernel function make sense.
 _LOOKED_AT = 512
 
@@ -181,6 +185,8 @@ def _has_diagonal(member: Description, values: Array) -> bool:
 
 def _scaled(found: Description, part: Array, title: str, weights: Array | None) -> Description:
     """Return a description with its scale and whether it has an exponent, from its columns in training."""
+    if not found.is_precomputed:
+        _check_range(part, title)
     if found.kernel == "rbf" and "gamma" not in (found.params or {}):
         found = replace(found, params={**(found.params or {}), "gamma": 1.0 / mean_squared_distance(part, weights)})
     found = replace(found, params=fitted_params(found.kernel, found.params, part, weights))
@@ -190,6 +196,8 @@ def _scaled(found: Description, part: Array, title: str, weights: Array | None) 
         found_on = f"is negative on its diagonal, down to {float(xp.min(own)):.3g}"
         raise KernelError(f"The kernel of {title} {found_on}: choose another kernel.")
     mean = float(xp.mean(own) if weights is None else xp.sum(weights * own) / xp.sum(weights))
+    if 0 < mean < float(xp.finfo(own.dtype).smallest_normal):
+        raise KernelError(f"The kernel of {title} has a mean diagonal of only {mean:.3g}: multiply it by a factor.")
     found = replace(found, has_exponent=False, scale=1.0 if found.normalized or mean == 0 else mean)
     n = part.shape[0]
     if found.is_precomputed or n <= _LOOKED_AT:
@@ -197,6 +205,18 @@ def _scaled(found: Description, part: Array, title: str, weights: Array | None) 
     else:
         block = found.block(arrays.take_rows(part, np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)), part)
     return replace(found, has_exponent=_bends(block))
+
+
+def _check_range(features: Array, title: str) -> None:
+    """Raise if squares of the features overflow, or lose digits."""
+    values = features.data if arrays.is_sparse(features) else features
+    xp = arrays.namespace(values)
+    largest = float(xp.max(xp.abs(values))) if math.prod(values.shape) else 0.0
+    if largest > 0 and not _RANGE[0] < largest < _RANGE[1]:
+        limits = f"between {_RANGE[0]:g} and {_RANGE[1]:g}"
+        raise KernelError(
+            f"The largest feature of {title} must be {limits}, found {largest:.3g}: multiply the features by a factor."
+        )
 
 
 def _bends(block: Array) -> bool:
@@ -236,23 +256,28 @@ def _precomputed(
 
 
 def mean_squared_distance(features: Array, weights: Array | None = None) -> float:
-    """Return the mean squared distance between two different rows; 1 if all rows are equal.
+    """Return the mean squared distance between two different rows.
 
-    A row with weight 2 counts as two rows.
+    If all rows are equal up to rounding, it is the mean square of the rows; 1 if they are zero. A row with weight 2
+    counts as two rows.
     """
     if arrays.is_sparse(features):
         counts = np.ones(features.shape[0]) if weights is None else arrays.to_numpy(weights)
         n = float(counts.sum())
         means = features.T @ counts / n
-        spread = float((features.multiply(features).T @ counts).sum()) / n - float(means @ means)
+        square = float((features.multiply(features).T @ counts).sum()) / n
+        spread = square - float(means @ means)
     else:
         xp = arrays.namespace(features)
         counts = xp.ones_like(features[:, 0]) if weights is None else weights
         n = float(xp.sum(counts))
         centred = features - (counts @ features / n)[None, :]
+        square = float(xp.sum(counts @ (features * features))) / n
         spread = float(xp.sum(counts @ (centred * centred))) / n
-    distance = 2.0 * spread * (n / (n - 1) if n > 1 else 1.0)
-    return distance if distance > 0 and math.isfinite(distance) else 1.0
+    # Kernels compute distances as differences of squares.
+    if spread <= _EQUAL_ROWS * arrays.epsilon(features) * square:
+        return square or 1.0
+    return 2.0 * spread * (n / (n - 1) if n > 1 else 1.0)
 
 
 @dataclass(frozen=True, eq=False)
