@@ -18,6 +18,7 @@ from dyadlearn import (
     IndependentTaskRidge,
     KroneckerRidge,
     KroneckerRidgeCV,
+    LearnedKernelRidge,
     OnlineTwoStepRidge,
     PairKernelRidge,
     PairRegressor,
@@ -27,6 +28,7 @@ from dyadlearn import (
 from dyadlearn.exceptions import IdError, NoLabelWarning
 from dyadlearn.filters import Landweber
 from dyadlearn.holdout.intervals import ranks
+from dyadlearn.kernels import gram
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.base import Pairing, side_ridges
 from dyadlearn.pairing.full import cell_slack, jackknife
@@ -699,3 +701,110 @@ def test_new_vertices_beside_missing_edges_are_refused():
     with pytest.raises(ValueError, match="Setting B of a network with missing labels is not supported"):
         model.predict_interval(X[:2] + 1)
     assert np.isfinite(np.subtract(*model.predict_interval(coverage=0.8))).all()
+
+
+# Kernels of new rows with themselves ---------------------------------------------------------------------
+
+QUADRATIC = {"degree": 2, "gamma": 0.5, "coef0": 1}
+_DRAWN = np.random.default_rng(5)
+ROWS, COLUMNS = _DRAWN.normal(size=(24, 2)), _DRAWN.normal(size=(20, 2))
+LABELS = np.sin(ROWS[:18, :1]) @ COLUMNS[:15, :1].T + 0.2 * _DRAWN.normal(size=(18, 15))
+K_ALL, G_ALL = (gram(each, kernel="poly", kernel_params=QUADRATIC) for each in (ROWS, COLUMNS))
+
+
+def _learned(kernel):
+    kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
+    if kernel == "poly":
+        kernels = dict.fromkeys(kernels, ("poly", QUADRATIC))
+    return LearnedKernelRidge(setting="B", n_steps=3, normalize=False, **kernels)
+
+
+def _plain(model, kernel):
+    params = QUADRATIC if kernel == "poly" else None
+    return model.set_params(kernel=kernel, task_kernel=kernel, kernel_params=params, task_kernel_params=params)
+
+
+DIAGONAL_MODELS = {
+    "two-step": lambda kernel: _plain(TwoStepRidge(0.5, 0.3), kernel),
+    "Kronecker": lambda kernel: _plain(KroneckerRidge(0.5), kernel),
+    "pair kernel": lambda kernel: _plain(PairKernelRidge(0.5, per_task=0.2), kernel),
+    "no intercept": lambda kernel: _plain(KroneckerRidge(0.5, fit_intercept=False), kernel),
+    "learned": _learned,
+}
+
+
+@over(every(make=DIAGONAL_MODELS, holes=[False, True]))
+def test_the_kernel_of_new_rows_with_themselves_may_be_given(make, holes):
+    """Then intervals are those of the same model with features, for which it is known."""
+    Y = LABELS.copy()
+    if holes:
+        Y[2, 3] = np.nan
+    features = make("poly").fit(ROWS[:18], Y, tasks=COLUMNS[:15])
+    model = make("precomputed").fit(K_ALL[:18, :18], Y, tasks=G_ALL[:15, :15])
+    X, T, own, task_own = K_ALL[18:, :18], G_ALL[15:, :15], np.diag(K_ALL)[18:], np.diag(G_ALL)[15:]
+    for given, wanted, diagonals in (
+        ((X, None), (ROWS[18:], None), {"diagonal": own}),
+        ((None, T), (None, COLUMNS[15:]), {"task_diagonal": task_own}),
+        ((X, T), (ROWS[18:], COLUMNS[15:]), {"diagonal": own, "task_diagonal": task_own}),
+    ):
+        expected = features.predict_interval(*wanted, coverage=0.8)
+        found = model.predict_interval(*given, coverage=0.8, **diagonals)
+        assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+        # Without them, all new rows have the same width in D, and intervals exist everywhere.
+        lower, upper = model.predict_interval(*given, coverage=0.8)
+        assert np.isfinite(lower).all()
+        assert np.abs(lower - found[0]).max() > 1e-3
+        if len(diagonals) == 2:
+            assert_allclose(upper - lower, (upper - lower)[0, 0])
+
+
+def test_learned_kernels_take_the_diagonals_of_their_precomputed_kernels():
+    features, model = (
+        make.fit(*given)
+        for make, given in (
+            (_learned("poly"), (ROWS[:18], LABELS, COLUMNS[:15])),
+            (_learned("precomputed"), (K_ALL[:18, :18], LABELS, G_ALL[:15, :15])),
+        )
+    )
+    X, own = K_ALL[18:, :18], np.diag(K_ALL)[18:]
+    few = np.full((6, 15), np.nan)
+    few[:, 2] = 1.0
+    assert_allclose(model.predict(X, labels=few, diagonal=own), features.predict(ROWS[18:], labels=few), rtol=1e-7)
+    deviations = features.predict(ROWS[18:], return_std=True)[1]
+    assert_allclose(model.predict(X, return_std=True, diagonal=own)[1], deviations, rtol=1e-6)
+    with pytest.raises(ValueError, match="with itself is not known: give diagonal=, 6 numbers"):
+        model.predict(X, labels=few)
+    two = LearnedKernelRidge(kernel={"a": "precomputed", "b": "precomputed", "c": "rbf"}, setting="B", n_steps=2)
+    two.set_params(normalize=False).fit({"a": K_ALL[:18, :18], "b": K_ALL[:18, :18] ** 2, "c": ROWS[:18]}, LABELS)
+    asked = {"a": X, "b": X**2, "c": ROWS[18:]}
+    one = LearnedKernelRidge(
+        kernel={"a": ("poly", QUADRATIC), "b": ("poly", {**QUADRATIC, "degree": 4}), "c": "rbf"}, setting="B", n_steps=2
+    )
+    one.set_params(normalize=False).fit({"a": ROWS[:18], "b": ROWS[:18], "c": ROWS[:18]}, LABELS)
+    expected = one.predict_interval({"a": ROWS[18:], "b": ROWS[18:], "c": ROWS[18:]})
+    assert_allclose(two.predict_interval(asked, diagonal={"a": own, "b": own**2}), expected, rtol=1e-6)
+    for diagonal, message in (
+        (own, "diagonal must be a mapping with the diagonal of each kernel, 'a', 'b'"),
+        ({"c": own}, "diagonal has the unknown name 'c' and lacks 'a', 'b'"),
+        ({"a": own}, "diagonal lacks 'b'"),
+        ({"a": own[:2], "b": own}, "diagonal must hold a number for each of 6 rows of X"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            two.predict_interval(asked, diagonal=diagonal)
+    some = {**asked, "b": np.full(X.shape, np.nan)}
+    with pytest.raises(ValueError, match="need all descriptions: give 'b' for each row"):
+        two.predict_interval(some, diagonal={"a": own, "b": own})
+
+
+@over(
+    lines(
+        "given words",
+        ({"X": ROWS[18:], "diagonal": np.ones(6)}, "diagonal is only for rows of X from a precomputed kernel"),
+        ({"diagonal": np.ones(18)}, "diagonal is only for rows of X from a precomputed kernel"),
+        ({"X": ROWS[18:], "task_diagonal": np.ones(15)}, "task_diagonal is only for rows of tasks"),
+    )
+)
+def test_diagonals_that_say_nothing_are_refused(given, words):
+    for model in (TwoStepRidge(kernel="rbf").fit(ROWS[:18], LABELS), TwoStepRidge().fit(ROWS[:18], LABELS)):
+        with pytest.raises(ValueError, match=words):
+            model.predict_interval(**given)

@@ -113,9 +113,19 @@ class Description(Stored):
             block = normalize(raw, rows, rows if b is None else self._raw_diagonal(b))
         return self._not_negative(arrays.cast(block, arrays.float_dtype(a)))
 
-    def diagonal_of(self, a: Array) -> Array:
-        """Return the diagonal (n,) of the scaled kernel of rows of its columns, without weight and exponent."""
-        found = arrays.cast(self._raw_diagonal(a), arrays.float_dtype(a))
+    def knows_diagonal(self, a: Array) -> bool:
+        """Return whether the kernel of each row with itself is known: that of a precomputed kernel need not be."""
+        if not self.is_precomputed or self.new_diagonal is not None:
+            return True
+        places = _places(a)
+        return not bool(arrays.namespace(places).any(places < 0))
+
+    def diagonal_of(self, a: Array, given: Array | None = None) -> Array:
+        """Return the diagonal (n,) of the scaled kernel of rows of its columns, without weight and exponent.
+
+        `given` is the diagonal before scaling, if it is known.
+        """
+        found = arrays.cast(self._raw_diagonal(a) if given is None else given, arrays.float_dtype(a))
         if self.normalized:
             return arrays.namespace(found).astype(found > 0, found.dtype)
         return self._not_negative(found / self.scale)
@@ -333,9 +343,17 @@ class LearnedKernel(Stored):
             total += term
         return total
 
-    def diagonal(self, A: Array) -> Array:
-        """Return k(a, a) of every row, shape (n,)."""
-        return sum(member.term(member.diagonal_of(a)) for member, a, _ in self._parts(A, None))
+    def diagonal(self, A: Array, given: Mapping[str, Array] | None = None) -> Array:
+        """Return k(a, a) of every row, shape (n,).
+
+        `given` has the diagonals of descriptions before scaling, by name, where they are known.
+        """
+        known = given or {}
+        return sum(member.term(member.diagonal_of(a, known.get(member.name))) for member, a, _ in self._parts(A, None))
+
+    def without_diagonal(self, A: Array) -> list[str]:
+        """Return the names of the descriptions whose k(a, a) is not known for every row."""
+        return [member.name for member, a, _ in self._parts(A, None) if not member.knows_diagonal(a)]
 
     def blocks(self, A: Array, B: Array | None = None) -> list[Array]:
         """Return the block (n_a, n_b) of each description, scaled, but without weights and exponents."""

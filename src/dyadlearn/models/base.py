@@ -47,6 +47,10 @@ Sides = list[list[tuple[Side, Side | None]]]
 WITH_TASKS = "fit it with tasks=, the features or kernel of the training tasks."
 
 
+# Names of the rows of each side, and of the argument with the kernel of each row with itself.
+_DIAGONALS = (("X", "diagonal"), ("tasks", "task_diagonal"))
+
+
 class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
     """Base class of all grid models: predict, predict_pairs and score.
 
@@ -597,8 +601,48 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _priors(self, form: Table, rows: Sequence[NewRows | None], *given: Any) -> list[Array | None]:
         """Return the kernel of each row of both sides with itself; None for training rows and in the primal."""
-        words = (("X", "diagonal", form.row_ids), ("tasks", "task_diagonal", form.column_ids))
-        return list(map(_prior, self._sides(), words, rows, given))
+        priors: list[Array | None] = []
+        for axis, (asked, values) in enumerate(zip(rows, given, strict=True)):
+            if values is not None:
+                priors.append(self._given_prior(axis, form, asked, values))
+            elif asked is None or self._sides()[axis].is_primal:
+                priors.append(None)
+            else:
+                priors.append(asked.self_kernel)
+                if priors[-1] is None:
+                    owner, name = _DIAGONALS[axis]
+                    numbers = f"give {name}=, {asked.size} numbers"
+                    raise ValueError(f"The kernel of every row of {owner} with itself is not known: {numbers}.")
+        return priors
+
+    def _with_diagonals(self, form: Table, rows: Sequence[NewRows | None], *given: Any) -> list[NewRows | None]:
+        """Return the rows of both sides with the kernel of each row with itself, where the user gave it."""
+        asked = list(rows)
+        for axis, values in enumerate(given):
+            if values is not None:
+                own = self._given_prior(axis, form, rows[axis], values)
+                asked[axis] = replace(asked[axis], own=own)  # type: ignore[type-var]
+        return asked
+
+    def _given_prior(self, axis: int, form: Table, rows: NewRows | None, given: Any) -> Array:
+        """Return the kernel of each row of a side with itself, from the values that the user gave."""
+        owner, name = _DIAGONALS[axis]
+        side = next(iter(self._sides()[axis : axis + 1]), None)
+        is_given = side is not None and (side.spec.is_precomputed or bool(self._kernels_given(axis)))
+        if side is None or rows is None or rows.places is not None or not is_given:
+            raise ValueError(f"{name} is only for rows of {owner} from a precomputed kernel: leave it out.")
+        values = self._given_diagonal(axis, (form.row_ids, form.column_ids)[axis], rows, given)
+        return side.prior(rows.values, values)
+
+    def _given_diagonal(self, axis: int, ids: Ids | None, rows: NewRows, given: Any) -> Array:
+        """Return the kernel of each row with itself before centring, from the values that the user gave."""
+        owner, name = _DIAGONALS[axis]
+        values = reading.nonnegative(in_order(given, ids, None, name, owner), name)
+        if values.shape not in ((rows.size,), (rows.size, 1)):
+            expected = f"a number for each of {rows.size} rows of {owner}"
+            raise ValueError(f"{name} must hold {expected}, found shape {values.shape}.")
+        like = self._sides()[axis].spectrum.values
+        return as_array_of(values.reshape(-1), like, like.dtype)
 
     def holdout(self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None) -> Any:
         """Predict every label of the training grid by a model that was fitted without it.
@@ -645,7 +689,14 @@ class PairwiseRidge(PairModel, stored=False):
         return self._problem().labels.restored(self._home(values), self._form)
 
     def predict_interval(
-        self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
+        self,
+        X: Any = None,
+        tasks: Any = None,
+        *,
+        coverage: float = 0.9,
+        setting: str | Setting | None = None,
+        diagonal: Any = None,
+        task_diagonal: Any = None,
     ) -> tuple[Any, Any]:
         """Return prediction intervals, computed from the held-out residuals of the same setting.
 
@@ -668,6 +719,10 @@ class PairwiseRidge(PairModel, stored=False):
             Which sides are new. With None, the ids decide: rows with a training id are known, all other rows are new,
             and rows without ids are new. ``X=None`` or ``tasks=None`` means the known training rows. For a known id the
             training features are used, whatever features are passed.
+        diagonal, task_diagonal : array or series of shape (a,) and (b,), default=None
+            Kernel of every row of `X`, or of `tasks`, with itself, for a precomputed kernel whose training diagonal is
+            not constant. The distance of new rows from the training rows depends on it. Without it, all new rows have
+            the median distance.
 
         Returns
         -------
@@ -690,7 +745,8 @@ class PairwiseRidge(PairModel, stored=False):
         True
         """
         self = self._snapshot()
-        return predicted_intervals(self.fitted_, self._intervals(), X, tasks, coverage, setting)
+        given = (diagonal, task_diagonal)
+        return predicted_intervals(self.fitted_, self._intervals(), X, tasks, coverage, setting, given)
 
     def _intervals(self) -> Any:
         """Return the interval estimator, which computes the held-out residuals once per setting."""
@@ -878,24 +934,6 @@ class PairwiseRidge(PairModel, stored=False):
             rows = as_array_of(dense(rows), self._coefficients)
         check_same_library({name: rows, "the fitted model": self._coefficients})
         return rows
-
-
-def _prior(side: Side, words: tuple[str, str, Ids | None], rows: NewRows | None, given: Any) -> Array | None:
-    """Return the kernel of each row of a side with itself; None if it is not needed."""
-    owner, name, ids = words
-    if given is not None and (rows is None or not side.spec.is_precomputed):
-        raise ValueError(f"{name} is only for rows of {owner} from a precomputed kernel: leave it out.")
-    if rows is None or side.is_primal:
-        return None
-    n, like = rows.size, side.spectrum.values
-    if given is None:
-        if rows.prior is None:
-            raise ValueError(f"The kernel of every row of {owner} with itself is not known: give {name}=, {n} numbers.")
-        return rows.prior(rows.values)
-    values = reading.nonnegative(in_order(given, ids, None, name, owner), name)
-    if values.shape not in ((n,), (n, 1)):
-        raise ValueError(f"{name} must hold a number for each of {n} rows of {owner}, found shape {values.shape}.")
-    return side.prior(rows.values, as_array_of(values.reshape(-1), like, like.dtype))
 
 
 def _decompose(table: Table, spec: KernelSpec, name: str) -> Side:

@@ -456,7 +456,13 @@ def _block(
 
 
 def predicted_intervals(
-    fitted: Fitted, intervals: Any, X: Any, tasks: Any, coverage: float, setting: str | Setting | None
+    fitted: Fitted,
+    intervals: Any,
+    X: Any,
+    tasks: Any,
+    coverage: float,
+    setting: str | Setting | None,
+    diagonals: tuple[Any, Any] = (None, None),
 ) -> tuple[Any, Any]:
     """Return lower and upper bounds as `PairwiseRidge.predict_interval` does.
 
@@ -465,9 +471,13 @@ def predicted_intervals(
     fitted : Fitted
     intervals : Intervals or FlatIntervals
     X, tasks, coverage, setting : as in `PairwiseRidge.predict_interval`
+    diagonals : (diagonal, task_diagonal)
+        As in `PairwiseRidge.predict_interval`.
     """
     model = fitted.estimator
     form, rows = model._asked(X, tasks)
+    if any(given is not None for given in diagonals):
+        rows = model._with_diagonals(form, rows, *diagonals)
     bounds = interval_grids(fitted, intervals, fitted.asked(form, rows), coverage, setting)
     lower, upper = (form.restore(model._home(bound)) for bound in bounds)
     return lower, upper

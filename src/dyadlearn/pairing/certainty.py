@@ -170,7 +170,7 @@ class Novelty:
     def raw(self, rows: NewRows) -> tuple[Array | None, Array]:
         """Return the novelty (a,) before the division, 1/(1 − h) for a leverage h, and projected rows (a, k)."""
         spectrum, ridge = self.side.spectrum, self.side.alpha
-        block, prior = rows.block(rows.values), rows.prior
+        block = rows.block(rows.values)
         along = spectrum.project(block)
         xp, values = namespace(along), spectrum.penalised
         penalised = along[:, :-1] if spectrum.has_free_constant else along
@@ -180,10 +180,11 @@ class Novelty:
             inside = ratio(penalised**2, values)
             novelty = novelty + xp.sum(inside / (values + ridge), axis=1)
             novelty = novelty + outside_span(spectrum, block, xp.sum(inside, axis=1)) / ridge
-        elif prior is None:
-            return None, along
         else:
-            left = prior(rows.values) + spectrum.identity - xp.sum(penalised**2 / (values + ridge), axis=1)
+            prior = rows.self_kernel
+            if prior is None:
+                return None, along
+            left = prior + spectrum.identity - xp.sum(penalised**2 / (values + ridge), axis=1)
             novelty = novelty + xp.clip(left, 0.0, largest(xp.abs(left))) / ridge
         return novelty, along
 

@@ -169,6 +169,8 @@ class NewRows:
     places : integer array of shape (n,) or None
         Positions of the rows in training, if they are training rows of a model in which rows have functions of their
         own.
+    own : array of shape (n,) or None
+        Kernel of each row with itself, if it was given by the user.
     """
 
     values: Array
@@ -176,11 +178,19 @@ class NewRows:
     width: int
     prior: Callable[[Array], Array] | None = None
     places: np.ndarray | None = None
+    own: Array | None = None
 
     @property
     def size(self) -> int:
         """Number of rows."""
         return int(self.values.shape[0])
+
+    @property
+    def self_kernel(self) -> Array | None:
+        """Kernel of each row with itself; None if it is not known."""
+        if self.own is not None:
+            return self.own
+        return None if self.prior is None else self.prior(self.values)
 
     def cut(self, numbers: int, like: Array) -> list[slice]:
         """Return slices of rows that fit into a block, if each row needs `numbers` values in addition to `width`."""
@@ -193,7 +203,10 @@ class NewRows:
     def take(self, index: np.ndarray | slice) -> NewRows:
         """Return some of the rows."""
         values = self.values[index, :] if isinstance(index, slice) else take_rows(self.values, index)
-        return replace(self, values=values, places=None if self.places is None else self.places[index])
+        own = self.own
+        if own is not None:
+            own = own[index] if isinstance(index, slice) else take_rows(own, index)
+        return replace(self, values=values, places=None if self.places is None else self.places[index], own=own)
 
     def before(self, part: Part | None) -> NewRows:
         """Return the rows with the spectral weights of a part applied to their block."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Integral
@@ -584,7 +584,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         table = widen(kernel, described, places, name)
         rows, lacking = self._as_fitted(table.values, name), kernel.lacking(table.values)
         if not lacking.any():
-            return table, side.new_rows(rows)
+            asked = side.new_rows(rows)
+            return table, replace(asked, prior=None) if kernel.without_diagonal(rows) else asked
         missing = shown([label for label, lacks in zip(kernel.names, lacking.T, strict=True) if lacks.any()])
 
         def refuse(rows: Array) -> Array:
@@ -707,6 +708,24 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _kernels_given(self, axis: int) -> tuple[str, ...]:
         kernels = self._kernels[axis : axis + 1]
         return tuple(each.name for kernel in kernels for each in kernel.members if each.is_precomputed)
+
+    def _given_diagonal(self, axis: int, ids: Ids | None, rows: NewRows, given: Any) -> Array:
+        kernel, names = _learned(self._sides()[axis]), self._kernels_given(axis)
+        argument = ("diagonal", "task_diagonal")[axis]
+        if not isinstance(given, Mapping):
+            if len(names) > 1:
+                raise ValueError(f"{argument} must be a mapping with the diagonal of each kernel, {shown(names)}.")
+            given = {names[0]: given}
+        extra = [name for name in given if name not in names]
+        needed = [name for name in kernel.without_diagonal(rows.values) if name not in given]
+        problems = [f"has the unknown name {shown(extra)}"] * bool(extra) + [f"lacks {shown(needed)}"] * bool(needed)
+        if problems:
+            raise ValueError(f"{argument} {' and '.join(problems)}: give one for each of the kernels {shown(names)}.")
+        if kernel.lacking(rows.values).any():
+            assert rows.prior is not None
+            rows.prior(rows.values)  # raises
+        known = {name: super(LearnedKernelRidge, self)._given_diagonal(axis, ids, rows, given[name]) for name in given}
+        return kernel.diagonal(double(rows.values), known)
 
     def _relearned_holdout(
         self, setting: Setting, cv: Any = None, *, groups: Any = None, task_groups: Any = None
