@@ -47,6 +47,8 @@ from dyadlearn.kernels.chemistry import fingerprints as morgan  # noqa: E402
 from dyadlearn.metrics import ic_index, roc_auc  # noqa: E402
 from dyadlearn.report import write_report  # noqa: E402
 
+ALPHAS = 10.0 ** np.arange(-7, 7)
+
 
 def noise(n_grids: int = 350) -> Iterator[str]:
     """comparing.md: how often p is at most 0.05 on noise, with the search repeated and with a fixed model."""
@@ -133,7 +135,8 @@ def identical() -> Iterator[str]:
     """records.md: Davis with random folds of targets, and with identical sequences in one fold."""
     data = fetch_davis(data_home=find_data(None))
     for groups in (None, "identical"):
-        search = TwoStepRidgeCV(setting="B", cv=5, kernel="precomputed", task_kernel="precomputed", progress=False)
+        kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
+        search = TwoStepRidgeCV(ALPHAS, ALPHAS, setting="B", cv=5, progress=False, **kernels)
         search.fit(data.K, data.Y, tasks=data.G, groups=groups)
         yield f"groups={groups!r}: mean squared error {np.mean((search.holdout_ - data.Y) ** 2):.3f}"
 

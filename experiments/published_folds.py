@@ -54,6 +54,7 @@ from dyadlearn.metrics import concordance_index, mean_squared_error  # noqa: E40
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = {"warm": "A", "novel-drug": "B", "novel-prot": "C", "novel-pair": "D"}
 MODELS = ("means", "two-step", "forest", "learned", "pockets")
+ALPHAS = 10.0 ** np.arange(-7, 7)
 
 
 @cache
@@ -104,7 +105,8 @@ def _ridge(
     K, G = data.K, data.G
     if model == "two-step":
         K, G = K["morgan2"], G["smith_waterman"]
-        fitted = TwoStepRidgeCV(kernel="precomputed", task_kernel="precomputed", setting=setting, progress=False)
+        kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
+        fitted = TwoStepRidgeCV(ALPHAS, ALPHAS, setting=setting, progress=False, **kernels)
         fitted.fit(K[np.ix_(rows, rows)], Y[np.ix_(rows, columns)], tasks=G[np.ix_(columns, columns)], **groups)
         known = fitted.predict(K[:, rows], G[:, columns])
     else:

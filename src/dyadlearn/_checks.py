@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from dyadlearn._array import Array, detached, is_foreign, is_sparse, library, namespace, refuse_mask
 
-#: The grid of the paper: 10⁻⁷ … 10⁶.
+#: Default regularisations, as multiples of the scale of a kernel: 10⁻⁷ … 10⁶, the grid of the paper.
 DEFAULT_ALPHAS: tuple[float, ...] = tuple(10.0**power for power in range(-7, 7))
 
 #: Types that numbers are checked and computed in.
@@ -34,7 +34,7 @@ def check_alpha(value: Any, name: str) -> float:
 
 
 def check_alphas(values: Any, name: str) -> list[float]:
-    """Return regularisations to try as a list of floats: any iterable, a single number, or None for the default."""
+    """Return regularisations to try as a list of floats: any iterable, one number, or None for `DEFAULT_ALPHAS`."""
     if values is None:
         values = DEFAULT_ALPHAS
     elif getattr(values, "ndim", None) == 0:

@@ -34,7 +34,7 @@ class NotEnoughMemoryError(MemoryError):
 
 
 class GridEdgeWarning(UserWarning):
-    """The best regularisation is the smallest or the largest value of the searched grid."""
+    """The best regularisation is the smallest or the largest value of the searched grid, given or default."""
 
 
 class BaselineWarning(UserWarning):

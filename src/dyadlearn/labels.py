@@ -290,6 +290,11 @@ class Labels(Stored):
         has_weights = bool((to_numpy(weights)[self.observed] != 1.0).any())
         return replace(self, weights=weights if has_weights else None)
 
+    @property
+    def mean_weight(self) -> float:
+        """Mean weight of the observed labels; 1 without weights."""
+        return 1.0 if self.weights is None else float(np.mean(to_numpy(self.weights)[self.observed]))
+
     def sums(self, axis: int) -> Array:
         """Return the sum of the weights of each column (axis 0) or each row (axis 1)."""
         if self.grid is not None:

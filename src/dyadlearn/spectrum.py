@@ -353,6 +353,11 @@ class Spectrum(Stored):
         """Eigenvalues of the penalised directions: all but a free constant."""
         return self.values[:-1] if self.has_free_constant else self.values
 
+    @property
+    def mean(self) -> float:
+        """Mean of the n eigenvalues of the kernel, centred if there is a free constant."""
+        return float(namespace(self.values).sum(self.penalised)) / self.n_rows
+
     @cached_property
     def _roots(self) -> Array:
         r"""Singular values of the features, shape (k,); :math:`\sqrt n` for a free constant."""

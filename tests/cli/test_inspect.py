@@ -141,6 +141,7 @@ def test_a_forged_header_is_a_bad_model_file(tables, model, run):
             assert ran.err.startswith(f"dyadlearn: {model} is damaged or was written by another version")
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_a_regularisation_for_each_task_survives_the_file(tables, run, get):
     pd = pytest.importorskip("pandas")
     X, Y = (pd.DataFrame(values, tables.users) for values in (tables.X, tables.Y))

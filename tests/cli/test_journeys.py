@@ -50,7 +50,7 @@ def test_the_whole_way(nr, folder, run, get):
     chosen = tuned.json
     twin = TwoStepRidgeCV(setting="D", scoring="roc_auc", kernel="precomputed", task_kernel="precomputed")
     twin.fit(nr.K[:M, :M], nr.Y[:M, :Q], tasks=nr.G[:Q, :Q])
-    assert (chosen["alpha"], chosen["task_alpha"]) == (twin.alpha_, twin.task_alpha_)
+    assert_allclose([chosen["alpha"], chosen["task_alpha"]], [twin.alpha_, twin.task_alpha_], rtol=1e-12)
     assert_allclose(chosen["score"], twin.best_score_)
 
     evaluated = run("evaluate", "model.dyad", "--json")

@@ -24,7 +24,7 @@ from dyadlearn import (
     permutation_test,
     save,
 )
-from dyadlearn.exceptions import BaselineWarning, NoLabelWarning, UndefinedScoreWarning
+from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.metrics import roc_auc, scorer
@@ -34,6 +34,9 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import group_members
 from dyadlearn.views.summary import summary_of
 from sweeps import covering, every, lines, over
+
+# Some tasks are noise alone, and their best value is on the edge.
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
 M, Q = 20, 6
 ALPHAS = [1e-3, 1.0, 10.0, 1e3]
@@ -278,7 +281,8 @@ def test_a_task_without_a_score_has_what_is_best_for_the_others(labels, scoring)
     search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring, **PAPER)
     with pytest.warns(UndefinedScoreWarning, match=r"is undefined for 1 of 6 tasks \(1\)") as seen:
         search.fit(X, labels)
-    assert [warning.filename for warning in seen] == [__file__]
+    assert {warning.filename for warning in seen} == {__file__}
+    assert {warning.category for warning in seen} <= {UndefinedScoreWarning, GridEdgeWarning}
     others = [0, 2, 3, 4, 5]
     rest = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring, **PAPER).fit(X, labels[:, others])
     shared = max((rest.landscape_[place].mean(), alpha) for place, alpha in enumerate(ALPHAS))[1]

@@ -166,7 +166,7 @@ def test_a_search_from_coarse_to_fine_loses_little_against_all_of_the_grid():
         # The score that the full search has where the other has chosen.
         place = tuple(
             list(grid).index(getattr(found, name))
-            for name, grid in zip(("alpha_", "task_alpha_"), found._grids(), strict=True)
+            for name, grid in zip(("alpha_", "task_alpha_"), (found.alphas_, found.task_alphas_), strict=True)
             if grid is not None
         )
         assert full.best_score_ - full.landscape_[place] <= 0.005 * abs(full.best_score_), (number, options)

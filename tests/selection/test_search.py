@@ -395,17 +395,6 @@ def test_what_can_be_read_but_once_is_refused():
             KroneckerRidgeCV(bad).fit(X, Y, tasks=T)
 
 
-def test_the_edge_of_the_default_grid_is_no_news():
-    """Only the edge of a grid that was given is warned of: beyond the default one there is next to nothing."""
-    X = np.random.default_rng(0).normal(size=(14, 3))
-    Y, T = X @ np.ones((3, 11)), np.eye(11)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert TwoStepRidgeCV(setting="B").fit(X, Y, tasks=T).alpha_ == 1e-7
-        with pytest.raises(GridEdgeWarning, match="best alpha, 1e-07"):
-            TwoStepRidgeCV([10.0**power for power in range(-7, 7)], setting="B").fit(X, Y, tasks=T)
-
-
 def test_a_search_that_loses_to_its_baselines_warns():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(12, 3)), 9 + 5 * rng.normal(size=6) + 0.1 * rng.normal(size=(12, 6))

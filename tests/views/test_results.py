@@ -24,6 +24,7 @@ from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.holdout.units import Units
 from dyadlearn.metrics import scorer
 from dyadlearn.report.page import render
+from dyadlearn.selection import default_alphas
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import landscapes_of_model
@@ -266,13 +267,15 @@ def test_a_model_that_interpolates_has_no_score(real):
     assert letters(each.setting for each in found) == "AC"
     assert [text[:35] for text in said] == [f"There is no landscape of setting {letter}." for letter in "BD"]
     # Where some values have a score, the others are left out of the landscape.
-    with pytest.warns(UndefinedScoreWarning, match="In setting . there is no score for alpha 1e-07, "):
+    least = default_alphas(model)["alphas"][0]
+    with pytest.warns(UndefinedScoreWarning, match=f"In setting . there is no score for alpha {least:g}, "):
         found, said = landscapes(model)
     assert letters(each.setting for each in found) == "ABCD"
     assert said == []
     assert np.isnan(found[1].scores[0]).all()
     assert np.isfinite(found[1].scores[-1]).all()
-    assert any("there is no score for alpha 1e-07" in text for text in summary_of(model.set_alpha(1.0)).warnings)
+    notes = summary_of(model.set_alpha(1.0)).warnings
+    assert any(f"there is no score for alpha {least:g}" in text for text in notes)
 
 
 def test_a_filter_without_regularisation_has_no_landscape(real):

@@ -153,7 +153,7 @@ def test_the_edge_of_the_grid_is_warned_of(binary):
     with pytest.warns(UserWarning, match="edge"):
         model = TwoStepRidgeCV([1e4, 1e5], [0.1, 1, 10], setting="D").fit(X, Y, tasks=T)
     found = [text for text in summary_of(model).warnings if "edge" in text]
-    assert found[0].startswith("The best alpha, 10000, is on the edge of its grid (10000 … 10⁵)")
+    assert found[0].startswith("The best alpha, 10000, is on the edge of the grid (10000 … 10⁵)")
     assert found[1].startswith("The best task_alpha, 10, is on the edge")
     with pytest.warns(UserWarning, match="edge"):
         model = KroneckerRidgeCV([1e-6, 1e-5], setting="D", scoring="roc_auc").fit(X, Y, tasks=T)

@@ -97,7 +97,10 @@ class Tune(options.LabelFile, options.Sides, module="models"):
     device: Annotated[str | None, Option(help="Device to compute on: cuda is a GPU, by torch or cupy.")] = None
     setting: options.Setting = "B"
     scoring: Annotated[str | None, Option(help=f"Score; by default roc_auc or squared error. One of {SCORES}.")] = None
-    alphas: Annotated[str | None, Option(help="Regularisations: 0.1,1,10 or 1e-3:1e3:7; default 1e-7 to 1e6.")] = None
+    alphas: Annotated[
+        str | None,
+        Option(help="Regularisations: 0.1,1,10 or 1e-3:1e3:7; default 1e-7 to 1e6 times the scale of the kernel."),
+    ] = None
     task_alphas: Annotated[str | None, Option(help="Regularisations of the tasks; by default --alphas.")] = None
     cv: options.Folds = None
     groups: Annotated[Path | None, Option(help=f"Instances to leave out together: {_GROUPS}")] = None

@@ -435,10 +435,10 @@ def best_point(
     equal = as_good(scores, float(np.nanmax(scores))).reshape(n_kernels, rows.size, columns.size)
     kernel = int(np.argmax(equal.any(axis=(1, 2))))
     with np.errstate(divide="ignore"):
-        # Rounded, so that the rounding of factors does not decide between equal products.
-        product = np.round(np.log10(rows)[:, None] + np.log10(columns), 9)
-    places = np.argwhere(equal[kernel])
-    row, column = max(places.tolist(), key=lambda place: (product[tuple(place)], rows[place[0]], columns[place[1]]))
+        product = np.where(equal[kernel], np.log10(rows)[:, None] + np.log10(columns), -np.inf)
+    # A tolerance, so that the rounding of factors does not decide between equal products.
+    strongest = np.argwhere(equal[kernel] & (product >= product.max() - 1e-9))
+    row, column = max(strongest.tolist(), key=lambda place: (rows[place[0]], columns[place[1]]))
     return tuple(int(i) for i in np.unravel_index((kernel * rows.size + row) * columns.size + column, scores.shape))
 
 
@@ -486,7 +486,13 @@ def where_defined(score: Callable[[Values, Values], np.ndarray], alphas: Values,
 
 
 def warn_of_undefined(
-    scores: np.ndarray, alphas: Values, task_alphas: Values | None, setting: str, stacklevel: int
+    scores: np.ndarray,
+    alphas: Values,
+    task_alphas: Values | None,
+    setting: str,
+    stacklevel: int,
+    *,
+    names: Sequence[str] = ("alpha", "task_alpha"),
 ) -> None:
     """Warn of the regularisations without a score, if there are any.
 
@@ -497,15 +503,18 @@ def warn_of_undefined(
     setting : str
     stacklevel : int
         Level of the warning, counted from this function.
+    names : (str, str)
+        Names of the two regularisations.
     """
     columns = [1.0] if task_alphas is None else task_alphas
     missing = np.isnan(scores).reshape(-1, len(alphas), len(columns)).any(axis=0)
     if not missing.any():
         return
     whole = missing.all(axis=1)
-    words = [f"alpha {alphas[row]:g}" for row in np.flatnonzero(whole).tolist()]
+    first, second = names
+    words = [f"{first} {alphas[row]:g}" for row in np.flatnonzero(whole).tolist()]
     single = np.argwhere(missing & ~whole[:, None])
-    words += [f"alpha {alphas[row]:g} with task_alpha {columns[column]:g}" for row, column in single.tolist()]
+    words += [f"{first} {alphas[row]:g} with {second} {columns[column]:g}" for row, column in single.tolist()]
     more = f" and {len(words) - 5} more" if len(words) > 5 else ""
     warnings.warn(
         f"In setting {setting} there is no score for {', '.join(words[:5])}{more}, where the model interpolates what "

@@ -86,6 +86,16 @@ class Pairing(ABC):
         return dict(zip(("alpha", "task_alpha"), (side.alpha for side in self.smoothers), strict=False))
 
     @property
+    def kernel_means(self) -> dict[str, float]:
+        """Mean eigenvalue of the kernel that each regularisation is added to, by the name of the regularisation."""
+        return {name: side.mean for name, side in zip(self.alphas, self.spectra, strict=True)}
+
+    @property
+    def absorbs_weights(self) -> bool:
+        """Whether weights of c for all labels are the same as a regularisation divided by c."""
+        return False
+
+    @property
     def refits(self) -> bool:
         """Whether holding out equals fitting again, see `dyadlearn.filters.SpectralFilter.refits`."""
         return all(side.filter.refits for side in self.smoothers)
@@ -157,7 +167,6 @@ def side_ridges(model: Pairing) -> tuple[float, ...]:
     return (*ridges, *ridges)[: len(model.spectra)]
 
 
-@singledispatch
 def divided(model: Pairing, unit: float) -> Pairing | None:
     r"""Return the model whose regularisation is divided by a unit of the weights; None if weights have no unit.
 
@@ -165,7 +174,7 @@ def divided(model: Pairing, unit: float) -> Pairing | None:
     give the same predictions. In two-step ridge regression and with filters other than Tikhonov's, the penalty is no
     multiple of the regularisation.
     """
-    return None
+    return model.at(model.alphas["alpha"] / unit) if model.absorbs_weights else None
 
 
 def check_regularisation(model: Pairing) -> None:

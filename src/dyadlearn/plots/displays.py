@@ -331,9 +331,11 @@ class LandscapeDisplay(Display):
     >>> rng = np.random.default_rng(0)
     >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
     >>> Y = X @ rng.normal(size=(8, 6)) @ T.T + 6 * rng.normal(size=(20, 15))
-    >>> scores = landscape(TwoStepRidge().fit(X, Y, tasks=T), setting="D")["D"]
+    >>> alphas = [0.1, 1.0, 10.0]
+    >>> model = TwoStepRidge().fit(X, Y, tasks=T)
+    >>> scores = landscape(model, setting="D", alphas=alphas, task_alphas=alphas)["D"]
     >>> from matplotlib.figure import Figure
-    >>> display = LandscapeDisplay.from_landscape(scores, setting="D", ax=Figure().subplots())
+    >>> display = LandscapeDisplay.from_landscape(scores, alphas, alphas, setting="D", ax=Figure().subplots())
     >>> display.alpha, display.task_alpha
     (1.0, 1.0)
     """
@@ -383,7 +385,8 @@ class LandscapeDisplay(Display):
         scores : array of shape (n_alphas, n_task_alphas) or (n_alphas,)
             Scores; NaN means undefined.
         alphas, task_alphas : iterables of float, default=None
-            Regularisations of the scores; None means 10⁻⁷ … 10⁶, as in `dyadlearn.landscape`.
+            Regularisations of the scores, such as those of `dyadlearn.selection.default_alphas`. None means 10⁻⁷ … 10⁶,
+            which are the default values relative to the scale of the kernel.
         setting : str or Setting, default=None
             Setting to show in the title.
         scoring : str or callable, default=None

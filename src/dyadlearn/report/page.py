@@ -330,7 +330,8 @@ def write_report(
         shape (m, q); greater is better. None means the score of the search or, without a search, ``"roc_auc"`` for
         binary labels and ``"neg_mean_squared_error"`` for others.
     alphas, task_alphas : iterables of float, default=None
-        Regularisations to score; None means those of the search or, without a search, 10⁻⁷ … 10⁶.
+        Regularisations to score; None means those of the search or, without a search, the default grid of
+        `dyadlearn.selection.default_alphas`.
     groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
         Groups of instances and tasks that are left out together. None means the groups of the fit for the scores of a
         search, and no groups for its landscapes in other settings than its own.

@@ -6,7 +6,7 @@ from dyadlearn._registry import MODELS
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import Audit, audit
 from dyadlearn.selection.evaluate import Interval, Scores, SettingScore, bootstrap_interval, evaluate
-from dyadlearn.selection.landscape import landscape
+from dyadlearn.selection.landscape import default_alphas, landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
 from dyadlearn.selection.search import (
     IndependentTaskRidgeCV,
@@ -31,6 +31,7 @@ __all__ = [
     "TwoStepRidgeCV",
     "audit",
     "bootstrap_interval",
+    "default_alphas",
     "evaluate",
     "landscape",
     "nested_score",

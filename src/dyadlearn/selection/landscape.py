@@ -27,7 +27,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import itemsize, to_numpy
-from dyadlearn._checks import check_alphas
+from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas
 from dyadlearn._interrupts import current
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import LeverageError
@@ -50,6 +50,8 @@ LeftOut = tuple[Any, Any, Any]
 #: Default memory in bytes for stacks of predictions.
 MAX_MEMORY = 2**30
 
+# Least and greatest scale of a default grid, so that no value of the grid overflows or vanishes.
+_SCALES = (1e-300, 1e300)
 # Tolerance of conjugate gradients where all points are evaluated: scores need no more digits.
 _TOL = 1e-5
 # Tolerance and number of iterations of the rough solutions of a search.
@@ -78,6 +80,64 @@ class Evaluated(NamedTuple):
     scores: np.ndarray
     n_points: int
     is_rough: bool
+
+
+def default_alphas(model: Any) -> dict[str, list[float]]:
+    r"""Return the regularisations that are tried by default: 14 multiples of the scale of the kernel.
+
+    .. math:: 10^{-7} s,\; 10^{-6} s,\; \dots,\; 10^{6} s
+
+    Two-step ridge regression has a grid for each side, whose scale s is the mean eigenvalue of the kernel of the side.
+    A model with one regularisation has one grid, whose scale is the mean eigenvalue of the kernel between pairs times
+    the mean weight of the labels. Where the model has an intercept, kernels are centred before. So a model that is
+    chosen from this grid does not depend on the units of features, kernels and weights.
+
+    Parameters
+    ----------
+    model : fitted estimator
+
+    Returns
+    -------
+    dict of str to list of float
+        Values of ``"alphas"`` and, if the model has a regularisation of the tasks, of ``"task_alphas"``: arguments of
+        `landscape` and of `dyadlearn.plots.LandscapeDisplay.from_landscape`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidge
+    >>> from dyadlearn.selection import default_alphas
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(8, 3)), rng.normal(size=(6, 2))
+    >>> model = TwoStepRidge().fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
+    >>> grids = default_alphas(model)
+    >>> round(grids["alphas"][7], 2), round(float(X.var(axis=0).sum()), 2)
+    (2.16, 2.16)
+    """
+    problem = model if isinstance(model, Problem) else as_fitted(model).problem
+    pairing = problem.pairing
+    # The weights of the problem are in its unit.
+    weight = problem.unit * problem.labels.mean_weight if pairing.absorbs_weights else 1.0
+    grids = {}
+    for name, mean in pairing.kernel_means.items():
+        scale = min(max(mean * weight, _SCALES[0]), _SCALES[1]) if mean > 0 else 1.0
+        grids[f"{name}s"] = [multiple * scale for multiple in DEFAULT_ALPHAS]
+    return grids
+
+
+def grids_of(problem: Problem, alphas: Any, task_alphas: Any) -> tuple[list[float], list[float] | None]:
+    """Return the values of one or two regularisations of a problem: those that are given, or else the default.
+
+    Parameters
+    ----------
+    problem : Problem
+    alphas, task_alphas : iterables of float, float or None
+        None means `default_alphas`. `task_alphas` is ignored by a model with one regularisation.
+    """
+    given = {"alphas": alphas, "task_alphas": task_alphas}
+    checked = {name: check_alphas(values, name) for name, values in given.items() if values is not None}
+    grids = {name: checked.get(name, values) for name, values in default_alphas(problem).items()}
+    return grids["alphas"], grids.get("task_alphas")
 
 
 def coarse_to_fine(
@@ -201,7 +261,7 @@ def score_plan(
     how: Plan,
     scoring: Any,
     alphas: Values,
-    task_alphas: Values,
+    task_alphas: Values | None,
     *,
     search: bool = False,
     exhaustive: bool = True,
@@ -216,6 +276,7 @@ def score_plan(
     how : Plan
     scoring : str, callable or Scorer
     alphas, task_alphas : sequences of float
+        A model with one regularisation ignores `task_alphas`.
     search : bool, default=False
         Whether the scores are for a search: then an interrupt returns the scores computed so far, if `keeping_best` is
         active, and labels without a prediction raise no warning here.
@@ -236,7 +297,7 @@ def score_plan(
         If the model interpolates the labels that are left out at every point.
     """
     has_two = len(how.problem.pairing.alphas) > 1
-    task_alphas = task_alphas if has_two else [1.0]
+    task_alphas = task_alphas if has_two and task_alphas is not None else [1.0]
     bar = Progress(None, f"{'Search' if search else 'Landscape'} {how.setting.value}", progress, of)
     if how.swept is not None:
         given = (how.units.instances, how.units.tasks, max_memory, bar)
@@ -331,7 +392,8 @@ def landscape(
     setting : one or several settings, default="ABCD"
         Letters or aliases. For a model without tasks, C and D are skipped.
     alphas, task_alphas : iterables of float, or float, default=None
-        Values of the two regularisations; None means the 14 powers of ten from 10⁻⁷ to 10⁶.
+        Values of the two regularisations; None means those of `dyadlearn.selection.default_alphas`, 10⁻⁷ to 10⁶ times
+        the mean eigenvalue of the kernel.
     scoring : str or callable, default=None
         Name of a metric (see `dyadlearn.metrics.scorer`), or a function of labels and predictions, both of shape (m,
         q); greater is better. None means the `scoring` of a search, and ``"neg_mean_squared_error"`` for other models.
@@ -374,8 +436,7 @@ def landscape(
     scoring = searched or "neg_mean_squared_error" if scoring is None else scoring
     wanted = list(dict.fromkeys(as_settings(setting)))
     wanted = [setting for setting in wanted if setting in settings_of(problem.pairing)] or wanted
-    rows = check_alphas(alphas, "alphas")
-    columns = check_alphas(task_alphas, "task_alphas")
+    rows, columns = grids_of(problem, alphas, task_alphas)
     plans = [planned(problem, setting, (groups, task_groups, cv)) for setting in wanted]
     if problem.labels.full is not None and cv is None:  # all settings share their products
         bar = Progress(None, "Landscape", progress, of=1)
@@ -388,7 +449,7 @@ def landscape(
                 each = score_plan(how, scoring, rows, columns, max_memory=max_memory, progress=progress, of=1)
                 scores[how.setting.value] = each.scores
     for letter, grid in scores.items():
-        warn_of_undefined(grid, rows, columns if grid.ndim == 2 else None, letter, 2)
+        warn_of_undefined(grid, rows, columns, letter, 2)
     return scores
 
 
@@ -416,7 +477,7 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut) -> Plan:
 def _swept(
     problem: Problem,
     alphas: Values,
-    task_alphas: Values,
+    task_alphas: Values | None,
     settings: Sequence[Setting],
     scoring: Any,
     groups: Any,
@@ -426,7 +487,7 @@ def _swept(
 ) -> dict[Setting, np.ndarray]:
     """Score many regularisations and settings of complete labels together; `task_alphas` is ignored without tasks."""
     Y, has_two, interrupts = problem.Y, len(problem.pairing.alphas) > 1, current()
-    task_alphas = task_alphas if has_two else [1.0]
+    task_alphas = task_alphas if has_two and task_alphas is not None else [1.0]
     scorers = {setting: scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None) for setting in settings}
     members = (group_members(groups, Y.shape[0], "groups"), group_members(task_groups, Y.shape[1], "task_groups"))
     per_stack = max(1, max_memory // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NoReturn, Self
@@ -27,7 +27,7 @@ import numpy as np
 from sklearn.base import clone
 
 from dyadlearn._array import Array, cast, namespace, placed, take_rows, to_numpy
-from dyadlearn._checks import check_alphas, check_flag, check_whole
+from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas, check_flag, check_whole
 from dyadlearn._documenting import documented
 from dyadlearn._interrupts import current, keeping_best
 from dyadlearn._progress import Phase, Progress
@@ -57,9 +57,16 @@ from dyadlearn.models.reading import Training, fold_predictions, groups_in_order
 from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import PairKernel
 from dyadlearn.selection.evaluate import baseline_scores, best_in_words, nothing_learnt
-from dyadlearn.selection.landscape import Evaluated, LeftOut, expected_points, planned, score_plan
+from dyadlearn.selection.landscape import Evaluated, LeftOut, expected_points, grids_of, planned, score_plan
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.spectrum import Spectrum
+
+# Values of one or two regularisations to try.
+Grids = tuple[list[float], list[float] | None]
+
+# A score at the edge of a default grid is reported if it is better than all scores inside by more than this share of
+# the loss: beyond the edge, scores are constant up to about as much.
+_WORTH_MENTIONING = 1e-4
 
 # Measured time of the final fit and of its hold-out predictions, in points of the search. The points of a coarse search
 # are solved roughly.
@@ -389,7 +396,8 @@ class SearchParameters:
     Parameters
     ----------
     alphas : sequence of float or float, default=None
-        Values of :math:`\lambda` to try; None means the 14 powers of ten from 10⁻⁷ to 10⁶.
+        Values of :math:`\lambda` to try. None means 10⁻⁷, 10⁻⁶, …, 10⁶ times the mean eigenvalue of the kernel and the
+        mean weight of the labels, so that units do not matter; see `dyadlearn.selection.default_alphas`.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model will predict: new pairs (A), new instances (B), new tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
@@ -410,12 +418,15 @@ class SearchParameters:
     ----------
     alpha_ : float
         The best value; ties are resolved in favour of the largest.
+    alphas_ : array of shape (n_alphas,)
+        The values that were tried, with kernel grids those for the best kernel.
     kernel_params_ : dict or None
         The best kernel parameters.
     best_score_ : float
         The score of `holdout_`.
     landscape_ : array of shape (n_alphas,)
-        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first. After a
+        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first; by default
+        each kernel has its own values of alpha, and the last axis is that of their multiples 10⁻⁷ to 10⁶. After a
         coarse-to-fine search, points that were not evaluated are NaN and the scores are approximate: see
         `dyadlearn.selection.landscape`.
     n_evaluated_ : int
@@ -453,6 +464,9 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     alpha_: Any
     task_alpha_: Any
+    # Values that were tried, for the chosen kernel.
+    alphas_: np.ndarray
+    task_alphas_: np.ndarray | None
     shares_: Any
     best_score_: float
     landscape_: np.ndarray
@@ -463,25 +477,41 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self._keep_labels(data)
         self._keep_groups(groups, task_groups)
         specs = _specs(self._spec(), self.kernel_grid, "instance")
-        self._search(self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task")))
+        sides = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
+        self._scale_weights(sides)
+        self._search(sides)
         with Phase("Baselines"):
-            current().attempt(self._warn_if_nothing_is_learnt)
+            current().attempt(self._warn_of_choice)
         return self
 
     def _reached(self) -> str:
         tried = f"{self.n_evaluated_} of {self.landscape_.size} points were tried"
         return f"The search was interrupted: {tried}; the best is chosen."
 
-    def _warn_if_nothing_is_learnt(self) -> None:
-        """Warn if all labels are equal, or if the best score is not better than that of the baselines."""
+    def _scale_weights(self, sides: Sides) -> None:
+        """Divide the weights by their mean if the regularisation cannot, so that default grids suit any weights."""
+        if self._labels.weights is None:
+            return
+        pairing = self._problems(sides)[0].pairing
+        has_default = any(getattr(self, f"{name}s") is None for name in pairing.alphas)
+        if has_default and not pairing.absorbs_weights:
+            self._labels = replace(self._labels, weights=self._labels.weights / self._labels.mean_weight)
+
+    def _warn_of_choice(self) -> None:
+        """Warn if all labels are equal, if the baselines are as good as the best score, or of an edge of the grid."""
         observed = to_numpy(self._labels.values)[self._labels.observed]
         if observed.min() == observed.max():
             warnings.warn(f"All labels are {observed[0]:g}: there is nothing to learn.", UserWarning, stacklevel=5)
             return
-        name = scorer(self.scoring).name
-        note = nothing_learnt(name, self._searched_setting, self.best_score_, self.baselines_)
+        for edge in edges_of(self):
+            warnings.warn(edge.note(), GridEdgeWarning, stacklevel=5)
+        note = self._nothing_learnt()
         if note is not None:
             warnings.warn(note, BaselineWarning, stacklevel=5)
+
+    def _nothing_learnt(self) -> str | None:
+        """Return a note if the best score is not better than that of the baselines; else None."""
+        return nothing_learnt(scorer(self.scoring).name, self._searched_setting, self.best_score_, self.baselines_)
 
     def _search(self, sides: Sides) -> Self:
         """Choose the regularisation for decomposed sides."""
@@ -526,28 +556,29 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         check_flag(self.exhaustive, "exhaustive")
 
     def _check_alphas(self) -> None:
-        self._grids()
-
-    def _grids(self) -> tuple[list[float], list[float] | None]:
-        """Return the values of one or two regularisations."""
-        return grid_of(self.alphas, "alphas"), None
+        for name in ("alphas", "task_alphas"):
+            _check_grid(getattr(self, name), name)
 
     def _problems(self, sides: Sides) -> list[Problem]:
-        """Return the problems to try: one or more for each pair of decomposed sides."""
-        alphas, task_alphas = self._grids()
-        start = _named(alphas[0], None if task_alphas is None else task_alphas[0])
+        """Return the problems to try, at any regularisation: one or more for each pair of decomposed sides."""
+        start = {name: 1.0 for name in ("alpha", "task_alpha") if hasattr(self, name)}
         return [self._problem_at(*both, start) for row in sides for both in row]
+
+    def _grids(self, problem: Problem) -> tuple[list[float], list[float] | None]:
+        """Return the values of one or two regularisations to try for a problem."""
+        return grids_of(problem, self.alphas, self.task_alphas)
 
     def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
         """Score all regularisations for all sides to try, and solve for the best."""
         setting, problems = as_setting(self.setting), self._problems(sides)
+        grids = [self._grids(problem) for problem in problems]
         first = planned(problems[0], setting, left_out)
-        n_points = expected_points(first, *self._grids(), exhaustive=self.exhaustive)
+        n_points = expected_points(first, *grids[0], exhaustive=self.exhaustive)
         n_holdout = _HOLDOUT_OF_ROUGH if isinstance(first, SolveAgain) and not self.exhaustive else _HOLDOUT
         total = len(problems) * n_points + _FIT + n_holdout
         with Progress(total, f"Search {setting.value}", self.progress):
-            stack, is_rough, best_plan = self._scored(problems, first, left_out, n_points)
-            place = self._take_best(stack, sides, problems)
+            stack, is_rough, best_plan = self._scored(problems, grids, first, left_out, n_points)
+            place = self._take_best(stack, sides, problems, grids)
             with Phase("Final fit", of=_FIT):
                 self._solve()
             with Phase("Hold-out", 1, of=n_holdout):
@@ -558,13 +589,13 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             self.best_score_ = float(prepared_score(self._labels, self.scoring, setting, labels)(self._predictions))
         return self
 
-    def _take_best(self, stack: np.ndarray, sides: Sides, problems: Sequence[Problem]) -> int:
+    def _take_best(self, stack: np.ndarray, sides: Sides, problems: Sequence[Problem], grids: Sequence[Grids]) -> int:
         """Store the sides and regularisation with the best score, and return the position of their problem."""
-        setting, (alphas, task_alphas) = as_setting(self.setting), self._grids()
-        task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is no task_alpha
         if self.n_evaluated_ == stack.size:
-            warn_of_undefined(stack, alphas, task_alphas, setting.value, 6)
-        place = best_point(stack, alphas, task_alphas)
+            self._warn_of_undefined(stack, grids)
+        # Grids of different kernels are in the same order.
+        place = best_point(stack, *grids[0])
+        alphas, task_alphas = grids[place[0]]
         n_kernels, n_forms = (len(sides), len(sides[0])), len(stack) // (len(sides) * len(sides[0]))
         first, second, _ = np.unravel_index(place[0], (*n_kernels, n_forms))
         self._side, self._task_side = sides[first][second]
@@ -577,9 +608,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self.best_score_ = float(stack[place])
         self.alpha_ = alphas[place[1]]
         self.task_alpha_ = None if task_alphas is None else task_alphas[place[2]]
-        for name, best, low, high in edges_of(self):
-            message = f"The best {name}, {best:g}, is on the edge of the grid ({low:g} … {high:g}): widen the grid."
-            warnings.warn(message, GridEdgeWarning, stacklevel=6)
+        self.alphas_ = np.asarray(alphas)
+        self.task_alphas_ = None if task_alphas is None else np.asarray(task_alphas)
         return int(place[0])
 
     def _keep_holdout(self, how: Plan) -> Array:
@@ -590,7 +620,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         """Score all regularisations for each task separately, and solve with the best value of each task."""
-        setting, (alphas, _), [problem] = as_setting(self.setting), self._grids(), self._problems(sides)
+        setting, [problem] = as_setting(self.setting), self._problems(sides)
+        alphas, _ = self._grids(problem)
         [[(self._side, self._task_side)]] = sides
         how, interrupts = planned(problem, setting, left_out), current()
         judge, score = scorer(self.scoring), None
@@ -631,7 +662,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
                 UndefinedScoreWarning,
                 stacklevel=5,
             )
-        self.alpha_, self.task_alpha_, self.landscape_ = np.asarray(alphas)[best], None, scores
+        self.alphas_, self.task_alphas_ = np.asarray(alphas), None
+        self.alpha_, self.task_alpha_, self.landscape_ = self.alphas_[best], None, scores
         self.best_score_ = float(np.nanmean(scores[best, np.arange(len(best))]))
         n_rows = len(alphas) if interrupts.heard is None else np.count_nonzero(np.isfinite(scores).any(axis=1))
         self.n_evaluated_ = n_rows * scores.shape[1]
@@ -639,8 +671,18 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self._keep_holdout(how)
         return self
 
+    def _warn_of_undefined(self, stack: np.ndarray, grids: Sequence[Grids]) -> None:
+        """Warn of the regularisations without a score, by their multiples if kernels have different grids."""
+        alphas, task_alphas = grids[0]
+        names = ["alpha", "task_alpha"]
+        if len(grids) > 1 and self.alphas is None:
+            alphas, names[0] = list(DEFAULT_ALPHAS), "relative alpha"
+        if len(grids) > 1 and self.task_alphas is None and task_alphas is not None:
+            task_alphas, names[1] = list(DEFAULT_ALPHAS), "relative task_alpha"
+        warn_of_undefined(stack, alphas, task_alphas, as_setting(self.setting).value, 6, names=names)
+
     def _scored(
-        self, problems: Sequence[Problem], first: Plan, left_out: LeftOut, n_points: int
+        self, problems: Sequence[Problem], grids: Sequence[Grids], first: Plan, left_out: LeftOut, n_points: int
     ) -> tuple[np.ndarray, bool, tuple[int, Plan]]:
         """Score all regularisations of some problems, and store the number of evaluated points.
 
@@ -655,14 +697,13 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         best : (int, Plan)
             Position of the problem with the best score, and its hold-out plan.
         """
-        (alphas, task_alphas), interrupts = self._grids(), current()
         evaluated: dict[int, Evaluated] = {}
-        top, refusal = -np.inf, LeverageError()
+        top, refusal, interrupts = -np.inf, LeverageError(), current()
         options: dict[str, Any] = {"search": True, "exhaustive": self.exhaustive, "progress": self.progress}
-        for place, problem in enumerate(problems):
+        for place, (problem, values) in enumerate(zip(problems, grids, strict=True)):
             how = planned(problem, first.setting, left_out) if place else first
             try:
-                each = score_plan(how, self.scoring, alphas, task_alphas or [1.0], **options, of=n_points)
+                each = score_plan(how, self.scoring, *values, **options, of=n_points)
             except LeverageError as error:
                 refusal = error
                 continue
@@ -688,7 +729,24 @@ class Search(SearchParameters, KeptHoldout, stored=False):
     def _fits(self) -> bool:
         for value in self._alphas.values():
             self._checked_alpha(value, "What was chosen")
-        return super()._fits() and self.landscape_.dtype.kind == "f"
+        grids = [values for values in (self.alphas_, self.task_alphas_) if values is not None]
+        axes = self.landscape_.shape[:1] if np.ndim(self.alpha_) else self.landscape_.shape[-len(grids) :]
+        return (
+            super()._fits()
+            and self.landscape_.dtype.kind == "f"
+            and all(is_shaped(values, n_values) for values, n_values in zip(grids, axes, strict=True))
+        )
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], where: str) -> Self:
+        """Return the search of a stored state; one of release 0.1.0 lacks its grids, which were those of parameters."""
+        stored = dict(state)
+        if "landscape_" in stored and "alphas_" not in stored:
+            given = {**stored["parameters"], **stored.get("solved_with", {})}
+            stored["alphas_"] = np.asarray(check_alphas(given["alphas"], "alphas"))
+            task_alphas = np.asarray(check_alphas(given.get("task_alphas"), "task_alphas"))
+            stored["task_alphas_"] = None if stored["task_alpha_"] is None else task_alphas
+        return super().from_state(stored, where)
 
 
 def _tried(side: Side, grid: Any, name: str) -> list[Side]:
@@ -731,12 +789,15 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
     decompositions in total. `best_score_` is the best of many scores and therefore optimistic: see `nested_score`.
 
     `sample_weight` weights the squared loss of each fit, also within the search. The scores are not weighted: every
-    observed cell with a positive weight counts equally, unless a `scoring` function weights the cells itself.
+    observed cell with a positive weight counts equally, unless a `scoring` function weights the cells itself. If
+    `alphas` or `task_alphas` is None, the search divides the weights by their mean, so that only their ratios matter;
+    `TwoStepRidge` gives the same model with weights of mean 1. With given values weights are used as they are.
 
     Parameters
     ----------
     alphas, task_alphas : sequences of float or float, default=None
-        Values of :math:`\lambda_d` and :math:`\lambda_t` to try; None means the 14 powers of ten from 10⁻⁷ to 10⁶. A
+        Values of :math:`\lambda_d` and :math:`\lambda_t` to try. None means 10⁻⁷, 10⁻⁶, …, 10⁶ times the mean
+        eigenvalue of the kernel of the side, so that units do not matter; see `dyadlearn.selection.default_alphas`. A
         network has one regularisation, `alphas`.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None means exact leave-one-out if the labels are complete, and for single pairs also if few
@@ -750,6 +811,9 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
     alpha_, task_alpha_ : float
         The best values. Ties are resolved in favour of the largest product, then of the largest `alpha_`. `task_alpha_`
         is None without tasks and for a network, where `alpha_` applies to both sides.
+    alphas_, task_alphas_ : arrays of shape (n_alphas,) and (n_task_alphas,)
+        The values that were tried, with kernel grids those for the best kernel; `task_alphas_` is None where
+        `task_alpha_` is.
     landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network (n_alphas,)
         Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first. After a
         coarse-to-fine search, points that were not evaluated are NaN and the scores are approximate: see
@@ -770,10 +834,6 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
     alphas: Any = None
     task_alphas: Any = None
     task_alpha: Any = field(default=None, init=False)
-
-    def _grids(self) -> tuple[list[float], list[float] | None]:
-        task_alphas = None if self.symmetry is not None else grid_of(self.task_alphas, "task_alphas")
-        return grid_of(self.alphas, "alphas"), task_alphas
 
 
 @documented
@@ -819,11 +879,11 @@ def _specs(spec: KernelSpec, grid: Sequence[dict[str, Any]] | None, name: str) -
     return [replace(spec, params=params) for params in grid]
 
 
-def grid_of(alphas: Any, name: str) -> list[float]:
-    """Return the values of a parameter that the search tries."""
+def _check_grid(alphas: Any, name: str) -> None:
+    """Raise if the values of a parameter to try are not valid; None is."""
     if isinstance(alphas, Iterator):
         raise TypeError(f"{name} is an iterator, which can be read only once: give a sequence, such as list({name}).")
-    return check_alphas(alphas, name)
+    check_alphas(alphas, name)
 
 
 def best_kernel(search: Search) -> np.ndarray:
@@ -831,42 +891,132 @@ def best_kernel(search: Search) -> np.ndarray:
 
     With ``alpha_per_task=True`` it is the mean over tasks.
     """
-    alphas, task_alphas = search._grids()
     if np.ndim(search.alpha_):
         return np.asarray(np.nanmean(search.landscape_, axis=1))
-    if search.task_alpha_ is None:
-        task_alphas = None
-    last = (len(alphas),) if task_alphas is None else (len(alphas), len(task_alphas))
+    alphas, task_alphas = search.alphas_, search.task_alphas_
+    last = (alphas.size,) if task_alphas is None else (alphas.size, task_alphas.size)
     scores = search.landscape_.reshape(-1, *last)
     return np.asarray(scores[best_point(scores, alphas, task_alphas)[0]])
 
 
-def edges_of(search: Search) -> list[tuple[str, float, float, float]]:
+@dataclass(frozen=True)
+class Edge:
+    """Best value of a regularisation that is on the edge of its grid, and better than all values inside.
+
+    Attributes
+    ----------
+    name : str
+        ``"alpha"`` or ``"task_alpha"``.
+    best, least, greatest : float
+        The best value, and the edges of the grid.
+    is_default : bool
+        Whether the grid was not given.
+    """
+
+    name: str
+    best: float
+    least: float
+    greatest: float
+    is_default: bool
+
+    @property
+    def is_least(self) -> bool:
+        """Whether the best value is the smallest one."""
+        return self.best == self.least
+
+    def note(self, write: Callable[[float], str] = "{:g}".format) -> str:
+        """Return a sentence that says what to do; `write` returns a number as text."""
+        return f"The best {self.name}, {write(self.best)}, is on the edge of {self._rest(write)}."
+
+    def _rest(self, write: Callable[[float], str]) -> str:
+        """Return the end of the sentence: the grid, and what to do."""
+        limits = f"{write(self.least)} … {write(self.greatest)}"
+        if not self.is_default:
+            return f"the grid ({limits}): widen the grid"
+        return f"the default grid ({limits}): give {'smaller' if self.is_least else 'larger'} {self.name}s="
+
+
+@dataclass(frozen=True)
+class EdgeOfTasks(Edge):
+    """Edge of the grid of a model that has a regularisation for each task; `best` is the edge of most of the tasks.
+
+    Attributes
+    ----------
+    n_here, n_tasks : int
+        Number of tasks whose best value is on an edge, and of all tasks.
+    """
+
+    n_here: int
+    n_tasks: int
+
+    def note(self, write: Callable[[float], str] = "{:g}".format) -> str:
+        """Return a sentence that says what to do; `write` returns a number as text."""
+        which = f"{self.n_here} of {self.n_tasks} tasks"
+        return f"The best {self.name} of {which} is on the edge of {self._rest(write)}."
+
+
+def edges_of(search: Search) -> list[Edge]:
     """Return the best values that are on the edge of their grid and better than all values inside it.
 
-    Parameters
-    ----------
-    search : Search
-
-    Returns
-    -------
-    list of (name, best value, least value, greatest value)
-        Empty with ``alpha_per_task=True``.
+    A default grid is wide, and beyond most edges scores do not change. So an edge of a default grid counts only if its
+    loss is smaller by more than a ten-thousandth; the loss is an error, or one minus another score. The same holds if
+    each task has a regularisation, because some of many tasks are noise. If the baselines are as good, the greatest
+    value of a default grid does not count: it predicts means, as the baselines do, and greater values would too.
     """
-    if np.ndim(search.alpha_):
+    scores = np.where(np.isnan(search.landscape_), -np.inf, search.landscape_)
+    found = _edge_of_tasks(search, scores) if np.ndim(search.alpha_) else _edges_of_sides(search, scores)
+    predicts_means = [edge.is_default and not edge.is_least for edge in found]
+    if any(predicts_means) and search._nothing_learnt() is not None:
+        return [edge for edge, means in zip(found, predicts_means, strict=True) if not means]
+    return found
+
+
+def _edges_of_sides(search: Search, scores: np.ndarray) -> list[Edge]:
+    """Return the edges of one or two grids."""
+    n_columns = 1 if search.task_alphas_ is None else search.task_alphas_.size
+    scores = scores.reshape(-1, search.alphas_.size, n_columns)
+    found = []
+    for name, axes in (("alpha", (0, 2)), ("task_alpha", (0, 1))):
+        values, is_default = getattr(search, f"{name}s_"), _has_default(search, name)
+        if values is not None and _is_on_edge(values, scores.max(axis=axes), _slack(search, name)):
+            best = float(getattr(search, f"{name}_"))
+            found.append(Edge(name, best, float(values.min()), float(values.max()), is_default))
+    return found
+
+
+def _has_default(search: Search, name: str) -> bool:
+    """Return whether the grid of a regularisation was not given to the last fit."""
+    return search._solved_with.get(f"{name}s") is None
+
+
+def _slack(search: Search, name: str) -> Callable[[float], float]:
+    """Return by how much scores inside the grid of a regularisation may be worse than the best score, a function."""
+    judge = scorer(search.scoring)
+    perfect = 0.0 if judge.name.startswith("neg_") or judge.is_function else 1.0
+    share = _WORTH_MENTIONING if _has_default(search, name) or search.alpha_per_task else 0.0
+    return lambda top: share * abs(perfect - top)
+
+
+def _is_on_edge(values: np.ndarray, scores: np.ndarray, slack: Callable[[float], float]) -> bool:
+    """Return whether the values (n,) with the best scores (n,) are all on the edge of the grid."""
+    top = float(scores.max())
+    best = values[as_good(scores, top - slack(top))]
+    least, greatest = values.min(), values.max()
+    return bool(least < greatest and not ((best > least) & (best < greatest)).any())
+
+
+def _edge_of_tasks(search: Search, scores: np.ndarray) -> list[Edge]:
+    """Return the edge with the number of tasks whose best values are there; nothing if there are none."""
+    values, is_default = search.alphas_, _has_default(search, "alpha")
+    least, greatest = float(values.min()), float(values.max())
+    has_score = np.isfinite(scores).any(axis=0)
+    slack = _slack(search, "alpha")
+    on_edge = [has and _is_on_edge(values, each, slack) for has, each in zip(has_score, scores.T, strict=True)]
+    best = search.alpha_[np.asarray(on_edge)]
+    if not best.size:
         return []
-    grids = search._grids()
-    scores = search.landscape_.reshape(-1, len(grids[0]), 1 if search.task_alpha_ is None else len(grids[1] or [0.0]))
-    equal = as_good(scores, float(np.nanmax(scores)))
-    edges = []
-    for name, values, axes in (("alpha", grids[0], (0, 2)), ("task_alpha", grids[1], (0, 1))):
-        best, given = getattr(search, f"{name}_"), getattr(search, f"{name}s", None)
-        if best is None or values is None or given is None:
-            continue
-        low, high = min(values), max(values)
-        if low < high and not any(low < value < high for value in np.asarray(values)[np.asarray(equal.any(axis=axes))]):
-            edges.append((name, float(best), low, high))
-    return edges
+    most = least if 2 * np.count_nonzero(best == least) >= best.size else greatest
+    return [EdgeOfTasks("alpha", most, least, greatest, is_default, best.size, scores.shape[1])]
 
 
 # Shares of the three kernels in quarters; the product kernel has at least one quarter.
@@ -995,7 +1145,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     >>> Y = X @ rng.normal(size=(3, 4)) + rng.normal(size=(20, 4))
     >>> IndependentTaskRidgeCV(alphas=[0.01, 1, 10, 100, 1000]).fit(X, Y).landscape_.shape
     (5,)
-    >>> IndependentTaskRidgeCV(alphas=[0.01, 1, 10, 100, 1000], alpha_per_task=True).fit(X, Y).alpha_.shape
+    >>> IndependentTaskRidgeCV(alpha_per_task=True).fit(X, Y).alpha_.shape
     (4,)
     """
 

@@ -21,8 +21,8 @@ from dyadlearn.metrics.cells import best_point
 from dyadlearn.models.fitted import Fitted, FittedRidge
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.selection.evaluate import scoring_of
-from dyadlearn.selection.landscape import landscape
-from dyadlearn.selection.search import best_kernel, grid_of
+from dyadlearn.selection.landscape import grids_of, landscape
+from dyadlearn.selection.search import best_kernel
 from dyadlearn.settings import Setting, as_setting
 
 _FROM_SCORES = "use LandscapeDisplay.from_landscape with the scores of dyadlearn.landscape"
@@ -159,9 +159,8 @@ def landscape_of_search(model: Any) -> LandscapeView:
     if search.learns_kernels:
         kind = type(search).__name__
         raise TypeError(f"{kind} has learned its regularisation with its kernels: {_FROM_SCORES} for these kernels.")
-    grids = (grid_of(getattr(search, name, None), name) for name in ("alphas", "task_alphas"))
     how = {"setting": search.holdout_setting_, "scoring": search.scoring}
-    view = landscape_of_scores(best_kernel(search), *grids, **how)
+    view = landscape_of_scores(best_kernel(search), search.alphas_, search.task_alphas_, **how)
     if np.ndim(search.alpha_):
         return view
     return replace(view, alpha=search.alpha_, task_alpha=search.task_alpha_, best_score=search.best_score_)
@@ -212,7 +211,7 @@ def landscapes_of_model(
     settings : sequence of Setting
     judge : Scorer
     alphas, task_alphas : iterables of float, default=None
-        Regularisations; None means those of the search or, without a search, 10⁻⁷ … 10⁶.
+        Regularisations; None means those of the search or, without a search, `dyadlearn.selection.default_alphas`.
     **left_out
         ``groups``, ``task_groups`` and ``cv``, in the order of the training data, and ``progress``; as in
         `dyadlearn.landscape`.
@@ -237,9 +236,11 @@ def landscapes_of_model(
         if slow:
             letters = joined([setting.value for setting in slow])
             notes.append(f"The landscape of setting {letters} is slow and left out: it is drawn if alphas= are given.")
-    rows, columns = (
-        grid_of(getattr(estimator, name, None), name) if given is None else check_alphas(given, name)
-        for name, given in (("alphas", alphas), ("task_alphas", task_alphas))
+    # The values of a search, unless others are given.
+    rows, columns = grids_of(
+        fitted.problem,
+        getattr(estimator, "alphas_", None) if alphas is None else alphas,
+        getattr(estimator, "task_alphas_", None) if task_alphas is None else task_alphas,
     )
     chosen: dict[str, Any] = {name: fitted.posed.alphas.get(name) for name in ("alpha", "task_alpha")}
     if np.ndim(chosen["alpha"]):  # each task has a regularisation, and the landscape has the best for all

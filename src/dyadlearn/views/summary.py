@@ -367,7 +367,7 @@ def summary_of(
     scoring, groups, task_groups, cv, n_permutations
         As in `dyadlearn.evaluate`.
     alphas, task_alphas : iterables of float or None
-        Regularisations of the landscapes; None means those of the search or, without a search, 10⁻⁷ … 10⁶.
+        Regularisations of the landscapes; None means those of the search or, without a search, the default grid.
     progress : bool or None
 
     Returns
@@ -559,9 +559,7 @@ def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
     # A model from a file may not know its search.
     edges = edges_of(fitted.estimator) if hasattr(fitted.estimator, "landscape_") else []
     found, solution = _zeros(fitted, names), fitted.solution
-    for name, best, low, high in edges:
-        grid = f"its grid ({power(low)} … {power(high)})"
-        found.append(f"The best {name}, {power(best)}, is on the edge of {grid}: widen it.")
+    found += [edge.note(power) for edge in edges]
     if not solution.converged:
         where = f"after {solution.n_iter} iterations at a relative residual of {solution.residual:.1e}"
         found.append(f"The solver of the missing labels stopped {where}: raise max_iter, tol or the regularisation.")

@@ -1,0 +1,422 @@
+"""Default grids of alpha: multiples of the scale of the kernel and the weights, so that units do not matter."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    PairKernelRidge,
+    PairKernelRidgeCV,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    landscape,
+    load,
+    nested_score,
+    save,
+)
+from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning
+from dyadlearn.filters import IteratedTikhonov
+from dyadlearn.plots import LandscapeDisplay
+from dyadlearn.selection import default_alphas
+from dyadlearn.selection.search import edges_of
+from dyadlearn.store.container import read_container, write_container
+from sweeps import covering, every, lines, over
+
+RNG = np.random.default_rng(7)
+M, Q = 9, 6
+X, T = RNG.normal(size=(M, 4)) + 0.5, RNG.normal(size=(Q, 3)) - 0.5
+Y = X @ RNG.normal(size=(4, 3)) @ T.T + 2.0 * RNG.normal(size=(M, Q))
+HOLES = np.where(RNG.random((M, Q)) < 0.2, np.nan, Y)
+WEIGHTS = RNG.random((M, Q)) + 0.5
+MULTIPLES = 10.0 ** np.arange(-7, 7)
+FACTORS = [1e12, 1e-12, 2.54]
+
+
+# --- what the scale is ---------------------------------------------------------------------------
+
+
+def centred(K):
+    P = np.eye(len(K)) - 1.0 / len(K)
+    return P @ K @ P
+
+
+def pairwise(K, G, a=1.0, b=0.0, c=0.0):
+    """Return the kernel between all pairs, with the shares of the three kernels."""
+    return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
+
+
+K, G = X @ X.T, T @ T.T
+SCALES = {
+    "two-step": (TwoStepRidge(), {"alphas": centred(K), "task_alphas": centred(G)}),
+    "two-step of the paper": (TwoStepRidge(fit_intercept=False), {"alphas": K, "task_alphas": G}),
+    "two-step with identities": (
+        TwoStepRidge(identity=(0.5, 0.25), fit_intercept=False),
+        {"alphas": K + 0.5 * np.eye(M), "task_alphas": G + 0.25 * np.eye(Q)},
+    ),
+    "independent": (IndependentTaskRidge(), {"alphas": centred(K)}),
+    "independent of the paper": (IndependentTaskRidge(fit_intercept=False), {"alphas": K}),
+    "Kronecker": (KroneckerRidge(), {"alphas": centred(pairwise(K + 1, G + 1))}),
+    "Kronecker of the paper": (KroneckerRidge(fit_intercept=False), {"alphas": pairwise(K, G)}),
+    "pair kernels": (
+        PairKernelRidge(product=0.5, per_task=0.3, per_instance=2.0),
+        {"alphas": centred(pairwise(K + 1, G + 1, 0.5, 0.3, 2.0))},
+    ),
+    "pair kernels of the paper": (
+        PairKernelRidge(product=0.5, per_task=0.3, per_instance=2.0, fit_intercept=False),
+        {"alphas": pairwise(K, G, 0.5, 0.3, 2.0)},
+    ),
+}
+
+
+@over(lines("model kernels", *SCALES.values()))
+def test_the_scale_is_the_mean_eigenvalue(model, kernels):
+    grids = default_alphas(model.fit(X, Y, tasks=T))
+    assert grids.keys() == kernels.keys()
+    for name, kernel in kernels.items():
+        assert_allclose(grids[name], MULTIPLES * np.linalg.eigvalsh(kernel).mean(), rtol=1e-12)
+
+
+def test_the_scale_of_a_network_is_that_of_its_nodes():
+    links = K + RNG.normal()
+    grids = default_alphas(TwoStepRidge(symmetry="symmetric").fit(X, links + links.T))
+    assert grids.keys() == {"alphas"}
+    assert_allclose(grids["alphas"], MULTIPLES * np.linalg.eigvalsh(centred(K)).mean(), rtol=1e-12)
+
+
+def test_one_regularisation_grows_with_the_weights():
+    """A weight of c for every label divides the regularisation by c, so the grid is multiplied by c."""
+    given = {"tasks": T, "sample_weight": WEIGHTS}
+    for model in (KroneckerRidge(), PairKernelRidge(per_task=1.0), IndependentTaskRidge()):
+        plain = default_alphas(model.fit(X, HOLES, tasks=T))["alphas"]
+        weighted = default_alphas(model.fit(X, HOLES, **given))["alphas"]
+        assert_allclose(weighted, np.mean(WEIGHTS[~np.isnan(HOLES)]) * np.asarray(plain), rtol=1e-13)
+    for model in (TwoStepRidge(), IndependentTaskRidge(filter=IteratedTikhonov(2))):
+        assert default_alphas(model.fit(X, HOLES, tasks=T)) == default_alphas(model.fit(X, HOLES, **given))
+
+
+def test_a_kernel_of_zeros_counts_as_one():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BaselineWarning)
+        for search in (TwoStepRidgeCV(), KroneckerRidgeCV(fit_intercept=False), IndependentTaskRidgeCV()):
+            search.fit(np.zeros((M, 2)), Y, tasks=T)
+            assert_allclose(search.alphas_, MULTIPLES, rtol=1e-14)
+
+
+# --- units do not matter -------------------------------------------------------------------------
+
+PAPER = {"fit_intercept": False}
+# With holes or weights, few digits are right where the powers of these filters nearly interpolate.
+FILTERED = "two-step with filters"
+SEARCHES = {
+    "two-step": TwoStepRidgeCV(),
+    "two-step of the paper": TwoStepRidgeCV(**PAPER),
+    FILTERED: TwoStepRidgeCV(filter=IteratedTikhonov(3), task_filter=IteratedTikhonov(2)),
+    "independent": IndependentTaskRidgeCV(),
+    "independent per task": IndependentTaskRidgeCV(alpha_per_task=True),
+    "independent with a filter": IndependentTaskRidgeCV(filter=IteratedTikhonov(2)),
+    # An intercept of these models is a constant of size 1 beside the features, so that their units matter.
+    "Kronecker": KroneckerRidgeCV(**PAPER),
+    "pair kernels": PairKernelRidgeCV(**PAPER),
+    "pair kernels with given shares": PairKernelRidgeCV(shares=[(1.0, 0.0, 0.0)], **PAPER),
+}
+
+WEIGHTED = [name for name in SEARCHES if name != FILTERED]
+
+
+def fitted(search, letter, *, rows=1.0, columns=1.0, weights=None, labels=Y):
+    """Return a search that was fitted on features in other units, for the settings that the model supports."""
+    setting = letter if not isinstance(search, IndependentTaskRidgeCV) or letter in "AB" else "B"
+    cv = None if weights is None and not np.isnan(labels).any() else 2
+    again = type(search)(**{**search.get_params(), "setting": setting, "cv": cv, "progress": False})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        warnings.simplefilter("ignore", BaselineWarning)
+        return again.fit(X * rows, labels, tasks=T * columns, sample_weight=weights)
+
+
+def alphas_of(search):
+    return [search.alpha_] if search.task_alpha_ is None else [search.alpha_, search.task_alpha_]
+
+
+def agree(one, other, rtol, factor=1.0):
+    """Compare two searches by their squared errors: wherever one of them is no more than four times the best.
+
+    Where models nearly interpolate, errors may be arbitrarily large, and depend on rounding.
+    """
+    near = one.landscape_ >= 4.0 * np.nanmax(one.landscape_, axis=0 if np.ndim(one.alpha_) else None)
+    assert near.any()
+    assert_allclose(other.landscape_[near], factor**2 * one.landscape_[near], rtol=rtol)
+    assert_allclose(other.best_score_, factor**2 * one.best_score_, rtol=rtol)
+    powers = [np.round(np.log10(found.alpha_ / found.alphas_[0])) for found in (one, other)]
+    assert_array_equal(powers[1], powers[0])
+
+
+@over(
+    covering(
+        name=[*SEARCHES],
+        factor=FACTORS,
+        units=["instances", "tasks", "both"],
+        letter="ABCD",
+        labels={"complete": Y, "with holes": HOLES},
+        where=lambda name, labels, letter, **_: (name != FILTERED and letter in "AD") or not np.isnan(labels).any(),
+    )
+)
+def test_units_of_features_do_not_matter(name, factor, units, letter, labels):
+    search = SEARCHES[name]
+    factors = {"rows": 1.0 if units == "tasks" else factor, "columns": 1.0 if units == "instances" else factor}
+    one = fitted(search, letter, labels=labels)
+    other = fitted(search, letter, labels=labels, **factors)
+    agree(one, other, 1e-6)
+    assert_allclose(other.holdout_, one.holdout_, rtol=1e-6, atol=1e-6)
+    assert_allclose(other.predict(X[:3] * factors["rows"]), one.predict(X[:3]), rtol=1e-6, atol=1e-6)
+
+
+@over(covering(factor=FACTORS, name=["two-step", "Kronecker", "independent"], letter="ABCD"))
+def test_units_of_kernels_do_not_matter(factor, name, letter):
+    search = SEARCHES[name]
+    kernels = {"kernel": "precomputed"} | ({} if name == "independent" else {"task_kernel": "precomputed"})
+    setting = letter if name != "independent" or letter in "AB" else "B"
+    found = []
+    for unit in (1.0, factor):
+        again = type(search)(**{**search.get_params(), **kernels, "setting": setting})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GridEdgeWarning)
+            warnings.simplefilter("ignore", BaselineWarning)
+            found.append(again.fit(unit * (K + np.eye(M)), Y, tasks=unit * (G + np.eye(Q))))
+    agree(*found, 1e-7)
+    assert_allclose(found[1].holdout_, found[0].holdout_, rtol=1e-7, atol=1e-9)
+
+
+@over(covering(name=[*WEIGHTED, "Kronecker with an intercept"], factor=[1e3, 1e-3, 2.54], letter="AD"))
+def test_units_of_weights_do_not_matter(name, factor, letter):
+    search = SEARCHES.get(name, KroneckerRidgeCV())
+    one = fitted(search, letter, weights=WEIGHTS, labels=HOLES)
+    other = fitted(search, letter, weights=WEIGHTS * factor, labels=HOLES)
+    agree(one, other, 1e-6)
+    assert_allclose(other.holdout_, one.holdout_, rtol=1e-6, atol=1e-6)
+    assert_allclose(other.predict(), one.predict(), rtol=1e-6, atol=1e-6)
+    if name in ("Kronecker", "independent"):
+        assert_allclose(alphas_of(other), factor * np.asarray(alphas_of(one)), rtol=1e-12)
+    if name == "two-step":
+        assert_allclose(alphas_of(other), alphas_of(one), rtol=1e-12)
+
+
+@over(covering(name=[*SEARCHES, "Kronecker with an intercept"], factor=FACTORS, letter="AD"))
+def test_units_of_labels_do_not_matter(name, factor, letter):
+    search = SEARCHES.get(name, KroneckerRidgeCV())
+    shift = 100.0 if search.fit_intercept else 0.0
+    one = fitted(search, letter)
+    other = fitted(search, letter, labels=factor * (Y + shift))
+    assert_array_equal(other.alphas_, one.alphas_)
+    agree(one, other, 1e-6, factor)
+    assert_allclose(other.holdout_, factor * (one.holdout_ + shift), rtol=1e-6, atol=1e-6 * factor)
+
+
+def test_units_do_not_matter_in_nested_folds():
+    for search in (TwoStepRidgeCV(), KroneckerRidgeCV(fit_intercept=False)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GridEdgeWarning)
+            one, other = (nested_score(search, X * u, Y, tasks=T * u, cv=3, random_state=0) for u in (1.0, 1e3))
+        assert_allclose(other.fold_scores, one.fold_scores, rtol=1e-6)
+        assert_allclose(other.predictions, one.predictions, rtol=1e-6)
+
+
+def test_given_values_stay_as_they_are():
+    """Values that are given are absolute, and so are the weights beside them."""
+    given = [0.1, 1.0, 10.0, 100.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        warnings.simplefilter("ignore", BaselineWarning)
+        for unit in (1.0, 1e3):
+            search = TwoStepRidgeCV(given, given).fit(X * unit, HOLES, tasks=T, sample_weight=3.0 * WEIGHTS)
+            assert_array_equal(search.alphas_, given)
+            assert_array_equal(search.task_alphas_, given)
+            model = TwoStepRidge(search.alpha_, search.task_alpha_)
+            model.fit(X * unit, HOLES, tasks=T, sample_weight=3.0 * WEIGHTS)
+            assert_allclose(search.predict(), model.predict(), rtol=1e-6)
+        mixed = TwoStepRidgeCV(given).fit(X, Y, tasks=T)
+        assert_array_equal(mixed.alphas_, given)
+        assert_allclose(mixed.task_alphas_, MULTIPLES * np.linalg.eigvalsh(centred(G)).mean(), rtol=1e-12)
+
+
+def test_a_search_with_default_grids_divides_weights_by_their_mean():
+    """Two-step models cannot absorb a factor of the weights; its hold-out uses the same weights as its fit."""
+    search = fitted(TwoStepRidgeCV(), "B", weights=5.0 * WEIGHTS, labels=HOLES)
+    weights = WEIGHTS / WEIGHTS[~np.isnan(HOLES)].mean()
+    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, HOLES, tasks=T, sample_weight=weights)
+    assert_allclose(search.predict(), model.predict(), rtol=1e-7, atol=1e-7)
+    cells = np.arange(Y.size).reshape(Y.shape) % 3
+    assert_allclose(search.holdout("A", cells=cells), model.holdout("A", cells=cells), rtol=1e-6, atol=1e-6)
+    kronecker = fitted(KroneckerRidgeCV(), "B", weights=5.0 * WEIGHTS, labels=HOLES)
+    model = KroneckerRidge(kronecker.alpha_).fit(X, HOLES, tasks=T, sample_weight=5.0 * WEIGHTS)
+    assert_allclose(kronecker.predict(), model.predict(), rtol=1e-7)
+
+
+# --- candidate kernels and landscapes ------------------------------------------------------------
+
+
+def test_each_kernel_has_its_own_values():
+    """The values of the chosen kernel are stored, and equal those of a search of this kernel alone."""
+    kernels = [{"degree": 1, "coef0": 0.0, "gamma": 1e-9}, {"degree": 2, "coef0": 1.0, "gamma": 10.0}]
+    given = {"kernel": "polynomial", "task_kernel": "polynomial", "fit_intercept": False, "setting": "D"}
+    both = fitted(KroneckerRidgeCV(kernel_grid=kernels, task_kernel_grid=kernels, **given), "D")
+    assert both.landscape_.shape == (2, 2, 14)
+    for row, kernel in enumerate(kernels):
+        for column, task_kernel in enumerate(kernels):
+            alone = {"kernel_params": kernel, "task_kernel_params": task_kernel, **given}
+            one = fitted(KroneckerRidgeCV(**alone), "D")
+            assert_allclose(both.landscape_[row, column], one.landscape_, rtol=1e-12)
+            if (kernel, task_kernel) == (both.kernel_params_, both.task_kernel_params_):
+                assert_array_equal(both.alphas_, one.alphas_)
+                assert both.alpha_ == one.alpha_
+
+
+def test_each_triple_of_shares_has_its_own_values():
+    shares = [(1.0, 0.0, 0.0), (1e-6, 1e-6, 0.0), (0.0, 1e6, 0.0)]
+    search = fitted(PairKernelRidgeCV(shares=shares), "B")
+    for row, triple in enumerate(shares):
+        alone = fitted(PairKernelRidgeCV(shares=[triple]), "B")
+        assert_allclose(search.landscape_[row], alone.landscape_[0], rtol=1e-12)
+        if triple == search.shares_:  # which decomposes the sides as the widest of the kernels needs
+            assert_allclose(search.alphas_, alone.alphas_, rtol=1e-12)
+            assert_allclose(search.alpha_, alone.alpha_, rtol=1e-12)
+
+
+def test_a_landscape_has_the_default_grid_of_its_model():
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    search = fitted(TwoStepRidgeCV(), "B")
+    grids = default_alphas(model)
+    assert_array_equal(search.alphas_, grids["alphas"])
+    assert_array_equal(search.task_alphas_, grids["task_alphas"])
+    scores = landscape(model, "BD")
+    assert_array_equal(scores["B"], landscape(model, "B", **grids)["B"])
+    assert_allclose(scores["B"], search.landscape_, rtol=1e-12)
+    other = landscape(TwoStepRidge().fit(X * 1e4, Y, tasks=T / 1e4), "BD")
+    for letter in "BD":
+        assert_allclose(other[letter], scores[letter], rtol=1e-7)
+
+
+def test_the_display_of_a_search_shows_the_values_that_it_tried():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    search = fitted(KroneckerRidgeCV(**PAPER), "D", rows=100.0)
+    display = LandscapeDisplay.from_estimator(search, ax=Figure().subplots())
+    assert_array_equal(display.alphas, search.alphas_)
+    assert display.alpha == search.alpha_
+
+
+# --- edges ---------------------------------------------------------------------------------------
+
+
+def told(search, *given, **options):
+    """Return the warnings of a fit: their types and texts."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(*given, **options)
+    assert {each.filename for each in caught} <= {__file__}
+    return [(each.category, str(each.message)) for each in caught]
+
+
+# Without noise the least regularisation is the best.
+EXACT = X @ RNG.normal(size=(4, Q))
+
+
+@over(
+    lines(
+        "search name",
+        (TwoStepRidgeCV(setting="B", task_kernel="precomputed"), "alpha"),
+        (KroneckerRidgeCV(setting="B", task_kernel="precomputed"), "alpha"),
+        (IndependentTaskRidgeCV(), "alpha"),
+    )
+)
+def test_an_edge_of_the_default_grid_is_reported(search, name):
+    found = told(search, X, EXACT, tasks=np.eye(Q))
+    low, high = search.alphas_[0], search.alphas_[-1]
+    wanted = f"The best {name}, {low:g}, is on the edge of the default grid ({low:g} … {high:g}): give smaller alphas=."
+    assert (GridEdgeWarning, wanted) in found
+    assert search.alpha_ == low
+
+
+def test_the_tasks_on_an_edge_are_counted():
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    # Four tasks without noise, and two with some.
+    labels = rows @ np.ones((3, 6)) + 2.0 * np.random.default_rng(1).normal(size=(30, 6)) * [0, 0, 0, 0, 1, 1]
+    search = IndependentTaskRidgeCV(alpha_per_task=True)
+    ((category, text),) = told(search, rows, labels)
+    assert category is GridEdgeWarning
+    limits = f"({search.alphas_[0]:g} … {search.alphas_[-1]:g})"
+    assert text == f"The best alpha of 4 of 6 tasks is on the edge of the default grid {limits}: give smaller alphas=."
+    ((_, text),) = told(search.set_params(alphas=[1e3, 10.0, 1e4]), rows, labels)
+    assert text == "The best alpha of 6 of 6 tasks is on the edge of the grid (10 … 10000): widen the grid."
+
+
+@over(every(search=[TwoStepRidgeCV(), KroneckerRidgeCV(), IndependentTaskRidgeCV()], seed=range(6)))
+def test_noise_is_no_matter_of_the_grid(search, seed):
+    """If there is nothing to learn, the baselines are as good, and no other grid would help."""
+    rng = np.random.default_rng(seed)
+    found = told(search, rng.normal(size=(M, 4)), rng.normal(size=(M, Q)), tasks=rng.normal(size=(Q, 3)))
+    assert {category for category, _ in found} <= {BaselineWarning}
+
+
+def test_what_predicts_no_better_than_means_is_one_message():
+    """The larger the regularisation the better, up to the edge: two rows are alike, and their labels are opposite."""
+    row = np.full(300, 1e-3)
+    row[:2] = 1.0
+    labels = 0.3 + 1e-3 * np.random.default_rng(0).normal(size=300)
+    labels[:2] = 3.0, -3.0
+    search = IndependentTaskRidgeCV(fit_intercept=False)
+    found = told(search, row[:, None], labels)
+    assert search.alpha_ == search.alphas_[-1]
+    assert search.landscape_[-1] - search.landscape_[-2] > 5e-4 * abs(search.landscape_[-1])
+    assert [category for category, _ in found] == [BaselineWarning]
+    assert edges_of(search) == []
+    # Larger values may be what is missing in a grid that was given.
+    found = told(search.set_params(alphas=search.alphas_), row[:, None], labels)
+    assert [category for category, _ in found] == [GridEdgeWarning, BaselineWarning]
+
+
+def test_scores_that_are_constant_beyond_the_edge_are_no_news():
+    """The identity in the kernel is more regularisation than labels without noise need; less would change nothing."""
+    search = IndependentTaskRidgeCV(kernel="precomputed")
+    assert told(search, K + 0.1 * np.eye(M), EXACT) == []
+    assert search.alpha_ == search.alphas_[0]
+    assert 0 < search.landscape_[0] - search.landscape_[1] < 1e-4 * abs(search.landscape_[0])
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_a_file_stores_the_values_that_were_tried(tmp_path):
+    for search in (TwoStepRidgeCV(), KroneckerRidgeCV(), IndependentTaskRidgeCV(alpha_per_task=True)):
+        one = fitted(search, "B", rows=30.0)
+        save(one, tmp_path / "model.dyad")
+        other = load(tmp_path / "model.dyad")
+        assert_array_equal(other.alphas_, one.alphas_)
+        assert_array_equal(other.task_alphas_, one.task_alphas_)
+        assert edges_of(other) == edges_of(one)
+
+
+@over(lines("search wanted", (TwoStepRidgeCV(), MULTIPLES), (KroneckerRidgeCV([1.0, 2.0, 4.0]), [1.0, 2.0, 4.0])))
+def test_a_file_of_the_first_release_has_the_values_of_its_parameters(search, wanted, tmp_path):
+    """Release 0.1.0 stored no grid: its default was the same for all kernels."""
+    path = tmp_path / "model.dyad"
+    one = fitted(search, "B")
+    save(one, path)
+    header, arrays = read_container(path)
+    for name in ("alphas_", "task_alphas_"):
+        del header["model"][f"${type(one).__name__}"][name]
+        arrays.pop(name, None)
+    write_container(path, header, arrays)
+    old = load(path)
+    assert_array_equal(old.alphas_, wanted)
+    assert (old.task_alphas_ is None) == (one.task_alphas_ is None)
+    assert_array_equal(old.predict(), one.predict())
