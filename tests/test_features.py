@@ -72,6 +72,7 @@ def test_models_take_them_as_they_take_frames(model, known, new):
     assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")  # labels without noise
 def test_independent_tasks(known, new):
     fitted = dl.IndependentTaskRidgeCV().fit(known[0], Y)
     twin = dl.IndependentTaskRidgeCV().fit(frames(Y.index, 0), Y)

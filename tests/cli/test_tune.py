@@ -83,6 +83,24 @@ def test_what_people_see(tables, run):
     assert "Warning" not in ran.err
 
 
+def test_the_edge_of_the_default_grid_is_said(tables, run):
+    """Labels without noise want no regularisation; the sentence names the option."""
+    labels = tables.X @ np.ones((3, 8)) + np.arange(8)
+    lines = [",".join(["", *tables.items])]
+    lines += [",".join([user, *map(repr, row)]) for user, row in zip(tables.users, labels.tolist(), strict=True)]
+    tables.labels.write_text("\n".join(lines))
+    path = tables.folder / "m.dyad"
+    given = ("--instances", tables.instances, "--model", "independent", "-o", path)
+    ran = run("tune", tables.labels, *given)
+    assert ran.code == 0, ran.err
+    found = load(path)
+    limits = f"{found.alphas_[0]:g} … {found.alphas_[-1]:g}"
+    said = " ".join(ran.err.split())
+    assert f"note: The best alpha, {found.alpha_:g}, is on the edge of the default grid ({limits}): give" in said
+    assert "give smaller --alphas." in said
+    assert found.alpha_ == found.alphas_[0]
+
+
 def test_names_of_features_are_kept(model):
     found = models.load_model(model)
     assert found.recipes[0][""].names == ["age", "height", "mood"]
