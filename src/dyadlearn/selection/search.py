@@ -679,7 +679,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             alphas, names[0] = list(DEFAULT_ALPHAS), "relative alpha"
         if len(grids) > 1 and self.task_alphas is None and task_alphas is not None:
             task_alphas, names[1] = list(DEFAULT_ALPHAS), "relative task_alpha"
-        warn_of_undefined(stack, alphas, task_alphas, as_setting(self.setting).value, 6, names=names)
+        warn_of_undefined(stack, alphas, task_alphas, as_setting(self.setting).value, 7, names=names)
 
     def _scored(
         self, problems: Sequence[Problem], grids: Sequence[Grids], first: Plan, left_out: LeftOut, n_points: int
