@@ -82,6 +82,29 @@ def series_column(series: Any) -> Column:
     return values
 
 
+def label_array(labels: Any) -> np.ndarray:
+    """Return groups or folds as an array; text, categories, dates and other values of a frame or series stay objects.
+
+    Parameters
+    ----------
+    labels : array, series or frame
+    """
+    if isinstance(labels, np.ndarray) or is_foreign(labels):
+        return to_numpy(without_mask(labels))
+    import narwhals as nw
+
+    table = nw.from_native(labels, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(table, nw.Series):
+        column = series_column(table)
+        return column if isinstance(column, np.ndarray) else np.fromiter(column, object, len(column))
+    if not isinstance(table, nw.DataFrame):
+        return to_numpy(labels)
+    values = np.empty(table.shape, dtype=object)
+    for position, series in enumerate(table.iter_columns()):
+        values[:, position] = series_column(series)
+    return values
+
+
 def factorize(columns: Sequence[Column], name: str) -> list[np.ndarray]:
     """Return integer codes of the values of some columns, counted from 0 in the order of first appearance.
 
@@ -121,8 +144,8 @@ def group_codes(labels: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
 
     Parameters
     ----------
-    labels : array, series or list of hashable values
-        Labels, none of them missing.
+    labels : array, series, frame or list of hashable values
+        Labels, none of them missing. Labels of rows may be a frame with one column.
     shape : tuple of int
         Expected shape: (n,) for labels of rows, (m, q) for labels of cells.
     name : str
@@ -136,7 +159,9 @@ def group_codes(labels: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
         # numpy would convert the 1 in [1, "1"] to text, and labels that are tuples to matrices.
         column = np.fromiter(labels, object, len(labels)) if len(shape) == 1 else np.array(labels, dtype=object)
     else:
-        column = to_numpy(without_mask(labels))
+        column = label_array(labels)
+        if not isinstance(labels, np.ndarray) and column.shape == (*shape, 1):  # a frame with one column
+            column = column[:, 0]
     each = "rows" if len(shape) == 1 else "cells"
     if column.shape != shape:
         size = " × ".join(map(str, shape))

@@ -286,7 +286,9 @@ def _taken(values: Any, rows: np.ndarray | None, columns: np.ndarray | None) -> 
     return (frame if rows is None else frame[rows.tolist()]).to_native()
 
 
-def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
+def read_table(
+    table: Any, name: str, *, of_words: bool = False, n_columns: int | None = None, describes: bool = True
+) -> Table:
     """Return the `Table` of a frame, with its values and ids; other objects have no ids, a `Table` is not changed.
 
     Parameters
@@ -296,6 +298,10 @@ def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
         Name of the table in messages.
     of_words : bool, default=False
         Whether values may be text or other objects; False only allows numbers.
+    n_columns : int, default=None
+        Number of columns without that of the ids, if it is known: a frame with so many columns has no column of ids.
+    describes : bool, default=True
+        Whether the rows describe entities, so that text may be SMILES.
     """
     if isinstance(table, Table):
         return table
@@ -317,7 +323,8 @@ def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
         return Table(table, row_ids, None, kind)
     schema = frame.schema
     first = next(iter(schema), None)
-    if index is None and first is not None and _is_text(schema[first]):
+    has_ids = index is None and len(schema) != n_columns
+    if has_ids and first is not None and _is_text(schema[first]):
         row_ids = make_ids(frame.get_column(first).to_list(), first, f"Column {first!r} of {name}")
         frame = frame.drop(first)
         del schema[first]
@@ -328,7 +335,8 @@ def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
         if text:
             example = next((cell for cell in frame.get_column(text[0]).to_list() if not is_missing(cell)), "")
             what, remedy = f"text (such as {str(example)[:20]!r})", "Put ids in the index of a pandas frame or in the "
-            remedy += "first column of any other; for SMILES, use dyadlearn.kernels.chemistry.MorganFingerprints."
+            remedy += "first column of any other"
+            remedy += "; for SMILES, use dyadlearn.kernels.chemistry.MorganFingerprints." if describes else "."
             if re.fullmatch(r"[-+]?\d*,\d+", str(example).strip()):
                 remedy = "Write decimals with a point."
         raise ValueError(f"{name} holds {what} in column {shown(odd)}: expected numbers. {remedy}")
@@ -378,9 +386,15 @@ def _column_ids(labels: Iterable[Any], name: str, axis: str | None = None) -> Id
 
 
 def in_order(
-    labels: Any, row_ids: Ids | None, column_ids: Ids | None, name: str, other: str = "the training data"
+    labels: Any,
+    row_ids: Ids | None,
+    column_ids: Ids | None,
+    name: str,
+    other: str = "the training data",
+    *,
+    n_columns: int | None = None,
 ) -> Any:
-    """Return labels as an array, in the order of the given ids where both have ids.
+    """Return labels as an array, groups and folds in their own type, in the order of the given ids if both have ids.
 
     Parameters
     ----------
@@ -390,12 +404,15 @@ def in_order(
         The order of the result.
     name, other : str
         Names of the labels, and of the data they are matched with, in messages.
+    n_columns : int, default=None
+        Number of columns of groups or folds, which may be text or any other values; None only allows numbers.
     """
     if labels is None:
         return None
-    table = read_table(labels, name).rows_as(row_ids, name, other)
-    table = table.columns_as(column_ids, f"the columns of {name}", other)
-    return table.values if table.kind is None else np.asarray(table.values)
+    are_words = n_columns is not None
+    table = read_table(labels, name, of_words=are_words, n_columns=n_columns, describes=False)
+    table = table.rows_as(row_ids, name, other).columns_as(column_ids, f"the columns of {name}", other)
+    return table.values if table.kind is None or are_words else np.asarray(table.values)
 
 
 def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind: Any) -> Any:

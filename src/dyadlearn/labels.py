@@ -323,7 +323,7 @@ def read_labels(Y: Any, name: str = "Y") -> Table:
         ids = [make_ids(axis.tolist(), axis.name, owner) for owner, axis in axes.items()]
         table = Table(Y.to_numpy(), ids[0], ids[1], "pandas")
     else:
-        table = read_table(without_mask(Y), name)
+        table = read_table(without_mask(Y), name, describes=False)
         if table.kind == "pandas":  # columns of other frames have text for names
             make_ids(list(getattr(Y, "columns", ())), None, f"The columns of {name}")
     values = table.values

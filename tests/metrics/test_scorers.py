@@ -106,6 +106,20 @@ def test_options():
     )
 
 
+def test_unknown_options_are_refused_at_once():
+    with pytest.raises(ValueError, match="average must be one of.*'columns'"):
+        scorer("pearson", average="columns")
+    with pytest.raises(TypeError, match="pearson has no such option: expected average, tie_tolerance, found k"):
+        scorer("pearson", k=3)
+    with pytest.raises(TypeError, match="Only a named metric takes options, found average"):
+        scorer(largest_gap, average="task")
+
+
+def test_words_of_a_scorer_tell_its_own_average():
+    assert str(scorer("pearson")) == "pearson"
+    assert str(scorer("precision_at_2", average="task")) == "precision_at_2, mean per task"
+
+
 def test_rows_left_out_are_counted():
     assert scorer("roc_auc").prepare(Y, setting="B").n_undefined == 2
     assert scorer("roc_auc").prepare(Y, setting="A").n_undefined == 0

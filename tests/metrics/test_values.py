@@ -181,6 +181,29 @@ def test_metric_equals_its_twin(name, missing, predictions, average, shape):
     assert found[1] == undefined
 
 
+@over(
+    covering(
+        strength=2,
+        name=list(METRICS),
+        average=AVERAGES,
+        setting=[None, "A", "B", "C", "D"],
+        missing=[0.0, 0.3],
+    )
+)
+def test_a_scorer_keeps_its_own_average(name, average, setting, missing):
+    kind, _, options = METRICS[name]
+    Y = make_labels(kind, (7, 6), 9, missing)
+    F = make_predictions("distinct", Y.shape, 9)
+    expected, undefined = averaged(name, Y, F, average)
+    sign = -1 if name in LOSSES else 1
+    score = scorer(f"neg_{name}" if name in LOSSES else name, average=average, **options)
+    prepared = score.prepare(Y, setting=setting)
+    assert_allclose(prepared(F), sign * expected, rtol=1e-13, atol=1e-14)
+    assert prepared.n_undefined == undefined
+    for other in AVERAGES:  # an explicit average is used in place of its own
+        assert_allclose(score(Y, F, average=other), sign * averaged(name, Y, F, other)[0], rtol=1e-13, atol=1e-14)
+
+
 def test_other_libraries(each, library):
     for name, average in each(product(METRICS, ("micro", "task"))):
         kind, _, options = METRICS[name]

@@ -25,7 +25,6 @@ from dyadlearn._tables import Ids, Table
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, ids_at, labels_of
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.evaluate import resampled_scores, scoring_of
 from dyadlearn.selection.search import NestedScore
@@ -253,7 +252,7 @@ def compare(
         raise ValueError(f"No label is predicted by all models in setting {chosen.value}: there is nothing to score.")
     if n_cells < n_labels:
         notes.append(f"{n_labels - n_cells} of {n_labels} labels are not predicted by all models, and not scored.")
-    scored, average = np.where(common, Y, np.nan), as_average(None, chosen)
+    scored, average = np.where(common, Y, np.nan), judge.average_in(chosen)
     over, drawn = _drawn(Y.shape, bool(networks), names)
     observed = np.asarray(judge(scored, stack, average=average, tie_tolerance=None), dtype=np.float64)
     options: dict[str, Any] = {"average": average, "over": over}

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, to_numpy
 from dyadlearn._checks import check_whole
-from dyadlearn._tables import in_order, read_table
+from dyadlearn._tables import read_table
 from dyadlearn.holdout.folds import folds_of
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.pairing.base import check_request
@@ -104,8 +104,7 @@ def refit(
     setting, pairing, labels = as_setting(setting), problem.pairing, problem.labels
     check_request(pairing, setting, groups, task_groups, cells)
     Y = to_numpy(problem.Y).astype(np.float64)
-    given = [None if each is None else read_table(each, "groups").values for each in (groups, task_groups, cells)]
-    units = Units.of_groups(labels, setting, *given)
+    units = Units.of_groups(labels, setting, groups, task_groups, cells)
     if pairing.symmetry and setting is Setting.A:  # an edge is left out in both directions
         units = Units(cells=units.of_labels(labels, setting)[0]).of_edges()
     wanted = np.ones(Y.shape, dtype=bool) if where is None else _as_numpy(where, "where").astype(bool)
@@ -182,8 +181,7 @@ def verify_holdout(
     groups, task_groups = fitted.in_groups(groups, task_groups)
     held_out = fitted.estimator.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)
-    cells = in_order(cells, fitted.instance_ids, fitted.form.column_ids, "cells")
-    labels = {"groups": groups, "task_groups": task_groups, "cells": cells}
+    labels = {"groups": groups, "task_groups": task_groups, "cells": fitted.in_folds(cells)}
     where = np.zeros(shortcut.shape, dtype=bool)
     drawn = check_random_state(random_state).choice(where.size, min(n, where.size), replace=False)
     where.flat[drawn] = True

@@ -12,9 +12,8 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
-from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_whole
-from dyadlearn._codes import Column, ends_in_order, factorize, group_codes, id_columns, pair_numbers
+from dyadlearn._codes import Column, ends_in_order, factorize, group_codes, id_columns, label_array, pair_numbers
 from dyadlearn._state import Stored
 from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
@@ -415,4 +414,4 @@ def _node_units(
 
 
 def _as_list(labels: Any) -> list[Any]:
-    return list(labels) if isinstance(labels, list | tuple) else to_numpy(labels).tolist()
+    return list(labels) if isinstance(labels, list | tuple) else label_array(labels).reshape(-1).tolist()

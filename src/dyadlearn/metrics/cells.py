@@ -209,7 +209,7 @@ def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
 
     A frame is aligned with the ids of the labels. A vector is accepted if the labels are a vector.
     """
-    table = read_table(F, "F").rows_as(grid.row_ids, "the rows of F", "the rows of Y")
+    table = read_table(F, "F", describes=False).rows_as(grid.row_ids, "the rows of F", "the rows of Y")
     table = table.columns_as(grid.column_ids, "the columns of F", "the columns of Y")
     values = table.values
     if is_sparse(values):
@@ -302,6 +302,11 @@ class Metric(ABC):
         """Return the metric of predictions (…, m, q): a float, or an array of shape (…) for a stack."""
         mean = self.combined(self.each(F))
         return mean if mean.ndim else float(mean)
+
+    @property
+    def average(self) -> str:
+        """What is scored together: all cells (``"micro"``), or those of an instance or a task."""
+        return self._cells.average
 
     def each(self, F: Any) -> Array:
         """Return the metric of every row or column for which it is defined.

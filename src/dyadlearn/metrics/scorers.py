@@ -137,7 +137,7 @@ class Scorer(Stored):
     metric : subclass of Metric, or callable
         A callable takes labels and predictions, both of shape (m, q), and returns a number.
     options : dict
-        Parameters of the metric, such as ``k``.
+        Parameters of the metric, such as ``k``. An ``average`` among them holds in every setting.
 
     Examples
     --------
@@ -170,6 +170,23 @@ class Scorer(Stored):
         """Whether the score is a user's function, whose cost is unknown."""
         return not isinstance(self.metric, type)
 
+    def __str__(self) -> str:
+        """Return the name, with the average if the score has its own."""
+        means = {"micro": ", all together", "instance": ", mean per instance", "task": ", mean per task"}
+        return self.name + means.get(self.options.get("average", ""), "")
+
+    def average_in(self, setting: str | Setting | None, average: str | None = None) -> str:
+        """Return the average of the score: the given one, else that of its options, else that of the setting.
+
+        Parameters
+        ----------
+        setting : str, Setting or None
+        average : {"micro", "instance", "task"}, default=None
+        """
+        chosen = as_average(average, setting)
+        own: str | None = self.options.get("average")
+        return chosen if own is None or average is not None else own
+
     def prepare(
         self,
         Y: Any,
@@ -185,8 +202,9 @@ class Scorer(Stored):
         Y : array of shape (m, q)
             Labels; NaN means "not observed".
         average : {"micro", "instance", "task"}, default=None
-            Over all cells together, or the mean over the rows or over the columns. None means the average of `setting`,
-            or ``"micro"`` without a setting. A callable gets the whole grids and computes its average itself.
+            Over all cells together, or the mean over the rows or over the columns. None means the average of the
+            scorer's options, else that of `setting`, or ``"micro"`` without a setting. A callable gets the whole grids
+            and computes its average itself.
         setting : str or Setting, default=None
             Setting that determines the average: micro in A and D, instance in B, task in C.
         tie_tolerance : float or None, default=0.0
@@ -199,11 +217,11 @@ class Scorer(Stored):
             Function of predictions of shape (…, m, q) that returns a float, or an array of shape (…). Its attribute
             ``n_undefined`` is the number of excluded rows or columns. It is thread-safe.
         """
+        average = self.average_in(setting, average)
         if isinstance(self.metric, type):
-            options = {"tie_tolerance": tie_tolerance, **self.options}
-            prepared: PreparedScorer = self.metric(Y, average=average, setting=setting, **options)
+            options = {"tie_tolerance": tie_tolerance, **self.options, "average": average}
+            prepared: PreparedScorer = self.metric(Y, **options)
             return prepared
-        as_average(average, setting)
         return _GridByGrid(self.metric, read_labels(Y))
 
     def prepare_each_task(self, Y: Any) -> Callable[[Any], np.ndarray]:
@@ -213,7 +231,7 @@ class Scorer(Stored):
         """
         metric = None
         if isinstance(self.metric, type):
-            metric = self.metric(Y, average="task", **{"tie_tolerance": None, **self.options})
+            metric = self.metric(Y, **{"tie_tolerance": None, **self.options, "average": "task"})
             if not metric.is_of_rows:
                 remedy = "use another scoring, such as 'concordance_index', or one regularisation for all tasks"
                 raise ValueError(f"{self.name} compares tasks with each other and has no score of one task: {remedy}.")
@@ -247,8 +265,10 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
         metric of two vectors. They are applied to the observed cells with the average of the setting. If this library
         has the same metric, its version is used.
     **options
-        Parameters of a named metric: ``k`` for ``"precision_at_k"`` and similar metrics, ``fraction`` for
-        ``"enrichment_factor"``, ``max_comparisons`` for ``"ic_index"``.
+        Parameters of a metric: ``k`` for ``"precision_at_k"`` and similar metrics, ``fraction`` for
+        ``"enrichment_factor"``, ``max_comparisons`` for ``"ic_index"``, and ``tie_tolerance``. All metrics and the
+        scorers of scikit-learn take ``average``: ``"micro"``, ``"instance"`` or ``"task"`` in every setting, in place
+        of the average of the setting.
 
     Returns
     -------
@@ -261,27 +281,34 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
     >>> Y, F = np.array([[1, 0], [1, 0]]), np.array([[0.9, 0.1], [0.2, 0.4]])
     >>> scorer("precision_at_1")(Y, F, average="instance")
     0.5
+    >>> scorer("precision_at_1", average="task")(Y, F, setting="B")
+    1.0
     >>> scorer(lambda Y, F: -abs(Y - F).max())(Y, F)
     -0.8
     """
+    if options.get("average") is not None:
+        as_average(options["average"], None)  # raises if there is no such average
     if isinstance(scoring, str):
         return _named(scoring, options)
+    if hasattr(scoring, "get_metadata_routing"):  # as what make_scorer of scikit-learn returns has
+        return _borrowed(scoring, options)
     if options:
         raise TypeError(f"Only a named metric takes options, found {', '.join(options)} with {scoring!r}.")
     if isinstance(scoring, Scorer):
         return scoring
     if not callable(scoring):
         raise TypeError(f"scoring must be a name or a function of (Y, F), found {scoring!r}.")
-    if hasattr(scoring, "get_metadata_routing"):  # as what make_scorer of scikit-learn returns has
-        return _borrowed(scoring)
     if not _takes_two(scoring):
         kinds = "a name, such as 'r2', a scorer of scikit-learn, or a function of (Y, F)"
         raise TypeError(f"scoring must be {kinds}, but {scoring!r} cannot be called with two grids.")
     return Scorer(getattr(scoring, "__name__", type(scoring).__name__), scoring)
 
 
-def _borrowed(scoring: Any) -> Scorer:
+def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
     """Return the scorer of this library that a scorer of scikit-learn, or its name, stands for."""
+    if others := options.keys() - {"average", "scorer"}:
+        which = f"{', '.join(sorted(others))} with {scoring!r}"
+        raise TypeError(f"A scorer of scikit-learn takes no option but average here, found {which}.")
     found = get_scorer(scoring)
     function = getattr(found, "_score_func", None)
     name = {repr(get_scorer(name)): name for name in get_scorer_names()}.get(repr(found))
@@ -289,7 +316,7 @@ def _borrowed(scoring: Any) -> Scorer:
     if name is not None and getattr(get_scorer(name), "_score_func", None) is not function:
         name = None
     if name in METRICS:
-        return _named(name, {})
+        return _named(name, options)
     cause: Exception | None = None
     with warnings.catch_warnings(action="error"):
         # For example, that clusters are discrete, or that all classes are among the best two.
@@ -303,9 +330,9 @@ def _borrowed(scoring: Any) -> Scorer:
             "these models predict numbers: use 'roc_auc', 'r2', 'neg_median_absolute_error' or a function of (Y, F)."
         ) from cause
     if name is not None:
-        return Scorer(name, Borrowed, {"scorer": name})
+        return Scorer(name, Borrowed, {**options, "scorer": name})
     title = getattr(function, "__name__", repr(scoring))
-    return Scorer(f"neg_{title}" if getattr(found, "_sign", 1) < 0 else title, Borrowed, {"scorer": scoring})
+    return Scorer(f"neg_{title}" if getattr(found, "_sign", 1) < 0 else title, Borrowed, {**options, "scorer": scoring})
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:
@@ -320,7 +347,7 @@ def _takes_two(function: Callable[..., Any]) -> bool:
 
 
 def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Array | None = None) -> PreparedScorer:
-    """Return the score of held-out predictions, with the average of the setting.
+    """Return the score of held-out predictions, with the average of the setting or of the scorer.
 
     Parameters
     ----------
@@ -333,7 +360,7 @@ def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Arra
     judge, targets = scorer(scoring), labels.values if targets is None else targets
     if labels.grid is not None:
         return judge.prepare(targets, setting=setting, tie_tolerance=None)
-    if getattr(judge.metric, "is_of_rows", False) and as_average(None, setting) == "micro":
+    if getattr(judge.metric, "is_of_rows", False) and judge.average_in(setting) == "micro":
         return judge.prepare(targets, average="micro", tie_tolerance=None)
     return _ListScore(judge, labels, targets, setting)
 
@@ -351,8 +378,9 @@ class _ListScore:
         self._blocks: list[tuple[np.ndarray, Any]] = []
         self._is_of_rows, refusal = getattr(judge.metric, "is_of_rows", False), ValueError()
         self.can_tie = getattr(judge.metric, "can_tie", False)
+        self.average = judge.average_in(setting) if self._is_of_rows else "micro"
         if self._is_of_rows:
-            axis = 0 if as_average(None, setting) == "instance" else 1
+            axis = 0 if self.average == "instance" else 1
             judge.prepare(targets, average="micro", tie_tolerance=None)  # raises for labels that the metric cannot use
             places, how = _rows_of_a_length(labels.places[axis], labels.size), {"average": "instance"}
         else:
@@ -434,9 +462,7 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
     if at:
         known, options = f"{at[1]}k", {"k": int(at[2]), **options}
     if known not in METRICS and name in get_scorer_names():
-        if options.keys() - {"scorer"}:
-            raise TypeError(f"Only metrics of this library take options, found {', '.join(options)} with {name!r}.")
-        return _borrowed(name)
+        return _borrowed(name, options)
     if known not in METRICS:
         names = scorer_names()
         numbered = [f"{each.removesuffix('k')}10" for each in names if each.endswith("_at_k")]
@@ -447,5 +473,10 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
     metric = METRICS[known]
     if known.endswith("_at_k") and "k" not in options and inspect.signature(metric).parameters["k"].default is not None:
         raise ValueError(f"{name} needs k: say how many, as in scoring={name.removesuffix('k') + '10'!r}.")
+    given = inspect.signature(metric).parameters.values()
+    taken = {"average", "tie_tolerance", *(each.name for each in given if each.kind is each.KEYWORD_ONLY)} - {"setting"}
+    if others := options.keys() - taken:
+        expected = f"expected {', '.join(sorted(taken))}, found {', '.join(sorted(others))}"
+        raise TypeError(f"{name} has no such option: {expected}.")
     # The name in tables includes the number.
     return Scorer(f"{known.removesuffix('k')}{options['k']}" if "k" in options else name, metric, options)

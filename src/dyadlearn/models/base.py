@@ -660,15 +660,16 @@ class PairwiseRidge(PairModel, stored=False):
         task_groups : array-like of shape (q,) or "identical", default=None
             Group of each task; a group is left out together. For C and D.
         cells : array-like of shape (m, q), default=None
-            Fold of each cell; a fold is left out together. For A.
+            Fold of each cell; a fold is left out together. For A. A sparse matrix stores a fold, which may be 0, for
+            each label.
 
         Returns
         -------
         array or frame of shape (m, q) or (m,)
             Held-out predictions, of the type of the labels. They are NaN, with a `NoLabelWarning`, where an independent
             task has no other label from which to estimate its intercept. A model that was fitted on a list of observed
-            pairs returns a sparse matrix with one prediction per pair. For such a model `cells` may also be a sparse
-            matrix, or an array with one fold per pair, ordered by row and column.
+            pairs returns a sparse matrix with one prediction per pair. For such a model `cells` may also be an array
+            with one fold per pair, ordered by row and column.
 
         Raises
         ------

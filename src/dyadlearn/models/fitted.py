@@ -19,7 +19,7 @@ from dyadlearn.holdout import Problem, Units, leave_out
 from dyadlearn.holdout.intervals import Bounds, FlatIntervals, Intervals
 from dyadlearn.kernels.descriptions import own_ids
 from dyadlearn.labels import Labels
-from dyadlearn.models.reading import among, groups_in_order
+from dyadlearn.models.reading import among, cells_of, groups_in_order
 from dyadlearn.models.side import Side
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.base import check_request
@@ -203,6 +203,10 @@ class Fitted(Predicting):
     def in_groups(self, groups: Any, task_groups: Any) -> list[Any]:
         """Return groups of instances and of tasks, which may be "identical", in the order of the training data."""
         return groups_in_order(self, groups, task_groups)
+
+    def in_folds(self, cells: Any) -> Any:
+        """Return the fold of each label, of the shape of the labels' values, in the order of the training data."""
+        return cells_of(self.labels, self.form, cells)
 
     def hold_out(
         self,

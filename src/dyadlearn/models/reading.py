@@ -25,7 +25,7 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._checks import check_labels, check_matrix, check_no_infinity, check_same_library, reading_numbers
-from dyadlearn._codes import Column, identical_rows, nearly_identical_rows, pair_numbers
+from dyadlearn._codes import Column, identical_rows, label_array, nearly_identical_rows, pair_numbers
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory, solve_numbers
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, is_whole, looks_transposed, read_table
@@ -272,7 +272,7 @@ def groups_in_order(data: Any, groups: Any, task_groups: Any) -> list[Any]:
         codes = data.identical(axis) if isinstance(given, str) and given == "identical" else None
         if isinstance(given, str) and codes is None:
             raise ValueError(f"{name} must be one label per row, or 'identical' for features, found {given!r}.")
-        found.append(in_order(given, ids, None, name) if codes is None else codes)
+        found.append(in_order(given, ids, None, name, n_columns=1) if codes is None else codes)
     return found
 
 
@@ -483,12 +483,18 @@ def prefers_pairs(
 
 
 def cells_of(labels: Labels, form: Table, cells: Any) -> Any:
-    """Return one fold per label, from a grid of folds or, for a list of labels, from a sparse matrix."""
-    if labels.grid is None and is_sparse(cells):
-        return _at_places(cells, labels, "cells", "a fold")
-    cells = in_order(cells, form.row_ids, form.column_ids, "cells")
+    """Return one fold per label, from a grid of folds or from a sparse matrix, which has a fold for each label."""
+    if is_sparse(cells):
+        folds = _at_places(cells, labels, "cells", "a fold")
+        if labels.grid is None:
+            return folds
+        grid = np.full(labels.shape, folds[0])  # missing labels are in any fold
+        grid[labels.places] = folds
+        return grid
+    cells = in_order(cells, form.row_ids, form.column_ids, "cells", n_columns=labels.shape[1])
+    cells = cells if cells is None or isinstance(cells, list | tuple) else label_array(cells)
     is_grid = getattr(cells, "ndim", 1) == 2 and tuple(cells.shape) == labels.shape
-    return labels.of(to_numpy(cells)) if is_grid else cells
+    return labels.of(cells) if is_grid else cells
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from dyadlearn._array import Array, copied, is_foreign, library, take_rows
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import pattern_codes
 from dyadlearn._state import all_or_nothing
-from dyadlearn._tables import Table, in_order
+from dyadlearn._tables import Table
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import as_splitter, folds_of
 from dyadlearn.holdout.intervals import FlatIntervals
@@ -220,7 +220,7 @@ class TwoStepRegressor(Predictor, stored=False):
         setting, form = as_setting(setting), self._form
         check_groups(setting, groups, task_groups, cells)
         groups, task_groups = reading.groups_in_order(self._data, groups, task_groups)
-        units = self._units(setting, groups, task_groups, in_order(cells, form.row_ids, form.column_ids, "cells"), cv)
+        units = self._units(setting, groups, task_groups, reading.cells_of(self._data.labels, form, cells), cv)
         held_out, observed = self._without(setting, units), self._data.labels.observed
         without = (np.isnan(held_out) & observed).any(axis=0)
         warn_of_unlabelled(without, 2, "are left without a label to learn from", _REMEDY)

@@ -33,7 +33,7 @@ from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels, read_labels
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
-from dyadlearn.metrics.cells import Metric, as_average, read_stack
+from dyadlearn.metrics.cells import Metric, read_stack
 from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, as_fitted
 from dyadlearn.pairing.full import check_memory, hold_out_stack
@@ -102,7 +102,8 @@ def bootstrap_interval(
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`.
     setting : str or Setting, default=None
-        Setting that determines the average: micro in A and D, per instance in B, per task in C.
+        Setting that determines the average: micro in A and D, per instance in B, per task in C. A scorer with its own
+        average keeps it.
     average : {"micro", "instance", "task"}, default=None
         Average to use, instead of `setting`.
     over : {"instances", "tasks", "both"}, default="both"
@@ -130,7 +131,8 @@ def bootstrap_interval(
     """
     check_choice(over, "over", ("instances", "tasks", "both"))
     n_resamples, coverage = check_whole(n_resamples, "n_resamples"), check_share(coverage, "coverage")
-    grid, where = read_labels(Y), as_average(average, setting)
+    grid, judge = read_labels(Y), scorer(scoring)
+    where = judge.average_in(setting, average)
     stack, shape = read_stack(F, grid)
     if shape:
         raise ValueError(f"F must be one grid of predictions, found a stack of shape {shape} of them.")
@@ -138,7 +140,6 @@ def bootstrap_interval(
     for count, name, spared in ((m, "instances", "tasks"), (q, "tasks", "instances")):
         if over != spared and count < 2:
             raise ValueError(f"Y has only {count} of the {name} to resample: at least two are needed.")
-    judge = scorer(scoring)
     score = float(judge(labels, predicted, average=where, tie_tolerance=None))
     options: dict[str, Any] = {"average": where, "over": over, "n_resamples": n_resamples, "random_state": random_state}
     scores = resampled_scores(labels, stack, judge, **options)[:, 0]
@@ -292,8 +293,9 @@ class SettingScore:
             return [f"Setting {self.setting.value} has no score. {self.trouble}"]
         said = nothing_learnt(self.judge.name, self.setting, self.score, self.baselines, sides)
         notes = [] if said is None else [said]
-        if self.judge.name == "r2" and self.setting in (Setting.B, Setting.C):
-            side = sides.instance if self.setting is Setting.B else sides.task
+        average = self.judge.average_in(self.setting)
+        if self.judge.name == "r2" and average != "micro":
+            side = sides.instance if average == "instance" else sides.task
             mean = f"In setting {self.setting.value}, r2 is the mean of the r2 of each {side}"
             notes.append(f"{mean}, which is often far below the r2 of all labels together.")
         for count, side, name in zip(self.n_identical, sides.both, ("groups", "task_groups"), strict=True):
@@ -301,7 +303,7 @@ class SettingScore:
                 found = f"In setting {self.setting.value}, {count:,} held-out {side} have an identical one in training"
                 notes.append(f'{found}: if these are copies, {name}="identical" keeps them together.')
         if self.n_undefined and self.labels is not None:
-            is_task = self.setting is Setting.C
+            is_task = average == "task"
             of = f"{self.labels.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
             notes.append(
                 f"In setting {self.setting.value}, {self.judge.name} is undefined for {self.n_undefined:,} of {of}, "
@@ -361,7 +363,7 @@ class Scores(dict[str, list[Any]]):
         names = ["setting", *([] if scoring else ["scoring"]), self.scoring, *_OTHERS[1:]]
         rows: list[dict[str, Any]] = []
         for each in results:
-            words = {"setting": each.setting.value, "scoring": each.judge.name, "new": sides.new_in(each.setting)}
+            words = {"setting": each.setting.value, "scoring": str(each.judge), "new": sides.new_in(each.setting)}
             figures = {"undefined": each.n_undefined, "method": each.method, "null": each.null}
             means = {**dict.fromkeys(BASELINES, math.nan), **each.baselines}
             rows.append({**words, self.scoring: each.score, **figures, **means})
@@ -399,7 +401,7 @@ class Scores(dict[str, list[Any]]):
         lines = []
         for each in self.results:
             new, best = self.sides.new_in(each.setting), best_in_words(each.baselines, self.sides, short=True)
-            words = {"new": f"{each.setting.value} {new}", "method": each.method, "scoring": each.judge.name}
+            words = {"new": f"{each.setting.value} {new}", "method": each.method, "scoring": str(each.judge)}
             cells = {**words, self.scoring: number(each.score), "null": number(each.null), "best baseline": best}
             lines.append([cells[heading] for heading in headings])
         return headings, lines, 2 + len(scoring)
@@ -440,10 +442,19 @@ def baseline_scores(
     if getattr(score, "can_tie", False):
         # A constant ranks nothing; its held-out values differ only because each of them leaves out other labels.
         constant = namespace(predictions["grand_mean"]).zeros_like(predictions["grand_mean"])
-        predictions |= dict.fromkeys(BASELINES if setting is Setting.D else ("grand_mean",), constant)
+        predictions |= dict.fromkeys(_constant_in(setting, getattr(score, "average", "micro")), constant)
     # Baselines with equal predictions are scored once.
     scores = {id(each): _score(score, each) for each in {id(F): F for F in predictions.values()}.values()}
     return {name: scores[id(each)] for name, each in predictions.items()}
+
+
+def _constant_in(setting: Setting, average: str) -> tuple[str, ...]:
+    """Return the baselines that differ only by what is left out among the pairs that are ranked together."""
+    alone = {("task", Setting.B), ("instance", Setting.C)}
+    if setting is Setting.D or (average, setting) in alone:  # each new row has the same prediction
+        return BASELINES
+    means = {"task": ("task_means",), "instance": ("instance_means",)}
+    return ("grand_mean", *means.get(average, ()))
 
 
 def _score(score: Callable[[Any], Any], F: Any) -> float:

@@ -1,0 +1,180 @@
+"""Groups and folds as frames and series of text, categories, booleans and dates, or as sparse matrices."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.linear_model import Ridge
+
+import problems
+from dyadlearn import (
+    KroneckerRidge,
+    SettingKFold,
+    TwoStepRegressor,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    evaluate,
+    nested_score,
+    verify_holdout,
+)
+from listed import listed
+
+__all__ = ["listed"]
+
+M, Q = 8, 6
+X, Y, T = problems.data(M, Q)
+ROWS, COLUMNS = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+FOLDS = np.random.default_rng(0).integers(2, size=(M, Q))
+OTHER = np.random.default_rng(1).permutation(M)
+
+# Values of folds 0 and 1.
+WORDS = {
+    "text": ("CCO", "c1ccccc1"),
+    "booleans": (False, True),
+    "dates": (date(2024, 1, 1), date(2024, 1, 1) + timedelta(1)),
+    "numbers": (0.5, 7.0),
+    "lists": ("0", "1"),
+}
+
+
+def written(words, codes):
+    """Return the words of codes as an array of objects."""
+    values = np.empty(np.shape(codes), dtype=object)
+    for place, code in np.ndenumerate(codes):
+        values[place] = WORDS[words][code]
+    return values
+
+
+def pandas_frame(values, kind, order):
+    frame = pd.DataFrame(values, index=ROWS, columns=COLUMNS).infer_objects()
+    frame = frame.astype("category") if kind == "category" else frame
+    return frame.iloc[order]
+
+
+def polars_frame(values, kind, order, ids=True):
+    frame = pl.DataFrame({name: values[:, j].tolist() for j, name in enumerate(COLUMNS)})
+    frame = frame.cast(pl.Categorical) if kind == "category" else frame
+    frame = frame.with_columns(pl.Series("id", ROWS)).select("id", *COLUMNS) if ids else frame
+    return frame[order.tolist()]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return TwoStepRidge(0.5, 2.0).fit(X, pd.DataFrame(Y, ROWS, COLUMNS), tasks=T)
+
+
+def test_cells_as_frames(each, model):
+    expected = model.holdout("A", cells=FOLDS).to_numpy()
+    kinds = [*WORDS, "category"]
+    for kind, read in each(product(kinds, ("pandas", "polars", "polars without ids"))):
+        values = written("text" if kind == "category" else kind, FOLDS)
+        if read == "pandas":
+            cells = pandas_frame(values, kind, OTHER)
+        else:
+            has_ids = read == "polars"
+            cells = polars_frame(values, kind, OTHER if has_ids else np.arange(M), has_ids)
+        assert_allclose(model.holdout("A", cells=cells).to_numpy(), expected, rtol=1e-12)
+
+
+def test_cells_as_frames_everywhere(model):
+    cells = pandas_frame(written("text", FOLDS), "text", OTHER)
+    assert verify_holdout(model, "A", cells=cells, random_state=0) < 1e-9
+    regressor = TwoStepRegressor(Ridge(), Ridge()).fit(X, pd.DataFrame(Y, ROWS, COLUMNS), tasks=T)
+    assert_allclose(regressor.holdout("A", cells=cells), regressor.holdout("A", cells=FOLDS), rtol=1e-12)
+
+
+@pytest.mark.usefixtures("listed")
+def test_cells_of_a_list_of_pairs_as_a_frame():
+    observed = np.random.default_rng(2).random(Y.shape) < 0.8
+    stored = sparse.coo_array((Y[observed], np.nonzero(observed)), shape=Y.shape)
+    model = KroneckerRidge(0.5).fit(X, stored, tasks=T)
+    assert model.fitted_.labels.grid is None
+    found = model.holdout("A", cells=pandas_frame(written("text", FOLDS), "text", np.arange(M)))
+    assert_allclose(found.toarray(), model.holdout("A", cells=FOLDS).toarray(), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_groups_as_frames_and_series(each, model):
+    groups = np.arange(M) // 2
+    tasks = np.arange(Q) // 2
+    expected = model.holdout("D", groups=groups, task_groups=tasks).to_numpy()
+    words = [f"group {code}" for code in groups]
+    task_words = [f"CC{code}" for code in tasks]
+    forms = {
+        "pandas frame": pd.DataFrame({"g": words}, ROWS).iloc[OTHER],
+        "pandas categories": pd.DataFrame({"g": words}, ROWS, dtype="category").iloc[OTHER],
+        "pandas series": pd.Series(words, ROWS).iloc[OTHER],
+        "pandas dates": pd.Series(pd.to_datetime("2024-01-01") + pd.to_timedelta(groups, "D"), ROWS).iloc[OTHER],
+        "polars frame": pl.DataFrame({"g": words}),
+        "polars ids": pl.DataFrame({"id": ROWS, "g": words})[OTHER.tolist()],
+        "polars categories": pl.DataFrame({"g": words}, schema={"g": pl.Categorical}),
+        "polars series": pl.Series(words),
+    }
+    task_forms = {
+        "pandas frame": pd.DataFrame({"g": task_words}, COLUMNS).iloc[::-1],
+        "polars frame": pl.DataFrame({"g": task_words}),
+    }
+    for form, other in each(product(forms, task_forms)):
+        how = {"groups": forms[form], "task_groups": task_forms[other]}
+        assert_allclose(model.holdout("D", **how).to_numpy(), expected, rtol=1e-12)
+    both = {"groups": forms["pandas frame"], "task_groups": task_forms["pandas frame"]}
+    codes = {"groups": groups, "task_groups": tasks}
+    assert evaluate(model, "BCD", **both)["neg_mean_squared_error"] == pytest.approx(
+        evaluate(model, "BCD", **codes)["neg_mean_squared_error"], rel=1e-12
+    )
+    assert verify_holdout(model, "D", **both, random_state=0) < 1e-9
+    search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="B")
+    frames = {"tasks": T, "cv": 2, "random_state": 0}
+    found = nested_score(search, X, pd.DataFrame(Y, ROWS, COLUMNS), **frames, groups=both["groups"])
+    assert found.score == nested_score(search, X, pd.DataFrame(Y, ROWS, COLUMNS), **frames, groups=groups).score
+
+
+def test_groups_of_splitters_as_frames(each):
+    pairs = np.stack(np.indices((M, Q)), axis=-1).reshape(-1, 2)
+    words = [f"g{row // 2}" for row in pairs[:, 0]]
+    splitter = SettingKFold("B", 2, random_state=0)
+    expected = [test.tolist() for _, test in splitter.split(pairs, groups=words)]
+    for read in each((pd.DataFrame, pl.DataFrame)):
+        found = [test.tolist() for _, test in splitter.split(pairs, groups=read({"g": words}))]
+        assert found == expected
+    nodes = np.array([(a, b) for a in range(6) for b in range(a)])
+    network = SettingKFold("B", 2, random_state=0, network=True)
+    sides = [[f"g{node // 2}" for node in side] for side in nodes.T]
+    expected = [test.tolist() for _, test in network.split(nodes, None, *sides)]
+    frames = [pd.DataFrame({"g": side}) for side in sides]
+    assert [test.tolist() for _, test in network.split(nodes, None, *frames)] == expected
+
+
+def test_sparse_cells(each):
+    holes = np.where(np.random.default_rng(2).random(Y.shape) < 0.2, np.nan, Y)
+    for labels in each([Y, holes]):
+        model = KroneckerRidge(0.5).fit(X, labels, tasks=T)
+        observed = ~np.isnan(labels)
+        cells = sparse.coo_array((FOLDS[observed], np.nonzero(observed)), shape=Y.shape)  # stores zeros
+        found, expected = model.holdout("A", cells=cells), model.holdout("A", cells=FOLDS)
+        assert_allclose(found[observed], expected[observed], rtol=1e-9)
+        with pytest.raises(ValueError, match="cells is sparse and must store a fold for every label of Y"):
+            model.holdout("A", cells=sparse.csr_array(FOLDS))
+
+
+def test_text_where_numbers_are_expected_is_taken_for_smiles_in_descriptions_alone(model):
+    words = pd.DataFrame(written("text", FOLDS), ROWS, COLUMNS)
+    with pytest.raises(ValueError, match="X holds text .*for SMILES, use dyadlearn"):
+        TwoStepRidge().fit(words, Y, tasks=T)
+    with pytest.raises(ValueError, match="Y holds text .* in the first column of any other.$"):
+        TwoStepRidge().fit(X, words, tasks=T)
+    with pytest.raises(ValueError, match="sample_weight holds text .* in the first column of any other.$"):
+        TwoStepRidge().fit(X, Y, tasks=T, sample_weight=words)
+
+
+def test_missing_groups_are_named(each, model):
+    for read in each((lambda words: pd.DataFrame({"g": words}, ROWS), lambda words: pl.DataFrame({"g": words}))):
+        with pytest.raises(ValueError, match="groups has a missing value in row 2"):
+            model.holdout("B", groups=read(["a", "b", None, *"abcde"]))
