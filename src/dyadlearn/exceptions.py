@@ -41,8 +41,20 @@ class BaselineWarning(UserWarning):
     """The best score of a search is not better than that of a baseline, which uses no features."""
 
 
+class MarkerCodingWarning(UserWarning):
+    """All genetic markers are 0 or 1, although they are counts 0, 1 and 2 of an allele."""
+
+
+class MergedGroupsWarning(UserWarning):
+    """Groups that were to be left out together are more than the folds: a model is fitted without several of them."""
+
+
 class NoLabelWarning(UserWarning):
     """A task has no label to estimate its intercept from, so that its predictions are NaN."""
+
+
+class UnboundedIntervalWarning(UserWarning):
+    """There are too few held-out residuals for the coverage of prediction intervals, so that some are infinite."""
 
 
 class UndefinedScoreWarning(UserWarning):

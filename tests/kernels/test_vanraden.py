@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,7 +11,7 @@ from scipy import sparse
 
 import dyadlearn
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, Landmarks, LearnedKernelRidge, TwoStepRidge, TwoStepRidgeCV
-from dyadlearn.exceptions import KernelError
+from dyadlearn.exceptions import KernelError, MarkerCodingWarning
 from dyadlearn.kernels import Product, Sum, gram, gram_diagonal
 
 RNG = np.random.default_rng(0)
@@ -121,3 +123,22 @@ def test_what_is_no_count_of_an_allele_is_refused():
             Combined(("rbf", "vanraden"))
     combined = Sum((("vanraden", {"frequencies": M.mean(axis=0) / 2}), "delta"))
     assert_allclose(combined(M_NEW, M), by_formula(M_NEW, M, M), atol=1e-13)
+
+
+def test_markers_of_presence_are_reported(each):
+    """Inbred lines have 0 or 2 alleles; coded 0 and 1, their relationship has another scale."""
+    inbred = (M > 1).astype(float)
+    uses = [
+        lambda markers: gram(markers, kernel="vanraden"),
+        lambda markers: TwoStepRidge(kernel="vanraden").fit(markers, Y),
+        lambda markers: Landmarks(4, kernel="vanraden", random_state=0).fit(markers),
+    ]
+    for use, form in each(product(uses, (np.asarray, sparse.csr_array, lambda markers: markers.astype(int)))):
+        with pytest.warns(MarkerCodingWarning, match=r"are 0 or 1, but it takes counts 0, 1 and 2 .*, pass 2 \* M\.$"):
+            use(form(inbred))
+        use(form(2 * inbred))
+    model = TwoStepRidge(kernel="vanraden").fit(M, Y)
+    model.predict(inbred)  # new lines may be such
+    imputed = inbred * 0.9
+    gram(imputed, kernel="vanraden")
+    gram(M, kernel="vanraden")

@@ -22,10 +22,11 @@ from dyadlearn import (
     OnlineTwoStepRidge,
     PairKernelRidge,
     PairRegressor,
+    TwoStepRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
 )
-from dyadlearn.exceptions import IdError, NoLabelWarning
+from dyadlearn.exceptions import IdError, NoLabelWarning, UnboundedIntervalWarning
 from dyadlearn.filters import Landweber
 from dyadlearn.holdout.intervals import ranks
 from dyadlearn.kernels import gram
@@ -437,9 +438,56 @@ def test_a_precomputed_kernel_of_another_diagonal_says_nothing_of_distances():
 @pytest.mark.parametrize("n", [2, 5])
 def test_too_few_rows_promise_nothing(n):
     X, T, Y = data(15)
-    lower, upper = TwoStepRidge().fit(X[:n], Y[:n, :Q], tasks=T[:Q]).predict_interval(X[M:])
+    model = TwoStepRidge().fit(X[:n], Y[:n, :Q], tasks=T[:Q])
+    with pytest.warns(UnboundedIntervalWarning):
+        lower, upper = model.predict_interval(X[M:])
     assert (lower == -np.inf).all()
     assert (upper == np.inf).all()
+
+
+def test_the_largest_coverage_of_few_residuals_is_named(each):
+    X, T, Y = data(15)
+    holes = Y[:5, :Q].copy()
+    holes[:2, 3], holes[4, 5] = np.nan, np.nan
+    table = pd.DataFrame(Y[:5, :4], index=list("abcde"), columns=list("stuv"))
+    few = KroneckerRidge().fit(X[:5], table, tasks=T[:4])
+    mixed = {"X": pd.DataFrame(X[3:7], index=list("deyz")), "tasks": pd.DataFrame(T[3:6], index=list("vwx"))}
+    complete = TwoStepRidge().fit(X[:5], Y[:5, :Q], tasks=T[:Q])
+    sides = TwoStepRidge().fit(X[:M], Y[:M, :4], tasks=T[:4])
+    cases = [
+        (complete, {"X": X[M:]}, 0.9, "5", 0.833),
+        (sides, {"tasks": T[Q:]}, 0.9, "4", 0.8),
+        (TwoStepRidge().fit(X[:5], holes, tasks=T[:Q]), {"X": X[M:]}, 0.82, "3 to 4", 0.75),
+        (few, {}, 0.99, "20", 0.952),
+        (few, {"X": X[M:], "tasks": T[Q:]}, 0.99, "20", 0.952),
+        (few, mixed, 0.99, "4 to 20", 0.8),
+        (TwoStepRegressor().fit(X[:5], Y[:5, :4], tasks=T[:4]), {"X": X[M:]}, 0.99, "20", 0.952),
+    ]
+    for model, asked, coverage, found, most in each(cases):
+        remedy = f"use a coverage of at most {most:g}, or give more labels."
+        message = f"because {found} held-out residuals are too few for a coverage of {coverage:g}: {remedy}$"
+        with pytest.warns(UnboundedIntervalWarning, match=message) as recorded:
+            bounds = model.predict_interval(**asked, coverage=coverage)
+        assert len(recorded) == 1
+        assert recorded[0].filename == __file__
+        assert np.isinf(bounds).any()
+        assert np.isfinite(model.predict_interval(**asked, coverage=most)).all()
+
+
+def test_networks_and_pairs_count_their_residuals():
+    X, _, Y = data(15)
+    symmetric = Y[:6, :6] + Y[:6, :6].T
+    model = TwoStepRidge(symmetry="symmetric").fit(X[:6], symmetric)
+    with pytest.warns(UnboundedIntervalWarning, match="because 5 held-out residuals .* at most 0.833"):
+        model.predict_interval(X[M:])
+    with pytest.warns(UnboundedIntervalWarning, match="because 21 held-out residuals .* at most 0.954"):
+        model.predict_interval(coverage=0.97)
+    pairs = [(i, j) for i in range(5) for j in range(Q)]
+    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=data(15)[1]).fit(pairs, Y[:5, :Q].ravel())
+    for end in regressor.predict_interval([(0, 1)]):  # a new pair beside a known task is not asked for
+        assert np.isfinite(end).all()
+    with pytest.warns(UnboundedIntervalWarning, match="because 5 held-out residuals"):
+        regressor.predict_interval([(6, 1), (0, 2)])
 
 
 def test_float32_stays():
@@ -544,14 +592,17 @@ def test_nothing_is_promised_where_no_label_is_known():
     X, T, Y = data(22)
     Y = Y[:M, :Q].copy()
     Y[:, 3] = np.nan
-    lower, upper = TwoStepRidge().fit(X[:M], Y, tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
+    with pytest.warns(UnboundedIntervalWarning, match=r"because 0 held-out residuals .*: give more labels\.$"):
+        lower, upper = TwoStepRidge().fit(X[:M], Y, tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
     assert_array_equal(np.isinf(lower), np.isinf(upper))
     assert_array_equal(np.isneginf(lower).all(axis=0), np.arange(Q) == 3)
     with pytest.warns(NoLabelWarning):
         alone = IndependentTaskRidge().fit(X[:M], Y)
     for end in alone.predict_interval(X[M:], coverage=0.8):
         assert_array_equal(np.isnan(end), np.isnan(alone.predict(X[M:])))
-    for end in IndependentTaskRidge(fit_intercept=False).fit(X[:M], Y).predict_interval(X[M:], coverage=0.8):
+    with pytest.warns(UnboundedIntervalWarning):
+        bounds = IndependentTaskRidge(fit_intercept=False).fit(X[:M], Y).predict_interval(X[M:], coverage=0.8)
+    for end in bounds:
         assert_array_equal(np.isinf(end).all(axis=0), np.arange(Q) == 3)
 
 

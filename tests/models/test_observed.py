@@ -7,6 +7,7 @@ import tracemalloc
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -28,6 +29,7 @@ from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.models import reading as training
 from dyadlearn.pairing import Independent, Kronecker, PairKernel, TwoStep
+from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over
 
 RNG = np.random.default_rng(16)
@@ -508,6 +510,31 @@ def test_attributes_of_a_grid_are_not_there(listed):
     # New instances need no labels.
     assert len(recommend(model, X=X[:2], n=3)) == 2
     assert model.coef_.shape == (4, 3)
+
+
+@over(every(form=["frames", "arrays"]))
+def test_intervals_of_observed_pairs_are_around_their_held_out_predictions(listed, form):
+    """The fitted prediction of a pair has used its label, so that too many labels would be inside."""
+    if form == "frames":
+        ids = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+        pairs = np.stack([np.take(ids[0], ROWS), np.take(ids[1], COLUMNS)], axis=1)
+        tables = {"instances": pd.DataFrame(X, ids[0]), "tasks": pd.DataFrame(T, ids[1])}
+        model = PairRegressor(KroneckerRidge(0.7, tol=1e-12), **tables).fit(pairs, SPARSE.data)
+        lower, upper = model.predict_interval(pairs, coverage=0.8)
+        held_out = model.model_.fitted_.hold_out(Setting.A).predictions
+        centre, held_out = np.sort((lower + upper) / 2), np.sort(held_out)  # the model has the ids in another order
+    else:
+        model = KroneckerRidge(0.7, tol=1e-12).fit(X, SPARSE, tasks=T)
+        assert model.fitted_.labels.grid is None
+        lower, upper = model.predict_interval(coverage=0.8)
+        held_out = model.fitted_.hold_out(Setting.A).predictions
+        fitted = model.predict()
+        assert_allclose(((lower + upper) / 2)[np.isnan(Y)], fitted[np.isnan(Y)], rtol=1e-9)
+        lower, upper = lower[ROWS, COLUMNS], upper[ROWS, COLUMNS]
+        centre = (lower + upper) / 2
+    assert_allclose(centre, held_out, rtol=1e-8, atol=1e-9)
+    inside = (lower <= SPARSE.data) & (SPARSE.data <= upper)
+    assert np.count_nonzero(inside) == np.ceil(0.8 * (ROWS.size + 1))
 
 
 # --- other libraries -------------------------------------------------------------------------------------------------

@@ -147,7 +147,8 @@ def test_groups_stay_together(Search, letter):
     for _, test in splits:
         assert groups is None or all(len(set(test.any(axis=1)[groups == group])) == 1 for group in range(6))
     assert_equals_loop(search, data, splits)
-    assert search.holdout_method_ == f"{'2×2' if letter == 'D' else 2} folds, refitted"
+    words = {"B": "6 groups in 2 folds", "C": "5 groups in 2 folds", "D": "6×5 groups in 2×2 folds"}
+    assert search.holdout_method_ == f"{words.get(letter, '2 folds')}, refitted"
 
 
 @over(every(**pair_searches))

@@ -375,8 +375,9 @@ def test_given_random_state_everything_is_the_same():
         "setting cv groups method",
         ("A", SettingKFold("A", 3, random_state=0), None, "3 folds, not nested"),
         ("B", [(np.arange(5, 14), np.arange(5)), (np.arange(5), np.arange(5, 14))], None, "2 folds, not nested"),
-        ("B", 4, {"groups": np.arange(14) // 3}, "4 folds, not nested"),
-        ("C", 3, {"task_groups": np.arange(9) // 2}, "3 folds, not nested"),
+        ("B", 4, {"groups": np.arange(14) // 3}, "5 groups in 4 folds, not nested"),
+        ("C", 3, {"task_groups": np.arange(9) // 2}, "5 groups in 3 folds, not nested"),
+        ("C", 5, {"task_groups": np.arange(9) // 2}, "5 folds, not nested"),
         ("B", 5, None, "exact leave-one-out"),
     )
 )

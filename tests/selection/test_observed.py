@@ -112,7 +112,10 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, w
     assert found.best_score_ == found.landscape_.max()
     assert found.holdout_.shape == (M, Q)
     assert_array_equal(found.holdout_.indices, SPARSE.indices)
-    assert found.holdout_method_ == ("2×2" if setting == "D" else "2") + " folds, refitted"
+    n_groups, n_task_groups = len(set(GROUPS)), len(set(TASK_GROUPS))
+    words = {"B": f"{n_groups} ", "C": f"{n_task_groups} ", "D": f"{n_groups}×{n_task_groups} "}
+    merged = f"{words[setting]}groups in " if grouped and setting != "A" else ""
+    assert found.holdout_method_ == merged + ("2×2" if setting == "D" else "2") + " folds, refitted"
     for side, groups in ((found._units.instances, GROUPS), (found._units.tasks, TASK_GROUPS)):
         if grouped and side is not None:
             assert all(len(set(side[groups == group])) == 1 for group in set(groups))

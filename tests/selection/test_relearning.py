@@ -88,7 +88,8 @@ def test_nested_predictions_are_those_of_models_that_are_fitted_again(form, own,
     # Folds are learned from in single precision, to a residual of 10⁻³: where rounding differs, that may show.
     is_exact = labels == "complete" and stages == 1
     assert_allclose(found, wanted, rtol=1e-6, atol=1e-8 if is_exact else 2e-4)
-    assert method == ("2×2" if asked == "D" else "2") + " folds, kernels learned again"
+    merged = "4 groups in " if groups is not None else ""
+    assert method == merged + ("2×2" if asked == "D" else "2") + " folds, kernels learned again"
     assert not np.isnan(found).any()
     if groups is not None:
         assert_array_equal(units.instances[::2], units.instances[1::2])

@@ -68,7 +68,7 @@ def predict(given: Predict, terminal: Terminal) -> None:
         headings += ["lower", "upper"]
         if is_binary(model.fitted_.labels.values):
             terminal.note("labels have two values: --probability gives probabilities instead of bounds.")
-        if Setting.A in settings_of(model, X, T) and model.fitted_.labels.grid is not None:
+        if Setting.A in settings_of(model, X, T):
             terminal.note("the interval of a pair with a known label is around its held-out prediction.")
 
     def answer(X: Any, T: Any) -> np.ndarray:

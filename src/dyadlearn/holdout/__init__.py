@@ -17,7 +17,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn._memory import solve_numbers
 from dyadlearn._progress import Phase
-from dyadlearn.holdout.folds import Folds, as_splitter
+from dyadlearn.holdout.folds import Folds, as_splitter, folds_in_words
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
@@ -222,12 +222,13 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
             if is_quick or _labelled_part(problem)[0] is not None:
                 return Formula(problem, setting, "exact leave-one-out", units)
     splitter, given = as_splitter(cv, setting), {"groups": units.instances, "task_groups": units.tasks}
+    words = folds_in_words(splitter, setting, units)
     if labels.full is not None and setting is not Setting.A:
+        method = f"{words}, exact" if "groups" in words else "exact leave-fold-out"
         units = splitter.units(labels, **given)
         check_request(problem.pairing, setting, units.instances, units.tasks, None)
-        return Formula(problem, setting, "exact leave-fold-out", units)
-    count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
-    return SolveAgain(problem, setting, f"{count} folds, refitted", splitter, given)
+        return Formula(problem, setting, method, units)
+    return SolveAgain(problem, setting, f"{words}, refitted", splitter, given)
 
 
 def _leave_one_pair_out(problem: Problem, setting: Setting) -> Array:

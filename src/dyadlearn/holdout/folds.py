@@ -21,6 +21,7 @@ from dyadlearn._checks import check_whole
 from dyadlearn._codes import pair_numbers
 from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory, solve_numbers
+from dyadlearn.exceptions import MergedGroupsWarning
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
@@ -271,6 +272,69 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
         axes = [axis for axis, leaves in enumerate((setting.new_instance, setting.new_task)) if leaves]
         need += sum(2.0 * n * labels.shape[axis] * ranks[axis] for axis, n in zip(axes, n_units, strict=True))
     refuse(need, labels.grid, setting, f" in {total} folds")
+
+
+def folds_in_words(splitter: SettingKFold | GivenFolds, setting: Setting, groups: Units) -> str:
+    """Return the number of folds, and of groups if several of them share a fold.
+
+    Parameters
+    ----------
+    splitter : SettingKFold or GivenFolds
+    setting : Setting
+    groups : Units
+        Groups of instances and of tasks that are left out together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.holdout.folds import folds_in_words
+    >>> from dyadlearn.holdout.units import Units
+    >>> from dyadlearn.selection import SettingKFold
+    >>> from dyadlearn.settings import Setting
+    >>> folds_in_words(SettingKFold("B", 5), Setting.B, Units(np.arange(10)))
+    '10 groups in 5 folds'
+    >>> folds_in_words(SettingKFold("D", 5), Setting.D, Units(np.arange(5)))
+    '5×5 folds'
+    """
+    n = splitter.n_splits
+    counts = [_n_units(codes) for codes in (groups.instances, groups.tasks) if codes is not None]
+    merged = f"{'×'.join(map(str, counts))} groups in " if max(counts, default=0) > n else ""
+    return f"{merged}{n}×{n} folds" if setting is Setting.D else f"{merged}{n} folds"
+
+
+def warn_of_merged_groups(groups: Units, folds: Units, setting: Setting, stacklevel: int = 2) -> None:
+    """Warn if several groups share a fold, except where most groups are single rows, as copies among others are.
+
+    Parameters
+    ----------
+    groups, folds : Units
+        Groups of instances and of tasks to leave out together, and what is left out together instead.
+    setting : Setting
+        Setting, for messages.
+    stacklevel : int, default=2
+        Stack level of the warning, relative to this function.
+    """
+    sides = ((groups.instances, folds.instances, "instances"), (groups.tasks, folds.tasks, "tasks"))
+    for wanted, used, words in sides:
+        if wanted is None or used is None or _n_units(used) >= _n_units(wanted):
+            continue
+        if np.median(np.bincount(wanted)) <= 1:
+            continue
+        n_groups, n_folds = _n_units(wanted), _n_units(used)
+        fewest, most = n_groups // n_folds, -(-n_groups // n_folds)
+        together = f"{fewest} or {most}" if fewest < most else f"{most}"
+        # In setting D, cv is the number of folds of both sides.
+        remedy = "" if setting is Setting.D else f" With cv={n_groups} it is fitted without one group at a time."
+        warnings.warn(
+            f"In setting {setting.value}, {n_groups} groups of {words} are in {n_folds} folds: a model is fitted "
+            f"without {together} groups at a time.{remedy}",
+            MergedGroupsWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _n_units(codes: np.ndarray) -> int:
+    return int(np.unique(codes).size)
 
 
 def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from scipy import sparse
 
 from dyadlearn._array import (
     Array,
@@ -74,6 +75,18 @@ def ranks(n: int, coverage: float) -> tuple[int, int]:
     """
     # A coverage such as 0.1 is not a binary fraction; the margin keeps rounding from changing the rank.
     return math.floor((1.0 - coverage) * (n + 1) + 1e-9), math.ceil(coverage * (n + 1) - 1e-9)
+
+
+def largest_coverage(n: int) -> float:
+    """Return the largest coverage, to three digits, for which n held-out residuals give finite intervals.
+
+    Examples
+    --------
+    >>> from dyadlearn.holdout.intervals import largest_coverage
+    >>> largest_coverage(5), largest_coverage(9), largest_coverage(0)
+    (0.833, 0.9, 0.0)
+    """
+    return math.floor(1000 * n / (n + 1)) / 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,15 +275,39 @@ class FlatIntervals:
 
     labels: Labels
     held_out: Callable[[Setting], Array]
-    _residuals: dict[Setting, Array] = field(default_factory=dict, init=False, repr=False)
+    _predictions: dict[Setting, Array] = field(default_factory=dict, init=False, repr=False)
+
+    def _held_out(self, setting: Setting) -> Array:
+        if setting not in self._predictions:
+            self._predictions[setting] = self.held_out(setting)
+        return self._predictions[setting]
 
     def reach(self, setting: Setting, coverage: float) -> float:
         """Return the half width of the intervals: the quantile of the absolute residuals of a setting."""
-        if setting not in self._residuals:
-            errors = self.labels.values - self.held_out(setting)
-            xp = namespace(errors)
-            self._residuals[setting] = xp.reshape(xp.abs(errors), (1, -1))
-        return float(upper_scores(self._residuals[setting], coverage)[0])
+        errors = self.labels.values - self._held_out(setting)
+        xp = namespace(errors)
+        return float(upper_scores(xp.reshape(xp.abs(errors), (1, -1)), coverage)[0])
+
+    def known(self, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the held-out predictions of the observed pairs of some training rows and columns.
+
+        Parameters
+        ----------
+        rows, columns : integer arrays of shape (a,) and (b,)
+            Training positions.
+
+        Returns
+        -------
+        places, task_places : integer arrays of shape (n,)
+            Positions of the pairs in `rows` and in `columns`.
+        predictions : array of shape (n,)
+        """
+        labels = self.labels
+        numbers = np.arange(1, labels.size + 1)
+        stored = sparse.csr_array((numbers, labels.places), shape=labels.shape)
+        asked = stored[rows][:, columns].tocoo()
+        predictions = to_numpy(self._held_out(Setting.A))[labels.observed]
+        return asked.row, asked.col, predictions[asked.data - 1]
 
 
 def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit: np.ndarray, coverage: float) -> Bounds:

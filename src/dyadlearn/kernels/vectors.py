@@ -12,6 +12,7 @@ arrays and sparse matrices, and an equivalent implementation on other arrays.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
@@ -37,7 +38,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import check_matrix, check_same_library
 from dyadlearn._codes import row_keys
-from dyadlearn.exceptions import KernelError
+from dyadlearn.exceptions import KernelError, MarkerCodingWarning
 from dyadlearn.kernels.gram import named
 
 # --- k(a, a) of every row --------------------------------------------------------------------------
@@ -69,10 +70,23 @@ def _check_counts(markers: Array) -> None:
         raise KernelError(f"kernel 'vanraden' takes {taken}, found numbers from {lowest:g} to {highest:g}.")
 
 
+def _warn_of_presence(markers: Array) -> None:
+    """Warn if all markers are 0 or 1, which presence of an allele is coded by."""
+    xp, entries = namespace(markers), markers.data if is_sparse(markers) else markers
+    if bool(xp.all((entries == 0) | (entries == 1))) and bool(xp.any(entries == 1)):
+        warnings.warn(
+            "All markers of kernel 'vanraden' are 0 or 1, but it takes counts 0, 1 and 2 of an allele: if 1 means that "
+            "a line has the allele, as inbred lines are often coded, pass 2 * M.",
+            MarkerCodingWarning,
+            stacklevel=2,
+        )
+
+
 def _allele_frequencies(markers: Array, weights: Array | None = None) -> dict[str, Any]:
     """Return the frequency of the counted allele of every marker, half its mean over the rows."""
     markers = _prepared(markers, None)[0]
     _check_counts(markers)
+    _warn_of_presence(markers)
     counts = as_array_of(np.ones(markers.shape[0]) if weights is None else weights, markers, markers.dtype)
     return {"frequencies": to_numpy(markers.T @ counts) / (2.0 * float(namespace(counts).sum(counts)))}
 

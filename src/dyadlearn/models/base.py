@@ -728,10 +728,9 @@ class PairwiseRidge(PairModel, stored=False):
         Returns
         -------
         lower, upper : arrays or frames of shape (a, b)
-            Bounds, of the type that `predict` returns. They are infinite if there are too few residuals for the
-            coverage, and NaN where the prediction is NaN. For observed training labels they are centred on the held-out
-            prediction, because the fitted prediction has used the label. A model that was fitted on a list of observed
-            pairs always centres them on the fitted prediction.
+            Bounds, of the type that `predict` returns. They are infinite, with an `UnboundedIntervalWarning`, if there
+            are too few residuals for the coverage, and NaN where the prediction is NaN. For observed training labels
+            they are centred on the held-out prediction, because the fitted prediction has used the label.
 
         Examples
         --------

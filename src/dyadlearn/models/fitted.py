@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows
+from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, to_numpy
 from dyadlearn._checks import check_share
 from dyadlearn._codes import nearly_identical_rows
 from dyadlearn._tables import Ids, Table, shown
-from dyadlearn.exceptions import IdError
+from dyadlearn.exceptions import IdError, UnboundedIntervalWarning
 from dyadlearn.holdout import Problem, Units, leave_out
-from dyadlearn.holdout.intervals import Bounds, FlatIntervals, Intervals
+from dyadlearn.holdout.folds import warn_of_merged_groups
+from dyadlearn.holdout.intervals import Bounds, FlatIntervals, Intervals, largest_coverage
 from dyadlearn.kernels.descriptions import own_ids
 from dyadlearn.labels import Labels
 from dyadlearn.models.reading import among, cells_of, groups_in_order
@@ -235,7 +237,11 @@ class Fitted(Predicting):
             Whether complete labels are left out one at a time by the exact formula; `cv` is then ignored.
         """
         groups, task_groups = groups if setting.new_instance else None, task_groups if setting.new_task else None
-        return self.estimator._hold_out(setting, cv, groups, task_groups, nested, exact)  # type: ignore[no-any-return]
+        held_out: HeldOut = self.estimator._hold_out(setting, cv, groups, task_groups, nested, exact)
+        if cv is None:
+            together = Units.of_groups(self.labels, setting, groups, task_groups)
+            warn_of_merged_groups(together, held_out.units, setting, stacklevel=4)
+        return held_out
 
     def refitter(self, setting: Setting) -> Callable[[Labels], Any]:
         """Return a function that fits the estimator, its search included, to other labels of the same rows.
@@ -347,6 +353,9 @@ def predicting(model: Any) -> Predicting:
 
 # Prediction intervals: find out which rows are new, and compute the bounds -------------------------------------
 
+# Training positions of the instances and of the tasks to predict for, -1 for new ones.
+Places = tuple[np.ndarray, np.ndarray]
+
 
 def training_places(rows: Any, ids: Ids | None, training: Ids | None) -> np.ndarray:
     """Return the training position of each of n rows, -1 for new rows; rows without ids are new.
@@ -367,8 +376,10 @@ def training_places(rows: Any, ids: Ids | None, training: Ids | None) -> np.ndar
     return among(known.labels, training.labels)
 
 
-def interval_grids(fitted: Fitted, intervals: Any, asked: Sequence[Asked], coverage: Any, setting: Any) -> Bounds:
-    """Return lower and upper bounds as arrays (a, b).
+def interval_grids(
+    fitted: Fitted, intervals: Any, asked: Sequence[Asked], coverage: Any, setting: Any, pairs: Any = None
+) -> Bounds:
+    """Return lower and upper bounds as arrays (a, b), with a warning if some are infinite.
 
     Parameters
     ----------
@@ -378,6 +389,8 @@ def interval_grids(fitted: Fitted, intervals: Any, asked: Sequence[Asked], cover
     asked : (Asked, Asked)
         Instances and tasks to predict for.
     coverage, setting : as in `PairwiseRidge.predict_interval`
+    pairs : (integer array, integer array), default=None
+        Positions of the pairs that are asked for; None means all pairs.
     """
     coverage = check_share(coverage, "coverage")
     is_new_side: tuple[bool | None, bool | None] = (None, None)
@@ -387,14 +400,89 @@ def interval_grids(fitted: Fitted, intervals: Any, asked: Sequence[Asked], cover
         is_new_side = (chosen.new_instance, chosen.new_task)
     sides = zip(asked, fitted.labels.shape, is_new_side, (("X", "instances"), ("tasks", "tasks")), strict=True)
     (where, others), rows = (_checked_places(*side) for side in sides), [side.rows for side in asked]
-    if isinstance(intervals, FlatIntervals):
-        centre, reach = fitted.predict(*rows), np.empty((where.size, others.size))
-        for each in Setting:
-            block = np.ix_((where < 0) == each.new_instance, (others < 0) == each.new_task)
-            if reach[block].size:
-                reach[block] = intervals.reach(each, coverage)
-        width = as_array_of(reach, centre, centre.dtype)
-        return centre - width, centre + width
+    bounds_of = _flat_bounds if isinstance(intervals, FlatIntervals) else _local_bounds
+    bounds = bounds_of(fitted, intervals, rows, (where, others), coverage)
+    infinite = np.isinf(to_numpy(bounds[0])) | np.isinf(to_numpy(bounds[1]))
+    if pairs is not None:
+        asked_for = np.zeros_like(infinite)
+        asked_for[pairs] = True
+        infinite &= asked_for
+    if infinite.any():
+        _warn_of_infinite(fitted, intervals, infinite, (where, others), coverage)
+    return bounds
+
+
+def _flat_bounds(
+    fitted: Fitted, intervals: FlatIntervals, rows: Sequence[Any], places: Places, coverage: float
+) -> Bounds:
+    """Return bounds of one width per setting, around the held-out predictions of observed pairs.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    intervals : FlatIntervals
+    rows : (rows, rows)
+        Instances and tasks as read; None means the training rows.
+    places : (integer array of shape (a,), integer array of shape (b,))
+        Training positions of the instances and of the tasks, -1 for new ones.
+    coverage : float
+    """
+    predicted = fitted.predict(*rows)
+    centre, reach = to_numpy(predicted).copy(), np.empty(predicted.shape)
+    for each in Setting:
+        block = np.ix_(*_inside(each, places))
+        if reach[block].size:
+            reach[block] = intervals.reach(each, coverage)
+    old, old_tasks = (np.flatnonzero(inside) for inside in _inside(Setting.A, places))
+    if old.size and old_tasks.size:
+        at, task_at, held_out = intervals.known(places[0][old], places[1][old_tasks])
+        centre[old[at], old_tasks[task_at]] = held_out
+    lower, upper = (as_array_of(end, predicted, predicted.dtype) for end in (centre - reach, centre + reach))
+    return lower, upper
+
+
+def _inside(setting: Setting, places: Places) -> list[np.ndarray]:
+    """Return masks of the rows and of the columns of a setting, given their training positions, -1 for new ones."""
+    sides = zip(places, (setting.new_instance, setting.new_task), strict=True)
+    return [(known < 0) == is_new for known, is_new in sides]
+
+
+def _warn_of_infinite(fitted: Fitted, intervals: Any, infinite: np.ndarray, places: Places, coverage: float) -> None:
+    """Warn of infinite intervals (a, b), for which there are too few held-out residuals; `places` as in `_flat_bounds`.
+
+    A new instance is compared with the labels of each known task, a new task with those of each known instance, and
+    all other pairs with all labels.
+    """
+    observed, counts = fitted.labels.observed, list[int]()
+    if fitted.is_network:  # the grid contains each edge twice
+        observed = np.triu(observed)
+    for setting in Setting:
+        inside = _inside(setting, places)
+        block = infinite[np.ix_(*inside)]
+        if not block.any():
+            continue
+        if isinstance(intervals, FlatIntervals) or setting in (Setting.A, Setting.D):
+            counts.append(int(observed.sum()))
+            continue
+        axis = 0 if setting is Setting.B else 1
+        beside = places[1 - axis][inside[1 - axis]][block.any(axis=axis)]
+        edges = np.triu(observed, 1)
+        per_row = (edges | edges.T if fitted.is_network else observed).sum(axis=axis)
+        counts += per_row[beside].tolist()
+    found = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else f"{counts[0]}"
+    most = largest_coverage(min(counts))
+    remedy = f"use a coverage of at most {most:g}, or give more labels" if most else "give more labels"
+    warnings.warn(
+        f"Some intervals are infinite, because {found} held-out residuals are too few for a coverage of {coverage:g}: "
+        f"{remedy}.",
+        UnboundedIntervalWarning,
+        stacklevel=5,
+    )
+
+
+def _local_bounds(fitted: Fitted, intervals: Intervals, rows: Sequence[Any], places: Places, coverage: float) -> Bounds:
+    """Return bounds of local width; arguments as in `_flat_bounds`."""
+    where, others = places
     blocks: list[list[Bounds]] = []
     for here, is_new in _kinds(where):
         new_rows = rows[0].take(here) if is_new else None

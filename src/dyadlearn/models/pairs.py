@@ -411,7 +411,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
                 # Such a model can use only its training rows, with the features that they had.
                 given[axis], at[axis] = None, known[at[axis]]
         asked = [Asked(*side) for side in zip(model._asked(*given)[1], map(Ids, ids), places, strict=True)]
-        bounds = interval_grids(model.fitted_, model._intervals(), asked, coverage, setting)
+        bounds = interval_grids(model.fitted_, model._intervals(), asked, coverage, setting, (at[0], at[1]))
         flat = at[0] * bounds[0].shape[1] + at[1]
         lower, upper = (take_rows(namespace(end).reshape(end, (-1,)), flat) for end in bounds)
         return lower, upper

@@ -28,7 +28,7 @@ from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left
-from dyadlearn.holdout.folds import as_splitter, folds_of
+from dyadlearn.holdout.folds import as_splitter, folds_in_words, folds_of
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.kernels.descriptions import Descriptions, read_descriptions
@@ -634,7 +634,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             error, self.holdout_method_ = ExactError(labels, sides, setting), "exact leave-one-out"
         else:
             error = FoldError.of(labels, sides, folds, FINE if m * q * (m + q) <= _TINY else ROUGH)
-            self.holdout_method_ = f"{_counted(splitter, setting)} folds, not nested"
+            together = Units.of_groups(data.labels, setting, groups, task_groups)
+            self.holdout_method_ = f"{folds_in_words(splitter, setting, together)}, not nested"
             if not self._is_whole:
                 first = "first fold" if len(folds) == 1 else f"first {len(folds)} folds"
                 self.holdout_method_ += f"{_ERROR_OF}{first}"
@@ -746,7 +747,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         units = splitter.units(self._labels, groups=used.instances, task_groups=used.tasks)
         folds = folds_of(self._labels, setting, units)
         predictions, _ = predict_folds(self, self._training(), together, setting, folds)
-        method = f"{_counted(splitter, setting)} folds, kernels learned again"
+        method = f"{folds_in_words(splitter, setting, used)}, kernels learned again"
         held_out = HeldOut(predictions, method, units, is_fixed=False)
         if key is not None:
             self._computed[key] = held_out
@@ -903,11 +904,6 @@ def _economical(labels: Targets, sides: Sides) -> tuple[Targets, Sides]:
 def _tables(data: Training) -> list[Table]:
     """Return the table of each side."""
     return [data.instances] if data.tasks is None else [data.instances, data.tasks]
-
-
-def _counted(splitter: SettingKFold | GivenFolds, setting: Setting) -> str:
-    """Return the number of folds as text."""
-    return f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
 
 
 def _learned(side: Side) -> LearnedKernel:

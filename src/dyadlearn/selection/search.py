@@ -42,7 +42,7 @@ from dyadlearn.exceptions import (
     UndefinedScoreWarning,
 )
 from dyadlearn.holdout import Plan, Problem, SolveAgain, Units, plan
-from dyadlearn.holdout.folds import Fold, as_splitter, folds_of
+from dyadlearn.holdout.folds import Fold, as_splitter, folds_of, warn_of_merged_groups
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
@@ -616,6 +616,9 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         """Store the held-out predictions at the chosen values, and return the labels that have a prediction."""
         self._predictions, self.holdout_method_ = how.held_out(self.fitted_.problem), how.method
         self.holdout_setting_, self._units = how.setting.value, how.units
+        if self.cv is None:
+            used = Units.of_groups(self._labels, how.setting, self._groups, self._task_groups)
+            warn_of_merged_groups(used, how.units, how.setting, stacklevel=6)
         return scored_labels(self._labels, self._predictions, how.setting, stacklevel=6)  # warns about the others
 
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
