@@ -13,6 +13,7 @@ from scipy import sparse
 
 import dyadlearn
 from dyadlearn import KroneckerRidge, KroneckerRidgeCV, PairRegressor, TwoStepRidgeCV, plots
+from dyadlearn.pairing import incomplete
 from dyadlearn.report import write_report
 from listed import COLUMNS, ROWS, SPARSE, VALUES, T, X, Y, listed
 from sweeps import over
@@ -52,6 +53,18 @@ def both_forms(binary=False):
     assert models[0].fitted_.labels.grid is None
     assert models[1].fitted_.labels.grid is not None
     return models
+
+
+def test_few_pairs_are_screened_one_at_a_time_as_on_a_grid(listed, monkeypatch):
+    found, expected = (dyadlearn.screen(model, n=None) for model in both_forms())
+    assert (found.method, expected.method) == ("exact leave-one-out", "exact leave-one-out")
+    assert_array_equal(found.instances, expected.instances)
+    assert_array_equal(found.tasks, expected.tasks)
+    assert_allclose(found.predictions, expected.predictions, rtol=1e-9)
+    assert_allclose(found.contradictions, expected.contradictions, rtol=1e-9)
+    monkeypatch.setattr(incomplete, "FEW_CELLS", 20)
+    methods = [dyadlearn.screen(model, n=None).method for model in both_forms()]
+    assert methods == ["5 folds of pairs, refitted", "5 folds, refitted"]
 
 
 def test_the_same_cells_are_screened(listed):

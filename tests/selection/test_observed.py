@@ -114,8 +114,9 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, w
     assert_array_equal(found.holdout_.indices, SPARSE.indices)
     n_groups, n_task_groups = len(set(GROUPS)), len(set(TASK_GROUPS))
     words = {"B": f"{n_groups} ", "C": f"{n_task_groups} ", "D": f"{n_groups}×{n_task_groups} "}
+    of_pairs = " of pairs" if setting == "A" else ""
     merged = f"{words[setting]}groups in " if grouped and setting != "A" else ""
-    assert found.holdout_method_ == merged + ("2×2" if setting == "D" else "2") + " folds, refitted"
+    assert found.holdout_method_ == merged + ("2×2" if setting == "D" else "2") + " folds" + of_pairs + ", refitted"
     for side, groups in ((found._units.instances, GROUPS), (found._units.tasks, TASK_GROUPS)):
         if grouped and side is not None:
             assert all(len(set(side[groups == group])) == 1 for group in set(groups))
@@ -243,10 +244,12 @@ def test_evaluate_scores_folds_beside_means(listed):
         settings = "ABCD" if cv else "AB"
         table = evaluate(fitted, settings, cv=cv)
         assert list(table["setting"]) == list(settings)
-        assert list(table["method"]) == [
-            f"{n_splits}×{n_splits} folds, refitted" if letter == "D" else f"{n_splits} folds, refitted"
-            for letter in settings
-        ]
+        # Few pairs are left out one at a time, as those of the grid.
+        pairs = "exact leave-one-out" if cv is None else "2 folds of pairs, refitted"
+        methods = {"A": pairs, "D": f"{n_splits}×{n_splits} folds, refitted"}
+        assert list(table["method"]) == [methods.get(letter, f"{n_splits} folds, refitted") for letter in settings]
+        if cv is None:
+            assert_allclose(table["neg_mean_squared_error"][0], evaluate(grid, "A")["neg_mean_squared_error"][0])
         assert np.isnan(table["null"]).all()
         for place, setting in enumerate(settings[1:], start=1):
             units = SettingKFold(setting, n_splits, random_state=0).units(Labels.from_sparse(SPARSE))

@@ -132,6 +132,8 @@ class Formula:
         """Problem on a full grid with the same scores, so that a search over alphas is cheap; None if there is none."""
         if self.problem.labels.full is not None:
             return self.problem
+        if self.problem.labels.grid is None:
+            return None
         return _labelled_part(self.problem)[0] if self.problem.pairing.knows_tasks else None
 
     def held_out(self, problem: Problem | None = None) -> Array:
@@ -221,8 +223,12 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
             is_quick = incomplete.is_quick_one_by_one(problem.pairing, labels.grid, labels.weights, setting)
             if is_quick or _labelled_part(problem)[0] is not None:
                 return Formula(problem, setting, "exact leave-one-out", units)
+        if units.are_single and labels.grid is None and _is_short(problem, setting):
+            return Formula(problem, setting, "exact leave-one-out", units)
     splitter, given = as_splitter(cv, setting), {"groups": units.instances, "task_groups": units.tasks}
     words = folds_in_words(splitter, setting, units)
+    if labels.grid is None and setting is Setting.A:
+        words += " of pairs"  # other folds than those of a grid, whose missing pairs are in folds too
     if labels.full is not None and setting is not Setting.A:
         method = f"{words}, exact" if "groups" in words else "exact leave-fold-out"
         units = splitter.units(labels, **given)
@@ -231,10 +237,22 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
     return SolveAgain(problem, setting, f"{words}, refitted", splitter, given)
 
 
+def _has_one_by_one(problem: Problem, setting: Setting) -> bool:
+    """Return whether each pair of a list has a formula to leave it out alone, or with its instance or its task."""
+    n_unknowns = math.prod(side.values.shape[0] for side in problem.pairing.spectra)
+    is_apart = setting is Setting.D or incomplete.takes_apart(problem.pairing, setting)
+    return not is_apart and n_unknowns <= MOST_UNKNOWNS
+
+
+def _is_short(problem: Problem, setting: Setting) -> bool:
+    """Return whether the pairs of a list are few enough to leave out each of them, as on a grid."""
+    return setting is Setting.A and problem.labels.size <= incomplete.FEW_CELLS and _has_one_by_one(problem, setting)
+
+
 def _leave_one_pair_out(problem: Problem, setting: Setting) -> Array:
     """Return predictions (n,) of a list of labels, each left out alone, or with its instance or its task."""
-    labels, n_unknowns = problem.labels, math.prod(side.values.shape[0] for side in problem.pairing.spectra)
-    if setting is Setting.D or incomplete.takes_apart(problem.pairing, setting) or n_unknowns > MOST_UNKNOWNS:
+    labels = problem.labels
+    if not _has_one_by_one(problem, setting):
         names = {Setting.A: "cells=", Setting.B: "groups=", Setting.C: "task_groups="}
         raise ValueError(
             f"Setting {setting.value} of {labels.size} observed pairs has no formula that leaves out one at a time "
