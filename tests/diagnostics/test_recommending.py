@@ -61,13 +61,13 @@ def test_missing_labels_are_predicted_by_the_model_itself():
     Y[5, 3] = np.nan
     model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
     completed = np.asarray(model.completed_)
-    found = recommend(model, instance=2, zeros=False)
+    found = recommend(model, instance=2)
     assert set(found.ids) == {1, 2, 3}
     assert_allclose(found.scores, completed[2, list(found.ids)])
     assert np.isnan(found.labels).all()
     assert found.method == "predicted from all observed labels"
     # Among zeros, which are held out, the missing ones keep what the model says.
-    mixed = recommend(model, instance=2, n=7)
+    mixed = recommend(model, instance=2, n=7, zeros=True)
     scores = dict(zip(mixed.ids, mixed.scores, strict=True))
     assert_allclose([scores[j] for j in (1, 2, 3)], completed[2, 1:4])
     zeros = [j for j in range(7) if Y[2, j] == 0]
@@ -76,7 +76,7 @@ def test_missing_labels_are_predicted_by_the_model_itself():
     held_out = model.holdout("A")
     assert_allclose([scores[j] for j in zeros], held_out[2, zeros])
     # Folds hide other labels too: good for zeros, but no reason to forget anything about what is missing.
-    folded = recommend(model, instance=2, n=7, cv=2)
+    folded = recommend(model, instance=2, n=7, cv=2, zeros=True)
     scores = dict(zip(folded.ids, folded.scores, strict=True))
     assert folded.method.startswith("2 folds")
     assert_allclose([scores[j] for j in (1, 2, 3)], completed[2, 1:4])
@@ -91,6 +91,59 @@ def test_when_zeros_count_as_unobserved():
     assert set(recommend(model, instance=1, zeros=True).ids) == set(np.flatnonzero(graded[1] == 0))
     with pytest.raises(ValueError, match="Every label of 1 is observed"):
         recommend(TwoStepRidge().fit(X, Y, tasks=T), instance=1, zeros=False)
+
+
+def test_zeros_are_labels_where_labels_are_missing(each):
+    """A measured zero is a tested pair: it is no news, however high its prediction."""
+    X, T, Y = make()
+    holes = Y.copy()
+    holes[2, 1:4] = np.nan
+    holes[5, 3] = np.nan
+    missing = set(zip(*np.nonzero(np.isnan(holes)), strict=True))
+    observed = ~np.isnan(holes)
+    pairs = np.stack(np.nonzero(observed), axis=1)
+    regressor = PairRegressor(TwoStepRidge(0.3, 2.0), instances=X, tasks=T)
+    models = {
+        "grid": TwoStepRidge(0.3, 2.0).fit(X, holes, tasks=T),
+        "sparse": TwoStepRidge(0.3, 2.0).fit(X, csr_array((holes[observed], pairs.T), shape=Y.shape), tasks=T),
+        "pairs": regressor.fit(pairs, holes[observed]),
+        "online": OnlineTwoStepRidge(0.3, 2.0, keep_labels=True).fit(X, holes, tasks=T),
+    }
+    for name in each(models):
+        assert set(recommend(models[name], instance=2, n=7).ids) == {1, 2, 3}
+        assert set(recommend(models[name], task=3, n=9).ids) == {2, 5}
+        if name != "online":  # it would be another model
+            found = top_pairs(models[name], n=40)
+            assert set(zip(found.instances, found.tasks, strict=True)) == missing
+            zeros = set(np.flatnonzero(holes[2] == 0))
+            assert set(recommend(models[name], instance=2, n=7, zeros=True).ids) == {1, 2, 3} | zeros
+    complete = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
+    assert set(recommend(complete, instance=2, n=7).ids) == set(np.flatnonzero(Y[2] == 0))
+
+
+def test_a_network_without_loops_is_complete():
+    X, _, _ = make(m=12)
+    Y = (X @ X.T > 0.3).astype(float)
+    np.fill_diagonal(Y, np.nan)
+    model = TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(X, Y)
+    assert set(recommend(model, instance=2, n=12).ids) == set(np.flatnonzero(Y[2] == 0))
+    Y[1, 4] = Y[4, 1] = np.nan
+    model = TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(X, Y)
+    found = top_pairs(model)
+    assert (found.instances, found.tasks) == ((1,), (4,))
+
+
+def test_zeros_of_known_pairs_are_labels_where_others_are_missing(each):
+    X, T, Y = make()
+    model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
+    plain = recommend(model, X=X[:2], n=7).ids
+    first, second = plain[0][0], plain[1][0]
+    grid = np.full((2, 7), np.nan)
+    grid[0, first], grid[1, second] = 0.0, 1.0
+    stored = coo_array(([0.0, 1.0], ([0, 1], [first, second])), shape=(2, 7))
+    for known in each([grid, stored, [(0, first, 0.0), (1, second, 1.0)]]):
+        assert recommend(model, X=X[:2], n=7, known=known).ids == (plain[0][1:], plain[1][1:])
+        assert recommend(model, X=X[:2], n=7, known=known, zeros=True).ids == (plain[0], plain[1][1:])
 
 
 def test_ids_frames_and_words():
@@ -316,14 +369,14 @@ def test_lists_for_several_known_ones(small_blocks):
     Y[4, 2] = np.nan
     model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
     for side, subjects in (("instance", [4, 1, 3, 8]), ("task", np.array([6, 2]))):
-        found = recommend(model, **{side: subjects}, n=3)
+        found = recommend(model, **{side: subjects}, n=3, zeros=True)
         assert found.subjects == tuple(subjects)
         for subject, ids, scores, labels in zip(subjects, found.ids, found.scores, found.labels, strict=True):
             if side == "instance" and subject == 3:
                 assert ids == ()
                 assert np.isnan(scores).all()
                 continue
-            alone = recommend(model, **{side: int(subject)}, n=3)
+            alone = recommend(model, **{side: int(subject)}, n=3, zeros=True)
             assert ids == alone.ids
             assert_allclose(scores[: len(ids)], alone.scores)
             assert_array_equal(labels[: len(ids)], alone.labels)
@@ -667,7 +720,7 @@ def test_the_top_of_all_pairs(model, setting, k, holes, small_blocks):
     if setting == "A":
         F = np.where(np.isnan(Y), model.completed_, F)
     expected = every_pair(Y, F, k, zeros=True)
-    found = top_pairs(model, n=k, setting=setting)
+    found = top_pairs(model, n=k, setting=setting, zeros=True if holes else None)
     assert list(zip(found.instances, found.tasks, strict=True)) == expected
     assert_allclose(found.scores, [F[cell] for cell in expected])
     assert_array_equal(found.labels, [Y[cell] for cell in expected])

@@ -252,7 +252,7 @@ class Recommend(options.OfModel, options.TableOutput, module="predict"):
     number: Annotated[int | None, Option("-n", "--number", min=1, help="List length; default 10, or 20 pairs.")] = None
     side: Annotated[str | None, Option(help="instance or task, if the id or the file could be either.")] = None
     setting: options.Setting = "A"
-    zeros: Annotated[bool | None, Option(help="Treat zeros as not observed; by default if labels are 0/1.")] = None
+    zeros: Annotated[bool | None, Option(help="Treat zeros as not observed; default if all pairs are 0 or 1.")] = None
     clip: options.Clip = None
     cv: options.Folds = None
 

@@ -12,6 +12,7 @@ sorted. Ties are resolved by the order of columns, as in a stable sort. NaN mark
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,10 +40,13 @@ __all__ = ["RecommendationLists", "Recommendations", "Screening", "TopPairs", "r
 
 
 def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
-    """Return whether zero labels count as not observed: `zeros`, or by default whether all labels are 0, 1 or NaN."""
+    """Return whether zero labels count as not observed: `zeros`, or by default whether every pair has the label 0 or 1.
+
+    Where labels are missing (NaN), pairs that are not observed are marked already, so that zeros are labels.
+    """
     if zeros is not None:
         return bool(zeros)
-    return bool(((values == 0) | (values == 1) | (values != values)).all())
+    return bool(((values == 0) | (values == 1)).all())
 
 
 def read_known(
@@ -78,6 +82,8 @@ def read_known(
     rows, columns, labels = _pairs(known, ids, sizes, names)
     wanted = (rows >= 0) & (columns >= 0)
     if labels is not None:
+        if zeros is None and len(labels) < math.prod(sizes):  # some pairs are missing, so that zeros are labels
+            zeros = False
         wanted &= ~_unobserved(labels, zeros_are_unobserved(labels, zeros))
     m, q = (max(size, 0 if side_ids is None else len(side_ids)) for side_ids, size in zip(ids, sizes, strict=True))
     pairs = rows[wanted], columns[wanted]
@@ -624,8 +630,9 @@ def recommend(
         Setting of the held-out predictions for known instances and tasks: leave out the cell alone (A), all labels of
         the instance (B), of the task (C), or of both (D).
     zeros : bool, default=None
-        Whether a zero label means "not observed". None means True if all labels are zeros and ones, apart from missing
-        labels. This applies to labels in `known` too.
+        Whether a zero label means "not observed". None means True if every pair has a label and all labels are zeros
+        and ones. If some pairs have no label, zeros are labels of tested pairs, which are not recommended. This applies
+        to labels in `known` too.
     cv : int, default=None
         Number of folds if labels are missing or weighted and hold-out has no formula; None means five.
     sides : (str, str), default=None
@@ -724,7 +731,7 @@ def top_pairs(
     symmetry = fitted.symmetry
     names = side_names(sides, network=symmetry != 0)
     Y = labels.values
-    zeros = zeros_are_unobserved(Y, zeros)
+    zeros = zeros_are_unobserved(_pairs_of(Y, fitted), zeros)
     F, method = _predictions(fitted, Y, chosen, cv, has_zeros=zeros and bool((Y == 0).any()))
     wanted = _unobserved(Y, zeros)
     if symmetry:  # both directions are one pair
@@ -751,6 +758,13 @@ def _unobserved(labels: np.ndarray, zeros: bool) -> np.ndarray:
     """Return which labels are missing, or zero if zeros count as not observed."""
     missing = np.asarray(np.isnan(labels))
     return missing | (labels == 0) if zeros else missing
+
+
+def _pairs_of(Y: np.ndarray, fitted: Fitted) -> np.ndarray:
+    """Return the labels of a grid, without missing ones of the nodes of a network with themselves."""
+    if not fitted.is_network:
+        return Y
+    return Y[~(np.eye(len(Y), dtype=bool) & np.isnan(Y))]
 
 
 def _has_selves(Y: np.ndarray, zeros: bool) -> bool:
@@ -869,7 +883,7 @@ def _for_known(
     query = _Query(ids_at(ids[axis], places), several, axis, ids[1 - axis], chosen, names)
     known_pairs = read_known(known, ids, shape, names, axis, zeros)
     Y = labels.values if axis == 0 else labels.values.T
-    zeros = zeros_are_unobserved(Y, zeros)
+    zeros = zeros_are_unobserved(_pairs_of(Y, fitted), zeros)
     rows, wanted = Y[places], _unobserved(Y[places], zeros)
     F, method = _predictions(fitted, labels.values, chosen, cv, has_zeros=zeros and bool((rows == 0).any()))
     if known_pairs is not None:
@@ -909,9 +923,7 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
     """
     if getattr(model, "grows", False):
         batches = predicting(model).knowledge.kept.batches if model.keep_labels else ()  # type: ignore[attr-defined]
-        # Zeros that a sparse matrix does not store cannot change the answer.
-        known_labels = (batch.labels.data if is_sparse(batch.labels) else to_numpy(batch.labels) for batch in batches)
-        if batches and all(zeros_are_unobserved(values, zeros) for values in known_labels):
+        if batches and all(_zeros_of_batch(batch, zeros) for batch in batches):
             return None
         return _for_stored(model, given, axis, known, sides)
     fitted = fitted_of(model)
@@ -926,7 +938,7 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
         # Labels of a grid may have to be held out, and the model may know more about training rows than features.
         if (places >= 0).all():
             return None
-        if knows_rows(fitted.pairing) or zeros_are_unobserved(to_numpy(labels.grid), zeros):
+        if knows_rows(fitted.pairing) or zeros_are_unobserved(_pairs_of(to_numpy(labels.grid), fitted), zeros):
             new = shown([label for label, place in zip(subjects, places, strict=True) if place < 0])
             raise ValueError(f"Known and new {names.both[axis]} are ranked differently: use two calls, {new} is new.")
     rows: Any = (fitted.columns if axis else fitted.rows)(fitted.describe(subjects, axis))[1]
@@ -940,6 +952,17 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
     pairs = query.with_known(observed, known, trained.labels, labels.shape)
     expansion = fitted.expansion.transposed if axis else fitted.expansion
     return partial(query.ranked, expansion=expansion, rows=rows, others=None, known=pairs)
+
+
+def _zeros_of_batch(batch: Any, zeros: bool | None) -> bool:
+    """Return whether zero labels of a batch of an online model count as not observed."""
+    labels = batch.labels
+    if not is_sparse(labels):
+        return zeros_are_unobserved(to_numpy(labels), zeros)
+    if zeros is None and batch.is_thin and labels.nnz < math.prod(labels.shape):  # some labels are missing
+        return False
+    # Zeros that a sparse matrix does not store cannot change the answer.
+    return zeros_are_unobserved(labels.data, zeros)
 
 
 def _for_stored(model: Any, given: Any, axis: int, known: Any, sides: Any) -> Any:
