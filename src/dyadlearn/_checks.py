@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -107,8 +107,34 @@ def check_matrix(array: Any, name: str, *, accept_sparse: bool = False, allow_na
     return array
 
 
+def check_feature_names(expected: Sequence[Any], found: Sequence[Any], owner: str) -> None:
+    """Raise if feature names or their order differ from the training data, as scikit-learn does."""
+    if list(expected) == list(found):
+        return
+    remedy = "pass the features of the training data"
+    if set(expected) == set(found):
+        remedy = "put the columns in the order of the training data"
+    raise ValueError(
+        f"The feature names of {owner} should match those that were passed during fit, in the same order: expected "
+        f"{list(expected)[:5]}, found {list(found)[:5]}; {remedy}."
+    )
+
+
+def _without_names(estimator: Any) -> Any:
+    """Return an estimator with the same attributes, except the feature names."""
+    bare = object.__new__(type(estimator))
+    vars(bare).update({name: value for name, value in vars(estimator).items() if name != "feature_names_in_"})
+    return bare
+
+
 def check_instances(estimator: Any, table: Any, *, is_kernel: bool, reset: bool, allow_nan: bool = False) -> Array:
     """Return the rows of a Table of instances, and store (`reset`) or compare their number of features."""
+    names, known = table.column_ids, getattr(estimator, "feature_names_in_", None)
+    is_frame = hasattr(table.values, "columns")
+    if not (reset or is_kernel or is_frame) and names is not None and known is not None:
+        check_feature_names(known.tolist(), names.labels, "X")
+        # scikit-learn would not find the names of a table that is not a frame, and say so.
+        estimator = _without_names(estimator)
     if is_foreign(table.values) or _is_clean(table.values):
         rows = check_matrix(table.values, "X")
         validate_data(estimator, rows, reset=reset, skip_check_array=True)

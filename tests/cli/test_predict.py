@@ -6,10 +6,21 @@ import gzip
 import io
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, calibrate, explain, load, save
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    LearnedKernelRidge,
+    OnlineTwoStepRidge,
+    TwoStepRidge,
+    calibrate,
+    explain,
+    load,
+    save,
+)
 from dyadlearn._files.embeddings import open_features
 from dyadlearn._files.tables import read_cells, write_blocks
 from dyadlearn.models.base import PairModel
@@ -280,6 +291,49 @@ def test_models_saved_in_python(tables, new, run):
     assert_allclose(ran.json["predictions"], load(path).predict(tables.X[::-1], tasks=tables.T[::-1]))
     refused = run("predict", path, "--tasks", tables.tasks)
     assert "predicts only for given instances: give --instances" in refused.err
+
+
+def test_feature_names_of_models_saved_from_frames_are_those_of_the_file(tables, run, put, each):
+    """The columns are matched by name, whatever their order, and nothing is said."""
+    path, new = tables.folder / "p.dyad", np.random.default_rng(7).normal(size=(2, 3))
+    features = pd.DataFrame(tables.X, columns=["age", "height", "mood"])
+    labels = pd.DataFrame(tables.Y, columns=[f"t{j}" for j in range(tables.Y.shape[1])])
+    tasks = pd.DataFrame(tables.T, labels.columns, [f"f{j}" for j in range(tables.T.shape[1])])
+    written = put(tables.folder / "named.csv", ["n0", "n1"], ["mood", "age", "height"], new[:, [2, 0, 1]])
+    other = put(tables.folder / "other.csv", ["n0", "n1"], ["mood", "age", "weight"], new)
+    turned = put(tables.folder / "turned.csv", ["a", "b"], list(tasks.columns[::-1]), tables.T[:2, ::-1])
+    models = [
+        TwoStepRidge(),
+        KroneckerRidge(),
+        OnlineTwoStepRidge(keep_labels=True),
+        LearnedKernelRidge(setting="D", stages=1, n_steps=2),
+    ]
+    for model in each(models):
+        model.fit(features, labels, tasks=tasks)
+        save(model, path)
+        ran = run("predict", path, "--instances", written, "--tasks", turned, "--json")
+        assert (ran.code, ran.err) == (0, "")
+        expected = model.predict(pd.DataFrame(new, columns=features.columns), tasks[:2].to_numpy())
+        assert_allclose(ran.json["predictions"], expected, rtol=1e-9)
+        refused = run("predict", path, "--instances", other)
+        assert "lacks 1 of the 3 columns that the model needs, the features: 'height'" in refused.err
+
+
+def test_an_update_of_a_model_saved_from_frames_says_nothing_of_names(tables, run, put):
+    path = tables.folder / "online.dyad"
+    features = pd.DataFrame(tables.X, columns=["age", "height", "mood"])
+    labels = pd.DataFrame(tables.Y, columns=[f"t{j}" for j in range(tables.Y.shape[1])])
+    model = OnlineTwoStepRidge(keep_labels=True).fit(features, labels)
+    save(model, path)
+    new, grid = np.random.default_rng(7).normal(size=(2, 3)), tables.Y[:2]
+    users = put(tables.folder / "more.csv", ["n0", "n1"], ["mood", "age", "height"], new[:, [2, 0, 1]])
+    given = put(tables.folder / "more_y.csv", ["n0", "n1"], list(labels.columns), grid)
+    ran = run("update", path, "--labels", given, "--instances", users)
+    assert (ran.code, ran.err) == (0, "")
+    again = load(path)
+    assert again.feature_names_in_.tolist() == list(features.columns)
+    model.partial_fit(pd.DataFrame(new, columns=features.columns), grid)
+    assert_allclose(again.predict(features), model.predict(features), rtol=1e-9)
 
 
 # --- intervals -----------------------------------------------------------------------------------

@@ -502,6 +502,11 @@ def test_a_table_of_the_library_is_read_as_a_frame_is(model):
     np.testing.assert_allclose(fitted.predict(table(X_new), tasks=table(T)), expected, rtol=1e-12)
     frame = fitted.predict(pd.DataFrame(X_new.to_numpy()))
     assert list(frame.columns) == list("sqrp")
+    # A model of frames finds the names of a table, without a word about names.
+    named = clone(model).fit(X, Y, tasks=T)
+    np.testing.assert_allclose(named.predict(table(X_new), tasks=table(T)), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="feature names of X should match .* in the order of the training data"):
+        named.predict(table(X_new[["v", "u"]]))
     with pytest.raises(IdError, match="only|not match"):
         clone(model).fit(table(X.rename(index={"a": "z"})), table(Y), tasks=table(T))
     with pytest.raises(ValueError, match="feature names of tasks"):

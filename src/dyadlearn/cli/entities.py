@@ -486,6 +486,7 @@ def new_side(files: Files, recipes: Recipes, ids: Ids | None, terminal: Terminal
         tables[name] = new_entities(source, recipes[name], ids, terminal, _asked_places(source.file, asked), name)
     if "" in tables:
         return tables[""]
+    tables = {name: replace(table, column_ids=None) for name, table in tables.items()}
     # The columns are already those of training; only the rows must be brought into one order.
     first = next((name for name, table in tables.items() if table.row_ids is not None), next(iter(tables)))
     for name, table in tables.items():
@@ -525,7 +526,8 @@ def new_entities(
 ) -> Table:
     """Return the new instances or tasks at the given positions of a file, with the columns of the model.
 
-    Values of a named description may be missing. Other parameters are as in `new_side`.
+    The column ids of the table are the feature names as text, or None if the file or the model has none. Values of a
+    named description may be missing. Other parameters are as in `new_side`.
     """
     path, table = source.file.path, source.file.take(places)
     if source.kind in ("smiles", "sequences"):
@@ -539,7 +541,8 @@ def new_entities(
         table = _with_columns(table, path, wanted, what, terminal)
     if not name:
         check_whole(table, path)
-    return replace(table, column_ids=None)
+    are_checked = recipe.kind != "kernel" and wanted is not None
+    return table if are_checked else replace(table, column_ids=None)
 
 
 def _asked_places(file: FeatureFile, asked: Sequence[Hashable] | None) -> np.ndarray | None:

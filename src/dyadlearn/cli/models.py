@@ -136,7 +136,13 @@ class Loaded:
         if recipes is None:
             tasks = self.names.tasks
             raise ValueError(f"The model knows nothing of {tasks} and cannot predict for new ones: leave {option} out.")
-        return entities.new_side(entities.Files.of(given, option), recipes, self.ids[side], terminal, asked)
+        found = entities.new_side(entities.Files.of(given, option), recipes, self.ids[side], terminal, asked)
+        return self.with_names(found, side) if isinstance(found, Table) else found
+
+    def with_names(self, table: Table, side: int) -> Table:
+        """Return new rows with the feature names that the model knows, which may be numbers; the file has the same."""
+        names = predicting(self.model).descriptions[side].get("", (None, None))[1]
+        return replace(table, column_ids=None if table.column_ids is None else names)
 
 
 def _is_network(model: Any) -> bool:
@@ -382,8 +388,10 @@ def update(given: Update, terminal: Terminal) -> None:
     (m, q), tasks = grid.values.shape, loaded.ids[1]
     rows, columns = (names.instances, "rows", grid.row_ids), (names.tasks, "columns", grid.column_ids)
     X = _new_side(given.instances, recipes, m, rows, given.labels, terminal)
+    X = None if X is None else loaded.with_names(X, 0)
     if _are_new_tasks(grid, loaded, given.tasks):
         T = _new_side(given.tasks, task_recipes, q, columns, given.labels, terminal)
+        T = None if T is None else loaded.with_names(T, 1)
         repeated = set(() if tasks is None else tasks.labels) & set(grid.column_ids.labels if grid.column_ids else ())
         if repeated:
             raise IdError(f"{names.tasks.capitalize()} {shown(sorted(repeated))} are known already: rename new ones.")

@@ -203,7 +203,9 @@ class OnlineTwoStepRidge(PairModel):
 
     @property
     def _descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
-        return [{"": (LINEAR, None)}] * (1 + self._knows_tasks)
+        names = getattr(self, "feature_names_in_", None)
+        instances = LINEAR, None if names is None else Ids(tuple(names.tolist()))
+        return [{"": instances}, {"": (LINEAR, self._learnt.task_names)}][: 1 + self._knows_tasks]
 
     @property
     def _knows_tasks(self) -> bool:

@@ -24,7 +24,14 @@ from dyadlearn._array import (
     take_rows,
     to_numpy,
 )
-from dyadlearn._checks import check_labels, check_matrix, check_no_infinity, check_same_library, reading_numbers
+from dyadlearn._checks import (
+    check_feature_names,
+    check_labels,
+    check_matrix,
+    check_no_infinity,
+    check_same_library,
+    reading_numbers,
+)
 from dyadlearn._codes import Column, identical_rows, label_array, nearly_identical_rows, pair_numbers
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory, solve_numbers
 from dyadlearn._state import Stored
@@ -105,15 +112,8 @@ def in_training_order(table: Table, spec: KernelSpec, ids: Ids | None, name: str
 
 def check_names(expected: Ids | None, names: Ids | None, owner: str) -> None:
     """Raise if feature names or their order differ from the training data, as scikit-learn does."""
-    if expected is None or names is None or expected.labels == names.labels:
-        return
-    remedy = "pass the features of the training data"
-    if set(expected.labels) == set(names.labels):
-        remedy = "put the columns in the order of the training data"
-    raise ValueError(
-        f"The feature names of {owner} should match those that were passed during fit, in the same order: expected "
-        f"{list(expected.labels)[:5]}, found {list(names.labels)[:5]}; {remedy}."
-    )
+    if expected is not None and names is not None:
+        check_feature_names(expected.labels, names.labels, owner)
 
 
 def checked_tasks(
