@@ -764,7 +764,7 @@ def _pairs_of(Y: np.ndarray, fitted: Fitted) -> np.ndarray:
     """Return the labels of a grid, without missing ones of the nodes of a network with themselves."""
     if not fitted.is_network:
         return Y
-    return Y[~(np.eye(len(Y), dtype=bool) & np.isnan(Y))]
+    return np.asarray(Y[~(np.eye(len(Y), dtype=bool) & np.isnan(Y))])
 
 
 def _has_selves(Y: np.ndarray, zeros: bool) -> bool:

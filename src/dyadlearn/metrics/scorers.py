@@ -475,8 +475,8 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
         raise ValueError(f"{name} needs k: say how many, as in scoring={name.removesuffix('k') + '10'!r}.")
     given = inspect.signature(metric).parameters.values()
     taken = {"average", "tie_tolerance", *(each.name for each in given if each.kind is each.KEYWORD_ONLY)} - {"setting"}
-    if others := options.keys() - taken:
-        expected = f"expected {', '.join(sorted(taken))}, found {', '.join(sorted(others))}"
+    if unknown := options.keys() - taken:
+        expected = f"expected {', '.join(sorted(taken))}, found {', '.join(sorted(unknown))}"
         raise TypeError(f"{name} has no such option: {expected}.")
     # The name in tables includes the number.
     return Scorer(f"{known.removesuffix('k')}{options['k']}" if "k" in options else name, metric, options)

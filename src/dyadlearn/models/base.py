@@ -708,8 +708,8 @@ class PairwiseRidge(PairModel, stored=False):
         observed. Intervals for known pairs (A), for pairs that are new on both sides (D) and for networks are
         calibrated on the residuals of that setting and have no guarantee. All intervals are wider for rows that are far
         from the training rows. Nothing is refitted, except for folds, whose results are cached. A model that was fitted
-        on a list of observed pairs has intervals of one width per setting, from the residuals of five folds, without a
-        guarantee.
+        on a list of observed pairs has intervals of one width per setting, from the residuals that `evaluate` scores,
+        without a guarantee.
 
         Parameters
         ----------
