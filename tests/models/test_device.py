@@ -61,7 +61,7 @@ def answers(model):
         "intercept": model.intercept_,
         "score": model.score(X, Y),
     }
-    found["lower"], found["upper"] = model.predict_interval(X[:5])
+    found["lower"], found["upper"] = model.predict_interval(X[:5], coverage=0.7)
     if knows_tasks:
         found["main effects"] = model.task_coef_
     if model.searches:

@@ -108,6 +108,7 @@ def locked(values, form, prefix):
     return values
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.MarkerCodingWarning")
 @pytest.mark.parametrize("form", FORMS[:3])
 def test_kernels_do_not_write_into_what_they_are_given(form, each):
     for name in each(KERNELS):

@@ -164,6 +164,7 @@ def test_other_libraries(library):
     assert_array_equal(search.alpha_, chosen[0].alpha_)
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.MergedGroupsWarning")
 @over(covering(form=list(FORMS), groups=[None, GROUPS], strength=1))
 def test_intervals(form, groups):
     labels, weights = FORMS[form]
@@ -196,6 +197,7 @@ def test_models_without_a_row_are_those_of_each_task(groups):
 # --- values that are chosen --------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.MergedGroupsWarning")
 @over(covering(form=list(FORMS), scoring=["neg_mean_squared_error", "concordance_index"], groups=[None, GROUPS]))
 def test_each_task_has_the_value_that_is_best_for_it(form, scoring, groups):
     labels, weights = FORMS[form]

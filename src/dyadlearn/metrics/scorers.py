@@ -281,7 +281,7 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
     >>> Y, F = np.array([[1, 0], [1, 0]]), np.array([[0.9, 0.1], [0.2, 0.4]])
     >>> scorer("precision_at_1")(Y, F, average="instance")
     0.5
-    >>> scorer("precision_at_1", average="task")(Y, F, setting="B")
+    >>> scorer("precision_at_1", average="micro")(Y, F, setting="B")
     1.0
     >>> scorer(lambda Y, F: -abs(Y - F).max())(Y, F)
     -0.8
