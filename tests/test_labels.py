@@ -284,6 +284,12 @@ def test_normal_scores_between_and_beyond_the_labels():
     assert_allclose(transformer.inverse_transform([-9.0, high / 2, 9.0]), [1.0, 3.0, 4.0], rtol=1e-12)
 
 
+def test_normal_scores_of_one_value_keep_what_is_missing():
+    transformer = NormalScores().fit([[3.0, np.nan], [3.0, 3.0]])
+    assert_array_equal(transformer.transform([[3.0, np.nan], [np.nan, 5.0]]), [[0.0, np.nan], [np.nan, 0.0]])
+    assert_array_equal(transformer.inverse_transform([np.nan, 0.0, 2.0]), [np.nan, 3.0, 3.0])
+
+
 def test_normal_scores_in_every_library(library):
     Y = library.asarray(GRID)
     transformer = NormalScores().fit(Y)

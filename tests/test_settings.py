@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from dyadlearn.settings import Setting, as_setting, as_settings
@@ -49,13 +51,27 @@ def test_several_settings_are_letters_or_names():
         (C, [C]),
         ("CV00", [D]),
         ("row", [B]),
-        (["CV1", "row", D], [B, B, D]),
+        (["CV1", D], [B, D]),
         (Setting, [A, B, C, D]),
-        ("", []),
+        (iter("BA"), [B, A]),
     ):
         assert as_settings(given) == wanted, given
     for wrong in ("AE", "CV3", ["A", "T1"]):
         with pytest.raises(ValueError, match="T1 does not name the new parent|Unknown setting"):
+            as_settings(wrong)
+
+
+def test_no_setting_and_a_repeated_setting_are_refused():
+    expected = "letters of A, B, C and D such as 'BD', one name, or a list of names"
+    for wrong, kind, message in (
+        (None, TypeError, f"setting must be {expected}, found None."),
+        (3, TypeError, f"setting must be {expected}, found 3."),
+        ("", ValueError, f"setting names no setting: expected {expected}."),
+        ([], ValueError, f"setting names no setting: expected {expected}."),
+        ("ABA", ValueError, "setting must name each setting once, found A more than once."),
+        (["CV1", "row", "D"], ValueError, "setting must name each setting once, found B more than once."),
+    ):
+        with pytest.raises(kind, match=f"^{re.escape(message)}$"):
             as_settings(wrong)
 
 

@@ -25,6 +25,10 @@ class LeverageError(ValueError):
     """Held-out pairs, instances or tasks have leverage 1: the model fits their labels exactly, whatever they are."""
 
 
+class NothingLeftError(LeverageError):
+    """All labels are left out at once, so that none remains to learn from."""
+
+
 class ModelFileError(ValueError):
     """A file is not a model file, is damaged or has another format, or a model cannot be stored in a file."""
 

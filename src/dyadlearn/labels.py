@@ -506,7 +506,9 @@ class NormalScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 def _interpolated(Y: Any, known: np.ndarray, values: np.ndarray) -> Any:
     grid = read_labels(Y)
-    found = np.interp(to_numpy(grid.values), known, values)
+    given = to_numpy(grid.values)
+    # With a single point, np.interp returns its value for NaN too.
+    found = np.where(np.isnan(given), np.nan, np.interp(given, known, values))
     return grid.restore(as_array_of(found, grid.values, dtype=grid.values.dtype))
 
 

@@ -106,6 +106,10 @@ def as_setting(name: str | Setting) -> Setting:
     )
 
 
+# What a call for one or several settings takes.
+_EXPECTED = "letters of A, B, C and D such as 'BD', one name, or a list of names"
+
+
 def as_settings(settings: str | Iterable[str | Setting]) -> list[Setting]:
     """Return one or several settings, given as letters such as ``"AD"``, as a name, or as a sequence of names.
 
@@ -115,9 +119,18 @@ def as_settings(settings: str | Iterable[str | Setting]) -> list[Setting]:
     >>> [setting.value for setting in as_settings("CV1")], [setting.value for setting in as_settings("AD")]
     (['B'], ['A', 'D'])
     """
-    if isinstance(settings, str) and not set(settings.upper()) <= set("ABCD"):
-        settings = [settings]
-    return [as_setting(each) for each in settings]
+    if isinstance(settings, str):
+        is_letters = set(settings.upper()) <= set("ABCD")
+        settings = list(settings) if is_letters else [settings]
+    if not isinstance(settings, Iterable):
+        raise TypeError(f"setting must be {_EXPECTED}, found {settings!r}.")
+    found = [as_setting(each) for each in settings]
+    if not found:
+        raise ValueError(f"setting names no setting: expected {_EXPECTED}.")
+    repeated = [each.value for each in dict.fromkeys(found) if found.count(each) > 1]
+    if repeated:
+        raise ValueError(f"setting must name each setting once, found {', '.join(repeated)} more than once.")
+    return found
 
 
 def check_groups(setting: Setting, groups: Any, task_groups: Any, cells: Any = None) -> None:

@@ -64,11 +64,11 @@ from dyadlearn._rounding import is_graded, ratio, rounding_level, settle, settle
 from dyadlearn._state import Stored, has_unit_columns
 from dyadlearn._svd import Blocks, economy_svd, graded_svd, gram_eigen
 from dyadlearn._tables import shown
-from dyadlearn.exceptions import LeverageError
+from dyadlearn.exceptions import LeverageError, NothingLeftError
 from dyadlearn.filters import SpectralFilter, Tabulated
 from dyadlearn.kernels.repair import announced_repair, rank_threshold, symmetrized, symmetry_tolerance
 
-__all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "slack_floor"]
+__all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "nothing_left", "slack_floor"]
 
 # A kernel has a null space if some eigenvalues are noise and all others exceed this share of the largest one. If
 # eigenvalues decrease smoothly there is no such gap, and eigenvalues below the noise are not set to zero.
@@ -873,8 +873,18 @@ def slack_floor(spectrum: Spectrum, condition: float) -> float:
     return min(floor, 1e-6)
 
 
+def nothing_left() -> NothingLeftError:
+    """Return the error for labels that are all left out at once."""
+    return NothingLeftError(
+        "No label remains to learn from, because all of them are left out at once, as those of 1 sample are: give "
+        "labels of more instances and tasks, or use more folds or smaller groups."
+    )
+
+
 def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageError:
     """Return the error for rows, cells or pairs with leverage 1."""
+    if total == 1:
+        return nothing_left()  # no regularisation helps
     return LeverageError(
         f"{len(positions)} of {total} {what} have leverage 1 (positions {shown(positions.tolist(), 10)}): the model "
         "interpolates them, so that they cannot be predicted when they are left out. Use a larger alpha."

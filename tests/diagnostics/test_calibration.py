@@ -328,7 +328,7 @@ def test_few_positives(positives, method):
         (lambda Y, P: np.ones_like(Y), {}, r"all of them are 1: give some of another value"),
         (lambda Y, P: Y, {"method": "platt"}, r"method must be one of 'sigmoid', 'isotonic', found 'platt'"),
         (lambda Y, P: Y, {"setting": "Q"}, r"Unknown setting 'Q'"),
-        (lambda Y, P: Y, {"setting": []}, r"setting is empty"),
+        (lambda Y, P: Y, {"setting": []}, r"names no setting"),
     )
 )
 def test_refused(labels, options, match):

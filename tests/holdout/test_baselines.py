@@ -129,7 +129,7 @@ def test_groups_and_folds(setting, holes, weighted):
 def test_networks(symmetry, setting, n):
     Y, _ = make_labels((n, n), 0.0, symmetry)
     if (setting, n) == ("D", 2):
-        with pytest.raises(ValueError, match="leaves no observed label"):
+        with pytest.raises(ValueError, match="No label remains to learn from"):
             grid_baselines(Y, setting, symmetry=symmetry)
         return
     check(Y, setting, Units(), symmetry=symmetry)
@@ -258,7 +258,7 @@ def test_array_libraries(library):
     )
 )
 def test_nothing_is_left(shape, setting, units):
-    with pytest.raises(ValueError, match="leaves no observed label to learn from"):
+    with pytest.raises(ValueError, match="No label remains to learn from"):
         grid_baselines(np.ones(shape), setting, units)
 
 

@@ -171,9 +171,7 @@ def test_the_last_label_leaves_nothing(model, weighted):
     problem = posed(model, (K, G), labels, WEIGHTS if weighted else None)
     assert_allclose(problem.complete().labels, 2.0, rtol=1e-12)
     for letter in "AB":
-        with pytest.raises(
-            ValueError, match=r"^A fold leaves no observed label to learn from|^1 of 1 cells have lever"
-        ):
+        with pytest.raises(ValueError, match="^No label remains to learn from"):
             holdout(problem, letter)
     labels[4, 2] = 4.0  # each is predicted by the other
     held_out = holdout(posed(model, (K, G), labels, WEIGHTS if weighted else None), "A")
@@ -252,8 +250,8 @@ def test_a_single_cell_has_nothing_to_take_its_mean_from():
     """Also where λ vanishes, at full rank, and residuals are known up to scale only."""
     for alpha in (0.0, 1e-3, 1.0):
         model = TwoStepRidge(alpha, alpha, kernel="precomputed", task_kernel="precomputed")
-        with pytest.raises(LeverageError, match="leverage 1"):
+        with pytest.raises(LeverageError, match="^No label remains to learn from"):
             model.fit([[2.0]], [[3.0]], tasks=[[1.5]]).holdout("A")
         network = TwoStepRidge(alpha, alpha, kernel="precomputed", symmetry="symmetric").fit([[2.0]], [[3.0]])
-        with pytest.raises(LeverageError, match="leverage 1"):
+        with pytest.raises(LeverageError, match="^No label remains to learn from"):
             network.holdout("A")

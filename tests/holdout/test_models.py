@@ -298,7 +298,7 @@ def test_a_fold_that_leaves_nothing_is_refused(hole):
     ]
     for model, folds in models:
         for setting, labels in folds:
-            with pytest.raises(ValueError, match="^A fold leaves no observed label to learn from: use more folds"):
+            with pytest.raises(ValueError, match="^No label remains to learn from"):
                 model.holdout(setting, **labels)
 
 
@@ -313,13 +313,13 @@ def test_what_stands_alone_cannot_be_left_out():
         (network, "D"),
     ]
     for model, setting in refused:
-        with pytest.raises(ValueError, match="^A fold leaves no observed label"):
+        with pytest.raises(ValueError, match="^No label remains to learn from"):
             model.holdout(setting)
     # Other pairs are left, or were never there, and tell nothing of this one where tasks are independent.
     independent = IndependentTaskRidge(fit_intercept=False)
     assert_allclose(independent.fit(X, row[:, :1]).holdout("A"), np.zeros((1, 1)), atol=0)
     assert_allclose(independent.fit(X, row).holdout("A"), np.zeros((1, 3)), atol=0)
-    with pytest.raises(LeverageError, match="1 of 1 rows have leverage 1"):
+    with pytest.raises(LeverageError, match="^No label remains to learn from"):
         IndependentTaskRidge().fit(X, row).holdout("A")  # a constant needs a label
     with pytest.raises(ValueError, match="there is only 1 sample with labels"):
         landscape(

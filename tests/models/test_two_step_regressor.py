@@ -537,7 +537,7 @@ def test_bad_input_is_refused_in_a_sentence(params, given, error, match):
         ("B", {"task_groups": TASK_GROUPS}, "groups of left-out tasks, and setting B"),
         ("D", {"cells": CELLS}, "groups of left-out single pairs, and setting D"),
         ("A", {"cells": CELLS, "cv": 3}, "give only one of them"),
-        ("B", {"groups": np.zeros(M)}, "leaves no observed label to learn from"),
+        ("B", {"groups": np.zeros(M)}, "No label remains to learn from"),
         ("C", {"cv": 7}, "7 folds need at least as many tasks"),
         ("B", {"cv": SettingKFold("D")}, "cv makes folds for setting D"),
     )

@@ -322,7 +322,7 @@ def test_a_block_is_filled_and_left_beside(block, kinds, alpha, task_alpha):
     assert found.form == "block"
     grids.close(found.labels, given.completed(), 1e-9)
     if given.observed.sum() < 2:
-        with pytest.raises(ValueError, match="^A fold leaves no observed label to learn from"):
+        with pytest.raises(ValueError, match="^No label remains to learn from"):
             leave_one_out(given.operators, Y, None, Setting.A, lambda: found.labels)
         return
     held_out = leave_one_out(given.operators, Y, None, Setting.A, lambda: found.labels)

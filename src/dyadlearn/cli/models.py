@@ -46,7 +46,7 @@ _ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "score")
 
 def settings_of(text: str) -> list[Setting]:
     """Read settings: letters without commas, such as AB, or names of other libraries, separated by commas."""
-    return list(dict.fromkeys(as_settings(text.split(",") if "," in text else text)))
+    return as_settings(text.split(",") if "," in text else text)
 
 
 def one_setting(text: str | None) -> str:

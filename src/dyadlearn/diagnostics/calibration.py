@@ -477,9 +477,7 @@ def calibrate(
             some = ", ".join(f"{value:g}" for value in values[:3])
             found, hint = f"these have {len(values)} ({some}, …)", "ask for intervals, or divide them into two classes"
         raise ValueError(f"Probabilities are of labels of two values, and {found}: {hint}.")
-    wanted = known_settings(fitted) if setting is None else list(dict.fromkeys(as_settings(setting)))
-    if not wanted:
-        raise ValueError("setting is empty: name one of A, B, C and D, or leave it out for all.")
+    wanted = known_settings(fitted) if setting is None else as_settings(setting)
     calibrated, refused = {}, []
     for each in wanted:
         try:

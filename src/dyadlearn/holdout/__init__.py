@@ -17,16 +17,17 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn._memory import solve_numbers
 from dyadlearn._progress import Phase
-from dyadlearn.holdout.folds import Folds, as_splitter, folds_in_words
+from dyadlearn.holdout.folds import Folds, as_splitter, default_splitter, folds_in_words
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import check_request
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.solve.leaving import group_members, largest_group, nothing_left, refuse
+from dyadlearn.solve.leaving import group_members, largest_group, refuse
 from dyadlearn.solve.observed import MOST_UNKNOWNS, leave_groups_out
 from dyadlearn.solve.operators import embedded
+from dyadlearn.spectrum import nothing_left
 
 __all__ = ["Formula", "Problem", "SolveAgain", "Units", "check_enough_left", "holdout", "leave_out", "plan"]
 
@@ -225,7 +226,8 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
                 return Formula(problem, setting, "exact leave-one-out", units)
         if units.are_single and labels.grid is None and _is_short(problem, setting):
             return Formula(problem, setting, "exact leave-one-out", units)
-    splitter, given = as_splitter(cv, setting), {"groups": units.instances, "task_groups": units.tasks}
+    given = {"groups": units.instances, "task_groups": units.tasks}
+    splitter = default_splitter(labels, setting, **given) if cv is None else as_splitter(cv, setting)
     words = folds_in_words(splitter, setting, units)
     if labels.grid is None and setting is Setting.A:
         words += " of pairs"  # other folds than those of a grid, whose missing pairs are in folds too

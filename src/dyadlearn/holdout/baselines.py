@@ -46,7 +46,8 @@ from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients
-from dyadlearn.solve.leaving import nothing_left, refuse
+from dyadlearn.solve.leaving import refuse
+from dyadlearn.spectrum import nothing_left
 
 #: The names of the baselines.
 BASELINES = ("grand_mean", "instance_means", "task_means", "additive")

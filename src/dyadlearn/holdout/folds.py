@@ -29,10 +29,10 @@ from dyadlearn.pairing import Coupled, Pairing
 from dyadlearn.pairing.incomplete import MANY_CELLS, part_of, predict_outside, takes_apart
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
-from dyadlearn.solve.leaving import nothing_left, refuse
+from dyadlearn.solve.leaving import refuse
 from dyadlearn.solve.missing import Completion
 from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, PairProducts
-from dyadlearn.spectrum import Spectrum
+from dyadlearn.spectrum import Spectrum, nothing_left
 from dyadlearn.vectrick import sandwich_at
 
 Axes = tuple[np.ndarray, np.ndarray]
@@ -337,6 +337,28 @@ def _n_units(codes: np.ndarray) -> int:
     return int(np.unique(codes).size)
 
 
+# Number of folds where none is given.
+_N_FOLDS = 5
+
+
+def default_splitter(labels: Labels, setting: Setting, groups: Any = None, task_groups: Any = None) -> SettingKFold:
+    """Return the splitter for folds that nobody chose: five, or one for each unit if there are fewer units.
+
+    Parameters
+    ----------
+    labels : Labels
+    setting : Setting
+    groups, task_groups : array-like of shape (m,) and (q,), default=None
+        Group of each instance and of each task, left out together.
+    """
+    units = Units.of_groups(labels, setting, groups, task_groups)
+    counts = [np.unique(codes).size for _, codes in units.of_sides(labels.shape, setting)]
+    n_units = min(counts) if counts else math.prod(labels.values.shape)
+    if n_units < 2:
+        raise nothing_left()
+    return SettingKFold(setting, min(_N_FOLDS, n_units), random_state=0)
+
+
 def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
     """Return the splitter of a setting: make one from a number or a list of folds, or check an existing one."""
     if isinstance(cv, SettingKFold):
@@ -352,4 +374,4 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
         return GivenFolds(setting, cv)
     if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):
         raise TypeError(f"cv must be a number of folds or a SettingKFold, found {cv!r}.")
-    return SettingKFold(setting, 5 if cv is None else check_whole(cv, "cv", 2), random_state=0)
+    return SettingKFold(setting, _N_FOLDS if cv is None else check_whole(cv, "cv", 2), random_state=0)

@@ -42,8 +42,9 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._memory import check_memory
+from dyadlearn.exceptions import NothingLeftError
 from dyadlearn.holdout import plan
-from dyadlearn.holdout.folds import Folds, as_splitter
+from dyadlearn.holdout.folds import Folds, default_splitter
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import side_ridges
@@ -162,7 +163,7 @@ class Intervals:
             return None
         if problem.labels.full is not None:
             return jackknife(problem.pairing, problem.Y, group_members(codes, problem.Y.shape[0], "groups"))
-        units = as_splitter(None, Setting.B).units(problem.labels) if codes is None else Units(codes)
+        units = default_splitter(problem.labels, Setting.B).units(problem.labels) if codes is None else Units(codes)
         folds = Folds(problem, Setting.B, units)
         held_out, models = folds.held_out(), []
         for fold, solved in zip(folds.folds, folds.starts, strict=True):
@@ -283,8 +284,14 @@ class FlatIntervals:
         return self._predictions[setting]
 
     def reach(self, setting: Setting, coverage: float) -> float:
-        """Return the half width of the intervals: the quantile of the absolute residuals of a setting."""
-        errors = self.labels.values - self._held_out(setting)
+        """Return the half width of the intervals: the quantile of the absolute residuals of a setting.
+
+        It is infinite if there is no residual, because no label remains to learn from when one is left out.
+        """
+        try:
+            errors = self.labels.values - self._held_out(setting)
+        except NothingLeftError:
+            return math.inf
         xp = namespace(errors)
         return float(upper_scores(xp.reshape(xp.abs(errors), (1, -1)), coverage)[0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from dyadlearn._array import Array, as_array_of, namespace, take_block, take_row
 from dyadlearn._checks import check_share
 from dyadlearn._codes import nearly_identical_rows
 from dyadlearn._tables import Ids, Table, shown
-from dyadlearn.exceptions import IdError, UnboundedIntervalWarning
+from dyadlearn.exceptions import IdError, NothingLeftError, UnboundedIntervalWarning
 from dyadlearn.holdout import Problem, Units, leave_out
 from dyadlearn.holdout.folds import warn_of_merged_groups
 from dyadlearn.holdout.intervals import Bounds, FlatIntervals, Intervals, largest_coverage
@@ -434,7 +435,7 @@ def _flat_bounds(
         if reach[block].size:
             reach[block] = intervals.reach(each, coverage)
     old, old_tasks = (np.flatnonzero(inside) for inside in _inside(Setting.A, places))
-    if old.size and old_tasks.size:
+    if np.isfinite(reach[np.ix_(old, old_tasks)]).any():
         at, task_at, held_out = intervals.known(places[0][old], places[1][old_tasks])
         centre[old[at], old_tasks[task_at]] = held_out
     lower, upper = (as_array_of(end, predicted, predicted.dtype) for end in (centre - reach, centre + reach))
@@ -470,7 +471,8 @@ def _warn_of_infinite(fitted: Fitted, intervals: Any, infinite: np.ndarray, plac
         per_row = (edges | edges.T if fitted.is_network else observed).sum(axis=axis)
         counts += per_row[beside].tolist()
     found = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else f"{counts[0]}"
-    most = largest_coverage(min(counts))
+    # One label has no residual: none remains to predict it from.
+    most = largest_coverage(min(counts)) if min(counts) > 1 else 0.0
     remedy = f"use a coverage of at most {most:g}, or give more labels" if most else "give more labels"
     warnings.warn(
         f"Some intervals are infinite, because {found} held-out residuals are too few for a coverage of {coverage:g}: "
@@ -489,7 +491,12 @@ def _local_bounds(fitted: Fitted, intervals: Intervals, rows: Sequence[Any], pla
         blocks.append([])
         for there, is_new_task in _kinds(others):
             new = (new_rows, rows[1].take(there) if is_new_task else None)
-            blocks[-1].append(_block(fitted, intervals, new, (where[here], others[there]), coverage))
+            known = (where[here], others[there])
+            try:
+                bounds = _block(fitted, intervals, new, known, coverage)
+            except NothingLeftError:
+                bounds = _unbounded(fitted, new, known)
+            blocks[-1].append(bounds)
     xp = namespace(blocks[0][0][0])
     back = [np.argsort(np.concatenate([kind for kind, _ in _kinds(each)])) for each in (where, others)]
     lower, upper = (
@@ -573,6 +580,16 @@ def predicted_intervals(
     bounds = interval_grids(fitted, intervals, fitted.asked(form, rows), coverage, setting)
     lower, upper = (form.restore(model._home(bound)) for bound in bounds)
     return lower, upper
+
+
+def _unbounded(fitted: Fitted, new: tuple[Any, Any], known: tuple[np.ndarray, np.ndarray]) -> Bounds:
+    """Return infinite bounds, which stand where no residual is known; NaN where the prediction is NaN."""
+    predicted = fitted.predict(*new)
+    if new[0] is None:
+        predicted = take_rows(predicted, known[0])
+    if new[1] is None:
+        predicted = take_rows(predicted.T, known[1]).T
+    return predicted - math.inf, predicted + math.inf
 
 
 def _size(rows: Any) -> int:

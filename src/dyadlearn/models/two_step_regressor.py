@@ -19,7 +19,7 @@ from dyadlearn._codes import pattern_codes
 from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Table
 from dyadlearn.holdout import Units
-from dyadlearn.holdout.folds import as_splitter, folds_of
+from dyadlearn.holdout.folds import as_splitter, default_splitter, folds_of
 from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.holdout.units import warn_of_unlabelled
 from dyadlearn.labels import Labels
@@ -28,7 +28,8 @@ from dyadlearn.models.base import Predictor
 from dyadlearn.models.fitted import Fitted, HeldOut, predicted_intervals
 from dyadlearn.models.side import KernelSpec
 from dyadlearn.settings import Setting, as_setting, check_groups
-from dyadlearn.solve.leaving import members_of, nothing_left
+from dyadlearn.solve.leaving import members_of
+from dyadlearn.spectrum import nothing_left
 
 # Names of the parameters that hold the estimators of both steps.
 _NAMES = ("instance_estimator", "task_estimator")
@@ -259,13 +260,15 @@ class TwoStepRegressor(Predictor, stored=False):
         if cells is not None and cv is not None:
             raise ValueError("cells and cv both define the folds of setting A: give only one of them.")
         labels = self._data.labels
-        if cv is not None or (groups is None and task_groups is None and cells is None):
+        if cv is not None:
             return as_splitter(cv, setting).units(labels, groups=groups, task_groups=task_groups)
+        if groups is None and task_groups is None and cells is None:
+            return default_splitter(labels, setting).units(labels)
         units = Units.of_groups(labels, setting, groups, task_groups, cells)
         if setting.new_instance and units.instances is None:
-            units = replace(units, instances=as_splitter(None, Setting.B).units(labels).instances)
+            units = replace(units, instances=default_splitter(labels, Setting.B).units(labels).instances)
         if setting.new_task and units.tasks is None:
-            units = replace(units, tasks=as_splitter(None, Setting.C).units(labels).tasks)
+            units = replace(units, tasks=default_splitter(labels, Setting.C).units(labels).tasks)
         return units
 
     def _without(self, setting: Setting, units: Units) -> np.ndarray:

@@ -21,10 +21,10 @@ from dyadlearn.pairing.full import cell_units, closed_weights
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.directions import CellsFit, suit_directions
-from dyadlearn.solve.leaving import inverse_with_border, leave_units_out, nothing_left
+from dyadlearn.solve.leaving import inverse_with_border, leave_units_out
 from dyadlearn.solve.missing import Completion
 from dyadlearn.solve.observed import complete_grid
-from dyadlearn.spectrum import leverage_error
+from dyadlearn.spectrum import leverage_error, nothing_left
 
 #: Maximum number of observed cells for exact leave-one-out: for a single λ, and for a search over λ.
 MANY_CELLS, FEW_CELLS = 4096, 1024

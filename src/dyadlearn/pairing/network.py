@@ -25,8 +25,8 @@ from dyadlearn.pairing import full
 from dyadlearn.pairing.full import Sweep
 from dyadlearn.pairing.two_step import TwoStep, slack_of_cells, vanishing_pairs
 from dyadlearn.settings import Setting
-from dyadlearn.solve.leaving import Members, nothing_left
-from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
+from dyadlearn.solve.leaving import Members
+from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error, nothing_left
 
 # Thresholds of the determinant of two vertices, relative to its maximum and to that of unrelated vertices of the same
 # slack. Below, the common formula has only eight digits, and the pair is computed separately.

@@ -40,6 +40,7 @@ from dyadlearn.pairing.full import check_memory, hold_out_stack
 from dyadlearn.settings import Setting, as_settings
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.solve.leaving import group_members, largest_group
+from dyadlearn.spectrum import nothing_left
 
 
 @dataclass(frozen=True)
@@ -759,7 +760,7 @@ def evaluate(
     fitted: Fitted = as_fitted(model)
     asked = as_settings(setting)
     wanted = [each for each in asked if each in fitted.settings]
-    if asked and not wanted:
+    if not wanted:
         fitted.hold_out(asked[0])  # raises an error with the reason
     names = side_names(sides, network=fitted.is_network)
     metrics = scoring if isinstance(scoring, list | tuple) else [scoring]
@@ -797,12 +798,12 @@ def _setting_scores(
 
     try:
         if is_alone:
-            raise ValueError("A side has one member only, so no training data remain without it.")
+            raise nothing_left()
         held_out = fitted.hold_out(setting, **how)
         same |= {"method": held_out.method, "n_identical": _n_identical(fitted, setting, held_out.units)}
         labels = scored_labels(fitted.labels, held_out.predictions, setting, stacklevel=3)
     except ValueError as error:
-        if held_out is None and not is_alone and not isinstance(error, LeverageError):  # the arguments are wrong
+        if held_out is None and not isinstance(error, LeverageError):  # the arguments are wrong
             raise
         return [failed(judge, error) for judge in judges]
     for name, values in (("predictions", held_out.predictions), ("labels", labels)):

@@ -434,7 +434,7 @@ def landscape(
         problem, searched = fitted.problem, getattr(fitted.estimator, "scoring", None)
         groups, task_groups = fitted.in_groups(groups, task_groups)
     scoring = searched or "neg_mean_squared_error" if scoring is None else scoring
-    wanted = list(dict.fromkeys(as_settings(setting)))
+    wanted = as_settings(setting)
     wanted = [setting for setting in wanted if setting in settings_of(problem.pairing)] or wanted
     rows, columns = grids_of(problem, alphas, task_alphas)
     plans = [planned(problem, setting, (groups, task_groups, cv)) for setting in wanted]

@@ -67,14 +67,6 @@ def members_of(codes: np.ndarray) -> list[np.ndarray]:
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 
 
-def nothing_left() -> ValueError:
-    """Return the error for a fold of all observed labels."""
-    return ValueError(
-        "A fold leaves no observed label to learn from: use more folds, or smaller groups (1 sample alone cannot be "
-        "left out)."
-    )
-
-
 def refuse(numbers: float, Y: Array, setting: Setting, how: str = "") -> None:
     """Raise `NotEnoughMemoryError` if a hold-out of labels (m, q) with so many values does not fit into memory."""
     purpose = f"Holding out setting {setting.value} of a grid of {Y.shape[0]} × {Y.shape[1]}{how}"
