@@ -425,7 +425,8 @@ def fisher_relabel(Y: Any) -> Array:
     xp = namespace(values)
     distinct = distinct_labels(values)
     if distinct.size != 2:
-        raise ValueError(f"Fisher's rule needs labels of exactly two values, found {distinct.size} in Y.")
+        remedy = "give labels of both classes, and of no other"
+        raise ValueError(f"Fisher's rule needs labels of exactly two values, found {distinct.size} in Y: {remedy}.")
     positive = values == float(distinct[1])
     total, n_positive = Labels.of_grid(values).size, int(xp.sum(xp.astype(positive, xp.int64)))
     classes = xp.full_like(values, total / n_positive), xp.full_like(values, -total / (total - n_positive))

@@ -159,6 +159,23 @@ def test_in_every_library(setting, model, library):
     assert test.p_value == expected.p_value
 
 
+@over(
+    every(
+        value=[0.0, 7.0, 1e6, -1e-9],
+        model=[TwoStepRidge(), IndependentTaskRidge(1e-6), KroneckerRidge(100.0)],
+        scoring=["neg_mean_squared_error", "neg_mean_absolute_error", "neg_median_absolute_error"],
+    )
+)
+def test_no_permutation_changes_labels_that_are_all_equal(value, model, scoring):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, T = rng.normal(size=(6, 3)), rng.normal(size=(4, 2))
+        tasks = {} if isinstance(model, IndependentTaskRidge) else {"tasks": T}
+        fitted = clone(model).fit(X, np.full((6, 4), value), **tasks)
+        found = permutation_test(fitted, "B", scoring=scoring, n_permutations=19, random_state=0, progress=False)
+        assert found.p_value == 1.0
+
+
 def test_equal_scores_count_whatever_rounding_does():
     # Without regularisation every task is interpolated, and one set of tasks is as good as another.
     X, Y, T = problems.data(10, 4, r=4)

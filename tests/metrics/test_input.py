@@ -59,8 +59,12 @@ def test_predictions_are_left_as_they_are():
 
 
 def test_labels_must_be_two(each):
-    for (labels, found), name in each(product([(np.arange(6).reshape(2, 3), 6), (np.ones((2, 3)), 1)], BINARY)):
-        with pytest.raises(ValueError, match=f"labels of exactly two values.*found {found} in Y.*concordance index"):
+    wrong = (
+        (np.arange(6).reshape(2, 3), "found 6 in Y. For real labels use the concordance index"),
+        (np.ones((2, 3)), "found 1 in Y. Give labels of both values"),
+    )
+    for (labels, advice), name in each(product(wrong, BINARY)):
+        with pytest.raises(ValueError, match=f"needs labels of exactly two values, {advice}"):
             getattr(metrics, name)(labels, F)
 
 

@@ -15,7 +15,7 @@ from dyadlearn import metrics
 from dyadlearn.metrics import cells, concordance_index, roc_auc, scorer, scorer_names
 from dyadlearn.metrics import ranks as concordance
 from dyadlearn.settings import Setting
-from sweeps import covering, over
+from sweeps import covering, every, over
 
 
 def auc_twin(y, f):
@@ -262,6 +262,34 @@ def test_a_transposed_stack_is_scored_as_any_other(each):
             )
         by_task = metric(Y, view, **options, average="task")
         assert_allclose(metric(Y.T, stack, **options, average="instance"), by_task, rtol=1e-14)
+
+
+# Errors of held-out predictions that are rounding
+
+
+@over(
+    every(
+        name=["neg_mean_squared_error", "neg_mean_absolute_error", "neg_root_mean_squared_error"],
+        size=[1e-9, 7.0, 1e6],
+        average=AVERAGES,
+    )
+)
+def test_errors_of_held_out_predictions_are_zero_if_they_are_rounding(name, size, average):
+    Y = np.full((3, 4), size)
+    Y[1, 2] = np.nan
+    judge, off = scorer(name), np.full((3, 4), 1e-13 * size)
+    held_out = judge.prepare(Y, average=average, tie_tolerance=None)
+    assert held_out(Y + off) == 0.0
+    assert judge(Y, Y + off, average=average) < 0.0  # the metric itself counts them
+    assert held_out(Y + 1e3 * off) == judge(Y, Y + 1e3 * off, average=average) < 0.0
+
+
+def test_squared_errors_that_are_rounding_are_zero_without_predictions():
+    Y = np.array([[7.0, 7.0], [7.0, 8.0]])
+    for name, perfect in (("neg_mean_squared_error", 0.0), ("neg_root_mean_squared_error", 0.0), ("r2", 1.0)):
+        prepared = scorer(name).prepare(Y, average="micro", tie_tolerance=None)
+        assert_array_equal(prepared.of_squared_errors(np.array([1e-26, 0.0])), [perfect, perfect])
+        assert prepared.of_squared_errors(np.array([1e-12]))[0] < perfect
 
 
 # The area under the ROC curve, and average precision

@@ -180,7 +180,7 @@ def test_few_rows_and_few_tasks(data):
     X, Y, T = data
     model = OnlineTwoStepRidge().fit(X[:1], Y[:1, :1], tasks=T[:1])
     assert_allclose(model.predict(X, tasks=T), np.full((M, Q), Y[0, 0]))
-    with pytest.raises(LeverageError, match="1 of 1 rows have leverage 1"):
+    with pytest.raises(LeverageError, match="^No label remains to learn from"):
         model.holdout(X[:1], Y[:1, :1])
     model.partial_fit(X[1:3], Y[1:3, :1]).partial_fit_tasks(T[1:2], Y[:3, 1], X=X[:3])
     assert_allclose(model.predict(X), TwoStepRidge().fit(X[:3], Y[:3, :2], tasks=T[:2]).predict(X), rtol=1e-10)

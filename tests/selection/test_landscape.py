@@ -369,7 +369,7 @@ def test_shapes_and_defaults():
         TwoStepRidge().fit(X, Y, tasks=T),
         alphas=[1, 2, 3],
         task_alphas=(value for value in (1.0, 2.0)),
-        setting=["row", "D", "D"],
+        setting=["row", "D"],
     )
     assert {letter: scores.shape for letter, scores in two.items()} == dict.fromkeys("BD", (3, 2))
     one = landscape(KroneckerRidge().fit(X, Y, tasks=T), alphas=[1, 2, 3], setting="DA")

@@ -91,7 +91,6 @@ def test_notes_stand_below():
         ("ABCD", {"scoring": "neg_root_mean_squared_error"}),
         ("BC", {"sides": (LONG, f"{LONG[:-1]}2")}),
         ("AD", {"sides": ("タンパク質", "化合物")}),
-        ("", {}),
     )
 )
 def test_print_fits_eighty_columns(fitted, settings, options):

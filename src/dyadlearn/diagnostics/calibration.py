@@ -547,7 +547,8 @@ def _calibrated(
             probabilities[here] = fit(scores[training], positive[training])(scores[here])
     judged = used & ~np.isnan(probabilities)
     if not judged.any():
-        raise ValueError(f"In setting {setting.value} all labels are in one fold, so that no map can be scored.")
+        fault = f"In setting {setting.value} all labels are in one fold, so that no map can be scored"
+        raise ValueError(f"{fault}: give labels of more instances and tasks, or use smaller groups.")
     p, y = probabilities[judged], positive[judged]
     m, q = observed.shape
     rows = observed.at(np.arange(m), 0)[judged]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from dyadlearn._array import Array, epsilon
+from dyadlearn._array import Array, epsilon, largest, namespace
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._progress import Progress
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of
@@ -29,7 +30,7 @@ __all__ = ["PermutationTest", "permutation_test"]
 _CHOICES = ("instances", "tasks", "both")
 _REMEDY = "fit TwoStepRidge on the labels to permute them"
 
-# Relative tolerance for equal scores; rounding errors are larger for singular kernels.
+# Exponent of the relative tolerance of equal scores and predictions; rounding is larger for singular kernels.
 _TIED = 0.6
 
 
@@ -172,7 +173,9 @@ def permutation_test(
             scores += some
             bar.advance(len(some))
     values = np.array(scores)
-    p_value = (1 + int(np.count_nonzero(_as_good(values, score, labels.values)))) / (1 + n_permutations)
+    slack = max(_rounding_of_scores(values, score, labels.values), _score_of_rounding(labels, chosen, judge))
+    n_as_good = int(np.count_nonzero(~(values < score - slack)))  # NaN counts against the model
+    p_value = (1 + n_as_good) / (1 + n_permutations)
     return PermutationTest(score, values, p_value, chosen.value, permuted, judge.name, method)
 
 
@@ -243,8 +246,25 @@ def _score(labels: Labels, held_out: Array, setting: Setting, judge: Scorer) -> 
     return float(prepared_score(labels, judge, setting, targets)(held_out))
 
 
-def _as_good(null: np.ndarray, score: float, like: Array) -> np.ndarray:
-    """Return which scores are at least a given score, up to rounding, or NaN; NaN counts against the model."""
+def _rounding_of_scores(null: np.ndarray, score: float, like: Array) -> float:
+    """Return the difference of scores that may be rounding, relative to the largest score."""
     # The rounding error of a score near zero, such as a share of variance, is that of the other scores.
     size = max(abs(score), float(np.nanmax(np.abs(null), initial=0.0)))
-    return np.asarray(~(null < score - epsilon(like) ** _TIED * size))
+    return float(epsilon(like) ** _TIED * size)
+
+
+def _score_of_rounding(labels: Labels, setting: Setting, judge: Scorer) -> float:
+    """Return how much the score of perfect predictions changes if they are off by a rounding error of the labels.
+
+    All scores may be so close to that of perfect predictions that they differ by rounding only, whatever their size.
+    """
+    xp = namespace(labels.values)
+    exact = xp.where(xp.isnan(labels.values), 0.0, labels.values)
+    nearly = exact + epsilon(exact) ** _TIED * largest(xp.abs(exact))
+    score = prepared_score(labels, judge, setting)
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            change = abs(float(score(exact)) - float(score(nearly)))
+        except (ValueError, ArithmeticError):  # a function of the caller may be undefined for perfect predictions
+            return 0.0
+    return change if math.isfinite(change) else 0.0

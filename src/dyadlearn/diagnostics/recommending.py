@@ -297,6 +297,10 @@ def screened(
     return Screening(*ids, Y[cells], F[cells], contradiction[cells], setting, method, names)
 
 
+# Held-out predictions that differ by this share of the largest differ by rounding, as in `dyadlearn.metrics`.
+_ROUNDING = float(np.finfo(np.float64).eps) ** 0.75
+
+
 def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
     """Return the contradiction of each label by its held-out prediction; `screen` has the formula.
 
@@ -321,7 +325,9 @@ def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
     known = ~(np.isnan(Y) | np.isnan(F))
     values = np.unique(Y[known])
     if len(values) != 2:
-        return np.asarray(np.abs(Y - F))
+        errors = np.abs(Y - F)
+        rounding = _ROUNDING * np.abs(values).max(initial=0.0)
+        return np.where(errors <= rounding, 0.0, errors)
     positive, negative = known & (values[1] == Y), known & (values[0] == Y)
     shares = np.full(Y.shape, np.nan)
     shares[positive] = 1 - _share_below(np.sort(F[negative]), F[positive])
@@ -330,8 +336,13 @@ def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
 
 
 def _share_below(ordered: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the share of the sorted numbers `ordered` (n,) that are below each of `values`; ties count half."""
-    left, right = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
+    """Return the share of the sorted numbers `ordered` (n,) that are below each of `values`; ties count half.
+
+    Numbers that differ by rounding tie, as they do in the area under the ROC curve.
+    """
+    tied = _ROUNDING * max(np.abs(ordered).max(initial=0.0), np.abs(values).max(initial=0.0))
+    left = np.searchsorted(ordered, values - tied, side="left")
+    right = np.searchsorted(ordered, values + tied, side="right")
     return np.asarray((left + right) / (2 * len(ordered)))
 
 

@@ -68,7 +68,7 @@ from dyadlearn.growing.inverse import plus_diagonal
 from dyadlearn.growing.statistics import Statistics
 from dyadlearn.growing.two_step import OnlineRidge, in_places
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
+from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error, nothing_left
 
 Values = Sequence[float]
 # Predictions of the first step with and without some rows, and the smoother of the rows.
@@ -310,7 +310,9 @@ class LeftOut:
             return fitted, in_places([inside], [about_means + float("nan")], fitted), smoother
         tight = to_numpy(smoother.slack) <= smoother.slack_floor
         if tight.any():
-            raise leverage_error(inside[tight] + rows.start, int(self.Y.shape[0]), "rows")
+            n_rows = int(self.Y.shape[0])
+            # One given row is not all rows, unless it is the only one that was learned.
+            raise leverage_error(inside[tight] + rows.start, n_rows if n_rows > 1 else group.n_rows, "rows")
         gone = (about_means - smoother.leverage[:, None] * (labels - means)) / smoother.slack[:, None] + means
         return fitted, in_places([inside], [gone], fitted), smoother
 
@@ -383,7 +385,8 @@ class LeftOut:
         """
         xp, tight = namespace(predictions), (to_numpy(slack) <= floor) & to_numpy(self.is_labelled) & among
         if tight.any():
-            raise leverage_error(np.flatnonzero(tight), self.statistics.n_tasks, "tasks")
+            n_labelled = int(self.statistics.labelled.size)
+            raise leverage_error(np.flatnonzero(tight), n_labelled, "tasks")
         slack = xp.where(self.is_labelled, slack, 1.0)
         return xp.where(self.is_labelled, (predictions - leverage * half) / slack, predictions)
 
@@ -391,7 +394,7 @@ class LeftOut:
         """Return the second step (q,) of a row without the tasks (q,) that have no other label."""
         xp, gone = namespace(predictions), np.flatnonzero(is_only)
         if gone.size == self.statistics.labelled.size and self.statistics.has_constant:
-            return predictions + float("nan")
+            raise nothing_left()
         across = (take_rows(self.projected_tasks, gone) * side.phi) @ self.projected_tasks.T
         inner = take_rows(across.T, gone).T
         own = take_rows(half, gone)

@@ -292,7 +292,8 @@ class Metric(ABC):
         defined = self._defined(cells)
         if not bool(defined.any()):
             owner = {"micro": "Y does not have", "instance": "no row of Y has", "task": "no column of Y has"}
-            raise ValueError(f"{self.title} is undefined here: it needs {self.needs}, and {owner[cells.average]} that.")
+            reason = f"it needs {self.needs}, and {owner[cells.average]} that"
+            raise ValueError(f"{self.title} is undefined here: {reason}. Give such labels, or use another metric.")
         self._cells = cells if defined.all() else replace(cells, rows=cells.rows[defined])
         self.rows = self._cells.rows
         self.n_undefined = int(defined.size - self.rows.size)

@@ -152,6 +152,8 @@ class OfPositives(Ranked):
         distinct = distinct_labels(cells.labels)
         if distinct.size != 2:
             remedy = "For real labels use the concordance index, or compare Y with a threshold"
+            if distinct.size == 1:
+                remedy = "Give labels of both values, or use a metric of errors such as 'neg_mean_squared_error'"
             raise ValueError(f"{self.title} needs labels of exactly two values, found {distinct.size} in Y. {remedy}.")
         self._positive = np.asarray(cells.labels == distinct[1])
         self._n_positive = np.asarray(self._positive.sum(axis=1, dtype=np.int64))

@@ -140,7 +140,8 @@ def bootstrap_interval(
     labels, predicted, (m, q) = grid.values, stack[0, ...], grid.values.shape
     for count, name, spared in ((m, "instances", "tasks"), (q, "tasks", "instances")):
         if over != spared and count < 2:
-            raise ValueError(f"Y has only {count} of the {name} to resample: at least two are needed.")
+            remedy = f"give labels of two or more, or draw the others with over={spared!r}"
+            raise ValueError(f"Y has only {count} of the {name} to resample: {remedy}.")
     score = float(judge(labels, predicted, average=where, tie_tolerance=None))
     options: dict[str, Any] = {"average": where, "over": over, "n_resamples": n_resamples, "random_state": random_state}
     scores = resampled_scores(labels, stack, judge, **options)[:, 0]

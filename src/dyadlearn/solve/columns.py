@@ -436,9 +436,11 @@ def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None =
     if weights is None and observed.all():
         return asked
     rows, missing = np.flatnonzero(observed), np.flatnonzero(~observed)
+    if not rows.size:
+        return xp.zeros_like(asked)
     scale = None if weights is None else take_rows(weights, rows)[:, None]
     column = _Column(take_rows(xp.zeros_like(asked), rows)[:, None], scale, rows, missing)
-    directions = _directions(side, column) if side.spectrum.is_truncated and rows.size else None
+    directions = _directions(side, column) if side.spectrum.is_truncated else None
     if directions is not None:
         is_used = side.shrinkage > 0
         along = side.spectrum.rotate(asked[:, None])[:, 0] / xp.where(is_used, side.shrinkage, 1.0)
