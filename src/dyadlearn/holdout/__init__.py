@@ -17,6 +17,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn._memory import solve_numbers
 from dyadlearn._progress import Phase
+from dyadlearn.exceptions import NothingLeftError
 from dyadlearn.holdout.folds import Folds, as_splitter, default_splitter, folds_in_words
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
@@ -342,7 +343,7 @@ def check_enough_left(labels: Labels, setting: Setting, groups: Any, task_groups
                 too_few.append((f"a group of {word}s", f"1 group of {word}s with labels"))
     if too_few:
         left_out, counted = too_few[0]
-        raise ValueError(
+        raise NothingLeftError(
             f"Setting {setting.value} leaves out {left_out} and learns from the others, but there is only {counted}: "
-            "give more, or take a model with a fixed alpha."
+            "give more, or fix alpha without a search."
         )

@@ -55,6 +55,7 @@ from dyadlearn.pairing.incomplete import expansion_of_fold
 from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import group_members, unit_codes
 from dyadlearn.solve.missing import Completion
+from dyadlearn.spectrum import nothing_left
 
 #: Lower and upper ends.
 Bounds = tuple[Array, Array]
@@ -162,6 +163,8 @@ class Intervals:
         if not self.by_formula:
             return None
         if problem.labels.full is not None:
+            if problem.Y.shape[0] == 1 or (codes is not None and (codes == codes[0]).all()):
+                raise nothing_left()
             return jackknife(problem.pairing, problem.Y, group_members(codes, problem.Y.shape[0], "groups"))
         units = default_splitter(problem.labels, Setting.B).units(problem.labels) if codes is None else Units(codes)
         folds = Folds(problem, Setting.B, units)

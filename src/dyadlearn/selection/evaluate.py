@@ -27,7 +27,7 @@ from dyadlearn._checks import check_choice, check_flag, check_share, check_whole
 from dyadlearn._progress import Phase
 from dyadlearn._tables import write_rows
 from dyadlearn._text import as_text, html_table, make_table, number
-from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError
+from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError, NothingLeftError
 from dyadlearn.holdout import Problem, Units
 from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import scored_labels
@@ -435,11 +435,11 @@ def baseline_scores(
     -------
     dict of str to float
         Scores by the names of `dyadlearn.holdout.baselines.BASELINES`; NaN if the score is undefined, as it may be for
-        a constant, or if memory does not suffice.
+        a constant, if memory does not suffice, or if no label remains.
     """
     try:
         predictions = baselines(labels, setting, units, symmetry=symmetry)
-    except NotEnoughMemoryError:  # the score of the model does not need the baselines
+    except (NotEnoughMemoryError, NothingLeftError):  # the score of the model does not need the baselines
         return dict.fromkeys(BASELINES, float("nan"))
     if getattr(score, "can_tie", False):
         # A constant ranks nothing; its held-out values differ only because each of them leaves out other labels.

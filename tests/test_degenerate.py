@@ -1,0 +1,665 @@
+"""Labels that hardly say anything: equal, single, of one row, column or class. Each call is right or says why not.
+
+`CASES` are the labels, `MODELS` the models and `CALLS` what is asked of each. `refusal` has the rules of what cannot be
+answered, with the sentence that says so. Everything else must be answered, and the check of the call knows the answer.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.linear_model import Ridge
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    OnlineTwoStepRidge,
+    PairKernelRidge,
+    PairKernelRidgeCV,
+    PairRegressor,
+    TwoStepRegressor,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    audit,
+    bootstrap_interval,
+    calibrate,
+    compare,
+    evaluate,
+    explain,
+    landscape,
+    load,
+    nested_score,
+    permutation_test,
+    recommend,
+    save,
+    screen,
+    top_pairs,
+    verify_holdout,
+)
+from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning, LeverageError, NoLabelWarning
+from dyadlearn.models import reading
+from dyadlearn.report import write_report
+from sweeps import lines, over
+
+M, Q = 5, 4
+RNG = np.random.default_rng(0)
+X, T, V = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2)), RNG.normal(size=(M, Q))
+X_NEW, T_NEW = RNG.normal(size=(2, 3)), RNG.normal(size=(2, 2))
+ALPHAS = [0.1, 1.0, 10.0]
+ERRORS = "neg_mean_squared_error"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Labels (m, q) of the first rows of X and T."""
+
+    Y: np.ndarray
+
+    @cached_property
+    def observed(self) -> np.ndarray:
+        return ~np.isnan(self.Y)
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        return np.unique(self.Y[self.observed])
+
+    @property
+    def is_constant(self) -> bool:
+        return self.values.size == 1
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.observed.all())
+
+    @property
+    def given(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return X[: len(self.Y)], self.Y, T[: self.Y.shape[1]]
+
+
+def changed(Y: np.ndarray, key: Any, value: float) -> np.ndarray:
+    Y = Y.copy()
+    Y[key] = value
+    return Y
+
+
+NOTHING = np.full((M, Q), np.nan)
+CASES = {
+    "all 0": Case(np.zeros((M, Q))),
+    "all 7": Case(np.full((M, Q), 7.0)),
+    "all 1e6": Case(np.full((M, Q), 1e6)),
+    "all 1": Case(np.ones((M, Q))),
+    "all 7, one missing": Case(changed(np.full((M, Q), 7.0), (3, 2), np.nan)),
+    "all equal but one": Case(changed(np.zeros((M, Q)), (3, 2), 1.0)),
+    "one label": Case(changed(NOTHING, (2, 1), V[2, 1])),
+    "two labels in a row": Case(changed(NOTHING, (2, [1, 3]), V[2, [1, 3]])),
+    "one row": Case(V[:1]),
+    "one column": Case(V[:, :1]),
+    "one row and column": Case(V[:1, :1]),
+    "a row without labels": Case(changed(V, 1, np.nan)),
+    "a column without labels": Case(changed(V, (slice(None), 2), np.nan)),
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A model, and what the rules need to know of it."""
+
+    make: Callable[[], Any]
+    family: str
+    intercept: bool = True
+    searches: bool = False
+
+    @property
+    def knows_tasks(self) -> bool:
+        return self.family != "independent"
+
+    @property
+    def has_formula(self) -> bool:
+        return self.family != "regressor"
+
+    def fit(self, case: Case) -> Any:
+        return self.make().fit(*case.given[: 3 if self.knows_tasks else 2])
+
+
+def kinds() -> dict[str, Kind]:
+    """Return the models; searches have intercepts, since their models without are those of the others."""
+    plain = {
+        "independent": (IndependentTaskRidge, lambda: IndependentTaskRidgeCV(ALPHAS, progress=False)),
+        "two-step": (TwoStepRidge, lambda: TwoStepRidgeCV(ALPHAS, ALPHAS, progress=False)),
+        "kronecker": (KroneckerRidge, lambda: KroneckerRidgeCV(ALPHAS, progress=False)),
+        "pair kernel": (PairKernelRidge, lambda: PairKernelRidgeCV(ALPHAS, shares=[(0.5, 0.25, 0.25)], progress=False)),
+        "online": (lambda **options: OnlineTwoStepRidge(keep_labels=True, **options), None),
+    }
+    found = {"regressor": Kind(lambda: TwoStepRegressor(Ridge(), Ridge()), "regressor")}
+    for family, (model, search) in plain.items():
+        found[family] = Kind(model, family)
+        found[f"{family}, no intercept"] = Kind(lambda model=model: model(fit_intercept=False), family, intercept=False)
+        if search is not None:
+            found[f"{family}, searched"] = Kind(search, family, searches=True)
+    return found
+
+
+MODELS = kinds()
+
+
+# --- what is asked, and what the answer must be --------------------------------------------------------------
+
+
+def is_fitted_exactly(kind: Kind, case: Case) -> bool:
+    """Return whether every model, whatever labels it was trained on, predicts the only value of the labels."""
+    return case.is_constant and (kind.intercept or case.values[0] == 0)
+
+
+def unpredicted(kind: Kind, case: Case) -> np.ndarray:
+    """Return the tasks (q,) whose intercept has no label; `fit` warns of them."""
+    alone = kind.family == "independent" and kind.intercept
+    return ~case.observed.any(axis=0) & alone
+
+
+def check(found: Any, kind: Kind, case: Case, tasks: Any = slice(None)) -> None:
+    """Check predictions (…, q) of the training tasks, or of new tasks if `tasks` is None."""
+    found = np.asarray(found.toarray() if sparse.issparse(found) else found)
+    if tasks is not None:
+        missing = np.broadcast_to(unpredicted(kind, case)[tasks], found.shape)
+        assert_array_equal(np.isnan(found), missing)
+        found = found[~missing]
+    assert np.isfinite(found).all()
+    if is_fitted_exactly(kind, case):
+        assert_allclose(found, case.values[0], rtol=1e-12, atol=1e-12)
+
+
+def asks_predictions(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    known = [case.given[0]] if model.grows else []
+    check(model.predict(*known), kind, case)
+    check(model.predict(X_NEW), kind, case)
+    pairs = model.predict_pairs(known[0] if known else None, None, [(0, 0)])
+    assert_allclose(pairs, np.asarray(model.predict(*known))[:1, 0], rtol=1e-12)
+    if kind.knows_tasks:
+        check(model.predict(X_NEW, T_NEW), kind, case, None)
+        check(model.predict(*known or [None], T_NEW), kind, case, None)
+
+
+def asks_fold_in(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    few = np.full((1, case.Y.shape[1]), np.nan)
+    few[0, 0] = case.values[0]
+    check(model.predict(X_NEW[:1], labels=few), kind, case)
+
+
+def asks_holdout(setting: str) -> Any:
+    def ask(model: Any, kind: Kind, case: Case, _: Path) -> None:
+        given = (*case.given[:2], setting) if model.grows else (setting,)
+        check(model.holdout(*given), kind, case)
+
+    return ask
+
+
+def asks_groups(setting: str, n_groups: int) -> Any:
+    def ask(model: Any, kind: Kind, case: Case, _: Path) -> None:
+        names = {"B": ("groups",), "C": ("task_groups",), "D": ("groups", "task_groups")}[setting]
+        groups = {name: np.arange(case.Y.shape[name == "task_groups"]) % n_groups for name in names}
+        check(model.holdout(setting, **groups), kind, case)
+
+    return ask
+
+
+def asks_interval(setting: str) -> Any:
+    new = {"A": (None, None), "B": (X_NEW, None), "C": (None, T_NEW), "D": (X_NEW, T_NEW)}[setting]
+
+    def ask(model: Any, kind: Kind, case: Case, _: Path) -> None:
+        lower, upper = (np.asarray(end) for end in model.predict_interval(*new, coverage=0.5))
+        missing = np.isnan(lower)
+        assert_array_equal(missing, np.isnan(upper))
+        assert_array_equal(missing, np.broadcast_to(new[1] is None and unpredicted(kind, case), lower.shape))
+        assert (lower <= upper)[~missing].all()
+        # Without a held-out residual, of the task in B and of the instance in C, a bound is infinite.
+        bare = {"B": ~case.observed.any(axis=0), "C": ~case.observed.any(axis=1)[:, None]}.get(setting, False)
+        is_flat = not kind.has_formula
+        unbounded = np.broadcast_to(is_alone(kind, case, setting) or (bare & (not is_flat)), lower.shape) & ~missing
+        assert_array_equal(lower[unbounded], -np.inf)
+        assert_array_equal(upper[unbounded], np.inf)
+        bounds = np.stack([lower, upper])[:, ~unbounded & ~missing]
+        assert np.isfinite(bounds).all()
+        if is_fitted_exactly(kind, case):
+            assert_allclose(bounds, case.values[0], rtol=1e-12, atol=1e-12)
+
+    return ask
+
+
+METRICS = [ERRORS, "neg_mean_absolute_error", "r2", "pearson", "spearman", "concordance_index", "roc_auc"]
+METRICS += ["average_precision", "neg_median_absolute_error"]
+UNDEFINED = (
+    "No label remains to learn from|is undefined here: it needs .*, and (Y does not have|no row of Y has|no column of "
+    "Y has) that. Give such labels, or use another metric.$|needs labels of exactly two values, found 1 in Y. Give "
+    "labels of both values|needs labels of exactly two values, found .* in Y. For real labels use the concordance index"
+)
+
+
+def asks_scores(setting: str) -> Any:
+    def ask(model: Any, kind: Kind, case: Case, _: Path) -> None:
+        scores = evaluate(model, setting, scoring=METRICS, error_score=np.nan)
+        assert len(repr(scores)) > 0
+        for each in scores.results:
+            if each.trouble is not None:
+                assert np.isnan(each.score)
+                assert re.search(UNDEFINED, each.trouble), each.trouble
+                assert is_alone(kind, case, setting) or not each.judge.name.startswith("neg_")
+                continue
+            assert np.isfinite(each.score)
+            if is_fitted_exactly(kind, case) and each.judge.name.startswith("neg_mean"):
+                assert each.score == 0.0
+
+    return ask
+
+
+def asks_landscape(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    (scores,) = landscape(model, "A", alphas=ALPHAS, task_alphas=ALPHAS, scoring=ERRORS).values()
+    assert np.isfinite(scores).all()
+    if is_fitted_exactly(kind, case):
+        assert_array_equal(scores, 0.0)
+
+
+def asks_choice(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    assert model.alpha_ in ALPHAS
+    if is_fitted_exactly(kind, case):
+        assert model.alpha_ == ALPHAS[-1]  # of equally good values the largest
+        assert model.best_score_ == 0.0
+
+
+def asks_nested(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    given = case.given[: 3 if kind.knows_tasks else 2]
+    found = nested_score(kind.make().set_params(alphas=ALPHAS[:2]), *given, cv=4, random_state=0)
+    assert np.isfinite(found.score)
+    if is_fitted_exactly(kind, case):
+        assert found.score == 0.0
+
+
+def asks_permutations(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    found = permutation_test(model, "A", scoring=ERRORS, n_permutations=2, random_state=0, progress=False)
+    assert found.p_value in {1 / 3, 2 / 3, 1.0}
+    assert np.isfinite(found.null).all()
+    if is_fitted_exactly(kind, case) or (case.is_constant and case.is_complete):
+        assert found.p_value == 1.0
+
+
+def asks_comparison(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    other = Kind(lambda: kind.make().set_params(alpha=7.0), kind.family) if kind.has_formula else kind
+    models = {"one": model, "other": model if kind.searches else other.fit(case)}
+    found = compare(models, "A", scoring=ERRORS, n_resamples=20, random_state=0).differences[0]
+    assert np.isfinite([found.difference, found.low, found.high]).all()
+    if is_fitted_exactly(kind, case):
+        assert (found.difference, found.p_value) == (0.0, 1.0)
+
+
+def asks_screening(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    found = screen(model, "A", n=None)
+    assert len(found.labels) == case.observed.sum()
+    assert np.isfinite(found.contradictions).all()
+    if is_fitted_exactly(kind, case):
+        assert_array_equal(found.contradictions, 0.0)
+
+
+def asks_explanation(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    for row, column in ((0, 0), (2, 1)):
+        if row < case.Y.shape[0] and column < case.Y.shape[1] and not unpredicted(kind, case)[column]:
+            found = explain(model, row, column).prediction
+            if case.is_complete or not model.grows:  # else an online model is explained by that of another
+                expected = np.asarray(model.predict(*([case.given[0]] if model.grows else [])))[row, column]
+                assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def asks_recommendation(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    found = recommend(model, instance=case.Y.shape[0] // 2, n=2, zeros=False)
+    assert np.isfinite(list(found.columns().values())[1]).all()
+    assert len(top_pairs(model, n=3, zeros=False).columns()) > 0
+
+
+def asks_probabilities(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    found = calibrate(model, "A")["A"]
+    assert 0 <= found.brier <= 1
+
+
+def asks_bootstrap(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    held_out = evaluate(model, "A", scoring=ERRORS).results[0].predictions
+    held_out = np.where(case.observed, held_out, 0.0)
+    found = bootstrap_interval(case.Y, held_out, n_resamples=20, random_state=0)
+    assert found.low <= found.high
+    if is_fitted_exactly(kind, case):
+        assert (found.low, found.score, found.high) == (0.0, 0.0, 0.0)
+
+
+def asks_process(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    mean, deviation = model.predict(X_NEW, return_std=True)
+    assert np.isfinite(model.log_marginal_likelihood())
+    check(mean, kind, case)
+    assert (deviation >= 0).all()
+
+
+def asks_scaled_process(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    assert np.isfinite(model.log_marginal_likelihood(scale=1.0))
+
+
+def asks_verification(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    assert verify_holdout(model, "B", n=2, random_state=0) <= 1e-9 * max(1.0, np.nanmax(np.abs(case.Y)))
+
+
+def asks_report(model: Any, kind: Kind, case: Case, folder: Path) -> None:
+    write_report(model, folder / "report.html", setting="A", progress=False)
+    assert "<html" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def asks_file(model: Any, kind: Kind, case: Case, folder: Path) -> None:
+    save(model, folder / "model.dyad")
+    known = [case.given[0]] if model.grows else []
+    assert_array_equal(load(folder / "model.dyad").predict(*known), model.predict(*known))
+
+
+def asks_audit(model: Any, kind: Kind, case: Case, _: Path) -> None:
+    pairs = np.argwhere(case.observed)
+    assert audit(pairs, pairs[-1:]) is not None
+
+
+CALLS: dict[str, Any] = {
+    "predict": asks_predictions,
+    "predict(labels=)": asks_fold_in,
+    **{f"holdout {setting}": asks_holdout(setting) for setting in "ABCD"},
+    **{f"holdout {setting}, two groups": asks_groups(setting, 2) for setting in "BCD"},
+    **{f"holdout {setting}, one group": asks_groups(setting, 1) for setting in "BD"},
+    **{f"interval {setting}": asks_interval(setting) for setting in "ABCD"},
+    **{f"evaluate {setting}": asks_scores(setting) for setting in "ABCD"},
+    "landscape": asks_landscape,
+    "search": asks_choice,
+    "nested_score": asks_nested,
+    "permutation_test": asks_permutations,
+    "compare": asks_comparison,
+    "screen": asks_screening,
+    "explain": asks_explanation,
+    "recommend": asks_recommendation,
+    "calibrate": asks_probabilities,
+    "bootstrap_interval": asks_bootstrap,
+    "return_std": asks_process,
+    "log_marginal_likelihood(scale=)": asks_scaled_process,
+    "verify_holdout": asks_verification,
+    "write_report": asks_report,
+    "save": asks_file,
+    "audit": asks_audit,
+}
+
+
+# --- what cannot be answered --------------------------------------------------------------------------------
+
+
+def is_alone(kind: Kind, case: Case, setting: str) -> bool:
+    """Return whether a setting leaves out all labels at once, or in A all from which an intercept is estimated."""
+    rows, columns = (int(case.observed.any(axis=axis).sum()) for axis in (1, 0))
+    if setting == "A":
+        if kind.family == "independent":
+            return kind.intercept and bool((case.observed.sum(axis=0) <= 1).all())
+        return case.observed.sum() == 1 and (kind.intercept or not kind.has_formula)
+    return (rows < 2 and setting in "BD") or (columns < 2 and setting in "CD")
+
+
+def does_not_apply(call: str, kind: Kind) -> bool:
+    """Return whether a model has no such method, which other tests check."""
+    setting = re.match(r"(?:holdout|interval|evaluate) ([CD])", call)
+    if setting and not kind.knows_tasks:
+        return True
+    if call in ("search", "nested_score"):
+        return not kind.searches
+    if call in ("return_std", "log_marginal_likelihood(scale=)"):
+        return kind.family not in ("kronecker", "pair kernel") or kind.searches
+    if call == "predict(labels=)":
+        return kind.family in ("independent", "online", "regressor")
+    if "group" in call or call == "verify_holdout":
+        return kind.family in ("online", "regressor")
+    return not kind.has_formula and call not in OF_REGRESSORS
+
+
+NOTHING_LEFT = "No label remains to learn from, because all of them are left out at once"
+
+
+def in_one_unit(kind: Kind, case: Case, setting: str, groups: str | None) -> bool:
+    """Return whether all labels are left out at once, also if rows and columns are left out in one or two groups."""
+    if groups is None or is_alone(kind, case, setting):
+        return groups == "one" or is_alone(kind, case, setting)
+    rows, columns = (np.flatnonzero(case.observed.any(axis=axis)) % 2 for axis in (1, 0))
+    units = {"B": [rows], "C": [columns], "D": [rows, columns]}[setting]
+    return groups == "one" or any((codes == codes[0]).all() for codes in units)
+
+
+def refusal(call: str, kind: Kind, case: Case) -> str | None:
+    """Return the beginning of the sentence by which a call refuses, or None if it must answer."""
+    asked = re.match(r"holdout ([A-D])(?:, (one|two) group)?", call)
+    if asked:
+        is_left = not kind.intercept and kind.family == "online"  # a model without labels predicts zero
+        return NOTHING_LEFT if in_one_unit(kind, case, asked[1], asked[2]) and not is_left else None
+    m, q = case.Y.shape
+    known = case.observed[m // 2]
+    lacks = not case.is_complete
+    is_alone_in_a = is_alone(kind, case, "A")
+    searched = kind.make().setting if kind.searches else "A"
+    leaves_in_a = "B" if not kind.knows_tasks else "D" if case.observed.sum() == 1 else "A"
+    permutes_tasks = kind.knows_tasks and q == 1 and m == 1
+    rules: dict[str, list[tuple[Any, str]]] = {
+        "fit": [(kind.searches and is_alone(kind, case, searched), f"Setting {searched} leaves out each .* give more")],
+        "landscape": [(is_alone(kind, case, leaves_in_a), "Setting A leaves out each .* give more")],
+        "permutation_test": [
+            (m == 1 and not permutes_tasks and not kind.knows_tasks, "Permuting instances takes two instances or more"),
+            (permutes_tasks, "Permuting tasks takes two tasks or more, found 1: permute the other side, or fit the"),
+            (is_alone_in_a, NOTHING_LEFT),
+        ],
+        "compare": [(is_alone_in_a, NOTHING_LEFT), (m * q == 1, "There is only one label, which cannot be resampled")],
+        "screen": [(is_alone_in_a, NOTHING_LEFT)],
+        "calibrate": [
+            (case.is_constant, "Probabilities are of labels of two values, and all of them are"),
+            (case.values.size > 2, "Probabilities are of labels of two values, and these have"),
+            (is_alone_in_a, NOTHING_LEFT),
+            (
+                case.observed.sum() == 2 and kind.has_formula,
+                "In setting A all labels are in one fold, so that no map can be scored: give",
+            ),
+        ],
+        "recommend": [
+            (known.all(), r"(Every label of \d|Everything is) .*, so there is nothing to recommend"),
+            ((known | unpredicted(kind, case)).all(), "Nothing is predicted for"),
+        ],
+        "bootstrap_interval": [
+            (is_alone_in_a, NOTHING_LEFT),
+            (min(m, q) < 2, r"Y has only 1 of the \w+ to resample: give labels of two or more, or draw the others"),
+        ],
+        "return_std": [
+            (lacks, r"Deviations and likelihoods of \w+ need complete labels"),
+            (m * q == 1 and kind.intercept, "One label and an unpenalised mean do not determine a scale: give more"),
+            (is_fitted_exactly(kind, case), "The labels are all zero or, with an unpenalised mean, constant"),
+        ],
+        "log_marginal_likelihood(scale=)": [
+            (lacks, r"Deviations and likelihoods of \w+ need complete labels"),
+            (m * q == 1 and kind.intercept, "One label and an unpenalised mean do not determine a scale: give more"),
+        ],
+        "verify_holdout": [(lacks, "verify_holdout compares the formulas for"), (m == 1, NOTHING_LEFT)],
+    }
+    return next((sentence for applies, sentence in rules.get(call, []) if applies), None)
+
+
+# Warnings that a call may raise, with what they say.
+DOCUMENTED = {
+    NoLabelWarning: "no label to estimate an intercept from|the only ones of their task|are left without a label",
+    BaselineWarning: "the best baseline, which uses no features",
+    GridEdgeWarning: "on the edge of the grid",
+    UserWarning: "^All labels are .*: there is nothing to learn|^Labels are missing, so this result is that of TwoStep",
+}
+
+
+def ask(function: Callable[[], Any], sentence: str | None) -> Any:
+    """Call a function that must answer or refuse with a sentence, and check its warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if sentence is None:
+            found = function()
+        else:
+            with pytest.raises(ValueError, match=f"^('one' cannot be compared: )?{sentence}") as refused:
+                function()
+            found = None
+            assert str(refused.value).endswith(".")
+    for each in caught:
+        assert each.category in DOCUMENTED, each
+        assert re.search(DOCUMENTED[each.category], str(each.message)), each
+    return found
+
+
+# Slow calls are asked of a few models: with and without intercept, tasks and formulas. All others are asked of all.
+SLOW = {
+    "write_report": ("independent, no intercept", "two-step"),
+    "evaluate": ("independent", "two-step, no intercept"),
+    "permutation_test": ("independent", "two-step", "kronecker, no intercept"),
+    "compare": ("independent", "kronecker, no intercept"),
+    "bootstrap_interval": ("independent", "two-step"),
+    "save": ("independent", "two-step, searched", "online"),
+}
+# Regressors of scikit-learn are fitted again for each fold.
+OF_REGRESSORS = ("predict", "holdout A", "holdout B", "interval A", "calibrate")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_call_is_right_or_says_why_not(model, each, tmp_path, monkeypatch):
+    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 0)  # intervals of a report take longer than all the rest
+    kind = MODELS[model]
+    for name in each(CASES):
+        case = CASES[name]
+        sentence = refusal("fit", kind, case)
+        fitted = ask(lambda: kind.fit(case), sentence)  # noqa: B023
+        if sentence is not None:
+            continue
+        for call in each(CALLS):
+            if does_not_apply(call, kind) or model not in SLOW.get(call.split()[0], MODELS):
+                continue
+            ask(lambda: CALLS[call](fitted, kind, case, tmp_path), refusal(call, kind, case))  # noqa: B023
+
+
+# --- lists of pairs, and networks ------------------------------------------------------------------------
+
+
+def listed(Y: np.ndarray) -> sparse.coo_array:
+    """Return the observed labels, zeros too, as a sparse matrix."""
+    places = np.nonzero(~np.isnan(Y))
+    return sparse.coo_array((Y[places], places), shape=Y.shape)
+
+
+@over(lines("name", *CASES))
+def test_a_list_of_pairs_says_what_the_grid_says(name, monkeypatch):
+    monkeypatch.setattr(reading, "SMALL_GRID", 0)  # take the pairs alone, although the grid is small
+    monkeypatch.setattr(reading, "fits_in_memory", lambda *_: False)
+    case = CASES[name]
+    rows, Y, columns = case.given
+    pairs = np.argwhere(case.observed)
+    grid = KroneckerRidge().fit(rows, Y, columns)
+    if case.is_constant and 1 < len(pairs) < Y.size:
+        with pytest.raises(ValueError, match=r"there is nothing to learn: if its zeros are labels too, pass Y.toarray"):
+            KroneckerRidge().fit(rows, listed(Y), columns)
+        return
+    of_list = KroneckerRidge().fit(rows, listed(Y), columns)
+    table = PairRegressor(KroneckerRidge(), instances=rows, tasks=columns).fit(pairs, Y[case.observed])
+    for found in (of_list.predict(), table.predict(np.argwhere(np.ones(Y.shape))).reshape(Y.shape)):
+        assert_allclose(found, grid.predict(), rtol=1e-7, atol=1e-9)
+    for setting in "ABC":
+        if is_alone(MODELS["kronecker"], case, setting):
+            with pytest.raises(LeverageError, match=f"^{NOTHING_LEFT}"):
+                of_list.holdout(setting)
+            with pytest.raises(LeverageError, match=f"^{NOTHING_LEFT}"):
+                evaluate(table, setting, scoring=ERRORS)
+            continue
+        expected = np.asarray(grid.holdout(setting))[case.observed]
+        assert_allclose(of_list.holdout(setting).toarray()[case.observed], expected, rtol=1e-6, atol=1e-8)
+        score = evaluate(table, setting, scoring=ERRORS).results[0].score
+        assert score == 0.0 if case.is_constant else score < 0.0
+
+
+NETWORKS = {
+    "all 0": np.zeros((4, 4)),
+    "all 7": np.full((4, 4), 7.0),
+    "one node": np.full((1, 1), 7.0),
+    "two nodes": np.full((2, 2), 7.0),
+    "one edge": changed(np.full((4, 4), np.nan), ([1, 2], [2, 1]), 7.0),
+    "a node without labels": changed(changed(np.full((4, 4), 7.0), 1, np.nan), (slice(None), 1), np.nan),
+}
+
+
+@over(lines("name", *NETWORKS))
+def test_networks_of_one_value(name):
+    Y = NETWORKS[name]
+    value = Y[~np.isnan(Y)][0]
+    model = TwoStepRidge(symmetry="symmetric").fit(X[: len(Y)], Y)
+    assert_allclose(model.predict(), value, rtol=1e-12, atol=1e-12)
+    assert_allclose(model.predict(X_NEW), value, rtol=1e-12, atol=1e-12)
+    alone = {"one node": "ABCD", "two nodes": "D", "one edge": "ABCD"}.get(name, "")
+    for setting in "ABCD" if not np.isnan(Y).any() else "A":
+        if setting in alone:
+            with pytest.raises(LeverageError, match=f"^{NOTHING_LEFT}"):
+                model.holdout(setting)
+        else:
+            assert_allclose(model.holdout(setting), value, rtol=1e-12, atol=1e-12)
+
+
+# --- remedies help ----------------------------------------------------------------------------------------
+
+
+def remedies() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """Return, for each sentence, a call that is refused with it, and the call that follows its advice."""
+    row = TwoStepRidge().fit(X[:1], V[:1], T)
+    two = TwoStepRidge().fit(X[:2], V[:2], T)
+    same, both = (TwoStepRidge().fit(X, CASES[name].Y, T) for name in ("all 7", "all equal but one"))
+    label = CASES["one label"].Y
+    process = KroneckerRidge().fit(X, CASES["all 7"].Y, T)
+    return {
+        "give labels of more instances": (lambda: row.holdout("B"), lambda: two.holdout("B")),
+        "use more folds or smaller groups": (
+            lambda: two.holdout("B", groups=[0, 0]),
+            lambda: two.holdout("B", groups=[0, 1]),
+        ),
+        "give more, or fix alpha": (
+            lambda: TwoStepRidgeCV(progress=False).fit(X, label, T),
+            lambda: TwoStepRidge().fit(X, label, T),
+        ),
+        "Give labels of both values": (
+            lambda: evaluate(same, "A", scoring="roc_auc"),
+            lambda: evaluate(both, "A", scoring="roc_auc"),
+        ),
+        "use a metric of errors such as 'neg_mean_squared_error'": (
+            lambda: evaluate(same, "A", scoring="average_precision"),
+            lambda: evaluate(same, "A", scoring=ERRORS),
+        ),
+        "Give such labels, or use another metric": (
+            lambda: evaluate(same, "A", scoring="r2"),
+            lambda: evaluate(same, "A", scoring="neg_mean_absolute_error"),
+        ),
+        "pass scale=": (process.log_marginal_likelihood, lambda: process.log_marginal_likelihood(scale=1.0)),
+        "give some of another value": (lambda: calibrate(same, "A"), lambda: calibrate(both, "A")),
+        "over='tasks'": (
+            lambda: bootstrap_interval(V[:1], V[:1], n_resamples=2),
+            lambda: bootstrap_interval(V[:1], V[:1], over="tasks", n_resamples=2),
+        ),
+        "permute the other side": (
+            lambda: permutation_test(row, "A", permute="instances", n_permutations=2, scoring=ERRORS, progress=False),
+            lambda: permutation_test(row, "A", permute="tasks", n_permutations=2, scoring=ERRORS, progress=False),
+        ),
+    }
+
+
+def test_the_advice_of_a_refusal_helps(each):
+    table = remedies()
+    for advice in each(table):
+        refused, advised = table[advice]
+        with pytest.raises(ValueError, match=re.escape(advice)):
+            refused()
+        advised()
