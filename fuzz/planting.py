@@ -154,8 +154,8 @@ FAULTS = (
     ),
     Fault(
         "diagnostics",
-        "p_value = (1 + int(np.count_nonzero(_as_good(values, score, labels.values)))) / (1 + n_permutations)",
-        "p_value = (0 + int(np.count_nonzero(_as_good(values, score, labels.values)))) / (1 + n_permutations)",
+        "p_value = (1 + n_as_good) / (1 + n_permutations)",
+        "p_value = (0 + n_as_good) / (1 + n_permutations)",
         ("answers",),
     ),
     Fault(

@@ -499,9 +499,9 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _warn_of_choice(self) -> None:
         """Warn if all labels are equal, if the baselines are as good as the best score, or of an edge of the grid."""
-        observed = to_numpy(self._labels.values)[self._labels.observed]
-        if observed.min() == observed.max():
-            warnings.warn(f"All labels are {observed[0]:g}: there is nothing to learn.", UserWarning, stacklevel=5)
+        only = _only_label(self)
+        if only is not None:
+            warnings.warn(f"All labels are {only:g}: there is nothing to learn.", UserWarning, stacklevel=5)
             return
         for edge in edges_of(self):
             warnings.warn(edge.note(), GridEdgeWarning, stacklevel=5)
@@ -902,6 +902,12 @@ def best_kernel(search: Search) -> np.ndarray:
     return np.asarray(scores[best_point(scores, alphas, task_alphas)[0]])
 
 
+def _only_label(search: Search) -> float | None:
+    """Return the value of all labels if they are equal, so that no regularisation is better than another; else None."""
+    observed = to_numpy(search._labels.values)[search._labels.observed]
+    return float(observed[0]) if observed.min() == observed.max() else None
+
+
 @dataclass(frozen=True)
 class Edge:
     """Best value of a regularisation that is on the edge of its grid, and better than all values inside.
@@ -966,6 +972,8 @@ def edges_of(search: Search) -> list[Edge]:
     each task has a regularisation, because some of many tasks are noise. If the baselines are as good, the greatest
     value of a default grid does not count: it predicts means, as the baselines do, and greater values would too.
     """
+    if _only_label(search) is not None:
+        return []
     scores = np.where(np.isnan(search.landscape_), -np.inf, search.landscape_)
     found = _edge_of_tasks(search, scores) if np.ndim(search.alpha_) else _edges_of_sides(search, scores)
     predicts_means = [edge.is_default and not edge.is_least for edge in found]
