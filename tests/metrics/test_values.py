@@ -289,7 +289,10 @@ def test_squared_errors_that_are_rounding_are_zero_without_predictions():
     for name, perfect in (("neg_mean_squared_error", 0.0), ("neg_root_mean_squared_error", 0.0), ("r2", 1.0)):
         prepared = scorer(name).prepare(Y, average="micro", tie_tolerance=None)
         assert_array_equal(prepared.of_squared_errors(np.array([1e-26, 0.0])), [perfect, perfect])
+        for score in (prepared.of_squared_errors(np.array([0.0]))[0], prepared(Y)):
+            assert f"{score:g}" == f"{perfect:g}"  # which would be -0 for a negative zero
         assert prepared.of_squared_errors(np.array([1e-12]))[0] < perfect
+    assert f"{metrics.mean_squared_error(Y, Y):g}" == "0"
 
 
 # The area under the ROC curve, and average precision

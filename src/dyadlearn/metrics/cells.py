@@ -386,7 +386,8 @@ def function_of(metric: type[Metric]) -> Callable[..., Any]:
             raise TypeError(f"{name}() {error}") from None
         Y, F, returned = given.pop("Y"), given.pop("F"), given.pop("return_undefined", False)
         prepared = metric(Y, **given)
-        return (sign * prepared(F), prepared.n_undefined) if returned else sign * prepared(F)
+        value = sign * prepared(F) + 0.0  # turns −0 into 0
+        return (value, prepared.n_undefined) if returned else value
 
     score.__doc__ = function_doc(metric, taken.parameters)
     score.__name__ = score.__qualname__ = name

@@ -49,7 +49,7 @@ class Loss(Metric):
         """Return the loss of a cell, given its error."""
 
     def _score(self, F: Array) -> Array:
-        return -self._mean_loss(F)
+        return 0.0 - self._mean_loss(F)  # 0, not −0, for perfect predictions
 
     def _mean_loss(self, F: Array) -> Array:
         """Return the mean loss (s, R) of predictions (s, m, q)."""
@@ -135,7 +135,7 @@ class SquaredLoss(Loss):
     @property
     def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:
         """Minus the errors, which are the same in every average of a complete grid."""
-        return lambda errors: -self._settled(errors)
+        return lambda errors: 0.0 - self._settled(errors)
 
     def _settled(self, errors: np.ndarray) -> np.ndarray:
         """Return mean squared errors of a complete grid, 0 where they are rounding."""
@@ -177,12 +177,12 @@ class RootSquaredLoss(SquaredLoss):
 
     def combined(self, scores: Array) -> Array:
         """Return minus the root of the mean square."""
-        return -(namespace(scores).mean(scores * scores, axis=-1) ** 0.5)
+        return 0.0 - namespace(scores).mean(scores * scores, axis=-1) ** 0.5
 
     @property
     def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray]:
         """Minus the roots of the errors, which are the same in every average of a complete grid."""
-        return lambda errors: -np.sqrt(self._settled(errors))
+        return lambda errors: 0.0 - np.sqrt(self._settled(errors))
 
 
 root_mean_squared_error = function_of(RootSquaredLoss)
