@@ -48,7 +48,13 @@ from dyadlearn import (
     top_pairs,
     verify_holdout,
 )
-from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning, LeverageError, NoLabelWarning
+from dyadlearn.exceptions import (
+    BaselineWarning,
+    GridEdgeWarning,
+    LeverageError,
+    NoLabelWarning,
+    UnboundedIntervalWarning,
+)
 from dyadlearn.models import reading
 from dyadlearn.report import write_report
 from dyadlearn.selection.search import edges_of
@@ -498,6 +504,7 @@ DOCUMENTED = {
     NoLabelWarning: "no label to estimate an intercept from|the only ones of their task|are left without a label",
     BaselineWarning: "the best baseline, which uses no features",
     GridEdgeWarning: "on the edge of the grid",
+    UnboundedIntervalWarning: "^Some intervals are infinite, because .* too few for a coverage of 0.5: .*give more",
     UserWarning: "^All labels are .*: there is nothing to learn|^Labels are missing, so this result is that of TwoStep",
 }
 

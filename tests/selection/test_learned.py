@@ -450,7 +450,7 @@ def test_two_labels_are_enough_and_one_is_not():
 
 ONE, EQUAL, ALL_BUT_ONE = np.full((8, 6), np.nan), np.full((8, 6), 0.1), np.full((8, 6), 0.1)
 ONE[2, 1] = ALL_BUT_ONE[2, 1] = 3.0
-FEW = "there is only 1 {} with {}: give more, or take a model with a fixed alpha"
+FEW = "there is only 1 {} with {}: give more, or fix alpha without a search"
 ONE_CELL = FEW.format("sample and 1 task", "a label")
 ONE_ROW, ONE_COLUMN = FEW.format("sample", "labels"), FEW.format("task", "labels")
 

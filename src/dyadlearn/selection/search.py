@@ -1013,10 +1013,7 @@ def _is_on_edge(values: np.ndarray, scores: np.ndarray, slack: Callable[[float],
     top = float(scores.max())
     best = values[as_good(scores, top - slack(top))]
     least, greatest = values.min(), values.max()
-    # If both ends are equally good, the regularisation has no effect, and a wider grid would have none.
-    if least in best and greatest in best:
-        return False
-    return not bool(((best > least) & (best < greatest)).any())
+    return bool(least < greatest and not ((best > least) & (best < greatest)).any())
 
 
 def _edge_of_tasks(search: Search, scores: np.ndarray) -> list[Edge]:
