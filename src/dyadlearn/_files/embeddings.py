@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._files import packed
+from dyadlearn._files.hdf5_texts import bytes_to_read, read_texts
 from dyadlearn._files.tables import PANDAS, check_whole, open_parquet, read_cells, suffix_of
+from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn.exceptions import DataFileError, IdError
 
@@ -434,18 +436,21 @@ def _texts(group: Any, name: str, path: Path) -> list[Any]:
     if not dtype.hasobject:
         packed.check_decoded(path, array.shape[0] * dtype.itemsize, f"Reading {name!r} of {path}")
         return list(array[:].tolist())
-    if (dtype.metadata or {}).get("vlen") not in (str, bytes):
+    if not _has_any_length(dtype):
         check_numbers(dtype, f"{path}: {name!r}")
-    # In HDF5, many texts of any length may share one place in the file. They are read in parts, so that their size is
-    # checked in time.
-    step = max(256, packed.UNPACKED_LIMIT // max(1, packed.check_file(path)))
-    texts: list[Any] = []
-    size = 0
-    for first in range(0, array.shape[0], step):
-        texts.extend(array[first : first + step].tolist())
-        size += sum(map(len, texts[first:]))
-        packed.check_unpacked(path, size)
-    return texts
+    return _texts_of_any_length([array], path, count=array.shape[0])
+
+
+def _has_any_length(dtype: Any) -> bool:
+    """Return whether values of HDF5 are texts of variable length."""
+    return (dtype.metadata or {}).get("vlen") in (str, bytes)
+
+
+def _texts_of_any_length(items: Sequence[Any], path: Path, attribute: str | None = None, count: int = 1) -> list[bytes]:
+    """Return the texts of data sets, `count` in each, or of an attribute of the items of an HDF5 file."""
+    need = bytes_to_read(path, count * len(items))
+    check_memory(need, np.empty(0), f"Reading the ids of {path}", "give a file with fewer ids")
+    return read_texts(path, [item.name for item in items], attribute, count)
 
 
 def _one_each(
@@ -455,7 +460,7 @@ def _one_each(
     if row_ids is not None:
         raise DataFileError(f"{path} has an array for each id, which it is named by: leave row_ids out.")
     is_numbered = _OWN_ID in getattr(group[names[0]], "attrs", ())
-    labels = [group[name].attrs[_OWN_ID] for name in names] if is_numbered else names
+    labels = _own_ids([group[name] for name in names], path) if is_numbered else names
     ids = ids_of(labels, len(names), str(path))
 
     def rows(places: np.ndarray) -> np.ndarray:
@@ -474,6 +479,13 @@ def _one_each(
         return np.stack(vectors)
 
     return FeatureFile(path, len(names), ids, None, rows)
+
+
+def _own_ids(items: Sequence[Any], path: Path) -> list[Any]:
+    """Return the ids in an attribute of each item of an HDF5 file."""
+    if any(_has_any_length(item.attrs.get_id(_OWN_ID).dtype) for item in items):
+        return list(_texts_of_any_length(items, path, _OWN_ID))
+    return [item.attrs[_OWN_ID] for item in items]
 
 
 def _vector(array: Any, whose: str, path: Path, pool: str | None) -> np.ndarray:

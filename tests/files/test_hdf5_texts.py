@@ -1,0 +1,180 @@
+"""Texts of variable length in HDF5 files, good and damaged."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dyadlearn import read_features
+from dyadlearn._files import hdf5_texts
+from dyadlearn._files.hdf5_texts import read_texts
+from dyadlearn.exceptions import NotEnoughMemoryError
+
+h5py = pytest.importorskip("h5py")
+
+IDS = [f"p{place}" for place in range(30)]
+
+# Reads each file, and prints the error and the peak memory of itself and of its children in MB.
+READER = """
+import json, resource, sys
+from dyadlearn import read_features
+from dyadlearn._files import hdf5_texts
+hdf5_texts._SECONDS = int(sys.argv[1])
+for path in sys.argv[2:]:
+    print("reading", flush=True)
+    try:
+        read_features(path)
+        answer = "read"
+    except Exception as error:
+        answer = f"{type(error).__name__}: {error}"
+    peaks = [resource.getrusage(who).ru_maxrss / 1000 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print(json.dumps([answer, max(peaks)]), flush=True)
+"""
+
+
+def start(seconds, *paths):
+    """Start a process that reads files with a limit in seconds; the library could hang in it, but not in this one."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", READER, str(seconds), *map(str, paths)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def matrix(path):
+    with h5py.File(path, "w") as file:
+        file["x"] = np.ones((30, 2))
+        file["ids"] = IDS
+    return path
+
+
+def named_columns(path):
+    with h5py.File(path, "w") as file:
+        file["x"] = np.ones((2, 30))
+        file["ids"] = np.array(["a", "b"], dtype="S")
+        file["columns"] = IDS
+    return path
+
+
+def one_each(path):
+    with h5py.File(path, "w") as file:
+        for place, name in enumerate(IDS):
+            file[f"{place}"] = np.ones(2)
+            file[f"{place}"].attrs["original_id"] = name
+    return path
+
+
+def zeroed(path):
+    """Zero the header of the second text in the heap, so that it has the length 0 and HDF5 never goes on."""
+    content = bytearray(path.read_bytes())
+    header = content.index(b"GCOL") + 40
+    content[header : header + 16] = bytes(16)
+    path.write_bytes(content)
+    return path
+
+
+def repeated(path, length, texts=()):
+    """Point all entries of `ids` to the last text in the heap, and let them have another length."""
+    with h5py.File(path, "w") as file:
+        file["x"] = np.ones((30, 2))
+        file["ids"] = [*IDS[:29], *texts] if texts else IDS
+        first = file["ids"].id.get_offset()
+    content = bytearray(path.read_bytes())
+    entry = length.to_bytes(4, "little") + content[first + 29 * 16 + 4 : first + 30 * 16]
+    content[first : first + 30 * 16] = 30 * entry
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process has no limits")
+def test_damaged_texts_are_refused_in_a_limited_time_and_memory(tmp_path, each):
+    late = "is damaged or no HDF5 file (its texts were not read after 1 s): put a good copy in its place."
+    cases = [
+        (zeroed(matrix(tmp_path / "ids.h5")), late),
+        (zeroed(named_columns(tmp_path / "columns.h5")), late),
+        (zeroed(one_each(tmp_path / "attributes.h5")), late),
+        (repeated(tmp_path / "long.h5", 3 * 10**9), "its texts cannot be read: "),
+        (repeated(tmp_path / "shared.h5", 4000, ["y" * 4000]), "they are longer than the file"),
+        (matrix(tmp_path / "good.h5"), "read"),
+    ]
+    output, errors = start(1, *(path for path, _ in cases)).communicate(timeout=120)
+    answers = [json.loads(line) for line in output.splitlines() if line != "reading"]
+    assert len(answers) == len(cases), errors
+    for (path, expected), (answer, peak) in each(list(zip(cases, answers, strict=True))):
+        assert expected in answer
+        assert answer == "read" or answer.startswith(f"DataFileError: {path} is damaged")
+        assert peak < 600
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal ends the process at once")
+def test_ctrl_c_ends_the_reading_of_damaged_texts(tmp_path):
+    process = start(600, zeroed(matrix(tmp_path / "ids.h5")))
+    assert process.stdout.readline() == "reading\n"
+    time.sleep(1)  # until it waits for HDF5
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors
+
+
+def test_texts_are_those_in_the_file(tmp_path, monkeypatch, each):
+    monkeypatch.setattr(hdf5_texts, "_STEP", 7)
+    texts = ["", "é", "a\nb", *IDS]
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["plain"] = texts
+        file.create_dataset("deep/packed", data=texts, chunks=(4,), compression="gzip", dtype=h5py.string_dtype())
+        file["bytes"] = np.array([b"\xff", b"ab"], dtype=object)
+        for place in ("plain", "bytes"):
+            file[place].attrs["name"] = f"of {place}"
+    encoded = [text.encode() for text in texts]
+    cases = [(["/plain"], None, encoded), (["/deep/packed"], None, encoded), (["/bytes"], None, [b"\xff", b"ab"])]
+    cases += [(["/plain", "/bytes"], "name", [b"of plain", b"of bytes"])]
+    for is_frozen in (False, True):
+        # A program that holds its own Python reads without a child.
+        monkeypatch.setattr(sys, "frozen", is_frozen, raising=False)
+        for places, attribute, expected in each(cases):
+            assert read_texts(path, places, attribute) == expected
+
+
+def test_what_is_no_text_is_refused(tmp_path):
+    path = one_each(tmp_path / "x.h5")
+    with h5py.File(path, "a") as file:
+        file["3"].attrs["original_id"] = 3.5
+    with pytest.raises(ValueError, match=re.escape("the attribute 'original_id' of '/3' is no text")):
+        read_features(path)
+
+
+def test_a_child_that_breaks_down_or_takes_too_long_is_reported(tmp_path, monkeypatch, each):
+    path = matrix(tmp_path / "x.h5")
+    program = tmp_path / "python"
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(hdf5_texts, "_SECONDS", 1)
+    monkeypatch.setattr(hdf5_texts, "_PATIENCE", 0.2)
+    cases = [("kill -SEGV $$", "let HDF5 break down, code -11"), ("exec sleep 60", "were not read after 0.2 s")]
+    for script, expected in each(cases):
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        with pytest.raises(ValueError, match=expected):
+            read_texts(path, ["/ids"])
+
+
+def test_the_memory_of_announced_texts_is_checked(tmp_path):
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", shape=(10**10, 1), dtype="f4", chunks=(1000, 1))
+        file.create_dataset("ids", shape=(10**10,), dtype=h5py.string_dtype(), chunks=(1000,))
+    with pytest.raises(NotEnoughMemoryError, match=r"^Reading the ids of .*x\.h5 needs about .* fewer ids\.$"):
+        read_features(path)
+
+
+def test_the_child_imports_nothing_from_the_current_folder(tmp_path, monkeypatch):
+    path = matrix(tmp_path / "x.h5")
+    for name in ("h5py", "json", "numpy"):
+        Path(tmp_path / f"{name}.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    assert read_texts(path, ["/ids"]) == [name.encode() for name in IDS]
