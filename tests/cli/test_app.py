@@ -6,6 +6,7 @@ import errno
 import re
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,67 @@ for words in (
     expected = run("predict", model, *tables.sides).out
     assert expected.startswith("instance,i7,i6")
     assert done.stdout.endswith(expected)  # to the last digit
+
+
+# An input of each command, and the command without its output.
+INPUTS = [
+    ("y.csv", "tune y.csv --instances x.csv"),
+    ("x.csv", "tune y.csv --instances x.csv"),
+    ("x.csv", "tune y.csv --instances a.csv --tasks x.csv"),
+    ("x.csv", "tune y.csv --model learned --instances ecfp=x.csv --instances sim=a.csv"),
+    ("x.npz", "tune y.csv --instances x.npz::matrix,row_ids=names"),
+    ("x.ids.txt", "tune y.csv --instances x.npy"),
+    ("some.txt", "tune y.csv --instances x.npy::row_ids=some.txt"),
+    ("wanted.txt", "tune y.csv --instances x.h5::group/data,ids=wanted.txt"),
+    ("groups.csv", "tune y.csv --instances x.csv --groups groups.csv"),
+    ("groups.csv", "tune y.csv --instances x.csv --tasks a.csv --task-groups groups.csv"),
+    ("m.csv", "predict m.csv"),
+    ("x.csv", "predict m.dyad --instances x.csv"),
+    ("x.csv", "predict m.dyad --instances ecfp=x.csv"),
+    ("pairs.csv", "predict m.dyad --pairs pairs.csv"),
+    ("y.csv", "predict m.dyad --instances x.csv --labels y.csv"),
+    ("m.csv", "recommend m.csv"),
+    ("x.csv", "recommend m.dyad --new x.csv"),
+    ("m.csv", "screen m.csv"),
+    ("m.csv", "evaluate m.csv"),
+    ("other.csv", "evaluate m.dyad --against other.csv"),
+    ("m.html", "report m.html"),
+    ("names.html", "report m.dyad --names names.html"),
+    ("y.csv", "update m.dyad --instances x.csv --labels y.csv"),
+    ("x.csv", "update m.dyad --instances x.csv --labels y.csv"),
+    ("x.csv", "update m.dyad --tasks x.csv --labels y.csv"),
+]
+
+
+def test_an_output_is_no_input_of_the_same_command(tmp_path, run, monkeypatch, each):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    for (name, command), link in each(list(zip(INPUTS, cycle(["", "folder/..", "soft", "hard"]), strict=False))):
+        # Nothing is read: no file has the content that the command needs.
+        for path in tmp_path.glob("*.*"):
+            path.unlink()
+        (tmp_path / name).write_text("content")
+        output = Path(link, name) if "folder" in link else Path(link + name)
+        if link == "soft":
+            output.symlink_to(name)
+        if link == "hard":
+            output.hardlink_to(name)
+        ran = run(*command.split(), "-f", "-o", output)
+        which = f"The output {output} would replace {name}, which this command reads"
+        assert ran.err == f"dyadlearn: {which}: choose another name for the output.\n"
+        assert ran.code == 2
+        assert (tmp_path / name).read_text() == "content"
+
+
+def test_other_outputs_are_not_taken_for_inputs(tmp_path, run, monkeypatch, each):
+    monkeypatch.chdir(tmp_path)
+    for name in ("linear", "m.dyad"):
+        (tmp_path / name).write_text("content")
+    cases = [
+        ("tune y.csv --model independent --instances x.csv --kernel linear -o linear -f", "x.csv: No such file"),
+        ("tune y.csv --model independent --instances . -o linear -f", ".: Is a directory"),
+        ("update m.dyad --instances x.csv --labels y.csv -o m.dyad -f", "m.dyad is not a model file"),
+    ]
+    for command, expected in each(cases):
+        ran = run(*command.split())
+        assert f"dyadlearn: {expected}" in ran.err

@@ -26,6 +26,11 @@ TEXTS = (".csv", ".tsv", ".txt")
 TABLES = (*TEXTS, ".parquet")
 
 
+def ids_file(path: Path) -> Path:
+    """Return the name of the file beside an array that has its ids, if there is one."""
+    return path.with_name(f"{path.stem}.ids.txt")
+
+
 def check_place(path: Path) -> None:
     """Raise if a path cannot be written as a file: a folder, a pipe, a device, or in a missing folder."""
     if path.is_dir():

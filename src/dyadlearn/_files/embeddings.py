@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._files import packed
+from dyadlearn._files.atomic import ids_file
 from dyadlearn._files.hdf5_texts import bytes_to_read, read_texts
 from dyadlearn._files.tables import PANDAS, check_whole, open_parquet, read_cells, suffix_of
 from dyadlearn._memory import check_memory
@@ -82,7 +83,7 @@ class FeatureFile:
     @property
     def without_ids(self) -> IdError:
         """Error for a file that must have ids and has none."""
-        beside = f"write them into {_beside(self.path).name} beside it, one a line in the order of its rows"
+        beside = f"write them into {ids_file(self.path).name} beside it, one a line in the order of its rows"
         return IdError(f"{self.path} has no ids: {beside}, or name them by row_ids=.")
 
     def only(self, wanted: Sequence[Hashable], of: str) -> FeatureFile:
@@ -236,16 +237,11 @@ def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
     """
     if isinstance(row_ids, list):
         return ids_of(row_ids, n, "row_ids=")
-    named = [_beside(path)] if row_ids is None else [Path(row_ids), path.parent / row_ids]
+    named = [ids_file(path)] if row_ids is None else [Path(row_ids), path.parent / row_ids]
     found = next((each for each in named if each.is_file()), None)
     if found is None and row_ids is not None:
         raise DataFileError(f"{named[0]} is neither a file of ids, one a line, nor a part of {path}.")
     return None if found is None else ids_of(read_ids(found), n, str(found))
-
-
-def _beside(path: Path) -> Path:
-    """Return the default name of the file of ids for a file."""
-    return path.with_name(f"{path.stem}.ids.txt")
 
 
 def open_npy(path: Path, row_ids: Any) -> FeatureFile:

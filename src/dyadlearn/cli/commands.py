@@ -299,6 +299,8 @@ class Update(options.LabelFile, options.OfModel, module="models"):
     known: Annotated[str, Option(help="If instances are known already: error, or replace their labels.")] = "error"
     force: options.Force = False
 
+    in_place: ClassVar[tuple[str, ...]] = ("source",)
+
 
 class Inspect(options.OfModel, module="evaluate"):
     """Show the content of a model file.

@@ -23,13 +23,12 @@ from dyadlearn._files.tables import check_whole, read_cells, suffix_of
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn.cli.commands import Tune
+from dyadlearn.cli.options import file_options, is_named
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
 from dyadlearn.kernels.gram import check_kernel
 
-# Parameters of `read_features` that may follow the name of a file of features after two colons.
-_OPTIONS = ("key", "ids", "row_ids", "pool")
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
 # Parameters of fingerprints and kernels that are no options of the command line.
@@ -71,23 +70,6 @@ def parse_kernel(text: str | None) -> tuple[str | None, dict[str, Any]]:
 # Names of files ------------------------------------------------------------------------------------
 
 
-def file_options(given: Path) -> tuple[Path, dict[str, str]]:
-    """Split ``file::key,option=value`` into a file and options, unless a file with that whole name exists."""
-    name, colons, rest = given.as_posix().partition("::")
-    if not colons or given.exists():
-        return given, {}
-    options: dict[str, str] = {}
-    for part in rest.split(","):
-        option, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals:
-            option, value = "key", option
-        if option not in _OPTIONS or not value or option in options:
-            such = f"{', '.join(_OPTIONS[1:])}, such as {name}::group/data,pool=mean"
-            raise ValueError(f"{name}:: takes the name of a part of the file and {such}; found {part!r}.")
-        options[option] = value
-    return Path(name), options
-
-
 @dataclass(frozen=True)
 class Files:
     """The files of one side.
@@ -111,7 +93,7 @@ class Files:
         """
         if not several and len(given) > 1:
             raise ValueError(f"{option} takes one file, found {len(given)}: only --model learned takes several.")
-        unnamed = [text for text in given if not several or not _is_named(text)]
+        unnamed = [text for text in given if not several or not is_named(text)]
         if unnamed and len(given) == 1:
             return cls({"": Path(given[0])}, option)
         if unnamed:
@@ -162,13 +144,6 @@ class Files:
             such = f"{option} {next(iter(self.paths))}={of_all[-1]}"
             raise ValueError(f"{option} {of_all[-1]} does not name a file of {self.option}: write it as {such}.")
         return {**dict.fromkeys(self.paths, of_all[0]), **values} if of_all else values
-
-
-def _is_named(text: str) -> bool:
-    before = text.partition("::")[0]  # options of a file have equals signs too
-    name, _, path = before.partition("=")
-    exists = Path(text).exists() or Path(before).exists()
-    return bool(name.strip() and path.strip()) and not {"/", "\\"} & set(name) and not exists
 
 
 # How files were read -------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, dataclass_transform, get_type_hints
 import typer
 from typer import Argument, Option
 
-from dyadlearn._files.atomic import TABLES, check_place
+from dyadlearn._files.atomic import TABLES, check_place, ids_file
 from dyadlearn._registry import names_where
 from dyadlearn.cli.terminal import Terminal
 
@@ -69,6 +69,8 @@ Clip = Annotated[str | None, Option(metavar="LOW,HIGH", help="Clip predictions t
 Number = Annotated[int, Option("-n", "--number", min=1, help="Number of rows to list.")]
 Seed = Annotated[int, Option(min=0, help="Seed of the random numbers.")]
 Rules = dict[str, tuple[str, ...]]
+# Options for files that describe a side, with names and options of files.
+_DESCRIPTIONS = ("instances", "tasks", "new")
 Force = Annotated[bool, Option("--force", "-f", help="Replace the output file if it exists.")]
 
 
@@ -90,6 +92,8 @@ class Options:
     excludes: ClassVar[Rules] = {}
     #: Endings that the name of the output may have; empty allows any.
     endings: ClassVar[tuple[str, ...]] = ()
+    #: Input that the output may replace.
+    in_place: ClassVar[tuple[str, ...]] = ()
     module: ClassVar[str]
 
     def __init_subclass__(cls, module: str = "commands") -> None:
@@ -109,9 +113,26 @@ class Options:
         output: Path | None = getattr(self, "output", None)
         if output is None:
             return
+        self._check_inputs(output)
         check_target(output, getattr(self, "force", False))
         if self.endings and Path(output.name.lower().removesuffix(".gz")).suffix not in self.endings:
             raise ValueError(f"{output} must end in one of {', '.join(self.endings)}, so that its format is known.")
+
+    def _check_inputs(self, output: Path) -> None:
+        """Raise if the output is a file that the command reads, under its name or through a link."""
+        if not output.exists():
+            return
+        for name, value in vars(self).items():
+            if name == "output" or name in self.in_place:
+                continue
+            values = value if isinstance(value, list) else [value]
+            inputs = [path for path in values if isinstance(path, Path)]
+            if name in _DESCRIPTIONS:
+                inputs += [path for text in values if text is not None for path in _inputs_of(str(text))]
+            for path in inputs:
+                if path.exists() and path.samefile(output):
+                    which = f"{path}, which this command reads"
+                    raise ValueError(f"The output {output} would replace {which}: choose another name for the output.")
 
 
 class Sides(Options):
@@ -142,6 +163,57 @@ class LabelFile(Options):
     columns: Annotated[str | None, Option(help="Columns of a long table, such as user,item,stars or 1,2,3.")] = None
     fill: Annotated[float | None, Option(help="Value of pairs that a long table lacks; by default missing.")] = None
     transpose: Annotated[bool, Option(help="The rows of the labels are tasks.")] = False
+
+
+# Files that a command reads ------------------------------------------------------------------------
+
+# Parameters of `read_features` that may follow the name of a file of features after two colons.
+_OPTIONS = ("key", "ids", "row_ids", "pool")
+
+
+def file_options(given: Path) -> tuple[Path, dict[str, str]]:
+    """Split ``file::key,option=value`` into a file and options, unless a file with that whole name exists."""
+    name, colons, rest = given.as_posix().partition("::")
+    if not colons or given.exists():
+        return given, {}
+    options: dict[str, str] = {}
+    for part in rest.split(","):
+        option, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            option, value = "key", option
+        if option not in _OPTIONS or not value or option in options:
+            such = f"{', '.join(_OPTIONS[1:])}, such as {name}::group/data,pool=mean"
+            raise ValueError(f"{name}:: takes the name of a part of the file and {such}; found {part!r}.")
+        options[option] = value
+    return Path(name), options
+
+
+def is_named(text: str) -> bool:
+    """Return whether a text is ``name=file``, unless a file with that whole name exists."""
+    before = text.partition("::")[0]  # options of a file have equals signs too
+    name, _, path = before.partition("=")
+    exists = Path(text).exists() or Path(before).exists()
+    return bool(name.strip() and path.strip()) and not {"/", "\\"} & set(name) and not exists
+
+
+def _inputs_of(text: str) -> list[Path]:
+    """Return the files that are read for ``[name=]file[::options]``: the file, and possible files of its ids."""
+    # Only learned models take names; for others, the name is part of the path.
+    texts = [text, text.partition("=")[2]] if is_named(text) else [text]
+    found: list[Path] = []
+    for each in texts:
+        path, options = file_options(Path(each))
+        found.append(path)
+        if path.name:
+            found.append(ids_file(path))
+        if "ids" in options:
+            found.append(Path(options["ids"]))
+        if "row_ids" in options:
+            found += [Path(options["row_ids"]), path.parent / options["row_ids"]]
+    return found
+
+
+# Files that a command writes -----------------------------------------------------------------------
 
 
 def check_target(path: Path, force: bool) -> None:
