@@ -7,7 +7,8 @@ This service returns lists for known and new users over HTTP, and learns ratings
 contains an :class:`~dyadlearn.OnlineTwoStepRidge` that was fitted to frames with ids and ``keep_labels=True``, such as
 the model of :ref:`ratings that arrive <sphx_glr_gallery_plot_ratings.py>`. A request costs a few small products.
 Ratings that arrive are learned in memory. The model always equals a fit on all ratings. Items with fewer than
-five ratings are not recommended: one enthusiastic rating would otherwise put an item first for everybody.
+five ratings are not recommended: one enthusiastic rating would otherwise put an item first for everybody. A rating
+that is not on the scale of the ratings in the file is refused, because a single one of a million would spoil all lists.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/serve_fastapi.png"
@@ -17,22 +18,27 @@ import warnings
 from threading import Lock
 from typing import Annotated
 
+import numpy as np
 import pandas as pd
 from fastapi import Body, FastAPI, Query
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import FiniteFloat
+from pydantic import Field, FiniteFloat
 
 from dyadlearn import load, recommend
 from dyadlearn.exceptions import IdError
 
 Count = Annotated[int, Query(ge=1, le=100)]
-Features = Annotated[list[FiniteFloat], Body(embed=True)]
+Number = Annotated[FiniteFloat, Field(ge=-1e9, le=1e9)]
+Features = Annotated[list[Number], Body(embed=True)]
 Ratings = Annotated[dict[str, FiniteFloat], Body(embed=True, min_length=1)]
 
 
-def make_app(path=None, min_ratings=5):
-    """Return the service of a model file; items with fewer ratings are not recommended."""
+def make_app(path=None, min_ratings=5, scale=None):
+    """Return the service of a model file; items with fewer ratings are not recommended.
+
+    The scale is the lowest and the highest rating; by default those of the ratings in the file.
+    """
     app, model, writing = FastAPI(), load(path or os.environ["RATINGS_MODEL"]), Lock()
     names = getattr(model, "feature_names_in_", range(model.n_features_in_))
     items = model.predict(pd.DataFrame(0.0, ["new"], names)).columns
@@ -41,6 +47,7 @@ def make_app(path=None, min_ratings=5):
             "ignore"
         )  # the labels are used, and not the TwoStepRidge that was fitted on them
         fitted, raters = model.fitted_, [set() for _ in items]
+    low, high = scale or (np.nanmin(fitted.labels.values), np.nanmax(fitted.labels.values))
     for row, column in zip(*fitted.labels.places, strict=True):
         raters[column].add(fitted.instance_ids.labels[row])
 
@@ -74,6 +81,9 @@ def make_app(path=None, min_ratings=5):
     def rate(user: str, features: Features, ratings: Ratings):
         if unknown := [item for item in ratings if item not in items]:
             raise IdError(f"There is no item {unknown[0]!r}.")
+        for item, rating in ratings.items():
+            if not low <= rating <= high:
+                raise ValueError(f"{item}: ratings are from {low:g} to {high:g}, {rating:g} was sent.")
         row, y = row_of(user, features), pd.Series(ratings, items, float).to_frame(user).T
         with writing:  # others read what was there before, until all is learned
             model.partial_fit(row, y, known="replace")
