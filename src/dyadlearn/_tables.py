@@ -18,10 +18,13 @@ import numpy as np
 
 from dyadlearn._array import Array, is_foreign, is_missing, is_sparse, namespace, refuse_mask, take_rows
 from dyadlearn._state import Stored
+from dyadlearn._text import quoted
 from dyadlearn.exceptions import IdError
 
 # Maximum number of ids among which similar spellings are searched.
 _MANY = 20_000
+# Number of characters of an id above which similar ids are not searched.
+_LONG = 200
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class Ids(Stored):
 
 def shown(labels: Sequence[Any], limit: int = 5) -> str:
     """Return the first few labels as they are written in Python."""
-    shown = ", ".join(repr(label) for label in labels[:limit])
+    shown = ", ".join(quoted(label) for label in labels[:limit])
     return shown + (", …" if len(labels) > limit else "")
 
 
@@ -91,19 +94,20 @@ def not_found(lacking: Sequence[Any], n_wanted: int, of: str, where: str, known:
     known : sequence of ids
         Existing ids.
     """
-    named = ", ".join(f"{label!r}{_similar(label, known)}" for label in lacking[:5]) + ", …" * (len(lacking) > 5)
+    named = ", ".join(f"{quoted(label)}{_similar(label, known)}" for label in lacking[:5]) + ", …" * (len(lacking) > 5)
     count = "all" if len(lacking) == n_wanted else f"{len(lacking)} of the"
-    such = f" Its ids are such as {', '.join(map(repr, known[:3]))}." if known and "did you mean" not in named else ""
+    such = f" Its ids are such as {shown(known[:3])}." if known and "did you mean" not in named else ""
     return IdError(f"{where} lacks {count} {n_wanted} {of}: {named}.{such} Add them, or leave them out.")
 
 
 def _similar(label: Any, known: Sequence[Any]) -> str:
     """Return a hint at the known id that differs in case or punctuation only, else at the most similar one."""
     spelled = {re.sub(r"[\W_]", "", str(other)).casefold(): other for other in known}
-    # Similar spellings of very many ids take too long to find.
-    close = difflib.get_close_matches(str(label), map(str, known), n=1, cutoff=0.8) if len(known) <= _MANY else []
+    # Similar spellings of very many or very long ids take too long to find.
+    is_short = len(known) <= _MANY and len(str(label)) <= _LONG
+    close = difflib.get_close_matches(str(label), map(str, known), n=1, cutoff=0.8) if is_short else []
     meant = spelled.get(re.sub(r"[\W_]", "", str(label)).casefold(), next(iter(close), None))
-    return "" if meant is None else f" (did you mean {meant!r}?)"
+    return "" if meant is None else f" (did you mean {quoted(meant)}?)"
 
 
 def looks_transposed(rows: Ids | None, columns: Ids | None, instances: Ids | None, tasks: Ids | None) -> bool:
@@ -138,7 +142,11 @@ def _bare_text(label: Hashable) -> str:
 def _written_alike(unknown: Iterable[Hashable], known: Iterable[Hashable]) -> str:
     """Return a sentence on ids that differ in type or blanks only, if there are any."""
     pair = near_miss(unknown, known)
-    return "" if pair is None else f" {pair[0]!r} and {pair[1]!r} differ in type or blanks only: read both alike."
+    return (
+        ""
+        if pair is None
+        else f" {quoted(pair[0])} and {quoted(pair[1])} differ in type or blanks only: read both alike."
+    )
 
 
 def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
@@ -163,7 +171,7 @@ def check_id_types(labels: Sequence[Any], owner: str) -> None:
         return
     for label in labels:
         if not isinstance(label, str | Integral) or isinstance(label, bool):
-            kind = f"{label!r} of type {type(label).__name__}"
+            kind = f"{quoted(label)} of type {type(label).__name__}"
             raise IdError(f"{owner} has the id {kind}: ids must be text or whole numbers: use .astype(str).")
 
 
@@ -463,7 +471,7 @@ def text_ids(ids: Ids, owner: str, text: Callable[[Any], str] = id_text) -> Ids:
     for label in ids.labels:
         other = texts.setdefault(text(label), label)
         if other is not label:
-            both = f"{other!r} and {label!r}"
+            both = f"{quoted(other)} and {quoted(label)}"
             raise IdError(f"{owner} have the ids {both}, which are the same as text: rename one, or use pandas.")
     return Ids(tuple(texts), ids.name)
 

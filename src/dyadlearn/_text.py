@@ -63,6 +63,34 @@ PLAIN: Any = {"emoji": False, "markup": False, "highlight": False}
 _CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 # Largest lengths of a heading of numbers and of a word in it; longer ones are broken.
 _LONGEST, _LONGEST_WORD = 18, 24
+# Maximum numbers of characters of a message of another library, and of an id or a cell in a message.
+_LONGEST_LINE = 200
+_LONGEST_QUOTE = 100
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error of another library as one line of limited length, without its full stop.
+
+    Such a message may quote the content of a file.
+    """
+    return shortened(" ".join(str(error).split()).removesuffix("."), _LONGEST_LINE)
+
+
+def quoted(value: Any) -> str:
+    """Return an id, a name or a cell as it is written in Python, shortened if it is very long.
+
+    Examples
+    --------
+    >>> from dyadlearn._text import quoted
+    >>> quoted("P12345"), quoted(7)
+    ("'P12345'", '7')
+    """
+    return shortened(repr(value), _LONGEST_QUOTE)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters; the end of a longer one is replaced by an ellipsis."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def printable(text: str) -> str:

@@ -441,3 +441,20 @@ def test_a_sparse_matrix_is_read_whole(tmp_path):
     found = read_features(path, ["b"], row_ids=["a", "b", "c"])
     assert_array_equal(found.values.toarray(), [[0, 1, 0]])
     assert VALUES.shape[1] == D
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are pipes elsewhere only in memory")
+def test_ids_are_not_read_from_pipes_and_broken_links(tmp_path, each):
+    np.save(tmp_path / "x.npy", np.ones((2, 2)))
+    beside = tmp_path / "x.ids.txt"
+    cases = [(os.mkfifo, DataFileError, "is a device, a pipe or a socket"), (broken_link, FileNotFoundError, "No such")]
+    for make, error, words in each(cases):
+        beside.unlink(missing_ok=True)
+        make(beside)
+        for row_ids in (None, "x.ids.txt"):
+            with pytest.raises(error, match=words):
+                read_features(tmp_path / "x.npy", row_ids=row_ids)
+
+
+def broken_link(path):
+    path.symlink_to("nonesuch")

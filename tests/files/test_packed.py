@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import warnings
 from zipfile import ZipFile
 
 import numpy as np
@@ -12,9 +13,10 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
+from dyadlearn import read_features
 from dyadlearn._files import packed
 from dyadlearn._files.packed import make_sparse, parse_number, read_arrays, read_text, reading
-from dyadlearn.exceptions import DataFileError
+from dyadlearn.exceptions import DataFileError, IdError
 from sweeps import every, lines, over
 
 
@@ -149,3 +151,55 @@ def test_numbers_are_written_plainly():
     for text in ("1_000", "\u0661", "1,5", "", "0x10"):
         with pytest.raises(ValueError, match=r"number|convert"):
             parse_number(text)
+
+
+def test_two_arrays_of_one_name_are_refused(tmp_path, each):
+    path = tmp_path / "a.npz"
+    for names in each([("a.npy", "a.npy"), ("a.npy", "b.npy", "a")]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of zipfile, about the name
+            with ZipFile(path, "w") as archive:
+                for value, name in enumerate(names):
+                    archive.writestr(name, npy(np.full((2, 2), float(value))))
+        for read in (read_arrays, read_features):
+            with pytest.raises(DataFileError, match=r"a\.npz is damaged .*\(it has two arrays with the name 'a'\)"):
+                read(path)
+
+
+LONG = 50_000 * "q"
+
+
+def test_errors_quote_no_long_texts(tmp_path, each):
+    header = bytearray(npz(x=np.ones((2, 2))))
+    header[26:28] = (200).to_bytes(2, "little")  # the length of the name in the first header
+    files = [
+        ("a.npz", bytes(header), "is damaged or no npz archive"),
+        ("b.npz", npz(x=np.ones((2, 2)), ids=np.array([LONG, LONG])), "has repeated ids"),
+        ("c.npz", npz(**{LONG: np.ones(3), "b": np.ones(4)}), "all must have as many"),
+        ("d.csv", f"id,x\n{LONG},1\n{LONG},2\n".encode(), "has repeated ids"),
+        ("e.csv", f"id,x\na,{LONG}\nb,2\n".encode(), "is not a number"),
+        ("f.csv", f"id,{LONG}\na,\nb,2\n".encode(), "the value is missing"),
+        ("g.csv", f"id,x\n{LONG},\nb,2\n".encode(), "the value is missing"),
+    ]
+    for name, content, words in each(files):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=words) as caught:
+            read_features(tmp_path / name)
+        assert len(str(caught.value)) < 500
+        assert str(caught.value).endswith((".", "…"))
+
+
+def test_long_ids_that_are_not_there_are_named_in_short(tmp_path):
+    (tmp_path / "x.csv").write_text(f"id,x\n{LONG},1\n{LONG}r,2\n")
+    with pytest.raises(IdError, match="lacks") as caught:
+        read_features(tmp_path / "x.csv", [LONG + "s"])
+    assert len(str(caught.value)) < 800
+
+
+def test_messages_of_other_libraries_are_cut(tmp_path):
+    with (
+        pytest.raises(DataFileError, match=r"^x is damaged or no file \(q{199}…\): put") as caught,
+        reading("x", "file"),
+    ):
+        raise ValueError("  \n" + LONG)
+    assert "\n" not in str(caught.value)

@@ -25,6 +25,7 @@ from dyadlearn._files.hdf5_texts import bytes_to_read, read_texts
 from dyadlearn._files.tables import PANDAS, check_whole, open_parquet, read_cells, suffix_of
 from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
+from dyadlearn._text import quoted
 from dyadlearn.exceptions import DataFileError, IdError
 
 # Number of bytes that are read at once if a file has no blocks.
@@ -177,7 +178,7 @@ def listed(ids: Any, name: str) -> list[Any]:
     labels = list(ids) if plain is None else list(plain())
     for label in labels:
         if not isinstance(label, Hashable):
-            raise TypeError(f"{name} must be a list of texts or whole numbers, found {label!r} in it.")
+            raise TypeError(f"{name} must be a list of texts or whole numbers, found {quoted(label)} in it.")
     return labels
 
 
@@ -238,7 +239,8 @@ def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
     if isinstance(row_ids, list):
         return ids_of(row_ids, n, "row_ids=")
     named = [ids_file(path)] if row_ids is None else [Path(row_ids), path.parent / row_ids]
-    found = next((each for each in named if each.is_file()), None)
+    # What is there and cannot be read, such as a pipe or a broken link, is an error and no missing file.
+    found = next((each for each in named if os.path.lexists(each) and not each.is_dir()), None)
     if found is None and row_ids is not None:
         raise DataFileError(f"{named[0]} is neither a file of ids, one a line, nor a part of {path}.")
     return None if found is None else ids_of(read_ids(found), n, str(found))
@@ -304,7 +306,9 @@ class Group(Mapping[str, Any]):
             if not hasattr(item, "shape") or not (item.external or item.is_virtual):
                 return item
             fault = "has its values in other files or data sets"
-        raise DataFileError(f"{self._path}: {name!r} {fault}, which is never followed: copy the values into this file.")
+        raise DataFileError(
+            f"{self._path}: {quoted(name)} {fault}, which is never followed: copy the values into this file."
+        )
 
 
 #: Possible names of the array of ids, and the name of the array of column names.
@@ -379,7 +383,7 @@ def _named(root: Any, key: str | None, path: Path) -> tuple[tuple[str, ...], Any
         group, node = node, node[name] if not _is_array(node) and name in node else None
         if node is None:
             has = "" if _is_array(group) else f": it has {shown(sorted(group))}"
-            raise DataFileError(f"{path} has no {'/'.join(names[: place + 1])!r}{has}.")
+            raise DataFileError(f"{path} has no {quoted('/'.join(names[: place + 1]))}{has}.")
     return names, group, node
 
 
@@ -399,7 +403,7 @@ def _one_matrix(
     path: Path, place: tuple[str, ...], array: Any, group: Any, row_ids: Any, pool: str | None
 ) -> FeatureFile:
     """Return a matrix with the ids and the column names in its group."""
-    where, shape = f"{path}: {'/'.join(place)!r}", _shape(array)
+    where, shape = f"{path}: {quoted('/'.join(place))}", _shape(array)
     _check_shape(shape, np.dtype(array.dtype), where)
     if pool is not None:
         raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
@@ -425,15 +429,15 @@ def _texts(group: Any, name: str, path: Path) -> list[Any]:
     """Return the names in an array of a group."""
     array = group[name]
     if not _is_array(array) or len(_shape(array)) != 1:
-        raise DataFileError(f"{path}: {name!r} must be a list of names.")
+        raise DataFileError(f"{path}: {quoted(name)} must be a list of names.")
     dtype = np.dtype(array.dtype)
     if dtype.kind not in "OSUTiu":
-        raise DataFileError(f"{path}: {name!r} holds values of type {array.dtype}, which are no names.")
+        raise DataFileError(f"{path}: {quoted(name)} holds values of type {array.dtype}, which are no names.")
     if not dtype.hasobject:
-        packed.check_decoded(path, array.shape[0] * dtype.itemsize, f"Reading {name!r} of {path}")
+        packed.check_decoded(path, array.shape[0] * dtype.itemsize, f"Reading {quoted(name)} of {path}")
         return list(array[:].tolist())
     if not _has_any_length(dtype):
-        check_numbers(dtype, f"{path}: {name!r}")
+        check_numbers(dtype, f"{path}: {quoted(name)}")
     return _texts_of_any_length([array], path, count=array.shape[0])
 
 
@@ -463,13 +467,13 @@ def _one_each(
         vectors: list[np.ndarray] = []
         with _opened(path, place) as group:
             for at in places:
-                whose = f"{path}: {ids.labels[at]!r}"
+                whose = f"{path}: {quoted(ids.labels[at])}"
                 vector = _vector(group[names[at]], whose, path, pool)
                 if not vectors:  # memory for all vectors and for the result
                     purpose = f"Reading {len(places)} × {len(vector)} features of {path}"
                     packed.check_decoded(path, 2 * len(places) * vector.nbytes, purpose)
                 elif len(vector) != len(vectors[0]):
-                    first = f"{ids.labels[places[0]]!r} has {len(vectors[0])}"
+                    first = f"{quoted(ids.labels[places[0]])} has {len(vectors[0])}"
                     raise DataFileError(f"{whose} has {len(vector)} features, but {first}: all must have as many.")
                 vectors.append(vector)
         return np.stack(vectors)

@@ -23,6 +23,7 @@ from numpy.lib import format as npy
 from scipy import sparse
 
 from dyadlearn._memory import available_memory, check_memory
+from dyadlearn._text import one_line, quoted
 from dyadlearn.exceptions import DataFileError, IdError
 
 #: Maximum number of bytes that a packed file may unpack to; a quarter of the free memory if that is less. A plain file
@@ -79,7 +80,7 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         # Every library has its own errors. Libraries in Rust raise a panic, which is not an `Exception`.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        reason = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
+        reason = one_line(error) or type(error).__name__
         raise DataFileError(f"{path} is damaged or no {what} ({reason}): put a good copy in its place.") from error
 
 
@@ -129,7 +130,13 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 def open_archive(path: str | os.PathLike[str]) -> Iterator[dict[str, Member]]:
     """Open an npz archive; only the list of its arrays is read."""
     with ZipFile(path) as archive:
-        yield {each.filename.removesuffix(".npy"): Member(archive, each) for each in archive.infolist()}
+        members: dict[str, Member] = {}
+        for each in archive.infolist():
+            name = each.filename.removesuffix(".npy")
+            if name in members:
+                raise ValueError(f"it has two arrays with the name {quoted(name)}")
+            members[name] = Member(archive, each)
+        yield members
 
 
 class Member:

@@ -26,7 +26,7 @@ from dyadlearn._files import packed
 from dyadlearn._files.atomic import TEXTS, replacing
 from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, free_name, id_text, make_ids, shown, text_ids
-from dyadlearn._text import printable
+from dyadlearn._text import printable, quoted
 from dyadlearn.exceptions import DataFileError, IdError
 
 #: Named columns of a table, all of the same length.
@@ -213,9 +213,10 @@ class Cells:
     def place(self, name: str) -> int:
         """Return the position of the column with a heading."""
         if name not in self.headings:
-            raise DataFileError(f"{self.path} has no column {name!r}: its columns are {shown(self.headings)}.")
+            raise DataFileError(f"{self.path} has no column {quoted(name)}: its columns are {shown(self.headings)}.")
         if self.headings.count(name) > 1:
-            raise DataFileError(f"{self.path} has {self.headings.count(name)} columns {name!r}: rename all but one.")
+            count = self.headings.count(name)
+            raise DataFileError(f"{self.path} has {count} columns {quoted(name)}: rename all but one.")
         return self.headings.index(name)
 
     def column(self, name: str) -> list[Any]:
@@ -271,11 +272,11 @@ class Cells:
         cell = self.lines[row][place]
         if as_number(cell) is not None:
             return None
-        return f"{self.where(row, place)}: {cell!r} is not a number{_remedy(cell)}"
+        return f"{self.where(row, place)}: {quoted(cell)} is not a number{_remedy(cell)}"
 
     def where(self, row: int, place: int) -> str:
         """Return the file, line and column of a cell, for messages."""
-        return f"{self.path}, line {self.numbers[row]}, column {self.headings[place]!r}"
+        return f"{self.path}, line {self.numbers[row]}, column {quoted(self.headings[place])}"
 
 
 def _remedy(cell: Any) -> str:
@@ -309,7 +310,7 @@ def check_whole(table: Table, path: Path, rule: str = "only labels may be: fill 
         return
     places = np.argwhere(~np.isfinite(table.values))[0]
     where = [
-        f"{word} {place + 1}" if ids is None else f"{word} {ids.labels[place]!r}"
+        f"{word} {place + 1}" if ids is None else f"{word} {quoted(ids.labels[place])}"
         for word, ids, place in zip(("row", "column"), (table.row_ids, table.column_ids), places, strict=True)
     ]
     fault = f"the value is missing; {rule}" if np.isnan(table.values[tuple(places)]) else "infinity is not valid"

@@ -19,6 +19,7 @@ from dyadlearn._array import is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features
 from dyadlearn._files.tables import Cells, TextColumnError, as_number, is_blank, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, id_text, looks_transposed, make_ids, not_found, shown
+from dyadlearn._text import quoted
 from dyadlearn.cli.commands import Tune
 from dyadlearn.cli.entities import Entities, Files, Recipes, Source, open_source, read_mapping, training_side
 from dyadlearn.cli.options import LabelFile
@@ -203,7 +204,7 @@ def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
     named = columns is not None and not (set(names) - set(headings) and all(map(_WHOLE.fullmatch, names)))
     for name in () if named else names:
         if not 0 < int(name) <= count:
-            raise DataFileError(f"{path} has no column {name!r}: it has {count} columns, {shown(headings)}.")
+            raise DataFileError(f"{path} has no column {quoted(name)}: it has {count} columns, {shown(headings)}.")
     places = [cells.place(name) if named else int(name) - 1 for name in names]
     first, second, value = (headings[place] for place in places)
     if suffix_of(path) == ".parquet":
@@ -215,7 +216,7 @@ def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
             raise DataFileError(f"{words}. Add a first line of headings that are words.")
         return replace(cells, lines=[headings, *cells.lines], numbers=[1, *cells.numbers]), places
     if not named and any(headings[place] in {id_text(line[place]) for line in cells.lines} for place in places[:2]):
-        pair = f"{first!r} and {second!r} look like a pair, but {value!r} is not a number"
+        pair = f"{quoted(first)} and {quoted(second)} look like a pair, but {quoted(value)} is not a number"
         raise DataFileError(f"{path}, first line: {pair}. Correct it, or name the headings by --columns.")
     return cells, places
 
@@ -232,7 +233,7 @@ def places_in(file: FeatureFile, n: int, axis: Axis, labels: Path, terminal: Ter
         return None
     for path, corner, ids in ((labels, wanted.name, file.ids), (file.path, file.ids.name, wanted)):
         if corner is not None and corner in ids.labels:
-            raise DataFileError(f"{path}, first line: {corner!r} is an id. Add a line of headings above it.")
+            raise DataFileError(f"{path}, first line: {quoted(corner)} is an id. Add a line of headings above it.")
     lacking = list(map(str, file.ids.lacking(wanted.labels)))
     if lacking:
         known = list(map(str, wanted.lacking(file.ids.labels)))  # ids that are labelled already are not suggested
@@ -320,7 +321,7 @@ def _fault_of_grid(cells: Cells) -> str | None:
     for number, line in zip(cells.numbers, cells.lines, strict=True):
         label = id_text(line[place])
         if label in lines:
-            return f"{cells.path}: the id {label!r} is repeated, in lines {lines[label]} and {number}"
+            return f"{cells.path}: the id {quoted(label)} is repeated, in lines {lines[label]} and {number}"
         lines[label] = number
     columns = [column for column in range(len(cells.headings)) if column != place]
     faults = (cells.fault(row, column) for row in range(len(cells.lines)) for column in columns)

@@ -21,7 +21,7 @@ from dyadlearn._files.tables import writing
 from dyadlearn._interrupts import Interrupted, Interrupts, keeping_best
 from dyadlearn._registry import MODELS
 from dyadlearn._tables import Ids, Table, id_text, shown, text_ids
-from dyadlearn._text import make_list, number
+from dyadlearn._text import make_list, number, one_line
 from dyadlearn.cli import entities
 from dyadlearn.cli.commands import Tune, Update
 from dyadlearn.cli.dyads import Axis, Dyads, names_of, places_in, read_dyads, read_groups, read_labels
@@ -179,7 +179,7 @@ def load_model(path: Path) -> Loaded:
         loaded = Loaded(model, _python_recipes(model)) if about is None else _described(model, about)
         return replace(loaded, versions=versions, path=path, checksum=checksum)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        why = f"its header does not describe how its data were read ({type(error).__name__}: {error})"
+        why = f"its header does not describe how its data were read ({type(error).__name__}: {one_line(error)})"
         raise ModelFileError(f"{path} is damaged or was written by another version: {why}.") from error
 
 

@@ -17,13 +17,11 @@ import dyadlearn.kernels
 import dyadlearn.models
 import dyadlearn.selection  # noqa: F401  # their classes are those that a file can hold
 from dyadlearn._state import StoredEstimator, name_in_file, stored_estimators
+from dyadlearn._text import one_line
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.container import Reader, Writer, read_container, write_container
 
 __all__ = ["load", "read_model", "save", "write_model"]
-
-# Maximum number of characters of an error about the content of a file.
-_LONGEST = 300
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -137,9 +135,7 @@ def _model(header: Any, arrays: Mapping[str, np.ndarray], path: Path, *, copies:
     except MemoryError:
         raise
     except Exception as error:  # a forged header may raise any error, in other libraries too
-        # One line of limited length, because the message may quote the content of the file.
-        why = " ".join(str(error).split()).removesuffix(".")
-        why = why if len(why) <= _LONGEST else f"{why[: _LONGEST - 1]}…"
+        why = one_line(error)
         if not isinstance(error, ModelFileError):
             why = f"its header describes no model ({type(error).__name__}: {why})"
         raise ModelFileError(f"{path} cannot be read: {why}.") from error
