@@ -6,11 +6,13 @@ import hashlib
 import json
 import tempfile
 import tracemalloc
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from campaign import Case, RefusedError, WrongAnswerError, generator
 from fitting import draw_problem
 from refits import UndefinedError
@@ -19,7 +21,9 @@ from scipy.sparse import csr_array
 from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidge,
+    Landmarks,
     OnlineTwoStepRidge,
+    PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
     load,
@@ -76,6 +80,7 @@ def tiny_models() -> tuple[bytes, ...]:
     holes = Y.copy()
     holes[1, 2] = np.nan
     network = Y[:4] + Y[:4].T
+    pairs = [(row, column) for row in range(5) for column in range(4)]
     models = [
         TwoStepRidge(0.5, 0.1).fit(X, Y, tasks=T),
         TwoStepRidge(0.5, 0.1).fit(csr_array(np.round(X)), Y, tasks=csr_array(T[:, :2])),
@@ -84,6 +89,8 @@ def tiny_models() -> tuple[bytes, ...]:
         TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="D", progress=False).fit(X, Y, tasks=T),
         IndependentTaskRidgeCV([0.1, 1, 10], progress=False).fit(X, Y),
         OnlineTwoStepRidge(0.5, keep_labels=True).fit(X, Y, tasks=T),
+        Landmarks(3, random_state=0).fit(X),
+        PairRegressor(KroneckerRidge(0.5), instances=pd.DataFrame(X), tasks=pd.DataFrame(T)).fit(pairs, Y.ravel()),
     ]
     found = []
     with tempfile.TemporaryDirectory() as folder:
@@ -136,8 +143,10 @@ def broken_files(case: Case) -> None:
 
 def _use(model: Any) -> None:
     """Predict with a model that was loaded from a mutated file: an error of its own is fine, a crash is not."""
+    answer = model.predict if hasattr(model, "predict") else model.transform
+    rows = [(0, 0)] if isinstance(model, PairRegressor) else np.zeros((1, getattr(model, "n_features_in_", 1)))
     try:
-        model.predict(np.zeros((1, getattr(model, "n_features_in_", 1))))
+        answer(rows)
         repr(model)
     except ValueError as error:
         raise RefusedError("loaded, and refused to predict") from error
@@ -150,13 +159,20 @@ def forge(case: Case, content: bytes) -> bytes:
     metadata = head.pop("__metadata__")
     header = json.loads(metadata["header"])
     data = {name: body[slice(*place["data_offsets"])] for name, place in head.items()}
-    kind = str(case.pick("header", "header", "place", "empty axes", "size"))
+    kind = str(case.pick("header", "header", "lacking", "lacking", "place", "empty axes", "size"))
     case.what += kind
     names = list(head)
     name = str(case.pick(*names))
     if kind == "header":
         for _ in range(int(case.rng.integers(1, 3))):
             header = mutate_json(case, header)
+    elif kind == "lacking":
+        *path, last = case.pick(*_entries(header["model"], ("model",)))
+        case.what += f"/{'/'.join(map(str, path))}/{last}"
+        node = header
+        for each in path:
+            node = node[each]
+        del node[last]
     elif kind == "place":
         head[name] = mutate_json(case, head[name])
     elif kind == "empty axes":
@@ -181,6 +197,15 @@ def forge(case: Case, content: bytes) -> bytes:
     whole = len(text).to_bytes(8, "little") + text + b"".join(data.values())
     digest = hashlib.sha256(whole).hexdigest().encode()
     return whole.replace(zeros.encode(), digest, 1)
+
+
+def _entries(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every named entry of what JSON holds."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, thing in pairs:
+        if isinstance(value, dict):
+            yield (*path, key)
+        yield from _entries(thing, (*path, key))
 
 
 def _with_size(value: Any, many: int, case: Case) -> Any:

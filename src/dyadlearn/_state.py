@@ -109,6 +109,10 @@ class StoredEstimator(Stored, stored=False):
 
     #: Attributes that are declared but not stored, because they are computed from the others.
     _made_again: ClassVar[tuple[str, ...]] = ()
+    #: Learned attributes that not every fitted estimator has; a file must hold all others.
+    _not_always: ClassVar[tuple[str, ...]] = ("feature_names_in_",)
+    #: Parameters that were added after the first release: older files lack them, and they have their defaults.
+    _later: ClassVar[tuple[str, ...]] = ()
 
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -125,12 +129,18 @@ class StoredEstimator(Stored, stored=False):
         """Return the estimator that a state describes; arguments and errors as in `Stored`."""
         learned = dict(state)
         parameters = learned.pop("parameters")
-        unknown = parameters.keys() - _signature(cls).parameters.keys()
+        known = _signature(cls).parameters.keys()
+        unknown, missing = parameters.keys() - known, known - parameters.keys() - set(cls._later)
         if unknown:
             raise ModelFileError(f"its {cls.__name__} has the unknown parameters {sorted(unknown)}")
+        if missing:
+            raise ModelFileError(f"its {cls.__name__} lacks the parameters {sorted(missing)}")
         model = cls(**parameters)
         if learned:
-            vars(model).update(_checked(learned, {}, _learnt(cls), where))
+            vars(model).update(_checked(learned, _needed(cls), _learnt(cls), where))
+            for part in learned.values():
+                if isinstance(part, StoredEstimator):
+                    check_is_fitted(part)
             model._check_params()
             if not _shapes_fit(model) or not model._fits():
                 raise misfit(cls.__name__)
@@ -204,6 +214,12 @@ def _learnt(cls: type[StoredEstimator]) -> dict[str, Any]:
         for name in declared
         if (name[0] == "_" or name[-1] == "_") and name not in others and get_origin(hints[name]) is not ClassVar
     }
+
+
+def _needed(cls: type[StoredEstimator]) -> dict[str, Any]:
+    """Return the attributes that every fitted estimator of a class has, with their types."""
+    # What the class itself has, such as a property, is not stored.
+    return {name: hint for name, hint in _learnt(cls).items() if name not in cls._not_always and not hasattr(cls, name)}
 
 
 # Checks of values that were read -------------------------------------------------------------------

@@ -253,7 +253,7 @@ def test_nothing_but_a_model_is_read(tmp_path, resign):
     with pytest.raises(ModelFileError, match="it holds an object of type Tikhonov, not a model"):
         resign({"model": {"$Tikhonov": {}}}, {})
     with pytest.raises(ModelFileError, match="not fitted"):
-        resign({"model": {"$TwoStepRidge": {"parameters": {}}}}, {})
+        resign({"model": {"$TwoStepRidge": TwoStepRidge().state()}}, {})
     with pytest.raises(ModelFileError, match=r"unknown parameters \['shell'\]"):
         resign({"model": {"$TwoStepRidge": {"parameters": {"shell": "ls"}}}}, {})
     deep: list = []

@@ -15,9 +15,13 @@ import pytest
 from scipy import sparse
 
 from dyadlearn import (
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
     Landmarks,
     LearnedKernelRidge,
     OnlineTwoStepRidge,
+    PairKernelRidgeCV,
+    PairRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
     load,
@@ -315,3 +319,106 @@ def test_a_model_that_learnt_nothing_is_refused(tmp_path, each):
             (tmp_path / "forged.dyad").write_bytes(forgery.content())
             with pytest.raises(ModelFileError, match=r"the parts of its .* do not fit together"):
                 load(tmp_path / "forged.dyad")
+
+
+# What is missing ------------------------------------------------------------------------------------
+
+IDS, TASKS = [f"i{row}" for row in range(5)], [f"t{column}" for column in range(3)]
+PAIRS = [(instance, task) for instance in IDS for task in TASKS]
+MARKERS = RNG.integers(0, 3, size=(5, 4)).astype(float)
+HOLES = np.where(np.eye(5, 3), np.nan, Y)
+GRID = {"alphas": [0.1, 1.0, 10.0], "progress": False}
+
+
+def pair_regressor():
+    pd = pytest.importorskip("pandas")
+    model = PairRegressor(KroneckerRidge(0.5), instances=pd.DataFrame(X, IDS), tasks=pd.DataFrame(T, TASKS))
+    return model.fit(PAIRS, Y.ravel())
+
+
+def with_feature_map():
+    landmarks = Landmarks(2, random_state=0).fit(X)
+    return OnlineTwoStepRidge(feature_map=landmarks, task_feature_map=T[:2]).fit(X, Y, tasks=T)
+
+
+# One of each class that a file can hold, and the forms that have attributes of their own.
+WHOLE = {
+    "landmarks": lambda: Landmarks(3, random_state=0).fit(X),
+    "landmarks of markers": lambda: Landmarks(3, kernel="vanraden", random_state=0).fit(MARKERS),
+    "two-step": lambda: TwoStepRidge(0.3).fit(X, Y, tasks=T),
+    "two-step after a change": lambda: TwoStepRidge(0.3).fit(X, Y, tasks=T).set_params(alpha=7.0),
+    "markers": lambda: TwoStepRidge(0.3, kernel="vanraden").fit(MARKERS, Y, tasks=T),
+    "missing labels": lambda: KroneckerRidge(0.3).fit(sparse.csr_array(X), HOLES, tasks=T),
+    "two-step search": lambda: TwoStepRidgeCV(**GRID, setting="D").fit(X, Y, tasks=T),
+    "independent search": lambda: IndependentTaskRidgeCV(**GRID).fit(X, Y),
+    "pair kernel search": lambda: PairKernelRidgeCV(**GRID).fit(X, Y, tasks=T),
+    "learned": lambda: LearnedKernelRidge(setting="B", n_steps=2, progress=False).fit(
+        Descriptions({"a": X, "b": X**2}), Y, tasks=T
+    ),
+    "online": lambda: OnlineTwoStepRidge(keep_labels=True).fit(X, HOLES, tasks=T),
+    "online with maps": with_feature_map,
+    "online tuned": lambda: OnlineTwoStepRidge().fit(X, Y, tasks=T).tune(X, Y),
+    "pairs": pair_regressor,
+}
+
+
+def entries(node, path=()):
+    """Yield the path of every entry of the objects in a header."""
+    if isinstance(node, dict):
+        for name, part in node.items():
+            yield (*path, name)
+            yield from entries(part, (*path, name))
+    elif isinstance(node, list):
+        for place, part in enumerate(node):
+            yield from entries(part, (*path, place))
+
+
+def without(header, path):
+    header = copy.deepcopy(header)
+    node = header
+    for name in path[:-1]:
+        node = node[name]
+    del node[path[-1]]
+    return header
+
+
+def answers(model):
+    """Return what a model predicts, holds out and shows."""
+    if isinstance(model, Landmarks):
+        return [model.transform(MARKERS[:, : model.n_features_in_]), len(model.get_feature_names_out())]
+    if isinstance(model, PairRegressor):
+        return [model.predict(PAIRS), model.fitted_.labels.values, repr(model)]
+    rows = MARKERS if model.n_features_in_ == 4 else X
+    if isinstance(model, LearnedKernelRidge):
+        return [model.predict(Descriptions({"a": X, "b": X**2})), model.holdout_, repr(model)]
+    found = [model.predict(rows), repr(model)]
+    return found if isinstance(model, OnlineTwoStepRidge) else [*found, model.holdout("B")]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_file_that_lacks_an_entry_is_refused_or_means_the_same(tmp_path, name):
+    model = WHOLE[name]()
+    forgery = Forgery(saved(model, tmp_path))
+    header = forgery.header
+    expected = answers(model)
+    n_refused = 0
+    for path in entries(header["model"], ("model",)):
+        forgery.header = without(header, path)
+        (tmp_path / "x.dyad").write_bytes(forgery.content())
+        try:
+            loaded = load(tmp_path / "x.dyad")
+        except ModelFileError:
+            n_refused += 1
+            continue
+        # Without its tag, a parameter is an empty mapping, which is a valid value of some and an error of others. In
+        # a mapping of values, such as parameters of a kernel, no entry is required: it is the file of another model.
+        is_entry = not path[-1].startswith("$") and path[-2] not in ("params", "kernel_params", "solved_with")
+        try:
+            found = answers(loaded)
+        except ValueError:
+            assert not is_entry, path
+            continue
+        if is_entry:
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(one, other, err_msg=str(path))
+    assert n_refused > 10

@@ -51,7 +51,7 @@ from dyadlearn._memory import check_memory
 from dyadlearn._state import StoredEstimator, all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
-from dyadlearn.kernels.gram import check_kernel, common_diagonal, fitted_params, gram, gram_diagonal
+from dyadlearn.kernels.gram import check_kernel, common_diagonal, fitted_params, gram, gram_diagonal, is_estimated
 from dyadlearn.kernels.repair import definiteness_tolerance, not_square, symmetrized
 
 _METHODS = ("rpcholesky", "uniform")
@@ -271,8 +271,11 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _fits(self) -> bool:
         at, count = self.component_indices_, self.n_components_
+        if self.components_ is not None:
+            self._source(self.components_[:1]).diagonal()  # raises for wrong parameters
         return (
             at.dtype.kind == "i"
+            and not is_estimated(self.kernel, self._params)
             and at.shape == (count,)
             and (self.components_ is None) == self._is_precomputed
             and (not self._is_precomputed or bool(np.all((at >= 0) & (at < self.n_features_in_))))

@@ -30,7 +30,16 @@ from dyadlearn._tables import Ids, Table, is_whole, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.combine import check_weights, normalize
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, title_of
-from dyadlearn.kernels.gram import DIVISIBLE, SAME, check_kernel, common_diagonal, fitted_params, gram, gram_diagonal
+from dyadlearn.kernels.gram import (
+    DIVISIBLE,
+    SAME,
+    check_kernel,
+    common_diagonal,
+    fitted_params,
+    gram,
+    gram_diagonal,
+    is_estimated,
+)
 from dyadlearn.kernels.repair import mended, not_square
 
 # Size of negative entries, relative to the mean diagonal, that count as zero in a kernel with an exponent.
@@ -166,7 +175,7 @@ class Description(Stored):
         return xp.where(is_new, self.new_diagonal, found)
 
     def _fits(self) -> bool:
-        if not 0 <= self.start <= self.stop:
+        if not 0 <= self.start <= self.stop or is_estimated(self.kernel, self.params):
             return False
         if not self.is_precomputed:
             return self.diagonal is None and check_kernel(self.kernel, self.params) is not None

@@ -477,7 +477,7 @@ class PairwiseRidge(PairModel, stored=False):
     def from_state(cls, state: Mapping[str, Any], where: str) -> Self:
         """Return the model of a stored state; arguments and errors as in `Stored`."""
         stored = dict(state)
-        changed = stored.pop("solved_with", {})
+        changed = stored.pop("solved_with") if stored.keys() > {"parameters"} else {}
         model = super().from_state(stored, where)
         if model.__sklearn_is_fitted__():
             model._pose_again(changed)

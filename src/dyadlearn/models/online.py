@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -24,7 +24,7 @@ from dyadlearn._checks import (
     check_no_infinity,
     check_same_library,
 )
-from dyadlearn._state import all_or_nothing
+from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError, PrecisionWarning
 from dyadlearn.growing.holdout import check_knows_tasks, online_holdout, online_squared_errors
@@ -181,6 +181,7 @@ class OnlineTwoStepRidge(PairModel):
     """
 
     _tasks_remedy = "fit it with tasks=, the features of the tasks."
+    _not_always: ClassVar[tuple[str, ...]] = (*PairModel._not_always, "landscape_", "feature_map_", "task_feature_map_")
 
     landscape_: np.ndarray = field(init=False)
     feature_map_: Any = field(init=False)
@@ -813,10 +814,13 @@ class OnlineTwoStepRidge(PairModel):
         return tags
 
     def _fits(self) -> bool:
-        maps = ("feature_map", "task_feature_map")
-        return all((getattr(self, name) is not None) == hasattr(self, f"{name}_") for name in maps) and (
-            self.feature_map is not None or self.statistics_.gram.shape[0] == self.n_features_in_
-        )
+        for name in ("feature_map", "task_feature_map"):
+            fitted_map = getattr(self, f"{name}_", None)
+            if (getattr(self, name) is None) != (fitted_map is None):
+                return False
+            if not hasattr(fitted_map, "transform") and not is_shaped(fitted_map, None, None, sparse=True):
+                return False
+        return self.feature_map is not None or self.statistics_.gram.shape[0] == self.n_features_in_
 
     def _check_params(self) -> None:
         self._check_alphas()

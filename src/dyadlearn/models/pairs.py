@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -285,8 +285,6 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     # Ids of all rows of a side with several descriptions, at the time of the fit.
     _bases: tuple[Ids | None, Ids | None]
 
-    _shapes: ClassVar[Mapping[str, str]] = {"instance_ids_": "m", "task_ids_": "q"}
-
     def __init__(self, model: Any, *, instances: Any = None, tasks: Any = None, unknown: str = "error") -> None:
         self.model = model
         self.instances = instances
@@ -318,6 +316,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         self._names = instances.names, None if tasks is None else tasks.names
         self._bases = instances.base, None if tasks is None else tasks.base
         return self
+
+    def _fits(self) -> bool:
+        return (len(self.instance_ids_), len(self.task_ids_)) == tuple(self.model_._labels.shape)
 
     def given_to_model(self, pairs: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Labels, Any, Any]:
         """Return the training data of the wrapped model: instances, labels, tasks, weights; arguments as in `fit`."""

@@ -131,6 +131,10 @@ class Side(Stored):
         n, d, components = self.spectrum.n_rows, self.n_columns, self.spectrum.components
         if self.spec.constant != self.spectrum.constant or not 0 < self.spread < math.inf:
             return False
+        if self._needs_kernel and self.features is not None:
+            first = double(self.features[:1])
+            params = fitted_params(self.spec.kernel, self.spec.params, double(self.features))
+            gram(first, first, kernel=self.spec.kernel, kernel_params=params)  # raises for wrong parameters
         if self.spec.is_precomputed:
             return n == d and components is None and self.features is None
         if self.directions is not None:

@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -456,6 +456,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
     """Mix-in that chooses the regularisation of a model: sides are decomposed once, and every value is scored."""
 
     searches = True
+    _not_always: ClassVar[tuple[str, ...]] = (*KeptHoldout._not_always, "shares_")
 
     alphas: Any
     task_alphas: Any = None
@@ -1082,6 +1083,8 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
     """
 
     alphas: Any = None
+    _not_always: ClassVar[tuple[str, ...]] = KeptHoldout._not_always
+
     shares: Sequence[tuple[float, float, float]] | None = None
     shares_: tuple[float, float, float] | None = field(init=False)
     product: Any = field(default=None, init=False)
