@@ -240,7 +240,14 @@ def dense(matrix: Array) -> Array:
 
 def matmul(left: Array, right: Array) -> Array:
     """Multiply two matrices, either of which may be sparse; the product is dense."""
-    return dense(left @ right)
+    if not (is_sparse(left) and is_sparse(right)):
+        return dense(left @ right)
+    # In blocks, because a sparse product that is nearly full takes more memory than a dense one.
+    left, right = left.tocsr(), right.tocsr()
+    product = np.empty((left.shape[0], right.shape[1]), dtype=np.result_type(left.dtype, right.dtype))
+    for rows in row_blocks(product.shape[0], 8 * product.shape[1]):
+        product[rows] = (left[rows] @ right).toarray()
+    return product
 
 
 def is_transposed(array: Array) -> bool:

@@ -34,6 +34,9 @@ _FILES = {
     2: ("memory.max", "memory.current", ("inactive_file", "active_file")),
 }
 
+#: Number of values in a block of rows of a kernel, of 64 MiB.
+BLOCK = 2**23
+
 # Advice for problems of kernels.
 _LESS = "use fewer rows, or a linear kernel on fewer features than rows"
 
@@ -48,6 +51,23 @@ def check_memory(need: float, like: Array, purpose: str, remedy: str = _LESS) ->
         raise NotEnoughMemoryError(
             f"{purpose} needs about {_bytes(need)} of memory, but only {_bytes(free)} are free: {remedy}."
         )
+
+
+def check_kernel_memory(n: int, p: int, like: Array, bytes_each: float = 8, n_blocks: int = 1) -> None:
+    """Raise `NotEnoughMemoryError` if there is no memory for a kernel between n and p entities.
+
+    Parameters
+    ----------
+    n, p : int
+    like : array or None
+        An array on the device of the kernel.
+    bytes_each : float, default=8
+        Bytes that are needed for each value of the kernel.
+    n_blocks : int, default=1
+        Number of blocks of rows, of at most `BLOCK` values, that are in memory beside it.
+    """
+    need = 1.1 * bytes_each * n * p + 8.0 * n_blocks * min(n * p, BLOCK)
+    check_memory(need, like, f"A kernel of {n} × {p} entities", "use fewer of them, or Landmarks of the kernel")
 
 
 def fits_in_memory(need: float, like: Array) -> bool:

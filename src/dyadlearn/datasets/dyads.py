@@ -12,6 +12,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from dyadlearn._array import Array
 from dyadlearn._checks import check_choice, check_whole
+from dyadlearn._memory import check_memory
 from dyadlearn.kernels.gram import gram
 
 # A factor is spanned by this many centres, and its scale is measured on this many further rows. Both are
@@ -133,6 +134,10 @@ def make_dyads(
         raise ValueError("Labels 0 and 1 cannot be antisymmetric: use labels='real', or another symmetry.")
 
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[symmetry]
+    n_columns = n_instances if sign else n_tasks
+    numbers = 1.2 * (n_instances**2 + (0 if sign else n_tasks**2)) + 7.0 * n_instances * n_columns
+    purpose = f"Drawing {n_instances} × {n_columns} labels with their kernels"
+    check_memory(8 * numbers, np.empty(0), purpose, "draw fewer instances or tasks")
     function_stream, instance_stream, task_stream, noise_stream, hole_stream, effect_stream = _streams(random_state)
 
     side = kernel, kernel_params, n_features

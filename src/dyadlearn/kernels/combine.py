@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, namespace
+from dyadlearn._memory import check_kernel_memory
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, formed_as, in_order, make_ids, read_table
 from dyadlearn.exceptions import IdError, KernelError
@@ -60,6 +61,8 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
     array([[0.5]])
     """
     table = read_gram(K, "K")
+    n_rows, n_columns = table.values.shape
+    check_kernel_memory(n_rows, n_columns, table.values)
     if (row_diagonal is None) != (column_diagonal is None):
         raise ValueError("row_diagonal and column_diagonal go together: give both or neither.")
     if row_diagonal is None:
@@ -262,7 +265,10 @@ def pairs_of(
         (left, rows), (right, columns) = (np.unique(at, return_inverse=True) for at in (rows, columns))
         B = None if known is None else table.take(right)
         table = gram(table.take(left), B, kernel=kernel, kernel_params=kernel_params)
-    block, n, m = table.take(rows, columns).values, len(rows) // 2, len(columns) // 2
+    n, m = len(rows) // 2, len(columns) // 2
+    # The kernel of all members is four times as large as a kernel of pairs.
+    check_kernel_memory(n, m, None, 8 * 9)
+    block = table.take(rows, columns).values
     ac, ad, bc, bd = block[:n, :m], block[:n, m:], block[n:, :m], block[n:, m:]
     kernels = {"sum": ac + bd, "product": ac * bd}
     if symmetric:

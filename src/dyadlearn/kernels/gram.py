@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, row_blocks, to_numpy
+from dyadlearn._memory import check_kernel_memory
 from dyadlearn._tables import Table, formed_as, read_table, write_table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.repair import average_transpose, is_finite
@@ -278,6 +279,7 @@ def _called(kernel: Callable[..., Any], A: Any, B: Any, params: Mapping[str, Any
     B = A if B is None else B if hasattr(B, "shape") else np.asarray(B)
     if A.shape[0] == 0 or B.shape[0] == 0:
         raise ValueError(f"A and B must have rows, found {A.shape[0]} in A and {B.shape[0]} in B.")
+    check_kernel_memory(A.shape[0], B.shape[0], A)
     K = kernel(A, B, **params)
     K = K.toarray() if is_sparse(K) else K
     K = as_array_of(K, A) if is_foreign(A) else to_numpy(K)

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from dyadlearn._array import Array, dense, eigh, is_foreign, namespace, row_blocks, to_numpy, with_diagonal
 from dyadlearn._checks import check_alpha, check_choice, check_matrix
-from dyadlearn._memory import check_memory
+from dyadlearn._memory import check_kernel_memory, check_memory
 from dyadlearn._tables import Ids, formed_as, library_of, read_table, shown, write_table
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.repair import average_transpose, symmetrized
@@ -72,6 +72,7 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     shortest = order[first]
     graph = csr_array((lengths[shortest], (tail[shortest], head[shortest])), shape=(len(position), len(position)))
 
+    check_kernel_memory(len(wanted), len(wanted), None, n_blocks=3)
     K = np.empty((len(wanted), len(wanted)))
     for rows in row_blocks(len(wanted), 8 * len(position)):
         K[rows] = np.exp(-dijkstra(graph, directed=False, indices=wanted[rows])[:, wanted] / scale)

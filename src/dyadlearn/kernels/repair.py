@@ -26,6 +26,7 @@ from dyadlearn._array import (
     row_blocks,
 )
 from dyadlearn._checks import check_choice
+from dyadlearn._memory import SideSize, check_memory
 from dyadlearn._tables import Table, formed_as, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 
@@ -397,6 +398,9 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     True
     """
     table = read_gram(K, "K", is_square=True)
+    n = table.values.shape[0]
+    numbers, _ = SideSize(n, n, "gram").numbers
+    check_memory(8 * numbers, table.values, f"Repairing a kernel of {n} × {n} entities", "use fewer of them")
     return formed_as(replace(table, values=mended(table.values, psd, "K", symmetrize, announces=False)), K)
 
 

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._checks import check_alpha, check_choice, check_whole
 from dyadlearn._files.packed import imported, read_text
+from dyadlearn._memory import check_kernel_memory
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Ids, make_ids
 from dyadlearn.exceptions import DataFileError
@@ -454,6 +455,9 @@ class SmithWaterman(TextStep):
         queries = sorted(dict.fromkeys(rows), key=len, reverse=True)
         targets = queries if columns is None else list(dict.fromkeys(columns))
         engine = _engine()
+        # The scores of different sequences, those of all, and the normalised ones.
+        n, p = len(rows), len(rows if columns is None else columns)
+        check_kernel_memory(n, p, None, 8 * (1 + max(1, len(queries) * len(targets) / (n * p))))
         jobs = (
             delayed(engine)(query, targets[position:] if columns is None else targets, *self._costs)
             for position, query in enumerate(queries)

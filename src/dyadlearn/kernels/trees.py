@@ -15,7 +15,7 @@ import numpy as np
 
 from dyadlearn._array import is_missing, row_blocks
 from dyadlearn._files.packed import parse_number
-from dyadlearn._memory import check_memory
+from dyadlearn._memory import check_kernel_memory
 from dyadlearn._tables import Ids, Table, formed_as, make_ids, read_table
 from dyadlearn.kernels.combine import check_weights
 from dyadlearn.kernels.graphs import check_scale, listed, places, with_labels
@@ -124,7 +124,7 @@ def taxonomy_kernel(
     # Paths that have ended are not equal to each other.
     second = np.where(second == _ENDED, _ENDED_TOO, second)
     n, p = len(first), len(second)
-    check_memory(1.1 * 8 * n * p, None, f"A kernel of {n} × {p} entities")
+    check_kernel_memory(n, p, None)
     # Paths that are equal down to a rank are equal above it, so the number of shared ranks determines which.
     totals = np.cumsum([0.0, *given])
     roots = np.sqrt(np.outer(totals, totals))
@@ -402,14 +402,17 @@ def tree_distance_kernel(tree: Tree | str, tips: Tips = None, *, scale: float | 
            [0.875, 1.   , 0.135],
            [0.135, 0.135, 1.   ]])
     """
-    shared, labels, deepest = _shared(tree, tips)
+    shared, labels, deepest = _shared(tree, tips, n_kernels=4)
     scale = check_scale((deepest or 1.0) if scale is None else scale)
     depth = shared.diagonal()
     return with_labels(np.exp(-(depth[:, None] + depth[None, :] - 2.0 * shared) / scale), labels, tips)
 
 
-def _shared(tree: Tree | str, tips: Tips) -> tuple[np.ndarray, list[Hashable], float]:
-    """Return the lengths (n, n) that the paths from the root to two tips share, the tips, and the largest depth."""
+def _shared(tree: Tree | str, tips: Tips, n_kernels: int = 2) -> tuple[np.ndarray, list[Hashable], float]:
+    """Return the lengths (n, n) that the paths from the root to two tips share, the tips, and the largest depth.
+
+    There must be memory for `n_kernels` arrays (n, n).
+    """
     tree = tree if isinstance(tree, Tree) else read_newick(tree)
     depths = np.array(tree.depths)
     nodes = np.array(tree._tip_nodes)
@@ -424,6 +427,8 @@ def _shared(tree: Tree | str, tips: Tips) -> tuple[np.ndarray, list[Hashable], f
     order = np.argsort(wanted)
     along = wanted[order]
     between = np.minimum.reduceat(between, along)
+    # The kernel in the order of the tree, then in that of the result.
+    check_kernel_memory(len(along), len(along), None, 8 * n_kernels)
     K = np.empty((len(along), len(along)))
     for row, tip in enumerate(along):
         K[row, row] = depths[nodes[tip]]

@@ -29,6 +29,7 @@ from dyadlearn._array import (
     float_dtype,
     is_foreign,
     is_sparse,
+    itemsize,
     matmul,
     namespace,
     row_blocks,
@@ -38,6 +39,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import check_matrix, check_same_library
 from dyadlearn._codes import row_keys
+from dyadlearn._memory import check_kernel_memory
 from dyadlearn.exceptions import KernelError, MarkerCodingWarning
 from dyadlearn.kernels.gram import named
 
@@ -121,7 +123,7 @@ def tanimoto(A: Array, B: Array | None = None) -> Array:
     array([[1. , 0.5],
            [0.5, 1. ]])
     """
-    A, B = _prepared(A, B)
+    A, B = _operands(A, B, n_blocks=4)
     xp = namespace(A, B)
     K = matmul(A, B.T)
     # From the products (copied, as K is overwritten), so that a Gram matrix has exactly 1 on its diagonal.
@@ -161,7 +163,7 @@ def minmax(A: Array, B: Array | None = None) -> Array:
     >>> minmax(np.array([[2, 0, 1]]), np.array([[1, 1, 1], [2, 0, 1]]))
     array([[0.5, 1. ]])
     """
-    A, B = _prepared(A, B, nonnegative="minmax")
+    A, B = _operands(A, B, nonnegative="minmax", bytes_each=12, n_blocks=6)
     xp = namespace(A, B)
     a = _row_sums(A)
     b = a if B is A else _row_sums(B)
@@ -200,7 +202,7 @@ def delta(A: Array, B: Array | None = None) -> Array:
     array([[0., 0., 1.],
            [1., 0., 0.]])
     """
-    A, B = _prepared(A, B)
+    A, B = _operands(A, B)
     number_of: dict[bytes, int] = {}
 
     def numbers(features: Array) -> Array:
@@ -227,7 +229,7 @@ def vanraden(A: Array, B: Array | None = None, *, frequencies: Any = None) -> Ar
     array([[ 1., -1.],
            [-1.,  1.]])
     """
-    A, B = _prepared(A, B)
+    A, B = _operands(A, B)
     _check_counts(A)
     xp, d = namespace(A, B), A.shape[1]
     p = as_array_of(_allele_frequencies(B)["frequencies"] if frequencies is None else frequencies, A, dtype=A.dtype)
@@ -258,7 +260,7 @@ def linear(A: Array, B: Array | None = None) -> Array:
     >>> linear(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
     array([[11.]])
     """
-    A, B = _prepared(A, B)
+    A, B = _operands(A, B)
     return matmul(A, B.T)
 
 
@@ -276,7 +278,7 @@ def polynomial(
     >>> polynomial(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]), degree=2, gamma=1, coef0=0)
     array([[121.]])
     """
-    A, B = _prepared(A, B)
+    A, B = _operands(A, B)
     degree = _number("polynomial", "degree", degree, least=1)
     K = matmul(A, B.T)
     K *= _gamma("polynomial", gamma, A)
@@ -297,7 +299,7 @@ def cosine(A: Array, B: Array | None = None) -> Array:
     >>> cosine(np.array([[2.0, 0.0]]), np.array([[0.0, 1.0], [3.0, 0.0], [0.0, 0.0]]))
     array([[0., 1., 0.]])
     """
-    A, B = _prepared(A, B)
+    A, B = _operands(A, B)
     a = _lengths(A)
     b = a if B is A else _lengths(B)
     K = matmul(A, B.T)
@@ -318,7 +320,7 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
     >>> rbf(np.array([[0.0, 0.0]]), np.array([[0.0, 0.0], [3.0, 4.0]]), gamma=1).round(3)
     array([[1., 0.]])
     """
-    A, B = _prepared(A, B)
+    A, B = _operands(A, B, n_blocks=3)
     gamma = _gamma("rbf", gamma, A)
     # In double precision, because the difference of the squares cancels digits.
     right = double(B) * (2.0 * gamma)
@@ -346,7 +348,7 @@ def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -
     >>> laplacian(np.array([[0.0, 0.0]]), np.array([[0.0, 0.0], [3.0, 4.0]]), gamma=1).round(4)
     array([[1.e+00, 9.e-04]])
     """
-    A, B = _prepared(A, B)
+    A, B = _operands(A, B, bytes_each=16)
     gamma = _gamma("laplacian", gamma, A)
     K = _manhattan(A, B)
     K *= -gamma
@@ -366,7 +368,7 @@ def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
     array([[0.368]])
     """
     gamma = _number("chi2", "gamma", gamma, least=0)
-    A, B = _prepared(A, B, nonnegative="chi2")
+    A, B = _operands(A, B, nonnegative="chi2")
     if is_sparse(A) or is_sparse(B):
         raise ValueError("kernel 'chi2' takes no sparse features; make them dense with .toarray().")
     if not is_foreign(A):
@@ -379,6 +381,26 @@ def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
         return xp.sum(difference * difference / (total + xp.astype(total == 0, total.dtype)), axis=-1)
 
     return xp.exp(-gamma * _blockwise(A, B, measure))
+
+
+def _operands(
+    A: Any, B: Any, nonnegative: str | None = None, *, bytes_each: int | None = None, n_blocks: int = 1
+) -> tuple[Array, Array]:
+    """Return what `_prepared` returns, after checking that there is memory for the kernel (n_a, n_b).
+
+    Parameters
+    ----------
+    A, B, nonnegative
+        As in `_prepared`.
+    bytes_each : int, optional
+        Bytes that are needed for each value; by default those of the value itself.
+    n_blocks : int, default=1
+        Number of blocks of rows that are in memory beside the kernel.
+    """
+    A, B = _prepared(A, B, nonnegative)
+    n_blocks += 2 * (is_sparse(A) and is_sparse(B))  # of their product, sparse and dense
+    check_kernel_memory(A.shape[0], B.shape[0], A, bytes_each or itemsize(A), n_blocks)
+    return A, B
 
 
 def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Array]:

@@ -1,0 +1,113 @@
+"""Kernels say how much memory they need before they compute anything, and they need no more."""
+
+from __future__ import annotations
+
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dyadlearn import _memory
+from dyadlearn.datasets import make_dyads
+from dyadlearn.exceptions import NotEnoughMemoryError
+from dyadlearn.kernels import (
+    brownian_kernel,
+    delta,
+    gram,
+    graph_distance_kernel,
+    kernel_names,
+    minmax,
+    normalize,
+    pairs_of,
+    repair,
+    shared_ancestors_kernel,
+    tanimoto,
+    taxonomy_kernel,
+    tree_distance_kernel,
+)
+from dyadlearn.kernels.sequences import smith_waterman, spectrum_kernel
+
+N = 500
+RNG = np.random.default_rng(0)
+COUNTS = RNG.integers(0, 3, size=(N, 6)).astype(float)
+SQUARE = COUNTS @ COUNTS.T
+SINGLE = COUNTS.astype(np.float32)
+SPARSE = sparse.csr_array(COUNTS)
+TIPS = [f"t{tip}" for tip in range(N)]
+TREE = f"({','.join(f'{tip}:1' for tip in TIPS)});"
+EDGES = [(0, node) for node in range(1, N + 1)]
+SEQUENCES = ["".join(letters) for letters in RNG.choice(list("ACDEFGHIKLMNPQRSTVWY"), size=(N, 6))]
+NODES = range(1, N + 1)
+
+CALLS = {
+    "tanimoto": lambda: tanimoto(COUNTS),
+    "tanimoto of sparse features": lambda: tanimoto(SPARSE),
+    "minmax in single precision": lambda: minmax(SINGLE, SINGLE[:400]),
+    "delta": lambda: delta(COUNTS),
+    **{f"gram {name}": lambda name=name: gram(COUNTS, kernel=name) for name in kernel_names()},
+    **{f"gram {name}, single": lambda name=name: gram(SINGLE, COUNTS[:300], kernel=name) for name in kernel_names()},
+    "gram of sparse features": lambda: gram(SPARSE, kernel="cosine"),
+    "gram of a function": lambda: gram(COUNTS, kernel=lambda A, B: A @ B.T),
+    "brownian": lambda: brownian_kernel(TREE),
+    "tree distance": lambda: tree_distance_kernel(TREE, TIPS[::-1]),
+    "taxonomy": lambda: taxonomy_kernel([(tip[:2], tip) for tip in TIPS]),
+    "graph distance": lambda: graph_distance_kernel(EDGES, NODES),
+    "shared ancestors": lambda: shared_ancestors_kernel(EDGES, NODES),
+    "spectrum": lambda: spectrum_kernel(SEQUENCES, k=1),
+    "pairs": lambda: pairs_of(SQUARE, list(range(400)), list(range(1, 401))),
+    "pairs of features": lambda: pairs_of(COUNTS, list(range(400)), list(range(1, 401)), kernel="linear"),
+    "normalize": lambda: normalize(SQUARE),
+    "repair": lambda: repair(SQUARE - 1.0),
+    "dyads": lambda: make_dyads(N, 300, main_effects=0.5, missing=0.1, random_state=0),
+    "network": lambda: make_dyads(N, symmetry="symmetric", random_state=0),
+}
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Pretend that so many bytes are free."""
+    return lambda count: monkeypatch.setattr(_memory, "available_memory", lambda like: count)
+
+
+def told(work, free):
+    """Return the most bytes that any step of the work says it needs."""
+    need = 0.0
+    while True:
+        free(1.01 * need)
+        try:
+            work()
+        except NotEnoughMemoryError as error:
+            need = max(float(re.search(r"about ([\d.]+) MiB", str(error))[1]) * 2**20, need + 0.05 * 2**20)
+        else:
+            return need
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_told_is_an_upper_bound(name, free):
+    work = CALLS[name]
+    work()  # imports what it needs
+    need = told(work, free)
+    tracemalloc.start()
+    try:
+        work()
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Half a megabyte is for lists of names, and sequences as arrays.
+    assert taken - 2**19 < need < 3 * taken
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_nothing_is_computed_without_memory(name, free):
+    free(2**20)
+    with pytest.raises(NotEnoughMemoryError, match=r" needs about .* MiB of memory, but only 1\.0 MiB are free: "):
+        CALLS[name]()
+
+
+def test_no_sequence_is_aligned_without_memory(free, monkeypatch):
+    monkeypatch.setattr("dyadlearn.kernels.sequences._engine", lambda: None)
+    free(2**20)
+    with pytest.raises(NotEnoughMemoryError, match="A kernel of 500 × 500 entities needs about"):
+        smith_waterman(SEQUENCES, progress=False)
