@@ -14,6 +14,7 @@ from dyadlearn._files.embeddings import open_features
 from dyadlearn._files.tables import open_parquet, read_cells, write_blocks
 from dyadlearn.exceptions import DataFileError, IdError
 from sweeps import lines, over
+from telling import taken, told
 
 VALUES = np.array([[1.5, np.nan], [-2.0, 1e-3]])
 ROWS, COLUMNS = ("a", "b"), ("p", "q")
@@ -211,3 +212,19 @@ def test_a_column_that_is_not_there(tmp_path):
     assert cells.column("smiles") == ["CCO"]
     with pytest.raises(ValueError, match="no column 'SMILES': its columns are 'id', 'smiles'"):
         cells.column("SMILES")
+
+
+def test_what_is_told_about_memory_is_an_upper_bound(tmp_path, each):
+    path = tmp_path / "x.csv"
+    values = np.random.default_rng(0).normal(size=1000).tolist()
+    cases = {
+        "numbers": "\n".join(",".join(map(repr, values[:100])) for _ in range(100)),
+        "short lines": "\n".join(f"u{line},{line}" for line in range(20_000)),
+        "long cells": "\n".join(f"{line},{'x' * 1000}" for line in range(1000)),
+        "digits": "\n".join(",".join("01" * 50) for _ in range(500)),
+        "other letters": "\n".join(f"é{line},€€" for line in range(10_000)),
+    }
+    for name, content in each(cases.items()):
+        path.write_text(f"{content}\n", encoding="utf-8")
+        need, peak = told(lambda: read_cells(path)), taken(lambda: read_cells(path))
+        assert peak < need < (3.2 if name == "digits" else 1.6) * peak

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import tracemalloc
-
 import numpy as np
 import pytest
 from scipy import sparse
 
-from dyadlearn import _memory
 from dyadlearn.datasets import make_dyads
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.kernels import (
@@ -28,6 +24,7 @@ from dyadlearn.kernels import (
     tree_distance_kernel,
 )
 from dyadlearn.kernels.sequences import smith_waterman, spectrum_kernel
+from telling import MIB, taken, told, with_free
 
 N = 500
 RNG = np.random.default_rng(0)
@@ -65,49 +62,22 @@ CALLS = {
 }
 
 
-@pytest.fixture
-def free(monkeypatch):
-    """Pretend that so many bytes are free."""
-    return lambda count: monkeypatch.setattr(_memory, "available_memory", lambda like: count)
-
-
-def told(work, free):
-    """Return the most bytes that any step of the work says it needs."""
-    need = 0.0
-    while True:
-        free(1.01 * need)
-        try:
-            work()
-        except NotEnoughMemoryError as error:
-            need = max(float(re.search(r"about ([\d.]+) MiB", str(error))[1]) * 2**20, need + 0.05 * 2**20)
-        else:
-            return need
-
-
 @pytest.mark.parametrize("name", CALLS)
-def test_what_is_told_is_an_upper_bound(name, free):
-    work = CALLS[name]
-    work()  # imports what it needs
-    need = told(work, free)
-    tracemalloc.start()
-    try:
-        work()
-        taken = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+def test_what_is_told_is_an_upper_bound(name):
+    need, peak = told(CALLS[name]), taken(CALLS[name])
     # Half a megabyte is for lists of names, and sequences as arrays.
-    assert taken - 2**19 < need < 3 * taken
+    assert peak - 2**19 < need < 3 * peak
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_nothing_is_computed_without_memory(name, free):
-    free(2**20)
-    with pytest.raises(NotEnoughMemoryError, match=r" needs about .* MiB of memory, but only 1\.0 MiB are free: "):
+def test_nothing_is_computed_without_memory(name):
+    words = r" needs about .* MiB of memory, but only 1\.0 MiB are free: "
+    with with_free(MIB), pytest.raises(NotEnoughMemoryError, match=words):
         CALLS[name]()
 
 
-def test_no_sequence_is_aligned_without_memory(free, monkeypatch):
+def test_no_sequence_is_aligned_without_memory(monkeypatch):
     monkeypatch.setattr("dyadlearn.kernels.sequences._engine", lambda: None)
-    free(2**20)
-    with pytest.raises(NotEnoughMemoryError, match="A kernel of 500 × 500 entities needs about"):
+    words = "A kernel of 500 × 500 entities needs about"
+    with with_free(MIB), pytest.raises(NotEnoughMemoryError, match=words):
         smith_waterman(SEQUENCES, progress=False)

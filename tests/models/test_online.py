@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import sys
@@ -22,6 +23,7 @@ from conventions import conventions
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, Tasks, TwoStepRidge
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from sweeps import every, lines, over
+from telling import taken, told
 
 M, P, Q, R = 24, 5, 6, 3
 
@@ -513,3 +515,37 @@ def test_single_precision_is_that_of_the_data_and_of_the_answer(constant, wrap, 
         assert found.dtype == np.float32
         assert wanted.dtype == np.float64
         assert_allclose(found, wanted, rtol=2e-7, atol=1e-8)
+
+
+class TestMemoryOfRows:
+    """What is told before rows are learned is an upper bound, and no more than about twice what is taken."""
+
+    @staticmethod
+    def rows(kind):
+        rng = np.random.default_rng(0)
+        X, Y = rng.normal(size=(4000, 40)), rng.normal(size=(4000, 30))
+        if kind == "whole numbers":
+            Y = (Y > 0).astype(int)
+        if kind == "missing":
+            Y = np.where(np.arange(30) < 25, np.where(np.arange(4000) < 500, np.nan, 1.0)[:, None], Y)
+        if kind == "single":
+            X, Y = X.astype(np.float32), Y.astype(np.float32)
+        if kind == "frames":
+            pd = pytest.importorskip("pandas")
+            index = [f"row {row}" for row in range(4000)]
+            X, Y = pd.DataFrame(X, index), pd.DataFrame(Y, index).iloc[::-1]
+        return X, Y
+
+    @pytest.mark.parametrize("kind", ["arrays", "whole numbers", "missing", "single", "frames"])
+    @pytest.mark.parametrize("keep_labels", [False, True])
+    def test_fit(self, kind, keep_labels):
+        X, Y = self.rows(kind)
+        model = OnlineTwoStepRidge(keep_labels=keep_labels)
+        need, peak = told(lambda: model.fit(X, Y)), taken(lambda: model.fit(X, Y))
+        assert peak - 2**19 < need < 2.5 * peak  # lists of ids beside it
+
+    def test_partial_fit(self):
+        X, Y = self.rows("arrays")
+        model = OnlineTwoStepRidge().fit(X[:10], Y[:10])
+        need, peak = (count(lambda: copy.deepcopy(model).partial_fit(X, Y)) for count in (told, taken))
+        assert peak < need < 2.5 * peak

@@ -170,11 +170,15 @@ class TestRefusals:
                 model.fit(X, labels, tasks=T)
 
     def test_gram_matrices_that_do_not_fit(self, monkeypatch):
-        X, Y, _ = make()
+        _, Y, _ = make()
+        X = np.random.default_rng(0).normal(size=(len(Y), 200))
         model = OnlineTwoStepRidge().fit(X, np.nan_to_num(Y))
         before = model._learnt
-        monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 2000)
-        with pytest.raises(NotEnoughMemoryError, match=r"5 features for \d tasks that are observed for different inst"):
+        # Enough for the rows and one Gram matrix, but not for one of each task.
+        monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 10 * 8 * 200**2)
+        with pytest.raises(
+            NotEnoughMemoryError, match=r"200 features for \d tasks that are observed for different inst"
+        ):
             model.partial_fit(X, Y)
         assert model._learnt is before
 

@@ -176,8 +176,9 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 #: Characters that may separate the cells of a table.
 DELIMITERS = ",\t;"
 
-# Bytes of a short cell of text as a Python object in a list.
-_CELL = 64
+# Bytes of a cell of text as a Python object beside its characters, which are fewer for ASCII alone, of its place in a
+# list, and of a line as a list with its number. Texts of one character are shared.
+_ASCII_CELL, _CELL, _PLACE, _LINE = 57, 82, 10, 160
 
 
 class TextColumnError(DataFileError):
@@ -326,7 +327,7 @@ def read_cells(path: Path) -> Cells:
     bare = re.sub(r'"[^"]*"', '""', text[: 2**20])
     first = next((line for line in io.StringIO(bare, newline=None) if line.strip()), "")
     delimiter = max(DELIMITERS, key=first.count)
-    need = _CELL * (text.count(delimiter) + text.count("\n"))
+    need = _cells_memory(text, delimiter)
     check_memory(need, np.empty(0), f"Reading the cells of {path}", "write them as npz or parquet, or fewer of them")
     lines, numbers = [], []
     with packed.reading(path, "table"):
@@ -356,6 +357,16 @@ def read_cells(path: Path) -> Cells:
     while len(headings) > 1 and not headings[-1] and all(not line[-1].strip() for line in lines):
         headings, lines = headings[:-1], [line[:-1] for line in lines]
     return Cells(path, headings, list(lines), numbers)
+
+
+def _cells_memory(text: str, delimiter: str) -> float:
+    """Return the bytes that a text, its cells and its copy for the reader take, an upper bound."""
+    n_lines = text.count("\n") + text.count("\r") + 1
+    n_cells = text.count(delimiter) + n_lines
+    n_longer = min(n_cells, max(0, len(text) - n_cells) // 2)
+    of_cells = n_longer * (_ASCII_CELL if text.isascii() else _CELL) + n_cells * _PLACE + n_lines * _LINE
+    # The copy for the reader has four bytes for each character.
+    return 1.05 * (4 * len(text) + 2 * sys.getsizeof(text) + of_cells)
 
 
 def _read_parquet(path: Path) -> Cells:

@@ -44,6 +44,8 @@ from dyadlearn._array import (
     epsilon,
     is_definite,
     is_sparse,
+    is_transposed,
+    itemsize,
     largest,
     matmul,
     namespace,
@@ -55,7 +57,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._codes import pattern_codes
 from dyadlearn._means import about, add_outer, centred, difference, gram_about, mean_of, moved, outer, value, with_ones
-from dyadlearn._memory import check_memory
+from dyadlearn._memory import BLOCK, check_memory
 from dyadlearn._state import Stored
 from dyadlearn._svd import gram_eigen, unit_scale
 from dyadlearn.growing.inverse import Eigen, Inverse, plus_diagonal
@@ -515,6 +517,7 @@ def collect(Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool 
     Statistics
     """
     tasks = None if tasks is None else double(tasks)
+    check_room(Phi, Y, constant=constant)
     if not has_holes(Y):
         group = Group.of(Phi, Y, constant=constant)
         return Statistics((group,), np.zeros(int(Y.shape[1]), dtype=np.intp)).described(tasks)
@@ -593,11 +596,28 @@ def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bo
     return both.described(first.tasks)
 
 
-def check_room(Phi: Array, Y: Array) -> None:
-    """Raise if statistics of features (l, d) and labels (l, q) do not fit in memory."""
+def check_room(Phi: Array, Y: Array, *, constant: bool, n_copies: int = 0) -> None:
+    """Raise if there is no memory to add features (l, d) and labels (l, q) to statistics.
+
+    Parameters
+    ----------
+    Phi, Y, constant
+        As in `collect`.
+    n_copies : int, default=0
+        Number of copies of the features and labels that are made beside the statistics.
+    """
     d, width = Phi.shape[1], Y.shape[1]
     # Statistics before and after an update, those it adds, their corrections, an inverse and the workspace of a solve.
-    check_memory(8 * (6 * d**2 + 5 * d * width), Y, f"Keeping the statistics of {d} features", _REMEDY)
+    numbers = 6.0 * d**2 + 5.0 * d * width
+    parts = [part for part in (Phi, Y) if not is_sparse(part)]
+    rows = sum(math.prod(part.shape) for part in parts)
+    is_converted = any(itemsize(part) < 8 or is_transposed(part) for part in parts)
+    # All values are checked. Blocks are converted and centred. Tasks with missing labels are added from a copy of the
+    # rows that they have.
+    numbers += (n_copies + 0.13) * rows + (constant + is_converted) * min(rows, BLOCK)
+    if has_holes(Y):
+        numbers += rows + 1.25 * math.prod(Y.shape)
+    check_memory(8 * numbers, Y, f"Adding {Phi.shape[0]} rows to the statistics of {d} features", _REMEDY)
 
 
 def _check_groups(n_groups: int, d: int, like: Array) -> None:

@@ -468,8 +468,11 @@ class OnlineTwoStepRidge(PairModel):
             Psi = None if task_rows is None else copied(self._mapped_tasks(task_rows))
             Phi = self._mapped(rows)
             _check_labels(grid.values)
-            check_room(Phi, grid.values)
-            statistics = collect(Phi, grid.values, Psi, constant=bool(self.fit_intercept))
+            # Frames and whole numbers are copied when they are read.
+            is_read = any(not isinstance(given, np.ndarray) or given.dtype.kind != "f" for given in (X, y))
+            is_constant = bool(self.fit_intercept)
+            check_room(Phi, grid.values, constant=is_constant, n_copies=is_read + bool(self.keep_labels))
+            statistics = collect(Phi, grid.values, Psi, constant=is_constant)
             dtype = reading.result_dtype((rows, X), (task_rows, tasks), (grid.values, y))
             nothing = Knowledge(
                 OnlineRidge(statistics, self.alpha, self.task_alpha),
@@ -518,6 +521,8 @@ class OnlineTwoStepRidge(PairModel):
                 raise ValueError("tasks differ from the tasks of the model: pass new tasks to partial_fit_tasks.")
         batch, Phi, _ = self._known_rows(X, y)
         _check_labels(batch.labels)
+        constant = learnt.model.statistics.has_constant
+        check_room(Phi, batch.labels, constant=constant, n_copies=int(learnt.keeps_labels))
         places = learnt.known_among(batch.ids)
         if places.size:
             self._check_replaceable(learnt, batch, places, known)
