@@ -234,7 +234,10 @@ def places(draw: Problems) -> Iterator[tuple[str, Work]]:
     with tempfile.TemporaryDirectory() as folder:
         np.savez_compressed(archive := Path(folder, "x.npz"), x=Y, ids=[f"row {row}" for row in range(len(Y))])
         save(TwoStepRidge(kernel="precomputed").fit(K, Y), model := Path(folder, "model.dyad"))
+        lines = ["id,a,b", *(f"row {row},{row / 7},{row % 9}" for row in range(100 * len(Y)))]
+        (table := Path(folder, "x.csv")).write_text("\n".join(lines))
         yield "read: an archive", partial(read_features, archive)
+        yield "read: a text table", partial(read_features, table)
         yield "read: a model", partial(load, model)
     cells = np.stack([np.arange(len(X)), np.arange(len(X))], axis=1)
     yield "densify: a long table", partial(to_grid, cells, np.ones(len(cells)))
@@ -252,6 +255,8 @@ def places(draw: Problems) -> Iterator[tuple[str, Work]]:
     yield "folds: hold-out with missing labels", partial(holes.holdout, "B", groups=np.arange(len(Y)) % 5)
     wide = draw.features(9, 6)
     yield "statistics: online", partial(OnlineTwoStepRidge().fit, wide, np.ones((len(wide), 2)))
+    tall = draw.features(200, 1)
+    yield "statistics: online, many rows", partial(OnlineTwoStepRidge().fit, tall, np.ones((len(tall), 50)))
 
 
 def main() -> None:

@@ -232,7 +232,8 @@ def _checked(
     attributes = {name.removeprefix("_"): name for name in (*needed, *optional)}
     missing, unknown = {name.removeprefix("_") for name in needed} - state.keys(), state.keys() - attributes.keys()
     if missing or unknown:
-        raise ModelFileError(f"its {where or 'model'} lacks {sorted(missing)} and has the unknown {sorted(unknown)}")
+        faults = [f"lacks {sorted(missing)}"] * bool(missing) + [f"has the unknown {sorted(unknown)}"] * bool(unknown)
+        raise ModelFileError(f"its {where or 'model'} {' and '.join(faults)}")
     hints = {**needed, **optional}
     for name, value in state.items():
         if not _is_of(value, hints[attributes[name]]):

@@ -309,6 +309,11 @@ class _Counted:
         (Kronecker, (512, 4096), 4096 * 64, (8, 64), True, True),  # instances first
         (Kronecker, (4096, 512), 4096 * 256, (64, 64), True, False),  # twice the cost of half the cells
         (Kronecker, (4096, 512), 4096 * 30, (64, 64), True, True),
+        (Kronecker, (20_000, 5000), 10**7, (20, 20), True, True),  # a tenth of the cells
+        (Kronecker, (20_000, 5000), 10**7, (5, 5), True, True),
+        (TwoStep, (20_000, 5000), 10**7, (200, 100), True, True),
+        (Kronecker, (20_000, 5000), 3 * 10**7, (5, 5), True, False),  # passes over pairs cost more than over cells
+        (Kronecker, (20_000, 5000), 3 * 10**7, (200, 200), True, True),  # but less than products of all cells
         (PairKernel, (10**5, 10**5), 10, (5, 5), False, False),  # has no solver of pairs
         (Independent, (10**5, 10**5), 10, (5,), False, False),
         (Kronecker, (10**5, 10**5), 10, (5,), False, False),

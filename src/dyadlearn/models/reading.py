@@ -317,6 +317,10 @@ def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str, given: st
     return places
 
 
+# Cost of the vectors of a solver: in one iteration, about ten passes over all cells of a grid, or over all pairs with
+# their places. They are limited by memory; a number stands for as many multiplications of a matrix product.
+_CELL_COST, _PAIR_COST = 360, 1800
+
 #: Pairs that labels of new rows can be added for.
 FOLD_IN = "new instances with training tasks, or of training instances with new tasks"
 
@@ -477,9 +481,35 @@ def prefers_pairs(
     need = fit_numbers(pairing, labels.shape, sides, complete=False, weighted=weighted)
     if not fits_in_memory(8 * max(need.values()), like):
         return True
-    (m, q), (k, r) = labels.shape, (side.rank for side in sides)
-    grid_cost = (min(m, 2 * k) + min(q, 2 * r)) * m * q
-    return bool(2 * product_cost((m, q), labels.size, (k, r), gather_cost(like))[0] < grid_cost)
+    grid_cost, pairs_cost = form_costs(labels.shape, labels.size, tuple(side.rank for side in sides), gather_cost(like))
+    return pairs_cost < grid_cost
+
+
+def form_costs(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, ...], gathering: int) -> tuple[int, int]:
+    """Return the cost of one iteration of a solver on the grid, and on the list of its pairs.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Shape of the grid.
+    n_pairs : int
+        Number of observed pairs.
+    ranks : (int, int)
+        Numbers of eigenvectors of both sides.
+    gathering : int
+        Cost of a multiplication of gathered rows, see `dyadlearn.vectrick.gather_cost`.
+
+    Returns
+    -------
+    grid, pairs : int
+        In multiplications of matrix products.
+    """
+    (m, q), (k, r) = shape, ranks
+    grid = (min(m, 2 * k) + min(q, 2 * r) + _CELL_COST) * m * q
+    # Values at many pairs are taken from a product for all cells.
+    of_whole = min(m * k * r + m * r * q, q * k * r + m * k * q)
+    product = min(of_whole, product_cost(shape, n_pairs, (k, r), gathering)[0])
+    return grid, 2 * product + _PAIR_COST * n_pairs
 
 
 def cells_of(labels: Labels, form: Table, cells: Any) -> Any:
