@@ -29,23 +29,23 @@ def _handle(number: int, handler: object) -> bool:
 
 # Where a signal has another handler, somebody has his own ideas, such as nohup.
 _USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-# At once and not by an exception: compiled code would make errors of its own of that while it is loaded.
-_taken = [number for number, usual in _USUAL.items() if signal.getsignal(number) == usual and _handle(number, _leave)]
-
-
-def _raise_from_now_on() -> None:
-    from dyadlearn._interrupts import raise_interrupt
-
-    for number in _taken:
-        _handle(number, raise_interrupt)
 
 
 def main() -> None:
     """Load the command and run it."""
+    # At once and not by an exception: compiled code would make errors of its own of that while it is loaded.
+    usual = [number for number, handler in _USUAL.items() if signal.getsignal(number) == handler]
+    taken = [number for number in usual if _handle(number, _leave)]
     from dyadlearn.cli import main as run
 
+    def raise_from_now_on() -> None:
+        from dyadlearn._interrupts import raise_interrupt
+
+        for number in taken:
+            _handle(number, raise_interrupt)
+
     try:
-        run(_raise_from_now_on)
+        run(raise_from_now_on)
     finally:
-        for number in _taken:
+        for number in taken:
             _handle(number, signal.SIG_IGN)

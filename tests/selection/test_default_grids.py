@@ -27,7 +27,6 @@ from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.plots import LandscapeDisplay
 from dyadlearn.selection import default_alphas
 from dyadlearn.selection.search import edges_of
-from dyadlearn.store.container import read_container, write_container
 from sweeps import covering, every, lines, over
 
 RNG = np.random.default_rng(7)
@@ -403,20 +402,3 @@ def test_a_file_stores_the_values_that_were_tried(tmp_path):
         assert_array_equal(other.alphas_, one.alphas_)
         assert_array_equal(other.task_alphas_, one.task_alphas_)
         assert edges_of(other) == edges_of(one)
-
-
-@over(lines("search wanted", (TwoStepRidgeCV(), MULTIPLES), (KroneckerRidgeCV([1.0, 2.0, 4.0]), [1.0, 2.0, 4.0])))
-def test_a_file_of_the_first_release_has_the_values_of_its_parameters(search, wanted, tmp_path):
-    """Release 0.1.0 stored no grid: its default was the same for all kernels."""
-    path = tmp_path / "model.dyad"
-    one = fitted(search, "B")
-    save(one, path)
-    header, arrays = read_container(path)
-    for name in ("alphas_", "task_alphas_"):
-        del header["model"][f"${type(one).__name__}"][name]
-        arrays.pop(name, None)
-    write_container(path, header, arrays)
-    old = load(path)
-    assert_array_equal(old.alphas_, wanted)
-    assert (old.task_alphas_ is None) == (one.task_alphas_ is None)
-    assert_array_equal(old.predict(), one.predict())

@@ -103,18 +103,18 @@ def test_foreign_files_are_told_so(each, refused):
 
 
 def test_a_newer_format_is_told_so(content, refused):
-    newer = content.replace(b'"version":"8"', b'"version":"9"', 1)
+    newer = content.replace(b'"version":"9"', b'"version":"10"', 1)
     assert refused(newer) == (
-        "file is in format 9 of a newer dyadlearn, and this one reads formats up to 8: upgrade dyadlearn."
+        "file is in format 10 of a newer dyadlearn, and this one reads formats up to 9: upgrade dyadlearn."
     )
-    assert "is in format 9" in refused(newer.replace(b'"checksum"', b'"changed!"'))
-    assert "is damaged" in refused(content.replace(b'"version":"8"', b'"version":"0"', 1))
+    assert "is in format 10" in refused(newer.replace(b'"checksum"', b'"changed!"'))
+    assert "is damaged" in refused(content.replace(b'"version":"9"', b'"version":"0"', 1))
 
 
 def test_an_older_format_is_told_so(content, refused):
-    for version in (1, 2, 3, 4, 5, 6, 7):
-        assert refused(content.replace(b'"version":"8"', b'"version":"%d"' % version, 1)) == (
-            f"file is in format {version} of an older dyadlearn, and this one reads formats from 8 on: fit the model "
+    for version in (1, 2, 3, 4, 5, 6, 7, 8):
+        assert refused(content.replace(b'"version":"9"', b'"version":"%d"' % version, 1)) == (
+            f"file is in format {version} of an older dyadlearn, and this one reads formats from 9 on: fit the model "
             "again."
         )
 

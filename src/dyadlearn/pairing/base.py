@@ -42,7 +42,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from dyadlearn._array import Array, largest
+from dyadlearn._array import Array, largest, namespace
 from dyadlearn._rounding import check_ridge, ratio
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing.expansion import Expansion, Part
@@ -84,16 +84,6 @@ class Pairing(ABC):
     def alphas(self) -> dict[str, float]:
         """Regularisations by their names; by default those of the smoothers."""
         return dict(zip(("alpha", "task_alpha"), (side.alpha for side in self.smoothers), strict=False))
-
-    @property
-    def kernel_means(self) -> dict[str, float]:
-        """Mean eigenvalue of the kernel that each regularisation is added to, by the name of the regularisation."""
-        return {name: side.mean for name, side in zip(self.alphas, self.spectra, strict=True)}
-
-    @property
-    def absorbs_weights(self) -> bool:
-        """Whether weights of c for all labels are the same as a regularisation divided by c."""
-        return False
 
     @property
     def refits(self) -> bool:
@@ -167,6 +157,25 @@ def side_ridges(model: Pairing) -> tuple[float, ...]:
     return (*ridges, *ridges)[: len(model.spectra)]
 
 
+@singledispatch
+def mean_eigenvalues(model: Pairing) -> dict[str, float]:
+    """Return the mean eigenvalue of the kernel that each regularisation is added to, by the name of the regularisation.
+
+    A model with a regularisation of each side adds it to the kernel of the side, another one to the pairwise kernel.
+    """
+    if len(model.alphas) == len(model.spectra):
+        return {name: side.mean for name, side in zip(model.alphas, model.spectra, strict=True)}
+    operators = working(model)
+    values = operators.kernel_values
+    return dict.fromkeys(model.alphas, float(namespace(values).sum(values)) / operators.n_cells)
+
+
+@singledispatch
+def absorbs_weights(model: Pairing) -> bool:
+    """Return whether weights of c for all labels are the same as a regularisation divided by c."""
+    return False
+
+
 def divided(model: Pairing, unit: float) -> Pairing | None:
     r"""Return the model whose regularisation is divided by a unit of the weights; None if weights have no unit.
 
@@ -174,7 +183,7 @@ def divided(model: Pairing, unit: float) -> Pairing | None:
     give the same predictions. In two-step ridge regression and with filters other than Tikhonov's, the penalty is no
     multiple of the regularisation.
     """
-    return model.at(model.alphas["alpha"] / unit) if model.absorbs_weights else None
+    return model.at(model.alphas["alpha"] / unit) if absorbs_weights(model) else None
 
 
 def check_regularisation(model: Pairing) -> None:

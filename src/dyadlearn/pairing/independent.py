@@ -16,7 +16,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.pairing import full, incomplete
-from dyadlearn.pairing.base import Pairing
+from dyadlearn.pairing.base import Pairing, absorbs_weights
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
 from dyadlearn.pairing.dense import DenseSide, OfHidden, Sides, dense_sides, refit_cells
 from dyadlearn.pairing.expansion import NewRows, hat_row
@@ -64,11 +64,6 @@ class Independent(Pairing):
         """The one regularisation, or an array (q,) with that of each task."""
         return {"alpha": self.rows.alpha if self.each is None else self.each}
 
-    @property
-    def absorbs_weights(self) -> bool:
-        """Whether the filter is ridge regression."""
-        return isinstance(self.rows.filter, Tikhonov)
-
     def at(self, alpha: Any, task_alpha: float | None = None) -> Self:
         """Return the same model with another regularisation, or an array (q,) with one for each task."""
         return self.of(self.rows.spectrum, self.rows.filter, alpha)
@@ -100,6 +95,11 @@ class Independent(Pairing):
     def dual(self, Y: Array) -> Array:
         r"""Return :math:`(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}`, shape (m, q)."""
         return self.by_task(Smoother.dual, Y)
+
+
+@absorbs_weights.register(Independent)
+def _absorbs_weights(model: Independent) -> bool:
+    return isinstance(model.rows.filter, Tikhonov)
 
 
 @full.holdout_grids.register(Independent)

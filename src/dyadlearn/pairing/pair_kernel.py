@@ -52,7 +52,7 @@ from dyadlearn._rounding import ratio, rounding_level, settle, settled_differenc
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import dense, full, incomplete
-from dyadlearn.pairing.base import Coupled, Pairing, side_ridges, side_scales
+from dyadlearn.pairing.base import Coupled, Pairing, absorbs_weights, mean_eigenvalues, side_ridges, side_scales
 from dyadlearn.pairing.certainty import Jackknife
 from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, mean_of_others, ones_of
 from dyadlearn.pairing.expansion import Asked, Expansion, NewRows, PairExpansion, Part, rotated_row
@@ -217,25 +217,6 @@ class PairKernel(Coupled):
     def alphas(self) -> dict[str, float]:
         """The one regularisation."""
         return {"alpha": self.alpha}
-
-    @property
-    def kernel_means(self) -> dict[str, float]:
-        """Mean eigenvalue of the pairwise kernel; of the centred one if the grand mean is unpenalised.
-
-        A constant that is added to the kernel does not change a model with an unpenalised mean, so it is not counted.
-        """
-        mean = self._value(self.spectrum.mean, self.task_spectrum.mean)
-        if self.free_mean:
-            # The quadratic forms 1ᵀK1/m and 1ᵀG1/q.
-            sides = zip(self.grid_spectra, self.ones, strict=True)
-            row, column = (float(side.values @ ones**2) / side.n_rows for side, ones in sides)
-            mean -= self._value(row, column) / self.n_cells
-        return {"alpha": mean}
-
-    @property
-    def absorbs_weights(self) -> bool:
-        """Whether the weights and the one regularisation have a common factor, as they do for any pairwise kernel."""
-        return True
 
     @property
     def transposed(self) -> Self:
@@ -673,6 +654,26 @@ def _jackknife(model: PairKernel, Y: Array, members: Members = None) -> Jackknif
         return changes
 
     return Jackknife(held_out, members, int(m * (k + 2 * n_rotated)), predict)
+
+
+@mean_eigenvalues.register(PairKernel)
+def _mean_eigenvalues(model: PairKernel) -> dict[str, float]:
+    """Return the mean eigenvalue of the pairwise kernel; of the centred one if the grand mean is unpenalised.
+
+    A constant that is added to the kernel does not change a model with an unpenalised mean, so it is not counted.
+    """
+    mean = model._value(model.spectrum.mean, model.task_spectrum.mean)
+    if model.free_mean:
+        # The quadratic forms 1ᵀK1/m and 1ᵀG1/q.
+        sides = zip(model.grid_spectra, model.ones, strict=True)
+        row, column = (float(side.values @ ones**2) / side.n_rows for side, ones in sides)
+        mean -= model._value(row, column) / model.n_cells
+    return {"alpha": mean}
+
+
+@absorbs_weights.register(PairKernel)
+def _absorbs_weights(model: PairKernel) -> bool:
+    return True
 
 
 @side_scales.register(PairKernel)

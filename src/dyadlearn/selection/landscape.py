@@ -37,7 +37,7 @@ from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.cells import Values, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.fitted import as_fitted
-from dyadlearn.pairing.base import check_request, settings_of
+from dyadlearn.pairing.base import absorbs_weights, check_request, mean_eigenvalues, settings_of
 from dyadlearn.pairing.full import sweep
 from dyadlearn.settings import Setting, as_settings
 from dyadlearn.solve.leaving import group_members
@@ -117,9 +117,9 @@ def default_alphas(model: Any) -> dict[str, list[float]]:
     problem = model if isinstance(model, Problem) else as_fitted(model).problem
     pairing = problem.pairing
     # The weights of the problem are in its unit.
-    weight = problem.unit * problem.labels.mean_weight if pairing.absorbs_weights else 1.0
+    weight = problem.unit * problem.labels.mean_weight if absorbs_weights(pairing) else 1.0
     grids = {}
-    for name, mean in pairing.kernel_means.items():
+    for name, mean in mean_eigenvalues(pairing).items():
         scale = min(max(mean * weight, _SCALES[0]), _SCALES[1]) if mean > 0 else 1.0
         grids[f"{name}s"] = [multiple * scale for multiple in DEFAULT_ALPHAS]
     return grids

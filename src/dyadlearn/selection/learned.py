@@ -840,7 +840,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         """Return held-out predictions of folds, with all stages computed from the training labels of each fold."""
         folds = [fold.masks for fold in folds_of(self._labels, setting, units)]
         data, searched, like = self._training(), self._searched_setting, self._labels.values
-        # The λ of the stages belongs to weights in this unit; a model of an older file has weights as they were given.
+        # The λ of the stages belongs to weights in this unit.
         unit = self.alpha_ / math.exp(self._path[-1][-1])
         labels, centre, size, _ = standardised(data, self.fit_intercept, unit)
         profiled = (not searched.new_instance, not searched.new_task)

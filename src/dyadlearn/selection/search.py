@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NoReturn, Self
@@ -56,6 +56,7 @@ from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.models.reading import Training, fold_predictions, groups_in_order, without_fold
 from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import PairKernel
+from dyadlearn.pairing.base import absorbs_weights
 from dyadlearn.selection.evaluate import baseline_scores, best_in_words, nothing_learnt
 from dyadlearn.selection.landscape import Evaluated, LeftOut, expected_points, grids_of, planned, score_plan
 from dyadlearn.settings import Setting, as_setting
@@ -495,7 +496,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             return
         pairing = self._problems(sides)[0].pairing
         has_default = any(getattr(self, f"{name}s") is None for name in pairing.alphas)
-        if has_default and not pairing.absorbs_weights:
+        if has_default and not absorbs_weights(pairing):
             self._labels = replace(self._labels, weights=self._labels.weights / self._labels.mean_weight)
 
     def _warn_of_choice(self) -> None:
@@ -740,17 +741,6 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             and self.landscape_.dtype.kind == "f"
             and all(is_shaped(values, n_values) for values, n_values in zip(grids, axes, strict=True))
         )
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], where: str) -> Self:
-        """Return the search of a stored state; one of release 0.1.0 lacks its grids, which were those of parameters."""
-        stored = dict(state)
-        if "landscape_" in stored and "alphas_" not in stored:
-            given = {**stored["parameters"], **stored.get("solved_with", {})}
-            stored["alphas_"] = np.asarray(check_alphas(given["alphas"], "alphas"))
-            task_alphas = np.asarray(check_alphas(given.get("task_alphas"), "task_alphas"))
-            stored["task_alphas_"] = None if stored["task_alpha_"] is None else task_alphas
-        return super().from_state(stored, where)
 
 
 def _tried(side: Side, grid: Any, name: str) -> list[Side]:

@@ -42,9 +42,9 @@ from dyadlearn._tables import Table, library_of, read_table
 from dyadlearn.exceptions import ModelFileError
 
 #: Version of the format that is written.
-VERSION = 8
+VERSION = 9
 #: Oldest version that is read. ``tests/store/data`` holds a file of each version from here on.
-OLDEST = 8
+OLDEST = 9
 
 _START = b'{"__metadata__":{"format":"dyadlearn","version":"'
 _HEAD = re.compile(re.escape(_START) + rb'(\d{1,9})"(?:,"checksum":"([0-9a-f]{64})","header":")?')
