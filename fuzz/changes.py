@@ -58,6 +58,17 @@ for _scoring in ("roc_auc", "average_precision", "concordance_index"):
 for _name in ("grand_mean", "instance_means", "task_means", "additive"):
     EXPECTED.append(("*", f"evaluate *[AD]*{_name}*", "*", _CONSTANT))
 
+_WEIGHTED = "the width of intervals of weighted labels follows alpha relative to the largest weight"
+EXPECTED.append(("*", "interval*", "*weights*", _WEIGHTED))
+EXPECTED.append(("long_tables", "interval*", "*", _WEIGHTED))
+EXPECTED.append(
+    ("*", "*old raised ValueError (n_splits=*", "*", "default folds are at most as many as there are units")
+)
+EXPECTED.append(("*", "*new raised NothingLeftError*", "*", "where no label remains, the error says so"))
+EXPECTED.append(("listed", "* A*", "*", "few pairs of a list are left out one by one, as on a grid"))
+for _answer in ("recommend", "top_pairs"):
+    EXPECTED.append(("answers", f"{_answer}*", "*", "where labels are missing, zeros are labels"))
+
 
 def correct_old() -> None:
     """Correct known faults of the old version, so that only what is not known differs.

@@ -27,6 +27,7 @@ import scoring  # noqa: E402, F401
 import searching  # noqa: E402, F401
 import splitting  # noqa: E402, F401
 import storing  # noqa: E402, F401
+import units  # noqa: E402, F401
 from campaign import GENERATORS, Outcome, play  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.markup import escape  # noqa: E402

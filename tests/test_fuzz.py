@@ -57,6 +57,8 @@ BREAKS = {
     "kronecker": ("fitting", "KroneckerRidge.predict", changing(lambda found: found * (1 + 1e-6))),
     "network": ("fitting", "TwoStepRidge.fit", raising),
     "online": ("growing", "OnlineTwoStepRidge.predict", changing(lambda found: found[::-1])),
+    "units": ("units", "TwoStepRidge.predict", changing(lambda found: found + 1.0)),
+    "heavy_weights": ("units", "KroneckerRidge.predict", changing(lambda found: found * (1 + 1e-5))),
     "scales": ("growing", "OnlineTwoStepRidge.predict", changing(lambda found: found + 1e-6 * np.ptp(found))),
     "scaled_features": ("scaling", "TwoStepRidge.predict", changing(lambda found: found * (1 + 1e-4))),
     "scaled_kernels": ("scaling", "IndependentTaskRidge.predict", changing(lambda found: found * (1 + 1e-4))),

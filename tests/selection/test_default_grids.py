@@ -194,7 +194,7 @@ def test_units_of_kernels_do_not_matter(factor, name, letter):
     assert_allclose(found[1].holdout_, found[0].holdout_, rtol=1e-7, atol=1e-9)
 
 
-@over(covering(name=[*WEIGHTED, "Kronecker with an intercept"], factor=[1e3, 1e-3, 2.54], letter="AD"))
+@over(covering(name=[*WEIGHTED, "Kronecker with an intercept"], factor=FACTORS, letter="AD"))
 def test_units_of_weights_do_not_matter(name, factor, letter):
     search = SEARCHES.get(name, KroneckerRidgeCV())
     one = fitted(search, letter, weights=WEIGHTS, labels=HOLES)

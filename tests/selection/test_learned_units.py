@@ -84,7 +84,7 @@ def references():
         {"labels": -3e-7, "shift": -0.4},
         {"weights": 2.0},
         {"weights": 1e-12},
-        {"weights": 1e9},
+        {"weights": 1e12},
         {"rows": 1e12},
         {"rows": 1e-12, "columns": 1e12},
         {"labels": 1e-5, "weights": 3e7, "rows": 1e5, "columns": 1e-7},
@@ -116,7 +116,7 @@ def test_equal_weights_are_no_weights():
 def test_weights_of_missing_labels_do_not_matter():
     problem = {"setting": "B", "kernel": "rbf", "labels": HOLES, "weights": "cells", "more": {}}
     expected, _, _ = _fitted(problem)
-    others = np.where(np.isnan(HOLES), 1e9, WEIGHTS["cells"])
+    others = np.where(np.isnan(HOLES), 1e12, WEIGHTS["cells"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(WEIGHTS, "cells", others)
         found, _, _ = _fitted(problem)
