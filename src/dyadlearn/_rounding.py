@@ -116,6 +116,11 @@ def check_ridge(name: str, ridge: float, size: float, like: Array) -> None:
 _NOTICEABLE = 1e-3
 
 
+def is_noticeable(error: float) -> bool:
+    """Return whether rounding changes predictions by more than a thousandth of the labels."""
+    return error > _NOTICEABLE
+
+
 def warn_of_rounding(error: float) -> None:
     """Warn if rounding changes the predictions of a solved system by more than a thousandth of the labels.
 
@@ -124,7 +129,7 @@ def warn_of_rounding(error: float) -> None:
     error : float
         Estimated error of a prediction, relative to the largest label.
     """
-    if error > _NOTICEABLE:
+    if is_noticeable(error):
         digits = max(0, math.floor(-math.log10(min(error, 1.0))))
         warnings.warn(
             f"alpha is so small, or weights differ so much, that rounding leaves {digits} accurate digits of the "

@@ -47,7 +47,7 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._memory import fits_in_memory
-from dyadlearn._rounding import rounding_level, solve_block, warn_of_rounding
+from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
 from dyadlearn.solve.cells import CellOperator, Cells, CellSystem, are_few
 from dyadlearn.solve.conjugate_gradients import Deflation, Solution, choose_rank, conjugate_gradients, inner
@@ -414,9 +414,11 @@ class _ObservedCells:
         size = largest(xp.abs(self.right / self.root))
         if not size:
             return
-        left, right = (side.vectors**2 for side in self.operators.grid_spectra)
-        reach = largest(sandwich(left, kernel_values, right)) * float(xp.linalg.vector_norm(dual))
-        warn_of_rounding(epsilon(dual) * reach / size)
+        unit = epsilon(dual) * float(xp.linalg.vector_norm(dual)) / size
+        # No entry of the kernel exceeds its largest eigenvalue.
+        if is_noticeable(unit * largest(kernel_values)):
+            left, right = (side.vectors**2 for side in self.operators.grid_spectra)
+            warn_of_rounding(unit * largest(sandwich(left, kernel_values, right)))
 
     def completed_by_directions(self) -> Completion:
         """Return the fitted grid, or completed labels with weights, for a ridge that the kernel of the cells loses."""
