@@ -61,9 +61,7 @@ for _name in ("grand_mean", "instance_means", "task_means", "additive"):
 _WEIGHTED = "the width of intervals of weighted labels follows alpha relative to the largest weight"
 EXPECTED.append(("*", "interval*", "*weights*", _WEIGHTED))
 EXPECTED.append(("long_tables", "interval*", "*", _WEIGHTED))
-EXPECTED.append(
-    ("*", "*old raised ValueError (n_splits=*", "*", "default folds are at most as many as the units")
-)
+EXPECTED.append(("*", "*old raised ValueError (n_splits=*", "*", "default folds are at most as many as the units"))
 EXPECTED.append(("*", "*new raised NothingLeftError*", "*", "where no label remains, the error says so"))
 EXPECTED.append(("listed", "* A*", "*", "few pairs of a list are left out one by one, as on a grid"))
 for _answer in ("recommend", "top_pairs"):

@@ -119,7 +119,8 @@ def sparse_array(path):
 
 
 def small_array(path):
-    np.save(path, np.zeros((2**13, 2**13), dtype=np.int8))
+    # Four times the limit in double precision, and a file that is empty on the disk.
+    np.lib.format.open_memmap(path, mode="w+", dtype=np.int8, shape=(2**14, 2**14)).flush()
     return path
 
 
