@@ -161,9 +161,9 @@ def test_labels_of_new_rows_have_weight_one(model, factor, missing):
 
 
 def test_permutations_of_weighted_labels_use_their_weights():
-    data = draw((9, 5, 3, 2), 1e6, 1, False)
-    model = KroneckerRidge().fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
-    plain = KroneckerRidge(1e-6).fit(data.X, data.Y, tasks=data.T, sample_weight=data.W * 1e-6)
+    data = draw((9, 5, 3, 2), 100.0, 1, False)
+    model = KroneckerRidge(500.0).fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
+    plain = KroneckerRidge(5.0).fit(data.X, data.Y, tasks=data.T, sample_weight=data.W / 100.0)
     options = {"n_permutations": 9, "random_state": 0, "progress": False}
     expected = permutation_test(plain, "B", **options).null
     assert_allclose(permutation_test(model, "B", **options).null, expected, rtol=1e-6)
