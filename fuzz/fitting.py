@@ -22,7 +22,7 @@ from drawing import (
 from refits import SLACK, Model, UndefinedError
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from dyadlearn.exceptions import LeverageError
+from dyadlearn.exceptions import LeverageError, NothingLeftError
 
 __all__ = ["Drawn", "agree", "draw_problem", "left_out_sets"]
 
@@ -370,6 +370,10 @@ def _why_not_held_out(drawn: Drawn, setting: str, sets: list[LeftOut], error: Ex
     if model.kind == "network" and not drawn.is_complete and setting != "A":
         return "vertices of a network with holes"
     emptied = any(not _anything_left(model, setting, left) for left in sets)
+    if isinstance(error, NothingLeftError):
+        # Without a task side, a pair of one row leaves with the row.
+        is_single = any(len(left.rows) == model.Y.shape[0] for left in sets) or model.Y.shape[0] == 1
+        return "a fold leaves no label to learn from" if emptied or is_single else None
     if isinstance(error, LeverageError) and model.constant and emptied:
         return "no label is left to take a constant from"
     if isinstance(error, LeverageError) and zero:

@@ -182,7 +182,10 @@ def suit_directions(operators: GridOperators, n_cells: int, largest_weight: floa
     """Return whether a singular kernel of some cells would lose digits, and the directions are affordable."""
     if operators.interpolates:
         return False
-    values = to_numpy(operators.kernel_values)
+    with np.errstate(over="ignore"):  # filters may leave less of a direction than a number can be divided by
+        values = to_numpy(operators.kernel_values)
+    if not np.isfinite(values).all():
+        return False
     n_directions = int(np.count_nonzero(values))
     is_affordable = n_directions <= _MOST_DIRECTIONS and n_directions * n_cells <= _MOST_NUMBERS
     is_stiff = values.max(initial=0.0) * largest_weight > _STIFF * operators.ridge

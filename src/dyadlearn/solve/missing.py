@@ -187,7 +187,7 @@ def _settled(operators: GridOperators, completed: Array, labels: Array, observed
     known = xp.reshape(_where(observed, labels), (-1, 1))
     # The largest share of a label in a prediction.
     share = largest(operators.shrinkage)
-    if operators.ridge > 0:
+    if top < 1.0 and operators.ridge > 0:
         share = min(share, top * largest(operators.kernel_values) / operators.ridge)
     level = rounding_level(known, share)[0]
     return xp.where(~observed & (xp.abs(completed) <= level), 0.0, completed)
