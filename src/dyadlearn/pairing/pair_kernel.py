@@ -41,13 +41,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, row_major, take_rows, zeros
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    epsilon,
+    itemsize,
+    largest,
+    namespace,
+    row_blocks,
+    row_major,
+    take_block,
+    take_rows,
+    zeros,
+)
 from dyadlearn._rounding import ratio, rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
@@ -62,7 +74,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.crossed import CrossedSystem
 from dyadlearn.solve.leaving import Members, column_weights, leave_out_columns
-from dyadlearn.solve.operators import SideProduct, between, interpolation_floor, without
+from dyadlearn.solve.operators import SideProduct, interpolation_floor, without
 from dyadlearn.spectrum import Spectrum, check_cells
 from dyadlearn.vectrick import sandwich
 
@@ -309,15 +321,30 @@ class PairKernel(Coupled):
         return image
 
     def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
-        """Return the pairwise kernel between some cells, shape (n, n)."""
+        """Return the pairwise kernel between some cells, shape (n, n), filled in blocks of rows."""
         product, per_task, per_instance = self.shares
-        left = between(partial(self.spectrum.block, self.spectrum.values), rows)
-        right = between(partial(self.task_spectrum.block, self.task_spectrum.values), columns)
-        block = product * (left * right)
-        for share, own, index in ((per_task, left, columns), (per_instance, right, rows)):
-            if share:
-                block += share * own * as_array_of(index[:, None] == index[None, :], block, block.dtype)
+        left, at = _among(self.spectrum, rows)
+        right, task_at = _among(self.task_spectrum, columns)
+        n = int(rows.size)
+        block = zeros((n, n), left)
+        for here in row_blocks(n, 4 * n * itemsize(left)):
+            rows_here = take_block(left, at[here], at)
+            columns_here = take_block(right, task_at[here], task_at)
+            part = product * rows_here * columns_here
+            if per_task:
+                part += per_task * rows_here * as_array_of(columns[here][:, None] == columns, part, part.dtype)
+            if per_instance:
+                part += per_instance * columns_here * as_array_of(rows[here][:, None] == rows, part, part.dtype)
+            block[here, :] = part
         return block
+
+    @property
+    def mean_part(self) -> tuple[Array, float] | None:  # type: ignore[override]
+        """Grid E and factor of the part of the hat that belongs to the mean."""
+        if not self.free_mean:
+            return None
+        grid, total, factor = self._constant
+        return grid, factor / total
 
     def hat(self, grid: Array) -> Array:
         """Return the fitted grid."""
@@ -336,10 +363,10 @@ class PairKernel(Coupled):
     def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the residual operator between some cells, shape (n, n)."""
         block = super().residual_block(rows, columns)
-        if self.free_mean:
-            grid, total, factor = self._constant
+        if self.mean_part is not None:
+            grid, factor = self.mean_part
             cells = take_rows(namespace(grid).reshape(grid, (-1,)), rows * grid.shape[1] + columns)
-            block -= cells[:, None] * (cells[None, :] * (factor / total))
+            block -= cells[:, None] * (cells[None, :] * factor)
         return block
 
     @property
@@ -777,6 +804,12 @@ def _refit_cells(model: PairKernel, sides: dense.Sides, Y: np.ndarray) -> dense.
     (values, U), (task_values, V) = (side.eigh for side in sides)
     kernel = model._value(values[:, None], task_values[None, :])
     return dense.fitted_without((U, V), kernel, model.alpha, Y, model.free_mean)
+
+
+def _among(spectrum: Spectrum, rows: np.ndarray) -> tuple[Array, np.ndarray]:
+    """Return the kernel (d, d) between the distinct rows of a list, and the position (n,) of each row among them."""
+    distinct, place = np.unique(rows, return_inverse=True)
+    return spectrum.block(spectrum.values, distinct), place
 
 
 def _mean_level(Y: Array) -> Array:

@@ -41,7 +41,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, itemsize, namespace, take_rows, to_numpy, zeros
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    epsilon,
+    is_foreign,
+    itemsize,
+    namespace,
+    take_block,
+    take_rows,
+    to_numpy,
+    zeros,
+)
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import ratio, settle
 from dyadlearn.pairing import full, incomplete
@@ -57,7 +68,7 @@ from dyadlearn.solve.conjugate_gradients import Solution
 from dyadlearn.solve.leaving import Members, in_order, leave_out
 from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
 from dyadlearn.solve.observed import complete_grid
-from dyadlearn.solve.operators import SideProduct, between, common_floor, predict_others, reduced, without
+from dyadlearn.solve.operators import Cells, SideProduct, between, common_floor, predict_others, reduced, without
 from dyadlearn.spectrum import Smoother, check_cells
 
 # Position of λ_t, setting and predictions of shape (n, m, q).
@@ -430,6 +441,28 @@ class TwoStep(Coupled):
         else:
             hat = between(partial(side.spectrum.block, side.shrinkage), rows)
         return residual * same_task + hat * between(task_side.residual_block, columns)
+
+    @cached_property
+    def _matrices(self) -> list[tuple[Array, Array]]:
+        """Hat and residual operator of each side; for λ = 0 at full rank, hats are identities."""
+        pairs = []
+        for side in self.scaled:
+            residual = side.residual()
+            xp = namespace(residual)
+            eye = xp.eye(residual.shape[0], dtype=residual.dtype, device=residual.device)
+            pairs.append((eye if self.vanishing else side.hat(), residual))
+        return pairs
+
+    def between(self, first: Cells, second: Cells, *, hat: bool) -> Array:
+        """Return the hat, or the residual operator, between some cells and others, shape (s, n)."""
+        (rows, columns), (task_rows, task_columns) = zip(first, second, strict=True)
+        (row_hat, row_residual), (column_hat, column_residual) = self._matrices
+        left = take_block(row_hat, rows, columns)
+        if hat:
+            return left * take_block(column_hat, task_rows, task_columns)
+        block = left * take_block(column_residual, task_rows, task_columns)
+        same_task = as_array_of(task_rows[:, None] == task_columns[None, :], block, block.dtype)
+        return block + same_task * take_block(row_residual, rows, columns)
 
     def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
         """Return the kernel between some cells (n, n) without large main effects, and these as a border.

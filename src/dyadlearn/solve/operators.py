@@ -53,6 +53,15 @@ from dyadlearn.solve.leaving import in_order
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error, slack_floor
 from dyadlearn.vectrick import sandwich
 
+#: Rows and columns of some cells.
+Cells = tuple[np.ndarray, np.ndarray]
+
+
+def _at(grid: Array, cells: Cells) -> Array:
+    """Return the values (n,) of a grid at some cells."""
+    rows, columns = cells
+    return take_rows(namespace(grid).reshape(grid, (-1,)), rows * grid.shape[1] + columns)
+
 
 class SideProduct:
     r"""Multiplies many grids by :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top`, in the cheaper of two forms."""
@@ -207,16 +216,52 @@ class GridOperators(ABC):
 
     def block(self, weights: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the operator with these weights (k, l) in the rotated labels between some cells, shape (n, n)."""
-        side, task_side = self.grid_spectra
-        right = take_rows(task_side.vectors, columns)
-        pieces, members = [], []
-        for row in np.unique(rows):
-            here = np.flatnonzero(rows == row)
-            # Row of the operator for instance `row`, with rotated tasks: (m, l).
-            rotated = (side.vectors * side.vectors[int(row), :]) @ weights
-            pieces.append(take_rows(right, here) @ (take_rows(rotated, rows) * right).T)
+        return self._between(weights, (rows, columns), (rows, columns))
+
+    def _between(self, weights: Array, first: Cells, second: Cells) -> Array:
+        """Return the operator with weights (k, l) between some cells and others, shape (s, n)."""
+        rows, columns = self.grid_spectra
+        left, right = rows.vectors, columns.vectors
+        # The loop runs over the side with fewer distinct rows among the first cells.
+        if np.unique(first[1]).size < np.unique(first[0]).size:
+            left, right, weights = right, left, weights.T
+            first, second = first[::-1], second[::-1]
+        first_right = take_rows(right, first[1])
+        second_right = take_rows(right, second[1])
+        pieces = []
+        members = []
+        for row in np.unique(first[0]):
+            here = np.flatnonzero(first[0] == row)
+            # Row of the operator for this row, with the other side rotated: (m, l).
+            rotated = (left * left[int(row), :]) @ weights
+            pieces.append(take_rows(first_right, here) @ (take_rows(rotated, second[0]) * second_right).T)
             members.append(here)
         return in_order(pieces, members)
+
+    #: Grid E and factor c of the rank-one part c EEᵀ of the hat that belongs to a free mean; None without one.
+    mean_part: tuple[Array, float] | None = None
+
+    def between(self, first: Cells, second: Cells, *, hat: bool) -> Array:
+        """Return the hat, or the residual operator, between some cells and others, shape (s, n).
+
+        The residual operator of a truncated spectrum must not be asked for: the hat is smaller.
+        """
+        block = self._between(self.shrinkage if hat else self.remainder, first, second)
+        if self.mean_part is not None:
+            grid, factor = self.mean_part
+            at, others = (_at(grid, cells) for cells in (first, second))
+            block += at[:, None] * (others[None, :] * (factor if hat else -factor))
+        return block
+
+    def part_diagonal(self, *, hat: bool) -> Array:
+        """Return the diagonal of the hat, or of the residual operator, shape (m, q)."""
+        rows, columns = self.grid_spectra
+        weights = self.shrinkage if hat else self.remainder
+        diagonal = columns.diagonal(rows.diagonal(weights).T).T
+        if self.mean_part is not None:
+            grid, factor = self.mean_part
+            diagonal = diagonal + (factor if hat else -factor) * grid * grid
+        return diagonal
 
     def hat(self, grid: Array) -> Array:
         """Return the fitted grid."""

@@ -1,0 +1,665 @@
+r"""Hold-out of observed labels, for any sets of labels, from one inverse.
+
+Let :math:`\mathbf{N}` be the inverse of the system of the n observed labels, with the unpenalised part projected out.
+Its scale does not matter. The predictions for the labels S by the model that was fitted without them are
+
+.. math:: \hat{\mathbf{y}}_S = \mathbf{y}_S - \mathbf{N}_{SS}^{-1}(\mathbf{N}\mathbf{y})_S
+          = -\mathbf{N}_{SS}^{-1}\,\mathbf{N}_{S\bar S}\,\mathbf{y}_{\bar S} .
+
+The second form keeps its digits where the regularisation is large. All settings differ in S only: one pair (A), the
+labels of an instance (B), of a task (C), or of both (D); groups and folds are unions of these.
+
+=================  =================================================================================================
+inverse            content
+=================  =================================================================================================
+`CellsInverse`     the matrix :math:`(\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}` of the observed cells o
+`FactorInverse`    :math:`\mathbf{V}\,\mathrm{diag}(\rho)\,\mathbf{V}^\top` with the eigenvectors of
+                   :math:`\mathbf{P}_{oo}`, for many c and for c = 0; or :math:`\mathbf{I} - \mathbf{FF}^\top` for few
+                   features F of the pairs
+`MissingInverse`   the residual operator of the complete grid without the missing cells u,
+                   :math:`\mathbf{R}_{oo} - \mathbf{R}_{ou}\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}`
+=================  =================================================================================================
+
+Where an inverse is known as a residual operator, :math:`\mathbf{N} = \mathbf{I} - \mathbf{H}`, the smaller of
+:math:`\mathbf{N}` and :math:`\mathbf{H}` is computed, as in `dyadlearn.solve.leaving`.
+
+In setting D the set of a pair is the union of the labels C of its task and of the other labels R of its instance.
+One Cholesky factor :math:`\mathbf{L}` of :math:`\mathbf{N}_{CC}` serves all pairs of the task. With
+:math:`\mathbf{Z} = \mathbf{L}^{-1}\mathbf{N}_{C\cdot}`, each pair takes the Schur complement
+:math:`\mathbf{N}_{RR} - \mathbf{Z}_R^\top\mathbf{Z}_R` of the order of R. Tasks and instances are exchanged if
+instances have more labels.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    cholesky,
+    itemsize,
+    largest,
+    namespace,
+    placed,
+    positive_inverse,
+    row_blocks,
+    solve,
+    solve_lower,
+    take_block,
+    take_rows,
+    to_numpy,
+    with_diagonal,
+    zeros,
+)
+from dyadlearn._rounding import rounding_level, settle, solve_block
+from dyadlearn.solve.leaving import in_order, members_of, members_of_one_size
+from dyadlearn.solve.operators import GridOperators
+from dyadlearn.spectrum import Smoother, leverage_error, nothing_left
+
+
+class Inverse(ABC):
+    """Inverse N of the system of n observed labels, with one leave-out for any sets of labels."""
+
+    #: Whether `parts` and `part_rows` are those of the hat H = I − N, and not those of N.
+    is_hat: bool = False
+    #: Lower bound of the slack, and whether a block may be singular, see `dyadlearn._rounding.solve_block`.
+    floor: float = 0.0
+    is_graded: bool = False
+    #: Factor (n,) of the labels for which N is the inverse; None is one.
+    root: Array | None = None
+
+    @property
+    @abstractmethod
+    def n_labels(self) -> int:
+        """Number of labels."""
+
+    @abstractmethod
+    def parts(self, members: np.ndarray) -> Array:
+        """Return the blocks (number, size, size) of N, or of the hat, between the members (number, size) of sets."""
+
+    @abstractmethod
+    def part_rows(self, at: np.ndarray) -> Array:
+        """Return rows (s, n) of N, or of the hat."""
+
+    @abstractmethod
+    def times(self, labels: Array) -> Array:
+        """Return N, or the hat, times labels (n, p)."""
+
+    @abstractmethod
+    def level(self, labels: Array) -> Array:
+        """Return the rounding error of `times` for each column of labels, shape (p,)."""
+
+    def sums(self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array, parts: Array) -> Array:
+        r"""Return :math:`\mathbf{N}_{S\bar S}\,\mathbf{y}_{\bar S}` for some sets, shape (number, size, p).
+
+        Parameters
+        ----------
+        members : integer array of shape (number, size)
+            Labels of each set.
+        units : integer array of shape (n,)
+            Set of each label.
+        labels, image : arrays of shape (n, p)
+            Labels, and `times` these.
+        parts : array of shape (number, size, size)
+            Blocks of the sets.
+        """
+        others = _gathered(image, members) - parts @ _gathered(labels, members)
+        others = settle(others, self.level(labels))
+        return -others if self.is_hat else others
+
+    def blocks(self, parts: Array) -> Array:
+        """Return blocks (…, size, size) of N from those of `parts`."""
+        if not self.is_hat:
+            return parts
+        return _identity(parts) - parts
+
+    def rows(self, at: np.ndarray) -> Array:
+        """Return rows (s, n) of N."""
+        rows = self.part_rows(at)
+        if self.is_hat:
+            rows = -rows
+            xp = namespace(rows)
+            own = as_array_of(at[:, None] == np.arange(self.n_labels)[None, :], rows)
+            rows = xp.where(own, 1.0 + rows, rows)
+        return rows
+
+    def leave_out(self, labels: Array, units: np.ndarray | None = None) -> Array:
+        """Return the prediction of each label by the model that was fitted without its unit.
+
+        Parameters
+        ----------
+        labels : array of shape (n, p)
+        units : integer array of shape (n,), default=None
+            Unit of each label; None means leave-one-out.
+
+        Returns
+        -------
+        array of shape (n, p)
+
+        Raises
+        ------
+        LeverageError
+            If the model fits the labels of a unit exactly, whatever they are.
+        """
+        units = np.arange(self.n_labels) if units is None else units
+        if (units == units[0]).all():
+            raise nothing_left()
+        scaled = self._scaled(labels)
+        image = self.times(scaled)
+        pieces = []
+        places = []
+        for members in members_of_one_size(units):
+            size = members.shape[1]
+            for some in row_blocks(members.shape[0], itemsize(scaled) * size * self.n_values_of(size)):
+                here = members[some]
+                pieces.append(self._left_out(here, units, scaled, image))
+                places.append(here.reshape(-1))
+        return self._unscaled(in_order(pieces, places))
+
+    def n_values_of(self, size: int) -> int:
+        """Return the number of values in memory for each label of a set of some size."""
+        return 3 * size
+
+    def _left_out(self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array) -> Array:
+        """Return predictions (number · size, p) of sets, given as their members (number, size)."""
+        parts = self.parts(members)
+        right = self.sums(members, units, labels, image, parts)
+        blocks = self.blocks(parts)
+        refusal = partial(_singular_set, blocks, members, self.n_labels)
+        solved = solve_block(blocks, right, self.floor, self.is_graded, refusal)
+        return namespace(solved).reshape(-solved, (members.size, labels.shape[1]))
+
+    def leave_crossed_out(self, labels: Array, units: np.ndarray, task_units: np.ndarray) -> Array:
+        """Return the prediction of each label by the model without its instances and without its tasks (setting D).
+
+        Parameters
+        ----------
+        labels : array of shape (n, p)
+        units, task_units : integer arrays of shape (n,)
+            Unit of the instance and of the task of each label.
+
+        Returns
+        -------
+        array of shape (n, p)
+        """
+        first, second = (task_units, units) if _n_within(task_units) >= _n_within(units) else (units, task_units)
+        if any((codes == codes[0]).all() for codes in (first, second)):
+            raise nothing_left()
+        crossing = _Crossing(self, self._scaled(labels), first, second)
+        pieces = []
+        places = []
+        for members in members_of(first):
+            factorised = crossing.factorised(members)
+            for unit in np.unique(second[members]).tolist():
+                predictions, at = crossing.left_out(factorised, unit)
+                pieces.append(predictions)
+                places.append(at)
+        return self._unscaled(in_order(pieces, places))
+
+    def _scaled(self, labels: Array) -> Array:
+        return labels if self.root is None else labels * self.root[:, None]
+
+    def _unscaled(self, labels: Array) -> Array:
+        return labels if self.root is None else labels / self.root[:, None]
+
+
+class _Factorised(NamedTuple):
+    """Labels C of a unit of the first side, with the Cholesky factor L of their block of N.
+
+    Attributes
+    ----------
+    members : integer array of shape (c,)
+        The labels C.
+    lower : array of shape (c, c)
+        Inverse of L.
+    rows : array of shape (n, c)
+        Transposed rows of N.
+    along : array of shape (n, c)
+        The transpose of Z, the inverse of L times the rows of N.
+    right : array of shape (c, p)
+        The inverse of L times the sums over all labels outside of C.
+    """
+
+    members: np.ndarray
+    lower: Array
+    rows: Array
+    along: Array
+    right: Array
+
+
+class _Crossing:
+    """Setting D of one inverse: the labels C of a unit of the first side, and R of one of the second side.
+
+    Parameters
+    ----------
+    inverse : Inverse
+    labels : array of shape (n, p)
+    first, second : integer arrays of shape (n,)
+        Units of both sides; those of the first side have more labels.
+    """
+
+    def __init__(self, inverse: Inverse, labels: Array, first: np.ndarray, second: np.ndarray) -> None:
+        self.inverse = inverse
+        self.labels = labels
+        self.first = first
+        self.second = second
+        self.image = inverse.times(labels)
+        self.members = {int(second[at[0]]): at for at in members_of(second)}
+        # Blocks of N, and sums over all labels outside, of each unit of the second side.
+        self.blocks: dict[int, Array] = {}
+        self.sums: dict[int, Array] = {}
+        for unit, at in self.members.items():
+            self.blocks[unit], self.sums[unit] = self._block(at, second)
+
+    def _block(self, members: np.ndarray, units: np.ndarray) -> tuple[Array, Array]:
+        """Return the block of N of a set (s, s), and the sums (s, p) over all labels of other units."""
+        parts = self.inverse.parts(members[None, :])
+        sums = self.inverse.sums(members[None, :], units, self.labels, self.image, parts)
+        return self.inverse.blocks(parts)[0, ...], sums[0, ...]
+
+    def factorised(self, members: np.ndarray) -> _Factorised:
+        """Return the factorised block of the labels of one unit of the first side."""
+        inverse = self.inverse
+        block, outside = self._block(members, self.first)
+        refusal = partial(_singular_set, block[None, ...], members[None, :], inverse.n_labels)
+        if inverse.is_graded:  # the result is not used: only the check is
+            solve_block(block, outside, inverse.floor, True, refusal)
+        try:
+            lower = solve_lower(cholesky(block), _identity(block))
+        except np.linalg.LinAlgError:
+            raise refusal() from None
+        rows = inverse.rows(members).T
+        return _Factorised(members, lower, rows, rows @ lower.T, lower @ outside)
+
+    def left_out(self, first: _Factorised, unit: int) -> tuple[Array, np.ndarray]:
+        r"""Return predictions (a, p) and positions (a,) of the labels that one unit of each side shares.
+
+        With :math:`\mathbf{b}` the sums over the labels outside of C and R, the system of both is solved for C by
+
+        .. math:: (\mathbf{N}_{RR} - \mathbf{Z}_R^\top\mathbf{Z}_R)\,\mathbf{x}_R
+                  = \mathbf{b}_R - \mathbf{Z}_R^\top\mathbf{L}^{-1}\mathbf{b}_C, \qquad
+                  \mathbf{x}_C = \mathbf{L}^{-\top}(\mathbf{L}^{-1}\mathbf{b}_C - \mathbf{Z}_R\mathbf{x}_R) .
+        """
+        is_shared = self.second[first.members] == unit
+        asked = np.flatnonzero(is_shared)
+        others = np.flatnonzero(~is_shared)
+        from_lower = take_rows(first.lower.T, asked)
+        together = self.members[unit]
+        kept = np.flatnonzero(self.first[together] != self.first[first.members[0]])
+        if not kept.size:
+            return -(from_lower @ first.right), first.members[asked]
+        rest = together[kept]
+        along = take_rows(first.along, rest)
+        # The sums over labels outside of both units: from those outside of one, subtract the labels of the other.
+        of_first = first.right - along.T @ take_rows(self.labels, rest)
+        of_second = take_rows(self.sums[unit], kept)
+        if others.size:
+            other_labels = take_rows(self.labels, first.members[others])
+            of_second = of_second - take_block(first.rows, rest, others) @ other_labels
+        block = take_block(self.blocks[unit], kept, kept) - along @ along.T
+        refusal = partial(leverage_error, rest, self.inverse.n_labels, "cells form a set that")
+        right = of_second - along @ of_first
+        solved = solve_block(block, right, self.inverse.floor, self.inverse.is_graded, refusal)
+        return -(from_lower @ (of_first - along.T @ solved)), first.members[asked]
+
+
+@dataclass(frozen=True, eq=False)
+class CellsInverse(Inverse):
+    """The inverse as a matrix over the observed cells.
+
+    Attributes
+    ----------
+    matrix : array of shape (n, n)
+    """
+
+    matrix: Array
+
+    @classmethod
+    def of(
+        cls,
+        kernel: Array,
+        ridges: Array,
+        border: Array | None = None,
+        penalties: Array | None = None,
+        refusal: Callable[[], Exception] = np.linalg.LinAlgError,
+    ) -> Self:
+        r"""Return the inverse of a kernel with ridges on its diagonal, and a border projected out.
+
+        .. math:: \mathbf{Q} - \mathbf{Q}\boldsymbol\Phi\left(\mathrm{diag}(\mathbf{d}) +
+                  \boldsymbol\Phi^\top\mathbf{Q}\boldsymbol\Phi\right)^{-1}\boldsymbol\Phi^\top\mathbf{Q}, \qquad
+                  \mathbf{Q} = (\mathbf{P} + \mathrm{diag}(\mathbf{c}))^{-1}
+
+        Parameters
+        ----------
+        kernel : array of shape (n, n)
+            The kernel P, which may be overwritten.
+        ridges : array of shape (n,)
+            The ridge c of each cell.
+        border : array of shape (n, r), default=None
+            Directions Φ that are projected out; None is no direction.
+        penalties : array of shape (r,), default=None
+            Penalty d of each direction; None means unpenalised.
+        refusal : callable
+            Function that returns the error to raise if the kernel with its ridge is singular.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dyadlearn.solve.inverse import CellsInverse
+        >>> inverse = CellsInverse.of(np.array([[2.0, 1.0], [1.0, 2.0]]), np.ones(2))
+        >>> inverse.leave_out(np.array([[3.0], [6.0]]))
+        array([[2.],
+               [1.]])
+        """
+        xp = namespace(kernel)
+        diagonal = xp.linalg.diagonal(kernel) + ridges
+        try:
+            matrix = positive_inverse(with_diagonal(kernel, diagonal))
+        except np.linalg.LinAlgError:
+            raise refusal() from None
+        if border is not None:
+            along = matrix @ border
+            system = border.T @ along
+            if penalties is not None:
+                system += penalties * _identity(system)
+            change = solve(system, along.T)
+            for here in row_blocks(matrix.shape[0], itemsize(matrix) * matrix.shape[0]):
+                matrix[here, :] -= along[here, :] @ change
+        return cls(matrix)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return int(self.matrix.shape[0])
+
+    def parts(self, members: np.ndarray) -> Array:
+        """Return the blocks (number, size, size) between the members (number, size) of sets."""
+        xp = namespace(self.matrix)
+        number, size = members.shape
+        if number == 1:
+            return take_block(self.matrix, members[0], members[0])[None, ...]
+        cells = members[:, :, None] * self.n_labels + members[:, None, :]
+        flat = xp.reshape(self.matrix, (-1,))
+        return xp.reshape(take_rows(flat, cells.reshape(-1)), (number, size, size))
+
+    def part_rows(self, at: np.ndarray) -> Array:
+        """Return rows (s, n)."""
+        return take_rows(self.matrix, at)
+
+    def times(self, labels: Array) -> Array:
+        """Return N times labels (n, p)."""
+        return self.matrix @ labels
+
+    def level(self, labels: Array) -> Array:
+        """Return the rounding error of `times` for each column of labels, shape (p,)."""
+        return rounding_level(labels, largest(namespace(self.matrix).abs(self.matrix)))
+
+    def n_values_of(self, size: int) -> int:
+        """Return the number of values in memory for each label of a set of some size."""
+        return 3 * size + 2 * self.n_labels
+
+    def sums(self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array, parts: Array) -> Array:
+        """Return the sums over labels of other units (number, size, p), computed directly, so that no digit is lost."""
+        flat = members.reshape(-1)
+        rows = take_rows(self.matrix, flat)
+        xp = namespace(rows)
+        is_own = as_array_of(units[flat][:, None] == units[None, :], rows)
+        sums = xp.where(is_own, 0.0, rows) @ labels
+        return xp.reshape(sums, (*members.shape, labels.shape[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class FactorInverse(Inverse):
+    r"""The inverse from a factor: :math:`\mathbf{B} = \mathbf{V}\,\mathrm{diag}(b)\,\mathbf{V}^\top` is N or the hat.
+
+    Attributes
+    ----------
+    vectors : array of shape (n, k)
+        The factor V.
+    weights : array of shape (k,)
+        The weights b.
+    is_hat : bool
+        Whether B is the hat.
+    floor, is_graded, root : as in `Inverse`
+    """
+
+    vectors: Array
+    weights: Array
+    is_hat: bool = True
+    floor: float = 0.0
+    is_graded: bool = False
+    root: Array | None = None
+
+    @classmethod
+    def of_spectrum(cls, side: Smoother) -> Self:
+        """Return the inverse of a kernel between the observed cells, from its decomposition.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>>         >>> from dyadlearn.solve.inverse import FactorInverse
+        >>> from dyadlearn.spectrum import Spectrum
+        >>> cells = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
+        >>> FactorInverse.of_spectrum(cells).leave_out(np.array([[3.0], [6.0]])).round(6)
+        array([[2.],
+               [1.]])
+        """
+        side = side.scaled()
+        is_hat = not side.prefers_residual
+        weights = side.shrinkage if is_hat else side.remainder
+        return cls(side.spectrum.vectors, weights, is_hat, side.slack_floor, side.is_graded)
+
+    @classmethod
+    def of_features(
+        cls, rows: Array, penalties: Array, weights: Array | None, refusal: Callable[[], Exception]
+    ) -> Self:
+        r"""Return the inverse of ridge regression on features of the pairs, from the normal equations.
+
+        .. math:: \mathbf{F} = \sqrt{w}\,\mathbf{Z}\,(\mathbf{Z}^\top\mathrm{diag}(w)\mathbf{Z} +
+                  \mathrm{diag}(\mathbf{d}))^{-1/2}
+
+        Parameters
+        ----------
+        rows : array of shape (n, k)
+            Features Z, which may be overwritten.
+        penalties : array of shape (k,)
+            Penalty d of each feature; 0 for a constant feature whose coefficient is free.
+        weights : array of shape (n,) or None
+            Weights w of the pairs in the squared loss.
+        refusal : callable
+            Function that returns the error to raise if the normal equations are singular.
+        """
+        root = None if weights is None else weights**0.5
+        if root is not None:
+            rows = rows * root[:, None]
+        gram = rows.T @ rows
+        try:
+            lower = solve_lower(cholesky(gram + penalties * _identity(gram)), _identity(gram))
+        except np.linalg.LinAlgError:
+            raise refusal() from None
+        factor = rows @ lower.T
+        return cls(factor, namespace(gram).ones_like(penalties), is_graded=True, root=root)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return int(self.vectors.shape[0])
+
+    def parts(self, members: np.ndarray) -> Array:
+        """Return the blocks (number, size, size) of B between the members (number, size) of sets."""
+        rows = _gathered(self.vectors, members)
+        return (rows * self.weights) @ namespace(rows).matrix_transpose(rows)
+
+    def part_rows(self, at: np.ndarray) -> Array:
+        """Return rows (s, n) of B."""
+        return (take_rows(self.vectors, at) * self.weights) @ self.vectors.T
+
+    def times(self, labels: Array) -> Array:
+        """Return B times labels (n, p)."""
+        return self.vectors @ (self.weights[:, None] * (self.vectors.T @ labels))
+
+    def level(self, labels: Array) -> Array:
+        """Return the rounding error of `times` for each column of labels, shape (p,)."""
+        return rounding_level(labels, largest(self.weights))
+
+    def n_values_of(self, size: int) -> int:
+        """Return the number of values in memory for each label of a set of some size."""
+        return 3 * size + 2 * int(self.vectors.shape[1])
+
+    def _left_out(self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array) -> Array:
+        if not self.is_hat or members.shape[1] <= self.vectors.shape[1]:
+            return super()._left_out(members, units, labels, image)
+        pieces = [self._left_out_of_many(each, labels) for each in members]
+        return namespace(labels).concat(pieces, axis=0)
+
+    def _left_out_of_many(self, at: np.ndarray, labels: Array) -> Array:
+        r"""Return predictions (s, p) of a set with more labels than directions.
+
+        .. math:: \hat{\mathbf{y}}_S = \mathbf{F}_S(\mathbf{I} - \mathbf{F}_S^\top\mathbf{F}_S)^{-1}
+                  \mathbf{F}_{\bar S}^\top\mathbf{y}_{\bar S}, \qquad \mathbf{F} = \mathbf{V}\sqrt b
+        """
+        rows = take_rows(self.vectors, at) * self.weights**0.5
+        system = _identity(self.weights[:, None] * self.weights) - rows.T @ rows
+        others = np.delete(np.arange(self.n_labels), at)
+        right = (take_rows(self.vectors, others) * self.weights**0.5).T @ take_rows(labels, others)
+        refusal = partial(leverage_error, at, self.n_labels, "cells form a set that")
+        return rows @ solve_block(system, right, self.floor, self.is_graded, refusal)
+
+
+@dataclass(frozen=True, eq=False)
+class MissingInverse(Inverse):
+    """The inverse from the operators of the complete grid, where few labels are missing.
+
+    Attributes
+    ----------
+    operators : GridOperators
+        Operators of the model on the complete grid.
+    observed, missing : (integer array, integer array)
+        Rows and columns of the observed cells (n,), and of the missing ones (u,).
+    """
+
+    operators: GridOperators
+    observed: tuple[np.ndarray, np.ndarray]
+    missing: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def is_hat(self) -> bool:  # type: ignore[override]
+        """Whether the hat is smaller than the residual operator."""
+        return not self.operators.prefers_residual and not self.operators.vanishing
+
+    @property
+    def floor(self) -> float:  # type: ignore[override]
+        """Lower bound of the slack."""
+        return self.operators.floor
+
+    @property
+    def is_graded(self) -> bool:  # type: ignore[override]
+        """Whether a block may be singular."""
+        return self.operators.is_graded
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return int(self.observed[0].size)
+
+    @cached_property
+    def half(self) -> Array:
+        r"""The matrix :math:`\mathbf{L}^{-1}\mathbf{R}_{uo}` (u, n), where L factorises R between missing cells."""
+        operators = self.operators
+        if not self.missing[0].size:
+            return zeros((0, self.n_labels), operators.remainder)
+        block = operators.residual_block(*self.missing)
+        size = block.shape[0]
+        refusal = partial(leverage_error, np.arange(size), operators.n_cells, "missing cells form a set that")
+        if self.is_graded:  # the result is not used: only the check is
+            solve_block(block, block[:, :1], self.floor, True, refusal)
+        try:
+            factor = cholesky(block)
+        except np.linalg.LinAlgError:
+            raise refusal() from None
+        between = operators.between(self.missing, self.observed, hat=self.is_hat)
+        return solve_lower(factor, between)
+
+    def parts(self, members: np.ndarray) -> Array:
+        """Return the blocks (number, size, size) of the residual operator, or of the hat."""
+        xp = namespace(self.half)
+        if members.shape[1] == 1:
+            return self.diagonal(members[:, 0])[:, None, None]
+        blocks = []
+        for at in members:
+            rows, columns = (side[at] for side in self.observed)
+            blocks.append(self.operators.between((rows, columns), (rows, columns), hat=self.is_hat))
+        along = xp.matrix_transpose(_gathered(self.half.T, members))
+        return xp.stack(blocks) + self._sign * (xp.matrix_transpose(along) @ along)
+
+    @property
+    def _sign(self) -> float:
+        """Sign of the contribution of the missing cells: they enlarge the hat and reduce the residual operator."""
+        return 1.0 if self.is_hat else -1.0
+
+    @cached_property
+    def _diagonal(self) -> Array:
+        """Diagonal (n,) of the residual operator, or of the hat."""
+        rows, columns = self.observed
+        grid = self.operators.part_diagonal(hat=self.is_hat)
+        xp = namespace(grid)
+        whole = take_rows(xp.reshape(grid, (-1,)), rows * grid.shape[1] + columns)
+        return whole + self._sign * xp.sum(self.half**2, axis=0)
+
+    def diagonal(self, at: np.ndarray) -> Array:
+        """Return the diagonal at some labels (s,)."""
+        return take_rows(self._diagonal, at)
+
+    def part_rows(self, at: np.ndarray) -> Array:
+        """Return rows (s, n) of the residual operator, or of the hat."""
+        asked = tuple(side[at] for side in self.observed)
+        whole = self.operators.between(asked, self.observed, hat=self.is_hat)
+        return whole + self._sign * (take_rows(self.half.T, at) @ self.half)
+
+    def times(self, labels: Array) -> Array:
+        """Return the residual operator, or the hat, times labels (n, p)."""
+        xp = namespace(labels)
+        shape = tuple(side.n_rows for side in self.operators.grid_spectra)
+        flat = self.observed[0] * shape[1] + self.observed[1]
+        columns = []
+        for column in range(labels.shape[1]):
+            grid = placed([labels[:, column]], [flat], shape[0] * shape[1])
+            grid = xp.reshape(xp.where(xp.isnan(grid), 0.0, grid), shape)
+            image = self.operators.hat(grid) if self.is_hat else self.operators.residual(grid)
+            columns.append(take_rows(xp.reshape(image, (-1,)), flat))
+        return xp.stack(columns, axis=1) + self._sign * (self.half.T @ (self.half @ labels))
+
+    def level(self, labels: Array) -> Array:
+        """Return the rounding error of `times` for each column of labels, shape (p,)."""
+        operators = self.operators
+        return rounding_level(labels, largest(operators.shrinkage if self.is_hat else operators.remainder))
+
+
+def _gathered(values: Array, members: np.ndarray) -> Array:
+    """Return rows of values (n, p) for members (number, size) of sets, shape (number, size, p)."""
+    xp = namespace(values)
+    return xp.reshape(take_rows(values, members.reshape(-1)), (*members.shape, values.shape[1]))
+
+
+def _identity(like: Array) -> Array:
+    """Return an identity matrix of the order of `like` (…, n, n)."""
+    return namespace(like).eye(like.shape[-1], dtype=like.dtype, device=like.device)
+
+
+def _n_within(units: np.ndarray) -> int:
+    """Return the number of pairs of labels with the same unit."""
+    counts = np.unique(units, return_counts=True)[1]
+    return int(np.sum(counts.astype(np.int64) ** 2))
+
+
+def _singular_set(blocks: Array, members: np.ndarray, n_labels: int) -> Exception:
+    """Return the error for the set, of members (number, size), whose block has the smallest eigenvalue."""
+    least = to_numpy(namespace(blocks).linalg.eigvalsh(blocks))[:, 0]
+    return leverage_error(members[least.argmin()], n_labels, "cells form a set that")

@@ -1,0 +1,158 @@
+"""Compare one leave-out of each inverse with refits, in all settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import KroneckerRidge, PairKernelRidge
+from dyadlearn.exceptions import LeverageError, NothingLeftError
+from dyadlearn.filters import Tikhonov
+from dyadlearn.pairing.base import working
+from dyadlearn.solve.inverse import CellsInverse, FactorInverse, MissingInverse
+from dyadlearn.spectrum import Spectrum
+
+SHARES = {"product": 0.5, "per_task": 0.3, "per_instance": 0.2}
+
+
+class Case:
+    """A grid with missing labels, its pairwise kernel over the observed cells, and refits with dense matrices."""
+
+    def __init__(self, seed, shares, free_mean, alpha, missing=0.3, weighted=False):
+        rng = np.random.default_rng(seed)
+        m, q = rng.integers(4, 9, 2)
+        sides = [rng.normal(size=(n, 3)) for n in (m, q)]
+        K, G = (np.exp(-0.3 * ((side[:, None] - side) ** 2).sum(2)) for side in sides)
+        self.Y = rng.normal(size=(m, q)) + 2.0
+        self.Y[rng.random((m, q)) < missing] = np.nan
+        self.i, self.j = np.nonzero(~np.isnan(self.Y))
+        self.y = self.Y[self.i, self.j]
+        self.alpha = alpha
+        self.free_mean = free_mean
+        weights = rng.uniform(0.1, 1.0, self.y.size) if weighted else np.ones(self.y.size)
+        self.ridges = alpha / weights
+        constants = {"kernel": "precomputed", "task_kernel": "precomputed", "fit_intercept": free_mean}
+        model = PairKernelRidge(alpha, **shares, **constants) if shares else KroneckerRidge(alpha, **constants)
+        self.operators = working(model.fit(K, self.Y, tasks=G).fitted_.problem.pairing)
+        a, b, c = shares.values() if shares else (1.0, 0.0, 0.0)
+        left = (K + free_mean)[np.ix_(self.i, self.i)]
+        right = (G + free_mean)[np.ix_(self.j, self.j)]
+        same = self.i[:, None] == self.i
+        same_task = self.j[:, None] == self.j
+        self.kernel = a * left * right + b * left * same_task + c * same * right
+
+    def refit(self, left_out, asked):
+        """Return the prediction of one label by the model without some labels."""
+        kept = np.setdiff1d(np.arange(self.y.size), left_out)
+        system = self.kernel[np.ix_(kept, kept)] + np.diag(self.ridges[kept])
+        ones = np.ones(kept.size)
+        mean = 0.0
+        if self.free_mean:
+            mean = ones @ np.linalg.solve(system, self.y[kept]) / (ones @ np.linalg.solve(system, ones))
+        return self.kernel[asked, kept] @ np.linalg.solve(system, self.y[kept] - mean) + mean
+
+    def inverse(self, name):
+        """Return one of the inverses."""
+        if name == "cells":
+            border = np.ones((self.y.size, 1)) if self.free_mean else None
+            return CellsInverse.of(self.operators.kernel_block(self.i, self.j), self.ridges, border)
+        if name == "missing":
+            return MissingInverse(self.operators, (self.i, self.j), np.nonzero(np.isnan(self.Y)))
+        if name == "spectrum":
+            constant = "free" if self.free_mean else None
+            cells = Spectrum.from_gram(self.kernel.copy(), constant=constant).smoother(Tikhonov(), self.alpha)
+            return FactorInverse.of_spectrum(cells)
+        # The rows of a root of the kernel are features; a last one of ones is free.
+        values, vectors = np.linalg.eigh(self.kernel)
+        rows = vectors * np.sqrt(np.clip(values, 0.0, None))
+        penalties = np.full(values.size, self.alpha)
+        if self.free_mean:
+            rows = np.c_[rows, np.ones(values.size)]
+            penalties = np.append(penalties, 0.0)
+        return FactorInverse.of_features(rows, penalties, self.alpha / self.ridges, AssertionError)
+
+    def left_out(self, setting, groups):
+        """Return the units of each label, of its instance and of its task, and the labels to leave out with each."""
+        i = self.i // 2 if groups else self.i
+        j = self.j // 2 if groups else self.j
+        units = {"A": np.arange(self.y.size) // (2 if groups else 1), "B": i, "C": j}
+        if setting == "D":
+            return (i, j), [np.flatnonzero((i == i[p]) | (j == j[p])) for p in range(self.y.size)]
+        codes = units[setting]
+        return (codes,), [np.flatnonzero(codes == codes[p]) for p in range(self.y.size)]
+
+
+def held_out(case, inverse, codes):
+    """Return held-out predictions of the inverse, from centred labels if the mean is free."""
+    shift = case.y.mean() if case.free_mean else 0.0
+    labels = (case.y - shift)[:, None]
+    leave_out = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
+    return leave_out(labels, *codes)[:, 0] + shift
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+@pytest.mark.parametrize("name", ["cells", "missing", "spectrum", "features"])
+def test_leave_out_equals_refits(name, setting):
+    """Every inverse leaves out pairs, instances, tasks and both as refits do, with and without groups and a mean."""
+    for seed, alpha in enumerate([1e-3, 0.1, 1.0, 30.0, 1e5]):
+        case = Case(seed, SHARES if seed % 2 else {}, seed % 3 == 0, alpha)
+        inverse = case.inverse(name)
+        for groups in (False, True):
+            codes, sets = case.left_out(setting, groups)
+            expected = np.array([case.refit(left_out, place) for place, left_out in enumerate(sets)])
+            shift = case.y.mean() if case.free_mean else 0.0
+            # Digits are relative to the prediction itself, which is small where the regularisation is large.
+            digits = 1e-8 if name != "features" else 1e-6
+            actual = held_out(case, inverse, codes)
+            assert_allclose(actual - shift, expected - shift, rtol=digits, atol=digits * abs(expected - shift).mean())
+
+
+@pytest.mark.parametrize("setting", "ABCD")
+@pytest.mark.parametrize("name", ["cells", "features"])
+def test_weighted_labels(name, setting):
+    """Weights divide the ridge of their cells."""
+    for seed in range(4):
+        case = Case(seed, {}, seed % 2 == 0, 0.3, weighted=True)
+        codes, sets = case.left_out(setting, groups=False)
+        expected = [case.refit(left_out, place) for place, left_out in enumerate(sets)]
+        assert_allclose(held_out(case, case.inverse(name), codes), expected, rtol=1e-8)
+
+
+def test_many_columns_of_labels():
+    """Several columns of labels are left out together."""
+    case = Case(3, {}, False, 0.5)
+    labels = np.c_[case.y, case.y**2]
+    for name in ("cells", "missing", "spectrum", "features"):
+        inverse = case.inverse(name)
+        each = [inverse.leave_crossed_out(column[:, None], case.i, case.j) for column in labels.T]
+        assert_allclose(inverse.leave_crossed_out(labels, case.i, case.j), np.hstack(each), rtol=1e-10)
+
+
+def test_no_missing_cell():
+    """A complete grid is the case of no missing cell."""
+    case = Case(1, {}, True, 0.5, missing=0.0)
+    for setting in "ABCD":
+        codes, sets = case.left_out(setting, groups=False)
+        expected = [case.refit(left_out, place) for place, left_out in enumerate(sets)]
+        assert_allclose(held_out(case, case.inverse("missing"), codes), expected, rtol=1e-8)
+
+
+def test_nothing_left():
+    """A unit with all labels leaves nothing to learn from."""
+    case = Case(0, {}, False, 1.0)
+    same = np.zeros(case.y.size, dtype=int)
+    inverse = case.inverse("cells")
+    with pytest.raises(NothingLeftError):
+        inverse.leave_out(case.y[:, None], same)
+    with pytest.raises(NothingLeftError):
+        inverse.leave_crossed_out(case.y[:, None], case.i, same)
+
+
+def test_interpolated_labels_are_refused():
+    """Without regularisation, a label that others do not determine has leverage 1."""
+    kernel = np.diag([1.0, 0.0, 0.0])
+    cells = Spectrum.from_gram(kernel).smoother(Tikhonov(), 0.0)
+    inverse = FactorInverse.of_spectrum(cells)
+    with pytest.raises(LeverageError):
+        inverse.leave_out(np.array([[1.0], [2.0], [3.0]]))
