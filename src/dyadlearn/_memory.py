@@ -49,7 +49,7 @@ def check_memory(need: float, like: Array, purpose: str, remedy: str = _LESS) ->
     free = available_memory(like)
     if free is not None and need > free:
         raise NotEnoughMemoryError(
-            f"{purpose} needs about {_bytes(need)} of memory, but only {_bytes(free)} are free: {remedy}."
+            f"{purpose} needs about {in_bytes(need)} of memory, but only {in_bytes(free)} are free: {remedy}."
         )
 
 
@@ -76,7 +76,8 @@ def fits_in_memory(need: float, like: Array) -> bool:
     return free is None or need <= free
 
 
-def _bytes(count: float) -> str:
+def in_bytes(count: float) -> str:
+    """Return a number of bytes in words."""
     return f"{count / 2**30:.1f} GiB" if count >= 2**28 else f"{count / 2**20:.1f} MiB"
 
 

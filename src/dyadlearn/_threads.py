@@ -6,6 +6,7 @@ a separate call.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 Item = TypeVar("Item")
+
+# Order of the matrices whose product is timed: it takes a few milliseconds.
+_TRIED = 512
 
 
 def for_each(work: Callable[[Item], None], items: Sequence[Item], like: Any, *, n_operations: float) -> None:
@@ -63,6 +67,21 @@ def n_workers(like: Any, n_operations: float) -> int:
     if not isinstance(like, np.ndarray) or n_operations <= 2e8:
         return 1
     return max((library["num_threads"] for library in _linear_algebra().info()), default=1)
+
+
+def seconds_of(work: float) -> float:
+    """Return the time that so many multiplications take in products of matrices, in seconds."""
+    return work / _speed()
+
+
+@cache
+def _speed() -> float:
+    """Return the multiplications per second of a product of matrices, measured once."""
+    matrix = np.ones((_TRIED, _TRIED))
+    matrix @ matrix  # the first product starts the threads
+    start = time.perf_counter()
+    matrix @ matrix
+    return float(_TRIED) ** 3 / max(time.perf_counter() - start, 1e-6)
 
 
 @cache

@@ -10,7 +10,7 @@ from dyadlearn import KroneckerRidge, PairKernelRidge
 from dyadlearn.exceptions import LeverageError, NothingLeftError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.base import working
-from dyadlearn.solve.inverse import CellsInverse, FactorInverse, MissingInverse
+from dyadlearn.solve.inverse import CellsInverse, FactorInverse, FeatureInverse, MissingInverse
 from dyadlearn.spectrum import Spectrum
 
 SHARES = {"product": 0.5, "per_task": 0.3, "per_instance": 0.2}
@@ -70,7 +70,8 @@ class Case:
         if self.free_mean:
             rows = np.c_[rows, np.ones(values.size)]
             penalties = np.append(penalties, 0.0)
-        return FactorInverse.of_features(rows, penalties, self.alpha / self.ridges, AssertionError)
+        root = np.sqrt(self.alpha / self.ridges)
+        return FeatureInverse.of(lambda at: rows[at] * root[at, None], values.size, penalties, root, AssertionError)
 
     def left_out(self, setting, groups):
         """Return the units of each label, of its instance and of its task, and the labels to leave out with each."""

@@ -26,7 +26,7 @@ from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Coupled, Pairing
-from dyadlearn.pairing.incomplete import MANY_CELLS, part_of, predict_outside, takes_apart
+from dyadlearn.pairing.incomplete import part_of, predict_outside, takes_apart
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
 from dyadlearn.solve.leaving import refuse
@@ -34,6 +34,9 @@ from dyadlearn.solve.missing import Completion
 from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, PairProducts
 from dyadlearn.spectrum import Spectrum, nothing_left
 from dyadlearn.vectrick import sandwich_at
+
+# Most solves of one hold-out.
+_MOST_FOLDS = 4096
 
 Axes = tuple[np.ndarray, np.ndarray]
 Solved = Completion | ObservedSolution
@@ -252,10 +255,11 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
     labels, pairing = problem.labels, problem.pairing
     n_units = [np.unique(codes).size for codes in units.of_labels(labels, setting)]
     total = math.prod(n_units)
-    if setting is Setting.D and total > MANY_CELLS:
+    if total > _MOST_FOLDS:
+        names = {Setting.A: "cells=", Setting.B: "groups=", Setting.C: "task_groups="}
         raise ValueError(
-            f"Setting D with missing labels is solved again for each pair of a left-out instance and task, here "
-            f"{total} times: give groups= and task_groups=, a few of each."
+            f"Setting {setting.value} of {labels.size} labels, some of them missing or weighted, would be solved again "
+            f"{total} times: pass folds as {names.get(setting, 'groups= and task_groups=')}, for example five."
         )
     (m, q), ranks = labels.shape, pairing.ranks
     if labels.grid is None:

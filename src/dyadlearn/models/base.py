@@ -19,7 +19,7 @@ from dyadlearn._codes import id_columns
 from dyadlearn._progress import Phase
 from dyadlearn._state import StoredEstimator, all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order
-from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
+from dyadlearn.holdout import Problem, Units, leave_out, plan
 from dyadlearn.holdout.intervals import intervals_of
 from dyadlearn.holdout.units import warn_of_unlabelled, warn_of_unpredicted
 from dyadlearn.labels import Labels
@@ -782,11 +782,8 @@ class PairwiseRidge(PairModel, stored=False):
             return stored
         problem = self._problem()
         how = plan(problem, setting, groups, task_groups, None if exact and problem.labels.full is not None else cv)
-        if not isinstance(how, Formula):
-            self._check_request(setting)
-            return HeldOut(how.held_out(), how.method, how.units)
-        self._check_request(setting, how.units.instances, how.units.tasks)
-        return HeldOut(self._held_out(setting, how.units), how.method, how.units)
+        self._check_request(setting)
+        return HeldOut(how.held_out(), how.method, how.units)
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
         """Return one held-out prediction per label."""

@@ -8,26 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, largest, namespace, placed, take_rows, to_numpy, zeros
-from dyadlearn._rounding import solve_block
+from dyadlearn._array import Array, namespace, placed, zeros
+from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Pairing, working
 from dyadlearn.pairing.expansion import Expansion, weights_of_observed
-from dyadlearn.pairing.full import cell_units, closed_weights
+from dyadlearn.pairing.full import closed_weights
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.directions import CellsFit, suit_directions
-from dyadlearn.solve.leaving import inverse_with_border, leave_units_out
 from dyadlearn.solve.missing import Completion
 from dyadlearn.solve.observed import complete_grid
-from dyadlearn.spectrum import leverage_error, nothing_left
-
-#: Maximum number of observed cells for exact leave-one-out: for a single λ, and for a search over λ.
-MANY_CELLS, FEW_CELLS = 4096, 1024
+from dyadlearn.spectrum import nothing_left
 
 Axes = tuple[np.ndarray, np.ndarray]
 
@@ -98,64 +94,49 @@ def label_weights(
 
 
 @singledispatch
-def is_quick_one_by_one(model: Pairing, Y: Array, weights: Array | None, setting: Setting) -> bool:
-    """Return whether `leave_one_out` has a formula that is fast enough for a search."""
-    return setting is Setting.A and int(np.count_nonzero(~np.isnan(to_numpy(Y)))) <= FEW_CELLS
+def has_formula(model: Pairing, labels: Labels, setting: Setting) -> bool:
+    """Return whether `leave_one_out` has a formula for missing or weighted labels.
+
+    The default has one in setting A for a few directions with little regularisation, for which an inverse over the
+    pairs would lose digits.
+    """
+    if setting is not Setting.A or model.symmetry:
+        return False
+    return suit_directions(working(model), labels.size, labels.largest_weight)
 
 
 @singledispatch
-def leave_one_out(
-    model: Pairing, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
-) -> Array | None:
-    r"""Return leave-one-out predictions (m, q) without solving again; None if there is no formula.
-
-    The default covers setting A, from one dense system of all observed cells. With
-    :math:`\mathbf{P}` the pairwise kernel, :math:`c` the ridge and
-    :math:`\mathbf{Q} = (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}` the prediction is
-    :math:`-\sum_{j\ne i}Q_{ij}y_j/Q_{ii}`, which is accurate however small it is. With an unpenalised mean,
-    :math:`\mathbf{Q11}^\top\mathbf{Q}/\mathbf{1}^\top\mathbf{Q1}` is subtracted from :math:`\mathbf{Q}`.
+def leave_one_out(model: Pairing, labels: Labels, setting: Setting, completed: Callable[[], Array]) -> Array:
+    """Return leave-one-out predictions, of the shape of the labels' values, where `has_formula` is True.
 
     Parameters
     ----------
     model : Pairing
-    Y, weights : as in `complete_labels`
+    labels : Labels
     setting : Setting
     completed : callable
         Function that returns the completed labels, shape (m, q), which contain the predictions of missing labels.
     """
-    if setting is not Setting.A:
-        return None
-    operators, observed = working(model), ~np.isnan(to_numpy(Y))
-    check_mean_of_others(model, observed)
-    if observed.sum() > MANY_CELLS:
-        raise ValueError(
-            f"Leaving out each of {observed.sum()} observed cells by itself takes too long where labels are "
-            "missing: give cells=, a fold for each cell, so that a few folds are left out instead."
-        )
-    if operators.interpolates:
-        raise ValueError("Leaving out single cells where labels are missing needs regularisation: use alpha > 0.")
-    xp, flat = namespace(Y), np.flatnonzero(observed)
-    y = take_rows(xp.reshape(Y, (-1,)), flat)
-    ones = xp.ones_like(y) if weights is None else take_rows(xp.reshape(weights, (-1,)), flat)
+    operators = working(model)
+    listed = labels.listed()
+    rows, columns = labels.places
+    check_mean_of_others(model, labels)
+    y = listed.values
+    xp = namespace(y)
     shift = xp.mean(y) if operators.free_mean else zeros((), y)
-    if not model.symmetry and suit_directions(operators, flat.size, largest(ones)):
-        rows, columns = np.nonzero(observed)
-        held_out = CellsFit(operators, rows, columns, y - shift, ones**0.5).leave_one_out() + shift
-        return xp.where(xp.isnan(Y), completed(), xp.reshape(placed([held_out], [flat], observed.size), Y.shape))
-    system, border, penalties = operators.split_kernel(*np.nonzero(observed))
-    eye = xp.eye(flat.size, dtype=system.dtype, device=system.device)
-    refusal = partial(leverage_error, flat, observed.size, "cells form a set that")
-    inverse = solve_block(system + operators.ridge * eye / ones, eye, 0.0, operators.is_graded, refusal)
-    if operators.free_mean:
-        inverse = inverse_with_border(inverse, border, penalties)
-    units = cell_units(model, *np.nonzero(observed))
-    held_out = leave_units_out(inverse, (y - shift)[:, None], units)[:, 0] + shift
-    return xp.where(xp.isnan(Y), completed(), xp.reshape(placed([held_out], [flat], observed.size), Y.shape))
+    root = xp.ones_like(y) if listed.weights is None else listed.weights**0.5
+    held_out = CellsFit(operators, rows, columns, y - shift, root).leave_one_out() + shift
+    if labels.grid is None:
+        return held_out
+    grid = placed([held_out], [np.flatnonzero(labels.observed)], labels.observed.size)
+    return xp.where(xp.isnan(labels.grid), completed(), xp.reshape(grid, labels.shape))
 
 
-def check_mean_of_others(model: Pairing, observed: np.ndarray) -> None:
+def check_mean_of_others(model: Pairing, labels: Labels) -> None:
     """Raise if only one pair is observed and the model has an unpenalised mean, which it determines alone."""
-    if working(model).free_mean and np.count_nonzero(np.triu(observed) if model.symmetry else observed) < 2:
+    rows, columns = labels.places
+    n_pairs = np.count_nonzero(rows <= columns) if model.symmetry else labels.size
+    if working(model).free_mean and n_pairs < 2:
         raise nothing_left()
 
 

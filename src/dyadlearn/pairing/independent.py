@@ -15,6 +15,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn.filters import SpectralFilter, Tikhonov
+from dyadlearn.labels import Labels
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Pairing, absorbs_weights
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
@@ -167,17 +168,15 @@ def _label_weights(model: Independent, pairs: Any, Y: Array, weights: Array | No
         yield result
 
 
-@incomplete.is_quick_one_by_one.register(Independent)
-def _is_quick_one_by_one(model: Independent, Y: Array, weights: Array | None, setting: Setting) -> bool:
+@incomplete.has_formula.register(Independent)
+def _has_formula(model: Independent, labels: Labels, setting: Setting) -> bool:
     return True
 
 
 @incomplete.leave_one_out.register(Independent)
-def _leave_one_out(
-    model: Independent, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
-) -> Array:
+def _leave_one_out(model: Independent, labels: Labels, setting: Setting, completed: Callable[[], Array]) -> Array:
     """Return leave-one-out predictions of each column from its observed rows, by a division."""
-    return model.by_task(leave_one_out_columns, Y, weights)
+    return model.by_task(leave_one_out_columns, labels.values, labels.weights)
 
 
 @incomplete.without_unlabelled.register(Independent)

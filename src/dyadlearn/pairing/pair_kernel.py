@@ -74,7 +74,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.crossed import CrossedSystem
 from dyadlearn.solve.leaving import Members, column_weights, leave_out_columns
-from dyadlearn.solve.operators import SideProduct, interpolation_floor, without
+from dyadlearn.solve.operators import Cells, SideProduct, interpolation_floor, without
 from dyadlearn.spectrum import Spectrum, check_cells
 from dyadlearn.vectrick import sandwich
 
@@ -322,20 +322,35 @@ class PairKernel(Coupled):
 
     def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the pairwise kernel between some cells, shape (n, n), filled in blocks of rows."""
-        product, per_task, per_instance = self.shares
         left, at = _among(self.spectrum, rows)
         right, task_at = _among(self.task_spectrum, columns)
         n = int(rows.size)
         block = zeros((n, n), left)
         for here in row_blocks(n, 4 * n * itemsize(left)):
-            rows_here = take_block(left, at[here], at)
-            columns_here = take_block(right, task_at[here], task_at)
-            part = product * rows_here * columns_here
-            if per_task:
-                part += per_task * rows_here * as_array_of(columns[here][:, None] == columns, part, part.dtype)
-            if per_instance:
-                part += per_instance * columns_here * as_array_of(rows[here][:, None] == rows, part, part.dtype)
-            block[here, :] = part
+            grams = (take_block(left, at[here], at), take_block(right, task_at[here], task_at))
+            block[here, :] = self._pairs_kernel(*grams, (rows[here], columns[here]), (rows, columns))
+        return block
+
+    def kernel_between(self, first: Cells, second: Cells) -> Array:
+        """Return the pairwise kernel between some cells and others, shape (s, n)."""
+        grams = []
+        for spectrum, rows, others in zip(self.grid_spectra, first, second, strict=True):
+            (distinct, at), (other_distinct, other_at) = (
+                np.unique(each, return_inverse=True) for each in (rows, others)
+            )
+            block = spectrum.block(spectrum.values, distinct, other_distinct)
+            grams.append(take_block(block, at, other_at))
+        left, right = grams
+        return self._pairs_kernel(left, right, first, second)
+
+    def _pairs_kernel(self, left: Array, right: Array, first: Cells, second: Cells) -> Array:
+        """Return the pairwise kernel between cells from the kernels of both sides between their rows, (s, n)."""
+        product, per_task, per_instance = self.shares
+        block = product * left * right
+        if per_task:
+            block += per_task * left * as_array_of(first[1][:, None] == second[1], block, block.dtype)
+        if per_instance:
+            block += per_instance * right * as_array_of(first[0][:, None] == second[0], block, block.dtype)
         return block
 
     @property

@@ -55,6 +55,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import ratio, settle
+from dyadlearn.labels import Labels
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
@@ -611,30 +612,30 @@ def _completion(model: TwoStep, Y: Array, weights: Array | None, **options: Any)
     return Completion(labels, "block", Solution(labels, 0, 0.0, True))
 
 
-@incomplete.is_quick_one_by_one.register(TwoStep)
-def _is_quick_one_by_one(model: TwoStep, Y: Array, weights: Array | None, setting: Setting) -> bool:
-    """Return whether few cells are observed or the missing cells form a block, in setting A."""
-    few = incomplete.is_quick_one_by_one.dispatch(Pairing)(model, Y, weights, setting)
-    return few or _block_to_leave_beside(model, Y, weights, setting) is not None
+@incomplete.has_formula.register(TwoStep)
+def _has_formula(model: TwoStep, labels: Labels, setting: Setting) -> bool:
+    """Return whether the missing cells form a block, or the default formula applies, in setting A."""
+    has_block = _block_to_leave_beside(model, labels, setting) is not None
+    return has_block or incomplete.has_formula.dispatch(Pairing)(model, labels, setting)
 
 
 @incomplete.leave_one_out.register(TwoStep)
-def _leave_one_out(
-    model: TwoStep, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
-) -> Array | None:
-    """Return setting A, by a formula if the missing labels form a block, else from one dense system."""
-    block = _block_to_leave_beside(model, Y, weights, setting)
+def _leave_one_out(model: TwoStep, labels: Labels, setting: Setting, completed: Callable[[], Array]) -> Array:
+    """Return setting A beside a block of missing labels, or by the default formula."""
+    block = _block_to_leave_beside(model, labels, setting)
     if block is None:
-        return incomplete.leave_one_out.dispatch(Pairing)(model, Y, weights, setting, completed)
-    incomplete.check_mean_of_others(model, ~np.isnan(to_numpy(Y)))
+        return incomplete.leave_one_out.dispatch(Pairing)(model, labels, setting, completed)
+    incomplete.check_mean_of_others(model, labels)
     filled = completed()
-    shift = namespace(Y).mean(filled) if model.free_mean else 0.0
+    shift = namespace(filled).mean(filled) if model.free_mean else 0.0
     return leave_one_out_beside_block(replace(model), *model.scaled, filled - shift, block) + shift
 
 
-def _block_to_leave_beside(model: TwoStep, Y: Array, weights: Array | None, setting: Setting) -> Axes | None:
+def _block_to_leave_beside(model: TwoStep, labels: Labels, setting: Setting) -> Axes | None:
     """Return the block of missing labels for which setting A has a formula; None for networks."""
-    return _missing_block(Y, weights) if setting is Setting.A and not model.symmetry else None
+    if setting is not Setting.A or model.symmetry or labels.grid is None:
+        return None
+    return _missing_block(labels.grid, labels.weights)
 
 
 @incomplete.takes_apart.register(TwoStep)

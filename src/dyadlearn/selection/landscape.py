@@ -17,6 +17,7 @@ iterations do not resolve have little weight: they change the score in its third
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -437,7 +438,7 @@ def landscape(
     wanted = as_settings(setting)
     wanted = [setting for setting in wanted if setting in settings_of(problem.pairing)] or wanted
     rows, columns = grids_of(problem, alphas, task_alphas)
-    plans = [planned(problem, setting, (groups, task_groups, cv)) for setting in wanted]
+    plans = [planned_for(problem, setting, (groups, task_groups, cv), rows, columns) for setting in wanted]
     if problem.labels.full is not None and cv is None:  # all settings share their products
         bar = Progress(None, "Landscape", progress, of=1)
         by_setting = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, bar)
@@ -453,7 +454,7 @@ def landscape(
     return scores
 
 
-def planned(problem: Problem, setting: Setting, left_out: LeftOut) -> Plan:
+def planned(problem: Problem, setting: Setting, left_out: LeftOut, n_alphas: int = 1) -> Plan:
     """Return the hold-out plan for all regularisations; raise if the model does not support the setting.
 
     Parameters
@@ -461,6 +462,8 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut) -> Plan:
     problem : Problem
     setting : Setting
     left_out : (groups, task_groups, cv)
+    n_alphas : int, default=1
+        Number of regularisations.
     """
     groups, task_groups, cv = left_out
     pairing = problem.pairing
@@ -471,7 +474,18 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut) -> Plan:
     for filter in (side.filter for side in pairing.smoothers):
         if not filter.uses_alpha():
             raise ValueError(f"{filter} does not depend on alpha, so it has no landscape: use another filter.")
-    return plan(problem, setting, groups, task_groups, cv)
+    return plan(problem, setting, groups, task_groups, cv, n_alphas=n_alphas)
+
+
+def planned_for(
+    problem: Problem, setting: Setting, left_out: LeftOut, alphas: Values, task_alphas: Values | None
+) -> Plan:
+    """Return the hold-out plan for a grid of regularisations, chosen for the middle of the grid."""
+    grids = [sorted(alphas)]
+    if task_alphas is not None:
+        grids.append(sorted(task_alphas))
+    middle = [values[len(values) // 2] for values in grids]
+    return planned(problem.at(*middle), setting, left_out, math.prod(map(len, grids)))
 
 
 def _swept(

@@ -58,7 +58,7 @@ from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.base import absorbs_weights
 from dyadlearn.selection.evaluate import baseline_scores, best_in_words, nothing_learnt
-from dyadlearn.selection.landscape import Evaluated, LeftOut, expected_points, grids_of, planned, score_plan
+from dyadlearn.selection.landscape import Evaluated, LeftOut, expected_points, grids_of, planned_for, score_plan
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.spectrum import Spectrum
 
@@ -574,7 +574,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         """Score all regularisations for all sides to try, and solve for the best."""
         setting, problems = as_setting(self.setting), self._problems(sides)
         grids = [self._grids(problem) for problem in problems]
-        first = planned(problems[0], setting, left_out)
+        first = planned_for(problems[0], setting, left_out, *grids[0])
         n_points = expected_points(first, *grids[0], exhaustive=self.exhaustive)
         n_holdout = _HOLDOUT_OF_ROUGH if isinstance(first, SolveAgain) and not self.exhaustive else _HOLDOUT
         total = len(problems) * n_points + _FIT + n_holdout
@@ -616,7 +616,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _keep_holdout(self, how: Plan) -> Array:
         """Store the held-out predictions at the chosen values, and return the labels that have a prediction."""
-        self._predictions, self.holdout_method_ = how.held_out(self.fitted_.problem), how.method
+        self._predictions = how.held_out(self.fitted_.problem, everywhere=True)
+        self.holdout_method_ = how.method
         self.holdout_setting_, self._units = how.setting.value, how.units
         if self.cv is None:
             used = Units.of_groups(self._labels, how.setting, self._groups, self._task_groups)
@@ -628,7 +629,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         setting, [problem] = as_setting(self.setting), self._problems(sides)
         alphas, _ = self._grids(problem)
         [[(self._side, self._task_side)]] = sides
-        how, interrupts = planned(problem, setting, left_out), current()
+        how, interrupts = planned_for(problem, setting, left_out, alphas, None), current()
         judge, score = scorer(self.scoring), None
 
         def scored(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
@@ -706,7 +707,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         top, refusal, interrupts = -np.inf, LeverageError(), current()
         options: dict[str, Any] = {"search": True, "exhaustive": self.exhaustive, "progress": self.progress}
         for place, (problem, values) in enumerate(zip(problems, grids, strict=True)):
-            how = planned(problem, first.setting, left_out) if place else first
+            how = planned_for(problem, first.setting, left_out, *values) if place else first
             try:
                 each = score_plan(how, self.scoring, *values, **options, of=n_points)
             except LeverageError as error:

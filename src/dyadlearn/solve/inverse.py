@@ -14,8 +14,8 @@ inverse            content
 =================  =================================================================================================
 `CellsInverse`     the matrix :math:`(\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}` of the observed cells o
 `FactorInverse`    :math:`\mathbf{V}\,\mathrm{diag}(\rho)\,\mathbf{V}^\top` with the eigenvectors of
-                   :math:`\mathbf{P}_{oo}`, for many c and for c = 0; or :math:`\mathbf{I} - \mathbf{FF}^\top` for few
-                   features F of the pairs
+                   :math:`\mathbf{P}_{oo}`, for many c and for c = 0
+`FeatureInverse`   :math:`\mathbf{I} - \mathbf{FF}^\top` for few features F of the pairs
 `MissingInverse`   the residual operator of the complete grid without the missing cells u,
                    :math:`\mathbf{R}_{oo} - \mathbf{R}_{ou}\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}`
 =================  =================================================================================================
@@ -33,8 +33,8 @@ instances have more labels.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple, Self
 
@@ -96,6 +96,10 @@ class Inverse(ABC):
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `times` for each column of labels, shape (p,)."""
 
+    def prediction_level(self, labels: Array) -> Array:
+        """Return the rounding error of a prediction that is zero, for each column of labels, shape (p,)."""
+        return self.level(labels) if self.is_hat else rounding_level(labels, 1.0)
+
     def sums(self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array, parts: Array) -> Array:
         r"""Return :math:`\mathbf{N}_{S\bar S}\,\mathbf{y}_{\bar S}` for some sets, shape (number, size, p).
 
@@ -149,7 +153,7 @@ class Inverse(ABC):
             If the model fits the labels of a unit exactly, whatever they are.
         """
         units = np.arange(self.n_labels) if units is None else units
-        if (units == units[0]).all():
+        if self.n_labels > 1 and (units == units[0]).all():
             raise nothing_left()
         scaled = self._scaled(labels)
         image = self.times(scaled)
@@ -162,6 +166,23 @@ class Inverse(ABC):
                 pieces.append(self._left_out(here, units, scaled, image))
                 places.append(here.reshape(-1))
         return self._unscaled(in_order(pieces, places))
+
+    def leave_set_out(self, labels: Array, at: np.ndarray) -> Array:
+        """Return the predictions (s, p) of the labels of one set, by the model that was fitted without them."""
+        units = np.zeros(self.n_labels, dtype=np.intp)
+        units[at] = 1
+        if at.size == self.n_labels:
+            raise nothing_left()
+        scaled = self._scaled(labels)
+        held_out = self._left_out(at[None, :], units, scaled, self.times(scaled))
+        return held_out if self.root is None else held_out / take_rows(self.root, at)[:, None]
+
+    def solved(self, labels: Array, ridge: float) -> Array:
+        """Return the dual coefficients (n, p) of labels, for a model with this ridge."""
+        scaled = self._scaled(labels)
+        image = self.times(scaled)
+        residual = scaled - image if self.is_hat else image
+        return self._scaled(residual) / ridge
 
     def n_values_of(self, size: int) -> int:
         """Return the number of values in memory for each label of a set of some size."""
@@ -196,12 +217,12 @@ class Inverse(ABC):
         pieces = []
         places = []
         for members in members_of(first):
-            factorised = crossing.factorised(members)
-            for unit in np.unique(second[members]).tolist():
-                predictions, at = crossing.left_out(factorised, unit)
+            for predictions, at in crossing.left_out(crossing.factorised(members)):
                 pieces.append(predictions)
                 places.append(at)
-        return self._unscaled(in_order(pieces, places))
+        # Predictions that are only rounding are exactly zero, so that they tie.
+        held_out = settle(in_order(pieces, places), self.prediction_level(crossing.labels))
+        return self._unscaled(held_out)
 
     def _scaled(self, labels: Array) -> Array:
         return labels if self.root is None else labels * self.root[:, None]
@@ -278,36 +299,65 @@ class _Crossing:
         rows = inverse.rows(members).T
         return _Factorised(members, lower, rows, rows @ lower.T, lower @ outside)
 
-    def left_out(self, first: _Factorised, unit: int) -> tuple[Array, np.ndarray]:
-        r"""Return predictions (a, p) and positions (a,) of the labels that one unit of each side shares.
+    def left_out(self, first: _Factorised) -> Iterator[tuple[Array, np.ndarray]]:
+        """Yield predictions (a, p) and positions (a,) of the labels C, for several units of the second side at a time.
+
+        Units with equal numbers of labels in C and outside of it are solved together.
+        """
+        unit_of = self.second[first.members]
+        alike: dict[tuple[int, int], list[tuple[int, np.ndarray, np.ndarray]]] = {}
+        for asked in members_of(unit_of):
+            unit = int(unit_of[asked[0]])
+            kept = np.flatnonzero(self.first[self.members[unit]] != self.first[first.members[0]])
+            alike.setdefault((asked.size, kept.size), []).append((unit, asked, kept))
+        c = int(first.members.size)
+        for (n_asked, n_kept), crossed in alike.items():
+            n_values = n_kept * (3 * c + 3 * n_kept) + n_asked * c
+            for here in row_blocks(len(crossed), itemsize(self.labels) * n_values):
+                some = crossed[here]
+                asked = np.stack([each[1] for each in some])
+                predictions = self._crossed(first, [each[0] for each in some], asked, [each[2] for each in some])
+                shape = (asked.size, self.labels.shape[1])
+                yield namespace(predictions).reshape(predictions, shape), first.members[asked].reshape(-1)
+
+    def _crossed(self, first: _Factorised, units: list[int], asked: np.ndarray, kept: list[np.ndarray]) -> Array:
+        r"""Return predictions (b, a, p) of the labels that C shares with each of b units of the second side.
 
         With :math:`\mathbf{b}` the sums over the labels outside of C and R, the system of both is solved for C by
 
         .. math:: (\mathbf{N}_{RR} - \mathbf{Z}_R^\top\mathbf{Z}_R)\,\mathbf{x}_R
                   = \mathbf{b}_R - \mathbf{Z}_R^\top\mathbf{L}^{-1}\mathbf{b}_C, \qquad
                   \mathbf{x}_C = \mathbf{L}^{-\top}(\mathbf{L}^{-1}\mathbf{b}_C - \mathbf{Z}_R\mathbf{x}_R) .
+
+        Parameters
+        ----------
+        first : _Factorised
+        units : list of int
+            The b units.
+        asked : integer array of shape (b, a)
+            Positions in C of the labels that each unit shares with it.
+        kept : list of integer arrays of shape (r,)
+            Positions in each unit of its labels R outside of C.
         """
-        is_shared = self.second[first.members] == unit
-        asked = np.flatnonzero(is_shared)
-        others = np.flatnonzero(~is_shared)
-        from_lower = take_rows(first.lower.T, asked)
-        together = self.members[unit]
-        kept = np.flatnonzero(self.first[together] != self.first[first.members[0]])
-        if not kept.size:
-            return -(from_lower @ first.right), first.members[asked]
-        rest = together[kept]
-        along = take_rows(first.along, rest)
+        xp = namespace(self.labels)
+        from_lower = _gathered(first.lower.T, asked)
+        if not kept[0].size:
+            return -(from_lower @ first.right)
+        rest = np.stack([self.members[unit][at] for unit, at in zip(units, kept, strict=True)])
+        along = _gathered(first.along, rest)
         # The sums over labels outside of both units: from those outside of one, subtract the labels of the other.
-        of_first = first.right - along.T @ take_rows(self.labels, rest)
-        of_second = take_rows(self.sums[unit], kept)
-        if others.size:
-            other_labels = take_rows(self.labels, first.members[others])
-            of_second = of_second - take_block(first.rows, rest, others) @ other_labels
-        block = take_block(self.blocks[unit], kept, kept) - along @ along.T
-        refusal = partial(leverage_error, rest, self.inverse.n_labels, "cells form a set that")
+        of_first = first.right - xp.matrix_transpose(along) @ _gathered(self.labels, rest)
+        of_second = xp.stack([take_rows(self.sums[unit], at) for unit, at in zip(units, kept, strict=True)])
+        rows = _gathered(first.rows, rest)
+        labels = take_rows(self.labels, first.members)
+        shared = xp.stack([take_rows(rows[place, ...].T, at).T for place, at in enumerate(asked)])
+        of_second = of_second - (rows @ labels - shared @ _gathered(labels, asked))
+        blocks = xp.stack([take_block(self.blocks[unit], at, at) for unit, at in zip(units, kept, strict=True)])
+        blocks = blocks - along @ xp.matrix_transpose(along)
+        refusal = partial(_singular_set, blocks, rest, self.inverse.n_labels)
         right = of_second - along @ of_first
-        solved = solve_block(block, right, self.inverse.floor, self.inverse.is_graded, refusal)
-        return -(from_lower @ (of_first - along.T @ solved)), first.members[asked]
+        solved = solve_block(blocks, right, self.inverse.floor, self.inverse.is_graded, refusal)
+        return -(from_lower @ (of_first - xp.matrix_transpose(along) @ solved))
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,9 +447,25 @@ class CellsInverse(Inverse):
         """Return N times labels (n, p)."""
         return self.matrix @ labels
 
+    def solved(self, labels: Array, ridge: float) -> Array:
+        """Return the dual coefficients (n, p) of labels; the ridge is part of the matrix."""
+        return self.matrix @ labels
+
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `times` for each column of labels, shape (p,)."""
         return rounding_level(labels, largest(namespace(self.matrix).abs(self.matrix)))
+
+    def prediction_level(self, labels: Array) -> Array:
+        """Return the rounding error of a prediction that is zero, for each column of labels, shape (p,)."""
+        xp = namespace(self.matrix)
+        n = self.n_labels
+        beside = 0.0
+        for here in row_blocks(n, 2 * n * itemsize(self.matrix)):
+            rows = xp.abs(self.matrix[here, :])
+            is_own = as_array_of(np.arange(n)[here][:, None] == np.arange(n)[None, :], rows)
+            beside = max(beside, largest(xp.where(is_own, 0.0, rows)))
+        least = float(xp.min(xp.linalg.diagonal(self.matrix)))
+        return rounding_level(labels, min(1.0, beside / least) if least > 0 else 1.0)
 
     def n_values_of(self, size: int) -> int:
         """Return the number of values in memory for each label of a set of some size."""
@@ -456,37 +522,6 @@ class FactorInverse(Inverse):
         weights = side.shrinkage if is_hat else side.remainder
         return cls(side.spectrum.vectors, weights, is_hat, side.slack_floor, side.is_graded)
 
-    @classmethod
-    def of_features(
-        cls, rows: Array, penalties: Array, weights: Array | None, refusal: Callable[[], Exception]
-    ) -> Self:
-        r"""Return the inverse of ridge regression on features of the pairs, from the normal equations.
-
-        .. math:: \mathbf{F} = \sqrt{w}\,\mathbf{Z}\,(\mathbf{Z}^\top\mathrm{diag}(w)\mathbf{Z} +
-                  \mathrm{diag}(\mathbf{d}))^{-1/2}
-
-        Parameters
-        ----------
-        rows : array of shape (n, k)
-            Features Z, which may be overwritten.
-        penalties : array of shape (k,)
-            Penalty d of each feature; 0 for a constant feature whose coefficient is free.
-        weights : array of shape (n,) or None
-            Weights w of the pairs in the squared loss.
-        refusal : callable
-            Function that returns the error to raise if the normal equations are singular.
-        """
-        root = None if weights is None else weights**0.5
-        if root is not None:
-            rows = rows * root[:, None]
-        gram = rows.T @ rows
-        try:
-            lower = solve_lower(cholesky(gram + penalties * _identity(gram)), _identity(gram))
-        except np.linalg.LinAlgError:
-            raise refusal() from None
-        factor = rows @ lower.T
-        return cls(factor, namespace(gram).ones_like(penalties), is_graded=True, root=root)
-
     @property
     def n_labels(self) -> int:
         """Number of labels."""
@@ -494,16 +529,38 @@ class FactorInverse(Inverse):
 
     def parts(self, members: np.ndarray) -> Array:
         """Return the blocks (number, size, size) of B between the members (number, size) of sets."""
-        rows = _gathered(self.vectors, members)
-        return (rows * self.weights) @ namespace(rows).matrix_transpose(rows)
+        rows = self.take(members.reshape(-1))
+        xp = namespace(rows)
+        rows = xp.reshape(rows, (*members.shape, rows.shape[1]))
+        return (rows * self.weights) @ xp.matrix_transpose(rows)
+
+    def take(self, at: np.ndarray) -> Array:
+        """Return rows (s, k) of the factor."""
+        return take_rows(self.vectors, at)
 
     def part_rows(self, at: np.ndarray) -> Array:
         """Return rows (s, n) of B."""
-        return (take_rows(self.vectors, at) * self.weights) @ self.vectors.T
+        rows = self.take(at) * self.weights
+        pieces = [rows @ self.take(here).T for here in self._everybody()]
+        return namespace(rows).concat(pieces, axis=1)
 
     def times(self, labels: Array) -> Array:
         """Return B times labels (n, p)."""
-        return self.vectors @ (self.weights[:, None] * (self.vectors.T @ labels))
+        along = self.weights[:, None] * self.gathered(labels)
+        return namespace(along).concat([self.take(here) @ along for here in self._everybody()], axis=0)
+
+    def gathered(self, labels: Array) -> Array:
+        """Return the transposed factor times labels (n, p), shape (k, p)."""
+        pieces = [self.take(here).T @ take_rows(labels, here) for here in self._everybody()]
+        total = pieces[0]
+        for piece in pieces[1:]:
+            total = total + piece
+        return total
+
+    def _everybody(self) -> list[np.ndarray]:
+        """Return the positions of all labels, in blocks of rows of the factor of bounded memory."""
+        positions = np.arange(self.n_labels)
+        return [positions[here] for here in row_blocks(self.n_labels, 8 * int(self.weights.shape[0]))]
 
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `times` for each column of labels, shape (p,)."""
@@ -511,10 +568,10 @@ class FactorInverse(Inverse):
 
     def n_values_of(self, size: int) -> int:
         """Return the number of values in memory for each label of a set of some size."""
-        return 3 * size + 2 * int(self.vectors.shape[1])
+        return 3 * size + 2 * int(self.weights.shape[0])
 
     def _left_out(self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array) -> Array:
-        if not self.is_hat or members.shape[1] <= self.vectors.shape[1]:
+        if not self.is_hat or members.shape[1] <= self.weights.shape[0]:
             return super()._left_out(members, units, labels, image)
         pieces = [self._left_out_of_many(each, labels) for each in members]
         return namespace(labels).concat(pieces, axis=0)
@@ -525,12 +582,82 @@ class FactorInverse(Inverse):
         .. math:: \hat{\mathbf{y}}_S = \mathbf{F}_S(\mathbf{I} - \mathbf{F}_S^\top\mathbf{F}_S)^{-1}
                   \mathbf{F}_{\bar S}^\top\mathbf{y}_{\bar S}, \qquad \mathbf{F} = \mathbf{V}\sqrt b
         """
-        rows = take_rows(self.vectors, at) * self.weights**0.5
-        system = _identity(self.weights[:, None] * self.weights) - rows.T @ rows
-        others = np.delete(np.arange(self.n_labels), at)
-        right = (take_rows(self.vectors, others) * self.weights**0.5).T @ take_rows(labels, others)
+        roots = self.weights**0.5
+        blocks = [at[here] for here in row_blocks(at.size, 8 * int(self.weights.shape[0]))]
+        system = _identity(roots[:, None] * roots)
+        right = self.gathered(labels)
+        for here in blocks:
+            rows = self.take(here)
+            system = system - (rows * roots).T @ (rows * roots)
+            right = right - rows.T @ take_rows(labels, here)
+        right = roots[:, None] * right
         refusal = partial(leverage_error, at, self.n_labels, "cells form a set that")
-        return rows @ solve_block(system, right, self.floor, self.is_graded, refusal)
+        solved = roots[:, None] * solve_block(system, right, self.floor, self.is_graded, refusal)
+        return namespace(solved).concat([self.take(here) @ solved for here in blocks], axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureInverse(FactorInverse):
+    r"""The inverse of ridge regression on few features of many pairs, whose factor is computed when it is used.
+
+    .. math:: \mathbf{F} = \sqrt{w}\,\mathbf{Z}\,\mathbf{L}^{-\top}, \qquad
+              \mathbf{LL}^\top = \mathbf{Z}^\top\mathrm{diag}(w)\mathbf{Z} + \mathrm{diag}(\mathbf{d})
+
+    Attributes
+    ----------
+    features : callable
+        Function that returns the features of some pairs, multiplied by the roots of their weights, shape (s, k).
+    lower : array of shape (k, k)
+        The inverse of L.
+    n_pairs : int
+    """
+
+    features: Callable[[np.ndarray], Array] = field(kw_only=True)
+    lower: Array = field(kw_only=True)
+    n_pairs: int = field(kw_only=True)
+
+    @classmethod
+    def of(
+        cls,
+        features: Callable[[np.ndarray], Array],
+        n_pairs: int,
+        penalties: Array,
+        root: Array | None,
+        refusal: Callable[[], Exception],
+    ) -> Self:
+        """Return the inverse from the normal equations.
+
+        Parameters
+        ----------
+        features, n_pairs : as attributes
+        penalties : array of shape (k,)
+            Penalty d of each feature; 0 for a constant feature whose coefficient is free.
+        root : array of shape (n,) or None
+            Roots of the weights w of the pairs in the squared loss.
+        refusal : callable
+            Function that returns the error to raise if the normal equations are singular.
+        """
+        k = int(penalties.shape[0])
+        gram = penalties * namespace(penalties).eye(k, dtype=penalties.dtype, device=penalties.device)
+        for here in row_blocks(n_pairs, 8 * k):
+            rows = features(np.arange(n_pairs)[here])
+            gram = gram + rows.T @ rows
+        try:
+            lower = solve_lower(cholesky(gram), _identity(gram))
+        except np.linalg.LinAlgError:
+            raise refusal() from None
+        ones = namespace(gram).ones_like(penalties)
+        given = {"features": features, "lower": lower, "n_pairs": n_pairs}
+        return cls(lower, ones, is_graded=True, root=root, **given)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return self.n_pairs
+
+    def take(self, at: np.ndarray) -> Array:
+        """Return rows (s, k) of the factor."""
+        return self.features(at) @ self.lower.T
 
 
 @dataclass(frozen=True, eq=False)

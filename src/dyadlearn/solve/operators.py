@@ -228,13 +228,15 @@ class GridOperators(ABC):
             first, second = first[::-1], second[::-1]
         first_right = take_rows(right, first[1])
         second_right = take_rows(right, second[1])
+        distinct, place = np.unique(second[0], return_inverse=True)
+        distinct_left = take_rows(left, distinct)
         pieces = []
         members = []
         for row in np.unique(first[0]):
             here = np.flatnonzero(first[0] == row)
-            # Row of the operator for this row, with the other side rotated: (m, l).
-            rotated = (left * left[int(row), :]) @ weights
-            pieces.append(take_rows(first_right, here) @ (take_rows(rotated, second[0]) * second_right).T)
+            # Row of the operator for this row, with the other side rotated.
+            rotated = (distinct_left * left[int(row), :]) @ weights
+            pieces.append(take_rows(first_right, here) @ (take_rows(rotated, place) * second_right).T)
             members.append(here)
         return in_order(pieces, members)
 
@@ -287,6 +289,10 @@ class GridOperators(ABC):
     def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the pairwise kernel between some cells, shape (n, n)."""
         return self.block(self.kernel_values, rows, columns)
+
+    def kernel_between(self, first: Cells, second: Cells) -> Array:
+        """Return the pairwise kernel between some cells and others, shape (s, n)."""
+        return self._between(self.kernel_values, first, second)
 
     def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
         """Return a part of the kernel between some cells (n, n), and the rest as a border with its penalties.

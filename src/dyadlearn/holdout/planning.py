@@ -1,0 +1,562 @@
+r"""The one place that decides how to hold out: `plan`.
+
+=============  ======================================================================================================
+outcome        when
+=============  ======================================================================================================
+`Formula`      one fit gives all held-out predictions: on complete grids, where whole rows and columns are missing,
+               for independent tasks, and from an inverse over the observed or the missing pairs, if that is affordable
+`SolveAgain`   the labels of each fold are hidden, and the model is solved again
+`FitAgain`     kernels or features depend on the labels, and the estimator is fitted again for each fold
+=============  ======================================================================================================
+
+A plan describes its method, its reason and its cost in time and memory before anything is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, is_foreign, namespace, placed
+from dyadlearn._memory import check_memory, fits_in_memory, in_bytes
+from dyadlearn._progress import Phase
+from dyadlearn._threads import seconds_of
+from dyadlearn.exceptions import NothingLeftError
+from dyadlearn.holdout.folds import Fold, Folds, as_splitter, default_splitter, folds_in_words, folds_of
+from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
+from dyadlearn.holdout.units import Problem, Units
+from dyadlearn.holdout.unlabelled import Unlabelled
+from dyadlearn.labels import Labels
+from dyadlearn.pairing import full, incomplete
+from dyadlearn.pairing.base import check_request, working
+from dyadlearn.pairing.full import cell_units
+from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
+from dyadlearn.settings import Setting, as_setting
+from dyadlearn.solve.leaving import group_members, largest_group
+from dyadlearn.solve.operators import embedded
+from dyadlearn.spectrum import nothing_left
+
+# Most multiplications of an exact hold-out: for one regularisation, about a minute of two cores, and for a search.
+_MOST_WORK = 2e12
+_MOST_WORK_OF_SEARCH = 1e13
+# The same on an accelerator, relative to two cores.
+_FASTER = 50.0
+# Multiplications that take as long as the smallest solve of a fold, and most of all solves for leave-one-out by refits.
+_LEAST_SOLVE = 1e9
+_MOST_REFITS = 5e10
+# Iterations of a solve, for estimates of time.
+_ITERATIONS = 50
+
+
+def holdout(
+    problem: Problem, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None
+) -> Array:
+    """Return the hold-out prediction of every label: that of a model which was trained without it.
+
+    Parameters
+    ----------
+    problem : Problem
+    setting : str or Setting
+        What is left out: the pair (A), the instance (B), the task (C) or both (D).
+    groups, task_groups : array-like of shape (m,) and (q,), default=None
+        Groups of instances and of tasks that are left out together, in the settings that leave out instances or tasks.
+    cells : array-like of the shape of the labels' values, default=None
+        Fold of each label in setting A; None means leave-one-out.
+
+    Returns
+    -------
+    array of the shape of the labels' values
+
+    Raises
+    ------
+    LeverageError
+        If a pair, instance or task has leverage 1: the model fits its labels exactly, whatever they are.
+    ValueError
+        If a fold leaves no label to learn from, or if the setting does not use the groups.
+    """
+    setting = as_setting(setting)
+    check_request(problem.pairing, setting, groups, task_groups, cells)
+    units = Units.of_groups(problem.labels, setting, groups, task_groups, cells)
+    return leave_out(problem, setting, units)
+
+
+def leave_out(problem: Problem, setting: Setting, units: Units) -> Array:
+    """Return the hold-out predictions of units: by a formula where one is known, else by solving again.
+
+    Pairs of a grid without a label are predicted by the model without their unit too, as far as that is affordable.
+
+    Parameters
+    ----------
+    problem : Problem
+    setting : Setting
+    units : Units
+
+    Returns
+    -------
+    array of the shape of the labels' values
+    """
+    how = plan_units(problem, setting, units)
+    return how.held_out(everywhere=True)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Estimated cost of a hold-out.
+
+    Attributes
+    ----------
+    work : float
+        Number of multiplications.
+    memory : float
+        Number of bytes.
+    """
+
+    work: float
+    memory: float
+
+    def __str__(self) -> str:
+        return f"about {_in_time(seconds_of(self.work))} and {in_bytes(self.memory)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """Plan to compute hold-out predictions from one fit.
+
+    Attributes
+    ----------
+    problem : Problem
+    setting : Setting
+    method : str
+        Description of the method, short enough for a column of a table.
+    units : Units
+        Pairs, instances or tasks that are left out together.
+    way : str or Route
+        Formula: "grid", "labelled", "model", "folds of cells", or an inverse over observed or missing pairs.
+    """
+
+    problem: Problem
+    setting: Setting
+    method: str
+    units: Units
+    way: str | Route
+    # What hold-outs of other regularisations share.
+    cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    #: A formula solves the model for no fold.
+    n_solves: ClassVar[int] = 0
+    folds: ClassVar[None] = None
+
+    @property
+    def reason(self) -> str:
+        """Why the method was chosen."""
+        if isinstance(self.way, Route):
+            return self.way.words
+        return {
+            "grid": "closed form of a complete grid",
+            "labelled": "closed form of the rows and columns with labels",
+            "model": "closed form of the model",
+            "folds of cells": "closed form of a complete grid",
+        }[self.way]
+
+    @property
+    def cost(self) -> Cost:
+        """Estimated cost for one regularisation."""
+        labels = self.problem.labels
+        if isinstance(self.way, Route):
+            return Cost(self.way.work, bytes_of(self.way, labels))
+        m, q = labels.shape
+        return Cost(4.0 * m * q * (m + q), 32.0 * m * q)
+
+    @property
+    def words(self) -> str:
+        """Method, reason and cost in one line."""
+        return f"{self.method} by {self.reason} ({self.cost})"
+
+    @property
+    def swept(self) -> Problem | None:
+        """Problem on a full grid with the same scores, so that a search over alphas is cheap; None if there is none."""
+        if self.way == "grid":
+            return self.problem
+        if self.way == "labelled" and self.problem.pairing.knows_tasks:
+            return _labelled_part(self.problem)[0]
+        return None
+
+    def held_out(self, problem: Problem | None = None, *, everywhere: bool = False) -> Array:
+        """Return the predictions, of the shape of the labels' values.
+
+        Parameters
+        ----------
+        problem : Problem, default=None
+            The same problem with another regularisation; None is the problem of the plan.
+        everywhere : bool, default=False
+            Whether pairs of a grid without a label are predicted too; otherwise they are NaN, or any number.
+        """
+        problem = self.problem if problem is None else problem
+        if isinstance(self.way, Route):
+            return _by_inverse(problem, self.setting, self.units, self.way, self.cache, everywhere)
+        if self.way == "grid":
+            return _on_full_grid(problem, self.setting, self.units)
+        if self.way == "labelled":
+            return _beside_unlabelled(problem, self.setting)
+        if self.way == "folds of cells":
+            assert self.units.cells is not None
+            return _leave_cells_out(problem, self.units.cells)
+        return incomplete.leave_one_out(
+            problem.pairing, problem.labels, self.setting, lambda: problem.complete().labels
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SolveAgain:
+    """Plan to hide the labels of each fold and to solve the model again; labels in no fold are predicted as NaN.
+
+    Attributes
+    ----------
+    problem, setting, method, units : as in `Formula`
+    reason : str
+        Why there is no formula.
+    """
+
+    problem: Problem
+    setting: Setting
+    method: str
+    units: Units
+    reason: str = "no affordable formula"
+
+    #: No full problem has the same scores.
+    swept: ClassVar[None] = None
+
+    @cached_property
+    def folds(self) -> Folds:
+        """The folds; the solution of each fold is the start of its next solve."""
+        return Folds(self.problem, self.setting, self.units)
+
+    @cached_property
+    def n_solves(self) -> int:
+        """Number of folds."""
+        return math.prod(np.unique(codes).size for codes in self.units.of_labels(self.problem.labels, self.setting))
+
+    @property
+    def cost(self) -> Cost:
+        """Estimated cost for one regularisation."""
+        return _refit_cost(self.problem, self.n_solves)
+
+    @property
+    def words(self) -> str:
+        """Method, reason and cost in one line."""
+        return f"{self.method}: {self.reason} ({self.cost})"
+
+    def held_out(self, problem: Problem | None = None, *, everywhere: bool = True) -> Array:
+        """Return the predictions, as `Formula.held_out` describes."""
+        with Phase("Hold-out folds", self.n_solves, of=1) as bar:
+            return self.folds.held_out(None if problem is None else problem.pairing, watch=bar.advance)
+
+
+@dataclass(frozen=True, eq=False)
+class FitAgain:
+    """Plan to fit an estimator again without each fold, where its kernels or features depend on the labels.
+
+    Attributes
+    ----------
+    labels : Labels
+    setting, method, units : as in `Formula`
+    predict : callable
+        Function that fits without a fold, and returns the predictions of its test labels.
+    """
+
+    labels: Labels
+    setting: Setting
+    method: str
+    units: Units
+    predict: Callable[[Fold], Array]
+
+    def held_out(self) -> Array:
+        """Return the predictions, of the shape of the labels' values; NaN for labels in no fold."""
+        folds = folds_of(self.labels, self.setting, self.units)
+        predictions = []
+        with Phase("Hold-out folds", len(folds), of=1) as bar:
+            for fold in folds:
+                predictions.append(self.predict(fold))
+                bar.advance()
+        flat = placed(predictions, [fold.test for fold in folds], self.labels.observed.size)
+        return namespace(flat).reshape(flat, tuple(self.labels.values.shape))
+
+
+# Type of the plans of a problem, for annotations.
+Plan = Formula | SolveAgain
+
+
+def plan(
+    problem: Problem,
+    setting: Setting,
+    groups: Any = None,
+    task_groups: Any = None,
+    cv: Any = None,
+    *,
+    method: str | None = None,
+    n_alphas: int = 1,
+) -> Plan:
+    """Choose the method of computing hold-out predictions.
+
+    Parameters
+    ----------
+    problem : Problem
+    setting : Setting
+    groups, task_groups : array-like of shape (m,) and (q,), default=None
+        Group of each instance and of each task, left out together; ignored in settings that leave out none of them.
+    cv : int, SettingKFold or list of folds, default=None
+        Folds; None means one unit at a time where there is an affordable formula, else five folds.
+    method : {"exact", "folds"}, default=None
+        Method to use whatever it costs: a formula, or folds that are solved again.
+    n_alphas : int, default=1
+        Number of regularisations that will be held out.
+
+    Returns
+    -------
+    Formula or SolveAgain
+    """
+    labels = problem.labels
+    together = Units.of_groups(labels, setting, groups, task_groups)
+    units = together
+    splitter = None
+    words = "leave-one-out" if together.are_single else "leave-group-out"
+    if cv is not None:
+        splitter = as_splitter(cv, setting)
+        units = _folds(problem, splitter, together)
+        check_request(problem.pairing, setting, units.instances, units.tasks, None)
+        merged = folds_in_words(splitter, setting, together)
+        words = f"{merged}, exact" if "groups" in merged else "exact leave-fold-out"
+    way = None if method == "folds" else _way(problem, setting, units, n_alphas, is_forced=method == "exact")
+    if way is not None:
+        return Formula(problem, setting, words if cv is not None else f"exact {words}", units, way)
+    if method == "exact":
+        raise _no_formula(problem, setting)
+    if cv is None and _are_few_refits(problem, setting, units, n_alphas) and method is None:
+        return SolveAgain(problem, setting, f"{words}, refitted", units, _reason(problem, setting))
+    if splitter is None:
+        splitter = default_splitter(labels, setting, together.instances, together.tasks)
+        units = _folds(problem, splitter, together)
+    words = folds_in_words(splitter, setting, together)
+    if labels.grid is None and setting is Setting.A:
+        words += " of pairs"  # other folds than those of a grid, whose missing pairs are in folds too
+    return SolveAgain(problem, setting, f"{words}, refitted", units, _reason(problem, setting))
+
+
+def _folds(problem: Problem, splitter: SettingKFold | GivenFolds, together: Units) -> Units:
+    """Return the folds of a splitter; in a network, both directions of an edge are in one fold."""
+    units = splitter.units(problem.labels, groups=together.instances, task_groups=together.tasks)
+    return units.of_edges() if problem.pairing.symmetry else units
+
+
+def plan_units(problem: Problem, setting: Setting, units: Units) -> Plan:
+    """Return the plan that leaves out exactly these units: a formula if there is one, else a refit for each unit."""
+    way = _way(problem, setting, units, 1)
+    if way is not None:
+        return Formula(problem, setting, "exact", units, way)
+    return SolveAgain(problem, setting, "refitted", units, _reason(problem, setting))
+
+
+def _way(
+    problem: Problem, setting: Setting, units: Units, n_alphas: int, *, is_forced: bool = False
+) -> str | Route | None:
+    """Return the formula for some units; None without one that is affordable."""
+    pairing, labels = problem.pairing, problem.labels
+    if labels.full is not None and units.cells is None:
+        return "grid"
+    if labels.grid is not None and units.are_single and _labelled_part(problem)[0] is not None:
+        return "labelled"
+    if units.are_single and incomplete.has_formula(pairing, labels, setting):
+        return "model"
+    codes = _codes_of_labels(problem, setting, units)
+    offered = [each for each in routes(pairing, labels, setting, codes, n_alphas) if _is_possible(each, labels)]
+    factor = _FASTER if is_foreign(labels.values) else 1.0
+    affordable = [
+        each
+        for each in offered
+        if each.work <= factor * _MOST_WORK and each.work * n_alphas <= factor * _MOST_WORK_OF_SEARCH
+    ]
+    chosen = min(offered if is_forced else affordable, key=lambda each: each.work, default=None)
+    if chosen is None and labels.full is not None:
+        return "folds of cells"
+    return chosen
+
+
+def _is_possible(route: Route, labels: Labels) -> bool:
+    return fits_in_memory(bytes_of(route, labels), labels.values)
+
+
+def _codes_of_labels(problem: Problem, setting: Setting, units: Units) -> list[np.ndarray]:
+    """Return the unit of each observed label; in setting D, of its instance and of its task."""
+    labels = problem.labels
+    if setting is Setting.A and units.cells is None and problem.pairing.symmetry:
+        edges = cell_units(problem.pairing, *labels.places)
+        assert edges is not None
+        return [edges]
+    used = units.of_edges() if problem.pairing.symmetry else units
+    return [codes[labels.observed] for codes in used.of_labels(labels, setting)]
+
+
+def _are_few_refits(problem: Problem, setting: Setting, units: Units, n_alphas: int) -> bool:
+    """Return whether each unit can be left out by a refit in a few seconds."""
+    if problem.pairing.symmetry:
+        return False
+    n_units = math.prod(np.unique(codes).size for codes in _codes_of_labels(problem, setting, units))
+    return n_alphas * _refit_cost(problem, n_units).work <= _MOST_REFITS
+
+
+def _refit_cost(problem: Problem, n_solves: int) -> Cost:
+    """Return the estimated cost of solving the model so often."""
+    m, q = problem.labels.shape
+    ranks = problem.pairing.ranks
+    product = problem.labels.size * min(ranks) if problem.labels.grid is None else float(m) * q * (m + q)
+    each = max(_LEAST_SOLVE, _ITERATIONS * product + float(m) ** 3 + float(q) ** 3)
+    return Cost(n_solves * each, 8.0 * (n_solves * 2.0 + 10.0) * problem.labels.observed.size)
+
+
+def _reason(problem: Problem, setting: Setting) -> str:
+    """Return why labels are solved for again."""
+    labels = problem.labels
+    lack = "weighted" if labels.size == math.prod(labels.shape) else "missing"
+    if problem.pairing.knows_tasks and incomplete.takes_apart(problem.pairing, setting):
+        return f"{problem.pairing.words} has no formula for setting {setting.value} where labels are {lack}"
+    return f"a formula for {labels.size:,} labels, some of them {lack}, would cost too much"
+
+
+def _no_formula(problem: Problem, setting: Setting) -> ValueError:
+    return ValueError(
+        f'Setting {setting.value} has no exact hold-out here: {_reason(problem, setting)}. Use method=None or "folds".'
+    )
+
+
+# Formulas ------------------------------------------------------------------------------------------------
+
+
+def _on_full_grid(problem: Problem, setting: Setting, units: Units) -> Array:
+    """Return hold-out predictions of a complete grid."""
+    Y = problem.Y
+    members = group_members(units.instances, Y.shape[0], "groups")
+    task_members = group_members(units.tasks, Y.shape[1], "task_groups")
+    full.check_memory(problem.pairing, Y, setting, largest_group=largest_group(members, task_members))
+    if any(np.all(codes == codes[0]) for _, codes in units.of_sides(problem.labels.shape, setting)):
+        raise nothing_left()
+    return full.hold_out(problem.pairing, Y, setting, members, task_members)
+
+
+def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
+    """Return the prediction of each cell of a full grid by the model trained without the cells of its fold."""
+    Y = problem.Y
+    xp = namespace(Y)
+    if (codes == codes.flat[0]).all():
+        raise nothing_left()
+    held_out = xp.zeros_like(Y)
+    missing = xp.full_like(Y, float("nan"))
+    for fold in np.unique(codes):
+        inside = as_array_of(codes == fold, Y)
+        held_out = xp.where(inside, full.leave_cells_out(problem.pairing, xp.where(inside, missing, Y)), held_out)
+    return held_out
+
+
+def _labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.ndarray]:
+    """Return the problem of the rows and columns that have labels, and their positions.
+
+    The problem is None if unlabelled rows or columns influence the model, or if labels are missing in labelled ones.
+    """
+    observed = problem.labels.observed
+    rows = np.flatnonzero(observed.any(axis=1))
+    columns = np.flatnonzero(observed.any(axis=0))
+    pairing = None
+    if problem.weights is None and observed[np.ix_(rows, columns)].all():
+        pairing = incomplete.without_unlabelled(problem.pairing, rows, columns)
+    part = None if pairing is None else replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns))
+    return part, rows, columns
+
+
+def _beside_unlabelled(problem: Problem, setting: Setting) -> Array:
+    """Return leave-one-out predictions of a grid that only lacks whole rows and columns."""
+    part, *places = _labelled_part(problem)
+    assert part is not None
+    grid = embedded(problem.complete().labels, leave_out(part, setting, Units()), *places)
+    for block in incomplete.beside_labelled(part.pairing, problem.pairing, part.Y, setting, *places):
+        grid = embedded(grid, *block)
+    return grid
+
+
+def _by_inverse(
+    problem: Problem, setting: Setting, units: Units, route: Route, cache: dict[str, Any], everywhere: bool
+) -> Array:
+    """Return hold-out predictions from one inverse over observed or missing pairs."""
+    labels = problem.labels
+    listed = labels.listed()
+    check_memory(bytes_of(route, labels), labels.values, f"Holding out setting {setting.value} by the {route.words}")
+    codes = _codes_of_labels(problem, setting, units)
+    has_mean = working(problem.pairing).free_mean
+    # Without a mean, a model without labels predicts zero for a single pair.
+    is_single = setting is Setting.A and labels.size == 1 and not has_mean
+    if not is_single and any((each == each[0]).all() for each in codes):
+        raise nothing_left()
+    inverse = inverse_of(problem.pairing, labels, route.name, cache)
+    xp = namespace(listed.values)
+    # With a free mean, predictions shift with the labels. Centring avoids rounding of labels far from zero.
+    shift = float(xp.mean(listed.values)) if has_mean else 0.0
+    y = listed.values - shift
+    leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
+    held_out = leave(y[:, None], *codes)[:, 0]
+    if labels.grid is None:
+        return held_out + shift
+    observed = np.flatnonzero(labels.observed)
+    grid = xp.reshape(placed([held_out], [observed], labels.observed.size), labels.shape) + shift
+    if not everywhere or observed.size == labels.observed.size:
+        return grid
+    if setting is Setting.A and units.cells is None:
+        elsewhere = problem.complete().labels
+    else:
+        together = units.of_edges() if problem.pairing.symmetry else units
+        unlabelled = Unlabelled(working(problem.pairing), labels, inverse, y)
+        elsewhere = unlabelled.predict(held_out, together.of_labels(labels, setting)) + shift
+    return xp.where(as_array_of(labels.observed, grid), grid, elsewhere)
+
+
+def check_enough_left(labels: Labels, setting: Setting, groups: Any, task_groups: Any, *, knows_tasks: bool) -> None:
+    """Raise if no label is left to learn from when a search leaves out one unit.
+
+    Parameters
+    ----------
+    labels : Labels
+    setting : Setting
+    groups, task_groups : array-like of shape (m,) and (q,), or None
+        Group of each instance and of each task, left out together; None means one at a time.
+    knows_tasks : bool
+        False for independent tasks.
+    """
+    # Where tasks are independent, leaving out a pair equals leaving out its instance.
+    leaves = Setting.B if setting is Setting.A and not knows_tasks else setting
+    units = Units.of_groups(labels, leaves, groups, task_groups)
+    too_few = [("each pair", "1 sample and 1 task with a label")] if leaves is Setting.A and labels.size < 2 else []
+    for axis, codes in units.of_sides(labels.shape, leaves):
+        codes = codes if labels.full is not None else codes[labels.places[axis]]
+        if (codes == codes[0]).all():
+            word = ("instance", "task")[axis]
+            if (units.instances, units.tasks)[axis] is None:
+                too_few.append((f"each {word}", f"1 {('sample', 'task')[axis]} with labels"))
+            else:
+                too_few.append((f"a group of {word}s", f"1 group of {word}s with labels"))
+    if too_few:
+        left_out, counted = too_few[0]
+        raise NothingLeftError(
+            f"Setting {setting.value} leaves out {left_out} and learns from the others, but there is only {counted}: "
+            "give more, or fix alpha without a search."
+        )
+
+
+def _in_time(seconds: float) -> str:
+    """Return a time in words, to one digit."""
+    if seconds < 1.0:
+        return "a second"
+    if seconds < 100.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min"

@@ -1,0 +1,262 @@
+r"""Inverses of the system of the observed labels that a model has, with their cost, for exact hold-out.
+
+===========  ===================================================  ================================================
+route        for                                                  cost of the inverse
+===========  ===================================================  ================================================
+"features"   fewer products of features than labels               :math:`n p^2` for p products
+"cells"      few labels, with any weights                         :math:`n^3`
+"spectrum"   the same for many regularisations, or alpha = 0      about :math:`10\,n^3`, once
+"missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k eigenvectors
+===========  ===================================================  ================================================
+
+A model whose kernels lose the rows that are left out (two-step ridge regression in settings B, C and D) has none, and
+neither have independent tasks, whose columns are solved separately.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial, singledispatch
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, take_rows, zeros
+from dyadlearn._rounding import warn_of_rounding
+from dyadlearn.filters import Tikhonov
+from dyadlearn.labels import Labels
+from dyadlearn.pairing.base import Coupled, Pairing, working
+from dyadlearn.pairing.incomplete import takes_apart
+from dyadlearn.settings import Setting
+from dyadlearn.solve.directions import suit_directions
+from dyadlearn.solve.inverse import CellsInverse, FactorInverse, FeatureInverse, Inverse, MissingInverse
+from dyadlearn.solve.operators import GridOperators
+from dyadlearn.spectrum import Spectrum, leverage_error
+
+# Number of regularisations from which one eigendecomposition takes less time than an inverse for each.
+_MANY_ALPHAS = 7
+# Cost of an eigendecomposition of order n, relative to an inverse of this order.
+_EIGH = 10.0
+# Least regularisation, relative to the largest eigenvalue of a singular kernel, for the route by missing cells.
+_LEAST_RIDGE = 1e-8
+# Most products of features: their normal equations take 32 MiB.
+_MOST_FEATURES = 2048
+
+
+@dataclass(frozen=True)
+class Route:
+    """A way to hold out observed labels from one inverse, with its cost.
+
+    Attributes
+    ----------
+    name : {"features", "cells", "spectrum", "missing"}
+    words : str
+        Description, such as "inverse over 4,797 observed pairs".
+    work : float
+        Number of multiplications for one regularisation.
+    numbers : float
+        Number of values in memory.
+    """
+
+    name: str
+    words: str
+    work: float
+    numbers: float
+
+
+@singledispatch
+def routes(
+    model: Pairing, labels: Labels, setting: Setting, units: Sequence[np.ndarray], n_alphas: int = 1
+) -> list[Route]:
+    """Return the inverses of a model for observed labels, with the work of a hold-out by each.
+
+    Parameters
+    ----------
+    model : Pairing
+    labels : Labels
+    setting : Setting
+    units : sequence of integer arrays of shape (n,)
+        Unit of each observed label; in setting D, of its instance and of its task.
+    n_alphas : int, default=1
+        Number of regularisations that are held out.
+    """
+    if not isinstance(model, Coupled) or takes_apart(model, setting):
+        return []
+    operators = working(model)
+    n = labels.size
+    if suit_directions(operators, n, labels.largest_weight):
+        return []  # an inverse would lose digits, which refits by directions keep
+    solving = _leaving_work(n, setting, units)
+    offered = [_by_features(operators, labels, solving)]
+    offered.append(_by_cells(operators, labels, setting, units, solving, n_alphas))
+    offered.append(_by_missing(operators, labels, setting, units, solving))
+    return [route for route in offered if route is not None]
+
+
+def _leaving_work(n: int, setting: Setting, units: Sequence[np.ndarray]) -> float:
+    """Return the multiplications to leave out units of n labels, given the inverse as a matrix."""
+    if setting is Setting.A and np.unique(units[0]).size == n:
+        return float(n) ** 2
+    sizes = [np.unique(codes, return_counts=True)[1].astype(float) for codes in units]
+    if len(units) == 1:
+        return float(n) ** 2 + float(np.sum(sizes[0] ** 3))
+    squares = [float(np.sum(counts**2)) for counts in sizes]
+    larger = int(squares[1] >= squares[0])
+    # One factor for each unit of one side, and a Schur complement for each pair of units.
+    return n * (squares[0] + squares[1]) + sizes[larger].size * float(np.sum(sizes[1 - larger] ** 3))
+
+
+def _largest_unit(setting: Setting, units: Sequence[np.ndarray]) -> int:
+    """Return the number of labels of the largest unit that is factorised."""
+    return max(int(np.unique(codes, return_counts=True)[1].max()) for codes in units)
+
+
+def _by_features(operators: GridOperators, labels: Labels, solving: float) -> Route | None:
+    """Return the route by products of features, if these are fewer than labels."""
+    p = math.prod(int(side.values.shape[0]) for side in operators.grid_spectra) + int(operators.free_mean)
+    if operators.interpolates or not 0 < p <= min(_MOST_FEATURES, labels.size):
+        return None
+    n = labels.size
+    words = f"normal equations of {p:,} products of features"
+    return Route("features", words, float(n) * p * p + solving, 4.0 * p * p + 4.0 * 2**20)
+
+
+def _by_cells(
+    operators: GridOperators,
+    labels: Labels,
+    setting: Setting,
+    units: Sequence[np.ndarray],
+    solving: float,
+    n_alphas: int,
+) -> Route | None:
+    """Return the route by the observed cells."""
+    n = labels.size
+    is_kernel = operators.shares is not None
+    if operators.interpolates and not is_kernel:
+        return None
+    work = float(n) ** 3
+    if not is_kernel:
+        # The kernel between cells is no product of those of the sides.
+        m, q = labels.shape
+        work += 2.0 * min(float(m) ** 3 * q, float(q) ** 3 * m)
+    sides = sum(float(np.unique(place).size) ** 2 for place in labels.places)
+    numbers = float(n) ** 2 + sides + 3.0 * _largest_unit(setting, units) * n * (setting is Setting.D)
+    words = f"inverse over {n:,} observed pairs"
+    is_even = labels.weights is None or operators.interpolates
+    is_many = n_alphas >= _MANY_ALPHAS and setting is Setting.A and is_even and is_kernel
+    if operators.interpolates or is_many:
+        each = _EIGH * work / max(n_alphas, 1) + float(n) ** 2 + solving
+        return Route("spectrum", f"eigenvectors over {n:,} observed pairs", each, 3.0 * numbers)
+    return Route("cells", words, work + solving, numbers)
+
+
+def _by_missing(
+    operators: GridOperators, labels: Labels, setting: Setting, units: Sequence[np.ndarray], solving: float
+) -> Route | None:
+    """Return the route by the missing cells of a grid without weights."""
+    if labels.weights is not None or not _is_safe(operators):
+        return None
+    (m, q), (k, r) = labels.shape, (int(side.values.shape[0]) for side in operators.grid_spectra)
+    n = labels.size
+    u = float(m) * q - n
+    each = min(m, q) * float(m) * k * r  # rows of the operator for each row of the smaller side
+    work = u * n * min(k, r) + u * u * n + each + solving
+    if setting is Setting.D:
+        work += float(n) * n * max(k, r)
+    elif setting is not Setting.A:
+        work += np.unique(units[0]).size * float(m) * k * r
+    numbers = (u + 3.0 * _largest_unit(setting, units) + 2.0 * max(k, r)) * n + 3.0 * u * u
+    return Route("missing", f"inverse over {int(u):,} missing pairs of the grid", work, numbers)
+
+
+def _is_safe(operators: GridOperators) -> bool:
+    """Return whether the operators of the complete grid have the digits that the observed cells need.
+
+    Where the kernel of the complete grid is singular and the regularisation tiny, a missing cell changes the result by
+    the inverse of the regularisation.
+    """
+    if operators.interpolates:
+        return True
+    remainder = operators.remainder
+    top = 1.0 if operators.is_truncated else largest(remainder)
+    least = float(namespace(remainder).min(remainder)) if math.prod(remainder.shape) else top
+    values = operators.kernel_values
+    is_singular = operators.is_truncated or not bool(namespace(values).all(values > 0))
+    return not is_singular or least >= _LEAST_RIDGE * top
+
+
+def inverse_of(model: Pairing, labels: Labels, name: str, cache: dict[str, Any] | None = None) -> Inverse:
+    """Return an inverse of the system of observed labels; warn if rounding changes predictions noticeably.
+
+    Parameters
+    ----------
+    model : Pairing
+    labels : Labels
+    name : {"features", "cells", "spectrum", "missing"}
+        Name of the route.
+    cache : dict, default=None
+        What models with other regularisations share; filled by the first of them.
+
+    Raises
+    ------
+    LeverageError
+        If the system is singular.
+    """
+    operators = working(model)
+    rows, columns = labels.places
+    if operators.interpolates and operators.shares is not None and name != "missing":
+        name = "spectrum"
+    if name == "missing":
+        missing = np.nonzero(~labels.dense().observed)
+        return MissingInverse(operators, (rows, columns), (missing[0], missing[1]))
+    if name == "features":
+        return _feature_inverse(operators, labels)
+    refusal = partial(leverage_error, np.arange(labels.size), labels.size, "pairs form a set that")
+    if name == "spectrum":
+        cache = {} if cache is None else cache
+        if "spectrum" not in cache:
+            kernel = operators.kernel_block(rows, columns)
+            cache["spectrum"] = Spectrum.from_gram(kernel, constant="free" if operators.free_mean else None)
+        return FactorInverse.of_spectrum(cache["spectrum"].smoother(Tikhonov(), operators.ridge))
+    kernel, border, penalties = operators.split_kernel(rows, columns)
+    xp = namespace(kernel)
+    top = largest(xp.linalg.diagonal(kernel))
+    ridges = zeros((labels.size,), kernel) + operators.ridge
+    if labels.weights is not None:
+        ridges = ridges / labels.listed().weights
+    least = float(xp.min(ridges))
+    warn_of_rounding(epsilon(kernel) * top / least)
+    if border is None and operators.free_mean:
+        border = xp.ones_like(kernel[:, :1])
+    return CellsInverse.of(kernel, ridges, border if operators.free_mean else None, penalties, refusal)
+
+
+def _feature_inverse(operators: GridOperators, labels: Labels) -> FeatureInverse:
+    """Return the inverse by products of features of both sides."""
+    rows, columns = labels.places
+    left, right = (side.vectors for side in operators.grid_spectra)
+    xp = namespace(left)
+    scale = xp.reshape(operators.kernel_values**0.5, (1, -1))
+    listed = labels.listed()
+    root = None if listed.weights is None else listed.weights**0.5
+    penalties = zeros((int(scale.shape[1]),), left) + operators.ridge
+    if operators.free_mean:
+        penalties = xp.concat([penalties, zeros((1,), left)])
+
+    def features(at: np.ndarray) -> Array:
+        """Return all products of features of some pairs (s, p), with ones for a free mean, times the root weights."""
+        products = take_rows(left, rows[at])[:, :, None] * take_rows(right, columns[at])[:, None, :]
+        products = xp.reshape(products, (at.size, -1)) * scale
+        if operators.free_mean:
+            products = xp.concat([products, xp.ones_like(products[:, :1])], axis=1)
+        return products if root is None else products * take_rows(root, at)[:, None]
+
+    refusal = partial(leverage_error, np.arange(labels.size), labels.size, "pairs form a set that")
+    return FeatureInverse.of(features, labels.size, penalties, root, refusal)
+
+
+def bytes_of(route: Route, labels: Labels) -> float:
+    """Return the memory of a route in bytes."""
+    return route.numbers * itemsize(labels.values)
