@@ -260,7 +260,7 @@ def is_transposed(array: Array) -> bool:
 
 
 def row_major(array: Array) -> Array:
-    """Return a matrix that is row-major in memory, a copy if needed; sparse matrices are returned unchanged."""
+    """Return an array that is row-major in memory, a copy if needed; sparse matrices are returned unchanged."""
     if isinstance(array, np.ndarray):
         return np.ascontiguousarray(array)
     return array.contiguous() if array_api_compat.is_torch_array(array) else array

@@ -42,6 +42,7 @@ from dyadlearn._array import (
     largest,
     namespace,
     row_blocks,
+    row_major,
     svd,
     take_block,
     take_rows,
@@ -208,6 +209,7 @@ def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple
     values : array of shape (k,)
         Eigenvalues in ascending order.
     vectors : array of shape (d, k)
+        Contiguous, as in a model file: products with a part of a larger array are rounded differently.
 
     Examples
     --------
@@ -226,13 +228,13 @@ def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple
         if rounding is not None:
             least = max(least, 4.0 * largest(rounding))
         start = int(np.searchsorted(to_numpy(values), epsilon(values) * least, side="right"))
-        return values[start:], vectors[:, start:]
+        return values[start:], row_major(vectors[:, start:])
     order = some[np.argsort(-sizes[some], kind="stable")]
     known = None if rounding is None else to_numpy(rounding)[order]
     values, ordered = _graded(to_numpy(gram)[np.ix_(order, order)], n_rows, known)
     vectors = np.zeros((sizes.size, values.size))
     vectors[order] = ordered
-    return as_array_of(values[::-1], gram), as_array_of(vectors[:, ::-1], gram)
+    return as_array_of(row_major(values[::-1]), gram), as_array_of(row_major(vectors[:, ::-1]), gram)
 
 
 def unit_scale(diagonal: Array) -> Array:

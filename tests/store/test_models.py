@@ -30,10 +30,13 @@ RNG = np.random.default_rng(0)
 M, Q, D, R = 9, 6, 4, 3
 X, T = RNG.normal(size=(M, D)), RNG.normal(size=(Q, R))
 WIDE, WIDE_TASKS = RNG.normal(size=(M, 20)), RNG.normal(size=(Q, 11))
+WIDE_LINE = np.outer(X[:, 0], WIDE[0])
 Y = X @ RNG.normal(size=(D, R)) @ T.T + 0.5 * RNG.normal(size=(M, Q))
 K, G = gram(X, kernel="rbf"), gram(T, kernel="rbf")
 SQUARE = RNG.normal(size=(M, M))
 SPARSE = sparse.random(40, 9, density=0.4, format="csr", random_state=1)
+SPARSE_SCALES = sparse.csr_array(SPARSE.multiply(np.logspace(-4, 0, 9)))
+SPARSE_TWICE = sparse.csr_array(np.repeat(SPARSE[:, :2].toarray(), [4, 5], axis=1))
 WIDE_SPARSE = sparse.random_array((M, 30), density=0.3, format="csr", rng=2)
 TALL = RNG.normal(size=(40, Q))
 GAPS = RNG.normal(size=(M, 2 * D))[:, ::2]
@@ -69,8 +72,11 @@ CASES = {
     "two-step features": (TwoStepRidge(0.3, 2.0, **RBF), (X, Y, T), (X, T)),
     "two-step wide": (TwoStepRidge(0.3, 2.0), (WIDE, Y, WIDE_TASKS), (WIDE, WIDE_TASKS)),
     "two-step mixed": (TwoStepRidge(0.3, 2.0), (X, Y, WIDE_TASKS), (X, WIDE_TASKS)),
+    "two-step wide of rank 1": (TwoStepRidge(0.3, 2.0), (WIDE_LINE, Y, T), (WIDE, T)),
     "two-step without tasks": (TwoStepRidge(np.float64(0.3), 2), (X, Y), (X, None)),
     "two-step float32": (TwoStepRidge(0.3), tuple(a.astype(np.float32) for a in (X, Y, T)), (X, T)),
+    "two-step sparse of rank 2": (TwoStepRidge(0.3, fit_intercept=False), (SPARSE_TWICE, TALL, T), (SPARSE, T)),
+    "kronecker sparse scales": (KroneckerRidge(0.3), (SPARSE_SCALES, TALL, T), (SPARSE, T)),
     "two-step sparse": (TwoStepRidge(0.3), (SPARSE, TALL, T), (SPARSE, T)),
     "two-step sparse dual": (TwoStepRidge(0.3, kernel="rbf"), (WIDE_SPARSE, Y, T), (WIDE_SPARSE, T)),
     "two-step gaps": (TwoStepRidge(0.3, **RBF), (GAPS, Y, T), (X, T)),
@@ -87,6 +93,11 @@ CASES = {
     "two-step holes": (TwoStepRidge(0.3, **PRE), (K, HOLES, G), (K, G)),
     "two-step block": (TwoStepRidge(0.3), (X, BLOCK, T), (X, T)),
     "two-step rows missing": (TwoStepRidge(0.3), (X, ROWS_MISSING, T), (X, T)),
+    "two-step weights of one task": (
+        TwoStepRidge(fit_intercept=False, **RBF),
+        (X, Y[:, :1], T[:1], WEIGHTS[:, :1]),
+        (X, T),
+    ),
     "two-step weights": (TwoStepRidge(0.3, 2.0), (X, Y, T, WEIGHTS), (X, T)),
     "search two-step": (TwoStepRidgeCV(**BOTH, setting="D"), (X, Y, T), (X, T)),
     "search two-step kernels": (

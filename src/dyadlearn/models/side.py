@@ -18,6 +18,7 @@ from dyadlearn._array import (
     is_sparse,
     largest,
     namespace,
+    row_major,
     take_block,
     take_rows,
     zeros,
@@ -346,7 +347,9 @@ def _wide_spectrum(rows: Array, constant: str | None, name: str) -> tuple[Spectr
     whole = Spectrum.from_features(rows, name=name, constant=None if constant is None else "free")
     assert whole.components is not None
     k = int(whole.values.shape[0]) - (constant is not None)
-    directions, means = whole.components[: rows.shape[1], :k], zeros((0,), whole.values)
+    # Products with a part of the components would be rounded differently from those of a loaded model.
+    directions = row_major(whole.components[: rows.shape[1], :k])
+    means = zeros((0,), whole.values)
     if constant == "feature":
         # The means are not in the span of the centred features: add one direction.
         means = means_of(rows)

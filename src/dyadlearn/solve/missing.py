@@ -42,6 +42,7 @@ from dyadlearn._array import (
     least_positions,
     namespace,
     row_blocks,
+    row_major,
     solve,
     take_rows,
     to_numpy,
@@ -451,7 +452,7 @@ class _ObservedCells:
             solved = scale[:, None] * solve(system, scale[:, None] * xp.stack([self.right, root], axis=1))
         except np.linalg.LinAlgError:
             return None
-        values = solved[:, 0]
+        values = row_major(solved[:, 0])
         if operators.free_mean:
             values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
         return values
