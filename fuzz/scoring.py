@@ -28,6 +28,8 @@ from dyadlearn.metrics import (
 
 __all__ = ["AVERAGES", "between", "rows_of"]
 
+# Held-out predictions tie up to this share of the largest of those that are ranked together, as documented.
+TIE = 1.8e-12
 AVERAGES = {"A": "micro", "B": "instance", "C": "task", "D": "micro"}
 
 # Takes the labels and predictions of one row to its score, None where it is undefined.
@@ -45,21 +47,25 @@ def rows_of(Y: np.ndarray, F: np.ndarray, average: str) -> list[tuple[list[float
     return [(y[~np.isnan(y)].tolist(), f[~np.isnan(y)].tolist()) for y, f in pairs]
 
 
-def between(Y: np.ndarray, F: np.ndarray, average: str, exact: float, clear: float) -> tuple[float, float] | None:
+def between(
+    Y: np.ndarray, F: np.ndarray, average: str, exact: float, clear: float, rounding: float
+) -> tuple[float, float] | None:
     """Return the least and the largest concordance index that rounding could give, None where it is undefined.
 
-    Differences of predictions up to `exact` are ties, those of at least `clear` are none, others may be either.
+    Differences of predictions up to `exact` are ties, those of at least `clear` are none, others may be either. So may
+    be ties of predictions that are so small beside the labels that their error, `rounding`, is wider than a tie.
     """
     low, high = [], []
     for y, f in rows_of(Y, F, average):
         least, most, pairs = 0.0, 0.0, 0
+        are_ties_seen = rounding <= TIE * max(map(abs, f), default=0.0)
         for a, fa in zip(y, f, strict=True):
             for b, fb in zip(y, f, strict=True):
                 if a <= b:
                     continue
                 pairs += 1
                 difference = fa - fb
-                if abs(difference) <= exact:
+                if abs(difference) <= exact and are_ties_seen:
                     least, most = least + 0.5, most + 0.5
                 elif abs(difference) >= clear:
                     least, most = least + (difference > 0), most + (difference > 0)

@@ -71,8 +71,12 @@ def searches(case: Case) -> None:
         f"{'/'.join(groups)} alphas={alphas} {task_alphas if kind == 'two_step' else ''}"
         f"{' intercept' if constant else ''}"
     )
-    scored = [y for y, _ in rows_of(Y, Y, AVERAGES[setting])]
-    defined = any(len(set(y)) > 1 for y in scored) if scoring != "neg_mean_squared_error" else True
+    predicted = Y.copy()
+    if kind == "independent" and constant:
+        # Without its only label a task has no constant, and the label is not scored.
+        predicted[:, (~np.isnan(Y)).sum(axis=0) < 2] = np.nan
+    n_values = 1 if scoring == "neg_mean_squared_error" else 2
+    defined = any(len(set(y)) >= n_values for y, _ in rows_of(predicted, predicted, AVERAGES[setting]))
     observed = Y[~np.isnan(Y)]
     if scoring == "roc_auc" and len(np.unique(observed)) < 2:
         raise RefusedError("labels of one value")
@@ -103,15 +107,8 @@ def searches(case: Case) -> None:
     for (row, column), score in zip(points, landscape.reshape(-1), strict=True):
         at = _regularised(model, alphas[row], task_alphas[column])
         F = held_out(at)
-        # A label that is the only one of its task is not predicted by a model with constants, and not scored.
-        _check_score(
-            np.where(np.isnan(F), np.nan, Y),
-            F,
-            AVERAGES[setting],
-            scoring,
-            float(score),
-            f"landscape at point {row}, {column}",
-        )
+        words = f"landscape at point {row}, {column}"
+        _check_score(np.where(np.isnan(F), np.nan, Y), F, AVERAGES[setting], scoring, float(score), words)
     best = float(np.nanmax(landscape))
     # Of scores that differ by rounding only, the most regularised is chosen.
     equal = landscape >= best - ROUNDING * abs(best)
@@ -133,6 +130,14 @@ def _grid(case: Case, size: float, n: int) -> list[float]:
     return sorted({float(f"{size * 10.0**power:.3g}") for power in case.rng.uniform(-4, 3, n)})
 
 
+def _error_of_sums(n: int) -> float:
+    """Return the error of a difference of labels and a sum of n products with them, as a share of the labels.
+
+    Held-out predictions are such differences: those far smaller than the labels have fewer digits, or none.
+    """
+    return 4 * float(np.finfo(np.float64).eps) * n**0.5
+
+
 def _regularised(model: Model, alpha: float, task_alpha: float) -> Model:
     rows = replace(model.rows, alpha=alpha)
     if model.columns is None:
@@ -148,9 +153,10 @@ def _check_score(Y: np.ndarray, F: np.ndarray, average: str, scoring: str, found
         if not abs(found - expected) <= 1e-8 * abs(expected) + 1e-12 * float(np.nanmean(Y**2)):
             raise WrongAnswerError(f"{words}: {found:.12g}, expected {expected:.12g}")
         return
-    size = float(np.abs(F).max())
-    clear = max(CLEAR * size, 1e-13 * float(np.nanmax(np.abs(Y))))
-    bounds = between(Y, F, average, EXACT * size, clear)
+    size = float(np.nanmax(np.abs(F)))
+    labels = float(np.nanmax(np.abs(Y)))
+    clear = max(CLEAR * size, 1e-13 * labels)
+    bounds = between(Y, F, average, EXACT * size, clear, _error_of_sums(Y.size) * labels)
     if bounds is None:
         raise WrongAnswerError(f"{words}: {found} where the score is undefined")
     if not bounds[0] - 1e-9 <= found <= bounds[1] + 1e-9:
