@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn._files.tables import read_cells
+from dyadlearn._tables import Ids
 from dyadlearn.cli.commands import Tune
 from dyadlearn.cli.dyads import read_dyads, read_groups, read_labels, shape_of
 from dyadlearn.cli.options import LabelFile
@@ -338,6 +339,41 @@ def test_grid_or_long(tmp_path, text, shape):
             shape_of(read_cells(path))
 
 
+@over(
+    lines(
+        "text shape",
+        # A list of one task, and of one pair.
+        ("user,item,stars\na,p,5\nb,p,4\n", "long"),
+        ("user,item,stars\na,p,5\n", "long"),
+        # Grids, also of tasks that are named like labels, and slips in them.
+        ("id,1,2\na,1,2\nb,2,1\n", "grid"),
+        ("id,1,2\na,1,2\nb,1,1\nb,2,2\n", "the id 'b' is repeated, in lines 3 and 4"),
+        ("id,p,2\na,n.d.,3\nb,n.d.,4\n", "'n.d.' is not a number"),
+        ("user,item,stars\na,p,5\nb,,4\n", "may be a grid"),
+    )
+)
+def test_a_long_table_of_known_tasks_is_recognised(tmp_path, text, shape):
+    path = tmp_path / "l.csv"
+    path.write_text(text)
+    known = Ids(("p", 1, "2"))
+    if shape in ("grid", "long"):
+        assert shape_of(read_cells(path), known) == shape
+    else:
+        with pytest.raises(DataFileError, match=shape):
+            shape_of(read_cells(path), known)
+
+
+def test_the_files_of_both_sides_tell_a_list_of_one_task(tables):
+    path = tables.folder / "list.csv"
+    user, item = tables.users[3], tables.items[3]
+    path.write_text("user,item,stars\n" + "".join(f"{each},{item},2\n" for each in tables.users))
+    assert dyads(tables, labels=path).labels.column_ids.labels == (item,)
+    path.write_text("item,user,stars\n" + "".join(f"{each},{user},2\n" for each in tables.items))
+    assert dyads(tables, labels=path, transpose=True).labels.row_ids.labels == (user,)
+    with pytest.raises(DataFileError, match="may be a grid of the tasks 'user', 'stars' or a long table"):
+        dyads(tables, labels=path)
+
+
 def test_the_options_decide(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text(GRID.replace("r3,1.5", "r3,1.5x"))
@@ -349,13 +385,13 @@ def test_the_options_decide(tmp_path):
 def test_a_grid_that_could_be_long_is_told(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("user,item,stars\n1,10,5\n2,11,4\n3,12,3\n")
-    for options, has_tasks, notes in (
-        (LabelFile(), False, 1),
-        (LabelFile(), True, 0),
-        (LabelFile(format="grid"), False, 0),
+    for options, known, notes in (
+        (LabelFile(), None, 1),
+        (LabelFile(), Ids(("item", "stars")), 0),
+        (LabelFile(format="grid"), None, 0),
     ):
         terminal = Terminal(quiet=True)
-        assert read_labels(path, options, terminal, has_tasks=has_tasks).column_ids.labels == ("item", "stars")
+        assert read_labels(path, options, terminal, known=known).column_ids.labels == ("item", "stars")
         assert sum("add --format long" in note for note in terminal.notes) == notes
 
 

@@ -82,7 +82,8 @@ def read_dyads(path: Path, given: Tune, terminal: Terminal) -> Dyads:
         _opened(task_files, given.task_kernel, "--task-kernel", given.tasks_smiles),
     )
     ids = [next((source.file.ids for source in side.values() if source.file.ids is not None), None) for side in sides]
-    grid = read_labels(path, given, terminal, has_tasks=bool(given.tasks), may_list=given.model != "online")
+    known = ids[0] if given.transpose else ids[1]
+    grid = read_labels(path, given, terminal, known=known, may_list=given.model != "online")
     if looks_transposed(grid.row_ids, grid.column_ids, *ids):
         first = next(iter(files.paths.values()))
         remedy = "exchange the first two names of --columns" if given.columns else "add --transpose"
@@ -125,7 +126,7 @@ def _opened(files: Files, kernels: list[str] | None, kernel_option: str, smiles:
 
 
 def read_labels(
-    path: Path, options: LabelFile, terminal: Terminal, *, has_tasks: bool = False, may_list: bool = False
+    path: Path, options: LabelFile, terminal: Terminal, *, known: Ids | None = None, may_list: bool = False
 ) -> Table:
     """Read labels as a grid, with notes about rows of a long table that were dropped or averaged.
 
@@ -134,8 +135,9 @@ def read_labels(
     path : Path
     options : LabelFile
     terminal : Terminal
-    has_tasks : bool, default=False
-        Whether the ids of the tasks are known. If so, a table that is read in the wrong form raises an error later.
+    known : Ids, default=None
+        Ids of the tasks (with --transpose, of the instances), if their file has been opened. With these ids, a table
+        that is read in the wrong form raises an error later.
     may_list : bool, default=False
         Whether a long table may be returned as a sparse matrix, if its grid would be large.
     """
@@ -153,8 +155,8 @@ def read_labels(
         grid = replace(grid, values=grid.values.astype(np.float64))
     else:
         cells = read_cells(path)
-        is_long = options.columns is not None or (options.format or shape_of(cells)) == "long"
-        if not is_long and options.format is None and not has_tasks and _could_be_long(cells):
+        is_long = options.columns is not None or (options.format or shape_of(cells, known)) == "long"
+        if not is_long and options.format is None and known is None and _could_be_long(cells):
             tasks = shown(cells.headings[1:])
             terminal.note(f"{path} is read as a grid of the tasks {tasks}; if it lists pairs, add --format long.")
         grid = _from_long(cells, options, terminal, may_list) if is_long else cells.table()
@@ -274,7 +276,7 @@ def _is_number(cell: Any) -> bool:
     return as_number(cell) is not None
 
 
-def shape_of(cells: Cells) -> str:
+def shape_of(cells: Cells, known: Ids | None = None) -> str:
     """Return whether a table is a "grid" or "long"; raise if a single typing error could change the answer.
 
     A grid has a column of ids, which are all different, and numbers in all other columns. A long table has ids in its
@@ -282,7 +284,7 @@ def shape_of(cells: Cells) -> str:
 
     1. A table that meets the definition of a grid is a grid.
     2. A table of three columns is long if its second column holds only texts, none of which looks like a number, and
-       if these texts differ or ids of the first column are repeated.
+       if these texts differ, ids of the first column are repeated, or all texts are `known` ids of tasks.
     3. A table of three columns is long if each id of its first column occurs twice on average, its second column holds
        whole numbers or texts, and no pair is repeated.
 
@@ -293,7 +295,7 @@ def shape_of(cells: Cells) -> str:
     if fault is None or len(cells.headings) < 3:
         return "grid"
     if len(cells.headings) == 3:
-        if _is_surely_long(cells):
+        if _is_surely_long(cells, known):
             return "long"
         form = f"a grid of the tasks {shown(cells.headings[1:])} or a long table of instance, task and value"
         remedy = "correct that for a grid, or add --format long for a long table"
@@ -328,13 +330,14 @@ def _fault_of_grid(cells: Cells) -> str | None:
     return next(filter(None, faults), None)
 
 
-def _is_surely_long(cells: Cells) -> bool:
+def _is_surely_long(cells: Cells, known: Ids | None) -> bool:
     """Return whether a table of three columns is long and cannot be a grid with a few typing errors."""
     if any(is_blank(line[1]) for line in cells.lines):
         return False
     first, second = ([id_text(line[place]) for line in cells.lines] for place in (0, 1))
     n, n_ids = len(first), len(set(first))
     if not any(_is_number(label) or _NEARLY_A_NUMBER.fullmatch(label) for label in second):
-        return n > 1 and (len(set(second)) > 1 or n_ids < n)
+        are_known = known is not None and set(second) <= set(map(id_text, known.labels))
+        return are_known or (n > 1 and (len(set(second)) > 1 or n_ids < n))
     are_ids = all(_WHOLE.fullmatch(label) or not _is_number(label) for label in second)
     return are_ids and n > 3 and n >= 2 * n_ids and len(set(zip(first, second, strict=True))) == n
