@@ -12,7 +12,7 @@ from typing import Any
 import mpmath
 import numpy as np
 
-__all__ = ["cells_of", "independent", "left_out", "pair_kernel", "two_step"]
+__all__ = ["cells_of", "hidden_rows", "independent", "left_out", "pair_kernel", "two_step"]
 
 # Arithmetic inside a function has so many digits, whatever the caller has chosen.
 in_fifty_digits = mpmath.workdps(50)
@@ -108,6 +108,24 @@ def _side(rows: np.ndarray, new: np.ndarray, alpha: float, constant: bool) -> tu
         P = P - P @ mean + exact(np.full((len(new), n), 1.0)) / n
         H = H + mean
     return H, P
+
+
+@in_fifty_digits
+def hidden_rows(
+    X: np.ndarray, kept: np.ndarray, labels: np.ndarray, alpha: float, n_iter: int, constant: bool
+) -> np.ndarray:
+    """Return the predictions of iterated ridge regression for rows without labels: R_II f = −R_IO y."""
+    rows, n = exact(X), len(X)
+    eye = exact(np.eye(n))
+    R = eye
+    if constant:
+        R = eye - exact(np.ones((n, n))) / n
+        rows = R @ rows
+    step = solve(rows @ rows.T + alpha * eye, alpha * eye)
+    for _ in range(n_iter):
+        R = R @ step
+    hidden = np.delete(np.arange(n), kept)
+    return plain(solve(R[np.ix_(hidden, hidden)], -R[np.ix_(hidden, kept)] @ exact(labels)))
 
 
 @in_fifty_digits

@@ -369,6 +369,33 @@ def pivoted_qr(matrix: Array) -> tuple[Array, Array]:
     return as_array_of(orthogonal[:, :rank], matrix), as_array_of(rest, matrix)
 
 
+def sorted_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
+    r"""Return the X (p, c) with the least :math:`\|\mathbf{AX}-\mathbf{B}\|`, and an estimate of its largest error.
+
+    Rows of the matrix A (n, p) may differ by many orders of magnitude. They are sorted by their size and columns are
+    pivoted, so that rounding errors are relative to each row (Cox and Higham 1998). The estimate is infinite for a
+    singular matrix.
+    """
+    A, B = to_numpy(matrix), to_numpy(right)
+    sizes = np.abs(A).max(axis=1, initial=0.0)
+    order = np.argsort(-sizes, kind="stable")
+    orthogonal, triangle, columns = linalg.qr(A[order], mode="economic", pivoting=True, check_finite=False)
+    X = np.zeros((A.shape[1], B.shape[1]), dtype=A.dtype)
+    if A.shape[0] < A.shape[1] or not np.diagonal(triangle).all():
+        return as_array_of(X, right), np.inf
+    X[columns] = linalg.solve_triangular(triangle, orthogonal.T @ B[order], check_finite=False)
+    # Perturbed rows change X by A⁺ dA X, and by the inverse of AᵀA times dAᵀ and the residuals.
+    inverse = linalg.solve_triangular(triangle, np.eye(A.shape[1], dtype=A.dtype), check_finite=False)
+    errors = np.finfo(A.dtype).eps * sizes[order]
+    moved = (np.abs(inverse @ orthogonal.T) @ errors)[:, None] * np.abs(X).max(axis=0, initial=0.0)
+    residuals = np.abs(A @ X - B)[order]
+    terms = (np.abs(A) @ np.abs(X) + np.abs(B))[order]
+    residuals[residuals <= 4.0 * A.shape[1] * np.finfo(A.dtype).eps * terms] = 0.0  # rounding of the difference itself
+    along_residuals = errors @ residuals
+    moved += np.abs(inverse @ inverse.T).sum(axis=1)[:, None] * along_residuals
+    return as_array_of(X, right), float(moved.max(initial=0.0))
+
+
 def svd(matrix: Array) -> tuple[Array, Array, Array]:
     """Return the economy singular value decomposition of a dense matrix."""
     left, values, right = namespace(matrix).linalg.svd(matrix, full_matrices=False)

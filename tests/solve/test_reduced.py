@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import fifty_digits
 import problems as grids
-from dyadlearn.exceptions import LeverageError
+from dyadlearn.exceptions import LeverageError, PrecisionWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.solve.operators import predict_others, reduced
 from dyadlearn.spectrum import Spectrum
@@ -47,6 +48,18 @@ def test_what_stays_is_the_schur_complement(filter):
                 assert_allclose(last.residual(), at_once.residual(), atol=1e-10, err_msg=f"{kind} {alpha}")
 
 
+@over(every(n_iter=[2, 3, 4], alpha=[1e-3, 1e-5], dual=[True, False], constant=[None, "free"]))
+def test_hidden_rows_keep_their_digits_if_little_is_left_of_a_direction(n_iter, alpha, dual, constant):
+    X = np.random.default_rng(3).integers(-3, 4, size=(N, 4)).astype(float)
+    labels = np.random.default_rng(0).normal(size=(3, 2))
+    kept = np.array([0, 3, 6])
+    built = Spectrum.from_gram if dual else Spectrum.from_features
+    spectrum = built(X @ X.T if dual else X, constant=constant)
+    found = predict_others(spectrum.smoother(IteratedTikhonov(n_iter), alpha), kept, labels)
+    expected = fifty_digits.hidden_rows(X, kept, labels, alpha, n_iter, constant is not None)
+    assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+
+
 def test_a_reduced_ridge_is_one_that_is_fitted_again():
     for kind, spectrum in spectra():
         K = spectrum.matrix(spectrum.values)
@@ -82,3 +95,12 @@ def test_nothing_that_leaves_leaves_the_side_as_it_is():
     for _, spectrum in spectra():
         side = spectrum.smoother(Tikhonov(), 0.4)
         assert reduced(side, np.arange(N)) is side
+
+
+def test_digits_that_are_lost_of_hidden_rows_are_counted():
+    # The first two rows are equal, but not their labels; nothing but rounding separates the rows.
+    X = np.random.default_rng(3).integers(-3, 4, size=(N, 4)).astype(float)
+    X[1] = X[0]
+    side = Spectrum.from_gram(X @ X.T).smoother(IteratedTikhonov(4), 1e-5)
+    with pytest.warns(PrecisionWarning, match="rounding leaves 0 accurate digits"):
+        predict_others(side, np.array([0, 1, 2]), np.array([[1.0], [2.0], [3.0]]))

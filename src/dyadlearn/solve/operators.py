@@ -46,8 +46,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, largest, namespace, svd, take_block, take_rows, to_numpy, zeros
-from dyadlearn._rounding import is_graded, ratio
+from dyadlearn._array import (
+    Array,
+    epsilon,
+    largest,
+    namespace,
+    sorted_least_squares,
+    svd,
+    take_block,
+    take_rows,
+    to_numpy,
+    zeros,
+)
+from dyadlearn._rounding import is_graded, ratio, warn_of_rounding
 from dyadlearn.filters import Tabulated
 from dyadlearn.solve.leaving import in_order
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error, slack_floor
@@ -61,6 +72,10 @@ def _at(grid: Array, cells: Cells) -> Array:
     """Return the values (n,) of a grid at some cells."""
     rows, columns = cells
     return take_rows(namespace(grid).reshape(grid, (-1,)), rows * grid.shape[1] + columns)
+
+
+# Smallest ratio of two remainders of a side for which a system of the residual operator is solved as it is.
+_LEAST_REMAINDER = 1e-4
 
 
 class SideProduct:
@@ -429,9 +444,42 @@ def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
     if not rows.size and not side.spectrum.has_free_constant:
         return zeros((hidden.size, labels.shape[1]), labels)
     check_hidden(side, hidden)
+    if _loses_digits(side):
+        return _least_penalty(side, rows, hidden, labels)
     vectors, weights = side.spectrum.vectors, -side.remainder if side.prefers_residual else side.shrinkage
     right = take_rows(vectors, hidden) @ (weights[:, None] * (take_rows(vectors, rows).T @ labels))
     return xp.linalg.solve(side.residual_block(hidden), right)
+
+
+def _loses_digits(side: Smoother) -> bool:
+    """Return whether systems of the residual operator may lose more than four digits."""
+    remainders = to_numpy(side.remainder)
+    positive = remainders[remainders > 0]
+    top = 1.0 if side.spectrum.is_truncated else positive.max(initial=0.0)
+    return bool(positive.min(initial=top) < _LEAST_REMAINDER * top)
+
+
+def _least_penalty(side: Smoother, rows: np.ndarray, hidden: np.ndarray, labels: Array) -> Array:
+    r"""Return the labels of hidden rows with the least penalty :math:`\|\sqrt{1-f}\,\mathbf{U}^\top\mathbf{y}\|^2`.
+
+    They solve the system of `predict_others`. In the entries of its matrix, directions with a small remainder are lost;
+    in a factorisation with sorted rows, each direction keeps its digits.
+    """
+    xp, spectrum, remainder = namespace(labels), side.spectrum, side.remainder
+    if spectrum.is_truncated:  # the null space has a remainder of one, and its own orthonormal directions
+        own = remainder.shape[0] - spectrum.has_free_constant
+        null = zeros((spectrum.n_rows - remainder.shape[0],), remainder) + 1.0
+        remainder = xp.concat([remainder[:own], null, remainder[own:]])
+        spectrum = spectrum.completed()
+    root = remainder[:, None] ** 0.5
+    matrix = root * take_rows(spectrum.vectors, hidden).T
+    right = -root * (take_rows(spectrum.vectors, rows).T @ labels)
+    found, error = sorted_least_squares(matrix, right)
+    size = largest(xp.abs(labels))
+    if not math.isfinite(error):
+        raise leverage_error(hidden, side.spectrum.n_rows, "rows are missing and")
+    warn_of_rounding(error / size if size else 0.0)
+    return found
 
 
 def check_hidden(side: Smoother, hidden: np.ndarray) -> None:
