@@ -128,13 +128,23 @@ class Operators:
     limit : array of shape (n, n) or None
         What R is proportional to on the way to zero, where it vanishes.
     definite : bool
-        Whether R is positive definite by construction, however small its eigenvalues are.
+        Whether R is positive definite by construction, however small its eigenvalues are, but for a constant.
+    constant : bool
+        Whether there is a constant without penalty.
     """
 
     H: np.ndarray
     R: np.ndarray
     limit: np.ndarray | None
     definite: bool
+    constant: bool
+
+    def is_definite_with(self, other: Operators) -> bool:
+        """Return whether the residual operator of pairs is positive definite, but for their mean."""
+        if self.definite and other.definite:
+            return True
+        # A constant of one side leaves all that the other side leaves unpenalised.
+        return any(side.definite and not side.constant for side in (self, other))
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +273,7 @@ class Side:
     @property
     def operators(self) -> Operators:
         """What the side does to labels."""
-        return Operators(self.H, self.R, self.limit if self.vanishes else None, self.definite)
+        return Operators(self.H, self.R, self.limit if self.vanishes else None, self.definite, self.constant)
 
     def without(self, left_out: np.ndarray) -> tuple[np.ndarray, Operators, np.ndarray]:
         """Take rows out of the side.
@@ -293,5 +303,6 @@ class Side:
         added = R[between].T @ P
         if self.vanishes:
             eye = np.eye(len(kept), dtype=LONG)
-            return kept, Operators(eye, np.zeros_like(eye), R[within] + added, False), P
-        return kept, Operators(self.H[within] - added, R[within] + added, None, self.definite), P
+            return kept, Operators(eye, np.zeros_like(eye), R[within] + added, False, self.constant), P
+        rest = Operators(self.H[within] - added, R[within] + added, None, self.definite, self.constant)
+        return kept, rest, P

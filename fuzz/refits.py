@@ -279,7 +279,7 @@ def _solve_grid(rows: Operators, columns: Operators | None, Y: np.ndarray, W: np
     else:
         eye, task_eye = (np.eye(len(side.H), dtype=LONG) for side in (rows, columns))
         H, residual = np.kron(rows.H, columns.H), _pair_residual((rows.H, rows.R), (columns.H, columns.R))
-        definite, limit = rows.definite or columns.definite, None
+        definite, limit = rows.is_definite_with(columns), None
         if rows.limit is not None and columns.limit is not None:
             limit = np.kron(rows.limit, task_eye) + np.kron(eye, columns.limit)
     if limit is not None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import fifty_digits
 from dyadlearn._array import namespace
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
@@ -174,6 +175,37 @@ def test_labels_that_nothing_predicts_are_refused():
         complete_block(identity, identity, np.ones((3, 3)), [1], [1])
     # The row that the kernel knows nothing of is not interpolated but predicted, by zero.
     assert complete_block(identity, identity, np.ones((3, 3)), [2], [1])[2, 1] == 0
+
+
+@over(every(reverse=[False, True], seed=range(8)))
+def test_means_of_rows_without_labels_and_without_a_penalty_are_refused(reverse, seed):
+    """The slack of the constant of the tasks is rounding, in a truncated spectrum too; of some seeds it is zero."""
+    rng = np.random.default_rng(seed)
+    K = rng.normal(size=(7, 7))
+    instances = Spectrum.from_gram(K @ K.T, constant="free")
+    tasks = Spectrum.from_features(rng.normal(size=(20, 4)), constant="free")
+    Y = rng.normal(size=(7, 20))
+    Y[[0, 5]] = np.nan
+    given = (Y.T, tasks, 1.0, instances, 0.0) if reverse else (Y, instances, 0.0, tasks, 1.0)
+    with pytest.raises(LeverageError, match="have leverage 1"):
+        posed("two_step", *given).complete()
+
+
+@over(every(n_iter=[2, 3], alpha=[1e-6, 1e-8], dual=[True, False]))
+def test_a_block_keeps_its_digits_if_little_is_left_of_a_direction(n_iter, alpha, dual):
+    rng = np.random.default_rng(4)
+    X = rng.integers(-3, 4, size=(6, 4)).astype(float)
+    instances = Spectrum.from_gram(X @ X.T) if dual else Spectrum.from_features(X)
+    Y = rng.normal(size=(6, 5))
+    kept = np.array([1, 4])
+    expected = fifty_digits.hidden_rows(X, kept, Y[kept, 2:], alpha, n_iter, False)
+    hidden = np.array([0, 2, 3, 5])
+    Y[hidden, 2:] = np.nan
+    # A task kernel of full rank without a penalty: each task is on its own.
+    tasks = Spectrum.from_gram(np.diag([1.0, 2.0, 3.0, 4.0, 5.0]))
+    problem = posed("two_step", Y, instances, alpha, tasks, 0.0, filter=IteratedTikhonov(n_iter))
+    found = problem.complete().labels[hidden, 2:]
+    assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
 def test_libraries(library):

@@ -64,8 +64,9 @@ from dyadlearn.pairing.expansion import Asked, Expansion, Part, hat_row
 from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.incomplete import Axes
 from dyadlearn.settings import Setting
-from dyadlearn.solve.columns import complete_block, leave_one_out_beside_block
+from dyadlearn.solve.columns import complete_block, leave_one_out_beside_block, loses_digits
 from dyadlearn.solve.conjugate_gradients import Solution
+from dyadlearn.solve.directions import suit_directions
 from dyadlearn.solve.leaving import Members, in_order, leave_out
 from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
 from dyadlearn.solve.observed import complete_grid
@@ -602,7 +603,7 @@ def _closed_weights(model: TwoStep, row: Asked, column: Asked) -> Array:
 @incomplete.completion.register(TwoStep)
 def _completion(model: TwoStep, Y: Array, weights: Array | None, **options: Any) -> Completion:
     block = _missing_block(Y, weights)
-    if block is None:
+    if block is None or _needs_directions(model, Y, block):
         return complete_grid(replace(model), Y, weights, **options)
     if model.free_mean and math.prod(Y.shape) == block[0].size * block[1].size:
         raise nothing_observed()
@@ -610,6 +611,12 @@ def _completion(model: TwoStep, Y: Array, weights: Array | None, **options: Any)
     centred, shift = centred_labels(Y, observed) if model.free_mean else (Y, 0.0)
     labels = xp.where(observed, Y, complete_block(model.rows, model.columns, centred, *block) + shift)
     return Completion(labels, "block", Solution(labels, 0, 0.0, True))
+
+
+def _needs_directions(model: TwoStep, Y: Array, block: Axes) -> bool:
+    """Return whether the closed form of a block would lose digits that a fit of its directions keeps."""
+    n_observed = math.prod(Y.shape) - block[0].size * block[1].size
+    return suit_directions(model, n_observed) and loses_digits(model.rows, model.columns, *block)
 
 
 @incomplete.has_formula.register(TwoStep)

@@ -45,6 +45,7 @@ and its predictions are NaN.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -67,7 +68,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._memory import check_memory
-from dyadlearn._rounding import digits_left, ratio, solve_block
+from dyadlearn._rounding import digits_left, ratio, solve_block, warn_of_rounding
 from dyadlearn.solve.directions import LeastSquares
 from dyadlearn.solve.leaving import in_order, inverse_with_border, leave_units_out, members_of
 from dyadlearn.solve.operators import GridOperators, check_hidden, common_floor, embedded, reduced, without
@@ -133,6 +134,18 @@ def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: An
     return embedded(Y, filled, M, T)
 
 
+def loses_digits(rows: Smoother, columns: Smoother, missing_rows: np.ndarray, missing_columns: np.ndarray) -> bool:
+    """Return whether slacks of a block differ so much that `complete_block` loses more than seven digits."""
+    if not missing_rows.size or not missing_columns.size:
+        return False
+    slacks = []
+    for side, inside in ((rows, missing_rows), (columns, missing_columns)):
+        slacks.append(_decompose(side, inside, without(inside, side.spectrum.n_rows))[1])
+    smallest, greatest = ([float(ends(to_numpy(slack))) for slack in slacks] for ends in (np.min, np.max))
+    of_pairs = [row_slack + (1.0 - row_slack) * task_slack for row_slack, task_slack in (smallest, greatest)]
+    return of_pairs[0] < _LEAST_SLACK * of_pairs[1]
+
+
 def step_over_instances(
     rows: Smoother, missing_rows: np.ndarray, S_observed: Array, S_missing: Array, slack: Array, *, floor: float = 0.0
 ) -> Array:
@@ -178,8 +191,11 @@ def step_over_instances(
         return zeros((0, S_observed.shape[1]), S_observed)
     basis, row_slack, leverage, cross = _decompose(rows, missing_rows, without(missing_rows, n_rows))
     denominator = row_slack[:, None] + leverage[:, None] * slack[None, :]
-    if float(namespace(denominator).min(denominator)) <= floor:
+    least = float(namespace(denominator).min(denominator)) if slack.shape[0] else math.inf
+    if least <= floor:
         raise leverage_error(missing_rows, n_rows, "rows with missing labels")
+    # Directions of the block are exact up to the rounding error of the largest slack.
+    warn_of_rounding(epsilon(row_slack) * largest(denominator) / least)
     numerator = (basis.T @ cross) @ S_observed
     numerator += leverage[:, None] * (basis.T @ S_missing)
     return basis @ (numerator / denominator)
@@ -284,6 +300,8 @@ def _columns(matrix: Array, index: np.ndarray) -> Array:
     return take_rows(matrix.T, index).T
 
 
+# Ratio of two slacks of a block below which its closed form loses digits.
+_LEAST_SLACK = 1e-9
 # Ratio of two weights of a column above which normal equations lose digits.
 _LARGE_SPREAD = 1e4
 # Up to this leverage h, the difference 1 − h loses at most one digit.

@@ -323,8 +323,12 @@ def common_floor(*sides: Smoother) -> float:
     An unpenalised direction of one side is also unpenalised together with a free constant of the other. Two free
     constants alone do not count: any label determines a mean.
     """
-    floors = [side.slack_floor for side in sides]
-    return max(floors) if all(side.slack_floor or side.spectrum.has_free_constant for side in sides) else 0.0
+    if not any(side.slack_floor for side in sides):
+        return 0.0
+    if not all(side.slack_floor or side.spectrum.has_free_constant for side in sides):
+        return 0.0
+    # The slack of a free constant is rounding, too, which is larger for a truncated spectrum.
+    return max(side.slack_floor or slack_floor(side.spectrum, 1.0) for side in sides)
 
 
 def interpolation_floor(alpha: float, *spectra: Spectrum) -> float:
