@@ -608,3 +608,15 @@ def test_a_copy_keeps_its_identity():
     shifted = Spectrum.from_gram(K).with_identity(0.5)
     assert_allclose(np.sort(shifted.values), np.linalg.eigvalsh(K + 0.5 * np.eye(2)))
     assert dataclasses.replace(shifted, noise=0.0).identity == shifted.identity == 0.5
+
+
+@over(every(constant=[None, "free", "feature"], alpha=[1e-3, 1.0, 1e12]))
+def test_the_rounding_of_sparse_features_is_the_variance_inflation(constant, alpha):
+    X = np.random.default_rng(0).normal(size=(9, 3)) * [1e8, 1.0, 1e-3]
+    X[:, 1] = 1e-8 * X[:, 0] + 1e-4 * X[:, 1]
+    spectrum = Spectrum.from_features(sparse.csr_array(X), constant=constant)
+    rows = X - X.mean(axis=0) if constant == "free" else np.column_stack([X, np.ones(9)][: 1 + bool(constant)])
+    scale = np.linalg.norm(rows, axis=0)
+    unit = (rows / scale).T @ (rows / scale)
+    inflation = np.diagonal(np.linalg.inv(unit + np.diag(alpha / scale**2)))
+    assert_allclose(spectrum.rounding(alpha), np.finfo(float).eps * inflation.max(), rtol=1e-5)

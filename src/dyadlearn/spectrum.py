@@ -293,16 +293,30 @@ class Spectrum(Stored):
 
         Eigenvalues of a kernel are known up to :math:`\varepsilon\,\sigma_{\max}`. Singular values of features are
         known up to :math:`\varepsilon\,s_{\max}`, and so a small eigenvalue up to
-        :math:`2\varepsilon\sqrt{\sigma\,\sigma_{\max}}`.
+        :math:`2\varepsilon\sqrt{\sigma\,\sigma_{\max}}`. The Gram matrix of sparse features is known up to
+        :math:`\varepsilon` times the lengths of its columns, whatever their scales: the error grows with the variance
+        inflation of a column that is close to a combination of others.
         """
         values, error = self.resolved(ridge).penalised, epsilon(self.values)
         positive = values[values > 0]
-        if 0 in positive.shape or self._features is not None:
+        if 0 in positive.shape:
             return 0.0
+        if self._features is not None:
+            return error * self._inflation(ridge)
         if ridge <= self.noise and (self.components is not None or positive.shape[0] < values.shape[0]):
             return math.inf  # eigenvalues that were set to zero may be positive
         divisor = ridge + float(namespace(values).min(positive))
         return error * self.size / divisor if self.components is None else 8 * error * math.sqrt(self.size / divisor)
+
+    def _inflation(self, ridge: float) -> float:
+        r"""Return the largest :math:`[\mathbf{G}]_{jj}[(\mathbf{G}+\lambda\mathbf{I})^{-1}]_{jj}`, G the Gram matrix."""
+        assert self.components is not None
+        values = self.penalised
+        components = self.components[:, : values.shape[0]]
+        if self.has_free_constant:
+            components = components[:-1, :]
+        squares = components**2
+        return largest((squares @ values) * (squares @ (1.0 / (values + ridge))))
 
     def state(self) -> dict[str, Any]:
         """Return the fields, and whether eigenvectors were computed from features, which affects rounding."""
@@ -370,6 +384,11 @@ class Spectrum(Stored):
     def has_vectors(self) -> bool:
         """Whether the eigenvectors are already computed."""
         return self._vectors is not None or "vectors" in self.__dict__
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it is the spectrum of sparse features."""
+        return self._features is not None
 
     @property
     def is_truncated(self) -> bool:
@@ -767,6 +786,18 @@ class Smoother:
         product, level, slack = self.product(labels, rotated), self.level(labels), self.slack[:, None]
         own, sign = (slack, 1) if self.prefers_residual else (self.leverage[:, None], -1)
         return settled_difference(labels, own, product, level, slack, sign=sign)
+
+    def rounding_of_left_out(self) -> float:
+        """Return an upper bound of the rounding error of `leave_one_out`, relative to the largest label.
+
+        Residuals have the rounding error of products, and are divided by the slack.
+        """
+        side = self.scaled()
+        least = -largest(-side.slack)
+        error = epsilon(side.slack) * largest(side.remainder if side.prefers_residual else side.shrinkage)
+        if self.spectrum.is_sparse:
+            error = max(error, self.spectrum.rounding(self.alpha))
+        return error / least
 
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `product` for each column of labels, shape (p,)."""

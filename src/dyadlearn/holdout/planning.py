@@ -25,6 +25,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, placed
 from dyadlearn._memory import check_memory, fits_in_memory, in_bytes
 from dyadlearn._progress import Phase
+from dyadlearn._rounding import warn_of_rounding
 from dyadlearn._threads import seconds_of
 from dyadlearn.exceptions import NothingLeftError
 from dyadlearn.holdout.folds import Fold, Folds, as_splitter, default_splitter, folds_in_words, folds_of
@@ -33,7 +34,7 @@ from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.holdout.unlabelled import Unlabelled
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import full, incomplete
-from dyadlearn.pairing.base import check_request, working
+from dyadlearn.pairing.base import Pairing, check_request, working
 from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.settings import Setting, as_setting
@@ -444,7 +445,19 @@ def _on_full_grid(problem: Problem, setting: Setting, units: Units) -> Array:
     full.check_memory(problem.pairing, Y, setting, largest_group=largest_group(members, task_members))
     if any(np.all(codes == codes[0]) for _, codes in units.of_sides(problem.labels.shape, setting)):
         raise nothing_left()
-    return full.hold_out(problem.pairing, Y, setting, members, task_members)
+    held_out = full.hold_out(problem.pairing, Y, setting, members, task_members)
+    if units.are_single:
+        _warn_of_leverage(problem.pairing, setting)
+    return held_out
+
+
+def _warn_of_leverage(pairing: Pairing, setting: Setting) -> None:
+    """Warn if rows that are left out one by one are so close to leverage 1 that rounding changes their predictions."""
+    settings = ("BD", "CD") if pairing.knows_tasks else ("AB",)
+    sides = zip(pairing.smoothers, settings, strict=False)
+    # With a regularisation for each task, the smoother has none.
+    errors = [side.rounding_of_left_out() for side, own in sides if setting.value in own and not math.isnan(side.alpha)]
+    warn_of_rounding(max(errors, default=0.0))
 
 
 def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:

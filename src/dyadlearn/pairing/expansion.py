@@ -24,9 +24,10 @@ training tasks  :math:`(\mathbf{K}_*\mathbf{P})\,f_t(\mathbf{S})\,\mathbf{V}^\to
 
 (or its mirror image), both factors have the size of predictions. Their errors are
 :math:`\varepsilon\|\mathbf{K}\|/\lambda_d` and :math:`\varepsilon\|\mathbf{G}\|/\lambda_t`, and they add instead of
-multiplying. In the primal, folded weights are :math:`\sqrt\sigma\,\varphi(\sigma) \le 1/(2\sqrt\lambda)`. With
-both sides folded the error is :math:`\varepsilon\sqrt{\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)}`, at most the
-larger of the two. Kronecker coefficients are at most :math:`1/\lambda`, and are always folded.
+multiplying. In the primal, folded weights are :math:`\sqrt\sigma\,\varphi(\sigma) \le 1/(2\sqrt\lambda)`, and the
+errors are :math:`\varepsilon\sqrt{\|\mathbf{K}\|/\lambda_d}` and :math:`\varepsilon\sqrt{\|\mathbf{G}\|/\lambda_t}`.
+With both sides folded, they multiply. Both are folded only where their product is small. Kronecker coefficients are at
+most :math:`1/\lambda`, and are always folded.
 
 Predictions are linear in the labels: :math:`f = \sum_{ij} w_{ij}Y_{ij}`. The weight :math:`w_{ij}` is the change of the
 prediction if label :math:`(i, j)` grows by one and the model is fitted again. For complete labels each model

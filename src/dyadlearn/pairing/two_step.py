@@ -47,6 +47,7 @@ from dyadlearn._array import (
     epsilon,
     is_foreign,
     itemsize,
+    largest,
     namespace,
     take_block,
     take_rows,
@@ -331,6 +332,8 @@ def _norms(stack: Array) -> Array:
 
 # Main effects with more than this many times the kernel values of interactions are a border of the system.
 _OUTWEIGHS = 100.0
+# Largest factor of rounding errors by coefficients that contain the spectral weights of both sides.
+_MOST_REACH = 1e4
 
 
 @dataclass(frozen=True, eq=False)
@@ -495,9 +498,11 @@ class TwoStep(Coupled):
     def _folded(self) -> tuple[bool, bool]:
         """Whether the coefficients contain the spectral weights of instances and of tasks.
 
-        If a side is in the dual, they do not contain those of the smaller side, see `dyadlearn.pairing.expansion`.
+        If a side is in the dual, or coefficients of both would lose digits, they do not contain those of the smaller
+        side, see `dyadlearn.pairing.expansion`.
         """
-        if all(spectrum.components is not None for spectrum in self.grid_spectra):
+        is_primal = all(spectrum.components is not None for spectrum in self.grid_spectra)
+        if is_primal and _reach(self.rows) * _reach(self.columns) <= _MOST_REACH:
             return True, True
         first, second = (spectrum.n_coefficients for spectrum in self.grid_spectra)
         return second <= first, first < second
@@ -732,6 +737,13 @@ def _refit_cells(model: TwoStep, sides: Sides, Y: np.ndarray) -> OfHidden:
         total = u + v + (ridge * u * v if ridge else 0.0)
     kernel = ratio(1.0, np.where(np.isfinite(total), total, 0.0))
     return fitted_without((sides[0].eigh[1], sides[1].eigh[1]), kernel, ridge, Y, model.free_mean)
+
+
+def _reach(side: Smoother) -> float:
+    """Return the largest feature times the largest coefficient of a side, of labels of size one."""
+    xp, values = namespace(side.phi), side.spectrum.penalised
+    roots = xp.where(values > 0, values, 0.0) ** 0.5
+    return largest(roots) * largest(roots * side.filter.phi(values, side.alpha))
 
 
 def _smaller(side: Smoother) -> SideProduct:
