@@ -8,8 +8,8 @@ with a `PrecisionWarning`.
 The errors of scikit-learn on one case are also a matter of luck: zeros and whole numbers are added without any. So a
 model may also lose ten times what the exact answer changes if its data are rounded, as a backward stable method
 rounds them: dense features by ε times the largest entry, since a singular value decomposition mixes columns; sparse
-ones by ε times that of their column; kernels by ε times their norm, or by their negative eigenvalues, which are set
-to zero. Hold-out comes from one fit of all rows, so that all rows are rounded together, and not only those that stay.
+ones by ε times that of their column; kernels by ε times their norm. Negative eigenvalues of a kernel are its rounding,
+too, and are set to zero. Hold-out comes from one fit of all rows, so that all rows are rounded together, and not only those that stay.
 """
 
 from __future__ import annotations
@@ -249,15 +249,17 @@ def scaled_kernels(case: Case) -> None:
 
 
 def _kernel_versions(seed: int, K: np.ndarray, block: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return kernels of training and new rows, and `N_ROUNDED` versions as a backward stable method may see them."""
+    """Return kernels of training and new rows, versions as a backward stable method may see them, and repaired ones."""
     rng = np.random.default_rng(seed)
-    values = np.linalg.eigvalsh((K + K.T) / 2)
-    # Negative eigenvalues are rounding of the kernel itself, and set to zero; new rows are rounded as much.
-    size = max(values.max(), -values.min() / np.finfo(float).eps) / np.sqrt(len(K))
+    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    size = values.max() / np.sqrt(len(K))
     found = [(K, block)]
     for _ in range(N_ROUNDED):
         rounded = _rounded(rng, K, size)
-        found.append(((rounded + rounded.T) / 2, _rounded(rng, block, size)))
+        found.append(((rounded + rounded.T) / 2, _rounded(rng, block, np.abs(block).max())))
+    below = vectors[:, values < 0]
+    # Rows of the repaired kernel have no part along its negative directions.
+    found.append((K - (below * values[values < 0]) @ below.T, block - block @ below @ below.T))
     return found
 
 

@@ -237,7 +237,14 @@ def heavy_weights(case: Case) -> None:
         expected = _weighted(name, given, W, constant)
     size = float(np.abs(expected).max()) or 1.0
     error = float(np.abs(found - expected).max()) / size
-    if error > 1e-6:
+    if error <= 1e-6:
+        return
+    # Residuals of heavy labels, times the rounding of their features, move what light labels determine. A fit of pairs
+    # rounds the features of each pair by itself, so that it may lose ten times what that changes.
+    with mpmath.workdps(60):
+        errors = np.random.default_rng(case.seed)
+        others = [_weighted(name, given, W, constant, errors) for _ in range(2)]
+    if error > 10 * max(float(np.abs(other - expected).max()) for other in others) / size:
         if any(issubclass(each.category, PrecisionWarning) for each in told):
             raise RefusedError("digits are lost, and it said so")
         raise WrongAnswerError(f"{error:.1e} of the largest prediction off")
@@ -247,22 +254,36 @@ def _exact(array: np.ndarray) -> np.ndarray:
     return np.vectorize(mpmath.mpf, otypes=[object])(array)
 
 
-def _weighted(name: str, given: Given, W: np.ndarray, constant: bool) -> np.ndarray:
-    """Return the predictions for new rows, each task by itself or all pairs together."""
-    one = int(constant and name == "kronecker")
-    X, T, new, new_tasks = (_exact(each) for each in (given.X, given.T, given.new, given.new_tasks))
-    K, K_new = X @ X.T + one, new @ X.T + one
+def _weighted(
+    name: str, given: Given, W: np.ndarray, constant: bool, errors: np.random.Generator | None = None
+) -> np.ndarray:
+    """Return the predictions for new rows, each task by itself or all pairs together.
+
+    With a generator of `errors`, features are rounded to double precision in another way.
+    """
+
+    def rounded(features: np.ndarray) -> np.ndarray:
+        if errors is None:
+            return features
+        size = np.finfo(float).eps * float(np.abs(features).max())
+        return features + _exact(size * errors.normal(size=features.shape))
+
+    one = np.ones(int(constant and name == "kronecker"))
+    X, T, new, new_tasks = (
+        _exact(np.column_stack([each, np.tile(one, (len(each), 1))]))
+        for each in (given.X, given.T, given.new, given.new_tasks)
+    )
     if name == "independent":
+        rows = rounded(X)
         columns = [
-            _ridge(K, K_new, _exact(given.Y[:, j]), given.alphas[0] / _exact(W[:, j]), constant)
+            _ridge(rows @ rows.T, new @ rows.T, _exact(given.Y[:, j]), given.alphas[0] / _exact(W[:, j]), constant)
             for j in range(given.Y.shape[1])
         ]
         return np.stack(columns, axis=1)
     i, j = np.nonzero(~np.isnan(given.Y))
-    G, G_new = T @ T.T + one, new_tasks @ T.T + one
-    kernel = K[np.ix_(i, i)] * G[np.ix_(j, j)]
-    rows = (K_new[:, None, i] * G_new[None, :, j]).reshape(-1, len(i))
-    found = _ridge(kernel, rows, _exact(given.Y[i, j]), given.alphas[0] / _exact(W[i, j]), constant)
+    pairs = rounded((X[i][:, :, None] * T[j][:, None, :]).reshape(len(i), -1))
+    noise = given.alphas[0] / _exact(W[i, j])
+    found = _ridge(pairs @ pairs.T, np.kron(new, new_tasks) @ pairs.T, _exact(given.Y[i, j]), noise, constant)
     return found.reshape(len(new), len(new_tasks))
 
 

@@ -309,7 +309,7 @@ class Spectrum(Stored):
         return error * self.size / divisor if self.components is None else 8 * error * math.sqrt(self.size / divisor)
 
     def _inflation(self, ridge: float) -> float:
-        r"""Return the largest :math:`[\mathbf{G}]_{jj}[(\mathbf{G}+\lambda\mathbf{I})^{-1}]_{jj}` of the Gram matrix."""
+        r"""Return the largest :math:`[\mathbf{G}]_{jj}[(\mathbf{G}+\lambda\mathbf{I})^{-1}]_{jj}` of the Gram G."""
         assert self.components is not None
         values = self.penalised
         components = self.components[:, : values.shape[0]]
