@@ -9,7 +9,8 @@ The errors of scikit-learn on one case are also a matter of luck: zeros and whol
 model may also lose ten times what the exact answer changes if its data are rounded, as a backward stable method
 rounds them: dense features by ε times the largest entry, since a singular value decomposition mixes columns; sparse
 ones by ε times that of their column; kernels by ε times their norm. Negative eigenvalues of a kernel are its rounding,
-too, and are set to zero. Hold-out comes from one fit of all rows, so that all rows are rounded together, and not only those that stay.
+too, and are set to zero. Hold-out comes from one fit of all rows, so that all rows are rounded together, and not only
+those that stay.
 """
 
 from __future__ import annotations
