@@ -916,6 +916,11 @@ def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageErro
     """Return the error for rows, cells or pairs with leverage 1."""
     if total == 1:
         return nothing_left()  # no regularisation helps
+    return interpolation_error(positions, total, what)
+
+
+def interpolation_error(positions: np.ndarray, total: int, what: str) -> LeverageError:
+    """Return the error for rows, cells or pairs with leverage 1 beside other labels."""
     return LeverageError(
         f"{len(positions)} of {total} {what} have leverage 1 (positions {shown(positions.tolist(), 10)}): the model "
         "interpolates them, so that they cannot be predicted when they are left out. Use a larger alpha."

@@ -173,6 +173,10 @@ def test_labels_that_nothing_predicts_are_refused():
     identity = smoother(np.diag([1.0, 2.0, 0.0]), 0.0)
     with pytest.raises(LeverageError, match="1 of 3 rows with missing labels have leverage 1 .positions 1."):
         complete_block(identity, identity, np.ones((3, 3)), [1], [1])
+    # The one row has labels of other tasks, so that something remains to learn from.
+    with pytest.raises(LeverageError, match="1 of 1 rows with missing labels have leverage 1") as error:
+        complete_block(smoother(np.ones((1, 1)), 0.0), identity, np.ones((1, 3)), [0], [1])
+    assert error.type is LeverageError
     # The row that the kernel knows nothing of is not interpolated but predicted, by zero.
     assert complete_block(identity, identity, np.ones((3, 3)), [2], [1])[2, 1] == 0
 

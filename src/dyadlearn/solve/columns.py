@@ -72,7 +72,7 @@ from dyadlearn._rounding import digits_left, ratio, solve_block, warn_of_roundin
 from dyadlearn.solve.directions import LeastSquares
 from dyadlearn.solve.leaving import in_order, inverse_with_border, leave_units_out, members_of
 from dyadlearn.solve.operators import GridOperators, check_hidden, common_floor, embedded, reduced, without
-from dyadlearn.spectrum import Smoother, check_cells, leverage_error
+from dyadlearn.spectrum import Smoother, check_cells, interpolation_error, leverage_error
 
 
 def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: Any, missing_columns: Any) -> Array:
@@ -193,7 +193,7 @@ def step_over_instances(
     denominator = row_slack[:, None] + leverage[:, None] * slack[None, :]
     least = float(namespace(denominator).min(denominator)) if slack.shape[0] else math.inf
     if least <= floor:
-        raise leverage_error(missing_rows, n_rows, "rows with missing labels")
+        raise interpolation_error(missing_rows, n_rows, "rows with missing labels")
     # Directions of the block are exact up to the rounding error of the largest slack.
     warn_of_rounding(epsilon(row_slack) * largest(denominator) / least)
     numerator = (basis.T @ cross) @ S_observed
