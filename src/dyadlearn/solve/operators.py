@@ -48,9 +48,12 @@ import numpy as np
 
 from dyadlearn._array import (
     Array,
+    as_array_of,
     epsilon,
+    itemsize,
     largest,
     namespace,
+    row_blocks,
     sorted_least_squares,
     svd,
     take_block,
@@ -237,6 +240,8 @@ class GridOperators(ABC):
         """Return the operator with weights (k, l) between some cells and others, shape (s, n)."""
         rows, columns = self.grid_spectra
         left, right = rows.vectors, columns.vectors
+        if 2 * second[0].size > self.n_cells:
+            return self._between_grid(weights, first, second)
         # The loop runs over the side with fewer distinct rows among the first cells.
         if np.unique(first[1]).size < np.unique(first[0]).size:
             left, right, weights = right, left, weights.T
@@ -254,6 +259,21 @@ class GridOperators(ABC):
             pieces.append(take_rows(first_right, here) @ (take_rows(rotated, place) * second_right).T)
             members.append(here)
         return in_order(pieces, members)
+
+    def _between_grid(self, weights: Array, first: Cells, second: Cells) -> Array:
+        """Return the same where the other cells are most of the grid, by an image of the grid for each cell."""
+        left, right = (side.vectors for side in self.grid_spectra)
+        xp = namespace(left)
+        (m, k), (q, r) = left.shape, right.shape
+        places = second[0] * q + second[1]
+        pieces = []
+        for here in row_blocks(first[0].size, itemsize(left) * (2 * k * max(r, q) + 2 * m * q)):
+            spread = take_rows(left, first[0][here])[:, :, None] * take_rows(right, first[1][here])[:, None, :]
+            spread = xp.reshape(spread * weights, (-1, r)) @ right.T
+            images = left @ xp.reshape(spread, (-1, k, q))
+            flat = xp.reshape(images, (-1, m * q))
+            pieces.append(xp.take(flat, as_array_of(places, flat), axis=1))
+        return xp.concat(pieces, axis=0)
 
     #: Grid E and factor c of the rank-one part c EEᵀ of the hat that belongs to a free mean; None without one.
     mean_part: tuple[Array, float] | None = None
