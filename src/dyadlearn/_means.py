@@ -96,12 +96,12 @@ def add_constant(vectors: Array) -> Array:
     return vectors
 
 
-def with_ones(rows: Array) -> Any:
-    """Return rows (n, d), which may be sparse, with a last column of ones."""
+def with_ones(rows: Array, value: float = 1.0) -> Any:
+    """Return rows (n, d), which may be sparse, with a last column of ones, or of another value."""
     if is_sparse(rows):
-        ones = sparse.csr_array(np.ones((rows.shape[0], 1), dtype=rows.dtype))
-        return sparse.hstack([sparse.csr_array(rows), ones], format="csr")
-    return namespace(rows).concat([rows, zeros((rows.shape[0], 1), rows) + 1.0], axis=1)
+        last = sparse.csr_array(np.full((rows.shape[0], 1), value, dtype=rows.dtype))
+        return sparse.hstack([sparse.csr_array(rows), last], format="csr")
+    return namespace(rows).concat([rows, zeros((rows.shape[0], 1), rows) + value], axis=1)
 
 
 def framed(components: Array, last: Array) -> Array:

@@ -14,8 +14,9 @@ A side may have a constant of one of two kinds. A *free* constant is an unpenali
 .. math:: \mathbf{H} = \tfrac1n\mathbf{11}^\top + \mathbf{K}_c(\mathbf{K}_c+\lambda\mathbf{I})^{-1}, \qquad
           \mathbf{H1} = \mathbf{1}.
 
-A constant *feature* is an additional feature of ones, penalised as the others: :math:`\mathbf{K} + \mathbf{11}^\top`.
-In both cases rows to predict for have a last entry of one, and the coefficients have a last row for it.
+A constant *feature* is an additional feature of the same value :math:`\sqrt a` for all rows, penalised as the others:
+:math:`\mathbf{K} + a\mathbf{11}^\top`. In both cases rows to predict for have a last entry, and the coefficients have a
+last row for it. The entry is one, and for a constant feature in the primal :math:`\sqrt a`.
 """
 
 from __future__ import annotations
@@ -101,6 +102,8 @@ class Spectrum(Stored):
         Largest eigenvalue before centring, the scale of the rounding errors.
     identity : float
         Part of the kernel of a new row with itself that comes from its identity, see `with_identity`.
+    level : float
+        Constant a that a constant feature adds to the kernel; positive in the primal, at least zero in the dual.
 
     Examples
     --------
@@ -119,6 +122,7 @@ class Spectrum(Stored):
     noise: float = 0.0
     size: float = 0.0
     identity: float = 0.0
+    level: float = 1.0
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "values": "k",
@@ -129,7 +133,13 @@ class Spectrum(Stored):
 
     @classmethod
     def from_gram(
-        cls, gram: Array, *, repair: str = "clip", name: str = "the kernel", constant: str | None = None
+        cls,
+        gram: Array,
+        *,
+        repair: str = "clip",
+        name: str = "the kernel",
+        constant: str | None = None,
+        level: float = 1.0,
     ) -> Spectrum:
         """Return the spectrum of a Gram matrix of shape (n, n), with or without a constant.
 
@@ -142,7 +152,7 @@ class Spectrum(Stored):
         symmetric = double(symmetric)
         xp, n, beside = namespace(gram), gram.shape[0], 0.0
         if constant == "feature":
-            symmetric = symmetric + 1.0
+            symmetric = symmetric + level
         is_reflected = constant != "free" and _has_common_part(symmetric)
         if is_reflected:
             # A large common part of all entries is separated, so that the other directions keep their digits.
@@ -168,10 +178,12 @@ class Spectrum(Stored):
         values = _with_null_space(values, raw, noise)
         if constant == "free":
             values, vectors = xp.concat([values, zeros((1,), values)]), with_constant(vectors)
-        return cls(values, n, None, vectors, None, constant, noise, max(size, beside))
+        return cls(values, n, None, vectors, None, constant, noise, max(size, beside), level=level)
 
     @classmethod
-    def from_features(cls, features: Array, *, name: str = "the features", constant: str | None = None) -> Spectrum:
+    def from_features(
+        cls, features: Array, *, name: str = "the features", constant: str | None = None, level: float = 1.0
+    ) -> Spectrum:
         r"""Return the spectrum of the linear kernel of features :math:`\boldsymbol\Phi` (n, d).
 
         Dense features are decomposed by their singular values, see `dyadlearn._svd`, and read in blocks, without a
@@ -182,7 +194,7 @@ class Spectrum(Stored):
         dense features, and to :math:`(\boldsymbol\phi, 1)` of sparse ones, which are not centred.
         """
         if is_sparse(features):
-            return cls._from_sparse(features, name, constant)
+            return cls._from_sparse(features, name, constant, level)
         xp, (n, d) = namespace(features), features.shape
         # The largest absolute value, without a copy. Features of a part of a side may have no column.
         extreme = max(float(xp.max(features)), -float(xp.min(features))) if d else 0.0
@@ -190,7 +202,7 @@ class Spectrum(Stored):
         check_range(extreme, n * extreme * extreme, like, name)
         if constant == "feature":
             free = cls.from_features(features, name=name, constant="free")
-            return free.with_constant_feature(means_of(features))
+            return free.with_constant_feature(means_of(features), level)
         is_free = constant == "free"
         means, rows = means_of(features) if is_free else None, n - is_free
         shift = None if means is None else _complement_shift(features, means)
@@ -226,12 +238,12 @@ class Spectrum(Stored):
             components, values = framed(components, xp.zeros_like(values)), xp.concat([values, zeros((1,), values)])
         return cls(values, n, components, vectors, None, constant, noise, size)
 
-    def with_constant_feature(self, means: Array) -> Spectrum:
-        r"""Return the spectrum of features with a column of ones, from that of centred features with a free constant.
+    def with_constant_feature(self, means: Array, level: float = 1.0) -> Spectrum:
+        r"""Return the spectrum of features with a constant column, from that of centred features with a free constant.
 
-        .. math:: [\boldsymbol\Phi, \mathbf{1}] = [\mathbf{U}, \mathbf{1}/\sqrt n]
+        .. math:: [\boldsymbol\Phi, \sqrt a\,\mathbf{1}] = [\mathbf{U}, \mathbf{1}/\sqrt n]
                   \begin{bmatrix}\mathrm{diag}(\mathbf{s})\mathbf{W}^\top & \mathbf{0} \\
-                  \sqrt n\,\bar{\boldsymbol\phi}^\top & \sqrt n\end{bmatrix}
+                  \sqrt n\,\bar{\boldsymbol\phi}^\top & \sqrt{na}\end{bmatrix}
 
         The matrix on the right is small. Features far from zero are nearly multiples of the column of ones, and a joint
         decomposition would lose their differences.
@@ -240,30 +252,33 @@ class Spectrum(Stored):
         ----------
         means : array of shape (d,)
             Means of the features.
+        level : float, default=1.0
+            Constant a > 0 that is added to the kernel.
         """
         assert self.components is not None
         xp, root = namespace(self.values), math.sqrt(self.n_rows)
         right = self.components[:-1, :-1]
         above = xp.concat([self._roots[:-1, None] * right.T, zeros((right.shape[1], 1), right)], axis=1)
-        last = root * xp.concat([means, zeros((1,), means) + 1.0])
+        last = root * xp.concat([means, zeros((1,), means) + math.sqrt(level)])
         left, roots, rows = graded_svd(xp.concat([above, last[None, :]], axis=0))
         vectors = self.vectors
         for here in row_blocks(self.n_rows, 8 * vectors.shape[1]):  # in place, since this spectrum is not used again
             vectors[here, : left.shape[1]] = vectors[here, :] @ left
         values, vectors = roots**2, vectors[:, : left.shape[1]]
-        return Spectrum(values, self.n_rows, row_major(rows.T), vectors, None, "feature", self.noise, largest(values))
+        given = (values, self.n_rows, row_major(rows.T), vectors, None, "feature", self.noise, largest(values))
+        return Spectrum(*given, level=level)
 
     @classmethod
-    def _from_sparse(cls, features: Array, name: str, constant: str | None) -> Spectrum:
+    def _from_sparse(cls, features: Array, name: str, constant: str | None, level: float) -> Spectrum:
         n = features.shape[0]
         features = double(features)
         size = float(abs(features).max()) if features.nnz else 0.0
         check_range(size, n * size * size, features, name)
         if constant == "feature":
-            features = with_ones(features)
+            features = with_ones(features, math.sqrt(level))
         if constant != "free":
             values, components = gram_eigen(matmul(features.T, features), n)
-            return cls(values, n, components, None, features, constant, 0.0, largest(values))
+            return cls(values, n, components, None, features, constant, 0.0, largest(values), level=level)
         means, gram = moments(features)
         values, components = gram_eigen(gram, n)
         components = framed(components, -(value(means) @ components))
@@ -343,6 +358,8 @@ class Spectrum(Stored):
             and k <= (self.n_rows if own is None else min(self.n_rows, own.shape[0]))
             and (features is None or not is_sparse(features) or features.format == "csr")
             and self.constant in (None, "free", "feature")
+            and 0 <= self.level < math.inf
+            and (self.level > 0 or own is None)
             and min(self.noise, self.size) >= 0
             and max(self.noise, self.size) < math.inf
             and (self.constant != "free" or (k > 0 and self.values[-1] == 0))
@@ -426,6 +443,11 @@ class Spectrum(Stored):
         """
         return self.vectors if self.components is None else self.components * self._roots
 
+    @property
+    def last_entry(self) -> float:
+        r"""Last entry of rows to predict for, if there is a constant: 1, or :math:`\sqrt a` in the primal."""
+        return math.sqrt(self.level) if self.constant == "feature" and self.components is not None else 1.0
+
     def lift(self, spectral: Array) -> Array:
         r"""Return the coefficients (n or d, p) of kernel or feature rows from spectral coefficients (k, p)."""
         return self._dual_of(spectral) if self.components is None else self.basis @ spectral
@@ -441,7 +463,7 @@ class Spectrum(Stored):
             mean = (coefficients[-1:, :] - last @ along) / (1.0 - float(last[0, :] @ last[0, :]))
             along = along - last.T @ mean
         dual = self._dual_of(ratio(1.0, roots) * along)
-        return dual if mean is None else xp.concat([dual[:-1, :], dual[-1:, :] + mean])
+        return dual if mean is None else xp.concat([dual[:-1, :], dual[-1:, :] + self.last_entry * mean])
 
     def _dual_of(self, spectral: Array) -> Array:
         """Return the coefficients of kernel rows, with a last row for a constant, from spectral coefficients."""
@@ -449,7 +471,9 @@ class Spectrum(Stored):
         if self.has_free_constant:
             return xp.concat([self.vectors[:, :-1] @ spectral[:-1, :], math.sqrt(self.n_rows) * spectral[-1:, :]])
         lifted = self.vectors @ spectral
-        return lifted if self.constant is None else xp.concat([lifted, xp.sum(lifted, axis=0, keepdims=True)])
+        if self.constant is None:
+            return lifted
+        return xp.concat([lifted, self.level * xp.sum(lifted, axis=0, keepdims=True)])
 
     def completed(self) -> Spectrum:
         """Return the same spectrum in the dual, including its null space."""
@@ -482,7 +506,7 @@ class Spectrum(Stored):
         if self.components is not None or self.constant is None:
             return matmul(rows, self.basis)
         if not self.has_free_constant:
-            return (rows[:, :-1] + rows[:, -1:]) @ self.vectors
+            return (rows[:, :-1] + self.level * rows[:, -1:]) @ self.vectors
         along = rows[:, :-1] @ self.vectors[:, :-1]
         return namespace(rows).concat([along, math.sqrt(self.n_rows) * rows[:, -1:]], axis=1)
 
@@ -510,8 +534,8 @@ class Spectrum(Stored):
     def training_rows(self, product: Array) -> Array:
         r"""Return `product` (a, n or d) times the transposed training block: predictions for training rows.
 
-        In the dual the block is :math:`\mathbf{K}`, in the primal :math:`\boldsymbol\Phi`, with a column of ones where
-        there is a constant.
+        In the dual the block is :math:`\mathbf{K}`, in the primal :math:`\boldsymbol\Phi`, with a last column of
+        `last_entry` where there is a constant.
         """
         if self._features is not None:
             return matmul(self._features, product.T).T
@@ -523,7 +547,7 @@ class Spectrum(Stored):
             return trained
         rest = product[:, -1:]
         if not self.has_free_constant:  # the kernel already contains the constant feature
-            rest = rest - namespace(own).sum(own, axis=1, keepdims=True)
+            rest = rest - self.level * namespace(own).sum(own, axis=1, keepdims=True)
         return trained + rest
 
     def apply(self, weights: Array, null_weight: float, labels: Array) -> Array:
@@ -596,7 +620,22 @@ class Spectrum(Stored):
             part = Spectrum.from_features(vectors * self.values**0.5, constant=constant)
         else:
             part = Spectrum.from_gram((vectors * self.values) @ vectors.T, constant=constant)
-        return replace(part, constant=self.constant)
+        return replace(part, constant=self.constant, level=self.level)
+
+    def at_level(self, level: float) -> Spectrum:
+        """Return the spectrum of the same kernel with another constant added; in the primal the constant is positive.
+
+        The kernel is that of this spectrum: if negative eigenvalues were set to zero, they stay so.
+        """
+        assert self.constant == "feature"
+        if self.components is None:
+            gram = self.matrix(self.values) + (level - self.level)
+            return replace(Spectrum.from_gram(gram), constant="feature", level=level)
+        if self._features is None:
+            features = (self.vectors * self._roots) @ self.components[:-1, :].T
+        else:
+            features = self._features[:, :-1]
+        return Spectrum.from_features(features, constant="feature", level=level)
 
     def smoother(self, filter: SpectralFilter, alpha: float) -> Smoother:
         """Return the operators of the side with a filter and its regularisation."""

@@ -25,6 +25,28 @@ class TestKroneckerRidgeWithConstants(TestKroneckerRidge):
     constant = True
 
 
+class TestKroneckerRidgeWithWeightsOfMainEffects(PairingCase):
+    """Kernels K + a and G + b, with other constants than 1."""
+
+    constant = True
+    levels = (0.3, 4.0)
+
+    def estimator(self, alpha, task_alpha):
+        return KroneckerRidge(alpha, constants=self.levels, **PRECOMPUTED)
+
+    def pairs(self, K, G, alpha, task_alpha):
+        return np.kron(K + self.levels[0], G + self.levels[1]), alpha
+
+    def exchanged(self):
+        case = type(self)()
+        case.levels = self.levels[::-1]
+        return case
+
+
+class TestKroneckerRidgeWithoutEffectsOfTasks(TestKroneckerRidgeWithWeightsOfMainEffects):
+    levels = (0.0, 2.0)
+
+
 class TestIndependentTaskRidge(PairingCase):
     settings = settings_with_holes = "AB"
     knows_tasks = False

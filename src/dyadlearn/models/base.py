@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -39,8 +39,14 @@ from dyadlearn.solve.observed import ObservedSolution
 # Fold of each instance and of each task; None means leave-one-out.
 Groups = tuple[np.ndarray | None, np.ndarray | None]
 
-# Decomposed sides: one row per instance kernel, with one entry per task kernel.
+# Constants that are added to the kernel of the instances and to that of the tasks.
+Constants = tuple[float, float]
+
+# Decomposed sides: one row per instance kernel, with one entry per task kernel and pair of constants.
 Sides = list[list[tuple[Side, Side | None]]]
+
+# Decomposed kernels of one side, by the constant that is added to them.
+LevelSides = dict[float, list[Side]]
 
 
 #: How to fix a model that was fitted without tasks; the end of error messages.
@@ -421,14 +427,31 @@ class PairwiseRidge(PairModel, stored=False):
     def _decomposed(
         self, data: reading.Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]
     ) -> Sides:
-        """Return the decomposed sides, one decomposition per kernel."""
-        has_tasks = data.tasks is not None and self._coupled.knows_tasks
-        wanted: dict[str, Any] = {"constant": self._pairing_type(has_tasks).constant if self.fit_intercept else None}
-        sides = [_decompose(data.instances, replace(spec, **wanted), "instance") for spec in specs]
-        task_sides: list[Side] = []
-        if data.tasks is not None and has_tasks:
-            task_sides = [_decompose(data.tasks, replace(spec, **wanted), "task") for spec in task_specs]
-        return self._paired(sides, task_sides)
+        """Return the decomposed sides, one decomposition per kernel and constant of a side."""
+        tasks = data.tasks if self._coupled.knows_tasks else None
+        constant = self._pairing_type(tasks is not None).constant if self.fit_intercept else None
+        pairs = self._all_constants() if constant == "feature" else [(1.0, 1.0)]
+
+        def decomposed(table: Table, kernels: Sequence[KernelSpec], name: str, levels: Iterable[float]) -> LevelSides:
+            return {
+                level: [_decompose(table, replace(spec, constant=constant, level=level), name) for spec in kernels]
+                for level in dict.fromkeys(levels)
+            }
+
+        sides = decomposed(data.instances, specs, "instance", [level for level, _ in pairs])
+        task_sides: LevelSides = {}
+        if tasks is not None:
+            task_sides = decomposed(tasks, task_specs, "task", [level for _, level in pairs])
+        return self._with_constants(sides, task_sides, pairs)
+
+    def _all_constants(self) -> list[Constants]:
+        """Return all constants of both kernels for which sides are decomposed, if the constants are features."""
+        return [(1.0, 1.0)]
+
+    def _with_constants(self, sides: LevelSides, task_sides: LevelSides, pairs: Sequence[Constants]) -> Sides:
+        """Return all pairs of sides; each pair of kernels is followed by the same with the other constants."""
+        each = [self._paired(sides[level], task_sides.get(other, [])) for level, other in pairs]
+        return [[both for some in zip(*rows, strict=True) for both in some] for rows in zip(*each, strict=True)]
 
     def _paired(self, sides: Sequence[Side], task_sides: Sequence[Side | None]) -> Sides:
         """Return all pairs of an instance side and a task side; a network has the same nodes on both sides."""

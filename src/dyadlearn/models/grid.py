@@ -14,7 +14,7 @@ from dyadlearn._array import namespace
 from dyadlearn._checks import check_alpha, check_alphas, check_choice
 from dyadlearn._documenting import documented
 from dyadlearn.filters import SpectralFilter, Tikhonov
-from dyadlearn.models.base import PairwiseRidge
+from dyadlearn.models.base import Constants, PairwiseRidge
 from dyadlearn.models.reading import checked_filter
 from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep
@@ -132,6 +132,58 @@ class KnownRows(PairwiseRidge, stored=False):
 
     def _task_spec(self) -> KernelSpec:
         return replace(super()._task_spec(), dual=any(shares[1] > 0 for shares in self._all_shares()))
+
+
+class MainEffects(PairwiseRidge, stored=False):
+    """Base class of models of products of kernels, whose main effects have a weight.
+
+    Parameters
+    ----------
+    constants : float or (float, float), default=1.0
+        Constants a and b that are added to the kernels if there is an intercept: K + a of the instances and G + b of
+        the tasks; one number is for both. They are the weights of the main effects, a of those of tasks and b of those
+        of instances; 0 leaves these effects out. They have the units of the kernels, so multiples of the mean
+        diagonal of each kernel are sensible values. A side with a constant of 0 is solved in the dual. Without tasks
+        there are no main effects, and constants are ignored.
+    """
+
+    constants: Any = 1.0
+
+    def _all_constants(self) -> list[Constants]:
+        return [check_constants(self.constants)]
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        is_default = set(self._all_constants()) == {(1.0, 1.0)}
+        if not (self.fit_intercept or is_default):
+            raise ValueError(
+                f"constants={self.constants!r} are weights of main effects, which fit_intercept=False leaves out: set "
+                "fit_intercept=True, or leave constants out."
+            )
+
+    # Ones are no combination of a few features, and the mean needs them.
+
+    def _spec(self) -> KernelSpec:
+        spec = super()._spec()
+        return replace(spec, dual=spec.dual or any(level == 0 for level, _ in self._all_constants()))
+
+    def _task_spec(self) -> KernelSpec:
+        spec = super()._task_spec()
+        return replace(spec, dual=spec.dual or any(level == 0 for _, level in self._all_constants()))
+
+
+def check_constants(constants: Any, where: str = "constants") -> Constants:
+    """Return one constant for both kernels, or one for each, as a pair; raise if one is negative or no number.
+
+    `where` names the parameter, or an entry of it, in messages.
+    """
+    if not isinstance(constants, list | tuple) and getattr(constants, "ndim", 0) == 0:
+        level = check_alpha(constants, where)
+        return level, level
+    if len(constants) != 2:
+        raise ValueError(f"{where} must be one number, or two for instances and tasks, found {constants!r}.")
+    first, second = (check_alpha(level, where) for level in constants)
+    return first, second
 
 
 class ProcessRidge(PairwiseRidge, stored=False):
@@ -442,7 +494,7 @@ class TwoStepRidge(TaskKernelParameters, KnownRows):
 
 @documented
 @dataclass(eq=False, repr=False)
-class KroneckerRidge(TaskKernelParameters, KnownRows, ProcessRidge):
+class KroneckerRidge(TaskKernelParameters, MainEffects, KnownRows, ProcessRidge):
     r"""Kernel ridge regression on pairs with the product (Kronecker) kernel.
 
     .. math:: (\mathbf{G}\otimes\mathbf{K}+\lambda\mathbf{I})\,\mathrm{vec}(\mathbf{A})
@@ -451,8 +503,13 @@ class KroneckerRidge(TaskKernelParameters, KnownRows, ProcessRidge):
     These are Equations 5 and 6 of the paper.
 
     With an intercept, the default, each side has a constant feature. Its products with the kernel of the other side are
-    the main effects. The grand mean is not regularised. The kernels are :math:`\mathbf{K} + \mathbf{11}^\top` and
-    :math:`\mathbf{G} + \mathbf{11}^\top`, and a constant :math:`\mu` is added to :math:`f`.
+    the main effects. The grand mean is not regularised. The kernels are :math:`\mathbf{K} + a\mathbf{11}^\top` and
+    :math:`\mathbf{G} + b\mathbf{11}^\top` with the `constants` a and b, and :math:`\mu` is added to :math:`f`. The
+    kernel between the pairs (d, t) and (d', t') is
+
+    .. math:: k(d,d')\,g(t,t') + b\,k(d,d') + a\,g(t,t') + ab ,
+
+    where the last term does not matter beside the mean.
 
     For a network, whose nodes are both the instances and the tasks, use `TwoStepRidge` with ``symmetry=``.
 
@@ -482,6 +539,7 @@ class KroneckerRidge(TaskKernelParameters, KnownRows, ProcessRidge):
 
     alpha: float = 1.0
     identity: Any = field(default=0.0, kw_only=True)
+    constants: Any = field(default=1.0, kw_only=True)
 
     @property
     def _coupled(self) -> type[PairKernel]:  # type: ignore[override]
@@ -490,7 +548,7 @@ class KroneckerRidge(TaskKernelParameters, KnownRows, ProcessRidge):
 
 @documented
 @dataclass(eq=False, repr=False)
-class PairKernelRidge(TaskKernelParameters, KnownRows, ProcessRidge):
+class PairKernelRidge(TaskKernelParameters, MainEffects, KnownRows, ProcessRidge):
     r"""Kernel ridge regression on pairs with a sum of three kernels: of pairs, per task and per instance.
 
     The kernel between the pairs (d, t) and (d', t') is
@@ -525,6 +583,9 @@ class PairKernelRidge(TaskKernelParameters, KnownRows, ProcessRidge):
     fit_intercept : bool, default=True
         Whether the model has main effects of instances and of tasks, regularised as the interactions are, and a grand
         mean that is not regularised: see `KroneckerRidge`.
+    constants : float or (float, float), default=1.0
+        Constants a and b of the kernels with an intercept: k + a of the instances and g + b of the tasks, in all three
+        terms; one number is for both. See `KroneckerRidge`.
 
     Attributes
     ----------
@@ -551,6 +612,7 @@ class PairKernelRidge(TaskKernelParameters, KnownRows, ProcessRidge):
     product: float = field(default=1.0, kw_only=True)
     per_task: float = field(default=0.0, kw_only=True)
     per_instance: float = field(default=0.0, kw_only=True)
+    constants: Any = field(default=1.0, kw_only=True)
 
     def _shares(self) -> tuple[float, float, float]:
         """Return the shares of the model, set by the user or chosen by a search."""

@@ -47,6 +47,8 @@ class KernelSpec(Stored):
         Parameters of the estimator: kernel, kernel parameters and repair.
     constant : {"free", "feature"} or None
         Type of the constant term of the side, see `dyadlearn.spectrum`.
+    level : float
+        Constant that is added to the kernel, if the constant term is a feature; 0 needs `dual`.
     dual : bool
         Whether the model needs all n directions of the side, including the null space of its features.
     """
@@ -56,6 +58,7 @@ class KernelSpec(Stored):
     repair: str
     constant: str | None = None
     dual: bool = False
+    level: float = 1.0
 
     @property
     def is_precomputed(self) -> bool:
@@ -130,7 +133,9 @@ class Side(Stored):
 
     def _fits(self) -> bool:
         n, d, components = self.spectrum.n_rows, self.n_columns, self.spectrum.components
-        if self.spec.constant != self.spectrum.constant or not 0 < self.spread < math.inf:
+        if self.spec.constant != self.spectrum.constant or self.spec.level != self.spectrum.level:
+            return False
+        if not 0 < self.spread < math.inf:
             return False
         if self._needs_kernel and self.features is not None:
             first = double(self.features[:1])
@@ -188,7 +193,7 @@ class Side(Stored):
         if self.kernel_means is not None:
             diagonal = diagonal + 2.0 * self.kernel_means - xp.mean(self.kernel_means)
         elif spectrum.constant == "feature":
-            diagonal = diagonal - 1.0
+            diagonal = diagonal - spectrum.level
         return common_diagonal(diagonal)
 
     def prior(self, rows: Array, given: Array | None = None) -> Array:
@@ -208,7 +213,7 @@ class Side(Stored):
         if self.kernel_means is not None:
             kernel = self._kernel_of(rows) if self._needs_kernel else rows
             return diagonal - 2.0 * xp.mean(kernel, axis=1) + xp.mean(self.kernel_means)
-        return diagonal + 1.0 if self.spec.constant == "feature" else diagonal
+        return diagonal + self.spec.level if self.spec.constant == "feature" else diagonal
 
     @property
     def _needs_kernel(self) -> bool:
@@ -219,7 +224,7 @@ class Side(Stored):
         return gram(rows, double(self.features), kernel=self.spec.kernel, kernel_params=self.spec.params)
 
     def _made_of(self, rows: Array) -> Array:
-        """Return rows in the form that multiplies the coefficients: double precision, centred, a one appended."""
+        """Return rows in the form that multiplies the coefficients: double precision, centred, with a last entry."""
         rows = double(rows)
         if self.feature_means is not None:
             rows = dense(rows) - self.feature_means
@@ -231,13 +236,16 @@ class Side(Stored):
             rows = rows - self.kernel_means
             # The coefficients sum to zero, up to rounding.
             rows -= namespace(rows).mean(rows, axis=1, keepdims=True)
-        return with_ones(rows) if self.spec.constant else rows
+        return with_ones(rows, self.spectrum.last_entry) if self.spec.constant else rows
 
     def uncentred(self, coefficients: Array) -> Array:
-        """Return the coefficients (n or d, p) for rows that are not centred; the last row belongs to the constant."""
+        """Return the coefficients (n or d, p) for rows that are not centred; the last row belongs to an entry of 1."""
         means = self.feature_means if self.kernel_means is None else self.kernel_means
         if self.directions is not None:
             coefficients = self.spectrum.as_dual(coefficients)
+        elif self.spectrum.last_entry != 1.0:
+            last = self.spectrum.last_entry * coefficients[-1:, :]
+            coefficients = namespace(coefficients).concat([coefficients[:-1, :], last])
         if means is None:
             return coefficients
         if self.directions is not None:  # means of features, while the coefficients are dual
@@ -247,6 +255,16 @@ class Side(Stored):
             means = self.features @ means
         last = coefficients[-1:, :] - means[None, :] @ coefficients[:-1, :]
         return namespace(coefficients).concat([coefficients[:-1, :], last])
+
+
+def with_level(side: Side, level: float, name: str) -> Side:
+    """Return a side with another constant feature; a side that is not in the dual needs a positive constant."""
+    if level == side.spec.level:
+        return side
+    spec = replace(side.spec, level=level)
+    if side.features is not None:
+        return fit_side(Table(side.features, side.ids, side.names), spec, name)
+    return replace(side, spec=spec, spectrum=side.spectrum.at_level(level))
 
 
 def _coordinates(rows: Array, directions: Array) -> Array:
@@ -302,20 +320,21 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     if is_free and spec.is_linear and not is_sparse(rows):
         means = means_of(rows)
     if form == "wide":
-        spectrum, directions = _wide_spectrum(rows, spec.constant, words)
+        spectrum, directions = _wide_spectrum(rows, spec, words)
     elif form in ("features", "sparse"):
         # Dense features are not stored; sparse features are, so they are copied.
         given = rows.copy() if form == "sparse" else rows
-        spectrum = Spectrum.from_features(given, name=words, constant=spec.constant)
+        spectrum = Spectrum.from_features(given, name=words, constant=spec.constant, level=spec.level)
     elif form == "kernel" and spec.is_linear and not is_sparse(rows):
-        spectrum = Spectrum.from_features(rows, name=words, constant=spec.constant).completed()
+        spectrum = _completed_spectrum(rows, spec, words)
         features = copied(rows) if means is None else double(rows) - means
     else:
         # Predictions must not change when the caller's array does.
         features = None if form == "gram" else copied(rows)
         kernel = rows if features is None else gram(double(features), kernel=spec.kernel, kernel_params=spec.params)
         kernel_means = _means(kernel) if is_free else None
-        spectrum = Spectrum.from_gram(kernel, repair=spec.repair, name=f"The {name} kernel", constant=spec.constant)
+        repaired: dict[str, Any] = {"repair": spec.repair, "name": f"The {name} kernel"}
+        spectrum = Spectrum.from_gram(kernel, **repaired, constant=spec.constant, level=spec.level)
     offset, spread = None, 1.0
     if form in ("features", "wide") and spec.constant == "feature":
         offset, spread = _offset(rows)
@@ -338,12 +357,20 @@ def _offset(rows: Array) -> tuple[Array | None, float]:
     return means / (size * spread), size * spread
 
 
-def _wide_spectrum(rows: Array, constant: str | None, name: str) -> tuple[Spectrum, Array]:
+def _completed_spectrum(rows: Array, spec: KernelSpec, name: str) -> Spectrum:
+    """Return the spectrum of features (n, d) in the dual, with all n directions."""
+    if spec.constant == "feature" and spec.level == 0:  # the constant has no direction among the features
+        spectrum = Spectrum.from_features(rows, name=name).completed()
+        return replace(spectrum, constant="feature", level=0.0)
+    return Spectrum.from_features(rows, name=name, constant=spec.constant, level=spec.level).completed()
+
+
+def _wide_spectrum(rows: Array, spec: KernelSpec, name: str) -> tuple[Spectrum, Array]:
     """Return the spectrum of features (n, d) with d ≥ n, and an orthonormal basis (d, k) of their span.
 
     The spectrum is that of the coordinates in this basis and of a last coordinate that is zero for training rows.
     """
-    xp = namespace(rows)
+    xp, constant = namespace(rows), spec.constant
     whole = Spectrum.from_features(rows, name=name, constant=None if constant is None else "free")
     assert whole.components is not None
     k = int(whole.values.shape[0]) - (constant is not None)
@@ -363,7 +390,9 @@ def _wide_spectrum(rows: Array, constant: str | None, name: str) -> tuple[Spectr
     if constant is not None:
         components = framed(components, xp.zeros_like(whole.values[:k]))
     spectrum = replace(whole, components=components)
-    return spectrum.with_constant_feature(means) if constant == "feature" else spectrum, directions
+    if constant == "feature":
+        spectrum = spectrum.with_constant_feature(means, spec.level)
+    return spectrum, directions
 
 
 def _means(kernel: Array) -> Array:

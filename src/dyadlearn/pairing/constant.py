@@ -66,8 +66,8 @@ def ones_of(spectrum: Spectrum) -> Array:
     ones = zeros((spectrum.n_rows, 1), spectrum.values) + 1.0
     inside = spectrum.rotate(ones)[:, 0]
     if spectrum.components is not None and spectrum.constant == "feature":
-        # If ones are the last feature, Uᵀ1 = diag(s) Wᵀ e is accurate for small entries too.
-        exact = spectrum.values**0.5 * spectrum.components[-1, :]
+        # If the last feature is a constant √a, Uᵀ1 = diag(s) Wᵀ e/√a is accurate for small entries too.
+        exact = spectrum.values**0.5 * spectrum.components[-1, :] / spectrum.last_entry
         if largest(namespace(exact).abs(exact - inside)) <= 1e-8 * spectrum.n_rows**0.5:
             return exact
     if spectrum.is_truncated:

@@ -422,8 +422,8 @@ class PairExpansion(Expansion):
     Attributes
     ----------
     is_shared : bool
-        Whether there is a shared function. Without one, the last entry of the coefficients is the mean, if there is
-        one.
+        Whether there is a shared function. Without one, the last entry of the coefficients belongs to the mean, if
+        there is one.
     per_task, per_instance : float
         Factors of the coefficients for the function of the instances of each training task, and for the function of
         the tasks of each training instance.
@@ -454,7 +454,11 @@ class PairExpansion(Expansion):
 
     @property
     def _mean(self) -> float:
-        return float(self.values[-1, -1]) if self.has_mean else 0.0
+        if not self.has_mean:
+            return 0.0
+        assert self.instances is not None
+        assert self.tasks is not None
+        return float(self.values[-1, -1]) * self.instances.spectrum.last_entry * self.tasks.spectrum.last_entry
 
     @property
     def folded(self) -> Array:
@@ -463,7 +467,7 @@ class PairExpansion(Expansion):
             return self.values
         values = namespace(self.values).zeros_like(self.values)
         if self.has_mean:
-            values[-1, -1] = self._mean
+            values[-1, -1] = self.values[-1, -1]
         return values
 
     @property

@@ -188,4 +188,4 @@ def _with_row(spectrum: Spectrum, block: Array, own: Array | None) -> Spectrum:
         inside = xp.concat([vectors * values**0.5, inside])
         distances = xp.concat([zeros((spectrum.n_rows,), values), outside])
         found = Spectrum.from_features(xp.concat([inside, distances[:, None]], axis=1), constant=constant)
-    return replace(found, constant=spectrum.constant)
+    return replace(found, constant=spectrum.constant, level=spectrum.level)

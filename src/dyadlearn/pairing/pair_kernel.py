@@ -475,8 +475,14 @@ class PairKernel(Coupled):
             return sandwich(self.spectrum.basis, rotated, self.task_spectrum.basis)
         coefficients = self.task_spectrum.lift(self.spectrum.lift(rotated).T).T
         # With a free mean, dual coefficients sum to zero.
+        mean = mean / self._corner
         coefficients[-1, -1] = coefficients[-1, -1] + mean if product else mean
         return coefficients
+
+    @property
+    def _corner(self) -> float:
+        """Product of the last entries of rows of both sides, which the last entry of the coefficients multiplies."""
+        return math.prod(spectrum.last_entry for spectrum in self.spectra)
 
     @property
     def _has_corner(self) -> bool:

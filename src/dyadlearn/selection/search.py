@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NoReturn, Self
@@ -49,12 +49,20 @@ from dyadlearn.labels import Labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import prepared_score, usual_scoring
-from dyadlearn.models.base import Groups, PairwiseRidge, Sides
+from dyadlearn.models.base import Constants, Groups, LevelSides, PairwiseRidge, Sides
 from dyadlearn.models.fitted import HeldOut
-from dyadlearn.models.grid import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge, check_shares
+from dyadlearn.models.grid import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    MainEffects,
+    PairKernelRidge,
+    TwoStepRidge,
+    check_constants,
+    check_shares,
+)
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.models.reading import Training, fold_predictions, groups_in_order, without_fold
-from dyadlearn.models.side import KernelSpec, Side, fit_side
+from dyadlearn.models.side import KernelSpec, Side, fit_side, with_level
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.base import absorbs_weights
 from dyadlearn.selection.evaluate import baseline_scores, best_in_words, nothing_learnt
@@ -457,7 +465,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
     """Mix-in that chooses the regularisation of a model: sides are decomposed once, and every value is scored."""
 
     searches = True
-    _not_always: ClassVar[tuple[str, ...]] = (*KeptHoldout._not_always, "shares_")
+    _not_always: ClassVar[tuple[str, ...]] = (*KeptHoldout._not_always, "shares_", "constants_")
 
     alphas: Any
     task_alphas: Any = None
@@ -470,6 +478,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
     alphas_: np.ndarray
     task_alphas_: np.ndarray | None
     shares_: Any
+    constants_: Any
     best_score_: float
     landscape_: np.ndarray
     n_evaluated_: int
@@ -535,9 +544,18 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _tried_sides(self) -> Sides:
         """Return the sides for all kernels that were tried; kernels that were not chosen are decomposed again."""
-        task_grid = self._solved_with.get("task_kernel_grid")
-        sides = _tried(self._side, self._solved_with["kernel_grid"], "instance")
-        return self._paired(sides, [] if self._task_side is None else _tried(self._task_side, task_grid, "task"))
+        pairs = self._tried_constants()
+        kernels = _tried(self._side, self._solved_with["kernel_grid"], "instance")
+        sides = _at_levels(kernels, [level for level, _ in pairs], "instance")
+        task_sides: LevelSides = {}
+        if self._task_side is not None:
+            kernels = _tried(self._task_side, self._solved_with.get("task_kernel_grid"), "task")
+            task_sides = _at_levels(kernels, [level for _, level in pairs], "task")
+        return self._with_constants(sides, task_sides, pairs)
+
+    def _tried_constants(self) -> list[Constants]:
+        """Return the constants of both kernels that were tried, in the order of the decomposed sides."""
+        return self._all_constants() if self._side.spec.constant == "feature" else [(1.0, 1.0)]
 
     @property
     def kernel_params_(self) -> Any:
@@ -598,11 +616,16 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         # Grids of different kernels are in the same order.
         place = best_point(stack, *grids[0])
         alphas, task_alphas = grids[place[0]]
-        n_kernels, n_forms = (len(sides), len(sides[0])), len(stack) // (len(sides) * len(sides[0]))
-        first, second, _ = np.unravel_index(place[0], (*n_kernels, n_forms))
+        n_sides, n_forms = (len(sides), len(sides[0])), len(stack) // (len(sides) * len(sides[0]))
+        first, second, _ = np.unravel_index(place[0], (*n_sides, n_forms))
         self._side, self._task_side = sides[first][second]
+        n_constants = len(self._tried_constants())
+        n_kernels = (n_sides[0], n_sides[1] // n_constants)
         # Drop the axes of kernel grids that are not searched.
         leading = [*n_kernels] if max(n_kernels) > 1 else []
+        if hasattr(self, "constants"):
+            self.constants_ = self._chosen_constants()
+            leading += [n_constants] if self.constants_ is not None and self.constants is not None else []
         if hasattr(self, "shares"):
             self.shares_ = getattr(problems[place[0]].pairing, "shares", None)
             leading += [] if self.shares_ is None else [n_forms]
@@ -613,6 +636,12 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self.alphas_ = np.asarray(alphas)
         self.task_alphas_ = None if task_alphas is None else np.asarray(task_alphas)
         return int(place[0])
+
+    def _chosen_constants(self) -> Constants | None:
+        """Return the constants of both kernels; None if the model has none."""
+        if self._task_side is None or self._side.spec.constant != "feature":
+            return None
+        return self._side.spec.level, self._task_side.spec.level
 
     def _keep_holdout(self, how: Plan) -> Array:
         """Store the held-out predictions at the chosen values, and return the labels that have a prediction."""
@@ -752,6 +781,42 @@ def _tried(side: Side, grid: Any, name: str) -> list[Side]:
     return [side if alone or spec.params == side.spec.params else fit_side(table, spec, name) for spec in specs]
 
 
+def _at_levels(sides: Sequence[Side], levels: Sequence[float], name: str) -> LevelSides:
+    """Return sides with each of some constant features."""
+    return {level: [with_level(side, level, name) for side in sides] for level in dict.fromkeys(levels)}
+
+
+class ConstantsSearch(MainEffects, stored=False):
+    """Base class of searches over the constants of the kernels, besides the regularisation.
+
+    Parameters
+    ----------
+    constants : sequence of float or (float, float), or float, default=None
+        Constants to try, each as the parameter `constants` of `KroneckerRidge`: a number for both kernels, or a pair
+        (a, b). None means 1.0 alone. Each kernel is decomposed once for each of its constants. The constants have the
+        units of the kernels, so multiples of the mean diagonal of each kernel are sensible values.
+
+    Attributes
+    ----------
+    constants_ : (float, float) or None
+        The best constants, of the kernel of the instances and of that of the tasks; of equally good pairs the first.
+        None without tasks or without an intercept.
+    """
+
+    constants: Any = None
+
+    def _all_constants(self) -> list[Constants]:
+        if self.constants is None:
+            return [(1.0, 1.0)]
+        _check_sequence(self.constants, "constants")
+        if isinstance(self.constants, str) or not isinstance(self.constants, Iterable):
+            return [check_constants(self.constants)]
+        tried = [check_constants(each, "each of constants") for each in self.constants]
+        if not tried:
+            raise ValueError("constants is empty: give at least one number or pair of numbers.")
+        return tried
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class TaskSearchParameters(SearchParameters):
     """Parameters of all searches over models with a task kernel.
@@ -833,8 +898,10 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
 
 @documented
 @dataclass(eq=False, repr=False)
-class KroneckerRidgeCV(Search, TaskSearchParameters, KroneckerRidge):
+class KroneckerRidgeCV(Search, ConstantsSearch, TaskSearchParameters, KroneckerRidge):
     r"""Kronecker ridge regression that chooses its regularisation by exact hold-out in any of the four settings.
+
+    It can also choose the `constants` of its kernels, the weights of the main effects.
 
     `sample_weight` weights the squared loss of each fit, also within the search. The scores are not weighted: every
     observed cell with a positive weight counts equally, unless a `scoring` function weights the cells itself.
@@ -846,6 +913,14 @@ class KroneckerRidgeCV(Search, TaskSearchParameters, KroneckerRidge):
         and for single pairs also if few labels are observed; otherwise it means five folds. A sequence, as splitters of
         scikit-learn yield it, splits the instances in setting B.
 
+    Attributes
+    ----------
+    landscape_ : array of shape (n_alphas,), with `constants` (n_constants, n_alphas)
+        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first. By default
+        each kernel has its own values of alpha, and the last axis is that of their multiples 10⁻⁷ to 10⁶. After a
+        coarse-to-fine search, points that were not evaluated are NaN and the scores are approximate: see
+        `dyadlearn.selection.landscape`.
+
     Examples
     --------
     >>> import numpy as np
@@ -855,9 +930,15 @@ class KroneckerRidgeCV(Search, TaskSearchParameters, KroneckerRidge):
     >>> Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(12, 9))
     >>> KroneckerRidgeCV(alphas=[0.1, 1, 10, 100, 1000], setting="D").fit(X, Y, tasks=T).landscape_.shape
     (5,)
+    >>> effects = 3 * X @ rng.normal(size=(3, 1))  # of the instances, in all tasks
+    >>> search = KroneckerRidgeCV(constants=[0.1, 1, 10, (1, 10)], setting="D").fit(X, Y + effects, tasks=T)
+    >>> search.landscape_.shape, search.constants_
+    ((4, 14), (1.0, 10.0))
     """
 
     alphas: Any = None
+    constants: Any = field(default=None, kw_only=True)
+    constants_: Constants | None = field(init=False)
 
 
 def _named(alpha: Any, task_alpha: Any) -> dict[str, Any]:
@@ -876,9 +957,14 @@ def _specs(spec: KernelSpec, grid: Sequence[dict[str, Any]] | None, name: str) -
 
 def _check_grid(alphas: Any, name: str) -> None:
     """Raise if the values of a parameter to try are not valid; None is."""
-    if isinstance(alphas, Iterator):
-        raise TypeError(f"{name} is an iterator, which can be read only once: give a sequence, such as list({name}).")
+    _check_sequence(alphas, name)
     check_alphas(alphas, name)
+
+
+def _check_sequence(values: Any, name: str) -> None:
+    """Raise if the values of a parameter to try can be read only once."""
+    if isinstance(values, Iterator):
+        raise TypeError(f"{name} is an iterator, which can be read only once: give a sequence, such as list({name}).")
 
 
 def best_kernel(search: Search) -> np.ndarray:
@@ -1028,7 +1114,7 @@ _QUARTERS = [(a, b, 4 - a - b) for a in range(4, 0, -1) for b in range(4 - a, -1
 
 @documented
 @dataclass(eq=False, repr=False)
-class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
+class PairKernelRidgeCV(Search, ConstantsSearch, TaskSearchParameters, PairKernelRidge):
     r"""Pair kernel ridge regression that chooses its regularisation and the shares of its kernel by hold-out.
 
     All combinations are scored by exact held-out predictions in the chosen setting. Other regularisations or shares
@@ -1054,9 +1140,9 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
     shares_ : (float, float, float) or None
         The best shares: product, per_task and per_instance; of equally good triples the first. None without tasks.
     landscape_ : array of shape (n_shares, n_alphas), without tasks (n_alphas,)
-        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first. After a
-        coarse-to-fine search, points that were not evaluated are NaN and the scores are approximate: see
-        `dyadlearn.selection.landscape`.
+        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first, and with
+        `constants` one for these, before that of the shares. After a coarse-to-fine search, points that were not
+        evaluated are NaN and the scores are approximate: see `dyadlearn.selection.landscape`.
 
     Examples
     --------
@@ -1078,6 +1164,8 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
 
     shares: Sequence[tuple[float, float, float]] | None = None
     shares_: tuple[float, float, float] | None = field(init=False)
+    constants: Any = field(default=None, kw_only=True)
+    constants_: Constants | None = field(init=False)
     product: Any = field(default=None, init=False)
     per_task: Any = field(default=None, init=False)
     per_instance: Any = field(default=None, init=False)
