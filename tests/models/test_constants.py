@@ -1,0 +1,422 @@
+"""Weights of main effects: models with constants= against models of the kernels K + a and G + b written out."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dyadlearn import (
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    PairKernelRidge,
+    PairKernelRidgeCV,
+    explain,
+    landscape,
+    load,
+    nested_score,
+    permutation_test,
+    recommend,
+    save,
+    verify_holdout,
+)
+from dyadlearn.models import base
+from dyadlearn.models.side import fit_side
+from dyadlearn.selection import default_alphas
+from dyadlearn.settings import as_setting
+from problems import bordered
+from sweeps import covering, every, lines, over
+
+# Where constants are looked at, the best regularisation may stand anywhere.
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+RNG = np.random.default_rng(0)
+M, Q, NEW = 9, 7, 2
+X, T = RNG.normal(size=(M + NEW, 3)) + 1.0, RNG.normal(size=(Q + NEW, 2)) - 0.5
+WIDE = RNG.normal(size=(M + NEW, 15)) + 1.0
+MAIN = 2.0 * X[:M] @ RNG.normal(size=(3, 1))
+Y = X[:M] @ RNG.normal(size=(3, 2)) @ T[:Q].T + MAIN + RNG.normal(size=(M, Q)) + 5.0
+HOLES = np.where(RNG.random((M, Q)) < 0.4, np.nan, Y)
+WEIGHTS = RNG.uniform(0.3, 3.0, size=(M, Q))
+PAIRS = [(0.3, 4.0), (5.0, 0.2), (0.0, 2.0), (1.5, 0.0)]
+ALPHAS = [0.1, 3.0, 100.0]
+TIGHT = {"tol": 1e-12}
+
+
+def as_list(labels):
+    """Return labels as a sparse matrix of the observed ones."""
+    at = np.nonzero(~np.isnan(labels))
+    return sparse.coo_matrix((labels[at], at), shape=labels.shape)
+
+
+def by_hand(K, G, labels, alpha, pair, weights=None):
+    """Return predictions for all rows of both kernels from the labels of the first ones, NaN where not observed."""
+    m, q = labels.shape
+    P = np.kron(K + pair[0], G + pair[1])
+    cells = np.arange(len(K) * len(G)).reshape(len(K), len(G))[:m, :q]
+    seen = ~np.isnan(labels)
+    at = cells[seen]
+    ridge = alpha * np.eye(at.size) if weights is None else alpha * np.diag(1.0 / weights[seen])
+    dual, mean = bordered(P[np.ix_(at, at)] + ridge, labels[seen])
+    return (P[:, at] @ dual).reshape(len(K), len(G)) + mean
+
+
+@over(
+    covering(
+        pair=PAIRS,
+        rows={"narrow": X, "wide": WIDE, "sparse": sparse.csr_array(X)},
+        labels={"complete": Y, "missing": HOLES, "list": as_list(HOLES)},
+        weights={"without": None, "with": WEIGHTS},
+        where=lambda labels, weights, **_: weights is None or not sparse.issparse(labels),
+    )
+)
+def test_predictions_of_features_are_those_of_explicit_kernels(pair, rows, labels, weights):
+    """Of narrow, wide and sparse features, which are solved in different forms, known and new rows."""
+    dense = rows.toarray() if sparse.issparse(rows) else rows
+    grid = HOLES if sparse.issparse(labels) else labels
+    model = KroneckerRidge(0.5, constants=pair, **TIGHT).fit(rows[:M], labels, tasks=T[:Q], sample_weight=weights)
+    expected = by_hand(dense @ dense.T, T @ T.T, grid, 0.5, pair, weights)
+    assert_allclose(model.predict(rows, tasks=T), expected, rtol=1e-7, atol=1e-8)
+    assert_allclose(model.predict(), expected[:M, :Q], rtol=1e-7, atol=1e-8)
+    pairs = [(0, 1), (M, Q), (M, 0)]
+    assert_allclose(model.predict_pairs(rows, T, pairs), [expected[at] for at in pairs], rtol=1e-7, atol=1e-8)
+
+
+@over(covering(pair=PAIRS, rows={"narrow": X, "wide": WIDE}, alpha=[1e-3, 1.0, 1e3], letter="ABCD"))
+def test_holdout_is_that_of_explicit_kernels(pair, rows, alpha, letter):
+    found = KroneckerRidge(alpha, constants=pair).fit(rows[:M], Y, tasks=T[:Q]).holdout(letter)
+    K, G = rows[:M] @ rows[:M].T, T[:Q] @ T[:Q].T
+    for i, j in ((0, 0), (3, 5), (8, 2)):
+        labels = Y.copy()
+        if letter == "A":
+            labels[i, j] = np.nan
+        if letter in "BD":
+            labels[i] = np.nan
+        if letter in "CD":
+            labels[:, j] = np.nan
+        assert_allclose(found[i, j], by_hand(K, G, labels, alpha, pair)[i, j], rtol=1e-7)
+
+
+@over(every(pair=PAIRS, kernel=["linear", "rbf"], rows={"narrow": X, "wide": WIDE, "sparse": sparse.csr_array(X)}))
+def test_coefficients_give_the_predictions(pair, kernel, rows):
+    """By the documented formula, of features in the primal and of kernel values in the dual."""
+    model = KroneckerRidge(0.5, constants=pair, kernel=kernel).fit(rows[:M], Y, tasks=T[:Q])
+    side, task_side = model.fitted_.sides
+    assert task_side.is_primal == (pair[1] > 0)
+    assert side.is_primal == (pair[0] > 0 and kernel == "linear")
+    dense = rows.toarray() if sparse.issparse(rows) else rows
+    x = dense if kernel == "linear" else np.exp(-((dense[:, None] - dense[None, :M]) ** 2).sum(axis=2) / dense.shape[1])
+    if side.is_primal and rows is not WIDE and task_side.is_primal:
+        left, right, middle = x, T, model.coef_
+        predictions = left @ middle @ right.T + (left @ model.instance_coef_)[:, None] + right @ model.task_coef_
+        assert_allclose(predictions + model.intercept_, model.predict(rows, tasks=T), rtol=1e-9)
+        assert_allclose(model.instance_coef_.shape, (3,))
+        return
+    assert not hasattr(model, "coef_")
+    in_primal = side.is_primal and rows is not WIDE
+    left = x if in_primal or kernel == "rbf" else dense @ dense[:M].T
+    right = T if task_side.is_primal else T @ T[:Q].T
+    dual = model.dual_coef_
+    middle = (dense[:M].T if in_primal else np.eye(M)) @ dual @ (T[:Q] if task_side.is_primal else np.eye(Q))
+    predictions = left @ middle @ right.T + (left @ model.instance_coef_)[:, None] + right @ model.task_coef_
+    assert_allclose(predictions + model.intercept_, model.predict(rows, tasks=T), rtol=1e-8)
+
+
+@over(every(pair=PAIRS[:2]))
+def test_constants_weigh_the_main_effects(pair):
+    """In the dual, the coefficients of main effects are sums of the others, times b for instances and a for tasks."""
+    model = KroneckerRidge(0.5, constants=pair, kernel="rbf", task_kernel="rbf").fit(X[:M], Y, tasks=T[:Q])
+    assert_allclose(model.instance_coef_, pair[1] * model.dual_coef_.sum(axis=1), rtol=1e-8, atol=1e-9)
+    assert_allclose(model.task_coef_, pair[0] * model.dual_coef_.sum(axis=0), rtol=1e-8, atol=1e-9)
+
+
+@over(lines("left_out pair effect", ("tasks", (0.0, 1.0), "task_coef_"), ("instances", (1.0, 0.0), "instance_coef_")))
+def test_a_constant_of_zero_leaves_main_effects_out(left_out, pair, effect):
+    model = KroneckerRidge(0.5, constants=pair).fit(X[:M], Y, tasks=T[:Q])
+    assert_allclose(getattr(model, effect), 0.0, rtol=0, atol=1e-9)
+    other = {"task_coef_": "instance_coef_", "instance_coef_": "task_coef_"}[effect]
+    assert np.abs(getattr(model, other)).max() > 0.01
+
+
+@over(
+    covering(
+        factor=[1e-4, 1e4], rows={"narrow": X, "wide": WIDE}, kind=[KroneckerRidge, PairKernelRidge], letter="ABCD"
+    )
+)
+def test_units_do_not_matter_if_constants_have_them(factor, rows, kind, letter):
+    one, other = (
+        kind(alpha, constants=(level, 2.0)).fit(scale * rows[:M], Y, tasks=T[:Q])
+        for alpha, level, scale in ((0.5, 0.7, 1.0), (0.5 * factor, 0.7 * factor, factor**0.5))
+    )
+    assert_allclose(other.holdout(letter), one.holdout(letter), rtol=1e-9)
+    for name, values in default_alphas(one).items():
+        assert_allclose(default_alphas(other)[name], np.multiply(values, factor), rtol=1e-9)
+
+
+@over(every(given=[1.0, 1, (1.0, 1.0), np.ones(2)], kind=[KroneckerRidge, PairKernelRidge]))
+def test_ones_are_the_default(given, kind):
+    one, other = (kind(0.5, **options).fit(X[:M], HOLES, tasks=T[:Q]) for options in ({}, {"constants": given}))
+    assert_array_equal(other.predict(X, tasks=T), one.predict(X, tasks=T))
+    assert_array_equal(other.coef_, one.coef_)
+
+
+@over(every(pair=PAIRS))
+def test_pair_kernels_have_the_constants_in_all_terms(pair):
+    """A free mean of a model without a shared function included."""
+    a, b = pair
+    K, G = X @ X.T + a, T @ T.T + b
+    for product, per_task, per_instance in ((0.6, 0.3, 0.2), (0.0, 1.0, 0.5)):
+        shares = {"product": product, "per_task": per_task, "per_instance": per_instance}
+        model = PairKernelRidge(0.5, constants=pair, **shares).fit(X[:M], Y, tasks=T[:Q])
+        own, other = K[:M, :M], G[:Q, :Q]
+        P = product * np.kron(own, other)
+        P += per_task * np.kron(own, np.eye(Q)) + per_instance * np.kron(np.eye(M), other)
+        dual, mean = bordered(P + 0.5 * np.eye(M * Q), Y.ravel())
+        dual = dual.reshape(M, Q)
+        expected = product * K[:, :M] @ dual @ G[:, :Q].T + mean
+        assert_allclose(model.predict(X, tasks=T), expected, rtol=1e-8)
+        assert_allclose(model.predict(X), (expected[:, :Q] + per_task * K[:, :M] @ dual), rtol=1e-8)
+
+
+@over(covering(pair=PAIRS[:3], kernel=["linear", "rbf"], labels={"complete": Y, "missing": HOLES}))
+def test_labels_of_a_new_row_are_added_as_by_fitting_again(pair, kernel, labels):
+    options = {"constants": pair, "kernel": kernel, "task_kernel": kernel, "kernel_params": None}
+    if kernel == "rbf":
+        options |= {"kernel_params": {"gamma": 0.2}, "task_kernel_params": {"gamma": 0.2}}
+    model = KroneckerRidge(0.5, **options, **TIGHT).fit(X[:M], labels, tasks=T[:Q])
+    few = np.full((1, Q), np.nan)
+    few[0, [0, 3]] = 8.0, 2.0
+    again = KroneckerRidge(0.5, **options, **TIGHT).fit(X[: M + 1], np.vstack([labels, few]), tasks=T[:Q])
+    assert_allclose(model.predict(X[M : M + 1], labels=few)[0], again.predict()[-1], rtol=1e-7)
+
+
+@over(every(pair=PAIRS, rows={"narrow": X, "wide": WIDE}))
+def test_deviations_and_likelihood_are_those_of_explicit_kernels(pair, rows):
+    """A constant that is added to the kernel of pairs leaves both as they are, because the mean is free."""
+    model = KroneckerRidge(0.5, constants=pair).fit(rows[:M], Y, tasks=T[:Q])
+    kernels = rows @ rows.T + pair[0], T @ T.T + pair[1]
+    system = np.kron(kernels[0][:M, :M], kernels[1][:Q, :Q]) + 0.5 * np.eye(M * Q)
+    ones, inverse = np.ones(M * Q), np.linalg.inv(system)
+    dual, _ = bordered(system, Y.ravel())
+    scale = (Y.ravel() @ dual / (M * Q - 1)) ** 0.5
+    assert_allclose(model.scale_, scale, rtol=1e-8)
+    new = (M, Q)
+    p = np.kron(kernels[0][new[0], :M], kernels[1][new[1], :Q])
+    own = kernels[0][new[0], new[0]] * kernels[1][new[1], new[1]]
+    rest = 1.0 - ones @ inverse @ p
+    variance = own - p @ inverse @ p + rest**2 / (ones @ inverse @ ones)
+    deviation = model.predict(rows[M : M + 1], tasks=T[Q : Q + 1], return_std=True)[1]
+    assert_allclose(deviation, scale * variance**0.5, rtol=1e-7)
+
+
+@over(every(pair=PAIRS, rows={"narrow": X, "wide": WIDE}))
+def test_what_uses_a_model_works(pair, rows, tmp_path):
+    """Refits, intervals, weights of labels, recommendations, pickles and files."""
+    model = KroneckerRidge(0.5, constants=pair).fit(rows[:M], Y, tasks=T[:Q])
+    for letter in "ABCD":
+        assert verify_holdout(model, letter, n=3, random_state=0) < 1e-7
+    lower, upper = model.predict_interval(rows[M:], coverage=0.6)
+    assert (lower < model.predict(rows[M:])).all()
+    assert (model.predict(rows[M:]) < upper).all()
+    labels = Y.copy()
+    labels[2, 3] += 1.0
+    more = KroneckerRidge(0.5, constants=pair).fit(rows[:M], labels, tasks=T[:Q])
+    assert_allclose(explain(model, 1, 2).weights[2, 3], more.predict()[1, 2] - model.predict()[1, 2], rtol=1e-7)
+    new = explain(model, rows[M : M + 1], 2).weights[2, 3]
+    assert_allclose(new, (more.predict(rows[M:]) - model.predict(rows[M:]))[0, 2], rtol=1e-7)
+    best = recommend(model, X=rows[M : M + 1], tasks=T, n=1)
+    assert_allclose(best.scores[0, 0], model.predict(rows[M : M + 1], tasks=T).max(), rtol=1e-9)
+    save(model, tmp_path / "model.dyad")
+    for other in (load(tmp_path / "model.dyad"), pickle.loads(pickle.dumps(model))):
+        assert other.get_params()["constants"] == pair
+        assert_array_equal(other.predict(rows, tasks=T), model.predict(rows, tasks=T))
+        assert_array_equal(other.holdout("D"), model.holdout("D"))
+        assert_array_equal(other.set_alpha(2.0).intercept_, model.set_alpha(2.0).intercept_)
+        model.set_alpha(0.5)
+
+
+# --- the search ----------------------------------------------------------------------------------------------------
+
+TRIED = [0.2, (1.0, 1.0), (0.0, 2.0), (10.0, 0.2)]
+AS_PAIRS = [(0.2, 0.2), (1.0, 1.0), (0.0, 2.0), (10.0, 0.2)]
+
+
+@over(
+    covering(
+        letter="ABCD",
+        rows={"narrow": X, "wide": WIDE},
+        labels={"complete": Y, "missing": HOLES},
+        alphas=[ALPHAS, None],
+        kind=[KroneckerRidge, PairKernelRidge],
+    )
+)
+def test_a_search_is_a_loop_over_fits(letter, rows, labels, alphas, kind):
+    options = {"cv": 3} if labels is HOLES else {}
+    shares = {"shares": [(1.0, 0.5, 0.0)]} if kind is PairKernelRidge else {}
+    own = {"per_task": 0.5} if shares else {}
+    Search = PairKernelRidgeCV if shares else KroneckerRidgeCV
+    search = Search(alphas, constants=TRIED, setting=letter, exhaustive=True, **shares, **options, **TIGHT)
+    search.fit(rows[:M], labels, tasks=T[:Q])
+    scores = []
+    for pair in AS_PAIRS:
+        model = kind(1.0, constants=pair, **own, **TIGHT).fit(rows[:M], labels, tasks=T[:Q])
+        scores.append(landscape(model, letter, alphas=alphas, **options)[letter])
+    expected = np.array(scores)
+    assert_allclose(search.landscape_.reshape(expected.shape), expected, rtol=1e-5)
+    assert search.landscape_.ndim == (3 if shares else 2)
+    best = np.unravel_index(np.argmax(expected), expected.shape)
+    assert search.constants_ == AS_PAIRS[best[0]]
+    one = kind(search.alpha_, constants=search.constants_, **own, **TIGHT).fit(rows[:M], labels, tasks=T[:Q])
+    assert_allclose(search.predict(rows, tasks=T), one.predict(rows, tasks=T), rtol=1e-6)
+    if labels is Y:
+        assert_allclose(search.holdout_, one.holdout(letter), rtol=1e-8)
+
+
+def test_constants_beside_kernel_parameters():
+    grids = {"kernel": "rbf", "kernel_grid": [{"gamma": 0.01}, {"gamma": 0.1}]}
+    grids |= {"task_kernel": "rbf", "task_kernel_grid": [{"gamma": 0.02}, {"gamma": 0.2}, {"gamma": 2.0}]}
+    search = KroneckerRidgeCV(ALPHAS, constants=TRIED, setting="D", **grids).fit(X[:M], Y, tasks=T[:Q])
+    assert search.landscape_.shape == (2, 3, len(TRIED), len(ALPHAS))
+    for at in ((1, 2, 3), (0, 1, 2)):
+        params = {"kernel_params": grids["kernel_grid"][at[0]], "task_kernel_params": grids["task_kernel_grid"][at[1]]}
+        model = KroneckerRidge(constants=AS_PAIRS[at[2]], kernel="rbf", task_kernel="rbf", **params)
+        model.fit(X[:M], Y, tasks=T[:Q])
+        assert_allclose(landscape(model, "D", alphas=ALPHAS)["D"], search.landscape_[at], rtol=1e-8)
+    assert search.kernel_params_ in grids["kernel_grid"]
+    assert search.constants_ in AS_PAIRS
+
+
+def test_each_kernel_is_decomposed_once_for_each_constant(monkeypatch):
+    found = []
+
+    def counting(table, spec, name):
+        found.append((name, spec.level))
+        return fit_side(table, spec, name)
+
+    monkeypatch.setattr(base, "fit_side", counting)
+    KroneckerRidgeCV(ALPHAS, constants=[1.0, (1.0, 2.0), (3.0, 2.0)]).fit(X[:M], Y, tasks=T[:Q])
+    assert found == [("instance", 1.0), ("instance", 3.0), ("task", 1.0), ("task", 2.0)]
+
+
+@over(lines("given shape", (None, (3,)), (2.0, (1, 3)), ([2.0], (1, 3)), (np.array([1.0, 2.0]), (2, 3))))
+def test_the_landscape_has_an_axis_of_given_constants(given, shape):
+    search = KroneckerRidgeCV(ALPHAS, constants=given).fit(X[:M], Y, tasks=T[:Q])
+    assert search.landscape_.shape == shape
+    assert search.constants_ in [(1.0, 1.0), (2.0, 2.0)]
+
+
+def test_without_tasks_or_an_intercept_there_are_no_constants():
+    search = KroneckerRidgeCV(ALPHAS, constants=[1.0, 2.0]).fit(X[:M], Y)
+    plain = KroneckerRidgeCV(ALPHAS).fit(X[:M], Y)
+    assert search.constants_ is None
+    assert_array_equal(search.landscape_, plain.landscape_)
+    assert_array_equal(KroneckerRidge(constants=3.0).fit(X[:M], Y).coef_, KroneckerRidge().fit(X[:M], Y).coef_)
+    assert KroneckerRidgeCV(ALPHAS, fit_intercept=False).fit(X[:M], Y, tasks=T[:Q]).constants_ is None
+
+
+def test_strong_main_effects_are_found():
+    """Labels that are effects of instances alone need a large weight of them; a fixed one shrinks them."""
+    labels = 10.0 * MAIN + RNG.normal(size=(M, Q))
+    search = KroneckerRidgeCV(constants=[1.0, (1.0, 1e3)], setting="D").fit(X[:M], labels, tasks=T[:Q])
+    assert search.constants_ == (1.0, 1e3)
+    assert search.best_score_ > 1.05 * search.landscape_[0].max()
+
+
+@over(
+    lines(
+        "rows form",
+        (X, "linear"),
+        (WIDE, "linear"),
+        (sparse.csr_array(X), "linear"),
+        (X, "rbf"),
+        (sparse.csr_array(X), "rbf"),
+        (WIDE, "precomputed"),
+    )
+)
+def test_searches_are_repeated_on_other_labels(rows, form, tmp_path):
+    """The sides that were not chosen are made again, also those of a model that was loaded."""
+    options = {"kernel": form, "task_kernel": "linear"}
+    dense = rows.toarray() if sparse.issparse(rows) else rows
+    given = dense[:M] @ dense[:M].T if form == "precomputed" else rows[:M]
+    tried = [0.2, (2.0, 1.0), (10.0, 0.2)] + [(0.0, 2.0)] * (form != "linear")
+    search = KroneckerRidgeCV(ALPHAS, constants=tried, setting="B", **options).fit(given, Y, tasks=T[:Q])
+    again = search._refitter(as_setting("B"))(search._labels)
+    assert_allclose(again.landscape_, search.landscape_, rtol=1e-7)
+    assert again.constants_ == search.constants_
+    save(search, tmp_path / "model.dyad")
+    loaded = load(tmp_path / "model.dyad")
+    assert loaded.constants_ == search.constants_
+    assert_array_equal(loaded.landscape_, search.landscape_)
+    found = permutation_test(loaded, "B", n_permutations=3, random_state=0)
+    assert_allclose(found.score, search.best_score_, rtol=1e-7)
+
+
+def test_nested_scores_search_constants_in_each_fold():
+    """The kernels K + 2 and G + 2 are twice K/2 + 1 and G/2 + 1."""
+    shared = {"cv": 3, "random_state": 0}
+    found = nested_score(KroneckerRidgeCV(ALPHAS, constants=[2.0], setting="D"), X[:M], Y, tasks=T[:Q], **shared)
+    halves = np.divide(ALPHAS, 4.0)
+    expected = nested_score(KroneckerRidgeCV(halves, setting="D"), X[:M] / 2**0.5, Y, tasks=T[:Q] / 2**0.5, **shared)
+    assert_allclose(found.predictions, expected.predictions, rtol=1e-8)
+    assert_allclose(found.alphas, 4.0 * expected.alphas, rtol=1e-12)
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------
+
+REFUSED = lines(
+    "given error message",
+    (-1.0, ValueError, r"^constants must be a finite number of at least 0, found -1.0\.$"),
+    ((1.0, np.nan), ValueError, r"^constants must be a finite number of at least 0, found nan\.$"),
+    (np.inf, ValueError, r"^constants must be a finite number of at least 0, found inf\.$"),
+    ((1, 2, 3), ValueError, r"^constants must be one number, or two for instances and tasks, found \(1, 2, 3\)\.$"),
+    ([], ValueError, r"^constants must be one number, or two for instances and tasks, found \[\]\.$"),
+    ("much", TypeError, r"^constants must be a number of at least 0, found 'much'\.$"),
+    (None, TypeError, r"^constants must be a number of at least 0, found None\.$"),
+    (True, TypeError, r"^constants must be a number of at least 0, found True\.$"),
+    ((1.0, (2.0, 3.0)), TypeError, r"^constants must be a number of at least 0, found \(2.0, 3.0\)\.$"),
+)
+
+
+@over(REFUSED)
+@over(every(kind=[KroneckerRidge, PairKernelRidge]))
+def test_wrong_constants_are_refused(kind, given, error, message):
+    with pytest.raises(error, match=message):
+        kind(constants=given).fit(X[:M], Y, tasks=T[:Q])
+
+
+REFUSED_BY_SEARCHES = lines(
+    "given error message",
+    ([1.0, -1.0], ValueError, r"^each of constants must be a finite number of at least 0, found -1.0\.$"),
+    ([(1, 2, 3)], ValueError, r"^each of constants must be one number, or two .*, found \(1, 2, 3\)\.$"),
+    ([], ValueError, r"^constants is empty: give at least one number or pair of numbers\.$"),
+    (-1.0, ValueError, r"^constants must be a finite number of at least 0, found -1.0\.$"),
+    ("much", TypeError, r"^constants must be a number of at least 0, found 'much'\.$"),
+    (iter([1.0]), TypeError, r"^constants is an iterator, which can be read only once: give a sequence"),
+)
+
+
+@over(REFUSED_BY_SEARCHES)
+@over(every(kind=[KroneckerRidgeCV, PairKernelRidgeCV]))
+def test_searches_refuse_wrong_constants(kind, given, error, message):
+    with pytest.raises(error, match=message):
+        kind(ALPHAS, constants=given).fit(X[:M], Y, tasks=T[:Q])
+
+
+@over(
+    lines(
+        "kind given",
+        (KroneckerRidge, 2.0),
+        (KroneckerRidge, (1.0, 0.0)),
+        (PairKernelRidge, 0.0),
+        (KroneckerRidgeCV, [1.0, 2.0]),
+        (PairKernelRidgeCV, [(1.0, 3.0)]),
+    )
+)
+def test_constants_need_an_intercept(kind, given):
+    message = r"^constants=.* are weights of main effects, which fit_intercept=False leaves out: set fit_intercept"
+    with pytest.raises(ValueError, match=message):
+        kind(constants=given, fit_intercept=False).fit(X[:M], Y, tasks=T[:Q])
+    kind(constants=1.0, fit_intercept=False).fit(X[:M], Y, tasks=T[:Q])
