@@ -574,6 +574,38 @@ def test_completed_features_are_the_spectrum_of_their_kernel(shape, constant):
         assert_allclose(abs(found.vectors[:, -1]), shape[0] ** -0.5, rtol=1e-12)
 
 
+def _has_form(level, form, **_):
+    """Return whether a constant feature exists: one of zero exists in the dual alone."""
+    return level > 0 or form is FORMS["kernel"]
+
+
+FORMS = {
+    "kernel": lambda rows, level: Spectrum.from_gram(rows @ rows.T, constant="feature", level=level),
+    "features": lambda rows, level: Spectrum.from_features(rows, constant="feature", level=level),
+    "sparse": lambda rows, level: Spectrum.from_features(sparse.csr_array(rows), constant="feature", level=level),
+}
+
+
+@over(covering(level=[0.3, 4.0, 0.0], form=FORMS, other=[0.5, 2.0], where=_has_form))
+def test_constant_features_of_any_size(level, form, other):
+    """Of the whole kernel, of a part of it, and with another constant."""
+    rows, new = whole_features(8, 3), whole_features(2, 3, seed=1)
+    kernel = rows @ rows.T
+    found = form(rows, level)
+    assert_allclose(found.matrix(found.values), kernel + level, rtol=0, atol=1e-12)
+    block = new if found.components is not None else new @ rows.T
+    block = np.column_stack([block, np.full(2, found.last_entry)])
+    assert_allclose(found.expand(found.project(block)), new @ rows.T + level, rtol=0, atol=1e-12)
+    assert_allclose(block @ found.lift(found.rotate(kernel)), found.project(block) @ found.rotate(kernel), rtol=1e-10)
+    some = np.array([1, 4, 5])
+    part = found.part(some)
+    assert_allclose(part.matrix(part.values), kernel[np.ix_(some, some)] + level, rtol=0, atol=1e-12)
+    assert part.level == level
+    moved = found.at_level(other)
+    assert_allclose(moved.matrix(moved.values), kernel + other, rtol=0, atol=1e-12)
+    assert (moved.constant, moved.level) == ("feature", other)
+
+
 def exact_roots(features):
     """Return singular values of centred features, computed with sixty digits."""
     with mpmath.workdps(60):

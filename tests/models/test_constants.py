@@ -100,29 +100,31 @@ def test_holdout_is_that_of_explicit_kernels(pair, rows, alpha, letter):
         assert_allclose(found[i, j], by_hand(K, G, labels, alpha, pair)[i, j], rtol=1e-7)
 
 
+def blocks(side, rows, n, kernel):
+    """Return what multiplies the coefficients of a side, for all rows, and the map of dual coefficients to them."""
+    if side.is_primal and side.directions is None:
+        return rows, rows[:n].T
+    distances = ((rows[:, None] - rows[None, :n]) ** 2).sum(axis=2)
+    return rows @ rows[:n].T if kernel == "linear" else np.exp(-distances / rows.shape[1]), np.eye(n)
+
+
 @over(every(pair=PAIRS, kernel=["linear", "rbf"], rows={"narrow": X, "wide": WIDE, "sparse": sparse.csr_array(X)}))
 def test_coefficients_give_the_predictions(pair, kernel, rows):
     """By the documented formula, of features in the primal and of kernel values in the dual."""
     model = KroneckerRidge(0.5, constants=pair, kernel=kernel).fit(rows[:M], Y, tasks=T[:Q])
     side, task_side = model.fitted_.sides
-    assert task_side.is_primal == (pair[1] > 0)
     assert side.is_primal == (pair[0] > 0 and kernel == "linear")
+    assert task_side.is_primal == (pair[1] > 0)
     dense = rows.toarray() if sparse.issparse(rows) else rows
-    x = dense if kernel == "linear" else np.exp(-((dense[:, None] - dense[None, :M]) ** 2).sum(axis=2) / dense.shape[1])
-    if side.is_primal and rows is not WIDE and task_side.is_primal:
-        left, right, middle = x, T, model.coef_
-        predictions = left @ middle @ right.T + (left @ model.instance_coef_)[:, None] + right @ model.task_coef_
-        assert_allclose(predictions + model.intercept_, model.predict(rows, tasks=T), rtol=1e-9)
-        assert_allclose(model.instance_coef_.shape, (3,))
-        return
-    assert not hasattr(model, "coef_")
-    in_primal = side.is_primal and rows is not WIDE
-    left = x if in_primal or kernel == "rbf" else dense @ dense[:M].T
-    right = T if task_side.is_primal else T @ T[:Q].T
-    dual = model.dual_coef_
-    middle = (dense[:M].T if in_primal else np.eye(M)) @ dual @ (T[:Q] if task_side.is_primal else np.eye(Q))
+    left, to_left = blocks(side, dense, M, kernel)
+    right, to_right = blocks(task_side, T, Q, "linear")
+    middle = to_left @ model.dual_coef_ @ to_right.T
     predictions = left @ middle @ right.T + (left @ model.instance_coef_)[:, None] + right @ model.task_coef_
     assert_allclose(predictions + model.intercept_, model.predict(rows, tasks=T), rtol=1e-8)
+    in_primal = left is dense and right is T
+    assert hasattr(model, "coef_") == in_primal
+    if in_primal:
+        assert_allclose(model.coef_, middle, rtol=1e-8)
 
 
 @over(every(pair=PAIRS[:2]))
@@ -168,7 +170,7 @@ def test_pair_kernels_have_the_constants_in_all_terms(pair):
     """A free mean of a model without a shared function included."""
     a, b = pair
     K, G = X @ X.T + a, T @ T.T + b
-    for product, per_task, per_instance in ((0.6, 0.3, 0.2), (0.0, 1.0, 0.5)):
+    for product, per_task, per_instance in ((0.6, 0.3, 0.2), (0.0, 1.0, 0.5), (0.0, 1.0, 0.0), (0.5, 0.0, 1.0)):
         shares = {"product": product, "per_task": per_task, "per_instance": per_instance}
         model = PairKernelRidge(0.5, constants=pair, **shares).fit(X[:M], Y, tasks=T[:Q])
         own, other = K[:M, :M], G[:Q, :Q]
@@ -210,6 +212,16 @@ def test_deviations_and_likelihood_are_those_of_explicit_kernels(pair, rows):
     variance = own - p @ inverse @ p + rest**2 / (ones @ inverse @ ones)
     deviation = model.predict(rows[M : M + 1], tasks=T[Q : Q + 1], return_std=True)[1]
     assert_allclose(deviation, scale * variance**0.5, rtol=1e-7)
+
+
+@over(every(pair=PAIRS))
+def test_kernels_with_a_constant_diagonal_need_no_diagonal(pair):
+    kernel = np.exp(-((X[:, None] - X[None, :]) ** 2).sum(axis=2) / 3)
+    given = {"constants": pair, "task_kernel": "rbf"}
+    model = KroneckerRidge(0.5, kernel="rbf", **given).fit(X[:M], Y, tasks=T[:Q])
+    other = KroneckerRidge(0.5, kernel="precomputed", **given).fit(kernel[:M, :M], Y, tasks=T[:Q])
+    expected = model.predict(X[M:], tasks=T, return_std=True)[1]
+    assert_allclose(other.predict(kernel[M:, :M], tasks=T, return_std=True)[1], expected, rtol=1e-8)
 
 
 @over(every(pair=PAIRS, rows={"narrow": X, "wide": WIDE}))

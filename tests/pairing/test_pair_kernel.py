@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,6 +16,7 @@ from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.refit import refit
 from dyadlearn.metrics import scorer
 from dyadlearn.pairing import Kronecker, PairKernel
+from dyadlearn.pairing.constant import ones_of
 from dyadlearn.pairing.full import cell_slack
 from dyadlearn.selection import landscape
 from dyadlearn.spectrum import Spectrum
@@ -464,3 +466,17 @@ def test_what_is_learnt_from_zeros_alone_is_zero(letter, shares, alpha):
     gone = found[2, :] if letter in "BD" else found[:, 3]
     assert_array_equal(gone, 0.0)
     assert np.abs(found).max() > 1e-3
+
+
+@over(every(level=[1.0, 0.04, 25.0]))
+def test_the_projection_of_ones_keeps_its_digits(level):
+    """Along directions that are nearly orthogonal to ones, where a product of eigenvectors and ones is rounding."""
+    features = 1e-6 * (np.random.default_rng(0).normal(size=(9, 2)) + 0.1)
+    with mpmath.workdps(60):
+        exact = mpmath.matrix(np.column_stack([features, np.ones(9)]).tolist())
+        exact[:, 2] *= mpmath.sqrt(mpmath.mpf(level))
+        values, vectors = mpmath.eigsy(exact.T * exact)
+        expected = [float(mpmath.sqrt(values[i]) * abs(vectors[2, i]) / mpmath.sqrt(level)) for i in range(3)]
+    found = np.abs(ones_of(Spectrum.from_features(features, constant="feature", level=level)))
+    assert 0 < min(expected) < 1e-5
+    assert_allclose(np.sort(found), np.sort(expected), rtol=1e-10)
