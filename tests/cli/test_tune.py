@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import warnings
 
@@ -57,6 +58,22 @@ def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
     assert found._form.column_ids.labels == tuple(tables.items)
     assert ran.json["output"] == str(path)
     assert ran.json["observed"] == 96
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_constants_are_searched_and_shown(tables, run):
+    path = tables.folder / "m.dyad"
+    words = ["tune", tables.labels, *tables.sides, "--model", "kronecker", "--alphas", "0.1,1,10", "-o", path]
+    ran = run(*words, "--scoring", "r2", "--constants", "0.5,20", "--json")
+    assert ran.code == 0, ran.err
+    found = load(path)
+    twin = KroneckerRidgeCV([0.1, 1, 10], constants=[0.5, 20], scoring="r2").fit(tables.X, tables.Y, tasks=tables.T)
+    assert ran.json["constants"] == list(found.constants_) == list(twin.constants_)
+    assert_allclose(ran.json["score"], twin.best_score_)
+    level = f"{twin.constants_[0]:g}"
+    shown = run(*words, "--scoring", "r2", "--constants", "0.5,20", "--force").out
+    assert re.search(rf"^constants +{level} and {level} *$", shown, re.MULTILINE)
+    assert run("inspect", path, "--json").json["constants"] == list(twin.constants_)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -250,6 +267,11 @@ def test_an_online_model_is_the_two_step_model(tables, run):
         (["--alphas", "1;2"], "--alphas takes numbers as 0.1,1,10 or a range"),
         (["--alphas", "-1,2"], "--alphas must be a finite number of at least 0, found -1"),
         (["--task-alphas", "-1,2"], "--task-alphas must be a finite number of at least 0, found -1"),
+        (["--model", "kronecker", "--constants", "-1"], "--constants must be a finite number of at least 0, found -1"),
+        (
+            ["--model", "kronecker", "--constants", "1,2", "--no-intercept"],
+            "--constants are weights of main effects, which --no-intercept leaves out: leave out either.",
+        ),
         (["--cv", "1"], "--cv must be a whole number of at least 2, found 1"),
         (["--transpose"], "looks transposed: its tasks are ids of "),
         (["--transpose"], "the file of --instances: leave --transpose out."),

@@ -17,6 +17,7 @@ OPTIONS = {
     "--task-alphas": ("0.1,1", set(names_where(has_alpha="task_alpha"))),
     "--task-kernel": ("linear", set(WITH_TASKS)),
     "--task-groups": ("GROUPS", set(WITH_TASKS)),
+    "--constants": ("1", {"kronecker"}),
     "--keep-labels": (None, {"online"}),
     "--device": ("cpu", {*GRIDS, "learned"}),
     "--exhaustive": (None, set(GRIDS)),

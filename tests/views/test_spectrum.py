@@ -92,3 +92,9 @@ def test_incomplete_labels(real):
     holes[0, 0] = np.nan
     values = spectra_of_model(TwoStepRidge(**PAPER).fit(X, holes))["instances"].values
     assert_allclose(values, np.linalg.eigvalsh(X @ X.T)[::-1][:5])
+
+
+def test_the_constant_of_a_kernel_is_named(real):
+    X, Y, T = real
+    model = KroneckerRidge(0.5, kernel="rbf", kernel_params={"gamma": 0.1}, constants=(0.25, 1.0)).fit(X, Y, tasks=T)
+    assert [side.kernel for side in spectra_of_model(model).values()] == ["rbf (gamma=0.1) + 0.25", "linear", "product"]

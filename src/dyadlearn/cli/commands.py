@@ -102,6 +102,10 @@ class Tune(options.LabelFile, options.Sides, module="models"):
         Option(help="Regularisations: 0.1,1,10 or 1e-3:1e3:7; default 1e-7 to 1e6 times the scale of the kernel."),
     ] = None
     task_alphas: Annotated[str | None, Option(help="Regularisations of the tasks; by default --alphas.")] = None
+    constants: Annotated[
+        str | None,
+        Option(help="--model kronecker: constants to add to both kernels, as 0.1,1,10: weights of main effects."),
+    ] = None
     cv: options.Folds = None
     groups: Annotated[Path | None, Option(help=f"Instances to leave out together: {_GROUPS}")] = None
     task_groups: Annotated[Path | None, Option(help=f"Tasks to leave out together: {_GROUPS}")] = None

@@ -185,6 +185,7 @@ def _figures(loaded: Loaded) -> dict[str, Any]:
     ids = [None if side is None else list(map(id_text, side.labels)) for side in loaded.own_ids]
     return figures | {
         **{name: to_plain(getattr(model, f"{name}_", getattr(model, name, None))) for name in ("alpha", "task_alpha")},
+        **_constants(model),
         "fit_intercept": has_constant,
         "intercept": to_plain(model.intercept_) if has_constant else None,
         "setting": getattr(model, "setting", origin.get("setting")),
@@ -199,6 +200,13 @@ def _figures(loaded: Loaded) -> dict[str, Any]:
         "files": origin.get("files"),
         "versions": loaded.versions,
     }
+
+
+def _constants(model: Any) -> dict[str, Any]:
+    """Return the constants of both kernels, if the model has main effects whose weight is a parameter."""
+    if not hasattr(model, "constants") or len(model.fitted_.sides) != 2 or not model.fit_intercept:
+        return {}
+    return {"constants": [side.spec.level for side in model.fitted_.sides]}
 
 
 def _line(value: Any, words: dict[str, str]) -> str:

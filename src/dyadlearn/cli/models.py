@@ -41,7 +41,7 @@ from dyadlearn.store.container import read_checksum
 from dyadlearn.views.summary import weights_of_model
 
 # Figures that are stored in the model file.
-_ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "score")
+_ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "constants", "score")
 
 
 def settings_of(text: str) -> list[Setting]:
@@ -250,6 +250,9 @@ def _tune(given: Tune, terminal: Terminal, interrupts: Interrupts) -> None:
         task_alpha = None if chosen is None else float(chosen)
         figures |= {"scoring": scoring, "score": score, "task_alpha": task_alpha}
         rows = [("task alpha", number(task_alpha))]
+        if given.constants is not None and search.constants_ is not None:
+            figures["constants"] = list(search.constants_)
+            rows.append(("constants", " and ".join(map(number, search.constants_))))
         if is_online:
             how = {"alpha": figures["alpha"], "task_alpha": task_alpha or 1.0, "keep_labels": given.keep_labels}
             model = fit_model("online", data, {**how, "fit_intercept": given.intercept})
@@ -341,11 +344,15 @@ def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
         return params | {"cv": 5 if given.cv is None else given.cv, "random_state": given.seed}
     alphas = _alphas(given.alphas, "--alphas")
     task_alphas = alphas if given.task_alphas is None else _alphas(given.task_alphas, "--task-alphas")
-    return params | {"alphas": alphas, "task_alphas": task_alphas, "cv": given.cv, "exhaustive": given.exhaustive}
+    constants = _alphas(given.constants, "--constants")
+    if constants not in (None, [1.0]) and not given.intercept:
+        raise ValueError("--constants are weights of main effects, which --no-intercept leaves out: leave out either.")
+    params |= {"alphas": alphas, "task_alphas": task_alphas, "constants": constants}
+    return params | {"cv": given.cv, "exhaustive": given.exhaustive}
 
 
 def _alphas(text: str | None, option: str) -> list[float] | None:
-    """Read regularisations: numbers separated by commas, or ``first:last:count``, evenly spaced on a log scale."""
+    """Read regularisations or constants: numbers separated by commas, or ``first:last:count``, evenly spaced on a log scale."""
     if text is None:
         return None
     try:

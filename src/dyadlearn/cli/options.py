@@ -42,6 +42,7 @@ MODELS = names_where()
 OF_MODELS: dict[str, tuple[str, ...]] = {
     "task_alphas": names_where(has_alpha="task_alpha"),
     **dict.fromkeys(("task_kernel", "task_groups"), names_where(setting="C")),
+    "constants": ("kronecker",),
     "keep_labels": ("online",),
     **dict.fromkeys(("alphas", "exhaustive"), names_where(has_alpha="alpha")),
     **dict.fromkeys(("scoring", "device"), (*names_where(has_alpha="alpha"), "learned")),

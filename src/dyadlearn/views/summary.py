@@ -122,14 +122,15 @@ def _side_spectrum(side: Smoother | Spectrum, kernel: str) -> SideSpectrum:
 
 
 def _kernel(spec: KernelSpec) -> str:
-    """Return the kernel of a side with its parameters, or the descriptions of a learned kernel."""
+    """Return the kernel of a side with its parameters and its constant, or the descriptions of a learned kernel."""
     descriptions = getattr(spec.kernel, "names", ())
     if descriptions:
         return f"learned, of {joined(descriptions)}"
     word = spec.kernel if isinstance(spec.kernel, str) else getattr(spec.kernel, "__name__", type(spec.kernel).__name__)
     values = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in (spec.params or {}).items()}
     params = ", ".join(f"{key}={value}" for key, value in values.items())
-    return f"{word} ({params})" if params else word
+    words = f"{word} ({params})" if params else word
+    return words if spec.level == 1 else f"{words} + {number(spec.level, 3)}"
 
 
 def called(name: str, names: SideNames) -> str:
