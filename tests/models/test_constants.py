@@ -304,13 +304,26 @@ def test_constants_beside_kernel_parameters():
 def test_each_kernel_is_decomposed_once_for_each_constant(monkeypatch):
     found = []
 
-    def counting(table, spec, name):
+    def counting(table, spec, name, kernel):
         found.append((name, spec.level))
-        return fit_side(table, spec, name)
+        return fit_side(table, spec, name, kernel)
 
     monkeypatch.setattr(base, "fit_side", counting)
     KroneckerRidgeCV(ALPHAS, constants=[1.0, (1.0, 2.0), (3.0, 2.0)]).fit(X[:M], Y, tasks=T[:Q])
     assert found == [("instance", 1.0), ("instance", 3.0), ("task", 1.0), ("task", 2.0)]
+
+
+@over(every(rows={"dense": X[:M], "sparse": sparse.csr_array(X[:M])}))
+def test_constants_share_the_kernel(rows):
+    """A function is called once for the training rows, whatever the number of constants."""
+    calls = []
+
+    def kernel(rows, others):
+        calls.append(rows.shape[0] * others.shape[0])
+        return np.asarray((rows @ others.T).todense() if sparse.issparse(rows) else rows @ others.T) ** 2
+
+    KroneckerRidgeCV(ALPHAS, constants=TRIED, kernel=kernel).fit(rows, Y, tasks=T[:Q])
+    assert calls.count(M * M) == 1
 
 
 @over(lines("given shape", (None, (3,)), (2.0, (1, 3)), ([2.0], (1, 3)), (np.array([1.0, 2.0]), (2, 3))))
@@ -355,9 +368,11 @@ def test_searches_are_repeated_on_other_labels(rows, form, tmp_path):
     given = dense[:M] @ dense[:M].T if form == "precomputed" else rows[:M]
     tried = [0.2, (2.0, 1.0), (10.0, 0.2)] + [(0.0, 2.0)] * (form != "linear")
     search = KroneckerRidgeCV(ALPHAS, constants=tried, setting="B", **options).fit(given, Y, tasks=T[:Q])
+    search.set_params(constants=[7.0])  # for the next fit
     again = search._refitter(as_setting("B"))(search._labels)
     assert_allclose(again.landscape_, search.landscape_, rtol=1e-7)
     assert again.constants_ == search.constants_
+    search.set_params(constants=tried)
     save(search, tmp_path / "model.dyad")
     loaded = load(tmp_path / "model.dyad")
     assert loaded.constants_ == search.constants_

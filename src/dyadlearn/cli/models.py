@@ -352,7 +352,7 @@ def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
 
 
 def _alphas(text: str | None, option: str) -> list[float] | None:
-    """Read regularisations or constants: numbers separated by commas, or ``first:last:count``, evenly spaced on a log scale."""
+    """Read regularisations or constants: numbers and commas, or ``first:last:count``, evenly spaced on a log scale."""
     if text is None:
         return None
     try:

@@ -26,7 +26,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models import reading
 from dyadlearn.models.fitted import FittedRidge, HeldOut, predicted_intervals
-from dyadlearn.models.side import KernelSpec, Side, fit_side
+from dyadlearn.models.side import KernelSpec, Side, computed_kernel, fit_side
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.base import check_regularisation, check_request, has_task_constants, settings_of
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -433,10 +433,14 @@ class PairwiseRidge(PairModel, stored=False):
         pairs = self._all_constants() if constant == "feature" else [(1.0, 1.0)]
 
         def decomposed(table: Table, kernels: Sequence[KernelSpec], name: str, levels: Iterable[float]) -> LevelSides:
-            return {
-                level: [_decompose(table, replace(spec, constant=constant, level=level), name) for spec in kernels]
-                for level in dict.fromkeys(levels)
-            }
+            found: LevelSides = {level: [] for level in levels}
+            for spec in kernels:
+                # Constants share the kernel, which may take long to compute.
+                kernel = computed_kernel(table, spec) if len(found) > 1 else None
+                for level, sides in found.items():
+                    wanted = replace(spec, constant=constant, level=level)
+                    sides.append(_decompose(table, wanted, name, kernel))
+            return found
 
         sides = decomposed(data.instances, specs, "instance", [level for level, _ in pairs])
         task_sides: LevelSides = {}
@@ -956,7 +960,7 @@ class PairwiseRidge(PairModel, stored=False):
         return rows
 
 
-def _decompose(table: Table, spec: KernelSpec, name: str) -> Side:
+def _decompose(table: Table, spec: KernelSpec, name: str, kernel: Array | None) -> Side:
     """Return a decomposed side, as `fit_side` does; it takes long if there are many rows."""
     with Phase(f"Decomposing {table.values.shape[0]:,} {name}s"):
-        return fit_side(table, spec, name)
+        return fit_side(table, spec, name, kernel)

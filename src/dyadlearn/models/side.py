@@ -301,7 +301,16 @@ def _form(rows: Array, spec: KernelSpec) -> str:
     return "wide" if spec.is_linear and not spec.dual and not is_sparse(rows) else "kernel"
 
 
-def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
+def computed_kernel(table: Table, spec: KernelSpec) -> Array | None:
+    """Return the kernel (n, n) of the rows of a side, if it has to be computed to decompose the side; else None."""
+    rows = table.values
+    if _form(rows, spec) != "kernel" or (spec.is_linear and not is_sparse(rows)):
+        return None
+    check_kernel(spec.kernel, spec.params)
+    return gram(double(rows), kernel=spec.kernel, kernel_params=spec.params)
+
+
+def fit_side(table: Table, spec: KernelSpec, name: str, kernel: Array | None = None) -> Side:
     """Compute the spectrum of one side and return the fitted side.
 
     Parameters
@@ -311,6 +320,8 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     spec : KernelSpec
     name : str
         Name of the side in messages: "instance" or "task".
+    kernel : array of shape (n, n), default=None
+        Result of `computed_kernel`, if it is known.
     """
     rows, ids, names = table.values, table.row_ids, table.column_ids
     is_free, form, words = spec.constant == "free", _form(rows, spec), f"The {name} features"
@@ -331,7 +342,9 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     else:
         # Predictions must not change when the caller's array does.
         features = None if form == "gram" else copied(rows)
-        kernel = rows if features is None else gram(double(features), kernel=spec.kernel, kernel_params=spec.params)
+        if kernel is None:
+            kernel = rows if form == "gram" else computed_kernel(table, spec)
+        assert kernel is not None
         kernel_means = _means(kernel) if is_free else None
         repaired: dict[str, Any] = {"repair": spec.repair, "name": f"The {name} kernel"}
         spectrum = Spectrum.from_gram(kernel, **repaired, constant=spec.constant, level=spec.level)

@@ -531,9 +531,10 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
         """Return a function that repeats the search on other labels of the same instances and tasks."""
-        template, sides = self._snapshot(), self._tried_sides()
+        template = self._snapshot()
         template.__dict__.update(self._solved_with)
         template.progress = False
+        sides = template._tried_sides()
 
         def search(labels: Labels) -> Any:
             again = template._snapshot()
