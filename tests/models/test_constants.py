@@ -326,7 +326,7 @@ def test_constants_share_the_kernel(rows):
     assert calls.count(M * M) == 1
 
 
-@over(lines("given shape", (None, (3,)), (2.0, (1, 3)), ([2.0], (1, 3)), (np.array([1.0, 2.0]), (2, 3))))
+@over(lines("given shape", (None, (3,)), (2.0, (3,)), ([2.0], (1, 3)), (np.array([1.0, 2.0]), (2, 3))))
 def test_the_landscape_has_an_axis_of_given_constants(given, shape):
     search = KroneckerRidgeCV(ALPHAS, constants=given).fit(X[:M], Y, tasks=T[:Q])
     assert search.landscape_.shape == shape
@@ -421,6 +421,7 @@ REFUSED_BY_SEARCHES = lines(
     ([], ValueError, r"^constants is empty: give at least one number or pair of numbers\.$"),
     (-1.0, ValueError, r"^constants must be a finite number of at least 0, found -1.0\.$"),
     ("much", TypeError, r"^constants must be a number of at least 0, found 'much'\.$"),
+    (np.array(2.0), TypeError, r"^constants must be a number of at least 0, found array\(2\.\)\.$"),
     (iter([1.0]), TypeError, r"^constants is an iterator, which can be read only once: give a sequence"),
 )
 

@@ -626,7 +626,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         leading = [*n_kernels] if max(n_kernels) > 1 else []
         if hasattr(self, "constants"):
             self.constants_ = self._chosen_constants()
-            leading += [n_constants] if self.constants_ is not None and self.constants is not None else []
+            is_searched = self.constants_ is not None and isinstance(self.constants, Iterable)
+            leading += [n_constants] if is_searched else []
         if hasattr(self, "shares"):
             self.shares_ = getattr(problems[place[0]].pairing, "shares", None)
             leading += [] if self.shares_ is None else [n_forms]
@@ -794,8 +795,9 @@ class ConstantsSearch(MainEffects, stored=False):
     ----------
     constants : sequence of float or (float, float), or float, default=None
         Constants to try, each as the parameter `constants` of `KroneckerRidge`: a number for both kernels, or a pair
-        (a, b). None means 1.0 alone. Each kernel is decomposed once for each of its constants. The constants have the
-        units of the kernels, so multiples of the mean diagonal of each kernel are sensible values.
+        (a, b). One number is not searched, and None means 1.0. A pair alone is ``[(a, b)]``. Each kernel is decomposed
+        once for each of its constants. The constants have the units of the kernels, so multiples of the mean diagonal
+        of each kernel are sensible values.
 
     Attributes
     ----------
@@ -810,7 +812,8 @@ class ConstantsSearch(MainEffects, stored=False):
         if self.constants is None:
             return [(1.0, 1.0)]
         _check_sequence(self.constants, "constants")
-        if isinstance(self.constants, str) or not isinstance(self.constants, Iterable):
+        is_one = isinstance(self.constants, str) or getattr(self.constants, "ndim", 1) == 0
+        if is_one or not isinstance(self.constants, Iterable):
             return [check_constants(self.constants)]
         tried = [check_constants(each, "each of constants") for each in self.constants]
         if not tried:
@@ -916,7 +919,7 @@ class KroneckerRidgeCV(Search, ConstantsSearch, TaskSearchParameters, KroneckerR
 
     Attributes
     ----------
-    landscape_ : array of shape (n_alphas,), with `constants` (n_constants, n_alphas)
+    landscape_ : array of shape (n_alphas,), with a sequence of `constants` (n_constants, n_alphas)
         Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first. By default
         each kernel has its own values of alpha, and the last axis is that of their multiples 10⁻⁷ to 10⁶. After a
         coarse-to-fine search, points that were not evaluated are NaN and the scores are approximate: see
@@ -932,9 +935,9 @@ class KroneckerRidgeCV(Search, ConstantsSearch, TaskSearchParameters, KroneckerR
     >>> KroneckerRidgeCV(alphas=[0.1, 1, 10, 100, 1000], setting="D").fit(X, Y, tasks=T).landscape_.shape
     (5,)
     >>> effects = 3 * X @ rng.normal(size=(3, 1))  # of the instances, in all tasks
-    >>> search = KroneckerRidgeCV(constants=[0.1, 1, 10, (1, 10)], setting="D").fit(X, Y + effects, tasks=T)
+    >>> search = KroneckerRidgeCV(constants=[0.1, 1, (1, 100)], setting="D").fit(X, Y + effects, tasks=T)
     >>> search.landscape_.shape, search.constants_
-    ((4, 14), (1.0, 10.0))
+    ((3, 14), (1.0, 100.0))
     """
 
     alphas: Any = None
@@ -1142,8 +1145,8 @@ class PairKernelRidgeCV(Search, ConstantsSearch, TaskSearchParameters, PairKerne
         The best shares: product, per_task and per_instance; of equally good triples the first. None without tasks.
     landscape_ : array of shape (n_shares, n_alphas), without tasks (n_alphas,)
         Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first, and with
-        `constants` one for these, before that of the shares. After a coarse-to-fine search, points that were not
-        evaluated are NaN and the scores are approximate: see `dyadlearn.selection.landscape`.
+        a sequence of `constants` one for these, before that of the shares. After a coarse-to-fine search, points that
+        were not evaluated are NaN and the scores are approximate: see `dyadlearn.selection.landscape`.
 
     Examples
     --------
