@@ -300,11 +300,16 @@ def test_the_inverse_of_a_positive_definite_matrix(n, library):
     matrix = np.eye(n) + factor @ factor.T
     found = library.to_numpy(_array.positive_inverse(library.asarray(matrix.copy())))
     assert_allclose(matrix @ found, np.eye(n), atol=100 * library.rtol)
+    found, logarithm = _array.inverse_and_log_determinant(library.asarray(matrix.copy()))
+    assert_allclose(matrix @ library.to_numpy(found), np.eye(n), atol=100 * library.rtol)
+    assert_allclose(logarithm, np.linalg.slogdet(matrix)[1], rtol=100 * library.rtol)
 
 
 def test_only_definite_matrices_are_inverted(library):
     with pytest.raises(np.linalg.LinAlgError):
         _array.positive_inverse(library.asarray(np.zeros((3, 3))))
+    with pytest.raises(np.linalg.LinAlgError):
+        _array.inverse_and_log_determinant(library.asarray(np.diag([1.0, -1.0])))
     with pytest.raises(np.linalg.LinAlgError):
         _array.positive_inverse(np.diag([1.0, -1.0]))
 

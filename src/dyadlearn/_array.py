@@ -303,10 +303,35 @@ def positive_inverse(matrix: Array) -> Array:
     if is_foreign(matrix):
         xp = namespace(matrix)
         return solve(matrix, xp.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device))
-    # The transpose is column-major, which LAPACK expects, so that nothing is copied. It fills one triangle.
-    factor, _ = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+    return _inverse_of_factor(_factor_in_place(matrix))
+
+
+def inverse_and_log_determinant(matrix: Array) -> tuple[Array, float]:
+    """Return the inverse of a positive definite matrix (n, n), and the logarithm of its determinant.
+
+    The determinant is that of the Cholesky factor. The argument may be overwritten. Raises `numpy.linalg.LinAlgError`
+    if the matrix is not positive definite.
+    """
+    factor = cholesky(matrix) if is_foreign(matrix) else _factor_in_place(matrix)
+    xp = namespace(factor)
+    logarithm = 2.0 * float(xp.sum(xp.log(xp.linalg.diagonal(factor))))
+    if not is_foreign(matrix):
+        return _inverse_of_factor(factor), logarithm
+    del factor
+    return positive_inverse(matrix), logarithm
+
+
+def _factor_in_place(matrix: np.ndarray) -> np.ndarray:
+    """Return the lower Cholesky factor of a matrix of numpy, which is overwritten; its upper triangle is arbitrary."""
+    # The transpose is column-major, which LAPACK expects, so that nothing is copied.
+    factor: np.ndarray = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)[0]
+    return factor
+
+
+def _inverse_of_factor(factor: np.ndarray) -> np.ndarray:
+    """Return the inverse of a matrix from its column-major Cholesky factor, which is overwritten."""
     potri = linalg.lapack.spotri if factor.dtype == np.float32 else linalg.lapack.dpotri
-    upper = potri(factor, lower=True, overwrite_c=True)[0].T
+    upper: np.ndarray = potri(factor, lower=True, overwrite_c=True)[0].T  # LAPACK fills one triangle
     for rows in row_blocks(len(upper), 1, 256):
         upper[rows.stop :, rows] = upper[rows, rows.stop :].T
         block = upper[rows, rows]

@@ -322,14 +322,28 @@ class PairKernel(Coupled):
 
     def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the pairwise kernel between some cells, shape (n, n), filled in blocks of rows."""
+        n = int(rows.size)
+        block = zeros((n, n), self.spectrum.values)
+        for here, terms in self.term_blocks(rows, columns):
+            block[here, :] = self._summed(terms)
+        return block
+
+    def term_blocks(self, rows: np.ndarray, columns: np.ndarray) -> Iterator[tuple[slice, list[Array | None]]]:
+        """Yield the three kernels between some cells without their shares, in blocks of rows.
+
+        Yields
+        ------
+        here : slice
+            The s cells of the block.
+        terms : list of three arrays of shape (s, n) or None
+            Kernels of the shares a, b and c between these cells and all; None for a share of zero.
+        """
         left, at = _among(self.spectrum, rows)
         right, task_at = _among(self.task_spectrum, columns)
         n = int(rows.size)
-        block = zeros((n, n), left)
-        for here in row_blocks(n, 4 * n * itemsize(left)):
+        for here in row_blocks(n, 6 * n * itemsize(left)):
             grams = (take_block(left, at[here], at), take_block(right, task_at[here], task_at))
-            block[here, :] = self._pairs_kernel(*grams, (rows[here], columns[here]), (rows, columns))
-        return block
+            yield here, self._terms(*grams, (rows[here], columns[here]), (rows, columns))
 
     def kernel_between(self, first: Cells, second: Cells) -> Array:
         """Return the pairwise kernel between some cells and others, shape (s, n)."""
@@ -341,17 +355,30 @@ class PairKernel(Coupled):
             block = spectrum.block(spectrum.values, distinct, other_distinct)
             grams.append(take_block(block, at, other_at))
         left, right = grams
-        return self._pairs_kernel(left, right, first, second)
+        return self._summed(self._terms(left, right, first, second))
 
-    def _pairs_kernel(self, left: Array, right: Array, first: Cells, second: Cells) -> Array:
-        """Return the pairwise kernel between cells from the kernels of both sides between their rows, (s, n)."""
+    def _terms(self, left: Array, right: Array, first: Cells, second: Cells) -> list[Array | None]:
+        """Return the kernels of the three shares between cells from the kernels of both sides, (s, n) each.
+
+        A share of zero has None.
+        """
         product, per_task, per_instance = self.shares
-        block = product * left * right
+        terms: list[Array | None] = [None, None, None]
+        if product:
+            terms[0] = left * right
         if per_task:
-            block += per_task * left * as_array_of(first[1][:, None] == second[1], block, block.dtype)
+            terms[1] = left * as_array_of(first[1][:, None] == second[1], left, left.dtype)
         if per_instance:
-            block += per_instance * right * as_array_of(first[0][:, None] == second[0], block, block.dtype)
-        return block
+            terms[2] = right * as_array_of(first[0][:, None] == second[0], right, right.dtype)
+        return terms
+
+    def _summed(self, terms: list[Array | None]) -> Array:
+        """Return the sum of kernels of the three shares, each times its share."""
+        parts = [share * term for share, term in zip(self.shares, terms, strict=True) if term is not None]
+        total = parts[0]
+        for part in parts[1:]:
+            total += part
+        return total
 
     @property
     def mean_part(self) -> tuple[Array, float] | None:  # type: ignore[override]

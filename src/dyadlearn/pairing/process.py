@@ -57,6 +57,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -73,45 +74,42 @@ from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 
 
-@dataclass(frozen=True, eq=False)
-class Process:
-    """Gaussian process whose posterior mean is the prediction of a pair kernel.
+class Misfit(NamedTuple):
+    """Labels minus their most likely mean, and their sum of squares Q.
 
     Attributes
     ----------
-    model : PairKernel
-        Pair kernel; its alpha is the noise variance λ in units of the kernel. Both sides need a constant feature if the
-        mean is unpenalised.
+    labels : array
+        Labels minus their mean in units of the largest: rotated (k, l), or multiplied by the inverse of C (n,).
+    total : float
+        Q of the labels in these units.
+    size : float
+        The largest label.
+    outside : float
+        Sum of squares outside of truncated spectra.
+    """
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.pairing import Kronecker
-    >>> from dyadlearn.pairing.process import Process
-    >>> from dyadlearn.spectrum import Spectrum
-    >>> sides = (Spectrum.from_gram(K) for K in (np.array([[2.0, 1.0], [1.0, 2.0]]), np.eye(2)))
-    >>> process = Process(Kronecker(*sides, alpha=1.0))
-    >>> process.variance()
-    array([[0.625, 0.625],
-           [0.625, 0.625]])
-    >>> round(process.scale(np.array([[1.0, 0.0], [0.0, 1.0]])), 4)
-    0.433
+    labels: Array
+    total: float
+    size: float
+    outside: float = 0.0
+
+
+class GaussianProcess(ABC):
+    """Gaussian process of training labels whose posterior mean is the prediction of a pair kernel.
+
+    `Process` has closed forms for complete labels without weights, and `dyadlearn.pairing.cells_process.CellsProcess` a
+    matrix over the observed labels.
     """
 
     model: PairKernel
 
     @property
-    def _values(self) -> tuple[Array, Array]:
-        rows, columns = self.model.grid_spectra
-        return rows.values[:, None], columns.values[None, :]
+    @abstractmethod
+    def n_labels(self) -> int:
+        """Number of training labels."""
 
-    @cached_property
-    def _inverse(self) -> Array:
-        """1/L of shape (k, l); for λ = 0, zero along null directions."""
-        return self.model.phi
-
-    # --- variances ----------------------------------------------------------------------------------
-
+    @abstractmethod
     def variance(
         self,
         rows: NewRows | None = None,
@@ -138,14 +136,221 @@ class Process:
             If variances are negative by more than rounding: a kernel is not positive semi-definite, or the diagonals
             belong to other rows.
         """
+
+    @abstractmethod
+    def covariance(self, row: NewRows, diagonal: Array | None, known: np.ndarray) -> Array:
+        """Return the posterior covariance of one new instance between all training tasks and n of them.
+
+        Parameters
+        ----------
+        row, diagonal : as in `variance`, for one row
+        known : integer array of shape (n,)
+            Positions of the n tasks.
+
+        Returns
+        -------
+        array of shape (q, n)
+        """
+
+    @abstractmethod
+    def _misfit(self, Y: Array) -> Misfit:
+        """Return the labels minus the most likely mean, in units of the largest, and the sum Q of squares."""
+
+    @abstractmethod
+    def _log_determinant(self) -> float:
+        """Return log |C|."""
+
+    @abstractmethod
+    def _mean_precision(self) -> float:
+        """Return the precision s₀ of a free mean."""
+
+    @abstractmethod
+    def _slopes(self, misfit: Misfit, share: float, integrated: bool) -> dict[str, float]:
+        r"""Return the derivatives of the terms in C of the bracket of `log_likelihood`.
+
+        They are :math:`\mathrm{tr}(\mathbf{ED})`, where D is the derivative of C with respect to the logarithm of a
+        parameter and
+
+        .. math:: \mathbf{E} = \mathbf{C}^{-1} - \omega\,\mathbf{rr}^\top - \mathbf{ee}^\top/s_0, \qquad
+                  \mathbf{r} = \mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1}), \quad
+                  \mathbf{e} = \mathbf{C}^{-1}\mathbf{1} .
+
+        Parameters
+        ----------
+        misfit : Misfit
+        share : float
+            The factor ω of the squares, in units of the largest label.
+        integrated : bool
+            Whether a free mean is integrated out; else the last term of E is absent.
+        """
+
+    def scale(self, Y: Array) -> float:
+        r"""Return the noise scale :math:`\hat\tau`, in the units of labels.
+
+        .. math:: \hat\tau^2 = \frac{(\mathbf{y}-\hat\mu\mathbf{1})^\top\mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1})}
+                  {n}
+
+        With a free mean the divisor is n − 1, because :math:`\hat\mu` is estimated.
+
+        Raises
+        ------
+        ValueError
+            If alpha is 0 and the kernel is singular, or if there is one label and an unpenalised mean.
+        """
+        misfit = self._misfit(Y)
+        return misfit.size * math.sqrt(misfit.total / self._degrees(True))
+
+    def log_likelihood(
+        self, Y: Array, *, restricted: bool = True, scale: float | None = None
+    ) -> tuple[float, dict[str, float]]:
+        r"""Return the log marginal likelihood of labels, and its gradient.
+
+        .. math:: -\frac12\left[\frac{Q}{\tau^2} + \nu\log 2\pi\tau^2 + \log|\mathbf{C}| + \log s_0\right], \qquad
+                  Q = (\mathbf{y}-\hat\mu\mathbf{1})^\top\mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1})
+
+        Restricted, a free mean is integrated out: :math:`\nu = n - 1`. Otherwise it is set to its most likely value:
+        :math:`\nu = n`, and there is no :math:`\log s_0`. Without a free mean both are the same, with :math:`\nu = n`
+        and no :math:`s_0`. If no scale is given, it is the most likely one, :math:`\hat\tau^2 = Q/\nu`.
+        (The density of contrasts, by which restricted likelihoods are often defined, is larger by the constant
+        :math:`\frac12\log n`.)
+
+        Parameters
+        ----------
+        Y : array
+            Labels: a complete grid (m, q) for `Process`, the observed values (n,) for `CellsProcess`.
+        restricted : bool, default=True
+        scale : float, default=None
+            The noise scale τ, in the units of the labels.
+
+        Returns
+        -------
+        value : float
+        gradient : dict
+            With respect to the logarithms of ``alpha`` (λ), ``product`` (a), ``per_task`` (b) and ``per_instance``
+            (c), and of ``scale`` if it is given. The entry of a share of zero is zero. The derivative with respect to
+            a common factor of all kernels is the sum of the entries of the shares.
+
+        Raises
+        ------
+        ValueError
+            As `scale`, or if no scale is given and the labels are constant.
+        """
+        misfit = self._misfit(Y)
+        degrees = self._degrees(restricted)
+        if scale is None and misfit.total == 0:
+            raise ValueError(
+                "The labels are all zero or, with an unpenalised mean, constant, so that the most likely scale is 0: "
+                "pass scale=, in the units of the labels."
+            )
+        noise = misfit.size * math.sqrt(misfit.total / degrees) if scale is None else scale
+        fit = degrees if scale is None else misfit.total * (misfit.size / noise) ** 2
+        value = fit + degrees * math.log(2 * math.pi) + 2 * degrees * math.log(noise) + self._log_determinant()
+        integrated = self.model.free_mean and restricted
+        if integrated:
+            value += math.log(self._mean_precision())
+        bracket = self._slopes(misfit, fit / misfit.total if misfit.total else 0.0, integrated)
+        if scale is not None:
+            bracket["scale"] = 2 * (degrees - fit)
+        return -0.5 * value, {name: -0.5 * slope for name, slope in bracket.items()}
+
+    def _degrees(self, restricted: bool) -> int:
+        """Return the degrees of freedom."""
+        degrees = self.n_labels - int(self.model.free_mean and restricted)
+        if degrees == 0:
+            raise ValueError("One label and an unpenalised mean do not determine a scale: give more labels.")
+        return degrees
+
+
+def singular_process() -> ValueError:
+    """Return the error for a process without noise whose kernel is singular."""
+    return ValueError(
+        "With alpha = 0 and a singular kernel, the likelihood and the noise scale of the labels are not defined: use "
+        "alpha > 0."
+    )
+
+
+def clipped_variance(variance: Array, prior: Array) -> tuple[Array, int]:
+    """Return variances without negative values, and the number that is negative by more than rounding.
+
+    Quotients by eigenvalues of the size of rounding have half the digits.
+    """
+    xp = namespace(variance)
+    n_negative = int(xp.sum(xp.astype(variance < -10 * epsilon(prior) ** 0.5 * prior, xp.int64)))
+    return xp.where(variance < 0, 0.0, variance), n_negative
+
+
+def warn_of_negative(n_negative: int, total: int, stacklevel: int) -> None:
+    """Warn if variances were negative by more than rounding."""
+    if n_negative:
+        warnings.warn(
+            f"The variance of {n_negative} of {total} pairs is negative by more than rounding, and is "
+            "set to zero: the kernel is not positive semi-definite, alpha is too small for the precision, or "
+            "the values k(x, x) belong to other rows than the kernel.",
+            PrecisionWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Process(GaussianProcess):
+    """Gaussian process of complete labels without weights, from the spectra of both sides.
+
+    Attributes
+    ----------
+    model : PairKernel
+        Pair kernel; its alpha is the noise variance λ in units of the kernel. Both sides need a constant feature if the
+        mean is unpenalised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.pairing import Kronecker
+    >>> from dyadlearn.pairing.process import Process
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> sides = (Spectrum.from_gram(K) for K in (np.array([[2.0, 1.0], [1.0, 2.0]]), np.eye(2)))
+    >>> process = Process(Kronecker(*sides, alpha=1.0))
+    >>> process.variance()
+    array([[0.625, 0.625],
+           [0.625, 0.625]])
+    >>> round(process.scale(np.array([[1.0, 0.0], [0.0, 1.0]])), 4)
+    0.433
+    """
+
+    model: PairKernel
+
+    @property
+    def n_labels(self) -> int:
+        """Number of training labels: that of all cells."""
+        return self.model.n_cells
+
+    @property
+    def _values(self) -> tuple[Array, Array]:
+        rows, columns = self.model.grid_spectra
+        return rows.values[:, None], columns.values[None, :]
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """1/L of shape (k, l); for λ = 0, zero along null directions."""
+        return self.model.phi
+
+    # --- variances ----------------------------------------------------------------------------------
+
+    def variance(
+        self,
+        rows: NewRows | None = None,
+        tasks: NewRows | None = None,
+        diagonal: Array | None = None,
+        task_diagonal: Array | None = None,
+    ) -> Array:
+        """Return the posterior variance (a, b) of the latent function, see `GaussianProcess`."""
         if rows is None and tasks is None:
             return self._of_known()
         if rows is None:
             return Process(self.model.transposed).variance(tasks, None, task_diagonal).T
-        asked = _Asked(self.model.spectrum, rows, diagonal)
+        asked = AskedSide(self.model.spectrum, rows, diagonal)
         if tasks is None:
             return self._of_new_rows(asked, None)
-        asked_tasks = _Asked(self.model.task_spectrum, tasks, task_diagonal)
+        asked_tasks = AskedSide(self.model.task_spectrum, tasks, task_diagonal)
         if asked.size < asked_tasks.size:  # all rows of the second side are in memory together: it is the smaller one
             return Process(self.model.transposed)._of_new_rows(asked_tasks, asked).T
         return self._of_new_rows(asked, asked_tasks)
@@ -160,7 +365,7 @@ class Process:
             variance += sandwich(rows.vectors, self.model.alpha * weights, columns.vectors) ** 2 / known
         return variance
 
-    def _of_new_rows(self, asked: _Asked, asked_tasks: _Asked | None) -> Array:
+    def _of_new_rows(self, asked: AskedSide, asked_tasks: AskedSide | None) -> Array:
         """Return the variances (a, b) of new instances with new tasks, or with those of training."""
         (a, b, c), (values, task_values), inverse = self.model.shares, self._values, self._inverse
         is_sum = asked.is_sum and (asked_tasks is None or asked_tasks.is_sum)
@@ -178,7 +383,7 @@ class Process:
         shape, like = (asked.rows.size, n_columns), asked.spectrum.values
         need = (math.prod(shape) + 2 * math.prod(right.shape) + in_block) * itemsize(like)
         check_memory(need, like, f"Deviations of {shape[0]} × {shape[1]} labels", "ask for fewer at a time")
-        result, xp, n_negative = zeros(shape, like), namespace(like), 0
+        result, n_negative = zeros(shape, like), 0
         for here in slices:
             projected, prior, rest = asked.project(here)
             part = projected**2 @ weights @ squares.T
@@ -188,22 +393,13 @@ class Process:
                 if task_rest is not None:
                     part += (prior - rest)[:, None] * (a * task_rest + b)[None, :]
             else:
-                part = given - part
-                # Quotients by eigenvalues of the size of rounding have half the digits.
-                n_negative += int(xp.sum(xp.astype(part < -10 * epsilon(given) ** 0.5 * given, xp.int64)))
-                part = xp.where(part < 0, 0.0, part)
+                part, n_here = clipped_variance(given - part, given)
+                n_negative += n_here
             if self.model.free_mean:
                 mean_weights, known = self.model._rotated_constant
                 part += (1.0 - projected @ (gain * mean_weights) @ right.T) ** 2 / known
             result[here, :] = part
-        if n_negative:
-            warnings.warn(
-                f"The variance of {n_negative} of {math.prod(shape)} pairs is negative by more than rounding, and is "
-                "set to zero: the kernel is not positive semi-definite, alpha is too small for the precision, or "
-                "the values k(x, x) belong to other rows than the kernel.",
-                PrecisionWarning,
-                stacklevel=3,
-            )
+        warn_of_negative(n_negative, math.prod(shape), stacklevel=3)
         return result
 
     def covariance(self, row: NewRows, diagonal: Array | None, known: np.ndarray) -> Array:
@@ -214,19 +410,10 @@ class Process:
 
         As for the variance, a free mean adds :math:`(1 - \mathbf{c}_*^\top\mathbf{C}^{-1}\mathbf{1})` of both pairs,
         multiplied and divided by :math:`s_0`, and in the primal :math:`\mathbf{p}` is a sum of nonnegative terms.
-
-        Parameters
-        ----------
-        row, diagonal : as in `variance`, for one row
-        known : integer array of shape (n,)
-            Positions of the n tasks.
-
-        Returns
-        -------
-        array of shape (q, n)
+        Arguments are those of `GaussianProcess`.
         """
         (a, b, c), tasks = self.model.shares, self.model.task_spectrum
-        asked, gain = _Asked(self.model.spectrum, row, diagonal), a * tasks.values + b
+        asked, gain = AskedSide(self.model.spectrum, row, diagonal), a * tasks.values + b
         projected, prior, rest = asked.project(slice(0, 1))
         if asked.is_sum:
             along = projected**2 / self.model.spectrum.values @ self._inverse
@@ -248,113 +435,49 @@ class Process:
 
     # --- labels ---------------------------------------------------------------------------------------
 
-    def scale(self, Y: Array) -> float:
-        r"""Return the noise scale :math:`\hat\tau`, in the units of labels (m, q).
+    @property
+    def _n_outside(self) -> int:
+        """Number of directions that truncated spectra leave out."""
+        return self.model.n_cells - int(math.prod(self._inverse.shape))
 
-        .. math:: \hat\tau^2 = \frac{(\mathbf{y}-\hat\mu\mathbf{1})^\top\mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1})}
-                  {n}
+    def _log_determinant(self) -> float:
+        xp = namespace(self._inverse)
+        outside = self._n_outside * math.log(self.model.alpha) if self._n_outside else 0.0
+        return outside - float(xp.sum(xp.log(self._inverse)))
 
-        With a free mean the divisor is n − 1, because :math:`\hat\mu` is estimated.
+    def _mean_precision(self) -> float:
+        return self.model._rotated_constant[1]
 
-        Raises
-        ------
-        ValueError
-            If alpha is 0 and the kernel is singular, or if there is one label and an unpenalised mean.
-        """
-        misfit = self._misfit(Y)
-        return misfit.size * math.sqrt(misfit.total / self._degrees(True))
-
-    def log_likelihood(
-        self, Y: Array, *, restricted: bool = True, scale: float | None = None
-    ) -> tuple[float, dict[str, float]]:
-        r"""Return the log marginal likelihood of labels, and its gradient.
-
-        .. math:: -\frac12\left[\frac{Q}{\tau^2} + \nu\log 2\pi\tau^2 + \sum\log\mathbf{L} + \log s_0\right], \qquad
-                  Q = (\mathbf{y}-\hat\mu\mathbf{1})^\top\mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1})
-
-        Restricted, a free mean is integrated out: :math:`\nu = n - 1`. Otherwise it is set to its most likely value:
-        :math:`\nu = n`, and there is no :math:`\log s_0`. Without a free mean both are the same, with :math:`\nu = n`
-        and no :math:`s_0`. If no scale is given, it is the most likely one, :math:`\hat\tau^2 = Q/\nu`.
-        (The density of contrasts, by which restricted likelihoods are often defined, is larger by the constant
-        :math:`\frac12\log n`.)
-
-        Parameters
-        ----------
-        Y : array of shape (m, q)
-            Complete.
-        restricted : bool, default=True
-        scale : float, default=None
-            The noise scale τ, in the units of the labels.
-
-        Returns
-        -------
-        value : float
-        gradient : dict
-            With respect to the logarithms of ``alpha`` (λ), ``product`` (a), ``per_task`` (b) and ``per_instance``
-            (c), and of ``scale`` if it is given. The entry of a share of zero is zero. The derivative with respect to
-            a common factor of all kernels is the sum of the entries of the shares.
-
-        Raises
-        ------
-        ValueError
-            As `scale`, or if no scale is given and the labels are constant.
-        """
-        misfit, inverse = self._misfit(Y), self._inverse
-        xp, degrees = namespace(inverse), self._degrees(restricted)
-        if scale is None and misfit.total == 0:
-            raise ValueError(
-                "The labels are all zero or, with an unpenalised mean, constant, so that the most likely scale is 0: "
-                "pass scale=, in the units of the labels."
-            )
-        noise = misfit.size * math.sqrt(misfit.total / degrees) if scale is None else scale
-        fit = degrees if scale is None else misfit.total * (misfit.size / noise) ** 2
-        left_out = self.model.n_cells - int(inverse.shape[0] * inverse.shape[1])
-        value = fit + degrees * math.log(2 * math.pi) + 2 * degrees * math.log(noise)
-        value -= float(xp.sum(xp.log(inverse)))
-        value += left_out * math.log(self.model.alpha) if left_out else 0.0
-        # Derivative of the bracket with respect to each eigenvalue of C.
-        share = fit / misfit.total if misfit.total else 0.0
-        growth = inverse - share * (misfit.rotated * inverse) ** 2
-        if self.model.free_mean and restricted:
+    def _slopes(self, misfit: Misfit, share: float, integrated: bool) -> dict[str, float]:
+        """Return derivatives from those of the bracket with respect to each eigenvalue of C."""
+        xp = namespace(self._inverse)
+        growth = self._inverse - share * (misfit.labels * self._inverse) ** 2
+        if integrated:
             weights, known = self.model._rotated_constant
-            value += math.log(known)
             growth -= weights**2 / known
         by_row, by_task, everywhere = (float(xp.sum(growth * side)) for side in (*self._values, 1.0))
         by_both = float(xp.sum(self._values[0] * growth * self._values[1]))
         a, b, c = self.model.shares
-        outside = left_out - share * misfit.outside / self.model.alpha if left_out else 0.0
-        bracket = {
+        outside = self._n_outside - share * misfit.outside / self.model.alpha if self._n_outside else 0.0
+        return {
             "alpha": self.model.alpha * everywhere + outside,
             "product": a * by_both,
             "per_task": b * by_row,
             "per_instance": c * by_task,
         }
-        if scale is not None:
-            bracket["scale"] = 2 * (degrees - fit)
-        return -0.5 * value, {name: -0.5 * slope for name, slope in bracket.items()}
 
-    def _degrees(self, restricted: bool) -> int:
-        """Return the degrees of freedom."""
-        degrees = self.model.n_cells - int(self.model.free_mean and restricted)
-        if degrees == 0:
-            raise ValueError("One label and an unpenalised mean do not determine a scale: give more labels.")
-        return degrees
-
-    def _misfit(self, Y: Array) -> _Misfit:
+    def _misfit(self, Y: Array) -> Misfit:
         """Return the rotated labels minus the most likely mean, in units of the largest, and the sum Q of squares."""
         self._check_room("The likelihood of the labels of training")
         xp, inverse = namespace(Y), self._inverse
-        is_truncated = inverse.shape[0] * inverse.shape[1] < self.model.n_cells
+        is_truncated = self._n_outside > 0
         if self.model.alpha == 0 and (is_truncated or not bool(xp.all(inverse > 0))):
-            raise ValueError(
-                "With alpha = 0 and a singular kernel, the likelihood and the noise scale of the labels are not "
-                "defined: use alpha > 0."
-            )
+            raise singular_process()
         if self.model.free_mean:
             Y = Y - xp.mean(Y)  # for accuracy
         size = max(largest(Y), -float(xp.min(Y)))
         if size == 0:
-            return _Misfit(zeros(tuple(inverse.shape), Y), 0.0, 0.0, 1.0)
+            return Misfit(zeros(tuple(inverse.shape), Y), 0.0, 1.0)
         Y = Y / size
         rotated, mean = self.model._centred(Y)
         outside = 0.0
@@ -362,20 +485,11 @@ class Process:
             beyond = Y - mean - sandwich(self.model.spectrum.vectors, rotated, self.model.task_spectrum.vectors)
             outside = float(xp.sum(beyond**2))
         total = float(xp.sum(rotated**2 * inverse)) + (outside / self.model.alpha if outside else 0.0)
-        return _Misfit(rotated, outside, total, size)
-
-
-class _Misfit(NamedTuple):
-    """Rotated labels (k, l) minus their mean, divided by `size`; squares outside of the spectra; Q of both."""
-
-    rotated: Array
-    outside: float
-    total: float
-    size: float
+        return Misfit(rotated, total, size, outside)
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class AskedSide:
     """New rows of one side and their prior variance."""
 
     spectrum: Spectrum

@@ -32,6 +32,7 @@ instances have more labels.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -44,11 +45,11 @@ from dyadlearn._array import (
     Array,
     as_array_of,
     cholesky,
+    inverse_and_log_determinant,
     itemsize,
     largest,
     namespace,
     placed,
-    positive_inverse,
     row_blocks,
     solve,
     solve_lower,
@@ -367,9 +368,12 @@ class CellsInverse(Inverse):
     Attributes
     ----------
     matrix : array of shape (n, n)
+    log_determinant : float
+        Logarithm of the determinant of the kernel with its ridges, without a border; NaN if it is not known.
     """
 
     matrix: Array
+    log_determinant: float = math.nan
 
     @classmethod
     def of(
@@ -411,7 +415,7 @@ class CellsInverse(Inverse):
         xp = namespace(kernel)
         diagonal = xp.linalg.diagonal(kernel) + ridges
         try:
-            matrix = positive_inverse(with_diagonal(kernel, diagonal))
+            matrix, log_determinant = inverse_and_log_determinant(with_diagonal(kernel, diagonal))
         except np.linalg.LinAlgError:
             raise refusal() from None
         if border is not None:
@@ -422,7 +426,7 @@ class CellsInverse(Inverse):
             change = solve(system, along.T)
             for here in row_blocks(matrix.shape[0], itemsize(matrix) * matrix.shape[0]):
                 matrix[here, :] -= along[here, :] @ change
-        return cls(matrix)
+        return cls(matrix, log_determinant)
 
     @property
     def n_labels(self) -> int:
