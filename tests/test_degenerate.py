@@ -454,6 +454,7 @@ def refusal(call: str, kind: Kind, case: Case) -> str | None:
     m, q = case.Y.shape
     known = case.observed[m // 2]
     lacks = not case.is_complete
+    is_one = case.observed.sum() == 1
     is_alone_in_a = is_alone(kind, case, "A")
     searched = kind.make().setting if kind.searches else "A"
     leaves_in_a = "B" if not kind.knows_tasks else "D" if case.observed.sum() == 1 else "A"
@@ -486,13 +487,11 @@ def refusal(call: str, kind: Kind, case: Case) -> str | None:
             (min(m, q) < 2, r"Y has only 1 of the \w+ to resample: give labels of two or more, or draw the others"),
         ],
         "return_std": [
-            (lacks, r"Deviations and likelihoods of \w+ need complete labels"),
-            (m * q == 1 and kind.intercept, "One label and an unpenalised mean do not determine a scale: give more"),
+            (is_one and kind.intercept, "One label and an unpenalised mean do not determine a scale: give more"),
             (is_fitted_exactly(kind, case), "The labels are all zero or, with an unpenalised mean, constant"),
         ],
         "log_marginal_likelihood(scale=)": [
-            (lacks, r"Deviations and likelihoods of \w+ need complete labels"),
-            (m * q == 1 and kind.intercept, "One label and an unpenalised mean do not determine a scale: give more"),
+            (is_one and kind.intercept, "One label and an unpenalised mean do not determine a scale: give more"),
         ],
         "verify_holdout": [(lacks, "verify_holdout compares the formulas for"), (m == 1, NOTHING_LEFT)],
     }

@@ -121,19 +121,21 @@ def is_noticeable(error: float) -> bool:
     return error > _NOTICEABLE
 
 
-def warn_of_rounding(error: float) -> None:
+def warn_of_rounding(error: float, what: str = "predictions") -> None:
     """Warn if rounding changes the predictions of a solved system by more than a thousandth of the labels.
 
     Parameters
     ----------
     error : float
         Estimated error of a prediction, relative to the largest label.
+    what : str
+        What the error is of, in the message.
     """
     if is_noticeable(error):
         digits = max(0, math.floor(-math.log10(min(error, 1.0))))
         warnings.warn(
             f"alpha is so small, or weights differ so much, that rounding leaves {digits} accurate digits of the "
-            "predictions: use a larger alpha, or weights that differ less.",
+            f"{what}: use a larger alpha, or weights that differ less.",
             PrecisionWarning,
             stacklevel=3,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,11 +14,23 @@ from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from dyadlearn import KroneckerRidge, KroneckerRidgeCV, PairKernelRidge, PairKernelRidgeCV, TwoStepRidge
+from dyadlearn import (
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    PairKernelRidge,
+    PairKernelRidgeCV,
+    PairRegressor,
+    TwoStepRidge,
+    load,
+    save,
+)
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.kernels import Sum, gram
 from dyadlearn.pairing import expansion
+from listed import listed
 from sweeps import covering, lines, over
+
+__all__ = ["listed"]
 
 rng = np.random.default_rng(0)
 M, Q, A, B = 9, 6, 4, 3
@@ -42,14 +56,18 @@ SIDES = {
 class Dense:
     """The process of all pairs; new instances and tasks are known to differ from each other and from those before."""
 
-    def __init__(self, K, G, alpha, shares=(1.0, 0.0, 0.0), free_mean=False, Y=Y):
+    def __init__(self, K, G, alpha, shares=(1.0, 0.0, 0.0), free_mean=False, Y=Y, weights=None):
         a, b, c = shares
         (m, q), self.free_mean = Y.shape, free_mean
         K, G = K + free_mean, G + free_mean
         P = a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
         inside = (np.arange(len(K))[:, None] < m) & (np.arange(len(G))[None, :] < q)
-        at = np.flatnonzero(inside)
-        self.C, self.y = P[np.ix_(at, at)] + alpha * np.eye(at.size), Y.ravel()
+        # Where a label is observed among all pairs.
+        observed = np.zeros(inside.shape, dtype=bool)
+        observed[:m, :q] = ~np.isnan(Y)
+        at = np.flatnonzero(observed)
+        noise = alpha / (np.ones_like(Y) if weights is None else weights)[~np.isnan(Y)]
+        self.C, self.y = P[np.ix_(at, at)] + np.diag(noise), Y[~np.isnan(Y)]
         cross, n = P[:, at], at.size
         inverse = np.linalg.inv(self.C)
         known = inverse.sum()
@@ -263,14 +281,151 @@ def test_deviations_shrink_with_data_and_grow_away_from_it():
     assert (near < far.min()).all()
 
 
-HOLES = np.where(np.eye(M, Q) > 0, np.nan, Y)
+# --- missing and weighted labels, and lists of pairs ---------------------------------------------------------------
+
+HOLES = np.where(np.eye(M, Q) + np.eye(M, Q, 2) > 0, np.nan, Y)
+HOLES[4] = HOLES[:, 3] = np.nan
+WEIGHTS = np.random.default_rng(1).uniform(0.2, 30.0, size=(M, Q))
+# Labels and their weights.
+GIVEN = {"missing": (HOLES, None), "weighted": (Y, WEIGHTS), "both": (HOLES, WEIGHTS)}
+
+
+def fitted(model, labels, weights, form):
+    """Return a model that is fitted on a grid, a sparse matrix or a long table of the observed labels."""
+    given = {} if weights is None else {"sample_weight": weights}
+    if form == "grid":
+        return model.fit(X[:M], labels, tasks=T[:Q], **given)
+    rows, columns = np.nonzero(~np.isnan(labels))
+    if form == "sparse":
+        given = {} if weights is None else {"sample_weight": stored(weights, rows, columns)}
+        return model.fit(X[:M], stored(labels, rows, columns), tasks=T[:Q], **given)
+    given = {} if weights is None else {"sample_weight": weights[rows, columns]}
+    pairs = PairRegressor(model, instances=X[:M], tasks=T[:Q])
+    return pairs.fit(np.stack([rows, columns], axis=1), labels[rows, columns], **given).model_
+
+
+def stored(values, rows, columns):
+    return sparse.csr_array((values[rows, columns], (rows, columns)), shape=(M, Q))
+
+
+@pytest.mark.usefixtures("listed")
+@over(
+    covering(
+        side=["linear", "rbf"],
+        task_side=["linear", "rbf"],
+        member=FAMILY,
+        given=GIVEN,
+        form=["grid", "sparse"],
+    )
+)
+def test_missing_and_weighted_labels_have_the_dense_process(side, task_side, member, given, form):
+    model, params = of_family(*member)
+    labels, weights = given
+    model = fitted(model.set_params(kernel=side, task_kernel=task_side, tol=1e-12), labels, weights, form)
+    assert (model.fitted_.labels.grid is None) == (form == "sparse" and type(model) is KroneckerRidge)
+    kernels = described(side, X, M)[2], described(task_side, T, Q)[2]
+    dense = Dense(*kernels, 0.3, **params, Y=labels, weights=weights)
+    for rows, places in ((None, slice(M)), (X[M:], slice(M, None))):
+        for tasks, columns in ((None, slice(Q)), (T[Q:], slice(Q, None))):
+            mean, deviation = model.predict(rows, tasks, return_std=True)
+            assert_allclose(mean, dense.predicted[places, columns], rtol=1e-8, atol=1e-8)
+            assert_allclose(deviation, dense.deviation[places, columns], rtol=1e-8, atol=1e-8)
+    assert_allclose(model.scale_, dense.scale, rtol=1e-9)
+    for method in ("restricted", "profile"):
+        for scale in (None, 0.7):
+            expected = dense.log_likelihood(method, scale)
+            assert_allclose(model.log_marginal_likelihood(method=method, scale=scale), expected, rtol=1e-9)
+
+
+@over(covering(member=FAMILY, given=GIVEN, method=["restricted", "profile"], scale=[None, 0.7]))
+def test_gradients_with_missing_and_weighted_labels(member, given, method, scale):
+    shares, fit_intercept = member
+    labels, weights = given
+    start = np.array([0.3, *(shares or (1.0, 0.0, 0.0)), scale or 1.0])
+    kernels = described("rbf", X, M)[2], described("linear", T, Q)[2]
+
+    def value(logarithms):
+        alpha, *there, given_scale = start * np.exp(logarithms)
+        dense = Dense(*kernels, alpha, tuple(there), fit_intercept, labels, weights)
+        return dense.log_likelihood(method, None if scale is None else given_scale)
+
+    model = fitted(of_family(*member)[0].set_params(kernel="rbf"), labels, weights, "grid")
+    _, gradient = model.log_marginal_likelihood(method=method, scale=scale, eval_gradient=True)
+    steps = 1e-4 * np.eye(5)
+    expected = [(value(step) - value(-step)) / 2e-4 for step in steps]
+    assert_allclose(list(gradient.values()), expected[: len(gradient)], rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.usefixtures("listed")
+@over(covering(given=GIVEN, member=FAMILY, form=["sparse", "pairs"]))
+def test_lists_and_grids_have_the_same_process(given, member, form):
+    labels, weights = given
+    if form == "pairs":  # its grid has no rows and columns without labels
+        labels = np.where(np.isnan(labels) & (np.isnan(labels).all(0) | np.isnan(labels).all(1)[:, None]), Y, labels)
+    grid, pairs = (
+        fitted(of_family(*member)[0].set_params(kernel="rbf", tol=1e-12), labels, weights, each)
+        for each in ("grid", form)
+    )
+    if form == "pairs":
+        rows, columns = np.nonzero(~np.isnan(labels))
+        order = [list(dict.fromkeys(at.tolist())) for at in (rows, columns)]
+        assert [sorted(at) for at in order] == [list(range(M)), list(range(Q))]
+    for ask in ({"X": X[M:]}, {"X": X[M:], "tasks": T[Q:]}, {}):
+        found, expected = (model.predict(**ask, return_std=True) for model in (pairs, grid))
+        if form == "pairs" and "tasks" not in ask:
+            expected = [each[:, order[1]] for each in expected]
+            if not ask:
+                expected = [each[order[0]] for each in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+    assert_allclose(pairs.scale_, grid.scale_, rtol=1e-10)
+    assert_allclose(pairs.log_marginal_likelihood(), grid.log_marginal_likelihood(), rtol=1e-10)
+
+
+def test_equal_weights_are_a_smaller_regularisation():
+    """Also if labels are missing: the noise of a label is that of alpha divided by its weight."""
+    weighted = KroneckerRidge(0.3).fit(X[:M], HOLES, tasks=T[:Q], sample_weight=np.full((M, Q), 4.0))
+    plain = KroneckerRidge(0.3 / 4.0).fit(X[:M], HOLES, tasks=T[:Q])
+    assert_allclose(weighted.predict(X, return_std=True)[1], plain.predict(X, return_std=True)[1], rtol=1e-10)
+    found, gradient = weighted.log_marginal_likelihood(eval_gradient=True)
+    expected, slopes = plain.log_marginal_likelihood(eval_gradient=True)
+    assert_allclose(found, expected, rtol=1e-10)
+    assert_allclose(list(gradient.values()), list(slopes.values()), rtol=1e-8)
+
+
+def test_the_likelihood_of_missing_labels_follows_the_regularisation():
+    model = KroneckerRidge(1.0, kernel="rbf").fit(X[:M], HOLES, tasks=T[:Q])
+    for alpha in (0.1, 10.0):
+        again = KroneckerRidge(alpha, kernel="rbf").fit(X[:M], HOLES, tasks=T[:Q])
+        likely = model.set_alpha(alpha).log_marginal_likelihood()
+        assert_allclose(likely, again.log_marginal_likelihood(), rtol=1e-12)
+
+
+def test_the_matrix_of_observed_labels_is_in_no_pickle_and_no_file(tmp_path):
+    model = KroneckerRidge(kernel="rbf").fit(X[:M], HOLES, tasks=T[:Q])
+    model.fitted_.labels.listed()  # the places of labels are found once
+    before = len(pickle.dumps(model))
+    deviation = model.predict(X, return_std=True)[1]
+    assert len(pickle.dumps(model)) == before
+    save(model, tmp_path / "model")
+    for again in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model")):
+        assert_allclose(again.predict(X, return_std=True)[1], deviation, rtol=1e-12)
+
+
+def test_missing_labels_in_arrays_of_other_libraries(library):
+    if library.dtype == "float32":
+        return
+    expected = KroneckerRidge(kernel="rbf").fit(X[:M], HOLES, tasks=T[:Q])
+    model = clone(expected).fit(*(library.asarray(part) for part in (X[:M], HOLES)), tasks=library.asarray(T[:Q]))
+    found = model.predict(library.asarray(X[M:]), return_std=True)[1]
+    assert type(found) is type(library.asarray(Y))
+    assert_allclose(library.to_numpy(found), expected.predict(X[M:], return_std=True)[1], rtol=1e-9)
+    assert_allclose(model.log_marginal_likelihood(), expected.log_marginal_likelihood(), rtol=1e-10)
 
 
 @over(
     lines(
         "fit ask message",
-        ({"y": HOLES, "tasks": T[:Q]}, {}, "complete labels without weights, but some labels are missing"),
-        ({"y": Y, "tasks": T[:Q], "sample_weight": np.arange(1.0, M + 1)}, {}, "missing or weighted: fit the rows"),
         (
             {"y": Y},
             {},

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn._array import namespace
+from dyadlearn._array import Array, namespace
 from dyadlearn._checks import check_alpha, check_alphas, check_choice
 from dyadlearn._documenting import documented
 from dyadlearn.filters import SpectralFilter, Tikhonov
@@ -18,7 +18,8 @@ from dyadlearn.models.base import Constants, PairwiseRidge
 from dyadlearn.models.reading import checked_filter
 from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep
-from dyadlearn.pairing.process import Process
+from dyadlearn.pairing.cells_process import process_of
+from dyadlearn.pairing.process import GaussianProcess
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -251,10 +252,10 @@ class ProcessRidge(PairwiseRidge, stored=False):
         if labels is not None:
             raise ValueError("return_std gives deviations without labels of new rows: leave return_std or labels out.")
         self = self._snapshot()
-        process, (form, (rows, task_rows)) = self._process(), self._asked(X, tasks)
+        (process, values), (form, (rows, task_rows)) = self._process(), self._asked(X, tasks)
         variance = process.variance(rows, task_rows, *self._priors(form, (rows, task_rows), diagonal, task_diagonal))
         deviations = namespace(variance).sqrt(variance)
-        deviations *= process.scale(self._problem().Y)
+        deviations *= process.scale(values)
         predictions = self._expansion().grid(rows, task_rows)
         return form.restore(self._home(predictions)), form.restore(self._home(deviations))
 
@@ -269,7 +270,8 @@ class ProcessRidge(PairwiseRidge, stored=False):
         """
         self = self._snapshot()
         try:
-            return self._process().scale(self._problem().Y)
+            process, values = self._process()
+            return process.scale(values)
         except ValueError as error:  # hasattr expects AttributeError
             raise AttributeError(f"scale_ does not exist. {error}") from error
 
@@ -320,8 +322,8 @@ class ProcessRidge(PairwiseRidge, stored=False):
         if scale is not None and check_alpha(scale, "scale") == 0:
             raise ValueError("scale must be above 0, found 0: give a positive number, or None.")
         self = self._snapshot()
-        restricted, labels = method == "restricted", self._problem().Y
-        value, gradient = self._process().log_likelihood(labels, restricted=restricted, scale=scale)
+        process, values = self._process()
+        value, gradient = process.log_likelihood(values, restricted=method == "restricted", scale=scale)
         return (value, gradient) if eval_gradient else value
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
@@ -333,19 +335,14 @@ class ProcessRidge(PairwiseRidge, stored=False):
         """Return the shares `product`, `per_task` and `per_instance` of the pair kernel."""
         return 1.0, 0.0, 0.0
 
-    def _process(self) -> Process:
-        """Return the Gaussian process; raise if the model has none."""
+    def _process(self) -> tuple[GaussianProcess, Array]:
+        """Return the Gaussian process and the labels as it takes them; raise if the model has none."""
         problem, name = self._problem(), type(self).__name__
         if self.describes_by_labels or not isinstance(problem.pairing, PairKernel):
             remedy = "assess its predictions by holdout" if problem.pairing.knows_tasks else "fit it with tasks="
             reason = "with profiles of labels" if self.describes_by_labels else f"as {problem.pairing.words}"
             raise ValueError(f"{name} {reason} has no deviations and no likelihood: {remedy}.")
-        if problem.labels.full is None:
-            raise ValueError(
-                f"Deviations and likelihoods of {name} need complete labels without weights, but some labels are "
-                "missing or weighted: fit the rows and columns that are complete, or assess predictions by holdout."
-            )
-        return Process(replace(problem.pairing))
+        return process_of(problem.pairing, problem.labels)
 
 
 @documented
