@@ -242,6 +242,7 @@ def test_a_grid_and_a_list_have_the_same_parts(weighted):
     left = np.random.default_rng(1).random(grid.shape) < 0.5
     assert_same(grid.hide(left), listed.hide(left[grid.observed]))
     assert_same(grid.part(np.array([0, 2, 6]), np.array([1, 4])), listed.part(np.array([0, 2, 6]), np.array([1, 4])))
+    assert_same(grid.transposed, listed.transposed)
     assert not np.isnan(grid.values[grid.observed & left]).any()  # nothing is written to
     for axis, length in enumerate(grid.shape):
         side = np.arange(length) * 10
@@ -254,6 +255,8 @@ def test_a_full_grid_is_one_without_missing_labels_or_weights():
     assert Labels.of_grid(Y, np.ones_like(Y)).full is None
     assert Labels.of_grid(np.where(Y == 2, np.nan, Y)).full is None
     assert Labels.of_grid(Y).listed().full is None
+    assert Labels.of_grid(Y).listed().is_full
+    assert not Labels.of_grid(np.where(Y == 2, np.nan, Y)).listed().is_full
     assert Labels.of_grid(Y).transposed.shape == (3, 2)
     assert_array_equal(Labels.of_grid(Y, 2 * Y).transposed.weights, 2 * Y.T)
 

@@ -143,10 +143,15 @@ class Labels(Stored):
         """The values (m, q) with NaN for missing labels; None for a list."""
         return self.values if self.rows is None else None
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no label is missing and there are no weights, so that closed forms apply."""
+        return self.weights is None and self.size == math.prod(self.shape)
+
     @cached_property
     def full(self) -> Array | None:
-        """The values (m, q) if no label is missing and there are no weights, so that closed forms apply; else None."""
-        return self.grid if self.weights is None and self.size == math.prod(self.shape) else None
+        """The values (m, q) of a grid that `is_full`; else None."""
+        return self.grid if self.is_full else None
 
     @cached_property
     def observed(self) -> np.ndarray:
@@ -221,8 +226,11 @@ class Labels(Stored):
 
     @property
     def transposed(self) -> Self:
-        """The labels of a grid with tasks as rows and instances as columns."""
-        return self._changed(lambda values: values.T, shape=self.shape[::-1])
+        """The labels with tasks as rows and instances as columns."""
+        if self.grid is not None:
+            return self._changed(lambda values: values.T, shape=self.shape[::-1])
+        rows, columns = self.places
+        return type(self).of_pairs(columns, rows, self.values, self.shape[::-1], self.weights)
 
     def listed(self) -> Self:
         """Return the labels as a list."""

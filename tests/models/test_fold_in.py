@@ -23,6 +23,8 @@ from dyadlearn import (
 from dyadlearn.exceptions import IdError, LeverageError
 from dyadlearn.filters import Landweber
 from dyadlearn.kernels import gram
+from dyadlearn.pairing import folding
+from dyadlearn.pairing.cells_process import process_of
 from problems import to_long
 from sweeps import covering, lines, over
 
@@ -136,16 +138,29 @@ def test_complete_labels_give_the_predictions_of_a_refit(own, beside, model, axi
         own=["linear", "precomputed", "wide"],
         beside=["linear", "rbf"],
         alpha=[0.01, 2.0],
+        iterations=[0, 10**9],
     )
 )
 def test_missing_and_weighted_labels_give_the_predictions_of_a_refit(
-    model, axis, fit_intercept, weighted, own, beside, alpha
+    model, axis, fit_intercept, weighted, own, beside, alpha, iterations, monkeypatch
 ):
+    """By solving again for each new row, and by one inverse over the observed labels."""
+    asked = []
+    monkeypatch.setattr(folding, "_ITERATIONS", iterations)
+    monkeypatch.setattr(folding, "process_of", lambda *given: asked.append(given) or process_of(*given))
     side, task_side = (beside, own) if axis else (own, beside)
     model = clone(model).set_params(alpha=alpha, fit_intercept=fit_intercept, tol=1e-14)
     found, expected, plain = compared(model, side, task_side, axis, MISSING, WEIGHTS if weighted else None)
+    assert len(asked) == (iterations > 0)
     assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
     assert np.abs(found - plain).max() > 1e-3
+
+
+def test_an_inverse_that_would_lose_digits_is_not_used(monkeypatch):
+    """A kernel of few directions with hardly any noise is solved again."""
+    monkeypatch.setattr(folding, "process_of", lambda *given: pytest.fail("the inverse was used"))
+    found, expected, _ = compared(KroneckerRidge(1e-11, fit_intercept=False), "linear", "linear", 0, MISSING)
+    assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_two_step_models_without_a_formula_are_solved_again():

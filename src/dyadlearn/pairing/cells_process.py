@@ -79,10 +79,17 @@ def process_of(model: PairKernel, labels: Labels) -> tuple[GaussianProcess, Arra
 
     Complete labels without weights have closed forms, also if they are a list.
     """
-    if labels.weights is None and labels.size == math.prod(labels.shape):
+    if labels.is_full:
         return Process(replace(model)), labels.dense().values
     listed = labels.listed()
     return CellsProcess(replace(model), listed), listed.values
+
+
+def inverse_bytes(labels: Labels) -> float:
+    """Return the memory that the inverse over all observed labels takes, in bytes."""
+    n = labels.size
+    n_matrices = 4 if is_foreign(labels.values) else 1  # with numpy, the kernel is inverted in place
+    return float(n_matrices * n + 8) * n * itemsize(labels.values) + 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +142,8 @@ class CellsProcess(GaussianProcess):
         """The inverse Q of C."""
         n = self.n_labels
         like = self.model.spectrum.values
-        n_matrices = 4 if is_foreign(like) else 1  # with numpy, the kernel is inverted in place
         check_memory(
-            (n_matrices * n + 8) * n * itemsize(like) + 2**27,
+            inverse_bytes(self.labels),
             like,
             f"The matrix of {n} × {n} observed labels, from which deviations and likelihoods are computed,",
             "fit the model on fewer labels; complete labels without weights need no such matrix",

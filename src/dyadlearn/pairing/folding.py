@@ -19,8 +19,9 @@ row) and the residual filter :math:`\rho` of the tasks,
 .. math:: f_j \to \frac{f_j}{1 + (\kappa-1)\rho_j}, \qquad
           p_j = \frac{(\kappa-1)(1-\rho_j)}{1 + (\kappa-1)\rho_j}, \qquad c = 1 .
 
-If training labels are missing or weighted, or there is no ridge, the row is added to the spectrum of the instances, and
-the grid is solved once for each new row.
+If there is no ridge, or if training labels of two-step ridge regression are missing or weighted, the row is added to
+the spectrum of the instances, and the grid is solved once for each new row. The same holds for a pair kernel if that is
+cheaper, or more accurate, than one inverse over all observed labels (`dyadlearn.pairing.cells_process`).
 
 New tasks are the rows of the transposed model. Each new row is folded in by itself: its labels do not change the
 predictions for other new rows.
@@ -34,21 +35,26 @@ from typing import Any, cast
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, solve, take_rows, to_numpy, zeros
+from dyadlearn._array import Array, largest, namespace, solve, take_rows, to_numpy, zeros
+from dyadlearn._memory import fits_in_memory
 from dyadlearn._rounding import ratio
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Coupled, Pairing, working
+from dyadlearn.pairing.cells_process import inverse_bytes, process_of
 from dyadlearn.pairing.certainty import Novelty, outside_span
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.pairing.pair_kernel import PairKernel
-from dyadlearn.pairing.process import Process
 from dyadlearn.pairing.two_step import TwoStep
+from dyadlearn.solve.directions import STIFF
 from dyadlearn.spectrum import Spectrum
 
 # Function of one new row, its kernel with itself (1,) or None, its predictions (q,) and the positions of n tasks. It
 # returns the mean (q,) of the labels of the row, and their covariance (q, n) with those of the n tasks.
 _Posterior = Callable[[NewRows, Array | None, Array, np.ndarray], tuple[Array, Array]]
+
+# Products with the kernel that the solver usually takes for one new row.
+_ITERATIONS = 50
 
 
 def check_fold_in(model: Pairing) -> None:
@@ -101,12 +107,13 @@ def fold_in(
     array of the same shape
     """
     if axis:
-        turned = (model.transposed, labels.dense().transposed)
+        turned = (model.transposed, labels.transposed)
         return fold_in(*turned, rows, diagonal, predictions.T, few.T, weight=weight, **options).T
-    posterior = _posterior(model, labels)
+    known_labels = ~np.isnan(to_numpy(few))
+    posterior = _posterior(model, labels, int(known_labels.any(axis=1).sum()))
     ridge = working(model).ridge / weight
     result = namespace(predictions).asarray(predictions, copy=True)
-    for place, is_known in enumerate(~np.isnan(to_numpy(few))):
+    for place, is_known in enumerate(known_labels):
         if is_known.any():
             row = rows.take(slice(place, place + 1))
             own = None if diagonal is None else diagonal[place : place + 1]
@@ -126,15 +133,15 @@ def _updated(mean: Array, columns: Array, labels: Array, known: np.ndarray, ridg
     return mean + columns @ solve(system, take_rows(labels - mean, known)[:, None])[:, 0]
 
 
-def _posterior(model: Pairing, labels: Labels) -> _Posterior | None:
-    """Return the mean and the covariance of the labels of a new row as a function; None without a formula."""
-    if labels.full is None:
-        return None
-    if isinstance(model, PairKernel) and model.alpha > 0:
-        process = Process(replace(model))
+def _posterior(model: Pairing, labels: Labels, n_rows: int) -> _Posterior | None:
+    """Return the mean and the covariance of the labels of each of n new rows as a function; None without a formula."""
+    if isinstance(model, PairKernel) and _has_process(model, labels, n_rows):
+        process, _ = process_of(model, labels)
         return lambda row, own, predicted, known: (predicted, process.covariance(row, own, known))
-    if not isinstance(model, TwoStep) or model.rows.alpha == 0 or not model.rows.filter.refits:
+    has_formula = isinstance(model, TwoStep) and model.rows.alpha > 0 and model.rows.filter.refits
+    if not has_formula or not labels.is_full:
         return None
+    assert isinstance(model, TwoStep)
     novelty, side, vectors = Novelty(model.rows), model.columns, model.columns.spectrum.vectors
 
     def by_leverage(row: NewRows, own: Array | None, predicted: Array, known: np.ndarray) -> tuple[Array, Array]:
@@ -146,6 +153,20 @@ def _posterior(model: Pairing, labels: Labels) -> _Posterior | None:
         return vectors @ ((vectors.T @ predicted) / scale), columns
 
     return by_leverage
+
+
+def _has_process(model: PairKernel, labels: Labels, n_rows: int) -> bool:
+    """Return whether the covariance of a Gaussian process is the way to fold in some new rows.
+
+    If labels are missing or weighted, the inverse over all of them must be cheaper than to solve the grid for each new
+    row, fit into memory and lose few digits.
+    """
+    if model.alpha == 0 or labels.is_full:
+        return model.alpha > 0
+    size = model._value(largest(model.spectrum.values), largest(model.task_spectrum.values))
+    is_stiff = size * labels.largest_weight > STIFF * model.alpha
+    is_cheaper = float(labels.size) ** 3 <= float(n_rows) * _ITERATIONS * model.kernel_cost
+    return is_cheaper and not is_stiff and fits_in_memory(inverse_bytes(labels), labels.values)
 
 
 def _solved_again(

@@ -42,8 +42,8 @@ from dyadlearn._rounding import warn_of_rounding
 from dyadlearn.solve.operators import GridOperators, without
 from dyadlearn.vectrick import sandwich
 
-# Ratio of the largest eigenvalue of the weighted kernel to the ridge above which the kernel of the cells loses digits.
-_STIFF = 1e9
+#: Ratio of the largest eigenvalue of the weighted kernel to the ridge above which the kernel of the cells loses digits.
+STIFF = 1e9
 # Maximum number of directions, and of numbers in the matrix of cells and directions.
 _MOST_DIRECTIONS = 512
 _MOST_NUMBERS = 2**20
@@ -188,7 +188,7 @@ def suit_directions(operators: GridOperators, n_cells: int, largest_weight: floa
         return False
     n_directions = int(np.count_nonzero(values))
     is_affordable = n_directions <= _MOST_DIRECTIONS and n_directions * n_cells <= _MOST_NUMBERS
-    is_stiff = values.max(initial=0.0) * largest_weight > _STIFF * operators.ridge
+    is_stiff = values.max(initial=0.0) * largest_weight > STIFF * operators.ridge
     return is_affordable and is_stiff and n_directions > 0
 
 
