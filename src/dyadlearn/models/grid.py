@@ -193,8 +193,8 @@ class ProcessRidge(PairwiseRidge, stored=False):
     Attributes
     ----------
     scale_ : float
-        Scale of the Gaussian process in the units of the labels; the standard deviation of the noise is ``scale_ *
-        sqrt(alpha)``. Only for complete labels without weights.
+        Scale of the Gaussian process in the units of the labels; the standard deviation of the noise of a label of
+        weight w is ``scale_ * sqrt(alpha / w)``.
     """
 
     _coupled: type[PairKernel] = PairKernel
@@ -213,8 +213,10 @@ class ProcessRidge(PairwiseRidge, stored=False):
 
         The deviation is the posterior standard deviation of the *latent* function, that is, of the label without its
         noise (see `log_marginal_likelihood`). It is :math:`\hat\tau\sqrt{v}`, where v is the posterior variance and
-        :math:`\hat\tau` is `scale_`. The deviation of a label is :math:`\hat\tau\sqrt{v + \lambda}`. Both are
-        calibrated only if the labels follow this Gaussian process. Hold-out errors do not need that assumption.
+        :math:`\hat\tau` is `scale_`. The deviation of a label of weight w is :math:`\hat\tau\sqrt{v + \lambda/w}`.
+        Both are calibrated only if the labels follow this Gaussian process. Hold-out errors do not need that
+        assumption. Deviations for missing or weighted labels take the memory and time of a dense inverse over the n
+        observed labels.
 
         Parameters
         ----------
@@ -225,7 +227,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
             Tasks: features, or their kernel with the training tasks. None means the training tasks. With `identity` or
             `per_task`, only None includes the individual effects of tasks.
         return_std : bool, default=False
-            Whether to return deviations too. The training labels must be complete and unweighted.
+            Whether to return deviations too.
         labels : array or frame of shape (a, b), default=None
             Known labels of new instances with training tasks, or of training instances with new tasks; NaN means not
             known. See `TwoStepRidge.predict`.
@@ -245,7 +247,13 @@ class ProcessRidge(PairwiseRidge, stored=False):
         -----
         PrecisionWarning
             If a variance is negative by more than rounding errors: a kernel is not positive semi-definite, or
-            `diagonal` belongs to another kernel.
+            `diagonal` belongs to another kernel. Also if `alpha` is so small that rounding changes deviations for
+            missing or weighted labels.
+
+        Raises
+        ------
+        NotEnoughMemoryError
+            If some labels are missing or weighted, and a matrix of n × n observed labels does not fit into memory.
         """
         if not return_std:
             return super().predict(X, tasks, labels=labels, diagonal=diagonal, task_diagonal=task_diagonal)
@@ -265,8 +273,8 @@ class ProcessRidge(PairwiseRidge, stored=False):
 
         .. math:: \hat\tau^2 = \frac{\langle\mathbf{Y}, \mathbf{A}\rangle}{n - 1}
 
-        **A** are the dual coefficients and n is the number of labels; without an intercept the denominator is n. The
-        standard deviation of the noise is :math:`\hat\tau\sqrt\lambda`.
+        **A** are the dual coefficients and n is the number of observed labels; without an intercept the denominator is
+        n. The standard deviation of the noise of a label of weight w is :math:`\hat\tau\sqrt{\lambda/w}`.
         """
         self = self._snapshot()
         try:
@@ -283,8 +291,10 @@ class ProcessRidge(PairwiseRidge, stored=False):
         .. math:: \mathrm{vec}(\mathbf{Y}) \sim
                   \mathcal{N}\bigl(\mu\mathbf{1},\; \tau^2(\mathbf{P} + \lambda\mathbf{I})\bigr),
 
-        where **P** is the kernel between all pairs. Without an intercept, μ is zero and both methods give the same
-        value.
+        where **P** is the kernel between all pairs. If labels are missing, **Y** and **P** are those of the n observed
+        pairs. The noise of a label of weight w is :math:`\lambda/w` instead of λ. Without an intercept, μ is zero and
+        both methods give the same value. The likelihood of missing or weighted labels takes the memory and time of a
+        dense inverse over the n labels.
 
         Parameters
         ----------
