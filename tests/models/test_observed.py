@@ -509,7 +509,7 @@ def test_folds_that_do_not_fit_get_a_sentence(listed):
 
 def test_attributes_of_a_grid_are_not_there(listed):
     model = KroneckerRidge().fit(X, SPARSE, tasks=T)
-    for name in ("completed_", "dual_coef_", "scale_"):
+    for name in ("completed_", "dual_coef_"):
         with pytest.raises(AttributeError, match=f"^{name} does not exist. "):
             getattr(model, name)
     # New instances need no labels.

@@ -514,7 +514,8 @@ class FactorInverse(Inverse):
         Examples
         --------
         >>> import numpy as np
-        >>>         >>> from dyadlearn.solve.inverse import FactorInverse
+        >>> from dyadlearn.filters import Tikhonov
+        >>> from dyadlearn.solve.inverse import FactorInverse
         >>> from dyadlearn.spectrum import Spectrum
         >>> cells = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
         >>> FactorInverse.of_spectrum(cells).leave_out(np.array([[3.0], [6.0]])).round(6)
