@@ -21,12 +21,12 @@ from dyadlearn._tables import shown
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
-from dyadlearn.pairing.base import divided
+from dyadlearn.pairing.base import divided, working
 from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.missing import Completion
-from dyadlearn.solve.observed import ObservedSolution, ObservedSystem
+from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, solve_pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +215,9 @@ class Problem:
         """
         if self.labels.grid is not None:
             return None if self.labels.full is not None else self.complete(start)
+        solution = solve_pairs(working(self.pairing), self.labels)
+        if solution is not None:
+            return solution
         solution = self.system().solve(start, tol=self.tol, max_iter=self.max_iter)
         warn_unless_converged(solution, self.tol, stacklevel=4)
         return solution

@@ -41,11 +41,12 @@ from dyadlearn._array import (
     largest,
     least_positions,
     namespace,
+    positive_solver,
     row_blocks,
     row_major,
-    solve,
     take_rows,
     to_numpy,
+    with_diagonal,
 )
 from dyadlearn._memory import fits_in_memory
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
@@ -61,6 +62,8 @@ from dyadlearn.vectrick import sandwich
 _DIRECT_CELLS = 1024
 # Maximum number of observed cells for a direct solve, which takes about the time of thirty iterations.
 _DIRECT_OBSERVED = 256
+# A dense system of observed cells is solved if it takes less work than this number of iterations.
+_FEW_ITERATIONS = 30
 # The same for missing cells that the model may interpolate: the direct solve detects it.
 _CHECKED_CELLS = 4096
 # Maximum number of unpenalised directions that are checked for more missing cells.
@@ -154,8 +157,12 @@ def complete(
         )
     top = 1.0 if weights is None else largest(_where(observed, weights))
     by_directions = form is None and rank is None and suit_directions(operators, n_observed, top)
+    is_direct = form != "missing" and rank is None and n_observed <= max_direct and 0 < n_observed <= _DIRECT_OBSERVED
+    if form is None and rank is None and n_missing > max_direct:
+        is_direct = is_direct or suits_direct(operators, n_observed, operators.kernel_cost, Y)
     if form is None:
         form = _cheaper_form(operators, n_observed, n_missing, max_direct) if weights is None else "observed"
+        form = "observed" if is_direct and n_missing > max_direct else form
     labels, shift = centred_labels(Y, observed) if operators.free_mean else (Y, 0.0)
     begin = start.solution.values if start is not None and start.form == form else None
     options: dict[str, Any] = {"rank": rank, "start": begin, "tol": tol, "max_iter": max_iter}
@@ -168,10 +175,9 @@ def complete(
         del known  # as large as the grid
         solution = solve_missing(operators, right, observed, max_direct=max_direct, **options)
         completion = Completion(solution.values, form, solution)
-    elif weights is None and rank is None and _suits_cells(operators, n_observed, labels):
+    elif weights is None and rank is None and not is_direct and _suits_cells(operators, n_observed, labels):
         completion = _completed_by_cells(operators, labels, observed, begin, tol, max_iter)
     else:
-        is_direct = rank is None and 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
         completion = _ObservedCells(operators, labels, observed, weights).completed(is_direct, **options)
     settled = _settled(operators, completion.labels, labels, observed, top)
     # Without weights, observed labels stay as they are.
@@ -338,6 +344,59 @@ def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int
     return lambda grid: grid + _where(~observed, deflate(grid))
 
 
+def solved_directly(operators: GridOperators, cells: tuple[Any, Any], right: Array, root: Array) -> Array | None:
+    r"""Return the solution (n,) of one dense system of cells, with a border for a free mean; None if it is singular.
+
+    .. math:: (\mathrm{diag}(\mathbf{r})\,\mathbf{P}_{oo}\,\mathrm{diag}(\mathbf{r}) + c\,\mathbf{I})\,\mathbf{x}
+              = \mathbf{b}
+
+    Parameters
+    ----------
+    operators : GridOperators
+    cells : (integer array, integer array)
+        Rows and columns of the n cells.
+    right : array of shape (n,)
+        Labels times the roots of their weights.
+    root : array of shape (n,)
+        Roots of the weights.
+    """
+    xp = namespace(right)
+    system = operators.kernel_block(*cells)
+    diagonal = xp.linalg.diagonal(system) * root**2 + operators.ridge
+    # The system is scaled to a unit diagonal.
+    scale = diagonal**-0.5
+    system *= (root * scale)[:, None]
+    system *= (root * scale)[None, :]
+    system = with_diagonal(system, 1.0)
+    try:
+        solver = positive_solver(system)
+        solved = scale[:, None] * solver(scale[:, None] * xp.stack([right, root], axis=1))
+    except np.linalg.LinAlgError:
+        return None
+    values = row_major(solved[:, 0])
+    if operators.free_mean:
+        values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
+    return values
+
+
+def suits_direct(operators: GridOperators, n_observed: int, iteration: float, like: Array) -> bool:
+    """Return whether one dense system of the observed cells of a pair kernel takes less work than iterations.
+
+    Parameters
+    ----------
+    operators : GridOperators
+    n_observed : int
+    iteration : float
+        Number of multiplications of one iteration.
+    like : array
+        An array on the device of the system.
+    """
+    if operators.shares is None or operators.interpolates or n_observed == 0:
+        return False
+    is_quick = float(n_observed) ** 3 / 3.0 <= _FEW_ITERATIONS * iteration
+    return is_quick and fits_in_memory(2.0 * itemsize(like) * float(n_observed) ** 2, like)
+
+
 def _suits_cells(operators: GridOperators, n_observed: int, Y: Array) -> bool:
     """Return whether so few cells of a grid of a pair kernel are observed that products at them cost less."""
     m, q = Y.shape
@@ -443,19 +502,8 @@ class _ObservedCells:
 
         If the system is singular, return None: conjugate gradients then compute one of its solutions.
         """
-        xp, root, operators = namespace(self.right), self.root, self.operators
-        system = operators.kernel_block(self.cells.rows, self.cells.columns) * root[:, None] * root[None, :]
-        system += operators.ridge * xp.eye(system.shape[0], dtype=system.dtype, device=system.device)
-        scale = xp.linalg.diagonal(system) ** -0.5
-        system = system * scale[:, None] * scale[None, :]
-        try:
-            solved = scale[:, None] * solve(system, scale[:, None] * xp.stack([self.right, root], axis=1))
-        except np.linalg.LinAlgError:
-            return None
-        values = row_major(solved[:, 0])
-        if operators.free_mean:
-            values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
-        return values
+        cells = (self.cells.rows, self.cells.columns)
+        return solved_directly(self.operators, cells, self.right, self.root)
 
     def _iterated(self, rank: int | None, start: Array | None, tol: float, max_iter: int) -> Solution:
         """Return the solution by conjugate gradients; with a free mean, up to a multiple of r."""

@@ -68,7 +68,7 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients, inner, inner_there
 from dyadlearn.solve.leaving import in_order, members_of_one_size
-from dyadlearn.solve.missing import Completion, complete
+from dyadlearn.solve.missing import Completion, complete, solved_directly, suits_direct
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import dots_at, gather_cost, sandwich
@@ -427,8 +427,34 @@ def complete_grid(operators: GridOperators, Y: Array, weights: Array | None, **o
 
     The arguments are those of `dyadlearn.solve.missing.complete`; the options are `start`, `tol` and `max_iter`.
     """
-    solver = complete_by_pairs if is_quicker_by_pairs(operators, Y, weights) else complete
+    n_observed = Labels.of_grid(Y).size
+    is_direct = suits_direct(operators, n_observed, operators.kernel_cost, Y)
+    by_pairs = not is_direct and is_quicker_by_pairs(operators, Y, weights)
+    solver = complete_by_pairs if by_pairs else complete
     return solver(operators, Y, weights, **options)
+
+
+def solve_pairs(operators: GridOperators, labels: Labels) -> ObservedSolution | None:
+    """Return the solution of a list of pairs by one dense system of the pairs; None if iterations take less work."""
+    ranks = tuple(int(side.values.shape[0]) for side in operators.grid_spectra)
+    iteration = product_cost(labels.shape, labels.size, (ranks[0], ranks[1]), gather_cost(labels.values))[0]
+    y = labels.values
+    if not suits_direct(operators, labels.size, iteration, y):
+        return None
+    xp = namespace(y)
+    root = xp.ones_like(y) if labels.weights is None else labels.weights**0.5
+    shift = mean_of(y, labels.weights) if operators.free_mean else 0.0
+    unknowns = solved_directly(operators, labels.places, root * (y - shift), root)
+    if unknowns is None:
+        return None
+    dual = root * unknowns
+    left, right = (side.vectors for side in operators.grid_spectra)
+    spectral = operators.kernel_values**0.5 * PairProducts(left, right, labels).gathered(dual)
+    mean = shift
+    if operators.free_mean:
+        fitted = PairProducts(left, right, labels).values(operators.kernel_values**0.5 * spectral)
+        mean = shift + mean_of((y - shift) - fitted, labels.weights)
+    return ObservedSolution(spectral, mean, 0, 0.0, True)
 
 
 def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | None) -> bool:
