@@ -317,6 +317,10 @@ def inverse_and_log_determinant(matrix: Array) -> tuple[Array, float]:
     logarithm = 2.0 * float(xp.sum(xp.log(xp.linalg.diagonal(factor))))
     if not is_foreign(matrix):
         return _inverse_of_factor(factor), logarithm
+    if array_api_compat.is_torch_array(matrix):
+        import torch
+
+        return torch.cholesky_inverse(factor), logarithm
     del factor
     return positive_inverse(matrix), logarithm
 

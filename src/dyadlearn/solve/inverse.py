@@ -466,7 +466,8 @@ class CellsInverse(Inverse):
         beside = 0.0
         for here in row_blocks(n, 2 * n * itemsize(self.matrix)):
             rows = xp.abs(self.matrix[here, :])
-            is_own = as_array_of(np.arange(n)[here][:, None] == np.arange(n)[None, :], rows)
+            places = as_array_of(np.arange(n), rows)
+            is_own = places[here][:, None] == places[None, :]
             beside = max(beside, largest(xp.where(is_own, 0.0, rows)))
         least = float(xp.min(xp.linalg.diagonal(self.matrix)))
         return rounding_level(labels, min(1.0, beside / least) if least > 0 else 1.0)
@@ -480,7 +481,9 @@ class CellsInverse(Inverse):
         flat = members.reshape(-1)
         rows = take_rows(self.matrix, flat)
         xp = namespace(rows)
-        is_own = as_array_of(units[flat][:, None] == units[None, :], rows)
+        # On a GPU, the comparison would take longer on the processor than all products.
+        codes = as_array_of(units, rows)
+        is_own = take_rows(codes, flat)[:, None] == codes[None, :]
         sums = xp.where(is_own, 0.0, rows) @ labels
         return xp.reshape(sums, (*members.shape, labels.shape[1]))
 
