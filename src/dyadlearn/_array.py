@@ -284,14 +284,15 @@ def positive_solver(matrix: Array) -> Callable[[Array], Array]:
     """Factorise a positive definite matrix (n, n) and return a function that solves systems with it.
 
     Only the upper triangle is read. The argument may be overwritten. Raises `numpy.linalg.LinAlgError` if the matrix is
-    not positive definite.
+    singular, and with numpy if it is not positive definite.
     """
     if not is_foreign(matrix):
         # The transpose is column-major, which LAPACK expects, so that nothing is copied.
         factor = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
         return lambda right: linalg.cho_solve(factor, right, check_finite=False)
     xp = namespace(matrix)
-    inverse = xp.linalg.inv(xp.triu(matrix) + xp.triu(matrix, k=1).T)
+    whole = xp.triu(matrix) + xp.triu(matrix, k=1).T
+    inverse = solve(whole, xp.eye(whole.shape[0], dtype=whole.dtype, device=whole.device))
     return lambda right: inverse @ right
 
 

@@ -11,8 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import problems
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
+from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov
-from dyadlearn.holdout import Units
+from dyadlearn.holdout import Units, planning
 from dyadlearn.holdout.folds import Folds
 from dyadlearn.settings import Setting
 from sweeps import covering, every, over
@@ -195,7 +196,7 @@ def test_independent_tasks(name, labels, weights):
 def test_sides_without_labels_leave_the_shortcuts(name, pattern, monkeypatch):
     """What is complete but for whole rows and columns is left out by the formulas of a complete grid."""
 
-    def refuse(*args: Any) -> None:
+    def refuse(*args: Any, **options: Any) -> None:
         raise AssertionError("solved again")
 
     own = fitted(MODELS[name], PATTERNS[pattern], None)
@@ -301,15 +302,26 @@ def test_frames_are_left_out_by_id():
 
 
 @over(every(model=[TwoStepRidge(), KroneckerRidge()]))
-def test_what_takes_too_long_is_refused(model):
+def test_what_takes_too_long_is_refused(model, monkeypatch):
     rng = np.random.default_rng(0)
-    labels = rng.normal(size=(70, 60))
+    rows, tasks, labels = rng.normal(size=(70, 3)), rng.normal(size=(60, 2)), rng.normal(size=(70, 60))
     labels[[0, 1, 2], [0, 1, 2]] = np.nan
-    model.fit(rng.normal(size=(70, 3)), labels, tasks=rng.normal(size=(60, 2)))
-    with pytest.raises(ValueError, match=r"^Leaving out each of 4197 observed cells by itself .* give cells=, a fold"):
-        model.holdout("A")
-    with pytest.raises(ValueError, match=r"^Setting D .* here 4200 times: give groups= and task_groups=, a few of"):
-        model.holdout("D")
+    model.fit(rows, labels, tasks=tasks)
+    # One inverse takes less than the 4200 refits.
+    held_out = model.holdout("A")
+    for cell in ((0, 1), (30, 20), (69, 59)):
+        hidden = labels.copy()
+        hidden[cell] = np.nan
+        assert_allclose(
+            held_out[cell], type(model)(tol=1e-12).fit(rows, hidden, tasks=tasks).predict()[cell], rtol=1e-8
+        )
+    monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
+    for letter, folds in (("A", "cells="), ("D", "groups= and task_groups=")):
+        message = (
+            f"^Setting {letter} of 4197 labels, .* solved again 4200 times: pass folds as {folds}, for example five"
+        )
+        with pytest.raises(ValueError, match=message):
+            model.holdout(letter)
     assert np.isfinite(model.holdout("A", cells=rng.integers(2, size=(70, 60)))).all()
     assert np.isfinite(model.holdout("D", groups=np.arange(70) % 2, task_groups=np.arange(60) % 2)).all()
 
@@ -324,11 +336,21 @@ def test_folds_that_leave_no_label_are_refused(model):
     assert np.isfinite(own.holdout("C")).all()
 
 
-@over(every(model=[KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0)]))
-def test_single_cells_need_regularisation(model):
-    model.set_params(kernel="rbf", task_kernel="rbf").fit(X, PATTERNS["some"], tasks=T)
-    with pytest.raises(ValueError, match=r"^Leaving out single cells where labels are missing needs regularisation"):
-        model.holdout("A")
+@over(every(model=[KroneckerRidge(0.0, **PAPER), TwoStepRidge(0.0, 0.0, **PAPER)], kernel=["rbf", "linear"]))
+def test_single_cells_need_no_regularisation_where_the_others_determine_them(model, kernel):
+    """The rbf kernels interpolate; four by three linear features take twelve labels."""
+    model.set_params(kernel=kernel, task_kernel=kernel)
+    enough = PATTERNS["some"]
+    assert np.count_nonzero(~np.isnan(enough)) == 26
+    close(fitted(model, enough, None).holdout("A"), without_cells(model, enough, None, np.arange(M * Q).reshape(M, Q)))
+    exactly = np.full((M, Q), np.nan)
+    exactly[:4, :3] = Y[:4, :3]
+    exactly[0, 0], exactly[4, 3] = np.nan, Y[4, 3]
+    if kernel == "linear":
+        own = fitted(model, exactly, None)
+        assert_allclose(own.predict()[~np.isnan(exactly)], exactly[~np.isnan(exactly)], rtol=1e-8)
+        with pytest.raises(LeverageError, match="form a set that have leverage 1"):
+            own.holdout("A")
 
 
 @over(every(**new_sides))

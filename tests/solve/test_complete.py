@@ -421,6 +421,9 @@ def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatc
     monkeypatch.setattr(cells, "_CHEAP", 0)
     spectra = [Spectrum.from_features(rng.normal(size=(n, n))) for n in (m, q)]
     model = PairKernel(*spectra, 50.0, (0.5, 0.2, 0.3), free_mean=True)
+    direct = complete(model, Y)
+    assert direct.solution.n_iter == 0
+    monkeypatch.setattr(missing, "_FEW_ITERATIONS", 0)
     used = []
     solve_at_cells = missing._completed_by_cells
     monkeypatch.setattr(missing, "_completed_by_cells", lambda *given: used.append(1) or solve_at_cells(*given))
@@ -429,6 +432,7 @@ def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatc
     assert found.solution.converged
     fitted = model.hat(found.labels)
     assert_allclose(fitted[np.isnan(Y)], found.labels[np.isnan(Y)], atol=1e-7)
+    assert_allclose(found.labels, direct.labels, rtol=0, atol=1e-8)
     complete(model, Y, np.ones_like(Y), tol=1e-2, max_iter=1)
     complete(replace(model, shares=(1e-9, 0.2, 0.3)), Y, tol=1e-2, max_iter=1)
     assert used == [1]

@@ -11,8 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import problems as grids
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.holdout import Problem, holdout, plan
 from dyadlearn.pairing import TwoStep
-from dyadlearn.pairing.incomplete import complete_labels, leave_one_out
+from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.columns import complete_block
 from dyadlearn.solve.missing import complete
@@ -323,9 +324,11 @@ def test_a_block_is_filled_and_left_beside(block, kinds, alpha, task_alpha):
     grids.close(found.labels, given.completed(), 1e-9)
     if given.observed.sum() < 2:
         with pytest.raises(ValueError, match="^No label remains to learn from"):
-            leave_one_out(given.operators, Y, None, Setting.A, lambda: found.labels)
+            holdout(Problem.of(given.operators, Y), Setting.A)
         return
-    held_out = leave_one_out(given.operators, Y, None, Setting.A, lambda: found.labels)
+    problem = Problem.of(given.operators, Y)
+    assert plan(problem, Setting.A).way == "model"
+    held_out = holdout(problem, Setting.A)
     expected = given.completed()
     for i, j in zip(*np.nonzero(given.observed), strict=True):
         hidden = Y.copy()
@@ -354,7 +357,7 @@ def test_a_regularisation_that_vanishes_on_one_side(alphas):
     Y = given.Y.copy()
     Y[[0, 2, 3, 5], [1, 0, 4, 2]] = np.nan
     filled = complete(given.operators, Y).labels
-    held_out, expected = leave_one_out(given.operators, Y, None, Setting.A, lambda: filled), filled.copy()
+    held_out, expected = holdout(Problem.of(given.operators, Y), Setting.A), filled.copy()
     for cell in zip(*np.nonzero(~np.isnan(Y)), strict=True):
         hidden = Y.copy()
         hidden[cell] = np.nan
@@ -372,7 +375,7 @@ def test_fewer_cells_than_main_effects():
     _, border, penalties = given.operators.split_kernel(*np.nonzero(given.observed))
     assert border.shape == (given.observed.sum(), 1)
     assert_array_equal(penalties, 0.0)
-    held_out = leave_one_out(given.operators, given.Y, None, Setting.A, lambda: given.completed())
+    held_out = holdout(Problem.of(given.operators, given.Y), Setting.A)
     for cell in zip(*np.nonzero(given.observed), strict=True):
         hidden = given.Y.copy()
         hidden[cell] = np.nan

@@ -31,7 +31,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
 from dyadlearn.solve.leaving import refuse
 from dyadlearn.solve.missing import Completion
-from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, PairProducts
+from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, PairProducts, solve_by_directions
 from dyadlearn.spectrum import Spectrum, nothing_left
 from dyadlearn.vectrick import sandwich_at
 
@@ -201,8 +201,9 @@ class Folds:
     def _solved_without(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> Predicted:
         """Solve for a list of labels without those of a fold; the kernels keep all rows."""
         labels = self.problem.labels
-        system = self._system.at(cast(Coupled, pairing)).among(labels.hide(fold.left))
-        solution = system.solve(start, **stopping)
+        training = labels.hide(fold.left)
+        system = self._system.at(cast(Coupled, pairing)).among(training)
+        solution = solve_by_directions(system.operators, training) or system.solve(start, **stopping)
         test = PairProducts(system.basis.left, system.basis.right, labels.take(fold.test))
         return solution, system.fitted(solution, test)
 
@@ -227,8 +228,10 @@ class Folds:
                 rows = with_ones(rows - namespace(rows).mean(take_rows(rows, staying), axis=0))
             features.append(rows)
         part = cast(Coupled, part_of(pairing, fold.staying, self._spectra))
-        system = ObservedSystem.of(part, labels.hide(fold.left).part(*fold.staying))
-        solution = system.solve(start, **stopping)
+        training = labels.hide(fold.left).part(*fold.staying)
+        solution = solve_by_directions(part, training)
+        if solution is None:
+            solution = ObservedSystem.of(part, training).solve(start, **stopping)
         coefficients = part.expansion(part.coefficients_of(solution.spectral, solution.mean)).folded
         return solution, sandwich_at(features[0], coefficients, features[1], *labels.take(fold.test).places)
 

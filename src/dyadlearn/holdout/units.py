@@ -26,7 +26,7 @@ from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.missing import Completion
-from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, solve_pairs
+from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, solve_by_directions, solve_pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +215,8 @@ class Problem:
         """
         if self.labels.grid is not None:
             return None if self.labels.full is not None else self.complete(start)
-        solution = solve_pairs(working(self.pairing), self.labels)
+        operators = working(self.pairing)
+        solution = solve_by_directions(operators, self.labels) or solve_pairs(operators, self.labels)
         if solution is not None:
             return solution
         solution = self.system().solve(start, tol=self.tol, max_iter=self.max_iter)

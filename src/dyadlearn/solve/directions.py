@@ -244,15 +244,19 @@ class CellsFit:
         coefficients, means = self.system.solve(self.labels[:, None])
         return coefficients[:, 0], means[0]
 
+    def spectral(self) -> tuple[Array, float]:
+        """Return the coefficients (k, l) of all directions, zero where the eigenvalue is not positive, and the mean."""
+        coefficients, mean = self._solution
+        shape = self.operators.kernel_values.shape
+        spectral = placed([coefficients], [self._kept], math.prod(shape))
+        xp = namespace(spectral)
+        return xp.reshape(xp.where(xp.isnan(spectral), 0.0, spectral), shape), float(mean)
+
     def grid(self) -> Array:
         """Return the fitted grid (m, q)."""
         left, right = (side.vectors for side in self.operators.grid_spectra)
-        xp = namespace(left)
-        coefficients, mean = self._solution
-        shape = self.operators.kernel_values.shape
-        spectral = placed([self._scale * coefficients], [self._kept], math.prod(shape))
-        spectral = xp.reshape(xp.where(xp.isnan(spectral), 0.0, spectral), shape)
-        return sandwich(left, spectral, right) + mean
+        spectral, mean = self.spectral()
+        return sandwich(left, self.operators.kernel_values**0.5 * spectral, right) + mean
 
     def excess(self) -> Array:
         """Return the ridge times dual coefficients (n,), up to a part that the kernel maps to zero."""

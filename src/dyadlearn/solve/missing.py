@@ -129,8 +129,8 @@ def complete(
     start : Completion, default=None
         Solution of a similar problem.
     max_direct : int
-        Maximum number of missing cells for a direct solve; for observed cells the maximum is smaller, and direct solves
-        need ``rank=None``.
+        Maximum number of missing cells for a direct solve; 0 means iterations. Observed cells are solved for directly
+        if that takes less work, and if `rank` is None.
     tol : float, default=1e-8
         Relative residual at which conjugate gradients stop, but no less than the precision allows.
     max_iter : int, default=1000
@@ -157,12 +157,12 @@ def complete(
         )
     top = 1.0 if weights is None else largest(_where(observed, weights))
     by_directions = form is None and rank is None and suit_directions(operators, n_observed, top)
-    is_direct = form != "missing" and rank is None and n_observed <= max_direct and 0 < n_observed <= _DIRECT_OBSERVED
-    if form is None and rank is None and n_missing > max_direct:
-        is_direct = is_direct or suits_direct(operators, n_observed, operators.kernel_cost, Y)
+    may_be_direct = form != "missing" and rank is None and max_direct > 0
+    is_direct = may_be_direct and _is_direct(operators, n_observed, max_direct, Y, is_given=form is not None)
     if form is None:
-        form = _cheaper_form(operators, n_observed, n_missing, max_direct) if weights is None else "observed"
-        form = "observed" if is_direct and n_missing > max_direct else form
+        form = "observed"
+        if weights is None:
+            form = _cheaper_form(operators, n_observed, n_missing, max_direct, is_direct=is_direct)
     labels, shift = centred_labels(Y, observed) if operators.free_mean else (Y, 0.0)
     begin = start.solution.values if start is not None and start.form == form else None
     options: dict[str, Any] = {"rank": rank, "start": begin, "tol": tol, "max_iter": max_iter}
@@ -216,10 +216,21 @@ def centred_labels(Y: Array, observed: Array) -> tuple[Array, Array]:
     return xp.where(xp.abs(rest) <= level, 0.0, rest), shift
 
 
-def _cheaper_form(operators: GridOperators, n_observed: int, n_missing: int, max_direct: int) -> str:
+def _is_direct(operators: GridOperators, n_observed: int, max_direct: int, Y: Array, *, is_given: bool) -> bool:
+    """Return whether the system of the observed cells is solved directly, if it is the one to solve."""
+    if 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED):
+        return True
+    return not is_given and suits_direct(operators, n_observed, operators.kernel_cost, Y)
+
+
+def _cheaper_form(
+    operators: GridOperators, n_observed: int, n_missing: int, max_direct: int, *, is_direct: bool
+) -> str:
     """Return the system of labels without weights that takes less work."""
     if operators.interpolates or n_missing <= max_direct:
         return "missing"
+    if is_direct:
+        return "observed"
     # Both systems have similar condition numbers, so that costs of products are compared. A small system needs fewer
     # iterations.
     missing = operators.residual_cost * min(n_missing, 100)
@@ -379,6 +390,27 @@ def solved_directly(operators: GridOperators, cells: tuple[Any, Any], right: Arr
     return values
 
 
+def check_dual(operators: GridOperators, dual: Array, labels: Array) -> None:
+    """Warn if dual coefficients are so large beside the labels that their products with the kernel are mostly rounding.
+
+    Parameters
+    ----------
+    operators : GridOperators
+    dual : array
+        Dual coefficients, of any shape.
+    labels : array of shape (n,)
+    """
+    xp, kernel_values = namespace(dual), operators.kernel_values
+    size = largest(xp.abs(labels))
+    if not size:
+        return
+    unit = epsilon(dual) * float(xp.linalg.vector_norm(dual)) / size
+    # No entry of the kernel exceeds its largest eigenvalue.
+    if is_noticeable(unit * largest(kernel_values)):
+        left, right = (side.vectors**2 for side in operators.grid_spectra)
+        warn_of_rounding(unit * largest(sandwich(left, kernel_values, right)))
+
+
 def suits_direct(operators: GridOperators, n_observed: int, iteration: float, like: Array) -> bool:
     """Return whether one dense system of the observed cells of a pair kernel takes less work than iterations.
 
@@ -461,24 +493,12 @@ class _ObservedCells:
             solution = Solution(values, 0, 0.0, True)
         values = self._project(solution.values)
         dual = self._grid(self.root * values)
-        self._check_precision(dual)
+        check_dual(self.operators, dual, self.right / self.root)
         fitted = self.operators.kernel(dual)
         if self.operators.free_mean:
             fitted += self._share(self.right - self.root * self._at(fitted))
         labels = fitted + self.operators.ridge * dual if self.is_weighted else fitted
         return Completion(labels, "observed", replace(solution, values=self._grid(values)))
-
-    def _check_precision(self, dual: Array) -> None:
-        """Warn if the dual coefficients are so large that their products with the kernel are mostly rounding."""
-        xp, kernel_values = namespace(dual), self.operators.kernel_values
-        size = largest(xp.abs(self.right / self.root))
-        if not size:
-            return
-        unit = epsilon(dual) * float(xp.linalg.vector_norm(dual)) / size
-        # No entry of the kernel exceeds its largest eigenvalue.
-        if is_noticeable(unit * largest(kernel_values)):
-            left, right = (side.vectors**2 for side in self.operators.grid_spectra)
-            warn_of_rounding(unit * largest(sandwich(left, kernel_values, right)))
 
     def completed_by_directions(self) -> Completion:
         """Return the fitted grid, or completed labels with weights, for a ridge that the kernel of the cells loses."""

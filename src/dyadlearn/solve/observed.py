@@ -67,8 +67,9 @@ from dyadlearn._state import Stored
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients, inner, inner_there
+from dyadlearn.solve.directions import CellsFit, suit_directions
 from dyadlearn.solve.leaving import in_order, members_of_one_size
-from dyadlearn.solve.missing import Completion, complete, solved_directly, suits_direct
+from dyadlearn.solve.missing import Completion, check_dual, complete, solved_directly, suits_direct
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import dots_at, gather_cost, sandwich
@@ -434,25 +435,37 @@ def complete_grid(operators: GridOperators, Y: Array, weights: Array | None, **o
     return solver(operators, Y, weights, **options)
 
 
+def solve_by_directions(operators: GridOperators, labels: Labels) -> ObservedSolution | None:
+    """Return the solution of a list of pairs in the directions of their kernel; None unless it would lose digits."""
+    if not suit_directions(operators, labels.size, labels.largest_weight):
+        return None
+    y = labels.values
+    root = namespace(y).ones_like(y) if labels.weights is None else labels.weights**0.5
+    shift = mean_of(y, labels.weights) if operators.free_mean else 0.0
+    spectral, mean = CellsFit(operators, *labels.places, y - shift, root).spectral()
+    return ObservedSolution(spectral, shift + mean, 0, 0.0, True)
+
+
 def solve_pairs(operators: GridOperators, labels: Labels) -> ObservedSolution | None:
     """Return the solution of a list of pairs by one dense system of the pairs; None if iterations take less work."""
-    ranks = tuple(int(side.values.shape[0]) for side in operators.grid_spectra)
-    iteration = product_cost(labels.shape, labels.size, (ranks[0], ranks[1]), gather_cost(labels.values))[0]
     y = labels.values
+    ranks = tuple(int(side.values.shape[0]) for side in operators.grid_spectra)
+    iteration = product_cost(labels.shape, labels.size, (ranks[0], ranks[1]), gather_cost(y))[0]
     if not suits_direct(operators, labels.size, iteration, y):
         return None
-    xp = namespace(y)
-    root = xp.ones_like(y) if labels.weights is None else labels.weights**0.5
+    root = namespace(y).ones_like(y) if labels.weights is None else labels.weights**0.5
     shift = mean_of(y, labels.weights) if operators.free_mean else 0.0
     unknowns = solved_directly(operators, labels.places, root * (y - shift), root)
     if unknowns is None:
         return None
     dual = root * unknowns
+    check_dual(operators, dual, y - shift)
     left, right = (side.vectors for side in operators.grid_spectra)
-    spectral = operators.kernel_values**0.5 * PairProducts(left, right, labels).gathered(dual)
+    products = PairProducts(left, right, labels)
+    spectral = operators.kernel_values**0.5 * products.gathered(dual)
     mean = shift
     if operators.free_mean:
-        fitted = PairProducts(left, right, labels).values(operators.kernel_values**0.5 * spectral)
+        fitted = products.values(operators.kernel_values**0.5 * spectral)
         mean = shift + mean_of((y - shift) - fitted, labels.weights)
     return ObservedSolution(spectral, mean, 0, 0.0, True)
 

@@ -269,9 +269,10 @@ class GridOperators(ABC):
         pieces = []
         for here in row_blocks(first[0].size, itemsize(left) * (2 * k * max(r, q) + 2 * m * q)):
             spread = take_rows(left, first[0][here])[:, :, None] * take_rows(right, first[1][here])[:, None, :]
-            spread = xp.reshape(spread * weights, (-1, r)) @ right.T
-            images = left @ xp.reshape(spread, (-1, k, q))
-            flat = xp.reshape(images, (-1, m * q))
+            number = spread.shape[0]  # a side without directions leaves the other lengths to no inference
+            spread = xp.reshape(spread * weights, (number * k, r)) @ right.T
+            images = left @ xp.reshape(spread, (number, k, q))
+            flat = xp.reshape(images, (number, m * q))
             pieces.append(xp.take(flat, as_array_of(places, flat), axis=1))
         return xp.concat(pieces, axis=0)
 

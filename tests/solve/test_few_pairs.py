@@ -1,0 +1,255 @@
+"""Few observed pairs that are solved for by one dense system, or by their directions, against iterations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+import problems as grids
+from dyadlearn import KroneckerRidge
+from dyadlearn._array import positive_solver
+from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn.filters import SpectralCutoff
+from dyadlearn.labels import Labels
+from dyadlearn.models import reading
+from dyadlearn.pairing import Kronecker, PairKernel, TwoStep
+from dyadlearn.solve import directions, missing, observed
+from dyadlearn.solve.missing import complete, suits_direct
+from dyadlearn.solve.observed import ObservedSystem, complete_grid, solve_by_directions, solve_pairs
+from dyadlearn.spectrum import Spectrum
+from problems import close
+from sweeps import covering, every, over
+
+SHAPE = (9, 7)
+PAIR_KERNELS = ["kronecker", "kronecker + 1"]
+KINDS = [("full", "full"), ("singular", "primal"), ("thin", "singular"), ("sparse", "full")]
+WEIGHTS = 10.0 ** np.random.default_rng(4).uniform(-1.5, 0.0, size=SHAPE)
+
+
+def listed(given, weights=None, put=np.asarray):
+    """Return the observed labels of a grid as a list."""
+    rows, columns = np.nonzero(given.observed)
+    own = None if weights is None else put(weights[rows, columns])
+    return Labels(rows, columns, put(given.Y[rows, columns]), given.Y.shape, own)
+
+
+def function(operators, solution):
+    """Return the values of a solution on the whole grid."""
+    left, right = (side.vectors for side in operators.grid_spectra)
+    return left @ (operators.kernel_values**0.5 * solution.spectral) @ right.T + solution.mean
+
+
+# --- the decision --------------------------------------------------------------------------------------------------
+
+
+def test_a_dense_system_is_chosen_where_it_takes_less_work(monkeypatch):
+    given = grids.holes("kronecker", SHAPE)
+    model = given.operators
+    # 12³/3 multiplications are 576: as many as thirty iterations of 19.2.
+    assert suits_direct(model, 12, 19.2, given.Y)
+    assert not suits_direct(model, 12, 19.1, given.Y)
+    assert not suits_direct(model, 13, 19.2, given.Y)
+    assert not suits_direct(model, 0, 19.2, given.Y)
+    spectra = model.spectra
+    cutoff = TwoStep(*(side.smoother(SpectralCutoff(), 2.9) for side in spectra))
+    for other in (Kronecker(*spectra, 0.0), grids.holes("two-step", SHAPE).operators, cutoff):
+        assert not suits_direct(other, 12, 1e9, given.Y)
+    sizes = []
+    monkeypatch.setattr(missing, "fits_in_memory", lambda size, _: sizes.append(size))
+    assert not suits_direct(model, 12, 19.2, given.Y)
+    assert sizes == [2 * 8 * 12**2]
+
+
+@over(every(model=PAIR_KERNELS, weighted=[False, True]))
+def test_a_grid_takes_the_dense_system_where_it_is_chosen(monkeypatch, model, weighted):
+    given, weights = grids.holes(model, SHAPE), WEIGHTS if weighted else None
+    costs = []
+
+    def decide(is_direct):
+        return lambda operators, n, cost, like: costs.append((n, cost)) or is_direct
+
+    for module in (missing, observed):
+        monkeypatch.setattr(module, "suits_direct", decide(True))
+    assert complete_grid(given.operators, given.Y, weights).solution.n_iter == 0
+    direct = complete(given.operators, given.Y, weights, max_direct=1)
+    assert (direct.form, direct.solution.n_iter) == ("observed", 0)
+    assert set(costs) == {(given.observed.sum(), given.operators.kernel_cost)}
+    for module in (missing, observed):
+        monkeypatch.setattr(module, "suits_direct", decide(False))
+    assert complete(given.operators, given.Y, weights, max_direct=1).solution.n_iter > 0
+    # Iterations that are asked for are done.
+    for module in (missing, observed):
+        monkeypatch.setattr(module, "suits_direct", decide(True))
+    for asked in ({"rank": 0}, {"max_direct": 0}, {"form": "observed", "max_direct": 1}):
+        assert complete(given.operators, given.Y, weights, **({"max_direct": 1} | asked)).solution.n_iter > 0
+
+
+def test_models_that_interpolate_are_solved_for_their_missing_cells():
+    """However few cells are observed, there is no kernel with a ridge."""
+    given = grids.holes("kronecker", SHAPE, "5%")
+    assert complete(Kronecker(*given.operators.spectra, 0.0), given.Y, max_direct=1).form == "missing"
+
+
+# --- the answers ---------------------------------------------------------------------------------------------------
+
+
+@over(
+    covering(
+        model=PAIR_KERNELS,
+        kinds=KINDS,
+        pattern=["5%", "50%", "95%", "rows and columns", "one cell"],
+        alpha=[1e-3, 0.5, 1e6],
+        weighted=[False, True],
+    )
+)
+def test_direct_is_iterated(monkeypatch, model, kinds, pattern, alpha, weighted):
+    given, weights = grids.holes(model, SHAPE, pattern, kinds, alpha=alpha), WEIGHTS if weighted else None
+    operators, labels = given.operators, listed(given, weights)
+    expected = given.fitted(weights)
+    iterated = ObservedSystem.of(operators, labels).solve(tol=1e-13, max_iter=5000)
+    monkeypatch.setattr(missing, "_FEW_ITERATIONS", 10**9)
+    direct = solve_pairs(operators, labels)
+    assert (direct.n_iter, direct.converged) == (0, True)
+    close(function(operators, direct), expected, 1e-8)
+    close(function(operators, direct), function(operators, iterated), 1e-8)
+    on_grid = complete(operators, given.Y, weights, max_direct=1)
+    assert (on_grid.form, on_grid.solution.n_iter) == ("observed", 0)
+    close(operators.hat(on_grid.labels), expected, 1e-8)
+    monkeypatch.setattr(missing, "_FEW_ITERATIONS", 0)
+    assert solve_pairs(operators, labels) is None
+    if pattern != "one cell":  # one cell is always solved for directly
+        slow = complete(operators, given.Y, weights, max_direct=1, tol=1e-13)
+        assert slow.solution.n_iter > 0
+        close(operators.hat(slow.labels), operators.hat(on_grid.labels), 1e-8)
+
+
+@over(
+    covering(shares=[(1.0, 0.0, 0.0), (0.5, 0.2, 0.3), (0.0, 1.0, 2.0)], has_mean=[False, True], weighted=[False, True])
+)
+def test_pair_kernels_of_several_terms(monkeypatch, shares, has_mean, weighted):
+    rng = np.random.default_rng(0)
+    sides = [rng.normal(size=(n, n)) for n in SHAPE]
+    model = PairKernel(*map(Spectrum.from_features, sides), 0.3, shares, free_mean=has_mean)
+    Y, weights = rng.normal(size=SHAPE) + 2.0, WEIGHTS if weighted else None
+    Y[rng.random(SHAPE) < 0.6] = np.nan
+    direct = complete(model, Y, weights, max_direct=1)
+    assert direct.solution.n_iter == 0
+    monkeypatch.setattr(missing, "_FEW_ITERATIONS", 0)
+    iterated = complete(model, Y, weights, max_direct=1, tol=1e-13)
+    assert iterated.solution.n_iter > 0
+    assert_allclose(model.hat(direct.labels), model.hat(iterated.labels), rtol=0, atol=1e-8)
+    K, G = (side @ side.T for side in sides)
+    kernel = shares[0] * np.kron(K, G) + shares[1] * np.kron(K, np.eye(7)) + shares[2] * np.kron(np.eye(9), G)
+    at = np.flatnonzero(~np.isnan(Y))
+    ridges = np.full(at.size, 0.3) / (1.0 if weights is None else weights.ravel()[at])
+    system, y = kernel[np.ix_(at, at)] + np.diag(ridges), Y.ravel()[at]
+    dual, mean = grids.bordered(system, y) if has_mean else (np.linalg.solve(system, y), 0.0)
+    assert_allclose(model.hat(direct.labels).ravel(), kernel[:, at] @ dual + mean, rtol=0, atol=1e-8)
+
+
+@over(every(has_mean=[False, True], weighted=[False, True], alpha=[1e-9, 1e-13]))
+def test_lists_keep_the_digits_that_their_kernel_loses(has_mean, weighted, alpha):
+    """More pairs than products of features, and next to no regularisation: ordinary least squares."""
+    rng = np.random.default_rng(0)
+    sides = [rng.normal(size=(n, 2)) for n in SHAPE]
+    flat = np.sort(rng.choice(63, 40, replace=False))
+    rows, columns = np.divmod(flat, 7)
+    y, weights = rng.normal(size=40) + 2.0, WEIGHTS.ravel()[flat] if weighted else np.ones(40)
+    model = Kronecker(
+        *(Spectrum.from_features(side, constant="feature" if has_mean else None) for side in sides),
+        alpha,
+        free_mean=has_mean,
+    )
+    found = function(model, solve_by_directions(model, Labels(rows, columns, y, SHAPE, weights if weighted else None)))
+    sides = [np.c_[side, np.ones(len(side))] if has_mean else side for side in sides]
+    products = np.einsum("ik,jl->ijkl", *sides).reshape(63, -1)
+    root = weights**0.5
+    expected = products @ np.linalg.lstsq(products[flat] * root[:, None], y * root)[0]
+    close(found.ravel(), expected, 1e-8)
+    # The grid of these labels takes the same way.
+    Y, own = np.full(SHAPE, np.nan), np.ones(SHAPE)
+    Y[rows, columns], own[rows, columns] = y, weights
+    on_grid = complete_grid(model, Y, own if weighted else None)
+    assert_allclose(model.hat(on_grid.labels), found, rtol=0, atol=1e-10)
+
+
+def test_lists_that_lose_digits_are_told(monkeypatch):
+    given = grids.holes("kronecker", SHAPE, "50%", ("thin", "thin"), alpha=1e-13)
+    monkeypatch.setattr(directions, "_MOST_DIRECTIONS", 0)
+    with pytest.warns(PrecisionWarning):
+        solve_pairs(given.operators, listed(given))
+
+
+def test_a_singular_system_is_left_to_iterations(monkeypatch, library):
+    with pytest.raises(np.linalg.LinAlgError):
+        positive_solver(library.asarray(np.zeros((2, 2))))
+    given = grids.holes("kronecker + 1", SHAPE)
+
+    def singular(_):
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    assert solve_pairs(given.operators, listed(given)) is not None
+    monkeypatch.setattr(missing, "positive_solver", singular)
+    assert solve_pairs(given.operators, listed(given)) is None
+    on_grid = complete(given.operators, given.Y, max_direct=1, tol=1e-12)
+    assert on_grid.solution.n_iter > 0
+    grids.close(on_grid.labels, given.completed(), 1e-9)
+
+
+def test_labels_are_not_changed():
+    given = grids.holes("kronecker + 1", SHAPE)
+    labels, before, weights = listed(given, WEIGHTS), given.Y.copy(), WEIGHTS.copy()
+    values = labels.values.copy()
+    solve_pairs(given.operators, labels)
+    complete(given.operators, given.Y, weights, max_direct=1)
+    assert_array_equal(labels.values, values)
+    assert_array_equal(given.Y, before)
+    assert_array_equal(weights, WEIGHTS)
+
+
+# --- models and libraries ------------------------------------------------------------------------------------------
+
+
+@over(every(model=PAIR_KERNELS, weighted=[False, True], kinds=KINDS[:2]))
+def test_every_library_computes_the_same(library, model, weighted, kinds):
+    given, weights = grids.holes(model, SHAPE, kinds=kinds), WEIGHTS if weighted else None
+    spectra = [
+        Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors), None, s.constant)
+        for s in given.operators.spectra
+    ]
+    operators = Kronecker(*spectra, 0.5, free_mean=given.free_mean)
+    own = None if weights is None else library.asarray(weights)
+    on_grid = complete(operators, library.asarray(given.Y), own, max_direct=1)
+    assert on_grid.solution.n_iter == 0
+    solution = solve_pairs(operators, listed(given, weights, library.asarray))
+    assert solution.n_iter == 0
+    values = function(operators, solution)
+    assert type(values) is type(on_grid.labels) is type(library.asarray(given.Y))
+    assert values.dtype == on_grid.labels.dtype == library.asarray(given.Y).dtype
+    for found in (values, operators.hat(on_grid.labels)):
+        close(library.to_numpy(found), given.fitted(weights), 10 * library.rtol)
+
+
+@over(every(dtype=["float64", "float32"], fit_intercept=[True, False], weighted=[False, True]))
+def test_models_of_lists_and_grids_predict_alike(monkeypatch, dtype, fit_intercept, weighted):
+    monkeypatch.setattr(reading, "SMALL_GRID", 0)
+    monkeypatch.setattr(reading, "fits_in_memory", lambda *_: False)
+    X, Y, T = grids.data(9, 7, missing=0.5)
+    X, Y, T = (table.astype(dtype) for table in (X, Y, T))
+    rows, columns = np.nonzero(~np.isnan(Y))
+    found = {}
+    for few in (10**9, 0):
+        monkeypatch.setattr(missing, "_FEW_ITERATIONS", few)
+        model = KroneckerRidge(0.1, tol=1e-12, fit_intercept=fit_intercept)
+        on_grid = model.fit(X, Y, tasks=T, sample_weight=WEIGHTS if weighted else None).predict()
+        labels, weights = (
+            sparse.csr_array((values[rows, columns], (rows, columns)), shape=SHAPE) for values in (Y, WEIGHTS)
+        )
+        model.fit(X, labels, tasks=T, sample_weight=weights if weighted else None)
+        assert model.fitted_.labels.grid is None
+        assert (model.n_iter_ == 1) == (few > 0)
+        assert_allclose(model.predict(), on_grid, rtol=0, atol=1e-8 if dtype == "float64" else 1e-5)
+        found[few] = model.predict()
+    assert_allclose(found[0], found[10**9], rtol=0, atol=1e-8 if dtype == "float64" else 1e-5)
