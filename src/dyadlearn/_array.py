@@ -321,7 +321,8 @@ def inverse_and_log_determinant(matrix: Array) -> tuple[Array, float]:
     if array_api_compat.is_torch_array(matrix):
         import torch
 
-        return torch.cholesky_inverse(factor), logarithm
+        # The inverse is symmetric, and its transpose is row-major.
+        return row_major(torch.cholesky_inverse(factor).T), logarithm
     del factor
     return positive_inverse(matrix), logarithm
 

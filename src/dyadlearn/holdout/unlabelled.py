@@ -60,6 +60,8 @@ class Unlabelled:
         observed = self.labels.observed
         missing = np.flatnonzero(~observed)
         grid = zeros((observed.size,), self.centred) + float("nan")
+        if float(self.labels.size) * missing.size > _MOST_WORK:
+            return namespace(grid).reshape(grid, self.labels.shape)
         known = [each[observed] for each in codes]
         asked = np.stack([each.reshape(-1)[missing] for each in codes])
         wanted, unit_of = np.unique(asked, axis=1, return_inverse=True)
