@@ -10,7 +10,7 @@ from dyadlearn import KroneckerRidge, KroneckerRidgeCV, SettingKFold, TwoStepRid
 from dyadlearn.labels import LongPairs
 from dyadlearn.models import reading as training
 from listed import COLUMNS, ROWS, SPARSE, VALUES, M, Q, T, X, Y, listed
-from sweeps import over
+from sweeps import lines, over
 
 __all__ = ["listed"]
 
@@ -24,11 +24,11 @@ def files(listed, tmp_path, put, monkeypatch):
     """Write both sides and a long table, and let nobody make a grid of it."""
     put(tmp_path / "users.csv", USERS, ["a", "b", "c"], X)
     put(tmp_path / "items.csv", ITEMS, ["d", "e", "f", "g"], T)
-    lines = [
+    pairs = [
         f"{USERS[row]},{ITEMS[column]},{value!r}"
         for row, column, value in zip(ROWS, COLUMNS, VALUES.tolist(), strict=True)
     ]
-    (tmp_path / "ratings.csv").write_text("\n".join(["user,item,stars", *lines]) + "\n", encoding="utf-8")
+    (tmp_path / "ratings.csv").write_text("\n".join(["user,item,stars", *pairs]) + "\n", encoding="utf-8")
 
     def refuse(self):
         raise AssertionError("a grid is formed")
@@ -82,7 +82,8 @@ def test_tune_chooses_as_the_library_does(files, run, kind):
     assert twin._problem().labels.grid is None
     assert (ran.json["alpha"], ran.json["task_alpha"]) == (twin.alpha_, twin.task_alpha_)
     assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (M - 1, Q - 1, ROWS.size)
-    assert ran.json["holdout"] == "2×2 folds, refitted"
+    assert ran.json["holdout"] == twin.holdout_method_
+    assert ran.json["holdout"] == {"kronecker": "exact leave-fold-out", "two-step": "2×2 folds, refitted"}[kind]
     # Ids are in the order of the table, folds are dealt in the order of ids: these are the same here for the rows only.
     order = found._form.column_ids.positions([ITEMS[place] for place in known[1]], "")
     assert found._form.row_ids.labels == tuple(USERS[place] for place in known[0])
@@ -119,18 +120,33 @@ def test_a_model_in_a_file_predicts_and_is_evaluated(made, files, run, get):
     assert_allclose([row["baselines"]["r2"]["additive"] for row in ran.json["settings"]], table["additive"])
 
 
-@over([{"cls": KroneckerRidge}, {"cls": TwoStepRidge}])
-def test_evaluate_holds_out_observed_pairs(files, run, cls):
+@over(
+    lines(
+        "cls folds method",
+        (KroneckerRidge, (), "exact leave-one-out"),
+        (KroneckerRidge, ("--cv", 5), "exact leave-fold-out"),
+        (TwoStepRidge, (), "leave-one-out, refitted"),
+        (TwoStepRidge, ("--cv", 5), "5 folds, refitted"),
+    )
+)
+def test_evaluate_holds_out_observed_pairs(files, run, cls, folds, method):
     known = np.unique(ROWS), np.unique(COLUMNS)
-    twin = cls(2.0).fit(X[known[0]], Y[np.ix_(*known)], tasks=T[known[1]])
+    labels = Y[np.ix_(*known)]
+    twin = cls(2.0).fit(X[known[0]], labels, tasks=T[known[1]])
     save(twin, files / "twin.dyad")
-    ran = run("evaluate", files / "twin.dyad", "--setting", "B", "--json")
+    ran = run("evaluate", files / "twin.dyad", "--setting", "B", *folds, "--json")
     assert ran.code == 0, ran.err
     units = SettingKFold("B", 5, random_state=0).units(twin._problem().labels)
-    F = twin.holdout("B", groups=units.instances)[~np.isnan(Y[np.ix_(*known)])]
-    score = ran.json["settings"][0]["scores"]["neg_mean_squared_error"]
-    each = [np.mean((F - VALUES)[row == ROWS] ** 2) for row in np.unique(ROWS)]
-    assert_allclose(score, -np.mean(each), rtol=1e-5)
+    fold = units.instances if folds else np.arange(known[0].size)
+    F = np.full(labels.shape, np.nan)
+    for number in np.unique(fold):
+        seen = fold != number
+        other = cls(2.0).fit(X[known[0]][seen], labels[seen], tasks=T[known[1]])
+        F[~seen] = other.predict(X[known[0]][~seen])
+    each = np.nanmean((F - labels) ** 2, axis=1)
+    (found,) = ran.json["settings"]
+    assert_allclose(found["scores"]["neg_mean_squared_error"], -np.mean(each), rtol=1e-5)
+    assert found["method"] == method
 
 
 def test_inspect_says_what_the_model_is(made, files, run):

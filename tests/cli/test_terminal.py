@@ -84,7 +84,10 @@ def test_numbers_for_people(value, text):
         ("fit it with tasks=, or ask for setting A.", "fit it with --tasks, or ask for setting A."),
         ("by data_home= or by a variable.", "by --data-home or by a variable."),
         ('setting="D" needs scoring="r2".', "--setting D needs --scoring r2."),
-        ("give groups= and task_groups=, a few of each.", "give --cv, a number of folds."),
+        (
+            "pass folds as groups= and task_groups=, for example five.",
+            "give --cv, a number of folds, for example five.",
+        ),
         ("9 folds need at least as many.", "9 folds (--cv) need at least as many."),
         ("cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv.", "cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv."),
         ("alpha=0.1, cv=3.", "--alpha 0.1, --cv 3."),

@@ -192,24 +192,12 @@ def test_missing_labels(tables, run, put):
     holes = np.where(np.add.outer(np.arange(12), np.arange(8)) % 5 == 0, np.nan, tables.Y)
     put(tables.labels, tables.users, tables.items, holes)
     path = tables.folder / "m.dyad"
-    words = [
-        "tune",
-        tables.labels,
-        *tables.sides,
-        "--setting",
-        "A",
-        "--alphas",
-        "1,10",
-        "-o",
-        path,
-        "--json",
-        "--cv",
-        3,
-    ]
-    ran = run(*words)
-    assert ran.code == 0, ran.err
-    assert ran.json["observed"] == int(np.count_nonzero(~np.isnan(holes)))
-    assert "3 folds, refitted" in ran.json["holdout"]
+    words = ["tune", tables.labels, *tables.sides, "--alphas", "1,10", "-o", path, "--force", "--json", "--cv", 3]
+    for setting, method in (("A", "exact leave-fold-out"), ("B", "3 folds, refitted")):
+        ran = run(*words, "--setting", setting)
+        assert ran.code == 0, ran.err
+        assert ran.json["observed"] == int(np.count_nonzero(~np.isnan(holes)))
+        assert ran.json["holdout"] == method
 
 
 @pytest.mark.parametrize("options", [[], ["--exhaustive"]])

@@ -219,16 +219,16 @@ def test_single_precision_is_the_same_labels():
 def test_what_is_left_out_together_is_told():
     X, Y, T = make()
     Y[np.add.outer(np.arange(14), np.arange(10)) % 5 == 0] = np.nan
-    found = compare(
-        {"own": IndependentTaskRidge().fit(X, Y), "both": TwoStepRidge().fit(X, Y, tasks=T)},
-        "B",
-        n_resamples=10,
-        random_state=0,
-    )
+    models = {"own": IndependentTaskRidge().fit(X, Y), "both": TwoStepRidge().fit(X, Y, tasks=T)}
+    found = compare(models, "B", n_resamples=10, random_state=0)
     assert found.n_cells == np.count_nonzero(~np.isnan(Y))
-    assert len(found.notes) == 1
+    # A formula and refits leave out the same labels.
+    assert found.methods == {"own": "exact leave-one-out", "both": "leave-one-out, refitted"}
+    assert found.notes == ()
+    models["both"] = TwoStepRidgeCV([1.0], [1.0], setting="B", cv=5).fit(X, Y, tasks=T)
+    found = compare(models, "B", n_resamples=10, random_state=0)
+    assert found.methods == {"own": "exact leave-one-out", "both": "5 folds, refitted"}
     assert "in different ways (own by exact leave-one-out; both by 5 folds, refitted)" in found.notes[0]
-    assert found.methods["own"] == "exact leave-one-out"
     X, Y, T = make()
     groups = np.arange(14) // 3
     searches = {name: TwoStepRidgeCV([1.0], [1.0], setting="B") for name in "ab"}

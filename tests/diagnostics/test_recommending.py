@@ -15,6 +15,7 @@ from dyadlearn import (
     OnlineTwoStepRidge,
     PairKernelRidge,
     PairRegressor,
+    SettingKFold,
     TwoStepRidge,
     TwoStepRidgeCV,
     recommend,
@@ -78,8 +79,12 @@ def test_missing_labels_are_predicted_by_the_model_itself():
     # Folds hide other labels too: good for zeros, but no reason to forget anything about what is missing.
     folded = recommend(model, instance=2, n=7, cv=2, zeros=True)
     scores = dict(zip(folded.ids, folded.scores, strict=True))
-    assert folded.method.startswith("2 folds")
+    assert folded.method.startswith("exact leave-fold-out")
     assert_allclose([scores[j] for j in (1, 2, 3)], completed[2, 1:4])
+    fold = SettingKFold("A", 2, random_state=0).units(model.fitted_.labels).cells
+    held_out = model.holdout("A", cells=fold)
+    assert_allclose([scores[j] for j in zeros], held_out[2, zeros])
+    assert np.abs(held_out[2, 1:4] - completed[2, 1:4]).min() > 1e-3
 
 
 def test_when_zeros_count_as_unobserved():
@@ -719,6 +724,7 @@ def test_the_top_of_all_pairs(model, setting, k, holes, small_blocks):
     F = model.fitted_.hold_out(Setting(setting)).predictions
     if setting == "A":
         F = np.where(np.isnan(Y), model.completed_, F)
+    assert np.isfinite(F).all()
     expected = every_pair(Y, F, k, zeros=True)
     found = top_pairs(model, n=k, setting=setting, zeros=True if holes else None)
     assert list(zip(found.instances, found.tasks, strict=True)) == expected

@@ -164,14 +164,19 @@ def test_what_is_not_observed_is_not_drawn(binary, ax, kind):
         assert_allclose(points, roc_curve(Y[seen], F[seen])[:2])
 
 
-@pytest.mark.parametrize("model", [TwoStepRidge, KroneckerRidge, IndependentTaskRidge])
-def test_incomplete_models_are_drawn_as_they_are_evaluated(binary, ax, model):
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [(TwoStepRidge, "leave-one-out, refitted in B"), (KroneckerRidge, ""), (IndependentTaskRidge, "")],
+)
+def test_incomplete_models_are_drawn_as_they_are_evaluated(binary, ax, model, method):
     X, Y, T = binary
     Y = with_holes(Y)
     fitted = model().fit(X, Y, tasks=T)
     display = HoldoutDisplay.from_estimator(fitted, "AB", ax=ax)
     assert_allclose(list(display.scores.values()), list(evaluate(fitted, "AB", scoring="roc_auc")["roc_auc"]))
-    assert ("5 folds, refitted in" in ax.get_title()) == (model is not IndependentTaskRidge)
+    assert ax.get_title() == "Hold-out ROC curves" + ("\n" + method if method else "")
+    HoldoutDisplay.from_estimator(fitted, "AB", cv=3, ax=ax)
+    assert ("3 folds, refitted in B" in ax.get_title()) == (model is TwoStepRidge)
     scatter = HoldoutDisplay.from_estimator(fitted, "B", kind="scatter", ax=ax)
     assert scatter.scatters_[0].get_offsets().shape == (np.count_nonzero(~np.isnan(Y)), 2)
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 import dyadlearn as dl
 from dyadlearn.datasets import make_dyads
 from dyadlearn.exceptions import SearchStoppedWarning
-from dyadlearn.holdout import plan
+from dyadlearn.holdout import Formula, plan, planning
 from dyadlearn.holdout.folds import Folds
 from dyadlearn.metrics.cells import best_point
 from dyadlearn.report.page import render
@@ -41,6 +41,12 @@ def two_step(**options):
 
 def kronecker(**options):
     return dl.KroneckerRidgeCV(**{"kernel": "rbf", "task_kernel": "rbf", "cv": 2, "setting": "B", **options})
+
+
+@pytest.fixture
+def folds_only(monkeypatch):
+    """Let no formula be affordable, as for many labels, so that all models are refitted for each fold."""
+    monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
 
 
 def weights_of(Y, weighted):
@@ -153,7 +159,7 @@ def test_points_without_a_score_are_passed_over():
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_a_search_from_coarse_to_fine_loses_little_against_all_of_the_grid():
+def test_a_search_from_coarse_to_fine_loses_little_against_all_of_the_grid(folds_only):
     """No more than half a percent of the best score, wherever the full search looks."""
     for number, (make, options, weighted) in enumerate(CHOICES):
         X, Y, T = holed(seed=number)
@@ -177,7 +183,7 @@ def test_a_search_from_coarse_to_fine_loses_little_against_all_of_the_grid():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_rough_solutions_of_some_folds_choose_as_well(monkeypatch):
+def test_rough_solutions_of_some_folds_choose_as_well(folds_only, monkeypatch):
     """So many cells are missing that folds are solved by conjugate gradients, and so many known that two will do."""
     monkeypatch.setattr(coarse, "_ENOUGH_LABELS", 400)
     numbers, held_out = [], Folds.held_out
@@ -200,6 +206,16 @@ def test_rough_solutions_of_some_folds_choose_as_well(monkeypatch):
         assert numbers[-1] != [0, 3]
         evaluated = np.isfinite(found.landscape_)
         assert_allclose(found.landscape_[evaluated], full.landscape_[evaluated], rtol=0.02)
+
+
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+def test_a_formula_evaluates_all_points():
+    X, Y, T = holed()
+    for setting in "ABCD":
+        search = kronecker(setting=setting).fit(X, Y, T)
+        assert search.holdout_method_ == "exact leave-fold-out"
+        assert search.n_evaluated_ == search.landscape_.size == 14
+        assert landscape_of_search(search).evaluated == ""
 
 
 def test_of_equals_the_most_regularised_is_chosen():
@@ -272,14 +288,15 @@ def test_what_is_kept_is_what_would_be_solved_anew_and_nobody_does(monkeypatch, 
     X, Y, T = holed(16, 12, 0.4)
     for search in (two_step(**SMALL), kronecker(setting="D", alphas=POWERS[2:9])):
         setting = search.fit(X, Y, T).setting
-        anew = plan(search._problem(), Setting(setting), cv=2).held_out()
+        anew = plan(search._problem(), Setting(setting), cv=2).held_out(everywhere=True)
         assert_allclose(search.holdout_, anew, rtol=1e-5, atol=1e-6)
         path = tmp_path / "model.dyad"
         dl.save(search, path)
         again = dl.load(path)
         assert again.n_evaluated_ == search.n_evaluated_
         with monkeypatch.context() as patch:
-            patch.setattr(Folds, "held_out", lambda *given, **options: pytest.fail("solved again"))
+            for kind in (Folds, Formula):
+                patch.setattr(kind, "held_out", lambda *given, **options: pytest.fail("held out again"))
             for model in (search, again):
                 assert_array_equal(model.fitted_.hold_out(Setting(setting)).predictions, search.holdout_)
                 (curve,) = holdout_of_model(model, setting, kind="scatter").curves.values()
@@ -294,7 +311,7 @@ def test_what_is_kept_is_what_would_be_solved_anew_and_nobody_does(monkeypatch, 
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_points_that_were_not_evaluated_are_drawn_as_such():
+def test_points_that_were_not_evaluated_are_drawn_as_such(folds_only):
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import problems
@@ -25,6 +26,7 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import LeverageError, ModelFileError
 from dyadlearn.filters import SpectralCutoff
+from dyadlearn.holdout import planning
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
@@ -210,19 +212,28 @@ def make_holes():
     return problems.data(45, 32, missing=0.2)
 
 
+REFITTED = ["2 folds, refitted"] * 3 + ["2×2 folds, refitted"]
+
+
 @over(
     lines(
-        "model scoring",
-        (TwoStepRidge(0.5, 2.0), "neg_mean_squared_error"),
-        (KroneckerRidge(0.7), "concordance_index"),
+        "model scoring affordable methods",
+        (TwoStepRidge(0.5, 2.0), "neg_mean_squared_error", True, ["exact leave-fold-out", *REFITTED[1:]]),
+        (KroneckerRidge(0.7), "concordance_index", True, ["exact leave-fold-out"] * 4),
+        (TwoStepRidge(0.5, 2.0), "neg_mean_squared_error", False, REFITTED),
+        (KroneckerRidge(0.7), "concordance_index", False, REFITTED),
     )
 )
-def test_what_has_no_shortcut_is_left_out_in_folds(model, scoring, monkeypatch):
-    monkeypatch.setattr("dyadlearn.pairing.incomplete.FEW_CELLS", 20)
+def test_folds_of_incomplete_labels_are_those_of_fresh_models(model, scoring, affordable, methods):
     X, Y, T = problems.data(10, 8, missing=0.2)
     model.fit(X, Y, tasks=T)
-    table = evaluate(model, scoring=scoring, cv=2)
-    assert list(table["method"]) == [*["2 folds, refitted"] * 3, "2×2 folds, refitted"]
+    with pytest.MonkeyPatch.context() as patch:
+        if not affordable:
+            patch.setattr(planning, "_MOST_WORK", 0.0)
+            patch.setattr(planning, "_MOST_REFITS", 0.0)
+        table = evaluate(model, scoring=scoring, cv=2)
+        alone = evaluate(model, "B", scoring=scoring)
+    assert list(table["method"]) == methods
     for setting, score in zip(table["setting"], table[scoring], strict=True):
         F = np.full(Y.shape, np.nan)
         for train, test in SettingKFold(setting, 2, random_state=0).split_grid(*Y.shape):
@@ -232,23 +243,37 @@ def test_what_has_no_shortcut_is_left_out_in_folds(model, scoring, monkeypatch):
             )
             F[test] = own.predict(X, tasks=T)[test]
         assert_allclose(score, scorer(scoring)(Y, F, setting=setting), rtol=1e-6)
-    five = evaluate(model, "B", scoring=scoring)
-    assert list(five["method"]) == ["5 folds, refitted"]
+    single = "leave-one-out, refitted" if isinstance(model, TwoStepRidge) else "exact leave-one-out"
+    assert list(alone["method"]) == [single if affordable else "5 folds, refitted"]
 
 
 @over(every(model=[TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)]))
 def test_few_pairs_are_left_out_exactly(model):
     X, Y, T = make_holes()
     model.fit(X[:12], Y[:12, :10], tasks=T[:10])
+    Y = Y[:12, :10]
     table = evaluate(model, "AB", cv=None)
-    assert table["method"][0].startswith("exact leave-one-out")
-    assert table["method"][1].startswith("5 folds, refitted")
-    assert_allclose(table["neg_mean_squared_error"][0], -np.nanmean((model.holdout("A") - Y[:12, :10]) ** 2))
-    assert evaluate(model, "A", cv=4)["method"][0] == "4 folds, refitted"
+    single = "leave-one-out, refitted" if isinstance(model, TwoStepRidge) else "exact leave-one-out"
+    assert list(table["method"]) == ["exact leave-one-out", single]
+    held_out = model.holdout("A")
+    assert_allclose(table["neg_mean_squared_error"][0], -np.nanmean((held_out - Y) ** 2))
+    for i, j in np.argwhere(~np.isnan(Y))[::15]:
+        hidden = Y.copy()
+        hidden[i, j] = np.nan
+        assert_allclose(held_out[i, j], clone(model).fit(X[:12], hidden, tasks=T[:10]).completed_[i, j], rtol=1e-6)
+    errors = []
+    for i in range(12):
+        others = np.arange(12) != i
+        alone = clone(model).fit(X[:12][others], Y[others], tasks=T[:10]).predict(X[[i]])
+        errors.append(np.nanmean((alone - Y[i]) ** 2))
+    assert_allclose(table["neg_mean_squared_error"][1], -np.mean(errors), rtol=1e-6)
+    assert evaluate(model, "A", cv=4)["method"][0] == "exact leave-fold-out"
 
 
 def test_independent_tasks_and_labelled_parts_are_left_out_exactly(monkeypatch):
-    monkeypatch.setattr("dyadlearn.pairing.incomplete.FEW_CELLS", 20)
+    # Neither needs an inverse or refits.
+    monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
+    monkeypatch.setattr(planning, "_MOST_REFITS", 0.0)
     X, Y, T = problems.data(12, 9, missing=0.2)
     model = IndependentTaskRidge(0.5).fit(X, Y)
     table = evaluate(model)
@@ -271,22 +296,33 @@ def test_weights_are_for_fitting_only():
     assert_allclose(evaluate(model, "A")["neg_mean_squared_error"], [-np.nanmean((model.holdout("A") - Y) ** 2)])
 
 
-@over(every(symmetry=["symmetric", "antisymmetric"]))
-def test_networks_with_holes_leave_out_edges_both_ways(symmetry, monkeypatch):
-    monkeypatch.setattr("dyadlearn.pairing.incomplete.FEW_CELLS", 20)
+@over(every(symmetry=["symmetric", "antisymmetric"], affordable=[True, False]))
+def test_networks_with_holes_leave_out_edges_both_ways(symmetry, affordable):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(11, 4)), rng.normal(size=(11, 11))
     Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
     Y[0, 5] = Y[5, 0] = Y[7, 9] = Y[9, 7] = np.nan
     options = {"alpha": 0.5, "task_alpha": 0.5, "kernel": "rbf", "symmetry": symmetry}
     network = TwoStepRidge(**options).fit(X, Y)
-    table = evaluate(network, "A", cv=3)
-    assert table["method"][0] == "3 folds, refitted"
+    with pytest.MonkeyPatch.context() as patch:
+        if not affordable:
+            patch.setattr(planning, "_MOST_WORK", 0.0)
+        table = evaluate(network, "A", cv=3)
+        single = evaluate(network, "A")
+    assert table["method"][0] == ("exact leave-fold-out" if affordable else "3 folds, refitted")
     F = np.full(Y.shape, np.nan)
     for _, test in SettingKFold("A", 3, random_state=0).split_grid(11, 11):
         test = np.triu(test) | np.triu(test).T
         F[test] = TwoStepRidge(**options).fit(X, np.where(test, np.nan, Y)).predict(X)[test]
     assert_allclose(table["neg_mean_squared_error"], [-np.nanmean((F - Y) ** 2)], rtol=1e-6)
+    if affordable:
+        assert single["method"][0] == "exact leave-one-out"
+        F = np.full(Y.shape, np.nan)
+        for i, j in np.argwhere(np.triu(~np.isnan(Y))):
+            hidden = Y.copy()
+            hidden[i, j] = hidden[j, i] = np.nan
+            F[[i, j], [j, i]] = TwoStepRidge(**options).fit(X, hidden).completed_[[i, j], [j, i]]
+        assert_allclose(single["neg_mean_squared_error"], [-np.nanmean((F - Y)[~np.isnan(Y)] ** 2)], rtol=1e-6)
     with pytest.raises(ValueError, match="^Setting B of a network with missing labels is not supported"):
         evaluate(network, "B")
 
@@ -295,7 +331,7 @@ def test_complete_labels_are_left_out_in_the_folds_that_are_given():
     X, Y, T = make_data()
     model = TwoStepRidge().fit(X, Y, tasks=T)
     table = evaluate(model, cv=3)
-    assert list(table["method"]) == ["3 folds, refitted", *["exact leave-fold-out"] * 3]
+    assert list(table["method"]) == ["exact leave-fold-out"] * 4
     for setting, score in zip(table["setting"], table["roc_auc"], strict=True):
         splitter, F = SettingKFold(setting, 3, random_state=0), np.full(Y.shape, np.nan)
         for train, test in splitter.split_grid(*Y.shape):

@@ -23,6 +23,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     landscape,
 )
+from dyadlearn.holdout import planning
 from dyadlearn.holdout.folds import Folds
 from dyadlearn.metrics import concordance_index, mean_squared_error, roc_auc, scorer
 from sweeps import covering, every, lines, over
@@ -38,6 +39,12 @@ PLAIN = {
 every_search = {"Search": list(PLAIN)}
 pair_searches = {"Search": [TwoStepRidgeCV, KroneckerRidgeCV]}
 every_setting = {"letter": "ABCD"}
+
+
+@pytest.fixture
+def folds_only(monkeypatch):
+    """Let no formula be affordable, as for many labels, so that all models are refitted for each fold."""
+    monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
 
 
 def make_data(m=12, q=9, share=0.3, seed=0):
@@ -105,15 +112,46 @@ def assert_equals_loop(search, data, splits, scoring="neg_mean_squared_error", r
         (TwoStepRidgeCV, "D", "rbf"),
     )
 )
-def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch):
-    monkeypatch.setattr("dyadlearn.pairing.incomplete.FEW_CELLS", 20)
+def test_five_folds_where_no_formula_is_affordable(Search, letter, kernel):
     data = make_data()
     # By default five; two folds of cells would hide all of a row, which the loop cuts.
     cv = {"A": 3, "B": None}.get(letter, 2)
-    search = make_search(Search, letter, kernel, cv=cv).fit(data[0], data[1], tasks=data[2])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "_MOST_WORK", 0.0)
+        patch.setattr(planning, "_MOST_REFITS", 0.0)
+        search = make_search(Search, letter, kernel, cv=cv).fit(data[0], data[1], tasks=data[2])
     splits = SettingKFold(letter, cv or 5, random_state=0).split_grid(12, 9)
     assert_equals_loop(search, data, splits, kernel=kernel)
     assert search.holdout_method_ == {"A": "3", "B": "5", "C": "2", "D": "2×2"}[letter] + " folds, refitted"
+    # What is affordable gives the same scores of the same folds, and leaves out one unit at a time by default.
+    again = make_search(Search, letter, kernel, cv=cv or 5).fit(data[0], data[1], tasks=data[2])
+    assert_equals_loop(again, data, SettingKFold(letter, cv or 5, random_state=0).split_grid(12, 9), kernel=kernel)
+    is_exact = letter == "A" or Search is KroneckerRidgeCV
+    assert (again.holdout_method_ == "exact leave-fold-out") == is_exact
+
+
+@over(
+    lines(
+        "Search letter method",
+        (KroneckerRidgeCV, "B", "exact leave-one-out"),
+        (KroneckerRidgeCV, "C", "exact leave-one-out"),
+        (KroneckerRidgeCV, "D", "exact leave-one-out"),
+        (TwoStepRidgeCV, "B", "leave-one-out, refitted"),
+        (TwoStepRidgeCV, "C", "leave-one-out, refitted"),
+    )
+)
+def test_one_unit_at_a_time_is_left_out_by_a_formula_or_few_refits(Search, letter, method):
+    data = make_data()
+    search = make_search(Search, letter).fit(data[0], data[1], tasks=data[2])
+    assert search.holdout_method_ == method
+    rows, columns = np.indices((12, 9))
+    splits = []
+    for i in range(12 if letter in "BD" else 1):
+        for j in range(9 if letter in "CD" else 1):
+            hidden = ((rows == i) & (letter in "BD")) | ((columns == j) & (letter in "CD"))
+            test = ((rows == i) | (letter == "C")) & ((columns == j) | (letter == "B"))
+            splits.append((~hidden, test))
+    assert_equals_loop(search, data, splits)
 
 
 @over(
@@ -129,7 +167,8 @@ def test_folds_that_are_asked_for(Search, scoring, cv):
     search = make_search(Search, "B", scoring=scoring, cv=cv).fit(data[0], data[1], tasks=data[2])
     folds = cv if isinstance(cv, SettingKFold) else SettingKFold("B", int(cv), random_state=0)
     assert_equals_loop(search, data, folds.split_grid(12, 9), scoring)
-    assert search.holdout_method_ == f"{folds.n_splits} folds, refitted"
+    refitted = f"{folds.n_splits} folds, refitted"
+    assert search.holdout_method_ == ("exact leave-fold-out" if Search is KroneckerRidgeCV else refitted)
 
 
 @over(
@@ -148,11 +187,11 @@ def test_groups_stay_together(Search, letter):
         assert groups is None or all(len(set(test.any(axis=1)[groups == group])) == 1 for group in range(6))
     assert_equals_loop(search, data, splits)
     words = {"B": "6 groups in 2 folds", "C": "5 groups in 2 folds", "D": "6×5 groups in 2×2 folds"}
-    assert search.holdout_method_ == f"{words.get(letter, '2 folds')}, refitted"
+    assert search.holdout_method_ == words[letter] + (", exact" if Search is KroneckerRidgeCV else ", refitted")
 
 
 @over(every(**pair_searches))
-def test_iterations_that_stop_early_choose_the_same(Search):
+def test_iterations_that_stop_early_choose_the_same(Search, folds_only):
     """More cells than are solved for directly: 1e-5 in the search, compared with 1e-10."""
     data = make_data(72, 40, 0.78)
     search = make_search(Search, "B", cv=2).fit(data[0], data[1], tasks=data[2])
@@ -265,10 +304,9 @@ def test_folds_of_complete_labels_are_exact(Search, letter):
     search = make_search(Search, letter, cv=cv).fit(data[0], data[1], tasks=data[2])
     splits = list(SettingKFold(letter, cv, random_state=0).split_grid(12, 9))
     assert_equals_loop(search, data, splits)
-    if letter == "A":
-        assert search.holdout_method_ == "3 folds, refitted"
-        return
     assert search.holdout_method_ == "exact leave-fold-out"
+    if letter == "A":
+        return
     given = {}
     if letter in "BD":
         given["groups"] = np.array([next(n for n, (_, test) in enumerate(splits) if test[i].any()) for i in range(12)])
@@ -408,7 +446,7 @@ def test_folds_without_a_label_to_learn_from(Search):
 
 
 @over(every(**pair_searches))
-def test_iterations_that_do_not_converge_are_told(Search):
+def test_iterations_that_do_not_converge_are_told(Search, folds_only):
     X, Y, T = make_data(72, 40, 0.78)
     search = make_search(Search, cv=2, max_iter=1)
     with pytest.warns(ConvergenceWarning) as told:

@@ -83,7 +83,7 @@ PHASES = lines(
     (kronecker(), HOLES, Search, "_keep_holdout", 0, 3),
     (kronecker(), HOLES, searching, "baseline_scores", 0, 3),
     # The second kernel is planned, or its first point is solved.
-    (kronecker(**TWO_KERNELS), HOLES, searching, "planned", 1, 3),
+    (kronecker(**TWO_KERNELS), HOLES, searching, "planned_for", 1, 3),
     (kronecker(**TWO_KERNELS), HOLES, _PointScore, "__call__", 3, 3),
     # Complete labels are scored in stacks.
     (two_step(scoring="concordance_index"), Y, landscapes, "to_numpy", 1, 3),
@@ -118,7 +118,7 @@ def test_the_best_so_far_is_fitted(model, y, owner, name, call, evaluated):
     lines(
         "model owner name",
         (kronecker(), base, "fit_side"),
-        (kronecker(), searching, "planned"),
+        (kronecker(), searching, "planned_for"),
         (kronecker(), _PointScore, "__call__"),
         (per_task(), base, "fit_side"),
     )

@@ -26,13 +26,14 @@ from dyadlearn import (
     landscape,
 )
 from dyadlearn.exceptions import ModelFileError
-from dyadlearn.holdout import plan
+from dyadlearn.holdout import plan, planning
 from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer_names
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.settings import Setting
+from dyadlearn.solve import observed
 from listed import BINARY, COLUMNS, ROWS, SPARSE, SPARSE_WEIGHTS, VALUES, WEIGHTS, M, Q, T, X, Y, listed
 from problems import grid_baselines
 from sweeps import covering, lines, over
@@ -62,14 +63,28 @@ def searched(model, given, **options):
 
 
 def left_out(search, model, setting, weighted):
-    """Return what the same folds give on the grid with holes, at the pairs."""
+    """Return what the same folds give on the grid with holes, at the pairs: by refits."""
     fitted = clone(model).fit(X, Y, tasks=T, sample_weight=WEIGHTS if weighted else None)
     units = search._units
+    given = {"groups": units.instances, "task_groups": units.tasks}
     if setting == "A":
         cells = np.zeros((M, Q), dtype=int)
         cells[ROWS, COLUMNS] = units.cells
-        return fitted.holdout("A", cells=cells)[ROWS, COLUMNS]
-    return fitted.holdout(setting, groups=units.instances, task_groups=units.tasks)[ROWS, COLUMNS]
+        given = {"cells": cells}
+    return refitted(fitted, setting, **given)[ROWS, COLUMNS]
+
+
+def refitted(fitted, setting, **units):
+    """Return held-out predictions of a model that is solved again without each unit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "_MOST_WORK", 0.0)
+        return fitted.holdout(setting, **units)
+
+
+@pytest.fixture
+def folds_only(monkeypatch):
+    """Let no formula be affordable, as for many labels, so that all models are refitted for each fold."""
+    monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
 
 
 def squared_errors(F, setting):
@@ -114,9 +129,12 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, w
     assert_array_equal(found.holdout_.indices, SPARSE.indices)
     n_groups, n_task_groups = len(set(GROUPS)), len(set(TASK_GROUPS))
     words = {"B": f"{n_groups} ", "C": f"{n_task_groups} ", "D": f"{n_groups}×{n_task_groups} "}
-    of_pairs = " of pairs" if setting == "A" else ""
-    merged = f"{words[setting]}groups in " if grouped and setting != "A" else ""
-    assert found.holdout_method_ == merged + ("2×2" if setting == "D" else "2") + " folds" + of_pairs + ", refitted"
+    folds = "2×2 folds" if setting == "D" else "2 folds"
+    is_exact = setting == "A" or type(model) is KroneckerRidge
+    method = "exact leave-fold-out" if is_exact else f"{folds}, refitted"
+    if grouped and setting != "A":
+        method = f"{words[setting]}groups in {folds}, " + ("exact" if is_exact else "refitted")
+    assert found.holdout_method_ == method
     for side, groups in ((found._units.instances, GROUPS), (found._units.tasks, TASK_GROUPS)):
         if grouped and side is not None:
             assert all(len(set(side[groups == group])) == 1 for group in set(groups))
@@ -238,22 +256,23 @@ def test_means_are_those_of_the_grid(setting, labels, weights):
 
 def test_evaluate_scores_folds_beside_means(listed):
     for model, cv in ((KroneckerRidge(0.5, tol=1e-10), None), (TwoStepRidge(0.5, 2.0, tol=1e-10), 2)):
-        n_splits = cv or 5
         fitted = clone(model).fit(X, SPARSE, tasks=T)
         grid = clone(model).fit(X, Y, tasks=T)
-        settings = "ABCD" if cv else "AB"
-        table = evaluate(fitted, settings, cv=cv)
-        assert list(table["setting"]) == list(settings)
-        # Few pairs are left out one at a time, as those of the grid.
-        pairs = "exact leave-one-out" if cv is None else "2 folds of pairs, refitted"
-        methods = {"A": pairs, "D": f"{n_splits}×{n_splits} folds, refitted"}
-        assert list(table["method"]) == [methods.get(letter, f"{n_splits} folds, refitted") for letter in settings]
+        table = evaluate(fitted, cv=cv)
+        assert list(table["setting"]) == list("ABCD")
+        # Pairs, instances and tasks are left out one at a time, as those of the grid.
+        methods = ["exact leave-one-out"] * 4
+        if cv is not None:
+            methods = ["exact leave-fold-out", "2 folds, refitted", "2 folds, refitted", "2×2 folds, refitted"]
+        assert list(table["method"]) == methods
         if cv is None:
-            assert_allclose(table["neg_mean_squared_error"][0], evaluate(grid, "A")["neg_mean_squared_error"][0])
+            assert_allclose(table["neg_mean_squared_error"], evaluate(grid)["neg_mean_squared_error"])
         assert np.isnan(table["null"]).all()
-        for place, setting in enumerate(settings[1:], start=1):
-            units = SettingKFold(setting, n_splits, random_state=0).units(Labels.from_sparse(SPARSE))
-            F = grid.holdout(setting, groups=units.instances, task_groups=units.tasks)[ROWS, COLUMNS]
+        for place, setting in enumerate("BCD", start=1):
+            units = Units()
+            if cv is not None:
+                units = SettingKFold(setting, cv, random_state=0).units(Labels.from_sparse(SPARSE))
+            F = refitted(grid, setting, groups=units.instances, task_groups=units.tasks)[ROWS, COLUMNS]
             assert_allclose(table["neg_mean_squared_error"][place], -squared_errors(F, setting), rtol=1e-7)
             means = grid_baselines(Y, setting, units)
             for name in BASELINES:
@@ -273,8 +292,7 @@ def test_evaluate_takes_what_a_search_holds(listed):
 def test_two_values_are_scored_by_their_ranks(listed):
     model = KroneckerRidge(0.5).fit(X, BINARY, tasks=T)
     table = evaluate(model, "AB")
-    units = SettingKFold("B", 5, random_state=0).units(Labels.from_sparse(SPARSE))
-    F = model.holdout("B", groups=units.instances).data
+    F = refitted(KroneckerRidge(0.5).fit(X, np.where(np.isnan(Y), np.nan, Y > 5.0), tasks=T), "B")[ROWS, COLUMNS]
     each = [(BINARY.data[row == ROWS], F[row == ROWS]) for row in np.unique(ROWS)]
     each = [roc_auc_score(*both) for both in each if np.ptp(both[0]) > 0]
     assert_allclose(table["roc_auc"][1], np.mean(each))
@@ -386,7 +404,7 @@ def test_arrays_of_another_library_stay_in_it(listed):
         assert isinstance(search.predict(xp.asarray(X)), type(xp.asarray(X)))
 
 
-def test_many_values_are_searched_from_coarse_to_fine(listed):
+def test_many_values_are_searched_from_coarse_to_fine(listed, folds_only):
     alphas = np.logspace(-2, 4, 13)
     for setting in "B":
         found = KroneckerRidgeCV(alphas, setting=setting, cv=2, tol=1e-10).fit(X, SPARSE, tasks=T)
@@ -398,15 +416,17 @@ def test_many_values_are_searched_from_coarse_to_fine(listed):
         assert_allclose(found.holdout_.data, every.holdout_.data, rtol=1e-6, atol=1e-6)
 
 
-def test_folds_that_stop_short_are_told(listed):
+def test_folds_that_stop_short_are_told(listed, monkeypatch):
     problem = KroneckerRidge(1e-3).fit(X, SPARSE, tasks=T)._problem()
+    # As for many labels, no system of all labels is solved directly.
+    monkeypatch.setattr(observed, "suits_direct", lambda *given: False)
     with pytest.warns(ConvergenceWarning, match="stopped in 3 of 3 folds after 1 iter"):
-        plan(replace(problem, max_iter=1), Setting.B, cv=3).held_out()
+        plan(replace(problem, max_iter=1), Setting.B, cv=3, method="folds").held_out()
 
 
 def test_folds_on_the_diagonal_scout(listed):
     problem = KroneckerRidge().fit(X, SPARSE, tasks=T)._problem()
-    how = plan(problem, Setting.D, cv=3)
+    how = plan(problem, Setting.D, cv=3, method="folds")
     scouts = how.folds.diagonal
     tested = [how.folds.folds[number].test for number in scouts]
     for unit, at in ((how.units.instances, ROWS), (how.units.tasks, COLUMNS)):
@@ -416,4 +436,5 @@ def test_folds_on_the_diagonal_scout(listed):
     assert_array_equal(np.flatnonzero(~np.isnan(some)), np.sort(np.concatenate(tested)))
     assert how.folds.n_tested(scouts) == np.count_nonzero(~np.isnan(some))
     assert_allclose(some[tested[1]], how.held_out()[tested[1]], rtol=1e-6, atol=1e-7)
-    assert plan(problem, Setting.B, cv=3).folds.diagonal == [0, 1, 2]
+    assert_allclose(plan(problem, Setting.D, cv=3).held_out(), how.held_out(), rtol=1e-6, atol=1e-7)
+    assert plan(problem, Setting.B, cv=3, method="folds").folds.diagonal == [0, 1, 2]

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 import problems
 from dyadlearn import KroneckerRidge, TwoStepRidge, evaluate, nested_score, recommend, screen, top_pairs
 from dyadlearn.diagnostics import compare
+from dyadlearn.holdout import Formula
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.metrics import scorer
 from dyadlearn.selection import Scores, SettingScore, TwoStepRidgeCV
@@ -40,9 +41,9 @@ def scores_of(score=0.5, null=0.25, means=(0.1, 0.2, 0.4, 0.3), undefined=0, met
 def test_several_scores_of_one_hold_out(fitted, monkeypatch):
     names = ["r2", "neg_mean_squared_error", "pearson"]
     single = {name: evaluate(fitted, "BD", scoring=name) for name in names}
-    held_out, times = TwoStepRidge._held_out, []
+    held_out, times = Formula.held_out, []
     monkeypatch.setattr(
-        TwoStepRidge, "_held_out", lambda self, *args, **more: times.append(1) or held_out(self, *args, **more)
+        Formula, "held_out", lambda self, *args, **more: times.append(1) or held_out(self, *args, **more)
     )
     scores = evaluate(fitted, "BD", scoring=names)
     assert len(times) == 2

@@ -204,9 +204,9 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
     model.fit(X, Y, tasks=T)
     report = summary_of(model)
     assert [each.method for each in report.results] == [
-        "exact leave-one-out",  # few cells: A has a shortcut
-        "5 folds, refitted",
-        "5 folds, refitted",
+        "exact leave-one-out",  # A has a formula
+        "leave-one-out, refitted",
+        "leave-one-out, refitted",
         "5×5 folds, refitted",
     ]
     assert_allclose(report.results[2].predictions, model.holdout_)
@@ -218,8 +218,8 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
     for most, shown, left in (
         (25 * steps, "ABCD", None),
         (25 * steps - 1, "ABC", "Setting D would be refitted"),
-        (5 * steps, "ABC", "Setting D would be refitted"),
-        (5 * steps - 1, "AC", "Setting B and D would be refitted"),
+        (14 * steps, "ABC", "Setting D would be refitted"),  # each of 14 instances
+        (14 * steps - 1, "AC", "Setting B and D would be refitted"),
     ):
         monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", most)
         report = summary_of(model)

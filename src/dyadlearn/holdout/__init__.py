@@ -3,7 +3,6 @@
 from dyadlearn.holdout.planning import (
     FitAgain,
     Formula,
-    Plan,
     SolveAgain,
     check_enough_left,
     holdout,
@@ -15,7 +14,6 @@ from dyadlearn.holdout.units import Problem, Units
 __all__ = [
     "FitAgain",
     "Formula",
-    "Plan",
     "Problem",
     "SolveAgain",
     "Units",

@@ -311,7 +311,7 @@ def plan(
     groups, task_groups : array-like of shape (m,) and (q,), default=None
         Group of each instance and of each task, left out together; ignored in settings that leave out none of them.
     cv : int, SettingKFold or list of folds, default=None
-        Folds; None means one unit at a time where there is an affordable formula, else five folds.
+        Folds; None means one unit at a time where there is an affordable formula or few refits, else five folds.
     method : {"exact", "folds"}, default=None
         Method to use whatever it costs: a formula, or folds that are solved again.
     n_alphas : int, default=1

@@ -23,6 +23,10 @@ from dyadlearn.solve.operators import Cells, GridOperators
 
 # Most multiplications for pairs without a label; above, they have no held-out prediction.
 _MOST_WORK = 2e10
+# Cost of an entry of the kernel, relative to a multiplication.
+_ENTRY = 10.0
+# Most bytes of a block of the kernel.
+_BLOCK = 2**26
 # Number of labels from which the mean is computed.
 _N_FOR_MEAN = 32
 
@@ -67,19 +71,19 @@ class Unlabelled:
         wanted, unit_of = np.unique(asked, axis=1, return_inverse=True)
         unit_of = unit_of.reshape(-1)
         n = self.labels.size
-        if float(n) * missing.size + float(n) * n * wanted.shape[1] > _MOST_WORK or self.operators.ridge <= 0:
+        n_units = wanted.shape[1]
+        asking = min(_ENTRY * n * missing.size, n_units * self._grid_work)
+        if asking + float(n) * n * n_units > _MOST_WORK or self.operators.ridge <= 0:
             return namespace(grid).reshape(grid, self.labels.shape)
         pieces = []
         places = []
-        for here in row_blocks(wanted.shape[1], 4 * n * itemsize(grid), 2**24):
+        for here in row_blocks(n_units, 4 * n * itemsize(grid), 2**24):
             changed = [self._changed(units, known, held_out) for units in wanted.T[here]]
             duals = self._duals(namespace(grid).stack(changed, axis=1))
             means = self._means(namespace(grid).stack(changed, axis=1), duals)
             for place, number in enumerate(range(here.start, here.start + len(changed))):
                 at = missing[unit_of == number]
-                rows, columns = np.divmod(at, self.labels.shape[1])
-                kernel = self.operators.kernel_between((rows, columns), self._cells)
-                pieces.append(kernel @ duals[:, place] + means[place])
+                pieces.append(self._predicted(duals[:, place], at) + means[place])
                 places.append(at)
         grid = placed(pieces, places, observed.size)
         return namespace(grid).reshape(grid, self.labels.shape)
@@ -87,6 +91,29 @@ class Unlabelled:
     @property
     def _cells(self) -> Cells:
         return self.labels.places
+
+    @property
+    def _grid_work(self) -> float:
+        """Number of multiplications of a product of the kernel with a grid."""
+        m, q = self.labels.shape
+        k, r = (int(side.values.shape[0]) for side in self.operators.grid_spectra)
+        return 2.0 * m * q * (k + r)
+
+    def _predicted(self, duals: Array, at: np.ndarray) -> Array:
+        """Return the predictions (s,) of the pairs at some positions from dual coefficients (n,), without the mean."""
+        n = self.labels.size
+        shape = self.labels.shape
+        if _ENTRY * at.size * n > self._grid_work:
+            spread = placed([duals], [np.flatnonzero(self.labels.observed)], self.labels.observed.size)
+            xp = namespace(spread)
+            spread = xp.reshape(xp.where(xp.isnan(spread), xp.zeros_like(spread), spread), shape)
+            return take_rows(xp.reshape(self.operators.kernel(spread), (-1,)), at)
+        rows, columns = np.divmod(at, shape[1])
+        parts = []
+        for here in row_blocks(at.size, n * itemsize(duals), _BLOCK):
+            kernel = self.operators.kernel_between((rows[here], columns[here]), self._cells)
+            parts.append(kernel @ duals)
+        return namespace(duals).concat(parts)
 
     def _changed(self, units: np.ndarray, known: Sequence[np.ndarray], held_out: Array) -> Array:
         """Return labels (n,) with held-out predictions in place of those of one unit, or of a unit of each side."""

@@ -810,7 +810,7 @@ class PairwiseRidge(PairModel, stored=False):
         problem = self._problem()
         how = plan(problem, setting, groups, task_groups, None if exact and problem.labels.full is not None else cv)
         self._check_request(setting)
-        return HeldOut(how.held_out(), how.method, how.units)
+        return HeldOut(how.held_out(everywhere=True), how.method, how.units)
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
         """Return one held-out prediction per label."""

@@ -702,9 +702,9 @@ def evaluate(
         averaged over all cells in A and D, per instance in B, and per task in C. A list computes several scores of the
         same predictions: the table has one row per score, with the columns ``scoring`` (its name) and ``score``.
     cv : int, SettingKFold or list of (training rows, test rows), default=None
-        Folds to leave out, as in `dyadlearn.landscape`. None means leave-one-out if it has an exact formula, and five
-        folds otherwise. In the setting of a search, None means the stored predictions by which it was chosen, with the
-        groups and folds of its fit. These scores are slightly optimistic; see `nested_score`.
+        Folds to leave out, as in `dyadlearn.landscape`. None means leave-one-out, by a formula or by a few refits, and
+        five folds if both cost too much. In the setting of a search, None means the stored predictions by which it was
+        chosen, with the groups and folds of its fit. These scores are slightly optimistic; see `nested_score`.
     groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
         Groups of instances and of tasks. A group is left out together, in the settings that leave out its side. None
         means the groups of the fit for a search or `LearnedKernelRidge`, unless `cv` is a list. "identical" leaves out

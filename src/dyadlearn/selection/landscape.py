@@ -32,7 +32,8 @@ from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas
 from dyadlearn._interrupts import current
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.holdout import Plan, Problem, SolveAgain, check_enough_left, plan
+from dyadlearn.holdout import Problem, SolveAgain, check_enough_left, plan
+from dyadlearn.holdout.planning import Plan
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.cells import Values, best_point, warn_of_undefined, where_defined
@@ -381,10 +382,9 @@ def landscape(
 ) -> dict[str, np.ndarray]:
     """Score the held-out predictions of a model for every regularisation.
 
-    Hold-out is exact leave-one-out for complete labels and for independent tasks. It is also exact for Kronecker ridge
-    if only whole rows and columns are missing, for single pairs if few labels are observed, and for two-step ridge if
-    the missing labels form a block. In all other cases with missing or weighted labels, the model is refitted without
-    each fold.
+    Hold-out is exact leave-one-out for complete labels and for independent tasks. With missing or weighted labels it is
+    also exact, by one inverse for each regularisation, for Kronecker and pair-kernel ridge and for single pairs of
+    two-step ridge, unless that costs too much. In all other cases the model is refitted without each unit or fold.
 
     Parameters
     ----------
@@ -403,8 +403,8 @@ def landscape(
         Groups of instances and of tasks; a group is left out together. None means no groups, also for a search that was
         fitted with groups.
     cv : int, SettingKFold or list of (training rows, test rows), default=None
-        Folds to leave out. None means leave-one-out if it has a formula, and five folds otherwise. A `SettingKFold` is
-        for one setting, and a list is for setting B.
+        Folds to leave out. None means leave-one-out, by a formula or by a few refits, and five folds if both cost too
+        much. A `SettingKFold` is for one setting, and a list is for setting B.
     max_memory : int, default=2**30
         Approximate memory in bytes for stacks of predictions.
     progress : bool, default=None

@@ -41,8 +41,9 @@ from dyadlearn.exceptions import (
     SearchStoppedWarning,
     UndefinedScoreWarning,
 )
-from dyadlearn.holdout import Plan, Problem, SolveAgain, Units, plan
+from dyadlearn.holdout import Problem, SolveAgain, Units, plan
 from dyadlearn.holdout.folds import Fold, as_splitter, folds_of, warn_of_merged_groups
+from dyadlearn.holdout.planning import Plan
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
@@ -414,9 +415,9 @@ class SearchParameters:
     kernel_grid : list of dict, default=None
         Kernel parameters to try, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each needs one decomposition.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
-        Folds to leave out. None means exact leave-one-out if the labels are complete, and for single pairs also if few
-        labels are observed; otherwise it means five folds. A sequence, as splitters of scikit-learn yield it, splits
-        the instances in setting B.
+        Folds to leave out. None means leave-one-out: exact where a formula is affordable, always with complete labels,
+        or by a few refits; otherwise it means five folds. A sequence, as splitters of scikit-learn yield it, splits the
+        instances in setting B.
     exhaustive : bool, default=False
         Whether to evaluate every regularisation if hold-out has no formula and each fold is refitted. By default such a
         search is coarse-to-fine if an axis has seven or more values.
@@ -443,7 +444,7 @@ class SearchParameters:
     holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
         Held-out predictions at the best values.
     holdout_method_ : str
-        Method of `holdout_`: exact leave-one-out, leave-group-out or leave-fold-out by a formula, or refitted folds.
+        Method of `holdout_`: exact leave-one-out, leave-group-out or leave-fold-out by a formula, or refits.
     holdout_setting_ : {"A", "B", "C", "D"}
         Setting of `holdout_`.
     baselines_ : dict of str to float
@@ -863,10 +864,6 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
         Values of :math:`\lambda_d` and :math:`\lambda_t` to try. None means 10⁻⁷, 10⁻⁶, …, 10⁶ times the mean
         eigenvalue of the kernel of the side, so that units do not matter; see `dyadlearn.selection.default_alphas`. A
         network has one regularisation, `alphas`.
-    cv : int, SettingKFold or sequence of (training rows, test rows), default=None
-        Folds to leave out. None means exact leave-one-out if the labels are complete, and for single pairs also if few
-        labels are observed or the missing labels form a block; otherwise it means five folds. A sequence, as splitters
-        of scikit-learn yield it, splits the instances in setting B.
     symmetry : {"symmetric", "antisymmetric"}, default=None
         For a network, as in `TwoStepRidge`. Edges or nodes are left out of both sides, one at a time.
 
@@ -909,13 +906,6 @@ class KroneckerRidgeCV(Search, ConstantsSearch, TaskSearchParameters, KroneckerR
 
     `sample_weight` weights the squared loss of each fit, also within the search. The scores are not weighted: every
     observed cell with a positive weight counts equally, unless a `scoring` function weights the cells itself.
-
-    Parameters
-    ----------
-    cv : int, SettingKFold or sequence of (training rows, test rows), default=None
-        Folds to leave out. None means exact leave-one-out if the labels are complete except for whole rows and columns,
-        and for single pairs also if few labels are observed; otherwise it means five folds. A sequence, as splitters of
-        scikit-learn yield it, splits the instances in setting B.
 
     Attributes
     ----------
@@ -1134,10 +1124,6 @@ class PairKernelRidgeCV(Search, ConstantsSearch, TaskSearchParameters, PairKerne
         Triples (a, b, c) to try, as the parameters `product`, `per_task` and `per_instance` of `PairKernelRidge`. None
         means the ten triples (i, j, k) / 4 with i + j + k = 4 and i ≥ 1, after the three kernels were scaled to the
         same mean diagonal. A side is solved in the dual if any of the triples needs it.
-    cv : int, SettingKFold or sequence of (training rows, test rows), default=None
-        Folds to leave out. None means exact leave-one-out if the labels are complete except for whole rows and columns,
-        and for single pairs also if few labels are observed; otherwise it means five folds. A sequence, as splitters of
-        scikit-learn yield it, splits the instances in setting B.
 
     Attributes
     ----------

@@ -460,10 +460,11 @@ def _shown(fitted: FittedRidge, wanted: Iterable[str | Setting] | None, left_out
 
 
 def _is_quick(fitted: FittedRidge, setting: Setting, left_out: dict[str, Any]) -> bool:
-    """Return whether a setting has held-out predictions without folds, or with folds that are fast."""
+    """Return whether a setting of an incomplete grid has held-out predictions without refits, or with fast ones."""
+    if fitted.is_network and setting is not Setting.A:
+        return False  # where labels are missing, nodes of a network cannot be left out
     how = plan(fitted.problem, setting, **left_out)
-    # A network has no folds of nodes.
-    return how.n_solves == 0 or (not fitted.is_network and _is_little_work(fitted, how.n_solves))
+    return how.n_solves == 0 or _is_little_work(fitted, how.n_solves)
 
 
 def _is_little_work(fitted: FittedRidge, n_solves: int) -> bool:

@@ -1,0 +1,84 @@
+"""Held-out predictions of pairs without a label, against models that are fitted without the unit of each pair."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+import problems
+from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge
+from dyadlearn.holdout import unlabelled
+from dyadlearn.settings import Setting
+from sweeps import covering, over
+
+X, Y, T = problems.data(9, 7, 3, 2, missing=0.3, seed=3)
+WEIGHTS = np.random.default_rng(1).uniform(0.3, 2.0, size=Y.shape)
+CELLS = np.random.default_rng(2).integers(0, 3, size=Y.shape)
+MODELS = {
+    "kronecker": KroneckerRidge(0.7),
+    "no intercept": KroneckerRidge(0.7, fit_intercept=False),
+    "constants": KroneckerRidge(0.7, constants=(0.5, 3.0)),
+    "pairs": PairKernelRidge(0.7, product=0.5, per_task=0.25, per_instance=0.25),
+    "two-step": TwoStepRidge(0.5, 2.0),
+}
+
+
+def without_unit(model, setting, weights):
+    """Return the prediction of each missing pair by a model that is fitted without the unit of the pair."""
+    predictions = np.full(Y.shape, np.nan)
+    for i, j in np.argwhere(np.isnan(Y)):
+        left = np.zeros(Y.shape, dtype=bool)
+        if setting is Setting.A:
+            left = CELLS[i, j] == CELLS
+        if setting.new_instance:
+            left[i] = True
+        if setting.new_task:
+            left[:, j] = True
+        other = clone(model).fit(X, np.where(left, np.nan, Y), tasks=T, sample_weight=weights)
+        predictions[i, j] = other.completed_[i, j]
+    return predictions
+
+
+@over(
+    covering(
+        name=list(MODELS),
+        setting="ABCD",
+        weighted=[False, True],
+        entry={"kernel between pairs": 0.0, "product with a grid": 1e12},
+        where=lambda name, setting, weighted, entry: name != "two-step" or setting == "A",
+    )
+)
+def test_missing_pairs_are_predicted_without_their_unit(name, setting, weighted, entry):
+    model, setting = clone(MODELS[name]).set_params(tol=1e-12), Setting(setting)
+    weights = WEIGHTS if weighted else None
+    model.fit(X, Y, tasks=T, sample_weight=weights)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(unlabelled, "_ENTRY", entry)
+        held_out = model.holdout(setting, cells=CELLS if setting is Setting.A else None)
+    missing = np.isnan(Y)
+    expected = without_unit(model, setting, weights)
+    assert_allclose(held_out[missing], expected[missing], rtol=1e-7, atol=1e-8)
+
+
+def test_a_fold_of_many_missing_pairs_needs_little_memory(monkeypatch):
+    """The kernel between the missing pairs of a fold and all labels is never in memory as a whole."""
+    labels = np.full((60, 50), np.nan)
+    labels[::6, ::5] = np.add.outer(np.arange(10.0), np.arange(10.0) ** 2)
+    rng = np.random.default_rng(0)
+    model = KroneckerRidge(1.0).fit(rng.normal(size=(60, 3)), labels, tasks=rng.normal(size=(50, 2)))
+    cells = rng.integers(0, 2, size=labels.shape)
+    expected = model.holdout("A", cells=cells)
+    sizes = []
+    between = type(model._problem().pairing).kernel_between
+
+    def watched(self, first, second):
+        sizes.append(first[0].size * second[0].size)
+        return between(self, first, second)
+
+    monkeypatch.setattr(unlabelled, "_ENTRY", 0.0)
+    monkeypatch.setattr(unlabelled, "_BLOCK", 2**14)
+    monkeypatch.setattr(type(model._problem().pairing), "kernel_between", watched)
+    assert_allclose(model.holdout("A", cells=cells), expected, rtol=1e-9, atol=1e-9)
+    assert max(sizes) <= max(2**14 // 8, 32 * 100)
