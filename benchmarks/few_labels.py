@@ -20,15 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from holdout import load
 from measuring import THREADS, in_turns, row, seconds, versions
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
 from dyadlearn import KroneckerRidge, KroneckerRidgeCV, TwoStepRidge, evaluate, explain
-
 from dyadlearn.settings import as_setting
+from holdout import load
 
 PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed"}
 
