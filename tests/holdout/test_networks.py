@@ -147,3 +147,17 @@ def test_small_networks(cases, alpha, sign):
                     holdout(problem, setting)
             else:
                 assert_allclose(holdout(problem, setting), refit(problem, setting), rtol=1e-8, atol=1e-10)
+
+
+@over(every(sign=[1, -1], alpha=[1e-10, 1e-3]))
+def test_an_edge_leaves_in_both_directions_beside_missing_labels(cases, sign, alpha):
+    problem = cases.problem("network", (6, 6), alpha=alpha, sign=sign)
+    labels = problem.Y.copy()
+    labels[1, 4] = labels[4, 1] = np.nan
+    incomplete = problem.with_grid(labels)
+    held_out = holdout(incomplete, "A")
+    for i, j in ((0, 2), (2, 2), (3, 5)):
+        left = labels.copy()
+        left[i, j] = left[j, i] = np.nan
+        expected = problem.with_grid(left).complete().labels
+        assert_allclose(held_out[[i, j], [j, i]], expected[[i, j], [j, i]], rtol=1e-6, atol=1e-8)

@@ -9,9 +9,10 @@ from sklearn.base import clone
 
 import problems
 from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge
+from dyadlearn.filters import Landweber, SpectralCutoff
 from dyadlearn.holdout import unlabelled
 from dyadlearn.settings import Setting
-from sweeps import covering, over
+from sweeps import covering, every, over
 
 X, Y, T = problems.data(9, 7, 3, 2, missing=0.3, seed=3)
 WEIGHTS = np.random.default_rng(1).uniform(0.3, 2.0, size=Y.shape)
@@ -60,6 +61,26 @@ def test_missing_pairs_are_predicted_without_their_unit(name, setting, weighted,
     missing = np.isnan(Y)
     expected = without_unit(model, setting, weights)
     assert_allclose(held_out[missing], expected[missing], rtol=1e-7, atol=1e-8)
+
+
+HARD = {
+    "interpolated": KroneckerRidge(0.0, kernel="rbf", task_kernel="rbf"),
+    "interpolated, no intercept": KroneckerRidge(0.0, kernel="rbf", task_kernel="rbf", fit_intercept=False),
+    "singular": KroneckerRidge(0.0),
+    "interpolated rows": TwoStepRidge(0.0, 2.0),
+    "cut off": TwoStepRidge(1.0, 2.0, filter=SpectralCutoff()),
+    "iterated": TwoStepRidge(1.0, 2.0, filter=Landweber(n_iter=20)),
+}
+
+
+@over(every(name=list(HARD)))
+def test_missing_pairs_of_models_without_a_penalty_in_some_directions(name):
+    """Some eigenvalues of the pairwise kernel are infinite, or the regularisation is zero."""
+    model = clone(HARD[name]).set_params(tol=1e-12).fit(X, Y, tasks=T)
+    held_out = model.holdout("A", cells=CELLS)
+    missing = np.isnan(Y)
+    expected = without_unit(model, Setting.A, None)
+    assert_allclose(held_out[missing], expected[missing], rtol=1e-6, atol=1e-7)
 
 
 def test_a_fold_of_many_missing_pairs_needs_little_memory(monkeypatch):

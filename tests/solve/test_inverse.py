@@ -157,3 +157,16 @@ def test_interpolated_labels_are_refused():
     inverse = FactorInverse.of_spectrum(cells)
     with pytest.raises(LeverageError):
         inverse.leave_out(np.array([[1.0], [2.0], [3.0]]))
+
+
+def test_predictions_keep_their_digits_where_the_penalty_is_large():
+    """Predictions are as small as the kernel relative to the penalty, and are not taken for rounding."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(14, 3))
+    labels = rng.normal(size=14)
+    inverse = FeatureInverse.of(lambda at: features[at], 14, np.full(3, 1e12), None, AssertionError)
+    held_out = inverse.leave_out(labels[:, None])[:, 0]
+    for place in range(14):
+        others = np.delete(np.arange(14), place)
+        expected = features[place] @ features[others].T @ labels[others] / 1e12
+        assert_allclose(held_out[place], expected, rtol=1e-8)

@@ -338,7 +338,8 @@ def plan(
     if method == "exact":
         raise _no_formula(problem, setting)
     if cv is None and _are_few_refits(problem, setting, units, n_alphas) and method is None:
-        return SolveAgain(problem, setting, f"{words}, refitted", units, _reason(problem, setting))
+        refits = _both_directions(problem, setting, units)
+        return SolveAgain(problem, setting, f"{words}, refitted", refits, _reason(problem, setting))
     if splitter is None:
         splitter = default_splitter(labels, setting, together.instances, together.tasks)
         units = _folds(problem, splitter, together)
@@ -359,7 +360,18 @@ def plan_units(problem: Problem, setting: Setting, units: Units) -> Plan:
     way = _way(problem, setting, units, 1)
     if way is not None:
         return Formula(problem, setting, "exact", units, way)
-    return SolveAgain(problem, setting, "refitted", units, _reason(problem, setting))
+    refits = _both_directions(problem, setting, units)
+    return SolveAgain(problem, setting, "refitted", refits, _reason(problem, setting))
+
+
+def _both_directions(problem: Problem, setting: Setting, units: Units) -> Units:
+    """Return the units that are refitted: in a network, both directions of an edge are one unit."""
+    if not problem.pairing.symmetry or setting is not Setting.A:
+        return units
+    if units.cells is None:
+        rows, columns = np.indices(problem.labels.shape)
+        units = replace(units, cells=cell_units(problem.pairing, rows, columns))
+    return units.of_edges()
 
 
 def _way(
@@ -404,8 +416,6 @@ def _codes_of_labels(problem: Problem, setting: Setting, units: Units) -> list[n
 
 def _are_few_refits(problem: Problem, setting: Setting, units: Units, n_alphas: int) -> bool:
     """Return whether each unit can be left out by a refit in a few seconds."""
-    if problem.pairing.symmetry:
-        return False
     n_units = math.prod(np.unique(codes).size for codes in _codes_of_labels(problem, setting, units))
     return n_alphas * _refit_cost(problem, n_units).work <= _MOST_REFITS
 

@@ -7,6 +7,9 @@ change the model. Its predictions of other pairs u are
 .. math:: \mathbf{P}_{uo}\,\mathbf{N}\mathbf{y}' + \mu', \qquad
           \mu' = y'_r - (\mathbf{P}_{oo}\,\mathbf{N}\mathbf{y}')_r - c_r\,(\mathbf{N}\mathbf{y}')_r
           \text{ for any observed } r .
+
+An inverse over the missing pairs u knows them as :math:`-\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}\mathbf{y}'`, with the
+residual operator R of the complete grid.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import numpy as np
 
 from dyadlearn._array import Array, itemsize, namespace, placed, row_blocks, take_rows, zeros
 from dyadlearn.labels import Labels
-from dyadlearn.solve.inverse import Inverse
+from dyadlearn.solve.inverse import Inverse, MissingInverse
 from dyadlearn.solve.operators import Cells, GridOperators
 
 # Most multiplications for pairs without a label; above, they have no held-out prediction.
@@ -38,7 +41,7 @@ class Unlabelled:
     Attributes
     ----------
     operators : GridOperators
-        Operators of the model, with a positive ridge.
+        Operators of the model.
     labels : Labels
         Labels of a grid.
     inverse : Inverse
@@ -72,25 +75,48 @@ class Unlabelled:
         unit_of = unit_of.reshape(-1)
         n = self.labels.size
         n_units = wanted.shape[1]
-        asking = min(_ENTRY * n * missing.size, n_units * self._grid_work)
-        if asking + float(n) * n * n_units > _MOST_WORK or self.operators.ridge <= 0:
+        if self._work(missing.size, n_units) > _MOST_WORK:
             return namespace(grid).reshape(grid, self.labels.shape)
         pieces = []
         places = []
         for here in row_blocks(n_units, 4 * n * itemsize(grid), 2**24):
             changed = [self._changed(units, known, held_out) for units in wanted.T[here]]
-            duals = self._duals(namespace(grid).stack(changed, axis=1))
-            means = self._means(namespace(grid).stack(changed, axis=1), duals)
-            for place, number in enumerate(range(here.start, here.start + len(changed))):
-                at = missing[unit_of == number]
-                pieces.append(self._predicted(duals[:, place], at) + means[place])
-                places.append(at)
+            labels = namespace(grid).stack(changed, axis=1)
+            asked_of = [np.flatnonzero(unit_of == number) for number in range(here.start, here.start + len(changed))]
+            pieces.extend(self._predictions(labels, missing, asked_of))
+            places.extend(missing[at] for at in asked_of)
         grid = placed(pieces, places, observed.size)
         return namespace(grid).reshape(grid, self.labels.shape)
 
     @property
     def _cells(self) -> Cells:
         return self.labels.places
+
+    def _work(self, n_missing: int, n_units: int) -> float:
+        """Return the number of multiplications for some missing pairs by the models without some units."""
+        n = float(self.labels.size)
+        if isinstance(self.inverse, MissingInverse):
+            return n * n_missing * n_units
+        asking = min(_ENTRY * n * n_missing, n_units * self._grid_work)
+        return asking + n * n * n_units
+
+    def _predictions(self, labels: Array, missing: np.ndarray, asked: list[np.ndarray]) -> list[Array]:
+        """Return the predictions of some missing pairs for each column of labels (n, b).
+
+        Parameters
+        ----------
+        labels : array of shape (n, b)
+        missing : integer array of shape (u,)
+            Positions of the missing pairs in the grid.
+        asked : list of b integer arrays
+            The missing pairs that are asked for, as positions in `missing`.
+        """
+        filled = self.inverse.filled(labels)
+        if filled is not None:
+            return [take_rows(filled[:, place], at) for place, at in enumerate(asked)]
+        duals = self._duals(labels)
+        means = self._means(labels, duals)
+        return [self._predicted(duals[:, place], missing[at]) + means[place] for place, at in enumerate(asked)]
 
     @property
     def _grid_work(self) -> float:
@@ -136,7 +162,9 @@ class Unlabelled:
         """Return the free mean of each column of labels, shape (b,); zeros without one."""
         if not self.operators.free_mean:
             return zeros((int(labels.shape[1]),), labels)
-        at = np.linspace(0, self.labels.size - 1, min(_N_FOR_MEAN, self.labels.size)).astype(np.intp)
+        # Without a ridge, residuals differ between labels, and only their mean is zero.
+        n_used = self.labels.size if self.operators.ridge <= 0 else min(_N_FOR_MEAN, self.labels.size)
+        at = np.linspace(0, self.labels.size - 1, n_used).astype(np.intp)
         some = (self._cells[0][at], self._cells[1][at])
         ridges = zeros((at.size,), labels) + self.operators.ridge
         weights = self.labels.listed().weights

@@ -185,6 +185,10 @@ class Inverse(ABC):
         residual = scaled - image if self.is_hat else image
         return self._scaled(residual) / ridge
 
+    def filled(self, labels: Array) -> Array | None:
+        """Return the predictions (u, p) of the missing cells of the grid; None if the inverse does not know them."""
+        return None
+
     def n_values_of(self, size: int) -> int:
         """Return the number of values in memory for each label of a set of some size."""
         return 3 * size
@@ -501,6 +505,8 @@ class FactorInverse(Inverse):
     is_hat : bool
         Whether B is the hat.
     floor, is_graded, root : as in `Inverse`
+    dual_weights : array of shape (k,) or None
+        Weights of the vectors in the dual coefficients; None if these are residuals divided by the ridge.
     """
 
     vectors: Array
@@ -509,6 +515,7 @@ class FactorInverse(Inverse):
     floor: float = 0.0
     is_graded: bool = False
     root: Array | None = None
+    dual_weights: Array | None = None
 
     @classmethod
     def of_spectrum(cls, side: Smoother) -> Self:
@@ -525,15 +532,25 @@ class FactorInverse(Inverse):
         array([[2.],
                [1.]])
         """
-        side = side.scaled()
-        is_hat = not side.prefers_residual
-        weights = side.shrinkage if is_hat else side.remainder
-        return cls(side.spectrum.vectors, weights, is_hat, side.slack_floor, side.is_graded)
+        known = side.scaled()
+        is_hat = not known.prefers_residual
+        weights = known.shrinkage if is_hat else known.remainder
+        floors = (known.slack_floor, known.is_graded)
+        xp = namespace(weights)
+        # Dual coefficients sum to zero beside a free constant.
+        dual_weights = xp.where(side.spectrum.values > 0, side.phi, 0.0)
+        return cls(side.spectrum.vectors, weights, is_hat, *floors, dual_weights=dual_weights)
 
     @property
     def n_labels(self) -> int:
         """Number of labels."""
         return int(self.vectors.shape[0])
+
+    def solved(self, labels: Array, ridge: float) -> Array:
+        """Return the dual coefficients (n, p) of labels, also for a ridge of zero if `dual_weights` are known."""
+        if self.dual_weights is None:
+            return super().solved(labels, ridge)
+        return self.vectors @ (self.dual_weights[:, None] * self.gathered(labels))
 
     def parts(self, members: np.ndarray) -> Array:
         """Return the blocks (number, size, size) of B between the members (number, size) of sets."""
@@ -618,11 +635,14 @@ class FeatureInverse(FactorInverse):
     lower : array of shape (k, k)
         The inverse of L.
     n_pairs : int
+    size : float
+        Upper bound of the eigenvalues of the hat.
     """
 
     features: Callable[[np.ndarray], Array] = field(kw_only=True)
     lower: Array = field(kw_only=True)
     n_pairs: int = field(kw_only=True)
+    size: float = field(default=1.0, kw_only=True)
 
     @classmethod
     def of(
@@ -646,16 +666,19 @@ class FeatureInverse(FactorInverse):
             Function that returns the error to raise if the normal equations are singular.
         """
         k = int(penalties.shape[0])
-        gram = penalties * namespace(penalties).eye(k, dtype=penalties.dtype, device=penalties.device)
+        gram = zeros((k, k), penalties)
         for here in row_blocks(n_pairs, 8 * k):
             rows = features(np.arange(n_pairs)[here])
             gram = gram + rows.T @ rows
         try:
-            lower = solve_lower(cholesky(gram), _identity(gram))
+            lower = solve_lower(cholesky(gram + penalties * _identity(gram)), _identity(gram))
         except np.linalg.LinAlgError:
             raise refusal() from None
-        ones = namespace(gram).ones_like(penalties)
-        given = {"features": features, "lower": lower, "n_pairs": n_pairs}
+        xp = namespace(gram)
+        ones = xp.ones_like(penalties)
+        # The largest eigenvalue of the hat is at most its trace.
+        size = min(1.0, float(xp.sum((lower @ gram) * lower)))
+        given = {"features": features, "lower": lower, "n_pairs": n_pairs, "size": size}
         return cls(lower, ones, is_graded=True, root=root, **given)
 
     @property
@@ -666,6 +689,10 @@ class FeatureInverse(FactorInverse):
     def take(self, at: np.ndarray) -> Array:
         """Return rows (s, k) of the factor."""
         return self.features(at) @ self.lower.T
+
+    def level(self, labels: Array) -> Array:
+        """Return the rounding error of `times` for each column of labels, shape (p,)."""
+        return rounding_level(labels, self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -705,22 +732,32 @@ class MissingInverse(Inverse):
         return int(self.observed[0].size)
 
     @cached_property
-    def half(self) -> Array:
-        r"""The matrix :math:`\mathbf{L}^{-1}\mathbf{R}_{uo}` (u, n), where L factorises R between missing cells."""
+    def factor(self) -> Array:
+        """The Cholesky factor L (u, u) of the residual operator between missing cells."""
         operators = self.operators
-        if not self.missing[0].size:
-            return zeros((0, self.n_labels), operators.remainder)
         block = operators.residual_block(*self.missing)
         size = block.shape[0]
         refusal = partial(leverage_error, np.arange(size), operators.n_cells, "missing cells form a set that")
         if self.is_graded:  # the result is not used: only the check is
             solve_block(block, block[:, :1], self.floor, True, refusal)
         try:
-            factor = cholesky(block)
+            return cholesky(block)
         except np.linalg.LinAlgError:
             raise refusal() from None
-        between = operators.between(self.missing, self.observed, hat=self.is_hat)
-        return solve_lower(factor, between)
+
+    @cached_property
+    def half(self) -> Array:
+        r"""The matrix :math:`\mathbf{L}^{-1}\mathbf{R}_{uo}` (u, n), or that of the hat."""
+        if not self.missing[0].size:
+            return zeros((0, self.n_labels), self.operators.remainder)
+        factor = self.factor
+        return solve_lower(factor, self.operators.between(self.missing, self.observed, hat=self.is_hat))
+
+    def filled(self, labels: Array) -> Array:
+        r"""Return the predictions (u, p) of the missing cells, :math:`-\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}\mathbf{y}`."""
+        half = self.half @ labels
+        # The hat between missing and observed cells is minus the residual operator.
+        return self._sign * solve(self.factor.T, half)
 
     def parts(self, members: np.ndarray) -> Array:
         """Return the blocks (number, size, size) of the residual operator, or of the hat."""
