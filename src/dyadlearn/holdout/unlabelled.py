@@ -77,8 +77,8 @@ class Unlabelled:
         n_units = wanted.shape[1]
         if self._work(missing.size, n_units) > _MOST_WORK:
             return namespace(grid).reshape(grid, self.labels.shape)
-        pieces = []
-        places = []
+        pieces: list[Array] = []
+        places: list[np.ndarray] = []
         for here in row_blocks(n_units, 4 * n * itemsize(grid), 2**24):
             changed = [self._changed(units, known, held_out) for units in wanted.T[here]]
             labels = namespace(grid).stack(changed, axis=1)

@@ -754,7 +754,10 @@ class MissingInverse(Inverse):
         return solve_lower(factor, self.operators.between(self.missing, self.observed, hat=self.is_hat))
 
     def filled(self, labels: Array) -> Array:
-        r"""Return the predictions (u, p) of the missing cells, :math:`-\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}\mathbf{y}`."""
+        r"""Return the predictions of the missing cells (u, p).
+
+        .. math:: -\mathbf{R}_{uu}^{-1}\,\mathbf{R}_{uo}\,\mathbf{y}
+        """
         half = self.half @ labels
         # The hat between missing and observed cells is minus the residual operator.
         return self._sign * solve(self.factor.T, half)
