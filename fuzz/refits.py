@@ -125,6 +125,8 @@ class Model:
         if self.kind == "network":
             out_rows = out_columns = np.union1d(out_rows, out_columns)
         for side, out in ((self.rows, out_rows), (self.columns, out_columns)):
+            if not np.isfinite(side.R).all():
+                raise UndefinedError("the reference overflows")
             if not side.definite and side.filter != "tikhonov" and side.slack(out) < SLACK:
                 raise UndefinedError(f"leverage 1 under the filter {side.filter}")
         kept, operators, P = self.rows.without(out_rows)

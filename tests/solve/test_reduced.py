@@ -104,3 +104,11 @@ def test_digits_that_are_lost_of_hidden_rows_are_counted():
     side = Spectrum.from_gram(X @ X.T).smoother(IteratedTikhonov(4), 1e-5)
     with pytest.warns(PrecisionWarning, match="rounding leaves 0 accurate digits"):
         predict_others(side, np.array([0, 1, 2]), np.array([[1.0], [2.0], [3.0]]))
+
+
+def test_filters_whose_remainders_underflow_are_refused():
+    """Each row of a diagonal kernel says nothing about the others, and its labels are interpolated."""
+    side = Spectrum.from_gram(np.diag([0.5, 1.0, 1.0])).smoother(Landweber(n_iter=1070), 0.5)
+    assert 0.0 < side.remainder.max() < np.finfo(float).tiny
+    with pytest.raises(LeverageError):
+        predict_others(side, np.array([1, 2]), np.ones((2, 1)))

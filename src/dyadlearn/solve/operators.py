@@ -538,6 +538,8 @@ def embedded(grid: Array, values: Array, rows: np.ndarray, columns: np.ndarray) 
 def _whole(side: Smoother) -> np.ndarray:
     """Return a mask (k,) of the directions that are unpenalised up to the precision."""
     scale = 1.0 if side.spectrum.is_truncated else largest(side.remainder)
+    if scale < np.finfo(np.float64).tiny:
+        scale = 1.0  # all remainders have underflowed
     return np.asarray(to_numpy(side.remainder) <= scale * epsilon(side.remainder) ** 2)
 
 
