@@ -161,7 +161,7 @@ class Formula:
             "grid": "closed form of a complete grid",
             "labelled": "closed form of the rows and columns with labels",
             "model": "closed form of the model",
-            "folds of cells": "closed form of a complete grid",
+            "folds of cells": "completion of each fold from the other cells",
         }[self.way]
 
     @property
@@ -171,7 +171,11 @@ class Formula:
         if isinstance(self.way, Route):
             return Cost(self.way.work, bytes_of(self.way, labels))
         m, q = labels.shape
-        return Cost(4.0 * m * q * (m + q), 32.0 * m * q)
+        work = 4.0 * m * q * (m + q)
+        if self.way == "folds of cells":
+            assert self.units.cells is not None
+            work *= _ITERATIONS * np.unique(self.units.cells).size
+        return Cost(work, 32.0 * m * q)
 
     @property
     def words(self) -> str:
