@@ -160,7 +160,15 @@ def digits_left(like: Array) -> float:
     return min(1e7, 1.0 / math.sqrt(epsilon(like)))
 
 
-def solve_block(block: Array, right: Array, floor: float, graded: bool, refusal: Callable[[], Exception]) -> Array:
+def solve_block(
+    block: Array,
+    right: Array,
+    floor: float,
+    graded: bool,
+    refusal: Callable[[], Exception],
+    *,
+    error: float = 0.0,
+) -> Array:
     r"""Solve systems of blocks of a residual operator; raise if a block is numerically singular.
 
     The entries of a block are rounded, so that the error of its eigenvalues is :math:`\varepsilon` times the largest.
@@ -178,6 +186,8 @@ def solve_block(block: Array, right: Array, floor: float, graded: bool, refusal:
         Whether a block may be singular, see `is_graded`; False skips the check.
     refusal : callable
         Function that returns the error to raise if a block is singular.
+    error : float, default=0.0
+        Absolute error of the eigenvalues, for a block that is the difference of an identity and a hat matrix.
 
     Returns
     -------
@@ -189,7 +199,7 @@ def solve_block(block: Array, right: Array, floor: float, graded: bool, refusal:
         digits = digits_left(block) if floor else 1e1
         rounding = digits * block.shape[-1] * epsilon(block) * xp.max(values, axis=-1)
         least = xp.min(values, axis=-1)
-        if bool(xp.any((least <= floor) | (least <= rounding))):
+        if bool(xp.any((least <= max(floor, error)) | (least <= rounding))):
             raise refusal()
     try:
         return solve(block, right)

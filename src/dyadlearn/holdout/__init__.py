@@ -8,6 +8,7 @@ from dyadlearn.holdout.planning import (
     holdout,
     leave_out,
     plan,
+    plan_fits,
 )
 from dyadlearn.holdout.units import Problem, Units
 
@@ -21,4 +22,5 @@ __all__ = [
     "holdout",
     "leave_out",
     "plan",
+    "plan_fits",
 ]

@@ -377,6 +377,8 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
                 "and tasks of a grid. A network model leaves out one edge or node at a time, without cv."
             )
         return cv
+    if isinstance(cv, GivenFolds):
+        return cv
     if isinstance(cv, list | tuple):
         return GivenFolds(setting, cv)
     if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):

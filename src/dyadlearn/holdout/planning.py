@@ -1,4 +1,4 @@
-r"""The one place that decides how to hold out: `plan`.
+r"""The one place that decides how to hold out: `plan` for problems, and `plan_fits` for estimators to fit again.
 
 =============  ======================================================================================================
 outcome        when
@@ -24,7 +24,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, placed
 from dyadlearn._memory import check_memory, fits_in_memory, in_bytes
-from dyadlearn._progress import Phase
+from dyadlearn._progress import Phase, Progress
 from dyadlearn._rounding import warn_of_rounding
 from dyadlearn._threads import seconds_of
 from dyadlearn.exceptions import NothingLeftError
@@ -161,7 +161,7 @@ class Formula:
             "grid": "closed form of a complete grid",
             "labelled": "closed form of the rows and columns with labels",
             "model": "closed form of the model",
-            "folds of cells": "closed form of a complete grid",
+            "folds of cells": "completion of each fold from the other cells",
         }[self.way]
 
     @property
@@ -171,7 +171,11 @@ class Formula:
         if isinstance(self.way, Route):
             return Cost(self.way.work, bytes_of(self.way, labels))
         m, q = labels.shape
-        return Cost(4.0 * m * q * (m + q), 32.0 * m * q)
+        work = 4.0 * m * q * (m + q)
+        if self.way == "folds of cells":
+            assert self.units.cells is not None
+            work *= _ITERATIONS * np.unique(self.units.cells).size
+        return Cost(work, 32.0 * m * q)
 
     @property
     def words(self) -> str:
@@ -258,6 +262,11 @@ class SolveAgain:
             return self.folds.held_out(None if problem is None else problem.pairing, watch=bar.advance)
 
 
+def _line(n_folds: int) -> Progress:
+    """Return the line of progress of some folds, inside that of a command or an evaluation."""
+    return Phase("Hold-out folds", n_folds, of=1)
+
+
 @dataclass(frozen=True, eq=False)
 class FitAgain:
     """Plan to fit an estimator again without each fold, where its kernels or features depend on the labels.
@@ -266,25 +275,45 @@ class FitAgain:
     ----------
     labels : Labels
     setting, method, units : as in `Formula`
+    folds : list of Fold
     predict : callable
         Function that fits without a fold, and returns the predictions of its test labels.
+    line : callable
+        Function of the number of folds that returns the line of progress.
+    reason : str
+        Why the estimator is fitted again.
     """
 
     labels: Labels
     setting: Setting
     method: str
     units: Units
+    folds: list[Fold]
     predict: Callable[[Fold], Array]
+    line: Callable[[int], Progress] = _line
+    reason: str = "the model has no closed form, or its kernels depend on the labels"
+
+    #: No full problem has the same scores.
+    swept: ClassVar[None] = None
+
+    @property
+    def n_solves(self) -> int:
+        """Number of fits."""
+        return len(self.folds)
+
+    @property
+    def words(self) -> str:
+        """Method, reason and cost in one line; the time of a fit is not known."""
+        return f"{self.method}: {self.reason} (the time of {self.n_solves} fits)"
 
     def held_out(self) -> Array:
         """Return the predictions, of the shape of the labels' values; NaN for labels in no fold."""
-        folds = folds_of(self.labels, self.setting, self.units)
         predictions = []
-        with Phase("Hold-out folds", len(folds), of=1) as bar:
-            for fold in folds:
+        with self.line(len(self.folds)) as bar:
+            for fold in self.folds:
                 predictions.append(self.predict(fold))
                 bar.advance()
-        flat = placed(predictions, [fold.test for fold in folds], self.labels.observed.size)
+        flat = placed(predictions, [fold.test for fold in self.folds], self.labels.observed.size)
         return namespace(flat).reshape(flat, tuple(self.labels.values.shape))
 
 
@@ -347,6 +376,49 @@ def plan(
     if labels.grid is None and setting is Setting.A:
         words += " of pairs"  # other folds than those of a grid, whose missing pairs are in folds too
     return SolveAgain(problem, setting, f"{words}, refitted", units, _reason(problem, setting))
+
+
+def plan_fits(
+    labels: Labels,
+    setting: Setting,
+    together: Units,
+    cv: Any = None,
+    *,
+    predict: Callable[[Fold], Array],
+    method: str = "{n} folds, fitted again",
+    line: Callable[[int], Progress] = _line,
+) -> FitAgain:
+    """Choose the folds of an estimator that has no formula, and must be fitted again without each of them.
+
+    Parameters
+    ----------
+    labels : Labels
+    setting : Setting
+    together : Units
+        What is left out together.
+    cv : int, SettingKFold or list of folds, default=None
+        Folds. None means one fold for each unit of `together`, and five folds of each side without units.
+    predict, line : callable
+        As in `FitAgain`.
+    method : str, default="{n} folds, fitted again"
+        Description, in which ``{n}`` stands for the number of folds.
+
+    Returns
+    -------
+    FitAgain
+    """
+    units = together
+    if cv is not None:
+        units = as_splitter(cv, setting).units(labels, groups=together.instances, task_groups=together.tasks)
+    elif together.are_single:
+        units = default_splitter(labels, setting).units(labels)
+    else:
+        if setting.new_instance and together.instances is None:
+            units = replace(units, instances=default_splitter(labels, Setting.B).units(labels).instances)
+        if setting.new_task and together.tasks is None:
+            units = replace(units, tasks=default_splitter(labels, Setting.C).units(labels).tasks)
+    folds = folds_of(labels, setting, units)
+    return FitAgain(labels, setting, method.format(n=len(folds)), units, folds, predict, line)
 
 
 def _folds(problem: Problem, splitter: SettingKFold | GivenFolds, together: Units) -> Units:

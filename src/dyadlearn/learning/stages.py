@@ -8,7 +8,7 @@ fold.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import NamedTuple
@@ -346,53 +346,45 @@ def _of_all_folds(
     return first if first.train.shape == error.train.shape else error.with_profiles(*described, first.whole)
 
 
-def held_out_again(
+def completed_again(
     labels: Targets,
     sides: Sides,
-    folds: Iterable[tuple[np.ndarray, np.ndarray]],
+    train: np.ndarray,
     path: Sequence[Sequence[float]],
     profiled: tuple[bool, bool],
-    watch: Callable[[], None] = lambda: None,
 ) -> Array:
-    """Return held-out predictions of learned stages, with profiles computed from the training labels of each fold.
+    """Return the predictions of learned stages, with profiles computed from some training labels.
 
     Parameters
     ----------
     labels : Targets
     sides : sequence of Mixture
         Kernels of the original descriptions, without profiles.
-    folds : iterable of (train, test)
-        Masks (m, q) of cells to learn from, where observed, and to predict.
+    train : boolean array of shape (m, q)
+        Mask of the cells to learn from, where observed.
     path : sequence of vectors
         Parameters of each stage, as returned by `Parameters.vector`.
     profiled : (bool, bool)
         Whether instances, and tasks, are described by their profiles from the second stage on.
-    watch : callable
-        Callback that is called after each fold.
 
     Returns
     -------
     array of shape (m, q)
-        Held-out predictions; NaN for cells in no fold.
 
     Raises
     ------
     ValueError
-        If no training label remains without a fold.
+        If no training label remains.
     """
     Y, cells, xp = labels.values, labels.cells, namespace(labels.values)
-    held_out = xp.full(cells.shape, float("nan"), dtype=Y.dtype, device=Y.device)
-    for train, test in folds:
-        chosen = (as_array_of(train[cells.rows, cells.columns], Y, Y.dtype) * labels.observed)[None, :]
-        if not float(xp.sum(chosen)) > 0:
-            raise ValueError("A fold leaves no label to learn from: use more folds, or other groups.")
-        used, completed = sides, None
-        for vector in path:
-            if completed is not None:
-                used = profiled_sides(completed, sides, profiled)
-            parameters = Parameters.start(used).of(np.asarray(vector))
-            completed = FoldError(labels, chosen, chosen, used, used).completed(parameters, _TOL)
-        assert completed is not None
-        held_out = xp.where(as_array_of(test, Y), completed[0, ...], held_out)
-        watch()
-    return held_out
+    chosen = (as_array_of(train[cells.rows, cells.columns], Y, Y.dtype) * labels.observed)[None, :]
+    if not float(xp.sum(chosen)) > 0:
+        raise ValueError("A fold leaves no label to learn from: use more folds, or other groups.")
+    used, completed = sides, None
+    for vector in path:
+        if completed is not None:
+            used = profiled_sides(completed, sides, profiled)
+        parameters = Parameters.start(used).of(np.asarray(vector))
+        completed = FoldError(labels, chosen, chosen, used, used).completed(parameters, _TOL)
+    assert completed is not None
+    return completed[0, ...]

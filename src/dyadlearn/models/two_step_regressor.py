@@ -18,8 +18,8 @@ from dyadlearn._checks import check_choice
 from dyadlearn._codes import pattern_codes
 from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Table
-from dyadlearn.holdout import Units
-from dyadlearn.holdout.folds import as_splitter, default_splitter, folds_of
+from dyadlearn.holdout import FitAgain, Units, plan_fits
+from dyadlearn.holdout.folds import Fold
 from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.holdout.units import warn_of_unlabelled
 from dyadlearn.labels import Labels
@@ -221,9 +221,9 @@ class TwoStepRegressor(Predictor, stored=False):
         setting, form = as_setting(setting), self._form
         check_groups(setting, groups, task_groups, cells)
         groups, task_groups = reading.groups_in_order(self._data, groups, task_groups)
-        units = self._units(setting, groups, task_groups, reading.cells_of(self._data.labels, form, cells), cv)
-        held_out, observed = self._without(setting, units), self._data.labels.observed
-        without = (np.isnan(held_out) & observed).any(axis=0)
+        cells = reading.cells_of(self._data.labels, form, cells)
+        held_out = self._plan(setting, groups, task_groups, cells, cv).held_out()
+        without = (np.isnan(held_out) & self._data.labels.observed).any(axis=0)
         warn_of_unlabelled(without, 2, "are left without a label to learn from", _REMEDY)
         return form.restore(held_out)
 
@@ -250,34 +250,23 @@ class TwoStepRegressor(Predictor, stored=False):
 
     def _hold_out(self, setting: Setting, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool) -> HeldOut:
         """Return held-out predictions and the method used; arguments as in `Fitted.hold_out`."""
-        units = self._units(setting, groups, task_groups, None, cv)
-        count = len(folds_of(self._data.labels, setting, units))
-        return HeldOut(self._without(setting, units), f"{count} folds, fitted again", units, is_fixed=False)
+        how = self._plan(setting, groups, task_groups, None, cv)
+        return HeldOut(how.held_out(), how.method, how.units, is_fixed=False)
 
-    def _units(self, setting: Setting, groups: Any, task_groups: Any, cells: Any, cv: Any) -> Units:
-        """Return the folds: the given groups, five folds of a side without groups, or the folds of `cv`."""
+    def _plan(self, setting: Setting, groups: Any, task_groups: Any, cells: Any, cv: Any) -> FitAgain:
+        """Return the plan to fit both steps without each fold."""
         self.fitted_.check(setting)
         if cells is not None and cv is not None:
             raise ValueError("cells and cv both define the folds of setting A: give only one of them.")
         labels = self._data.labels
-        if cv is not None:
-            return as_splitter(cv, setting).units(labels, groups=groups, task_groups=task_groups)
-        if groups is None and task_groups is None and cells is None:
-            return default_splitter(labels, setting).units(labels)
-        units = Units.of_groups(labels, setting, groups, task_groups, cells)
-        if setting.new_instance and units.instances is None:
-            units = replace(units, instances=default_splitter(labels, Setting.B).units(labels).instances)
-        if setting.new_task and units.tasks is None:
-            units = replace(units, tasks=default_splitter(labels, Setting.C).units(labels).tasks)
-        return units
 
-    def _without(self, setting: Setting, units: Units) -> np.ndarray:
-        """Return held-out predictions (m, q) of models that were fitted without each fold."""
-        held_out = np.full(self._data.labels.shape, np.nan)
-        for fold in folds_of(self._data.labels, setting, units):
+        def predict(fold: Fold) -> np.ndarray:
             left, asked = reading.without_fold(self._data, setting, fold)
-            held_out.flat[fold.test] = reading.fold_predictions(self._learn(left).grid(*asked), fold)
-        return held_out
+            predicted = reading.fold_predictions(self._learn(left).grid(*asked), fold)
+            return np.asarray(predicted, dtype=np.float64)
+
+        together = Units.of_groups(labels, setting, groups, task_groups, cells)
+        return plan_fits(labels, setting, together, cv, predict=predict)
 
     def _learn(self, data: reading.Training) -> _TwoSteps:
         """Return both steps, fitted on a grid; the first step uses the observed labels."""

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import singledispatch
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, namespace, take_block, take_rows, zeros
+from dyadlearn._array import Array, epsilon, namespace, zeros
 from dyadlearn._memory import holdout_numbers
-from dyadlearn._rounding import solve_block
 from dyadlearn.pairing.base import Pairing, working
 from dyadlearn.pairing.certainty import Jackknife
 from dyadlearn.pairing.expansion import Asked
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
-from dyadlearn.solve.leaving import Members, in_order, largest_group, leave_units_out, refuse, unit_codes
+from dyadlearn.solve.inverse import CellsInverse
+from dyadlearn.solve.leaving import Members, largest_group, refuse, unit_codes
 from dyadlearn.solve.missing import complete
-from dyadlearn.solve.operators import without
-from dyadlearn.spectrum import leverage_error
 
 # A dense system of this many cells takes 128 MiB and about the time of a hundred iterations.
 _DIRECT_CELLS = 4096
@@ -74,25 +72,15 @@ def hold_out_stack(model: Pairing, stack: Array, setting: Setting, *groups: Memb
     operators, (n, m, q), (members, task_members) = working(model), stack.shape, groups or (None, None)
     rows, columns = np.divmod(np.arange(m * q), q)
     row_units, column_units = unit_codes(members, m)[rows], unit_codes(task_members, q)[columns]
-    xp, inverse = namespace(stack), operators.residual_block(rows, columns)
+    xp, matrix = namespace(stack), operators.residual_block(rows, columns)
+    inverse = CellsInverse(matrix, floor=operators.floor, is_graded=operators.is_graded)
     shift = xp.mean(stack, axis=(1, 2), keepdims=True) if operators.free_mean else zeros((1, 1, 1), stack)
     labels = xp.reshape(stack - shift, (n, m * q)).T
     if setting is Setting.D:
-        pieces, places = [], []
-        for i, j in np.unique(np.stack([row_units, column_units]), axis=1).T:
-            left_out = np.flatnonzero((row_units == i) | (column_units == j))
-            asked = np.flatnonzero((row_units[left_out] == i) & (column_units[left_out] == j))
-            others = without(left_out, m * q)
-            right = take_block(inverse, left_out, others) @ take_rows(labels, others)
-            block = take_block(inverse, left_out, left_out)
-            refusal = partial(leverage_error, left_out, m * q, "cells form a set that")
-            predictions = -solve_block(block, right, operators.floor, operators.is_graded, refusal)
-            pieces.append(take_rows(predictions, asked))
-            places.append(left_out[asked])
-        held_out = in_order(pieces, places)
+        held_out = inverse.leave_crossed_out(labels, row_units, column_units)
     else:
         units = {Setting.A: cell_units(model, rows, columns), Setting.B: row_units, Setting.C: column_units}[setting]
-        held_out = leave_units_out(inverse, labels, units, operators.floor, graded=operators.is_graded)
+        held_out = inverse.leave_out(labels, units)
     return xp.reshape(held_out.T, stack.shape) + shift
 
 

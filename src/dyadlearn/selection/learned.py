@@ -27,8 +27,8 @@ from dyadlearn._progress import Phase, Progress
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import Tikhonov
-from dyadlearn.holdout import Units, check_enough_left
-from dyadlearn.holdout.folds import as_splitter, folds_in_words, folds_of
+from dyadlearn.holdout import Units, check_enough_left, plan_fits
+from dyadlearn.holdout.folds import Fold, as_splitter, folds_in_words, folds_of
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.kernels.descriptions import Descriptions, read_descriptions
@@ -36,7 +36,7 @@ from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is
 from dyadlearn.labels import Labels, is_binary
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error, n_first, weight_unit
 from dyadlearn.learning.mixture import PROFILES, Mixture, Sides, single
-from dyadlearn.learning.stages import ENOUGH, Descent, Stage, expected_steps, held_out_again, learn
+from dyadlearn.learning.stages import ENOUGH, Descent, Stage, completed_again, expected_steps, learn
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.base import Groups
@@ -46,7 +46,7 @@ from dyadlearn.models.reading import Training, read_rows, unwrap_tasks
 from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import Independent, PairKernel
 from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.selection.search import KeptHoldout, code_groups, predict_folds
+from dyadlearn.selection.search import KeptHoldout, Refits, code_groups
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.cells import Cells
 from dyadlearn.solve.leaving import in_order
@@ -736,19 +736,18 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         together = code_groups(self._labels, *(used_groups if other is None else other for used_groups, other in given))
         cv = min(_N_FOLDS, _most_folds(setting, self._labels.shape, together)) if cv is None else cv
         is_number = isinstance(cv, Integral)
-        splitter = SettingKFold(setting, int(cv), random_state=_SEED) if is_number else as_splitter(cv, setting)
         # Only predictions with the groups of the model are cached.
         key = (setting, int(cv)) if is_number and groups is None and task_groups is None else None
         if key is not None and key in self._computed:
             return self._computed[key]
+        splitter = SettingKFold(setting, int(cv), random_state=_SEED) if is_number else as_splitter(cv, setting)
         # Given folds ignore the groups of the model.
         used_groups = (groups, task_groups) if isinstance(splitter, GivenFolds) else together
         used = Units.of_groups(self._labels, setting, *used_groups)
-        units = splitter.units(self._labels, groups=used.instances, task_groups=used.tasks)
-        folds = folds_of(self._labels, setting, units)
-        predictions, _ = predict_folds(self, self._training(), together, setting, folds)
         method = f"{folds_in_words(splitter, setting, used)}, kernels learned again"
-        held_out = HeldOut(predictions, method, units, is_fixed=False)
+        refits = Refits(self, self._training(), together, setting)
+        how = plan_fits(self._labels, setting, used, splitter, predict=refits.predict, method=method, line=refits.line)
+        held_out = HeldOut(refits.held_out(how), how.method, how.units, is_fixed=False)
         if key is not None:
             self._computed[key] = held_out
         return held_out
@@ -832,23 +831,32 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 predictions = xp.where(xp.isnan(Y), self._closed_problem.Y, self._kept_predictions())
                 return HeldOut(predictions, self._method_of_all, self._units)
             units = self._units
-        if cv is not None or units.are_single:
-            units = as_splitter(cv, setting).units(problem.labels, groups=units.instances, task_groups=units.tasks)
-        return self._own_folds(setting, units)
+        return self._own_folds(setting, units, cv)
 
-    def _own_folds(self, setting: Setting, units: Units) -> HeldOut:
+    def _own_folds(self, setting: Setting, together: Units, cv: Any = None) -> HeldOut:
         """Return held-out predictions of folds, with all stages computed from the training labels of each fold."""
-        folds = [fold.masks for fold in folds_of(self._labels, setting, units)]
         data, searched, like = self._training(), self._searched_setting, self._labels.values
         # The λ of the stages belongs to weights in this unit.
         unit = self.alpha_ / math.exp(self._path[-1][-1])
         labels, centre, size, _ = standardised(data, self.fit_intercept, unit)
         profiled = (not searched.new_instance, not searched.new_task)
         labels, sides = _economical(labels, self._mixtures(data))
-        with Progress(len(folds), "Held-out folds", self.progress, of=1) as bar:
-            held_out = held_out_again(labels, sides, folds, self._path, profiled, bar.advance)
-        predictions = as_array_of(to_numpy(held_out), like, double(like).dtype) * size + centre
-        return HeldOut(predictions, f"{len(folds)} folds, profiles made again", units)
+
+        def predict(fold: Fold) -> Array:
+            completed = completed_again(labels, sides, ~fold.left, self._path, profiled)
+            held_out = take_rows(namespace(completed).reshape(completed, (-1,)), fold.test)
+            return as_array_of(to_numpy(held_out), like, double(like).dtype) * size + centre
+
+        how = plan_fits(
+            self._labels,
+            setting,
+            together,
+            cv,
+            predict=predict,
+            method="{n} folds, profiles made again",
+            line=lambda n: Progress(n, "Held-out folds", self.progress, of=1),
+        )
+        return HeldOut(how.held_out(), how.method, how.units)
 
     def _training(self) -> Training:
         """Return the training data of a fitted model, without descriptions that depend on the labels."""

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 from sklearn.base import clone
 
-from dyadlearn._array import Array, cast, namespace, placed, take_rows, to_numpy
+from dyadlearn._array import Array, cast, namespace, take_rows, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas, check_flag, check_whole
 from dyadlearn._documenting import documented
 from dyadlearn._interrupts import current, keeping_best
@@ -41,8 +41,8 @@ from dyadlearn.exceptions import (
     SearchStoppedWarning,
     UndefinedScoreWarning,
 )
-from dyadlearn.holdout import Problem, SolveAgain, Units, plan
-from dyadlearn.holdout.folds import Fold, as_splitter, folds_of, warn_of_merged_groups
+from dyadlearn.holdout import FitAgain, Problem, SolveAgain, Units, plan, plan_fits
+from dyadlearn.holdout.folds import Fold, as_splitter, warn_of_merged_groups
 from dyadlearn.holdout.planning import Plan
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
@@ -198,10 +198,8 @@ class KeptHoldout(PairwiseRidge, stored=False):
         return HeldOut(self._kept_predictions(), self.holdout_method_, self._units)
 
 
-def predict_folds(
-    model: Any, data: Training, groups: Groups, setting: Setting, folds: Sequence[Fold]
-) -> tuple[Array, list[dict[str, Any]]]:
-    """Fit a model without each fold, and predict the labels of the fold.
+class Refits:
+    """Fits of a model without each fold, for a plan of `dyadlearn.holdout.plan_fits`.
 
     Parameters
     ----------
@@ -213,35 +211,46 @@ def predict_folds(
         Groups that the model leaves out together within the training part of each fold.
     setting : Setting
         Setting of the predictions; it may differ from the setting of the model.
-    folds : sequence of Fold
 
-    Returns
-    -------
-    predictions : array of the shape of the labels' values
-        Held-out predictions; NaN for cells in no fold.
+    Attributes
+    ----------
     alphas : list of dict
         Regularisation that was chosen in each fold, by the name of the parameter.
     """
-    predictions, alphas, n_at_edge = [], [], 0
-    with warnings.catch_warnings(record=True) as caught, Progress(len(folds), "Nested folds", model.progress, 1) as bar:
-        warnings.simplefilter("always")
-        for fold in folds:
-            n_before = len(caught)
-            inner, predicted = _fit_without(model, data, groups, setting, fold)
-            predictions.append(predicted)
-            alphas.append(inner._alphas)
-            n_at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[n_before:])
-            bar.advance()
-    if n_at_edge:
-        message = f"In {n_at_edge} of {len(folds)} folds a best regularisation is on the edge of the grid: widen it."
-        warnings.warn(message, GridEdgeWarning, stacklevel=3)
-    # Repeat each distinct warning of the folds once, except those that have a common message for all folds.
-    others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
-    for (category, filename, line), each in others.items():
-        if not issubclass(category, (NoLabelWarning, GridEdgeWarning, BaselineWarning)):
-            warnings.warn_explicit(each.message, category, filename, line)
-    flat = placed(predictions, [fold.test for fold in folds], data.labels.observed.size)
-    return namespace(flat).reshape(flat, data.labels.values.shape), alphas
+
+    def __init__(self, model: Any, data: Training, groups: Groups, setting: Setting) -> None:
+        self.model, self.data, self.groups, self.setting = model, data, groups, setting
+        self.alphas: list[dict[str, Any]] = []
+        self._caught: list[warnings.WarningMessage] = []
+        self._n_at_edge = 0
+
+    def line(self, n_folds: int) -> Progress:
+        """Return the line of progress."""
+        return Progress(n_folds, "Nested folds", self.model.progress, 1)
+
+    def predict(self, fold: Fold) -> Array:
+        """Fit the model without a fold, and predict the labels of the fold."""
+        n_before = len(self._caught)
+        inner, predicted = _fit_without(self.model, self.data, self.groups, self.setting, fold)
+        self.alphas.append(inner._alphas)
+        self._n_at_edge += any(issubclass(each.category, GridEdgeWarning) for each in self._caught[n_before:])
+        return predicted
+
+    def held_out(self, how: FitAgain) -> Array:
+        """Return the predictions of a plan, of the shape of the labels' values, and warn once for all folds."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self._caught = caught
+            predictions = how.held_out()
+        if self._n_at_edge:
+            message = f"In {self._n_at_edge} of {len(how.folds)} folds a best regularisation is on the edge of the grid"
+            warnings.warn(f"{message}: widen it.", GridEdgeWarning, stacklevel=3)
+        # Repeat each distinct warning of the folds once, except those that have a common message for all folds.
+        others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
+        for (category, filename, line), each in others.items():
+            if not issubclass(category, (NoLabelWarning, GridEdgeWarning, BaselineWarning)):
+                warnings.warn_explicit(each.message, category, filename, line)
+        return predictions
 
 
 def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold) -> tuple[Any, Array]:
@@ -367,20 +376,20 @@ def nested_score(
     # A model that learns its kernels may use groups in other settings too.
     used = Units.of_groups(whole, setting if search.learns_kernels else Setting.D, groups, task_groups)
     splitter = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)
-    units = splitter.units(whole, groups=used.instances, task_groups=used.tasks)
-    folds = folds_of(whole, setting, units)
-    F, alphas = predict_folds(reader, data, (groups, task_groups), setting, folds)
+    refits = Refits(reader, data, (groups, task_groups), setting)
+    how = plan_fits(whole, setting, used, splitter, predict=refits.predict, line=refits.line)
+    F, alphas = refits.held_out(how), refits.alphas
     judge = scorer(usual_scoring(whole.values) if search.scoring is None else search.scoring)
     labels = scored_labels(whole, F, setting)
     prepared = prepared_score(whole, judge, setting, labels)
     return NestedScore(
         score=float(prepared(F)),
         setting=setting.value,
-        fold_scores=np.array([_score_of(judge, whole, labels, F, fold, setting) for fold in folds]),
+        fold_scores=np.array([_score_of(judge, whole, labels, F, fold, setting) for fold in how.folds]),
         alphas=np.array([chosen["alpha"] for chosen in alphas]),
         task_alphas=np.array([chosen["task_alpha"] for chosen in alphas]) if "task_alpha" in alphas[0] else None,
         predictions=whole.restored(cast(F, getattr(namespace(F), data.precision)), data.form),
-        baselines=baseline_scores(whole, setting, units, prepared),
+        baselines=baseline_scores(whole, setting, how.units, prepared),
     )
 
 

@@ -70,7 +70,8 @@ from dyadlearn._array import (
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import digits_left, ratio, solve_block, warn_of_rounding
 from dyadlearn.solve.directions import LeastSquares
-from dyadlearn.solve.leaving import in_order, inverse_with_border, leave_units_out, members_of
+from dyadlearn.solve.inverse import CellsInverse
+from dyadlearn.solve.leaving import in_order, inverse_with_border, members_of
 from dyadlearn.solve.operators import GridOperators, check_hidden, common_floor, embedded, reduced, without
 from dyadlearn.spectrum import Smoother, check_cells, interpolation_error, leverage_error
 
@@ -412,7 +413,7 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
                 held_out = system.leave_one_out(column.labels)
             else:
                 fitted = matrices.fitted(column.rows, inverse @ column.labels) + mean
-                held_out = leave_units_out(inverse, column.labels)
+                held_out = CellsInverse(inverse).leave_out(column.labels)
         else:
             coefficients, solver = directions
             fitted = side.spectrum.vectors @ coefficients

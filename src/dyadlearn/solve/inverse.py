@@ -45,6 +45,7 @@ from dyadlearn._array import (
     Array,
     as_array_of,
     cholesky,
+    epsilon,
     inverse_and_log_determinant,
     itemsize,
     largest,
@@ -73,6 +74,8 @@ class Inverse(ABC):
     #: Lower bound of the slack, and whether a block may be singular, see `dyadlearn._rounding.solve_block`.
     floor: float = 0.0
     is_graded: bool = False
+    #: Absolute error of the eigenvalues of a block of N.
+    error: float = 0.0
     #: Factor (n,) of the labels for which N is the inverse; None is one.
     root: Array | None = None
 
@@ -199,7 +202,7 @@ class Inverse(ABC):
         right = self.sums(members, units, labels, image, parts)
         blocks = self.blocks(parts)
         refusal = partial(_singular_set, blocks, members, self.n_labels)
-        solved = solve_block(blocks, right, self.floor, self.is_graded, refusal)
+        solved = solve_block(blocks, right, self.floor, self.is_graded, refusal, error=self.error)
         return namespace(solved).reshape(-solved, (members.size, labels.shape[1]))
 
     def leave_crossed_out(self, labels: Array, units: np.ndarray, task_units: np.ndarray) -> Array:
@@ -296,7 +299,7 @@ class _Crossing:
         block, outside = self._block(members, self.first)
         refusal = partial(_singular_set, block[None, ...], members[None, :], inverse.n_labels)
         if inverse.is_graded:  # the result is not used: only the check is
-            solve_block(block, outside, inverse.floor, True, refusal)
+            solve_block(block, outside, inverse.floor, True, refusal, error=inverse.error)
         try:
             lower = solve_lower(cholesky(block), _identity(block))
         except np.linalg.LinAlgError:
@@ -359,9 +362,11 @@ class _Crossing:
         of_second = of_second - (rows @ labels - shared @ _gathered(labels, asked))
         blocks = xp.stack([take_block(self.blocks[unit], at, at) for unit, at in zip(units, kept, strict=True)])
         blocks = blocks - along @ xp.matrix_transpose(along)
-        refusal = partial(_singular_set, blocks, rest, self.inverse.n_labels)
+        together = np.concatenate([np.tile(first.members, (rest.shape[0], 1)), rest], axis=1)
+        refusal = partial(_singular_set, blocks, together, self.inverse.n_labels)
         right = of_second - along @ of_first
-        solved = solve_block(blocks, right, self.inverse.floor, self.inverse.is_graded, refusal)
+        inverse = self.inverse
+        solved = solve_block(blocks, right, inverse.floor, inverse.is_graded, refusal, error=inverse.error)
         return -(from_lower @ (of_first - xp.matrix_transpose(along) @ solved))
 
 
@@ -374,10 +379,14 @@ class CellsInverse(Inverse):
     matrix : array of shape (n, n)
     log_determinant : float
         Logarithm of the determinant of the kernel with its ridges, without a border; NaN if it is not known.
+    floor, is_graded : as in `Inverse`
+        For a residual operator.
     """
 
     matrix: Array
     log_determinant: float = math.nan
+    floor: float = 0.0
+    is_graded: bool = False
 
     @classmethod
     def of(
@@ -516,6 +525,8 @@ class FactorInverse(Inverse):
     is_graded: bool = False
     root: Array | None = None
     dual_weights: Array | None = None
+    # The last labels, and their product with the factor.
+    _latest: list[tuple[Array, Array]] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of_spectrum(cls, side: Smoother) -> Self:
@@ -571,15 +582,26 @@ class FactorInverse(Inverse):
 
     def times(self, labels: Array) -> Array:
         """Return B times labels (n, p)."""
-        along = self.weights[:, None] * self.gathered(labels)
-        return namespace(along).concat([self.take(here) @ along for here in self._everybody()], axis=0)
+        along = self.weights[:, None] * self._along(labels)
+        return namespace(along).concat([self.spread(here, along) for here in self._everybody()], axis=0)
+
+    def spread(self, at: np.ndarray, along: Array) -> Array:
+        """Return rows of the factor times coefficients (k, p), shape (s, p)."""
+        return self.take(at) @ along
+
+    def _along(self, labels: Array) -> Array:
+        """Return the result of `gathered`, computed once for all sets of the same labels."""
+        latest = self._latest[-1] if self._latest else None
+        if latest is None or latest[0] is not labels:
+            latest = (labels, self.gathered(labels))
+            self._latest[:] = [latest]
+        return latest[1]
 
     def gathered(self, labels: Array) -> Array:
         """Return the transposed factor times labels (n, p), shape (k, p)."""
-        pieces = [self.take(here).T @ take_rows(labels, here) for here in self._everybody()]
-        total = pieces[0]
-        for piece in pieces[1:]:
-            total = total + piece
+        total = zeros((int(self.weights.shape[0]), int(labels.shape[1])), labels)
+        for here in self._everybody():
+            total = total + self.take(here).T @ take_rows(labels, here)
         return total
 
     def _everybody(self) -> list[np.ndarray]:
@@ -610,15 +632,15 @@ class FactorInverse(Inverse):
         roots = self.weights**0.5
         blocks = [at[here] for here in row_blocks(at.size, 8 * int(self.weights.shape[0]))]
         system = _identity(roots[:, None] * roots)
-        right = self.gathered(labels)
+        right = roots[:, None] * self._along(labels)
         for here in blocks:
-            rows = self.take(here)
-            system = system - (rows * roots).T @ (rows * roots)
+            rows = self.take(here) * roots
+            system = system - rows.T @ rows
             right = right - rows.T @ take_rows(labels, here)
-        right = roots[:, None] * right
         refusal = partial(leverage_error, at, self.n_labels, "cells form a set that")
-        solved = roots[:, None] * solve_block(system, right, self.floor, self.is_graded, refusal)
-        return namespace(solved).concat([self.take(here) @ solved for here in blocks], axis=0)
+        solved = solve_block(system, right, self.floor, self.is_graded, refusal, error=self.error)
+        solved = roots[:, None] * solved
+        return namespace(solved).concat([self.spread(here, solved) for here in blocks], axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -635,14 +657,17 @@ class FeatureInverse(FactorInverse):
     lower : array of shape (k, k)
         The inverse of L.
     n_pairs : int
-    size : float
-        Upper bound of the eigenvalues of the hat.
+    norm : float
+        Upper bound of the norm of the hat.
+    error : float
+        Absolute error of the eigenvalues of a block of N, which is the difference of an identity and the hat.
     """
 
     features: Callable[[np.ndarray], Array] = field(kw_only=True)
     lower: Array = field(kw_only=True)
     n_pairs: int = field(kw_only=True)
-    size: float = field(default=1.0, kw_only=True)
+    norm: float = field(kw_only=True)
+    error: float = field(kw_only=True)
 
     @classmethod
     def of(
@@ -666,6 +691,7 @@ class FeatureInverse(FactorInverse):
             Function that returns the error to raise if the normal equations are singular.
         """
         k = int(penalties.shape[0])
+        xp = namespace(penalties)
         gram = zeros((k, k), penalties)
         for here in row_blocks(n_pairs, 8 * k):
             rows = features(np.arange(n_pairs)[here])
@@ -674,12 +700,19 @@ class FeatureInverse(FactorInverse):
             lower = solve_lower(cholesky(gram + penalties * _identity(gram)), _identity(gram))
         except np.linalg.LinAlgError:
             raise refusal() from None
-        xp = namespace(gram)
-        ones = xp.ones_like(penalties)
-        # The largest eigenvalue of the hat is at most its trace.
-        size = min(1.0, float(xp.sum((lower @ gram) * lower)))
-        given = {"features": features, "lower": lower, "n_pairs": n_pairs, "size": size}
-        return cls(lower, ones, is_graded=True, root=root, **given)
+        # The largest sum of a row bounds the norm, which is that of the hat; it is small for a large regularisation.
+        norm = min(1.0, largest(xp.sum(xp.abs(lower @ gram @ lower.T), axis=1)))
+        return cls(
+            lower,
+            xp.ones_like(penalties),
+            is_graded=True,
+            root=root,
+            features=features,
+            lower=lower,
+            n_pairs=n_pairs,
+            norm=norm,
+            error=epsilon(gram) * n_pairs,
+        )
 
     @property
     def n_labels(self) -> int:
@@ -690,9 +723,20 @@ class FeatureInverse(FactorInverse):
         """Return rows (s, k) of the factor."""
         return self.features(at) @ self.lower.T
 
+    def spread(self, at: np.ndarray, along: Array) -> Array:
+        """Return rows of the factor times coefficients (k, p), shape (s, p), without the factor."""
+        return self.features(at) @ (self.lower.T @ along)
+
+    def gathered(self, labels: Array) -> Array:
+        """Return the transposed factor times labels (n, p), shape (k, p), without the factor."""
+        total = zeros((int(self.weights.shape[0]), int(labels.shape[1])), labels)
+        for here in self._everybody():
+            total = total + self.features(here).T @ take_rows(labels, here)
+        return self.lower @ total
+
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `times` for each column of labels, shape (p,)."""
-        return rounding_level(labels, self.size)
+        return rounding_level(labels, self.norm)
 
 
 @dataclass(frozen=True, eq=False)

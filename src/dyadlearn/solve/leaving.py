@@ -13,10 +13,10 @@ one such :math:`\mathbf{N}`. With :math:`\mathbf{B}` the smaller of :math:`\math
 .. math:: \hat{\mathbf{y}}_S = (\mathbf{B}_{SS} - \delta\mathbf{I})^{-1}
           \left[\mathbf{B}_{SS}\mathbf{y}_S - (\mathbf{B}\mathbf{y})_S\right] .
 
-`leave_units_out` takes :math:`\mathbf{N}` as a matrix. `leave_out` takes the spectrum of one side, and leaves out rows
-one by one or in groups. In `leave_out_columns`, columns are independent ridge problems, as rotated tasks are: column j
-has the kernel :math:`s_j\mathbf{K}` and a ridge λ. All columns share the eigenvectors: hold-out takes one product and
-a division, or a small solve for each group.
+`leave_out` takes the spectrum of one side, and leaves out rows one by one or in groups. In `leave_out_columns`, columns
+are independent ridge problems, as rotated tasks are: column j has the kernel :math:`s_j\mathbf{K}` and a ridge λ. All
+columns share the eigenvectors: hold-out takes one product and a division, or a small solve for each group.
+`dyadlearn.solve.inverse` leaves out any sets of labels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, itemsize, largest, namespace, take_rows, to_numpy, zeros
+from dyadlearn._array import Array, itemsize, largest, namespace, take_rows, zeros
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
@@ -312,62 +312,6 @@ def _leave_groups_out(
             solved.append(solve_block(block, right, floor, graded, refusal))
         pieces.append(xp.permute_dims(xp.concat(solved, axis=0), (1, 0, 2)))
     return in_order(pieces, members)
-
-
-def leave_units_out(
-    inverse: Array, labels: Array, units: np.ndarray | None = None, floor: float = 0.0, *, graded: bool = False
-) -> Array:
-    """Return the hold-out predictions of labels, by the models trained without their unit.
-
-    The sum over the other labels is computed directly, so that small predictions are accurate too.
-
-    Parameters
-    ----------
-    inverse : array of shape (n, n)
-        The matrix N.
-    labels : array of shape (n, p)
-    units : integer array of shape (n,), default=None
-        Unit of each label; None means leave-one-out.
-    floor, graded : float, bool
-        Bound of the slack if N is a residual operator, and whether a block may be singular, see `solve_block`.
-
-    Returns
-    -------
-    array of shape (n, p)
-
-    Raises
-    ------
-    LeverageError
-        If a block of N is singular: the model fits the labels of a unit exactly, whatever they are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.solve.leaving import leave_units_out
-    >>> inverse = np.linalg.inv(np.array([[3.0, 1.0], [1.0, 3.0]]))  # a kernel of 2 and 1, a ridge of 1
-    >>> leave_units_out(inverse, np.array([[3.0], [6.0]]))
-    array([[2.],
-           [1.]])
-    """
-    xp = namespace(inverse)
-    units = np.arange(labels.shape[0]) if units is None else units
-    together = as_array_of(units[:, None] == units[None, :], inverse)
-    right = xp.where(together, 0.0, inverse) @ labels
-    flat, pieces, places = xp.reshape(inverse, (-1,)), [], []
-    for members in members_of_one_size(units):
-        cells = members[:, :, None] * units.size + members[:, None, :]
-        blocks = xp.reshape(take_rows(flat, cells.reshape(-1)), cells.shape)
-        sums = xp.reshape(take_rows(right, members.reshape(-1)), (*members.shape, -1))
-        refusal = partial(_singular_unit, blocks, members, units.size)
-        pieces.append(xp.reshape(-solve_block(blocks, sums, floor, graded, refusal), (members.size, -1)))
-        places.append(members.reshape(-1))
-    return in_order(pieces, places)
-
-
-def _singular_unit(blocks: Array, members: np.ndarray, n_cells: int) -> Exception:
-    """Return the error for the unit, of members (number, size), whose block has the smallest eigenvalue."""
-    least = to_numpy(namespace(blocks).linalg.eigvalsh(blocks))[:, 0]
-    return leverage_error(members[least.argmin()], n_cells, "cells form a set that")
 
 
 def in_order(pieces: Sequence[Array], places: Sequence[np.ndarray]) -> Array:

@@ -24,17 +24,6 @@ Conjugate gradients stop when the dual coefficients :math:`\mathbf{a} = w(y-f)/c
 :math:`(\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} = y - \mu` to a relative residual `tol`, as they do on
 grids with missing labels. With the residual :math:`\mathbf{G}` of the normal equations that is
 :math:`\|\sqrt w\,f(\mathbf{G})\|/c\,\|\sqrt w\,y\|`.
-
-Hold-out of single pairs, or of all pairs of an instance or a task, has a formula if there are few unknowns: the normal
-equations are factorised. With rows :math:`\mathbf{z}_p` of all products of features of a pair, plus a one for an
-unpenalised mean, and the pairs g that are left out together,
-
-.. math:: f_{-g} = (\mathbf{I} - \mathbf{H}_{gg})^{-1}(f_g - \mathbf{H}_{gg}\,y_g), \qquad \mathbf{H}_{gg} =
-          \mathbf{Z}_g\,(\mathbf{Z}^\top\mathbf{WZ} + c\mathbf{I})^{-1}\,\mathbf{Z}_g^\top\mathbf{W}_g .
-
-For a group with more pairs than unknowns, its contribution is subtracted from the normal equations.
-Where the model nearly interpolates, the difference :math:`\mathbf{I} - \mathbf{H}_{gg}` is small, and the relative
-error of the predictions grows with its inverse.
 """
 
 from __future__ import annotations
@@ -45,30 +34,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
-import numpy as np
-
 from dyadlearn._array import (
     Array,
     Scatter,
     as_array_of,
-    cholesky,
     eigh,
     epsilon,
     itemsize,
     largest,
     namespace,
     row_blocks,
-    solve,
-    take_rows,
     zeros,
 )
 from dyadlearn._memory import fits_in_memory
 from dyadlearn._state import Stored
-from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients, inner, inner_there
 from dyadlearn.solve.directions import CellsFit, suit_directions
-from dyadlearn.solve.leaving import in_order, members_of_one_size
 from dyadlearn.solve.missing import Completion, check_dual, complete, solved_directly, suits_direct
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
@@ -521,124 +503,3 @@ def complete_by_pairs(
     completed = xp.where(xp.isnan(Y), fitted, observed)
     outcome = (solution.n_iter, solution.residual, solution.converged)
     return Completion(completed, "pairs", Solution(solution.spectral, *outcome))
-
-
-#: Maximum number of unknowns of a dense system, which takes 32 MiB.
-MOST_UNKNOWNS = 2048
-
-
-def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -> Array:
-    """Return hold-out predictions (n,) of pairs, by models trained without their group.
-
-    Parameters
-    ----------
-    system : ObservedSystem
-        System of a list of pairs, with at most `MOST_UNKNOWNS` unknowns.
-    groups : integer array of shape (n,), default=None
-        Group of each pair; None means leave-one-out.
-
-    Raises
-    ------
-    LeverageError
-        If pairs have leverage 1: the model fits their labels exactly, whatever they are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.solve.observed import leave_groups_out
-    >>> from dyadlearn.labels import Labels
-    >>> from dyadlearn.solve.observed import ObservedSystem
-    >>> from dyadlearn.pairing import Kronecker
-    >>> from dyadlearn.spectrum import Spectrum
-    >>> sides = [Spectrum.from_features(np.array([[1.0], [2.0]])), Spectrum.from_features(np.array([[1.0], [0.0]]))]
-    >>> pairs = Labels(np.array([0, 1]), np.array([0, 0]), np.array([3.0, 5.0]), (2, 2))
-    >>> leave_groups_out(ObservedSystem.of(Kronecker(*sides, 1.0), pairs))  # kernels of 1, 2 and 4, a ridge of 1
-    array([2., 3.])
-    """
-    labels = system.labels
-    free_mean = system.operators.free_mean
-    n_unknowns = int(system.basis.left.shape[1] * system.basis.right.shape[1]) + free_mean
-    # With a free mean, predictions shift with the labels. Centring avoids rounding of labels far from zero.
-    shift = mean_of(labels.values, labels.weights) if free_mean else 0.0
-    y = labels.values - shift
-    xp = namespace(y)
-    root = xp.ones_like(y) if labels.weights is None else labels.weights**0.5
-    gram, right = zeros((n_unknowns, n_unknowns), y), zeros((n_unknowns,), y)
-    row_bytes, everybody = n_unknowns * itemsize(y), np.arange(labels.size)
-    for block in row_blocks(labels.size, row_bytes):
-        rows = _rows(system, everybody[block]) * root[block][:, None]
-        gram += rows.T @ rows
-        right += rows.T @ (root[block] * y[block])
-    penalties = zeros((n_unknowns,), y) + system.operators.ridge
-    if free_mean:
-        penalties[-1] = 0.0
-    identity = xp.eye(n_unknowns, dtype=y.dtype, device=y.device)
-    try:
-        factor = cholesky(gram + penalties * identity)
-    except np.linalg.LinAlgError:
-        raise _interpolation() from None
-    inverse = solve(factor, identity)
-    coefficients = inverse @ right
-
-    def whitened(at: np.ndarray) -> tuple[Array, Array, Array]:
-        """Return rows of some pairs, in directions in which the normal equations are an identity, labels and roots.
-
-        Rows and labels are multiplied by the roots of the weights.
-        """
-        roots = take_rows(root, at)
-        return (_rows(system, at) * roots[:, None]) @ inverse.T, roots * take_rows(y, at), roots
-
-    left_out, places = [], []
-    for members in [everybody[:, None]] if groups is None else members_of_one_size(groups):
-        size = members.shape[1]
-        per_group = row_bytes * size + itemsize(y) * size**2
-        for block in row_blocks(members.shape[0], per_group) if size <= n_unknowns else ():
-            here = members[block]
-            places.append(here.reshape(-1))
-            features, given, roots = whitened(places[-1])
-            features, given = xp.reshape(features, (*here.shape, n_unknowns)), xp.reshape(given, (*here.shape, 1))
-            hat = features @ xp.matrix_transpose(features)
-            slack = xp.eye(size, dtype=y.dtype, device=y.device) - hat
-            _check(slack, epsilon(y) * labels.size)
-            predicted = solve(slack, features @ coefficients[:, None] - hat @ given)
-            left_out.append(xp.reshape(predicted, (-1,)) / roots)
-        for here in members if size > n_unknowns else ():
-            slack, rest = xp.asarray(identity, copy=True), xp.asarray(coefficients, copy=True)
-            blocks = [here[block] for block in row_blocks(size, row_bytes)]
-            for at in blocks:
-                features, given, _ = whitened(at)
-                slack -= features.T @ features
-                rest -= features.T @ given
-            _check(slack, epsilon(y) * labels.size)
-            rest = solve(slack, rest[:, None])[:, 0]
-            for at in blocks:
-                features, _, roots = whitened(at)
-                places.append(at)
-                left_out.append(features @ rest / roots)
-    return in_order(left_out, places) + shift
-
-
-def _rows(system: ObservedSystem, at: np.ndarray) -> Array:
-    """Return all products of features of some pairs (p, k·l), with a column of ones for a free mean."""
-    labels, basis = system.labels, system.basis
-    left, right = (take_rows(side, own[at]) for side, own in zip((basis.left, basis.right), labels.places, strict=True))
-    xp = namespace(left)
-    rows = xp.reshape(left[:, :, None] * right[:, None, :], (at.size, -1))
-    if system.scale is not None:
-        rows *= xp.reshape(system.scale, (1, -1))
-    return xp.concat([rows, xp.ones_like(rows[:, :1])], axis=1) if system.operators.free_mean else rows
-
-
-def _check(slack: Array, floor: float) -> None:
-    """Raise if left-out pairs are fitted exactly."""
-    xp = namespace(slack)
-    least = float(xp.min(xp.linalg.eigvalsh(slack)))
-    if not least > floor:
-        raise _interpolation()
-
-
-def _interpolation() -> LeverageError:
-    return LeverageError(
-        "Some pairs have leverage 1: the model fits their labels exactly, whatever they are, so the other pairs do not "
-        "determine their predictions. Use a larger alpha."
-    )
