@@ -161,6 +161,12 @@ def test_many_columns_are_fitted_without_an_inverse(weighted, monkeypatch):
     monkeypatch.setattr("dyadlearn.holdout.baselines._LEAST_FIT", 0.0)
     monkeypatch.setattr("dyadlearn.holdout.baselines._FIT_OF_LABEL", 0.0)
     check_list(Y, "A", Units(), weights if weighted else None)
+    # Without one of these labels, the others leave nothing but rounding to fit.
+    for seed in (120, 912):
+        rng = np.random.default_rng(seed)
+        Y = rng.integers(0, 2, rng.integers(2, 10, 2)).astype(float)
+        Y[rng.random(Y.shape) < rng.choice([0.3, 0.6, 0.8])] = np.nan
+        check_list(Y, "A", Units())
 
 
 def test_a_sparse_list_forms_no_grid():

@@ -104,6 +104,9 @@ class Effects:
 
     def iterate(self, right: np.ndarray) -> np.ndarray:
         """Return a solution of the system by conjugate gradients."""
+        # Sums over a connected part are zero up to rounding, which the iterations must not amplify.
+        own, part = self.sums[1], self.parts[1]
+        right = right - own * np.bincount(part, right)[part] / np.bincount(part, own)[part]
         most = 10 * self.lengths[1]
         solved = conjugate_gradients(self.product, right, precondition=self._scaled, tol=_TOL, max_iter=most)
         return np.asarray(solved.values)
