@@ -9,8 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn.exceptions import NotEnoughMemoryError
-from dyadlearn.holdout.baselines import BASELINES
+from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import Units
+from dyadlearn.labels import Labels
 from problems import grid_baselines
 from sweeps import covering, every, lines, over
 
@@ -95,6 +96,16 @@ def check(Y, setting, units, **options):
         assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-9, err_msg=name)
 
 
+def check_list(Y, setting, units, weights=None, rtol=1e-9):
+    """Check the baselines of a list of labels; `units` are those of the grid."""
+    listed = Labels.of_grid(Y, weights).listed()
+    cells = None if units.cells is None else units.cells[listed.places]
+    found = baselines(listed, setting, Units(units.instances, units.tasks, cells))
+    expected = taken_again(Y, setting, units, weights)
+    for name in BASELINES:
+        assert_allclose(found[name], expected[name][listed.places], rtol=rtol, atol=rtol, err_msg=name)
+
+
 SHAPES = [(7, 5), (4, 6), (5, 5), (1, 6), (6, 1), (2, 2)]
 
 
@@ -123,6 +134,53 @@ def test_groups_and_folds(setting, holes, weighted):
     cells = np.random.default_rng(1).integers(3, size=Y.shape)
     units = {"A": Units(cells=cells), "B": Units(rows), "C": Units(None, columns), "D": Units(rows, columns)}[setting]
     check(Y, setting, units, weights=weights if weighted else None)
+
+
+@over(
+    covering(shape=[(9, 7), (6, 11)], setting=list("ABCD"), holes=[0.0, 0.4, 0.75], weighted=[False, True], seed=[0, 1])
+)
+def test_lists_of_labels(shape, setting, holes, weighted, seed):
+    Y, weights = make_labels(shape, holes, seed=seed)
+    check_list(Y, setting, Units(), weights if weighted else None)
+
+
+@over(covering(setting=list("ABCD"), holes=[0.0, 0.4], weighted=[False, True], n_folds=[2, 5, 48]))
+def test_lists_of_labels_in_groups_and_folds(setting, holes, weighted, n_folds):
+    Y, weights = make_labels((8, 6), holes, seed=3)
+    rows, columns = np.array([3, 3, 7, 7, 7, 0, 5, 5]), np.array([1, 1, 2, 4, 2, 4])
+    cells = np.random.default_rng(1).permutation(48).reshape(Y.shape) % n_folds
+    units = {"A": Units(cells=cells), "B": Units(rows), "C": Units(None, columns), "D": Units(rows, columns)}[setting]
+    check_list(Y, setting, units, weights if weighted else None)
+
+
+@over(every(weighted=[False, True]))
+def test_many_columns_are_fitted_without_an_inverse(weighted, monkeypatch):
+    """Where an inverse takes longer than a fit for each label, all labels are fitted again."""
+    Y, weights = make_labels((9, 7), 0.6)
+    monkeypatch.setattr("dyadlearn.holdout.baselines.Effects.inverse", lambda *_: pytest.fail("an inverse"))
+    monkeypatch.setattr("dyadlearn.holdout.baselines._LEAST_FIT", 0.0)
+    monkeypatch.setattr("dyadlearn.holdout.baselines._FIT_OF_LABEL", 0.0)
+    check_list(Y, "A", Units(), weights if weighted else None)
+    # Without one of these labels, the others leave nothing but rounding to fit.
+    for seed in (120, 912):
+        rng = np.random.default_rng(seed)
+        Y = rng.integers(0, 2, rng.integers(2, 10, 2)).astype(float)
+        Y[rng.random(Y.shape) < rng.choice([0.3, 0.6, 0.8])] = np.nan
+        check_list(Y, "A", Units())
+
+
+def test_a_sparse_list_forms_no_grid():
+    """4,000 × 3,000 cells would take 96 MB as a grid."""
+    rng = np.random.default_rng(0)
+    cells = np.sort(rng.choice(4000 * 3000, 500, replace=False))
+    listed = Labels(cells // 3000, cells % 3000, rng.normal(size=500), (4000, 3000), rng.uniform(0.2, 3.0, 500))
+    for setting in "BCD":
+        baselines(listed, setting)  # whatever is imported on the way
+        tracemalloc.start()
+        baselines(listed, setting)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 2e6
 
 
 @over(every(symmetry=[1, -1], setting=list("ABCD"), n=[2, 3, 6]))
@@ -185,6 +243,7 @@ def test_weights_of_any_size(setting, holes):
     Y, weights = make_labels((6, 5), holes, seed=2)
     weights[2, 3] *= 1e6
     check(Y, setting, Units(), weights=weights)
+    check_list(Y, setting, Units(), weights)
     found, scaled = (grid_baselines(Y, setting, weights=each) for each in (weights, 1e-200 * weights))
     for name in BASELINES:
         assert_allclose(scaled[name], found[name], rtol=1e-12)
@@ -202,6 +261,16 @@ def test_weights_that_are_very_unlike(decades, seed):
             expected["additive"] = expected["instance_means"] + expected["task_means"] - expected["grand_mean"]
         for name in BASELINES:
             assert_allclose(found[name], expected[name], atol=1e-6, err_msg=name)
+
+
+@over(every(decades=[4.0, 40.0, 300.0], setting=list("BCD"), seed=range(2)))
+def test_weights_of_a_list_that_are_very_unlike(decades, setting, seed):
+    Y, _ = make_labels((6, 5), 0.3, seed=seed)
+    weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, size=Y.shape)
+    listed = Labels.of_grid(Y, weights).listed()
+    found, expected = baselines(listed, setting), grid_baselines(Y, setting, weights=weights)
+    for name in BASELINES:
+        assert_allclose(found[name], expected[name][listed.places], rtol=1e-12, err_msg=name)
 
 
 @over(every(setting=list("ABCD"), holes=[0.0, 0.3], symmetry=[0, 1]))

@@ -20,33 +20,33 @@ grand mean, which is the least squares solution on a complete grid. With m × q 
 
 .. math:: F_{ij} = Y_{ij} - \frac{R_{ij}}{(1 - 1/m)(1 - 1/q)} .
 
-On an incomplete grid the divisor is :math:`1 - h_{ij}`, with :math:`h_{ij}` the leverage of the cell. With the cells as
-edges of a graph between instances and tasks, :math:`h_{ij}` is the resistance between both ends of an edge times its
-weight. It is 1 for a cell that is the only connection of its ends.
+Elsewhere the divisor is :math:`1 - h_{ij}`, with :math:`h_{ij}` the leverage of the cell. With the cells as edges of a
+graph between instances and tasks, :math:`h_{ij}` is the resistance between both ends of an edge times its weight. It is
+1 for a cell that is the only connection of its ends.
 
-A list of labels has the same baselines. The effects solve the same equations, there by conjugate
-gradients: with the weights :math:`\mathbf{W}` of the pairs as a sparse matrix, one product with
-:math:`\mathbf{D}' - \mathbf{W}^\top\mathbf{D}^{-1}\mathbf{W}` takes two passes over the pairs.
+Grids with missing or weighted labels and lists of labels have the same formulas, in which only observed cells take
+part. The system of the effects has the order of the smaller side, see `dyadlearn.holdout.additive`. For folds of cells
+it is solved for each fold by conjugate gradients, and so it is for each label where an inverse of this order would take
+longer.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
-from dyadlearn._array import Array, as_array_of, positive_solver, to_numpy
-from dyadlearn.holdout.folds import folds_of
+from dyadlearn._array import Array, as_array_of, to_numpy
+from dyadlearn._codes import pair_numbers
+from dyadlearn._memory import fits_in_memory
+from dyadlearn.holdout.additive import Effects
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.solve.conjugate_gradients import conjugate_gradients
-from dyadlearn.solve.leaving import refuse
+from dyadlearn.solve.leaving import members_of, members_of_one_size, refuse
 from dyadlearn.spectrum import nothing_left
 
 #: The names of the baselines.
@@ -55,8 +55,10 @@ BASELINES = ("grand_mean", "instance_means", "task_means", "additive")
 #: Largest ratio of two weights for which least squares determine the effects; beyond it rounding dominates.
 WIDEST = 1e8
 
-# Largest number of grids in memory for means, for least squares of incomplete labels, and for folds of cells.
-_MEAN_GRIDS, _FIT_GRIDS, _FOLD_GRIDS = 9.0, 20.0, 23.0
+# Largest number of grids in memory for means, and for least squares.
+_MEAN_GRIDS, _FIT_GRIDS = 9.0, 24.0
+# Multiplications that take as long as one fit by conjugate gradients, at least and for each label.
+_LEAST_FIT, _FIT_OF_LABEL = 1e8, 400.0
 
 _Means = dict[str, np.ndarray]
 
@@ -104,20 +106,29 @@ def baselines(
            [1.5, 1.5]])
     """
     setting, units = as_setting(setting), Units() if units is None else units
-    Y = labels.grid
-    if Y is None:
-        return _by_folds(labels, setting, units)
-    is_fitted = setting is Setting.A and labels.full is None
-    n_grids = _FOLD_GRIDS if units.cells is not None else _FIT_GRIDS if is_fitted else _MEAN_GRIDS
-    refuse(n_grids * math.prod(labels.shape), Y, setting, " by simple means")
-    if units.cells is not None:
-        return _by_folds(labels, setting, units)
+    like = labels.values
+    is_fitted = setting is Setting.A and (labels.full is None or units.cells is not None)
+    if labels.grid is not None:
+        n_grids = _FIT_GRIDS if is_fitted else _MEAN_GRIDS
+        refuse(n_grids * math.prod(labels.shape), like, setting, " by simple means")
     # Sums are computed with numpy in double precision, as in metrics: the masks of the units are numpy arrays.
-    values = np.asarray(to_numpy(Y), dtype=np.float64)
-    grid = _Grid(np.where(labels.observed, values, 0.0), _relative_weights(labels), labels, symmetry)
-    means = _without_each_cell(grid) if setting is Setting.A else _without_rows(grid, setting, units)
-    shared = {id(each): as_array_of(each, Y, Y.dtype) for each in means.values()}
+    values = np.asarray(to_numpy(like), dtype=np.float64)
+    Y = np.where(labels.observed, values, 0.0)
+    W = _relative_weights(labels)
+    if is_fitted or labels.grid is None:
+        cells = _Cells(_places(labels), Y.reshape(-1), W.reshape(-1), labels, symmetry)
+        means = _without_cells(cells, units) if setting is Setting.A else _without_units(cells, setting, units)
+    else:
+        grid = _Grid(Y, W, labels, symmetry)
+        means = _without_each_cell(grid) if setting is Setting.A else _without_rows(grid, setting, units)
+    shared = {id(each): as_array_of(each.reshape(values.shape), like, like.dtype) for each in means.values()}
     return {name: shared[id(means[name])] for name in BASELINES}
+
+
+def _places(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
+    """Return the row and the column of each entry of the values."""
+    rows, columns = (np.arange(length, dtype=np.int32) for length in labels.shape)
+    return labels.at(rows, 0).reshape(-1), labels.at(columns, 1).reshape(-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,33 +231,20 @@ def _without_two(values: np.ndarray) -> np.ndarray:
     return np.asarray(sums)
 
 
-# --- cells are left out --------------------------------------------------------------------------
+# --- labels of a complete grid are left out ------------------------------------------------------
 
 
 def _without_each_cell(grid: _Grid) -> _Means:
-    """Return the baselines of setting A: each cell from all others, in a network without its other direction."""
+    """Return the baselines of setting A on a complete grid: each cell from all others, as `_without_cells` does."""
     total, weight = grid.sums
     grand = _mean(grid.without_each(total), grid.without_each(weight))
     rows, columns = (_mean(grid.others(total, axis), grid.others(weight, axis), grand) for axis in (1, 0))
-    means = {"grand_mean": grand, "instance_means": rows, "task_means": columns}
-    if not _tells_effects(grid.W):
-        return {**means, "additive": rows + columns - grand}
-    if grid.labels.full is not None:
-        fitted, slack = _complete_fit(grid)
-        determined: np.ndarray = slack > 0
-    else:
-        fitted, connects, alone, reverse = _fit(grid.Y, grid.W, is_network=bool(grid.symmetry))
-        slack = alone - grid.symmetry * reverse
-        determined = connects & (slack > 0)
-        # Whether a cell is the only connection of its ends depends on the graph, not on the weights.
-        if grid.labels.weights is not None:
-            _, _, alone, reverse = _fit(grid.Y, np.sign(weight), is_network=bool(grid.symmetry))
-        # The smallest 1 − h of a connected cell is that of a cycle through all instances and tasks, 1/(m + q).
-        determined &= alone - np.abs(reverse) > 0.25 / sum(grid.Y.shape)
+    fitted, slack = _complete_fit(grid)
+    determined = slack > 0
     additive = grid.Y - (grid.Y - fitted) / np.where(determined, slack, 1.0)
     if not determined.all():
         additive = np.where(determined, additive, rows + columns - grand)
-    return {**means, "additive": additive}
+    return {"grand_mean": grand, "instance_means": rows, "task_means": columns, "additive": additive}
 
 
 def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
@@ -260,105 +258,189 @@ def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
     return fitted, slack
 
 
-def _fit(Y: np.ndarray, W: np.ndarray, *, is_network: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    r"""Fit effects of rows and columns by weighted least squares on the cells that have a weight.
+# --- listed cells --------------------------------------------------------------------------------
 
-    With the weights :math:`\mathbf{W}`, diagonal matrices :math:`\mathbf{D}` and :math:`\mathbf{D}'` of their sums over
-    rows and columns, :math:`\mathbf{s}` and :math:`\mathbf{s}'` those of the weighted labels, and :math:`\mathbf{P} =
-    \mathbf{D}^{-1}\mathbf{W}`, the effects of columns and rows are
 
-    .. math::
-       (\mathbf{D}' - \mathbf{W}^\top\mathbf{P})\,\mathbf{b} = \mathbf{s}' - \mathbf{P}^\top\mathbf{s}, \qquad
-       \mathbf{a} = \mathbf{D}^{-1}(\mathbf{s} - \mathbf{W}\mathbf{b}) .
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Cells with their labels y, 0 where not observed, and weights w, 0 there; `symmetry` as above.
 
-    In each connected part of the graph, a constant can be added to the rows and subtracted from the columns. A term of
-    rank one makes the solution unique without changing the sums of both effects.
-
-    Parameters
-    ----------
-    Y, W : arrays of shape (m, q)
-        Labels and weights; cells of weight 0 are ignored.
-    is_network : bool
-
-    Returns
-    -------
-    fitted : array of shape (m, q)
-        The sum of both effects.
-    connects : boolean array of shape (m, q)
-        Whether a chain of cells leads from the row to the column.
-    alone : array of shape (m, q)
-        1 − h of each cell.
-    reverse : array of shape (m, q) or ()
-        In a network, the entry of the hat matrix between a cell and its other direction; else 0.
+    A list of labels has its observed cells, a grid with missing or weighted labels all of its cells.
     """
-    if Y.shape[0] < Y.shape[1]:  # the system has the size of the smaller side
-        fitted, connects, alone, reverse = (each.T for each in _fit(Y.T, W.T, is_network=is_network))
-        return fitted, connects, alone, reverse
-    at, across = np.nonzero(W)
-    row_part, part = _connected(at, across, (W.shape[0], W.shape[1]))
-    rows, columns = W.sum(axis=1), W.sum(axis=0)
-    weights = np.where(rows > 0, rows, 1.0)[:, None]
-    P = W / weights
-    centre = float((Y * W).sum() / W.sum())
-    residual = np.where(W > 0, Y - centre, 0.0) * W
-    own = np.where(columns > 0, columns, 1.0)
-    each = np.bincount(part, own)[part]
-    system = np.diag(columns) - W.T @ P
-    system += np.where(part[:, None] == part, np.outer(own, own / each), 0.0)
-    solve = positive_solver(system)
-    effects = solve(residual.sum(axis=0) - P.T @ residual.sum(axis=1))
-    fitted = centre + (residual.sum(axis=1) - W @ effects)[:, None] / weights + effects
-    G = solve(np.eye(len(effects)))
-    between = P @ G
-    alone = 1.0 - W * ((between * P).sum(axis=1)[:, None] + 1.0 / weights - 2.0 * between + np.diag(G))
-    reverse = np.zeros(())
-    if is_network:
-        middle = np.diag(between)
-        reverse = W * (between @ P.T - middle[:, None] - middle + G)
-        np.fill_diagonal(reverse, 0.0)
-    return fitted, row_part[:, None] == part, alone, reverse
+
+    places: tuple[np.ndarray, np.ndarray]
+    y: np.ndarray
+    w: np.ndarray
+    labels: Labels
+    symmetry: int
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Row of each cell."""
+        return self.places[0]
+
+    @property
+    def columns(self) -> np.ndarray:
+        """Column of each cell."""
+        return self.places[1]
+
+    @cached_property
+    def sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weighted labels and weights; a mean is the quotient of their sums."""
+        return (self.y if self.labels.weights is None else self.y * self.w), self.w
+
+    def mean_of_others(
+        self, places: np.ndarray, units: np.ndarray | None, otherwise: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return for each cell the mean over the cells of the same place in other units, which are cells if None."""
+        if units is None:
+            rest = [_of_others(each, places, self.subtracts) for each in self.sums]
+            return _mean(rest[0], rest[1], otherwise)
+        codes = pair_numbers(places, units, int(units.max()) + 1)
+        starts, blocks = np.unique(codes, return_index=True, return_inverse=True)[1:]
+        rest = [_of_others(np.bincount(blocks, each), places[starts], self.subtracts)[blocks] for each in self.sums]
+        return _mean(rest[0], rest[1], otherwise)
+
+    @property
+    def together(self) -> np.ndarray:
+        """One place for all cells."""
+        return np.zeros(self.y.size, dtype=np.int8)
+
+    def mean_without_both(self, units: np.ndarray, task_units: np.ndarray) -> np.ndarray:
+        """Return for each cell the mean over the cells of other units of instances and other units of tasks."""
+        codes = pair_numbers(units, task_units, int(task_units.max()) + 1)
+        starts, blocks = np.unique(codes, return_index=True, return_inverse=True)[1:]
+        first, second = (_codes(each[starts], starts.size) for each in (units, task_units))
+        rest = []
+        for each in self.sums:
+            sums = np.bincount(blocks, each)
+            columns = np.bincount(second, sums)
+            outside = _outside(columns, first, second, self.subtracts)
+            # The sum over the columns of a row's own blocks, each without the row.
+            inside = _of_others(_of_others(sums, second, self.subtracts), first, self.subtracts)
+            rest.append((outside[first] + inside)[blocks])
+        return _mean(rest[0], rest[1])
+
+    @property
+    def subtracts(self) -> bool:
+        """Whether a sum over others is a difference: subtracting a very large weight would cancel the other digits."""
+        return self.labels.weights is None
 
 
-def _connected(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of the connected component of each row (m,) and of each column (q,) of some cells."""
-    m, size = shape[0], sum(shape)
-    edges = sparse.coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + m)), shape=(size, size))
-    part = connected_components(edges, directed=False)[1]
-    return part[:m], part[m:]
+def _of_others(values: np.ndarray, places: np.ndarray, subtracts: bool) -> np.ndarray:
+    """Return for each entry the sum of all other entries of its place, by a difference or by adding them up."""
+    if subtracts:
+        return np.asarray(np.bincount(places, values)[places] - values)
+    sums = np.zeros_like(values)
+    for members in members_of_one_size(places):
+        sums[members] = _exclusive(values[members].T).T
+    return sums
 
 
-# Tolerance of the effects; labels have fewer digits.
-_TOL = 1e-11
+def _exclusive(values: np.ndarray) -> np.ndarray:
+    """Return for each entry the sum of all others along the first axis, without a subtraction."""
+    sums = np.zeros_like(values)
+    sums[1:] += np.cumsum(values, axis=0)[:-1]
+    sums[:-1] += np.cumsum(values[::-1], axis=0)[::-1][1:]
+    return sums
 
 
-def _by_folds(labels: Labels, setting: Setting, units: Units) -> dict[str, Array]:
-    """Return the baselines of each fold from the labels of the other folds."""
-    values, observed = np.asarray(to_numpy(labels.values), dtype=np.float64).reshape(-1), labels.observed.reshape(-1)
-    weights = _relative_weights(labels).reshape(-1)
-    # Effects are fitted where instance and task are known, unless the weights differ too much.
-    has_effects = setting is Setting.A and _tells_effects(weights)
-    places = [np.asarray(labels.at(np.arange(length), axis)).reshape(-1) for axis, length in enumerate(labels.shape)]
-    predictions = np.full((len(BASELINES), values.size), np.nan)
-    for fold in folds_of(labels, setting, units):
-        train, test = np.flatnonzero(observed & ~fold.left.reshape(-1)), fold.test
-        if not train.size:
-            raise nothing_left()
-        y, w = values[train], weights[train]
-        known, asked = ([place[which] for place in places] for which in (train, test))
-        found = _label_means(known, y, w, labels.shape)
-        means, grand = [each[to] for each, to in zip(found, asked, strict=True)], found[0][-1]
-        additive = means[0] + means[1] - grand
-        if has_effects:
-            effects, parts = _effects(known[0], known[1], y, w, labels.shape)
-            connects = parts[0][asked[0]] == parts[1][asked[1]]
-            additive = np.where(connects, effects[0][asked[0]] + effects[1][asked[1]], additive)
-        for row, each in zip(predictions, (grand, *means, additive), strict=True):
-            row[test] = each
-    like, shape = labels.values, labels.values.shape
-    return {
-        name: as_array_of(row.reshape(shape), like, like.dtype)
-        for name, row in zip(BASELINES, predictions, strict=True)
-    }
+def _outside(totals: np.ndarray, first: np.ndarray, second: np.ndarray, subtracts: bool) -> np.ndarray:
+    """Return for each row the sum of totals (q,) of the columns in which it has no block; blocks are in order."""
+    if subtracts:
+        return np.asarray(totals.sum() - np.bincount(first, totals[second]))
+    # Between the blocks of a row are runs of other columns, one before each block and one after the last.
+    n_rows = int(first.max()) + 1
+    ends = np.append(np.flatnonzero(np.diff(first)) + 1, first.size)
+    to = np.insert(second, ends, totals.size)
+    row = np.insert(first, ends, np.arange(n_rows))
+    begin = np.where(np.diff(row, prepend=-1) > 0, 0, np.append(0, to[:-1] + 1))
+    runs = np.add.reduceat(np.append(totals, 0.0), np.stack([begin, to], axis=1).reshape(-1))[::2]
+    return np.asarray(np.bincount(row, np.where(begin < to, runs, 0.0)))
+
+
+def _without_units(cells: _Cells, setting: Setting, units: Units) -> _Means:
+    """Return the baselines of settings B, C and D for a list of labels."""
+    codes = units.of_labels(cells.labels, setting)
+    if setting is Setting.D:
+        return dict.fromkeys(BASELINES, cells.mean_without_both(*codes))
+    grand = cells.mean_of_others(cells.together, codes[0])
+    places, known, new = cells.columns, "task_means", "instance_means"
+    if setting is Setting.C:
+        places, known, new = cells.rows, new, known
+    means = cells.mean_of_others(places, codes[0], grand)
+    return {"grand_mean": grand, new: grand, known: means, "additive": means}
+
+
+def _without_cells(cells: _Cells, units: Units) -> _Means:
+    """Return the baselines of setting A: each cell from those of other units, in a network without its other direction.
+
+    A unit is a cell, an edge of a network, or a fold.
+    """
+    codes = None
+    is_single = units.cells is None
+    if units.cells is not None:
+        codes = np.unique(units.cells.reshape(-1), return_inverse=True)[1]
+        is_single = not cells.symmetry and int(codes.max()) + 1 == codes.size
+        codes = None if is_single else codes
+    elif cells.symmetry:
+        low, high = np.minimum(cells.rows, cells.columns), np.maximum(cells.rows, cells.columns)
+        codes = pair_numbers(low, high, cells.labels.shape[1])
+    grand = cells.mean_of_others(cells.together, codes)
+    rows, columns = (cells.mean_of_others(each, codes, grand) for each in (cells.rows, cells.columns))
+    additive = rows + columns - grand
+    if _tells_effects(cells.w):
+        if is_single and _is_affordable(cells):
+            fitted, determined = _fit_without_each(cells)
+        else:
+            fitted, determined = _fit_without_folds(cells, np.arange(cells.y.size) if codes is None else codes)
+        additive = np.where(determined, fitted, additive)
+    return {"grand_mean": grand, "instance_means": rows, "task_means": columns, "additive": additive}
+
+
+def _is_affordable(cells: _Cells) -> bool:
+    """Return whether an inverse of the order of the smaller side takes less time than one fit for each label."""
+    order, n = float(min(cells.labels.shape)), float(np.count_nonzero(cells.w))
+    return order**3 <= n * max(_LEAST_FIT, _FIT_OF_LABEL * n) and fits_in_memory(32 * order**2, cells.labels.values)
+
+
+def _fit_without_each(cells: _Cells) -> tuple[np.ndarray, np.ndarray]:
+    """Return additive predictions of each cell without it, and whether the other cells determine them."""
+    observed = cells.w > 0
+    effects = Effects(cells.rows[observed], cells.columns[observed], cells.w[observed], cells.labels.shape)
+    inverse = effects.inverse()
+    fit = effects.fit(cells.y[observed], effects.solver(inverse))
+    alone, reverse = effects.slack(inverse, is_network=bool(cells.symmetry))
+    slack = alone - cells.symmetry * reverse
+    # Whether a cell is the only connection of its ends depends on the graph, not on the weights.
+    if cells.labels.weights is not None:
+        del inverse
+        effects = replace(effects, w=np.ones_like(effects.w))
+        alone, reverse = effects.slack(effects.inverse(), is_network=bool(cells.symmetry))
+    # The smallest 1 − h of a connected cell is that of a cycle through all instances and tasks, 1/(m + q).
+    is_tied = (slack > 0) & (alone - np.abs(reverse) > 0.25 / sum(effects.shape))
+    del effects, alone, reverse
+    fitted, determined = fit.at(cells.rows, cells.columns)
+    determined[observed] &= is_tied
+    y = cells.y[observed]
+    fitted[observed] = y - (y - fitted[observed]) / np.where(is_tied, slack, 1.0)
+    return fitted, determined
+
+
+def _fit_without_folds(cells: _Cells, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return additive predictions of each cell without its fold, and whether the other cells determine them."""
+    fitted, determined = np.zeros_like(cells.y), np.zeros(cells.y.size, dtype=bool)
+    observed = cells.w > 0
+    for test in members_of(codes):
+        train = observed.copy()
+        train[test] = False
+        effects = Effects(cells.rows[train], cells.columns[train], cells.w[train], cells.labels.shape)
+        found = effects.fit(cells.y[train], effects.iterate)
+        fitted[test], determined[test] = found.at(cells.rows[test], cells.columns[test])
+    return fitted, determined
+
+
+# --- means ----------------------------------------------------------------------------------------
 
 
 def _label_means(places: list[np.ndarray], y: np.ndarray, w: np.ndarray, shape: tuple[int, int]) -> list[np.ndarray]:
@@ -414,30 +496,3 @@ def _relative_weights(labels: Labels) -> np.ndarray:
 def _tells_effects(weights: np.ndarray) -> bool:
     """Return whether weights are similar enough for least squares to determine effects, see `WIDEST`."""
     return float(weights.max()) <= WIDEST * float(np.min(weights, where=weights > 0, initial=np.inf))
-
-
-def _effects(
-    rows: np.ndarray, columns: np.ndarray, y: np.ndarray, w: np.ndarray, shape: tuple[int, int]
-) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Return least squares effects of rows (m,) and of columns (q,), and the connected component of each."""
-    m, q = shape
-    if m < q:  # the system has the size of the smaller side
-        effects, parts = _effects(columns, rows, y, w, (q, m))
-        return effects[::-1], parts[::-1]
-    W = sparse.csr_array((w, (rows, columns)), shape=shape)
-    sums = (np.asarray(W.sum(axis=axis)).reshape(-1) for axis in (1, 0))
-    row_sums, column_sums = (np.where(each > 0, each, 1.0) for each in sums)
-    centre = float(w @ y / w.sum())
-    residual = w * (y - centre)
-    left, right = np.bincount(rows, residual, minlength=m), np.bincount(columns, residual, minlength=q)
-    has_label = np.bincount(columns, minlength=q) > 0
-    transposed = sparse.csr_array(W.T)
-
-    def product(effects: np.ndarray) -> np.ndarray:
-        return np.asarray(np.where(has_label, column_sums * effects, 0.0) - transposed @ ((W @ effects) / row_sums))
-
-    target = right - transposed @ (left / row_sums)
-    solved = conjugate_gradients(
-        product, target, precondition=lambda rest: rest / column_sums, tol=_TOL, max_iter=10 * q
-    )
-    return (centre + (left - W @ solved.values) / row_sums, solved.values), _connected(rows, columns, shape)
