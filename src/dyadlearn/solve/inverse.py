@@ -75,6 +75,8 @@ class Inverse(ABC):
     is_graded: bool = False
     #: Factor (n,) of the labels for which N is the inverse; None is one.
     root: Array | None = None
+    #: Estimated error of predictions by rounding, relative to the largest label.
+    rounding: float = 0.0
 
     @property
     @abstractmethod
@@ -370,10 +372,16 @@ class CellsInverse(Inverse):
     matrix : array of shape (n, n)
     log_determinant : float
         Logarithm of the determinant of the kernel with its ridges, without a border; NaN if it is not known.
+    of_border : array of shape (r, n) or None
+        Weight of each label in the coefficients of a border.
+    rounding : float
+        As in `Inverse`.
     """
 
     matrix: Array
     log_determinant: float = math.nan
+    of_border: Array | None = None
+    rounding: float = 0.0
 
     @classmethod
     def of(
@@ -418,15 +426,16 @@ class CellsInverse(Inverse):
             matrix, log_determinant = inverse_and_log_determinant(with_diagonal(kernel, diagonal))
         except np.linalg.LinAlgError:
             raise refusal() from None
-        if border is not None:
-            along = matrix @ border
-            system = border.T @ along
-            if penalties is not None:
-                system += penalties * _identity(system)
-            change = solve(system, along.T)
-            for here in row_blocks(matrix.shape[0], itemsize(matrix) * matrix.shape[0]):
-                matrix[here, :] -= along[here, :] @ change
-        return cls(matrix, log_determinant)
+        if border is None:
+            return cls(matrix, log_determinant)
+        along = matrix @ border
+        system = border.T @ along
+        if penalties is not None:
+            system += penalties * _identity(system)
+        change = solve(system, along.T)
+        for here in row_blocks(matrix.shape[0], itemsize(matrix) * matrix.shape[0]):
+            matrix[here, :] -= along[here, :] @ change
+        return cls(matrix, log_determinant, change)
 
     @property
     def n_labels(self) -> int:
@@ -446,6 +455,29 @@ class CellsInverse(Inverse):
     def part_rows(self, at: np.ndarray) -> Array:
         """Return rows (s, n)."""
         return take_rows(self.matrix, at)
+
+    def label_weights(self, kernel: Array, border: Array | None = None) -> Array:
+        r"""Return the weight (n,) of each label in the prediction for a pair.
+
+        The dual coefficients of labels are :math:`\mathbf{Ny}`, and the coefficients of the border
+        :math:`\mathbf{By}`, with :math:`\mathbf{B} = (\mathrm{diag}(\mathbf{d}) +
+        \boldsymbol\Phi^\top\mathbf{Q}\boldsymbol\Phi)^{-1}\boldsymbol\Phi^\top\mathbf{Q}`. The weights are
+
+        .. math:: \mathbf{Nc} + \mathbf{B}^\top\boldsymbol\phi .
+
+        Parameters
+        ----------
+        kernel : array of shape (n,)
+            The kernel c between the pair and the labels.
+        border : array of shape (r,), default=None
+            The entries of the border for the pair; None means ones, for a free mean.
+        """
+        weights = self.matrix @ kernel
+        if self.of_border is None:
+            return weights
+        if border is None:
+            border = namespace(weights).ones_like(self.of_border[:, 0])
+        return weights + border @ self.of_border
 
     def times(self, labels: Array) -> Array:
         """Return N times labels (n, p)."""
@@ -664,6 +696,15 @@ class FeatureInverse(FactorInverse):
         """Return rows (s, k) of the factor."""
         return self.features(at) @ self.lower.T
 
+    def label_weights(self, asked: Array) -> Array:
+        r"""Return the weight (n,) of each label in the prediction for a pair with some features (k,).
+
+        .. math:: \sqrt w\,\mathbf{F}\,\mathbf{L}^{-1}\mathbf{z}
+        """
+        along = self.lower @ asked
+        pieces = [self.take(here) @ along for here in self._everybody()]
+        return self._scaled(namespace(along).concat(pieces)[:, None])[:, 0]
+
 
 @dataclass(frozen=True, eq=False)
 class MissingInverse(Inverse):
@@ -702,22 +743,41 @@ class MissingInverse(Inverse):
         return int(self.observed[0].size)
 
     @cached_property
-    def half(self) -> Array:
-        r"""The matrix :math:`\mathbf{L}^{-1}\mathbf{R}_{uo}` (u, n), where L factorises R between missing cells."""
+    def _factor(self) -> Array:
+        """Cholesky factor L (u, u) of the residual operator between missing cells."""
         operators = self.operators
-        if not self.missing[0].size:
-            return zeros((0, self.n_labels), operators.remainder)
         block = operators.residual_block(*self.missing)
         size = block.shape[0]
         refusal = partial(leverage_error, np.arange(size), operators.n_cells, "missing cells form a set that")
         if self.is_graded:  # the result is not used: only the check is
             solve_block(block, block[:, :1], self.floor, True, refusal)
         try:
-            factor = cholesky(block)
+            return cholesky(block)
         except np.linalg.LinAlgError:
             raise refusal() from None
-        between = operators.between(self.missing, self.observed, hat=self.is_hat)
-        return solve_lower(factor, between)
+
+    @cached_property
+    def half(self) -> Array:
+        r"""The matrix :math:`\mathbf{L}^{-1}\mathbf{R}_{uo}` (u, n), where L factorises R between missing cells."""
+        if not self.missing[0].size:
+            return zeros((0, self.n_labels), self.operators.remainder)
+        between = self.operators.between(self.missing, self.observed, hat=self.is_hat)
+        return solve_lower(self._factor, between)
+
+    def label_weights(self, completed: Array, missing: Array) -> Array:
+        r"""Return the weight (n,) of each label in a prediction, from those of the complete grid.
+
+        .. math:: \tilde{\mathbf{w}}_o - \mathbf{R}_{ou}\mathbf{R}_{uu}^{-1}\tilde{\mathbf{w}}_u
+
+        Parameters
+        ----------
+        completed, missing : arrays of shape (n,) and (u,)
+            Weights of the observed and of the missing cells of a complete grid.
+        """
+        if not self.missing[0].size:
+            return completed
+        along = solve_lower(self._factor, missing[:, None])
+        return completed + self._sign * (self.half.T @ along)[:, 0]
 
     def parts(self, members: np.ndarray) -> Array:
         """Return the blocks (number, size, size) of the residual operator, or of the hat."""
