@@ -63,6 +63,35 @@ def test_three_lists_that_sum_to_the_prediction(missing, top, dtype):
 
 
 @over(
+    every(
+        model=[KroneckerRidge(0.5), KroneckerRidge(0.5, identity=(0.3, 0.2)), PairKernelRidge(0.5, per_task=0.4)],
+        dtype=["float64", "float32"],
+        weighted=[False, True],
+    )
+)
+def test_models_of_few_observed_pairs(model, dtype, weighted):
+    """Ten pairs in one call, known and new, sum to the predictions and weigh labels as refits do."""
+    X, Y, T = (part.astype(dtype) for part in data(9, 7, missing=0.6, n_new=1))
+    given = {"sample_weight": np.linspace(0.5, 2.0, 9)} if weighted else {}
+    model.fit(X[:9], Y, tasks=T[:7], **given)
+    F, digits = model.predict(), 1e-9 if dtype == "float64" else 1e-4
+    instances, tasks = [0, 1, 2, 3, 4, 5, 6, 7, 8, 0], [0, 1, 2, 3, 4, 5, 6, 0, 1, 2]
+    several = explain(model, instances, tasks)
+    assert_allclose([each.prediction for each in several], F[instances, tasks], rtol=digits, atol=digits)
+    new = explain(model, X[9:], 2)
+    assert_allclose(new.prediction, model.predict(X[9:])[0, 2], rtol=digits, atol=digits)
+    assert_allclose(several[2].weights, explain(model, 2, 2).weights, rtol=digits, atol=digits)
+    if dtype == "float64":
+        cell = tuple(np.argwhere(~np.isnan(Y))[4])
+        moved = Y.copy()
+        moved[cell] += 1.0
+        again = model.fit(X[:9], moved, tasks=T[:7], **given)
+        found = [each.weights[cell] for each in several] + [new.weights[cell]]
+        grown = [*(again.predict() - F)[instances, tasks], again.predict(X[9:])[0, 2] - new.prediction]
+        assert_allclose(found, grown, rtol=1e-7, atol=1e-8)
+
+
+@over(
     lines(
         "instance task setting words",
         (3, 2, "A", "instance 3 and task 2"),
@@ -262,6 +291,6 @@ def test_memory_is_known_beforehand(model, missing, monkeypatch):
 def test_no_memory(monkeypatch):
     X, Y, T = data(6, 5)
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    monkeypatch.setattr(explaining, "_GRIDS", 1e15)
-    with pytest.raises(NotEnoughMemoryError, match="Weighing 6 × 5 labels"):
+    monkeypatch.setattr(explaining, "_ARRAYS", 1e15)
+    with pytest.raises(NotEnoughMemoryError, match="Weighing 30 of 6 × 5 labels"):
         explain(model, 0, 0)

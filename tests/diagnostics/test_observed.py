@@ -14,6 +14,8 @@ from scipy import sparse
 import dyadlearn
 from dyadlearn import KroneckerRidge, KroneckerRidgeCV, PairRegressor, TwoStepRidgeCV, plots
 from dyadlearn.holdout import planning
+from dyadlearn.labels import Labels
+from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.report import write_report
 from listed import COLUMNS, ROWS, SPARSE, VALUES, T, X, Y, listed
 from sweeps import over
@@ -90,8 +92,37 @@ def test_the_same_pairs_are_named_and_recommended(listed):
 def test_the_same_labels_explain_a_prediction(listed):
     for asked in ((0, 0), (4, 7), (X[:1] + 1, 3)):
         found, expected = (dyadlearn.explain(model, *asked) for model in both_forms())
-        assert_allclose(found.prediction, expected.prediction, rtol=1e-7)
-        assert_allclose(found.weights, expected.weights, rtol=1e-6, atol=1e-9)
+        assert_allclose(found.prediction, expected.prediction, rtol=1e-8)
+        assert isinstance(found.weights, sparse.csr_array)
+        assert found.weights.nnz == VALUES.size
+        assert_allclose(found.weights.toarray(), expected.weights, rtol=1e-8, atol=1e-10)
+        for by in ("pair", "instance", "task"):
+            assert found.by(by).ids == expected.by(by).ids
+            assert_allclose(found.by(by).contributions, expected.by(by).contributions, rtol=1e-8, atol=1e-10)
+        assert_allclose(found.label, expected.label)
+
+
+def test_an_explanation_forms_no_grid_of_a_list(listed, monkeypatch):
+    model, _ = both_forms()
+    expected = dyadlearn.explain(model, 4, 7)
+    last_inverse.forget()
+
+    def no_grid(*_):
+        raise AssertionError("a grid was formed")
+
+    monkeypatch.setattr(Labels, "dense", no_grid)
+    monkeypatch.setattr(Labels, "spread", no_grid)
+    found = dyadlearn.explain(model, 4, 7)
+    assert_allclose(found.weights.data, expected.weights.data, rtol=1e-10)
+    m, n = 600, 900
+    rng = np.random.default_rng(0)
+    cells = np.divmod(np.sort(rng.choice(m * m, n, replace=False)), m)
+    K = np.exp(-((np.arange(m)[:, None] - np.arange(m)) ** 2) / 50.0)
+    labels = sparse.csr_array((rng.normal(size=n), cells), shape=(m, m))
+    large = KroneckerRidge(0.3, kernel="precomputed", task_kernel="precomputed").fit(K, labels, tasks=K)
+    assert large.fitted_.labels.grid is None
+    explained = dyadlearn.explain(large, 3, 5)
+    assert_allclose(explained.prediction, large.predict(K[3:4], K[5:6])[0, 0], rtol=1e-6)
 
 
 @over([{"setting": setting} for setting in "ACD"])

@@ -15,9 +15,14 @@ from sklearn.exceptions import ConvergenceWarning
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge
 from dyadlearn._array import to_numpy
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
+from dyadlearn.labels import Labels
+from dyadlearn.pairing import Pairing
 from dyadlearn.pairing import expansion as weighing
+from dyadlearn.pairing import pair_weights as systems
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.pairing.incomplete import label_weights
+from dyadlearn.pairing.inverses import inverse_of, routes
+from dyadlearn.pairing.remembering import last_inverse
+from dyadlearn.pairing.weighing import label_weigher
 from dyadlearn.solve import missing as completing
 from dyadlearn.solve.columns import complete_columns, weigh_column
 from problems import ALL_MODELS, KINDS, RIDGE, features, holes, pattern, spectrum
@@ -76,13 +81,16 @@ def unit_weights(model, X, Y, T, asked, cells, weights=None, sign=0):
     return found
 
 
+def asked_rows(model, asked):
+    """Return positions as they are, and other rows as the pairing takes them."""
+    reads = zip(asked, (model._instance_rows, model._task_rows), strict=True)
+    return [each if isinstance(each, int) else read(each)[1] for each, read in reads]
+
+
 def found_weights(model, asked):
     """Return the weights, and what they make of the labels."""
     problem = model._problem()
-    rows = []
-    for each, read in zip(asked, (model._instance_rows, model._task_rows), strict=True):
-        rows.append(each if isinstance(each, int) else read(each)[1])
-    found = to_numpy(next(label_weights(problem.pairing, [rows], problem.Y, problem.weights, tol=1e-8, max_iter=1000)))
+    found = to_numpy(label_weigher(problem.pairing, problem.labels).weights(*asked_rows(model, asked)))
     return found, float(np.nansum(found * to_numpy(problem.Y)))
 
 
@@ -99,6 +107,90 @@ def check(model, X, Y, T, asked, weights=None, *, sign=0, rtol):
     assert_allclose(found[at], slow[at], rtol=0, atol=rtol * size)
     assert_allclose(total, prediction, rtol=0, atol=rtol * size * float(np.nansum(np.abs(Y))))
     return found
+
+
+def by_one_system(monkeypatch, name):
+    """Let pair kernels weigh labels by this system only."""
+    monkeypatch.setattr(systems, "_grid_work", lambda *_: np.inf)
+    monkeypatch.setattr(systems.CrossedSystem, "suits", lambda *_: False)
+    monkeypatch.setattr(systems, "routes", lambda *given: [each for each in routes(*given) if each.name == name])
+
+
+@over(
+    covering(
+        name={name: MODELS[name] for name in ("Kronecker", "pair kernel")},
+        system=["cells", "features"],
+        sides=["primal", "rbf", "precomputed"],
+        constant=[False, True],
+        asked=ASKED,
+        weighted=[False, True],
+        alpha=[1e-2, 1.0, 1e6],
+        # Functions of single rows need as many features as rows, and kernels of full rank too.
+        where=lambda name, system, sides, **_: system == "cells" or (sides == "primal" and name is MODELS["Kronecker"]),
+    )
+)
+def test_one_system_of_the_observed_pairs(name, system, sides, constant, asked, weighted, alpha, monkeypatch):
+    by_one_system(monkeypatch, system)
+    rng = np.random.default_rng(7)
+    m, q = (5, 4) if system == "cells" else (12, 9)
+    (X, new, kernel), (T, new_task, task_kernel) = (rows_of(sides, n, rng) for n in (m, q))
+    model = name(alpha, constant).set_params(kernel=kernel, task_kernel=task_kernel, tol=1e-13)
+    Y = np.where(pattern("50%", (m, q), rng), rng.normal(size=(m, q)) + 2.0, np.nan)
+    Y[3], Y[:, 0] = np.nan, np.nan  # an instance and a task without labels
+    weights = rng.uniform(0.2, 5.0, size=Y.shape) if weighted else None
+    for place in (1, 3):
+        places = tuple(place if each == "known" else row for each, row in zip(asked, (new, new_task), strict=True))
+        found = check(model, X, Y, T, places, weights, rtol=1e-9)
+        fitted = predicted(model, X, Y, T, places, weights)[1]
+        problem = fitted._problem()
+        listed = label_weigher(problem.pairing, problem.labels.listed()).weights(*asked_rows(fitted, places))
+        assert_allclose(listed, found[~np.isnan(Y)], rtol=1e-10, atol=1e-13)
+        if constant:
+            assert_allclose(found.sum(), 1.0, rtol=1e-9)
+
+
+@over(
+    covering(
+        name={name: MODELS[name] for name in ("two-step", "Kronecker", "pair kernel")},
+        inverse=["cells", "missing", "features"],
+        constant=[False, True],
+        asked=ASKED,
+        alpha=[1e-2, 1.0, 1e6],
+        where=lambda name, inverse, **_: (
+            inverse == "missing"
+            or name is MODELS["Kronecker"]
+            or (inverse == "cells" and name is not MODELS["two-step"])
+        ),
+    )
+)
+def test_the_inverse_of_a_holdout_weighs_labels(name, inverse, constant, asked, alpha):
+    rng = np.random.default_rng(8)
+    (X, new, _), (T, new_task, _) = (rows_of("primal", n, rng) for n in (12, 9))
+    Y = rng.normal(size=(12, 9)) + 2.0
+    Y[[1, 1, 5, 11], [3, 4, 0, 8]] = np.nan
+    model = name(alpha, constant).fit(X, Y, tasks=T)
+    problem = model._problem()
+    places = asked_rows(
+        model, [1 if each == "known" else row for each, row in zip(asked, (new, new_task), strict=True)]
+    )
+    expected = label_weigher(problem.pairing, problem.labels).weights(*places)
+    last_inverse.of(problem, inverse, lambda: inverse_of(problem.pairing, problem.labels, inverse), 0.0, Y)
+    with_inverse = label_weigher(problem.pairing, problem.labels, problem=problem)
+    assert with_inverse.numbers == 0.0
+    assert_allclose(with_inverse.weights(*places), expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("system", ["cells", "features"])
+def test_one_system_in_other_libraries(system, library, monkeypatch):
+    by_one_system(monkeypatch, system)
+    rng = np.random.default_rng(9)
+    (X, new, _), (T, _, _) = (rows_of("primal", n, rng) for n in (12, 9))
+    Y = np.where(pattern("50%", (12, 9), rng), rng.normal(size=(12, 9)), np.nan)
+    expected, _ = found_weights(KroneckerRidge(0.5).fit(X, Y, tasks=T), (new, 3))
+    put = library.asarray
+    found, total = found_weights(KroneckerRidge(0.5).fit(put(X), put(Y), tasks=put(T)), (put(new), 3))
+    assert_allclose(found, expected, rtol=0, atol=library.rtol)
+    assert_allclose(total, np.nansum(expected * Y), rtol=0, atol=10 * library.rtol)
 
 
 @over(
@@ -230,7 +322,7 @@ def test_one_dimension_and_no_side_of_tasks():
         )
         problem = clone(model).fit(X, y)._problem()
         with pytest.raises(ValueError, match="use the id of a training task"):
-            next(label_weights(problem.pairing, [(0, NewRows(new, lambda part: part, 0))], problem.Y, None))
+            label_weigher(problem.pairing, problem.labels).weights(0, NewRows(new, lambda part: part, 0))
 
 
 @over(
@@ -263,10 +355,11 @@ def test_libraries_and_precisions(name, constant, asked, missing, library):
 )
 def test_many_missing_cells_are_solved_for_step_by_step(model, kinds, missing, monkeypatch):
     problem = holes(model, (9, 6), missing, kinds)
-    asked = (2, 3), problem.Y, None
-    direct = next(label_weights(problem.operators, [asked[0]], *asked[1:]))
+    labels = Labels.of_grid(problem.Y)
+    default = label_weigher.dispatch(Pairing)
+    direct = default(problem.operators, labels).weights(2, 3)
     monkeypatch.setattr(weighing, "solve_missing", partial(completing.solve_missing, max_direct=0))
-    found = next(label_weights(problem.operators, [asked[0]], *asked[1:]))
+    found = default(problem.operators, labels).weights(2, 3)
     assert_allclose(found, direct, rtol=0, atol=1e-11)
     fitted = problem.fitted()[2, 3]
     assert_allclose(np.nansum(found * problem.Y), fitted, rtol=1e-9)
@@ -276,7 +369,7 @@ def test_a_solver_that_stops_short_says_so(monkeypatch):
     problem = holes("two-step", (9, 6), "50%")
     monkeypatch.setattr(weighing, "solve_missing", partial(completing.solve_missing, max_direct=0, rank=0))
     with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped on the weights of labels after"):
-        next(label_weights(problem.operators, [(2, 3)], problem.Y, None, max_iter=1))
+        label_weigher(problem.operators, Labels.of_grid(problem.Y), max_iter=1).weights(2, 3)
 
 
 @over(

@@ -109,6 +109,35 @@ def test_leave_out_equals_refits(name, setting):
             assert_allclose(actual - shift, expected - shift, rtol=digits, atol=digits * abs(expected - shift).mean())
 
 
+@pytest.mark.parametrize(
+    ("name", "weighted"),
+    [("cells", False), ("cells", True), ("missing", False), ("features", False), ("features", True)],
+)
+def test_weights_of_labels(name, weighted):
+    """A label weighs as much as is predicted from this label of one, where all others are zero."""
+    for seed, alpha in enumerate([1e-3, 0.1, 1.0, 30.0, 1e5]):
+        case = Case(seed, SHARES if seed % 2 else {}, seed % 3 == 0, alpha, weighted=bool(weighted))
+        inverse = case.inverse(name)
+        n = case.y.size
+        asked = 2
+        if name == "cells":
+            found = inverse.label_weights(case.kernel[:, asked].copy())
+        elif name == "features":
+            values, vectors = np.linalg.eigh(case.kernel)
+            rows = vectors * np.sqrt(np.clip(values, 0.0, None))
+            found = inverse.label_weights(np.append(rows[asked], np.ones(int(case.free_mean))))
+        else:
+            unit = np.zeros(case.Y.shape)
+            unit[case.i[asked], case.j[asked]] = 1.0
+            grid = case.operators.hat(unit)
+            found = inverse.label_weights(grid[case.i, case.j], grid[np.isnan(case.Y)])
+        expected = np.zeros(n)
+        for place in range(n):
+            case.y = np.where(np.arange(n) == place, 1.0, 0.0)
+            expected[place] = case.refit([], asked)
+        assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("setting", "ABCD")
 @pytest.mark.parametrize("name", ["cells", "features"])
 def test_weighted_labels(name, setting):

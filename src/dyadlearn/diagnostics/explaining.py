@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from dyadlearn._array import is_sparse, itemsize, to_numpy
 from dyadlearn._checks import check_choice, check_whole
-from dyadlearn._memory import check_memory, solve_numbers
+from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, free_name, write_rows
-from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at, labels_of
+from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at
 from dyadlearn.diagnostics.recommending import best_in_rows
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import Tasks
 from dyadlearn.pairing.base import has_task_constants
 from dyadlearn.pairing.expansion import Asked
-from dyadlearn.pairing.incomplete import label_weights
+from dyadlearn.pairing.weighing import Weigher, label_weigher
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 
@@ -27,8 +29,8 @@ __all__ = ["Contribution", "Contributions", "Explanation", "explain"]
 
 _CHOSEN = "The weights assume a fixed regularisation; the search might choose another one if a label changed."
 _LEARNED = "The weights assume fixed kernels; other kernels might be learned if a label changed."
-# Number of arrays (m, q) in memory: weights, contributions, masks and orders.
-_GRIDS = 8.0
+# Number of arrays of the shape of the labels in memory: positions, weights, contributions, masks and orders.
+_ARRAYS = 10.0
 _REMEDY = "fit TwoStepRidge on the labels, whose predictions can be explained"
 
 
@@ -111,7 +113,8 @@ class Explanation(Tabled):
         Contributions by training instance, by training task, and by pair. In a network an edge is one pair, and each of
         its nodes gets half of its contribution.
     weights : array of shape (m, q)
-        Weight of every training label; zero for missing labels.
+        Weight of every training label; zero for missing labels. A sparse array if the model was fitted on a list of
+        observed pairs.
     sides : SideNames
         Names of an instance and of a task.
     notes : tuple of str
@@ -126,7 +129,7 @@ class Explanation(Tabled):
     instances: Contributions
     tasks: Contributions
     pairs: Contributions
-    weights: np.ndarray
+    weights: np.ndarray | sparse.csr_array
     sides: SideNames = field(default_factory=SideNames)
     notes: tuple[str, ...] = ()
 
@@ -243,25 +246,52 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     """
     check_whole(n, "n")
     fitted = closed_form_of(model, _REMEDY)
-    labels = labels_of(fitted)
     names = side_names(sides, network=fitted.is_network)
     instances, tasks = _as_list(instance), _as_list(task)
     count = max(len(instances), len(tasks))
     if not {len(instances), len(tasks)} <= {1, count}:
         raise ValueError(f"instance and task must be lists of one length, found {len(instances)} and {len(tasks)} ids.")
-    rows = [_asked(fitted, labels, each, 0) for each in instances] * (count // len(instances))
-    columns = [_asked(fitted, labels, each, 1) for each in tasks] * (count // len(tasks))
-    asked = list(zip(rows, columns, strict=True))
-    problem, Y = replace(fitted.posed, labels=fitted.posed.labels.dense()), labels.values
-    pairing, need = problem.pairing, _GRIDS * Y.size
-    if problem.labels.full is None:
-        how = {"coupled": pairing.knows_tasks, "complete": False, "weighted": problem.weights is not None}
-        need += solve_numbers(Y.shape, pairing.ranks, **how)
-    check_memory(need * itemsize(problem.Y), problem.Y, f"Weighing {Y.shape[0]} × {Y.shape[1]} labels")
-    given = (pairing, [(row, column) for (row, _), (column, _) in asked], problem.Y, problem.weights)
-    grids = label_weights(*given, tol=problem.tol, max_iter=problem.max_iter)
-    explanations = [_explanation(fitted, labels, *pair, grids, n, names) for pair in asked]
+    rows = [_asked(fitted, each, 0) for each in instances] * (count // len(instances))
+    columns = [_asked(fitted, each, 1) for each in tasks] * (count // len(tasks))
+    problem = fitted.posed
+    values = problem.labels.values
+    weigher = label_weigher(
+        problem.pairing, problem.labels, count, tol=problem.tol, max_iter=problem.max_iter, problem=problem
+    )
+    need = _ARRAYS * math.prod(values.shape) + weigher.numbers
+    m, q = problem.labels.shape
+    check_memory(need * itemsize(values), values, f"Weighing {problem.labels.size} of {m} × {q} labels")
+    listed = _Listed.of(fitted)
+    explanations = [_explanation(fitted, listed, *pair, weigher, n, names) for pair in zip(rows, columns, strict=True)]
     return explanations if instances is instance or tasks is task else explanations[0]
+
+
+class _Listed(NamedTuple):
+    """Training labels as a list of n, as numpy arrays.
+
+    Attributes
+    ----------
+    rows, columns : integer arrays of shape (n,)
+    values : array of shape (n,)
+    shape : (int, int)
+        Numbers of instances and of tasks.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, fitted: FittedRidge) -> _Listed:
+        """Return the labels of a fitted model."""
+        labels = fitted.labels
+        return cls(*labels.places, to_numpy(labels.values)[labels.observed], labels.shape)
+
+    def at(self, row: int, column: int) -> float:
+        """Return the label of a pair; NaN if it has none."""
+        place = np.flatnonzero((self.rows == row) & (self.columns == column))
+        return float(self.values[place[0]]) if place.size else float("nan")
 
 
 def _as_list(given: Any) -> Any:
@@ -271,51 +301,68 @@ def _as_list(given: Any) -> Any:
 
 
 def _explanation(
-    fitted: FittedRidge, labels: Table, instance: Any, task: Any, grids: Iterator[Any], n: int, names: SideNames
+    fitted: FittedRidge, labels: _Listed, instance: Any, task: Any, weigher: Weigher, n: int, names: SideNames
 ) -> Explanation:
-    """Return the explanation of one pair, whose weights are the next of `grids`."""
+    """Return the explanation of one pair, given as the row and the id of each side."""
     (row, instance_id), (column, task_id) = instance, task
-    pair, ids, Y = (row, column), (instance_id, task_id), labels.values
-    observed = ~np.isnan(Y)
-    if has_task_constants(fitted.pairing) and isinstance(column, int) and not observed[:, column].any():
+    if has_task_constants(fitted.pairing) and isinstance(column, int) and not (labels.columns == column).any():
         remedy = "use fit_intercept=False, or a model that knows tasks"
-        raise ValueError(f"Nothing is predicted for the {names.task} {ids[1]!r}, which has no label: {remedy}.")
-    weights = to_numpy(next(grids))
-    filled = np.where(observed, Y, 0.0)
-    parts = filled * weights
+        raise ValueError(f"Nothing is predicted for the {names.task} {task_id!r}, which has no label: {remedy}.")
+    weights = to_numpy(weigher.weights(row, column))
+    listed = weights[fitted.labels.observed]
+    parts = labels.values * listed
     prediction = float(parts.sum(dtype=np.float64))
     if not np.isfinite(prediction):
-        raise ValueError(f"The prediction for {ids[0]!r} and {ids[1]!r} is {prediction}: there is nothing to explain.")
-    sides = ((labels.row_ids, 1), (labels.column_ids, 0))
-    rows, columns = (_of_side(ids, axis, (weights, filled, parts), observed, n) for ids, axis in sides)
-    of_pairs = _of_pairs(labels, weights, parts, observed, n, once=fitted.is_network)
-    is_new = tuple(not isinstance(place, int) for place in pair)
+        raise ValueError(
+            f"The prediction for {instance_id!r} and {task_id!r} is {prediction}: there is nothing to explain."
+        )
+    figures = (listed, labels.values, parts)
+    rows = _of_side(fitted.instance_ids, labels.rows, labels.shape[0], figures, n)
+    columns = _of_side(fitted.task_ids, labels.columns, labels.shape[1], figures, n)
+    of_pairs = _of_pairs(fitted, labels, listed, parts, n)
+    is_new = (not isinstance(row, int), not isinstance(column, int))
     setting = next(each.value for each in Setting if (each.new_instance, each.new_task) == is_new)
-    label = float("nan") if any(is_new) else float(Y[pair])
+    label = float("nan") if any(is_new) else labels.at(row, column)
     notes = (_LEARNED,) if fitted.estimator.learns_kernels else (_CHOSEN,) if fitted.estimator.searches else ()
-    return Explanation(prediction, *ids, label, setting, rows, columns, of_pairs, weights, names, notes)
+    shown = weights if fitted.labels.grid is not None else fitted.labels.to_sparse(weights)
+    lists = (rows, columns, of_pairs)
+    return Explanation(prediction, instance_id, task_id, label, setting, *lists, shown, names, notes)
 
 
-def _of_side(ids: Ids | None, axis: int, grids: Sequence[np.ndarray], observed: np.ndarray, n: int) -> Contributions:
-    """Return the largest contributions of instances or tasks; `grids` are weights, labels and their products."""
-    counts = observed.sum(axis=axis)
-    weight, total, part = (grid.sum(axis=axis, dtype=np.float64) for grid in grids)
-    places, figures = _largest(weight, total / np.maximum(counts, 1), part, counts > 0, n)
-    return Contributions(ids_at(ids, places), *figures)
+def _of_side(ids: Ids | None, places: np.ndarray, size: int, figures: Sequence[np.ndarray], n: int) -> Contributions:
+    """Return the largest contributions of instances or tasks.
+
+    Parameters
+    ----------
+    ids : Ids or None
+        Ids of the side.
+    places : integer array of shape (n,)
+        Row or column of each label.
+    size : int
+        Number of rows or columns.
+    figures : three arrays of shape (n,)
+        Weights, labels and their products.
+    n : int
+        Number of contributions to list.
+    """
+    counts = np.bincount(places, minlength=size)
+    weight, total, part = (np.bincount(places, each, minlength=size) for each in figures)
+    at, listed = _largest(weight, total / np.maximum(counts, 1), part, counts > 0, n)
+    return Contributions(ids_at(ids, at), *listed)
 
 
-def _of_pairs(
-    labels: Table, weights: np.ndarray, parts: np.ndarray, observed: np.ndarray, n: int, *, once: bool
-) -> Contributions:
-    """Return the largest contributions of single labels; `once` lists each edge of a network once."""
-    Y, listed = labels.values, observed
-    if once:
-        both = np.where(np.eye(len(Y), dtype=bool), 1.0, 2.0)
-        weights, parts, listed = weights * both, parts * both, np.triu(observed)
-    flat, figures = _largest(weights.ravel(), Y.ravel(), parts.ravel(), listed.ravel(), n)
-    rows, columns = np.divmod(flat, Y.shape[1])
-    pairs = zip(ids_at(labels.row_ids, rows), ids_at(labels.column_ids, columns), strict=True)
-    return Contributions(tuple(pairs), *figures)
+def _of_pairs(fitted: FittedRidge, labels: _Listed, weights: np.ndarray, parts: np.ndarray, n: int) -> Contributions:
+    """Return the largest contributions of single labels; each edge of a network is listed once."""
+    listed = np.ones(labels.rows.size, dtype=bool)
+    if fitted.is_network:
+        both = np.where(labels.rows == labels.columns, 1.0, 2.0)
+        weights = weights * both
+        parts = parts * both
+        listed = labels.rows <= labels.columns
+    at, figures = _largest(weights, labels.values, parts, listed, n)
+    rows = ids_at(fitted.instance_ids, labels.rows[at])
+    columns = ids_at(fitted.task_ids, labels.columns[at])
+    return Contributions(tuple(zip(rows, columns, strict=True)), *figures)
 
 
 def _largest(
@@ -331,14 +378,14 @@ def _largest(
     return places, figures
 
 
-def _asked(fitted: FittedRidge, labels: Table, given: Any, axis: int) -> tuple[Asked, Hashable]:
+def _asked(fitted: FittedRidge, given: Any, axis: int) -> tuple[Asked, Hashable]:
     """Return an instance (axis 0) or a task as a row for the pairing, and its id."""
-    name, ids = ("instance", "task")[axis], (labels.row_ids, labels.column_ids)[axis]
+    name, ids = ("instance", "task")[axis], (fitted.instance_ids, fitted.task_ids)[axis]
     label: Hashable = None
     if not _is_described(given):
         # The tables of a PairRegressor may have rows that are not in training.
         if not isinstance(fitted, FittedPairs) or ids is None or not ids.lacking([given]):
-            place = _place(given, ids, labels.values.shape[axis], name)
+            place = _place(given, ids, fitted.labels.shape[axis], name)
             return place, ids_at(ids, np.array([place]))[0]
         label, given = given, fitted.describe([given], axis)
     read: Any = (fitted.rows, fitted.columns)[axis]

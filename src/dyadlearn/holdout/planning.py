@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +37,7 @@ from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Pairing, check_request, working
 from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
+from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.leaving import group_members, largest_group
 from dyadlearn.solve.operators import embedded
@@ -594,7 +595,10 @@ def _by_inverse(
     is_single = setting is Setting.A and labels.size == 1 and not has_mean
     if not is_single and any((each == each[0]).all() for each in codes):
         raise nothing_left()
-    inverse = inverse_of(problem.pairing, labels, route.name, cache)
+    need = bytes_of(route, labels)
+    compute = partial(inverse_of, problem.pairing, labels, route.name, cache)
+    inverse = last_inverse.of(problem, route.name, compute, need, labels.values)
+    warn_of_rounding(inverse.rounding)
     xp = namespace(listed.values)
     # With a free mean, predictions shift with the labels. Centring avoids rounding of labels far from zero.
     shift = float(xp.mean(listed.values)) if has_mean else 0.0

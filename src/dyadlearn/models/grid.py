@@ -6,6 +6,7 @@ Kronecker and pair-kernel models are also Gaussian processes, with posterior dev
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +19,9 @@ from dyadlearn.models.base import Constants, PairwiseRidge
 from dyadlearn.models.reading import checked_filter
 from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep
-from dyadlearn.pairing.cells_process import process_of
+from dyadlearn.pairing.cells_process import inverse_bytes, process_of
 from dyadlearn.pairing.process import GaussianProcess
+from dyadlearn.pairing.remembering import last_inverse
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -352,7 +354,16 @@ class ProcessRidge(PairwiseRidge, stored=False):
             remedy = "assess its predictions by holdout" if problem.pairing.knows_tasks else "fit it with tasks="
             reason = "with profiles of labels" if self.describes_by_labels else f"as {problem.pairing.words}"
             raise ValueError(f"{name} {reason} has no deviations and no likelihood: {remedy}.")
-        return process_of(problem.pairing, problem.labels)
+        labels = problem.labels
+        if labels.is_full:
+            return process_of(problem.pairing, labels)
+        known = last_inverse.known(problem, "process")
+        if known is not None:
+            process, values = known[1]
+            process.check_precision()
+            return process, values
+        compute = partial(process_of, problem.pairing, labels)
+        return last_inverse.of(problem, "process", compute, inverse_bytes(labels), labels.values)  # type: ignore[no-any-return]
 
 
 @documented

@@ -22,7 +22,8 @@ A model needs five members: `words`, `spectra`, `alphas`, `remainder` (the resid
 `Pairing`                       the model: sides, regularisation, coefficients and predictions
 `Coupled`                       grid operators (`dyadlearn.solve.operators`) from the remainder, for two sides
 `dyadlearn.pairing.full`        functions for complete labels: hold-out, its cost, jackknife, weights of labels
-`dyadlearn.pairing.incomplete`  functions for missing or weighted labels: completion, hold-out, weights of labels
+`dyadlearn.pairing.incomplete`  functions for missing or weighted labels: completion, hold-out
+`dyadlearn.pairing.weighing`    weights of labels in a prediction, for all forms of labels
 `dyadlearn.pairing.folding`     predictions for new rows from a few of their labels
 `dyadlearn.pairing.dense`       the reference implementation
 ==============================  ==================================================================================

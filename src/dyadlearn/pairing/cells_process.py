@@ -155,7 +155,11 @@ class CellsProcess(GaussianProcess):
         if self.model.alpha == 0 and 10 * n * error >= 1:
             raise singular_process()
         warn_of_rounding(error, "deviations and likelihoods")
-        return inverse
+        return replace(inverse, rounding=error)
+
+    def check_precision(self) -> None:
+        """Warn again if rounding changes deviations and likelihoods noticeably, for a process that is used again."""
+        warn_of_rounding(self._inverse.rounding, "deviations and likelihoods")
 
     def _refusal(self) -> Exception:
         """Return the error for a kernel that is singular beside its noise."""

@@ -1,4 +1,4 @@
-r"""Functions of a model with missing or weighted labels: completion, hold-out and the weights of labels.
+r"""Functions of a model with missing or weighted labels: completion and hold-out.
 
 Most are `functools.singledispatch` functions of a model. The defaults work for every `Coupled` model by its grid
 operators. A model registers its formulas in its module.
@@ -6,7 +6,7 @@ operators. A model registers its formulas in its module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any
@@ -16,8 +16,7 @@ import numpy as np
 from dyadlearn._array import Array, namespace, placed, zeros
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Pairing, working
-from dyadlearn.pairing.expansion import Expansion, weights_of_observed
-from dyadlearn.pairing.full import closed_weights
+from dyadlearn.pairing.expansion import Expansion
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.directions import CellsFit, suit_directions
@@ -65,32 +64,6 @@ def complete_labels(
 def completion(model: Pairing, Y: Array, weights: Array | None, **options: Any) -> Completion:
     """Return the completion of `complete_labels` without its warning; same arguments."""
     return complete_grid(working(model), Y, weights, **options)
-
-
-@singledispatch
-def label_weights(
-    model: Pairing, pairs: Any, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
-) -> Iterator[Array]:
-    """Yield the weight of each label in the prediction for each of some pairs; zero for missing labels.
-
-    Parameters
-    ----------
-    model : Pairing
-    pairs : sequence of (instance, task)
-        Each is a position in training (int), or one new row (NewRows).
-    Y, weights, tol, max_iter : as in `complete_labels`
-
-    Yields
-    ------
-    array of shape (m, q)
-    """
-    operators = working(model)
-    if operators.ridge == 0:
-        weights = None  # a model that interpolates fits the labels whatever their weights
-    is_complete = weights is None and not bool(namespace(Y).any(namespace(Y).isnan(Y)))
-    for row, column in pairs:
-        closed = closed_weights(model, row, column)
-        yield closed if is_complete else weights_of_observed(operators, closed, Y, weights, tol, max_iter)
 
 
 @singledispatch

@@ -7,20 +7,21 @@ same regularisation are solved together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows
+from dyadlearn._memory import solve_numbers
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.labels import Labels
-from dyadlearn.pairing import full, incomplete
+from dyadlearn.pairing import full, incomplete, weighing
 from dyadlearn.pairing.base import Pairing, absorbs_weights
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
 from dyadlearn.pairing.dense import DenseSide, OfHidden, Sides, dense_sides, refit_cells
-from dyadlearn.pairing.expansion import NewRows, hat_row
+from dyadlearn.pairing.expansion import Asked, NewRows, hat_row
 from dyadlearn.settings import Setting
 from dyadlearn.solve.columns import complete_columns, leave_one_out_columns, weigh_column
 from dyadlearn.solve.conjugate_gradients import Solution
@@ -155,17 +156,23 @@ def _completion(model: Independent, Y: Array, weights: Array | None, **options: 
     return Completion(labels, "columns", Solution(labels, 0, 0.0, True))
 
 
-@incomplete.label_weights.register(Independent)
-def _label_weights(model: Independent, pairs: Any, Y: Array, weights: Array | None, **options: Any) -> Iterator[Array]:
-    """Yield the weight of each label, which is zero for labels of other tasks."""
-    for row, column in pairs:
+@weighing.label_weigher.register(Independent)
+def _label_weigher(model: Independent, labels: Labels, n_pairs: int = 1, **options: Any) -> weighing.Weigher:
+    """Return the weights of labels, which are zero for labels of other tasks."""
+    grid = labels.dense()
+
+    def weights(row: Asked, column: Asked) -> Array:
         if not isinstance(column, int):
             raise ValueError("Independent tasks have no predictions for new tasks: use the id of a training task.")
         rows = model.of_task(column)
-        result, row_weights = namespace(Y).zeros_like(Y), hat_row(rows, row)
-        scale = None if weights is None else weights[:, column]
-        result[:, column] = weigh_column(rows, row_weights, Y[:, column], scale)
-        yield result
+        result = namespace(grid.values).zeros_like(grid.values)
+        scale = None if grid.weights is None else grid.weights[:, column]
+        result[:, column] = weigh_column(rows, hat_row(rows, row), grid.values[:, column], scale)
+        return weighing.at_labels(labels, result)
+
+    is_weighted = labels.weights is not None
+    numbers = solve_numbers(labels.shape, model.ranks, coupled=False, complete=labels.is_full, weighted=is_weighted)
+    return weighing.Weigher(weights, 0.0 if labels.is_full else numbers)
 
 
 @incomplete.has_formula.register(Independent)

@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, take_rows, zeros
-from dyadlearn._rounding import warn_of_rounding
 from dyadlearn.filters import Tikhonov
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Coupled, Pairing, working
@@ -156,7 +155,11 @@ def _by_missing(
     operators: GridOperators, labels: Labels, setting: Setting, units: Sequence[np.ndarray], solving: float
 ) -> Route | None:
     """Return the route by the missing cells of a grid without weights."""
-    if labels.weights is not None or not _is_safe(operators):
+    if labels.weights is not None:
+        return None
+    if operators.shares is not None and not operators.interpolates and 2 * labels.size < math.prod(labels.shape):
+        return None  # more work than the observed cells
+    if not _is_safe(operators):
         return None
     (m, q), (k, r) = labels.shape, (int(side.values.shape[0]) for side in operators.grid_spectra)
     n = labels.size
@@ -188,7 +191,7 @@ def _is_safe(operators: GridOperators) -> bool:
 
 
 def inverse_of(model: Pairing, labels: Labels, name: str, cache: dict[str, Any] | None = None) -> Inverse:
-    """Return an inverse of the system of observed labels; warn if rounding changes predictions noticeably.
+    """Return an inverse of the system of observed labels; its `rounding` is the error of predictions by rounding.
 
     Parameters
     ----------
@@ -220,17 +223,35 @@ def inverse_of(model: Pairing, labels: Labels, name: str, cache: dict[str, Any] 
             kernel = operators.kernel_block(rows, columns)
             cache["spectrum"] = Spectrum.from_gram(kernel, constant="free" if operators.free_mean else None)
         return FactorInverse.of_spectrum(cache["spectrum"].smoother(Tikhonov(), operators.ridge))
-    kernel, border, penalties = operators.split_kernel(rows, columns)
-    xp = namespace(kernel)
-    top = largest(xp.linalg.diagonal(kernel))
+    kernel, ridges, border, penalties = cell_system(operators, labels)
+    least = float(namespace(ridges).min(ridges))
+    rounding = epsilon(kernel) * largest(namespace(kernel).linalg.diagonal(kernel)) / least
+    inverse = CellsInverse.of(kernel, ridges, border, penalties, refusal)
+    return replace(inverse, rounding=rounding)
+
+
+def cell_system(operators: GridOperators, labels: Labels) -> tuple[Array, Array, Array | None, Array | None]:
+    """Return the system of the observed cells.
+
+    Returns
+    -------
+    kernel : array of shape (n, n)
+    ridges : array of shape (n,)
+        Ridge of each cell.
+    border : array of shape (n, r) or None
+        Directions beside the kernel; ones for a free mean.
+    penalties : array of shape (r,) or None
+        Penalty of each direction; None means unpenalised.
+    """
+    kernel, border, penalties = operators.split_kernel(*labels.places)
     ridges = zeros((labels.size,), kernel) + operators.ridge
     if labels.weights is not None:
         ridges = ridges / labels.listed().weights
-    least = float(xp.min(ridges))
-    warn_of_rounding(epsilon(kernel) * top / least)
-    if border is None and operators.free_mean:
-        border = xp.ones_like(kernel[:, :1])
-    return CellsInverse.of(kernel, ridges, border if operators.free_mean else None, penalties, refusal)
+    if not operators.free_mean:
+        return kernel, ridges, None, None
+    if border is None:
+        border = namespace(kernel).ones_like(kernel[:, :1])
+    return kernel, ridges, border, penalties
 
 
 def _feature_inverse(operators: GridOperators, labels: Labels) -> FeatureInverse:

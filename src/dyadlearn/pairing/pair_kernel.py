@@ -62,7 +62,6 @@ from dyadlearn._array import (
 )
 from dyadlearn._rounding import ratio, rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.labels import Labels
 from dyadlearn.pairing import dense, full, incomplete
 from dyadlearn.pairing.base import Coupled, Pairing, absorbs_weights, mean_eigenvalues, side_ridges, side_scales
 from dyadlearn.pairing.certainty import Jackknife
@@ -71,8 +70,6 @@ from dyadlearn.pairing.expansion import Asked, Expansion, NewRows, PairExpansion
 from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.new_both import column_floor, new_both
 from dyadlearn.settings import Setting
-from dyadlearn.solve.conjugate_gradients import warn_unless_converged
-from dyadlearn.solve.crossed import CrossedSystem
 from dyadlearn.solve.leaving import Members, column_weights, leave_out_columns
 from dyadlearn.solve.operators import Cells, SideProduct, interpolation_floor, without
 from dyadlearn.spectrum import Spectrum, check_cells
@@ -356,6 +353,29 @@ class PairKernel(Coupled):
             grams.append(take_block(block, at, other_at))
         left, right = grams
         return self._summed(self._terms(left, right, first, second))
+
+    def kernel_of(self, row: Asked, column: Asked, cells: Cells) -> Array:
+        """Return the pairwise kernel between one pair and some cells, shape (n,).
+
+        New rows have no functions of their own, so that these contribute nothing.
+        """
+        product, per_task, per_instance = self.shares
+        sides = []
+        for spectrum, asked, at in zip(self.grid_spectra, (row, column), cells, strict=True):
+            along, _ = rotated_row(spectrum, asked)
+            kernel = take_rows(spectrum.vectors @ along, at)
+            is_same = np.zeros(at.size, dtype=bool) if isinstance(asked, NewRows) else at == asked
+            sides.append((kernel, as_array_of(is_same, kernel, kernel.dtype)))
+        (left, same), (right, same_task) = sides
+        return left * (product * right + per_task * same_task) + per_instance * same * right
+
+    def rotated_kernel_of(self, row: Asked, column: Asked) -> Array:
+        """Return the pairwise kernel between one pair and all training pairs in the rotated labels, shape (k, l)."""
+        product, per_task, per_instance = self.shares
+        (along, unit), (task_along, task_unit) = map(rotated_row, self.grid_spectra, (row, column))
+        rotated = along[:, None] * (product * task_along + per_task * task_unit)[None, :]
+        rotated += (per_instance * unit)[:, None] * task_along[None, :]
+        return rotated
 
     def _terms(self, left: Array, right: Array, first: Cells, second: Cells) -> list[Array | None]:
         """Return the kernels of the three shares between cells from the kernels of both sides, (s, n) each.
@@ -784,34 +804,13 @@ def _cell_slack(model: PairKernel) -> Array:
 @full.closed_weights.register(PairKernel)
 def _closed_weights(model: PairKernel, row: Asked, column: Asked) -> Array:
     """Return the weights of labels, shape (m, q); separate functions only contribute for training rows."""
-    (product, per_task, per_instance), operators = model.shares, replace(model)
-    (along, unit), (task_along, task_unit) = map(rotated_row, model.grid_spectra, (row, column))
-    rotated = along[:, None] * (product * task_along + per_task * task_unit)[None, :]
-    rotated += (per_instance * unit)[:, None] * task_along[None, :]
-    rotated *= operators.phi
+    operators = replace(model)
+    rotated = operators.rotated_kernel_of(row, column) * operators.phi
     weights = sandwich(model.spectrum.vectors, rotated, model.task_spectrum.vectors)
     if model.free_mean:
         constant = operators._constant
         weights += constant.grid * ((1.0 - float(namespace(weights).sum(weights))) / constant.total)
     return weights
-
-
-@incomplete.label_weights.register(PairKernel)
-def _label_weights(
-    model: PairKernel, pairs: Any, Y: Array, weights: Array | None, tol: float = 1e-8, max_iter: int = 1000
-) -> Iterator[Array]:
-    """Yield the weights of labels, by the features of both sides if these and the labels are few."""
-    operators, labels = replace(model), Labels.of_grid(Y, weights)
-    if not CrossedSystem.suits(operators, labels):
-        yield from incomplete.label_weights.dispatch(Pairing)(model, pairs, Y, weights, tol, max_iter)
-        return
-    system = CrossedSystem(operators, model.shares, labels.listed())
-    for pair in pairs:
-        rotated = list(map(rotated_row, model.grid_spectra, pair))
-        # The weights are more accurate than the fit, so that they sum to its prediction.
-        values, solution = system.label_weights(rotated, max(0.01 * tol, 100 * epsilon(Y)), max_iter)
-        warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
-        yield system.labels.spread(values, 0.0)
 
 
 @incomplete.without_unlabelled.register(PairKernel)

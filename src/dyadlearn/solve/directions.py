@@ -182,6 +182,10 @@ def suit_directions(operators: GridOperators, n_cells: int, largest_weight: floa
     """Return whether a singular kernel of some cells would lose digits, and the directions are affordable."""
     if operators.interpolates:
         return False
+    if operators.shares is not None and operators.shares[0] > 0:
+        n_least = math.prod(int(np.count_nonzero(to_numpy(side.values))) for side in operators.grid_spectra)
+        if n_least > _MOST_DIRECTIONS:  # without the eigenvalues of all pairs
+            return False
     with np.errstate(over="ignore"):  # filters may leave less of a direction than a number can be divided by
         values = to_numpy(operators.kernel_values)
     if not np.isfinite(values).all():

@@ -78,6 +78,8 @@ class Inverse(ABC):
     error: float = 0.0
     #: Factor (n,) of the labels for which N is the inverse; None is one.
     root: Array | None = None
+    #: Estimated error of predictions by rounding, relative to the largest label.
+    rounding: float = 0.0
 
     @property
     @abstractmethod
@@ -381,12 +383,18 @@ class CellsInverse(Inverse):
         Logarithm of the determinant of the kernel with its ridges, without a border; NaN if it is not known.
     floor, is_graded : as in `Inverse`
         For a residual operator.
+    of_border : array of shape (r, n) or None
+        Weight of each label in the coefficients of a border.
+    rounding : float
+        As in `Inverse`.
     """
 
     matrix: Array
     log_determinant: float = math.nan
     floor: float = 0.0
     is_graded: bool = False
+    of_border: Array | None = None
+    rounding: float = 0.0
 
     @classmethod
     def of(
@@ -431,15 +439,16 @@ class CellsInverse(Inverse):
             matrix, log_determinant = inverse_and_log_determinant(with_diagonal(kernel, diagonal))
         except np.linalg.LinAlgError:
             raise refusal() from None
-        if border is not None:
-            along = matrix @ border
-            system = border.T @ along
-            if penalties is not None:
-                system += penalties * _identity(system)
-            change = solve(system, along.T)
-            for here in row_blocks(matrix.shape[0], itemsize(matrix) * matrix.shape[0]):
-                matrix[here, :] -= along[here, :] @ change
-        return cls(matrix, log_determinant)
+        if border is None:
+            return cls(matrix, log_determinant)
+        along = matrix @ border
+        system = border.T @ along
+        if penalties is not None:
+            system += penalties * _identity(system)
+        change = solve(system, along.T)
+        for here in row_blocks(matrix.shape[0], itemsize(matrix) * matrix.shape[0]):
+            matrix[here, :] -= along[here, :] @ change
+        return cls(matrix, log_determinant, of_border=change)
 
     @property
     def n_labels(self) -> int:
@@ -459,6 +468,29 @@ class CellsInverse(Inverse):
     def part_rows(self, at: np.ndarray) -> Array:
         """Return rows (s, n)."""
         return take_rows(self.matrix, at)
+
+    def label_weights(self, kernel: Array, border: Array | None = None) -> Array:
+        r"""Return the weight (n,) of each label in the prediction for a pair.
+
+        The dual coefficients of labels are :math:`\mathbf{Ny}`, and the coefficients of the border
+        :math:`\mathbf{By}`, with :math:`\mathbf{B} = (\mathrm{diag}(\mathbf{d}) +
+        \boldsymbol\Phi^\top\mathbf{Q}\boldsymbol\Phi)^{-1}\boldsymbol\Phi^\top\mathbf{Q}`. The weights are
+
+        .. math:: \mathbf{Nc} + \mathbf{B}^\top\boldsymbol\phi .
+
+        Parameters
+        ----------
+        kernel : array of shape (n,)
+            The kernel c between the pair and the labels.
+        border : array of shape (r,), default=None
+            The entries of the border for the pair; None means ones, for a free mean.
+        """
+        weights = self.matrix @ kernel
+        if self.of_border is None:
+            return weights
+        if border is None:
+            border = namespace(weights).ones_like(self.of_border[:, 0])
+        return weights + border @ self.of_border
 
     def times(self, labels: Array) -> Array:
         """Return N times labels (n, p)."""
@@ -738,6 +770,15 @@ class FeatureInverse(FactorInverse):
         """Return the rounding error of `times` for each column of labels, shape (p,)."""
         return rounding_level(labels, self.norm)
 
+    def label_weights(self, asked: Array) -> Array:
+        r"""Return the weight (n,) of each label in the prediction for a pair with some features (k,).
+
+        .. math:: \sqrt w\,\mathbf{F}\,\mathbf{L}^{-1}\mathbf{z}
+        """
+        along = self.lower @ asked
+        pieces = [self.take(here) @ along for here in self._everybody()]
+        return self._scaled(namespace(along).concat(pieces)[:, None])[:, 0]
+
 
 @dataclass(frozen=True, eq=False)
 class MissingInverse(Inverse):
@@ -805,6 +846,21 @@ class MissingInverse(Inverse):
         half = self.half @ labels
         # The hat between missing and observed cells is minus the residual operator.
         return self._sign * solve(self.factor.T, half)
+
+    def label_weights(self, completed: Array, missing: Array) -> Array:
+        r"""Return the weight (n,) of each label in a prediction, from those of the complete grid.
+
+        .. math:: \tilde{\mathbf{w}}_o - \mathbf{R}_{ou}\mathbf{R}_{uu}^{-1}\tilde{\mathbf{w}}_u
+
+        Parameters
+        ----------
+        completed, missing : arrays of shape (n,) and (u,)
+            Weights of the observed and of the missing cells of a complete grid.
+        """
+        if not self.missing[0].size:
+            return completed
+        along = solve_lower(self.factor, missing[:, None])
+        return completed + self._sign * (self.half.T @ along)[:, 0]
 
     def parts(self, members: np.ndarray) -> Array:
         """Return the blocks (number, size, size) of the residual operator, or of the hat."""

@@ -1,0 +1,253 @@
+r"""Weights of labels in a prediction of a pair kernel, from one system of the observed pairs.
+
+==========  ============================================================================================
+system      weights of the observed labels
+==========  ============================================================================================
+features    :math:`\mathbf{WZ}(\mathbf{Z}^\top\mathbf{WZ} + \lambda\mathbf{I})^{-1}\mathbf{z}` for few
+            products of features z of the asked pair, and Z of the observed ones
+cells       a row of the inverse over the observed pairs, or of a factor of their system
+crossed     few features and functions of single rows (`dyadlearn.solve.crossed`)
+directions  a least squares fit, if the regularisation is tiny (`dyadlearn.solve.directions`)
+==========  ============================================================================================
+
+For cells, let :math:`\mathbf{c}` be the kernel between the asked pair and the observed ones. With
+:math:`\mathbf{Q} = (\mathbf{P}_{oo} + \lambda\,\mathrm{diag}(1/w))^{-1}` the weights are :math:`\mathbf{Qc}`, and
+with a free mean
+
+.. math:: \mathbf{Nc} + \mathbf{Q1}/s_0, \qquad \mathbf{N} = \mathbf{Q} - \mathbf{Q11}^\top\mathbf{Q}/s_0, \quad
+          s_0 = \mathbf{1}^\top\mathbf{Q1} .
+
+A hold-out of the same problem leaves its inverse for these weights (`dyadlearn.pairing.remembering`). Without one, a
+Cholesky factor takes a third of the work. Systems of features, cells and directions need no array of all pairs: a list
+of few pairs takes little time, however large its grid is. The system with the least work is taken. A grid is solved
+(`dyadlearn.pairing.weighing`) if that takes less, or if the regularisation is so small that a system of the pairs would
+lose digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, positive_solver, to_numpy, with_diagonal
+from dyadlearn._memory import fits_in_memory, solve_numbers
+from dyadlearn._rounding import ratio
+from dyadlearn.labels import Labels
+from dyadlearn.pairing.base import Pairing
+from dyadlearn.pairing.expansion import Asked, rotated_row
+from dyadlearn.pairing.inverses import Route, bytes_of, cell_system, inverse_of, routes
+from dyadlearn.pairing.pair_kernel import PairKernel
+from dyadlearn.pairing.remembering import last_inverse
+from dyadlearn.pairing.weighing import Weigher, label_weigher, spread
+from dyadlearn.settings import Setting
+from dyadlearn.solve.conjugate_gradients import warn_unless_converged
+from dyadlearn.solve.crossed import CrossedSystem
+from dyadlearn.solve.directions import STIFF, CellsFit, suit_directions
+from dyadlearn.solve.operators import GridOperators
+from dyadlearn.spectrum import leverage_error
+
+# Number of iterations that a grid takes, for estimates of its work.
+_ITERATIONS = 50
+# Number of iterations of a system of features and of functions of single rows.
+_CROSSED_ITERATIONS = 20
+# Up to this number of missing cells without weights, a grid is solved directly.
+_FEW_MISSING = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class _Factor:
+    """Factor of the system of the observed cells, for a few solutions.
+
+    Attributes
+    ----------
+    solve : callable
+        Function that solves the system.
+    mean : array of shape (n,) or None
+        Weight of each label in a free mean.
+    """
+
+    solve: Callable[[Array], Array]
+    mean: Array | None
+
+    @classmethod
+    def of(cls, operators: GridOperators, labels: Labels) -> _Factor:
+        """Return the factor; it takes a third of the work of an inverse."""
+        kernel, ridges, border, _ = cell_system(operators, labels)
+        diagonal = namespace(kernel).linalg.diagonal(kernel) + ridges
+        try:
+            solve = positive_solver(with_diagonal(kernel, diagonal))
+        except np.linalg.LinAlgError:
+            raise leverage_error(np.arange(labels.size), labels.size, "pairs form a set that") from None
+        if border is None:
+            return cls(solve, None)
+        ones = solve(border[:, 0])
+        return cls(solve, ones / namespace(ones).sum(ones))
+
+    def label_weights(self, kernel: Array) -> Array:
+        """Return the weight (n,) of each label in the prediction for a pair with this kernel (n,) to the labels."""
+        weights = self.solve(kernel)
+        if self.mean is None:
+            return weights
+        return weights + self.mean * (1.0 - namespace(weights).sum(weights))
+
+
+@label_weigher.register(PairKernel)
+def _label_weigher(
+    model: PairKernel,
+    labels: Labels,
+    n_pairs: int = 1,
+    *,
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+    problem: object = None,
+) -> Weigher:
+    """Return the weights of labels, by a system of the observed pairs where that takes less work than the grid."""
+    found = weigher_of_observed(model, labels, n_pairs, tol, max_iter, problem)
+    if found is not None:
+        return found
+    default = label_weigher.dispatch(Pairing)
+    return default(model, labels, n_pairs, tol=tol, max_iter=max_iter, problem=problem)
+
+
+def weigher_of_observed(
+    model: PairKernel, labels: Labels, n_pairs: int, tol: float, max_iter: int, problem: object
+) -> Weigher | None:
+    """Return the weights of labels of a pair kernel by one system of the observed pairs; None if a grid is cheaper.
+
+    Parameters
+    ----------
+    model : PairKernel
+    labels, n_pairs, tol, max_iter, problem : as in `label_weigher`
+    """
+    operators = replace(model)
+    if operators.interpolates or labels.is_full:
+        return None
+    if suit_directions(operators, labels.size, labels.largest_weight):
+        return Weigher(_by_directions(operators, labels))
+    if _is_stiff(operators, labels):
+        return None
+    known = last_inverse.known(problem, "features", "cells", "factor")
+    if known is not None:
+        name, inverse = known
+        return Weigher(_by_inverse(operators, labels, name, lambda: inverse))
+    route, work = _cheapest(operators, labels, n_pairs)
+    if CrossedSystem.suits(operators, labels) and _crossed_work(operators, labels, n_pairs) < work:
+        return Weigher(_by_crossed(operators, labels, tol, max_iter), 4.0 * math.prod(labels.shape))
+    if route is None:
+        return None
+    is_factor = route.name == "cells"
+    name = "factor" if is_factor else route.name
+
+    def compute() -> Any:
+        return _Factor.of(operators, labels) if is_factor else inverse_of(operators, labels, route.name)
+
+    @cache
+    def computed() -> Any:
+        if problem is None:
+            return compute()
+        return last_inverse.of(problem, name, compute, bytes_of(route, labels), labels.values)
+
+    return Weigher(_by_inverse(operators, labels, name, computed), route.numbers)
+
+
+def _is_stiff(model: PairKernel, labels: Labels) -> bool:
+    """Return whether a system of the observed pairs would lose more digits than iterations on the grid."""
+    sides = (largest(side.diagonal(side.values)) for side in model.grid_spectra)
+    return bool(model._value(*sides) * labels.largest_weight > STIFF * model.ridge)
+
+
+def _cheapest(model: PairKernel, labels: Labels, n_pairs: int) -> tuple[Route | None, float]:
+    """Return the cheapest route by the observed pairs, None if it takes more work than a grid, and the smaller work."""
+    n = labels.size
+    work = _grid_work(model, labels, n_pairs)
+    cheapest = None
+    for route in routes(model, labels, Setting.A, [np.arange(n)]):
+        if route.name not in ("features", "cells"):
+            continue
+        # A few solutions need a factor instead of the inverse of the cells.
+        own = float(n) ** 3 / 3.0 + n_pairs * float(n) ** 2 if route.name == "cells" else route.work
+        if own < work and fits_in_memory(bytes_of(route, labels), labels.values):
+            work = own
+            cheapest = route
+    return cheapest, work
+
+
+def _crossed_work(model: PairKernel, labels: Labels, n_pairs: int) -> float:
+    """Return the number of multiplications of weights by `CrossedSystem`."""
+    ranks = [int(np.count_nonzero(to_numpy(side.values))) + 1 for side in model.grid_spectra]
+    iteration = 4.0 * math.prod(labels.shape) * sum(ranks)
+    return float(math.prod(ranks)) ** 3 / 3.0 + n_pairs * _CROSSED_ITERATIONS * iteration
+
+
+def _grid_work(model: PairKernel, labels: Labels, n_pairs: int) -> float:
+    """Return the number of multiplications of weights by the grid; infinite if it does not fit into memory."""
+    size = float(math.prod(labels.shape))
+    is_weighted = labels.weights is not None
+    numbers = 8.0 * size + solve_numbers(labels.shape, model.ranks, coupled=True, complete=False, weighted=is_weighted)
+    if not fits_in_memory(numbers * itemsize(labels.values), labels.values):
+        return math.inf
+    iteration = float(min(model.kernel_cost, model.residual_cost))
+    n_missing = size - labels.size
+    if not is_weighted and n_missing <= _FEW_MISSING:
+        return n_pairs * (2.0 * iteration + n_missing**3 / 3.0)
+    return n_pairs * _ITERATIONS * iteration
+
+
+def _by_inverse(
+    model: PairKernel, labels: Labels, name: str, inverse: Callable[[], Any]
+) -> Callable[[Asked, Asked], Array]:
+    """Return the function of a `Weigher` from an inverse, or a factor, that is computed when it is first needed."""
+
+    def weights(row: Asked, column: Asked) -> Array:
+        if name == "features":
+            found = inverse().label_weights(_features(model, row, column))
+        else:
+            found = inverse().label_weights(model.kernel_of(row, column, labels.places))
+        return spread(labels, found)
+
+    return weights
+
+
+def _features(model: PairKernel, row: Asked, column: Asked) -> Array:
+    """Return all products of features of a pair (p,), with a one for a free mean."""
+    along = ratio(model.rotated_kernel_of(row, column), model.kernel_values**0.5)
+    xp = namespace(along)
+    features = xp.reshape(along, (-1,))
+    return xp.concat([features, xp.ones_like(features[:1])]) if model.free_mean else features
+
+
+def _by_crossed(model: PairKernel, labels: Labels, tol: float, max_iter: int) -> Callable[[Asked, Asked], Array]:
+    """Return the function of a `Weigher` for few features of many pairs and functions of single rows."""
+
+    @cache
+    def system() -> CrossedSystem:
+        return CrossedSystem(model, model.shares, labels.listed())
+
+    # The weights are more accurate than the fit, so that they sum to its prediction.
+    accuracy = max(0.01 * tol, 100 * epsilon(labels.values))
+
+    def weights(row: Asked, column: Asked) -> Array:
+        rotated = list(map(rotated_row, model.grid_spectra, (row, column)))
+        found, solution = system().label_weights(rotated, accuracy, max_iter)
+        warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
+        return spread(labels, found)
+
+    return weights
+
+
+def _by_directions(model: PairKernel, labels: Labels) -> Callable[[Asked, Asked], Array]:
+    """Return the function of a `Weigher` for a ridge that the kernel of the observed cells loses."""
+    listed = labels.listed()
+    xp = namespace(listed.values)
+    root = xp.ones_like(listed.values) if listed.weights is None else listed.weights**0.5
+    fit = CellsFit(model, *labels.places, xp.zeros_like(root), root)
+
+    def weights(row: Asked, column: Asked) -> Array:
+        return spread(labels, fit.label_weights(model.rotated_kernel_of(row, column) * model.phi))
+
+    return weights

@@ -1,0 +1,185 @@
+"""The last inverse over observed labels: computed once for a model, and gone with it."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import KroneckerRidge, KroneckerRidgeCV, evaluate, explain
+from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn.holdout import planning
+from dyadlearn.pairing import cells_process, inverses, pair_weights, remembering
+from dyadlearn.pairing.remembering import LastInverse, last_inverse
+
+RBF = {"kernel": "rbf", "task_kernel": "rbf"}
+RNG = np.random.default_rng(0)
+X, T = RNG.normal(size=(12, 3)), RNG.normal(size=(9, 2))
+Y = np.where(RNG.random((12, 9)) < 0.4, RNG.normal(size=(12, 9)), np.nan)
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered():
+    last_inverse.forget()
+    yield
+    last_inverse.forget()
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """Return a list with the name of every inverse that a hold-out computes."""
+    names = []
+
+    def counted(model, labels, name, cache=None):
+        names.append(name)
+        assert last_inverse.is_empty  # two inverses are never in memory
+        return inverses.inverse_of(model, labels, name, cache)
+
+    monkeypatch.setattr(planning, "inverse_of", counted)
+    return names
+
+
+def fitted(alpha=0.5, **given):
+    return KroneckerRidge(alpha, **RBF).fit(X, Y, tasks=T, **given)
+
+
+def test_all_settings_share_one_inverse(computed):
+    model = fitted()
+    alone = []
+    for setting in "ABCD":
+        last_inverse.forget()
+        alone.append(model.holdout(setting))
+    assert computed == ["cells"] * 4
+    computed.clear()
+    last_inverse.forget()
+    for setting, expected in zip("ABCD", alone, strict=True):
+        assert_allclose(model.holdout(setting), expected, rtol=0, atol=0)
+    evaluate(model, "ABCD")
+    assert computed == ["cells"]
+
+
+def test_an_explanation_uses_the_inverse_of_a_holdout(monkeypatch):
+    model = fitted()
+    expected = explain(model, 3, 4)
+    model.holdout("B")
+
+    def refused(*_):
+        raise AssertionError("a system was solved again")
+
+    monkeypatch.setattr(pair_weights._Factor, "of", refused)
+    found = explain(model, 3, 4)
+    assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-13)
+    last_inverse.forget()
+    with pytest.raises(AssertionError, match="solved again"):
+        explain(model, 3, 4)
+
+
+def test_explanations_share_one_factor(monkeypatch):
+    factors = []
+    of = pair_weights._Factor.of
+    monkeypatch.setattr(pair_weights._Factor, "of", lambda *given: factors.append(1) or of(*given))
+    model = fitted()
+    explain(model, [1, 2, 3], 4)
+    explain(model, 5, X[:1] @ np.ones((3, 2)))
+    assert len(factors) == 1
+
+
+def test_deviations_share_one_inverse(monkeypatch):
+    made = []
+    of = cells_process.CellsInverse.of
+    monkeypatch.setattr(cells_process.CellsInverse, "of", lambda *given, **more: made.append(1) or of(*given, **more))
+    model = fitted()
+    model.predict(return_std=True)
+    assert np.isfinite([model.scale_, model.log_marginal_likelihood()]).all()
+    assert len(made) == 1
+    model.set_alpha(0.7)
+    assert_allclose(model.scale_, fitted(0.7).scale_)
+    assert len(made) == 3
+
+
+def test_an_inverse_goes_with_its_model():
+    model = fitted()
+    model.holdout("A")
+    assert not last_inverse.is_empty
+    model.set_alpha(2.0)
+    gc.collect()
+    assert last_inverse.is_empty
+    expected = fitted(2.0).holdout("B")
+    assert_allclose(model.holdout("B"), expected, rtol=1e-12)
+    del model
+    gc.collect()
+    assert last_inverse.is_empty
+
+
+def test_each_model_has_its_own(computed):
+    models = [fitted(alpha) for alpha in (0.1, 10.0)]
+    first = [model.holdout("D") for model in models]
+    assert_allclose([model.holdout("D") for model in models], first, rtol=1e-12)
+    assert computed == ["cells"] * 4
+
+
+def test_a_search_keeps_one(computed):
+    search = KroneckerRidgeCV(np.geomspace(0.01, 1000.0, 4), setting="D", **RBF).fit(X, Y, tasks=T)
+    assert len(computed) == 5
+    search.holdout("A")
+    assert len(computed) == 5
+    gc.collect()
+    assert last_inverse.known(search.fitted_.problem, "cells") is not None
+
+
+def test_a_large_inverse_is_not_kept(computed, monkeypatch):
+    monkeypatch.setattr(remembering, "_ROOM", 1e15)
+    model = fitted()
+    for setting in "AB":
+        model.holdout(setting)
+        assert last_inverse.is_empty
+    assert computed == ["cells"] * 2
+
+
+def test_no_pickle_contains_it():
+    model = fitted()
+    model.holdout("A")
+    known = last_inverse.known(model.fitted_.problem, "cells")
+    stored = pickle.dumps(model)
+    assert len(stored) < known[1].matrix.nbytes
+    again = pickle.loads(stored)
+    assert last_inverse.known(again.fitted_.problem, "cells") is None
+
+
+def test_a_warning_of_rounding_is_repeated():
+    rng = np.random.default_rng(0)
+    rows, tasks = rng.normal(size=(40, 3)), rng.normal(size=(30, 2))
+    labels = np.where(rng.random((40, 30)) < 0.4, rng.normal(size=(40, 30)), np.nan)
+    model = KroneckerRidge(3e-13, **RBF).fit(rows, labels, tasks=tasks)
+    for setting in "BB":
+        with pytest.warns(PrecisionWarning, match="rounding leaves"):
+            model.holdout(setting)
+
+
+def test_threads_get_their_own_results():
+    models = [fitted(alpha) for alpha in (0.1, 1.0, 10.0)]
+    expected = [model.holdout("D") for model in models]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda place: models[place % 3].holdout("D"), range(60)))
+    for place, each in enumerate(found):
+        assert_allclose(each, expected[place % 3], rtol=1e-12)
+
+
+def test_any_object_may_own_an_inverse():
+    class Owner:
+        pass
+
+    last, owner, other, like = LastInverse(), Owner(), Owner(), np.zeros(1)
+    assert last.of(owner, "cells", lambda: 1, 8.0, like) == 1
+    assert last.known(owner, "cells", "factor") == ("cells", 1)
+    assert last.known(owner, "factor") is None
+    assert last.known(other, "cells") is None
+    assert last.known(None, "cells") is None
+    assert last.of(other, "cells", lambda: 2, 8.0, like) == 2
+    assert last.known(owner, "cells") is None
+    del owner  # it is no longer the owner
+    assert last.known(other, "cells") == ("cells", 2)
