@@ -43,6 +43,7 @@ __all__ = [
     "TwoStepRidge",
     "TwoStepRidgeCV",
     "audit",
+    "better_of",
     "bootstrap_interval",
     "calibrate",
     "compare",

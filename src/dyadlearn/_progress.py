@@ -245,6 +245,20 @@ def aside(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
+def announce(line: str, seconds: float) -> None:
+    """Print what a long computation does, before it starts; nothing where no progress is shown, or for short work.
+
+    Parameters
+    ----------
+    line : str
+    seconds : float
+        Estimated time of the computation.
+    """
+    bars = _display().bars
+    if bars and bars[-1].is_shown and seconds >= _LOGGED[0]:
+        aside(line)
+
+
 def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}:{rest:02}"

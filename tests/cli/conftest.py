@@ -142,7 +142,8 @@ def model(tables, run, tuned) -> Path:
     """A model file made from the tables."""
     path = tables.folder / "model.dyad"
     if not tuned:
-        ran = run("tune", tables.labels, *tables.sides, "--setting", "D", "--alphas", "0.1,1,10", "-o", path, "-q")
+        words = ["--model", "two-step", "--setting", "D", "--alphas", "0.1,1,10", "-o", path, "-q"]
+        ran = run("tune", tables.labels, *tables.sides, *words)
         assert ran == Ran(0, "", "")
         tuned.append(path.read_bytes())
     path.write_bytes(tuned[0])

@@ -48,6 +48,7 @@ def stored(tables, stores, run):
     """A model made of them; the others, which have no labels, were left out."""
     path = tables.folder / "stored.dyad"
     words = ["--instances", stores[0], "--tasks", stores[1], "--setting", "D", "--alphas", "0.1,1,10"]
+    words += ["--model", "two-step"]
     ran = run("tune", tables.labels, *words, "-o", path, "--json")
     assert ran.code == 0, ran.err
     assert any("4 of 16 instances in" in note and "users.h5 have no labels" in note for note in ran.json["notes"])

@@ -190,3 +190,23 @@ def test_nothing_of_an_interrupt_is_told_to_the_quiet(holes, run):
         figures = run("tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-fo", path, "--json").json
     assert figures["baselines"] == {}
     assert "Because of the interrupt, the model is not compared with baselines." in figures["notes"]
+
+
+@pytest.mark.parametrize(("call", "model"), [(1, "two-step"), (8, "two-step"), (12, None)])
+def test_a_signal_keeps_the_better_of_both_models(holes, run, call, model):
+    """Nine points of two-step ridge, which have the least work, come before nine of Kronecker ridge."""
+    path = holes.folder / "m.dyad"
+    words = ["tune", holes.labels, *holes.sides, "--setting", "A", "--alphas", "1,10,100", "-o", path]
+    with interrupting(_PointScore, "__call__", signal.SIGINT, call):
+        ran = run(*words)
+    assert ran.code == 130
+    assert ran.err.splitlines()[-1] == "dyadlearn: interrupted."
+    assert "Wrote" in ran.out
+    printed = " ".join(ran.out.split())
+    if model is not None:
+        assert f"model {model}" in printed
+        assert "kronecker has no score, because of the interrupt" in printed
+    else:
+        assert "kronecker 0." in printed
+        assert "two-step 0." in printed
+    assert np.isfinite(load(path).predict()).all()

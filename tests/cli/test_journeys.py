@@ -45,7 +45,7 @@ def files(folder):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_whole_way(nr, folder, run, get):
-    tuned = run(*TUNE, "-o", "model.dyad", "--json")
+    tuned = run(*TUNE, "--model", "two-step", "-o", "model.dyad", "--json")
     assert tuned.code == 0, tuned.err
     chosen = tuned.json
     twin = TwoStepRidgeCV(setting="D", scoring="roc_auc", kernel="precomputed", task_kernel="precomputed")

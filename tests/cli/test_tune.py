@@ -170,6 +170,7 @@ def test_molecules_of_one_scaffold_are_left_out_together(tables, run):
     path = tables.folder / "drugs.csv"
     path.write_text("id,smiles\n" + "\n".join(map(",".join, zip(tables.users, smiles, strict=True))) + "\n")
     words = ["tune", tables.labels, "--instances", path, *tables.sides[2:], "--instances-smiles", "smiles"]
+    words += ["--model", "two-step"]
     ran = run(*words, "--groups", "scaffold", "--alphas", "0.1,1,10", "--json", "-q", "-o", tables.folder / "m.dyad")
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], kernel="tanimoto", scoring="roc_auc")
     twin.fit(fingerprints(smiles)[0], tables.Y, tasks=tables.T, groups=np.arange(12) % 4)

@@ -58,7 +58,8 @@ class Tune(options.LabelFile, options.Sides, module="models"):
     """Fit a model and choose its regularisation or kernels.
 
     The choice is made by exact hold-out predictions. The output has the score of the model beside those of baselines,
-    which do not use the features.
+    which do not use the features. Without --model, two-step and Kronecker ridge are both tried where that takes little
+    time; a line says which one is kept, and why.
 
     Where labels are missing, a coarse search is followed by a finer one. Ctrl-C writes the best model so far, with exit
     code 130.
@@ -90,7 +91,9 @@ class Tune(options.LabelFile, options.Sides, module="models"):
     tasks_smiles: Annotated[options.Files, Option(metavar=_COLUMN, help="SMILES column of --tasks.")] = None
     fingerprint: Annotated[str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = None
     drop_invalid: Annotated[bool, Option(help="Leave out SMILES and sequences that cannot be read.")] = False
-    model: Annotated[str, Option(help=f"One of {', '.join(MODELS)}.")] = "two-step"
+    model: Annotated[
+        str | None, Option(help=f"One of {', '.join(MODELS)}; by default the better of two-step and kronecker.")
+    ] = None
     kernel: options.Kernel = None
     task_kernel: Annotated[options.Files, Option(metavar="[NAME=]KERNEL", help="Kernel of the tasks.")] = None
     intercept: Annotated[bool, Option(help="Fit a mean and main effects of both sides, or not.")] = True
@@ -107,6 +110,7 @@ class Tune(options.LabelFile, options.Sides, module="models"):
         Option(help="--model kronecker: constants to add to both kernels, as 0.1,1,10: weights of main effects."),
     ] = None
     cv: options.Folds = None
+    method: options.Method = None
     groups: Annotated[Path | None, Option(help=f"Instances to leave out together: {_GROUPS}")] = None
     task_groups: Annotated[Path | None, Option(help=f"Tasks to leave out together: {_GROUPS}")] = None
     exhaustive: Annotated[bool, Option(help="Score all regularisations, also if labels are missing.")] = False
@@ -119,17 +123,31 @@ class Tune(options.LabelFile, options.Sides, module="models"):
 
     needs: ClassVar[Rules] = dict.fromkeys(("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",))
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models to try: by default those that have all given options."""
+        if self.model is not None:
+            return (self.model,)
+        given = [name for name in ("task_alphas", "constants") if getattr(self, name) is not None]
+        return tuple(name for name in options.COMPARED if all(name in OF_MODELS[option] for option in given))
+
     def check(self) -> None:
         """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
         super().check()
         name = self.model
-        if name not in MODELS:
+        if name is not None and name not in MODELS:
             raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
-        if not self.tasks and _registry.MODELS[name].needs_tasks:
-            raise ValueError(f"The {name} model learns from tasks: give them by --tasks, or use --model independent.")
+        options.check_method(self.method)
+        names = self.models
+        if not names:
+            raise ValueError("--task-alphas and --constants are of different models: leave one of them out.")
+        if not self.tasks and _registry.MODELS[names[0]].needs_tasks:
+            which = f"The {name} model learns" if name else "Two-step and Kronecker ridge learn"
+            raise ValueError(f"{which} from tasks: give them by --tasks, or use --model independent.")
         for parameter, having in OF_MODELS.items():
-            for option in given_options(parameter) if name not in having else ():
-                raise ValueError(f"--model {name} has no option {option}: use it with --model {' or '.join(having)}.")
+            for option in given_options(parameter) if not set(names) & set(having) else ():
+                which = "tune without --model" if name is None else f"--model {name}"
+                raise ValueError(f"{which} has no option {option}: use it with --model {' or '.join(having)}.")
         if self.fingerprint and not (self.instances_smiles or self.tasks_smiles):
             raise ValueError("--fingerprint goes with --instances-smiles or --tasks-smiles: add one, or leave it out.")
 
@@ -160,6 +178,7 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
     setting: options.Settings = None
     scoring: options.Scoring = None
     cv: options.Folds = None
+    method: options.Method = None
     against: Annotated[list[Path] | None, Option(metavar="MODEL", help="Another model to compare with.")] = None
     resamples: Annotated[int, Option(min=10, help="Number of bootstrap samples of --against.")] = 1000
     coverage: Annotated[float, Option(help="Coverage of the intervals of --against.")] = 0.95
@@ -172,8 +191,13 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
 
     needs: ClassVar[Rules] = {"number": ("verify",), "permute": ("permutations",)}
     needs |= dict.fromkeys(("resamples", "coverage"), ("against",))
-    excludes: ClassVar[Rules] = {"permutations": ("verify", "cv", "nested")}
-    excludes["against"] = ("permutations", "verify", "cv", "nested")
+    excludes: ClassVar[Rules] = {"permutations": ("verify", "cv", "method", "nested")}
+    excludes["against"] = ("permutations", "verify", "cv", "method", "nested")
+
+    def check(self) -> None:
+        """Raise if the method is unknown, or if an option has no effect."""
+        super().check()
+        options.check_method(self.method)
 
 
 class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="predict"):

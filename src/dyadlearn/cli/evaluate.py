@@ -43,11 +43,13 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
     known = _known(model, settings or list(Setting), loaded, terminal)
     with terminal.working("Hold-out"):
         how: dict[str, Any] = {"scoring": given.scoring or loaded.origin.get("scoring"), "cv": given.cv}
+        how["method"] = given.method
         scores = dyadlearn.evaluate(model, known, **how, sides=loaded.names, nested=given.nested)
     terminal.note(*scores.notes)
     rows: dict[str, dict[str, Any]] = {}
     for each, new in zip(scores.results, scores["new"], strict=True):
         row = rows.setdefault(each.setting.value, {"setting": each.setting.value, "new": new, "method": each.method})
+        row["reason"] = each.reason or None
         for part, value in (("scores", each.score), ("baselines", each.baselines), ("undefined", each.n_undefined)):
             row.setdefault(part, {})[each.judge.name] = value
     headings, lines, left = scores.table()
@@ -193,6 +195,7 @@ def _figures(loaded: Loaded) -> dict[str, Any]:
         "score": getattr(model, "best_score_", getattr(model, "holdout_score_", origin.get("score"))),
         "baselines": getattr(model, "baselines_", origin.get("baselines")),
         "holdout": getattr(model, "holdout_method_", None),
+        "reason": getattr(model, "holdout_reason_", None),
         "instance_side": in_words(instances),
         "task_side": None if tasks is None else in_words(tasks),
         **dict(zip(("instance_ids", "task_ids"), ids, strict=True)),

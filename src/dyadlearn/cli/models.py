@@ -27,11 +27,12 @@ from dyadlearn.cli.commands import Tune, Update
 from dyadlearn.cli.dyads import Axis, Dyads, names_of, places_in, read_dyads, read_groups, read_labels
 from dyadlearn.cli.entities import Recipe, Recipes, in_words
 from dyadlearn.cli.options import OfModel, check_target
-from dyadlearn.cli.terminal import Terminal
+from dyadlearn.cli.terminal import Terminal, spoken
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.growing.knowledge import KNOWN
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import predicting
+from dyadlearn.selection.choosing import better_of
 from dyadlearn.selection.evaluate import in_words as baseline_in_words
 from dyadlearn.selection.evaluate import nothing_learnt
 from dyadlearn.settings import Setting, as_setting, as_settings
@@ -233,9 +234,20 @@ def _tune(given: Tune, terminal: Terminal, interrupts: Interrupts) -> None:
         "task_groups": read_groups(given.task_groups, data.labels.column_ids, names.tasks, data.smiles[1]),
     }
     # The regularisation of an online model is chosen by the search of the equivalent model.
-    searched = given.model if not is_online else "two-step" if given.tasks else "independent"
-    model = search = fit_model(searched, data, params, **groups)
-    figures: dict[str, Any] = {"model": given.model, "setting": search.holdout_setting_, "alpha": float(search.alpha_)}
+    names_of_models = given.models if not is_online else ("two-step",) if given.tasks else ("independent",)
+    why = None
+    if len(names_of_models) > 1:
+        found = better_of(
+            {each: make_model(each, data, params) for each in names_of_models}, **_training(data), **groups
+        )
+        model = search = found.model
+        kind = found.name
+        why = found.reason
+        _forget_progress(search)
+    else:
+        kind = given.model or names_of_models[0]
+        model = search = fit_model(names_of_models[0], data, params, **groups)
+    figures: dict[str, Any] = {"model": kind, "setting": search.holdout_setting_, "alpha": float(search.alpha_)}
     if is_learned:
         weights = weights_of_model(model)
         assert weights is not None
@@ -250,7 +262,7 @@ def _tune(given: Tune, terminal: Terminal, interrupts: Interrupts) -> None:
         task_alpha = None if chosen is None else float(chosen)
         figures |= {"scoring": scoring, "score": score, "task_alpha": task_alpha}
         rows = [("task alpha", number(task_alpha))]
-        if given.constants is not None and search.constants_ is not None:
+        if getattr(search, "constants", None) is not None and search.constants_ is not None:
             figures["constants"] = list(search.constants_)
             rows.append(("constants", " and ".join(map(number, search.constants_))))
         if is_online:
@@ -262,13 +274,17 @@ def _tune(given: Tune, terminal: Terminal, interrupts: Interrupts) -> None:
     if warning is not None and np.ptp(data.observed) > 0:
         terminal.note(warning)
     figures |= {"holdout": search.holdout_method_, "baselines": baselines, "instances": m, "tasks": q, "observed": n}
+    if not is_learned:
+        figures["reason"] = search.holdout_reason_
+    if why is not None:
+        figures["choice"] = {"reason": why, "scores": found.scores, "plans": found.plans}
     origin = {
         "files": dict(zip(("labels", "instances", "tasks"), (given.labels.name, *data.files), strict=True)),
         **{name: figures[name] for name in _ORIGIN if name in figures},
         # The header of a file is strict JSON, which has no NaN.
         "baselines": {name: None if math.isnan(mean) else mean for name, mean in baselines.items()},
     }
-    recipes = data.recipes[0], None if given.model == "independent" else data.recipes[1]
+    recipes = data.recipes[0], None if kind == "independent" else data.recipes[1]
     loaded = Loaded(model, recipes, origin).named(given.sides)
     with terminal.working("Writing"):
         save_model(loaded, given.output)
@@ -278,15 +294,15 @@ def _tune(given: Tune, terminal: Terminal, interrupts: Interrupts) -> None:
     if scoring == "r2" and search.holdout_setting_ in "BC":
         title += f", mean over {names.instances if search.holdout_setting_ == 'B' else names.tasks}"
     lines = [
-        ("model", given.model),
+        ("model", kind),
         ("labels", f"{m} {names.instances} × {q} {names.tasks}, {100 * n / (m * q):.4g} % observed"),
         *zip(names.both, map(in_words, data.recipes), strict=True),
-        (title, f"{number(sign * score)}, {search.holdout_method_}"),
+        (title, f"{number(sign * score)}, {getattr(search, 'holdout_reason_', search.holdout_method_)}"),
         ("baselines", ", ".join(means) or "left out, because of the interrupt"),
         ("alpha", number(figures["alpha"])),
         *rows,
     ]
-    terminal.say(make_list(lines), f"Wrote {given.output}.")
+    terminal.say(make_list(lines), *([] if why is None else [f"Why {kind}: {spoken(why)}"]), f"Wrote {given.output}.")
 
 
 def _baselines(search: Any, terminal: Terminal, interrupts: Interrupts) -> dict[str, float]:
@@ -298,8 +314,8 @@ def _baselines(search: Any, terminal: Terminal, interrupts: Interrupts) -> dict[
     return baselines or {}
 
 
-def fit_model(name: str, data: Dyads, params: dict[str, Any], **groups: Any) -> Any:
-    """Fit a model on data, by the search that chooses its regularisation if there is one.
+def make_model(name: str, data: Dyads, params: dict[str, Any]) -> Any:
+    """Return a model that is not fitted, or the search that chooses its regularisation if there is one.
 
     Parameters
     ----------
@@ -308,8 +324,6 @@ def fit_model(name: str, data: Dyads, params: dict[str, Any], **groups: Any) -> 
     data : Dyads
     params : dict
         Parameters of the model; those that it does not have are ignored.
-    **groups
-        Groups of instances and of tasks, for searches and learned kernels.
     """
     for prefix, recipes in zip(("", "task_"), data.recipes, strict=True):
         specs = {name: recipe.of_model for name, recipe in (recipes or {}).items()}
@@ -319,11 +333,36 @@ def fit_model(name: str, data: Dyads, params: dict[str, Any], **groups: Any) -> 
         elif specs:
             params = {**params, f"{prefix}kernel": specs[""][0], f"{prefix}kernel_params": specs[""][1]}
     kind = getattr(dyadlearn, MODELS[name].search or MODELS[name].model)
-    model = kind(**{key: value for key, value in params.items() if key in signature(kind).parameters})
-    model.fit(data.instances, data.labels, tasks=data.tasks if "C" in MODELS[name].settings else None, **groups)
-    if hasattr(model, "progress"):
-        model.progress = None  # an option of this run, not of the model
+    return kind(**{key: value for key, value in params.items() if key in signature(kind).parameters})
+
+
+def fit_model(name: str, data: Dyads, params: dict[str, Any], **groups: Any) -> Any:
+    """Fit the model of `make_model` on data.
+
+    Parameters
+    ----------
+    name, data, params : as in `make_model`
+    **groups
+        Groups of instances and of tasks, for searches and learned kernels.
+    """
+    model = make_model(name, data, params)
+    given = _training(data)
+    if "C" not in MODELS[name].settings:
+        given["tasks"] = None
+    model.fit(**given, **groups)
+    _forget_progress(model)
     return model
+
+
+def _training(data: Dyads) -> dict[str, Any]:
+    """Return the arguments of `fit`."""
+    return {"X": data.instances, "y": data.labels, "tasks": data.tasks}
+
+
+def _forget_progress(model: Any) -> None:
+    """Set progress to its default, because it is an option of this run and not of the model."""
+    if hasattr(model, "progress"):
+        model.progress = None
 
 
 def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
@@ -348,7 +387,7 @@ def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
     if constants not in (None, [1.0]) and not given.intercept:
         raise ValueError("--constants are weights of main effects, which --no-intercept leaves out: leave out either.")
     params |= {"alphas": alphas, "task_alphas": task_alphas, "constants": constants}
-    return params | {"cv": given.cv, "exhaustive": given.exhaustive}
+    return params | {"cv": given.cv, "method": given.method, "exhaustive": given.exhaustive}
 
 
 def _alphas(text: str | None, option: str) -> list[float] | None:

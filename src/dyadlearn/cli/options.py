@@ -38,11 +38,14 @@ SCORES += ", or a name that scikit-learn has for regression"
 PAGES = (".html", ".htm")
 #: The models of tune.
 MODELS = names_where()
+#: The models that are compared if none is named.
+COMPARED = ("two-step", "kronecker")
 #: Options that only some models have.
 OF_MODELS: dict[str, tuple[str, ...]] = {
     "task_alphas": names_where(has_alpha="task_alpha"),
     **dict.fromkeys(("task_kernel", "task_groups"), names_where(setting="C")),
     "constants": ("kronecker",),
+    "method": names_where(has_alpha="alpha"),
     "keep_labels": ("online",),
     **dict.fromkeys(("alphas", "exhaustive"), names_where(has_alpha="alpha")),
     **dict.fromkeys(("scoring", "device"), (*names_where(has_alpha="alpha"), "learned")),
@@ -66,6 +69,7 @@ Scoring = Annotated[
 Folds = Annotated[
     int | None, Option("--cv", help="Number of folds; by default exact leave-one-out if possible, else 5.")
 ]
+Method = Annotated[str | None, Option(help="exact or folds: hold out by a formula whatever it costs, or refit folds.")]
 Clip = Annotated[str | None, Option(metavar="LOW,HIGH", help="Clip predictions to a scale, such as 1,5.")]
 Number = Annotated[int, Option("-n", "--number", min=1, help="Number of rows to list.")]
 Seed = Annotated[int, Option(min=0, help="Seed of the random numbers.")]
@@ -134,6 +138,12 @@ class Options:
                 if path.exists() and path.samefile(output):
                     which = f"{path}, which this command reads"
                     raise ValueError(f"The output {output} would replace {which}: choose another name for the output.")
+
+
+def check_method(method: str | None) -> None:
+    """Raise if a method of hold-out is unknown."""
+    if method not in (None, "exact", "folds"):
+        raise ValueError(f"--method is exact or folds, found {method!r}.")
 
 
 class Sides(Options):

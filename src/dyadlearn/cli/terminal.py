@@ -32,7 +32,7 @@ from dyadlearn.exceptions import BaselineWarning, FileChangedError, ModelFileErr
 Columns = Mapping[str, Sequence[Any]]
 # Arguments of the library that are options of the command line; they are not matched inside a path or an id.
 _ARGUMENTS = re.compile(
-    r"(?<![\w/\\.'\"-])(alphas|task_alphas|alpha|task_alpha|cv|data_home|device|groups|task_groups|kernel|known|task_kernel|scoring|"
+    r"(?<![\w/\\.'\"-])(alphas|task_alphas|alpha|task_alpha|cv|data_home|device|groups|task_groups|kernel|known|method|task_kernel|scoring|"
     r"setting|stages|tasks|zeros)=(True|\"[^\"]*\"|'[^']*'|-?\d+(?:\.\d+)?|[A-Za-z_]\w*)?(?=[\s,;:)]|\.?$|\.\s)"
 )
 

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, placed
+from dyadlearn._checks import check_choice
 from dyadlearn._memory import check_memory, fits_in_memory, in_bytes
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._rounding import warn_of_rounding
@@ -43,16 +44,24 @@ from dyadlearn.solve.leaving import group_members, largest_group
 from dyadlearn.solve.operators import embedded
 from dyadlearn.spectrum import nothing_left
 
+#: Methods of hold-out that can be asked for.
+METHODS = ("exact", "folds")
 # Most multiplications of an exact hold-out: for one regularisation, about a minute of two cores, and for a search.
 _MOST_WORK = 2e12
 _MOST_WORK_OF_SEARCH = 1e13
 # The same on an accelerator, relative to two cores.
 _FASTER = 50.0
-# Multiplications that take as long as the smallest solve of a fold, and most of all solves for leave-one-out by refits.
+# Multiplications that take as long as the smallest solve of a fold, for estimates of time. In the choice of
+# leave-one-out by refits, a refit counts as more, and all may take so much.
+_SMALL_SOLVE = 1e8
 _LEAST_SOLVE = 1e9
 _MOST_REFITS = 5e10
 # Iterations of a solve, for estimates of time.
 _ITERATIONS = 50
+# Cost of an eigendecomposition of order n, relative to a product of matrices of this order.
+_DECOMPOSED = 10.0
+# Time of many small products and decompositions, relative to one product of large matrices with as much work.
+_OF_MANY = 3.0
 
 
 def holdout(
@@ -116,13 +125,25 @@ class Cost:
         Number of multiplications.
     memory : float
         Number of bytes.
+    once : float, default=0
+        Part of the work that all regularisations share.
     """
 
     work: float
     memory: float
+    once: float = 0.0
+
+    def times(self, n_alphas: int) -> Cost:
+        """Return the cost for several regularisations."""
+        return replace(self, work=self.once + n_alphas * (self.work - self.once))
+
+    @property
+    def seconds(self) -> float:
+        """Estimated time of this machine."""
+        return seconds_of(self.work)
 
     def __str__(self) -> str:
-        return f"about {_in_time(seconds_of(self.work))} and {in_bytes(self.memory)}"
+        return f"about {_in_time(self.seconds)} and {in_bytes(self.memory)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +173,8 @@ class Formula:
     #: A formula solves the model for no fold.
     n_solves: ClassVar[int] = 0
     folds: ClassVar[None] = None
+    #: A formula leaves out what was asked for.
+    is_asked: ClassVar[bool] = True
 
     @property
     def reason(self) -> str:
@@ -172,16 +195,28 @@ class Formula:
         if isinstance(self.way, Route):
             return Cost(self.way.work, bytes_of(self.way, labels))
         m, q = labels.shape
+        memory = 32.0 * m * q
         work = 4.0 * m * q * (m + q)
         if self.way == "folds of cells":
             assert self.units.cells is not None
-            work *= _ITERATIONS * np.unique(self.units.cells).size
-        return Cost(work, 32.0 * m * q)
+            return Cost(work * _ITERATIONS * np.unique(self.units.cells).size, memory)
+        if self.setting is not Setting.D or self.problem.pairing.smoothers:
+            return Cost(work, memory)
+        # The kernel of one side is decomposed without each of its units, and the labels are solved for.
+        counts = [np.unique(codes).size for _, codes in self.units.of_sides(labels.shape, self.setting)]
+        (size, other) = (m, q) if counts[0] <= counts[1] else (q, m)
+        once = _OF_MANY * min(counts) * (_DECOMPOSED * float(size) ** 3 + float(m) * q * size)
+        return Cost(once + _OF_MANY * min(counts) * 2.0 * float(other) ** 2 * size, memory, once)
+
+    @property
+    def explanation(self) -> str:
+        """Method and reason in one line."""
+        return f"{self.method} by {self.reason}"
 
     @property
     def words(self) -> str:
         """Method, reason and cost in one line."""
-        return f"{self.method} by {self.reason} ({self.cost})"
+        return f"{self.explanation} ({self.cost})"
 
     @property
     def swept(self) -> Problem | None:
@@ -226,6 +261,8 @@ class SolveAgain:
     problem, setting, method, units : as in `Formula`
     reason : str
         Why there is no formula.
+    is_asked : bool, default=True
+        Whether the units are what was asked for, and not five folds instead of them.
     """
 
     problem: Problem
@@ -233,6 +270,7 @@ class SolveAgain:
     method: str
     units: Units
     reason: str = "no affordable formula"
+    is_asked: bool = True
 
     #: No full problem has the same scores.
     swept: ClassVar[None] = None
@@ -250,12 +288,17 @@ class SolveAgain:
     @property
     def cost(self) -> Cost:
         """Estimated cost for one regularisation."""
-        return _refit_cost(self.problem, self.n_solves)
+        return _refit_cost(self.problem, self.n_solves, least=_SMALL_SOLVE)
+
+    @property
+    def explanation(self) -> str:
+        """Method and reason in one line."""
+        return f"{self.method}: {self.reason}"
 
     @property
     def words(self) -> str:
         """Method, reason and cost in one line."""
-        return f"{self.method}: {self.reason} ({self.cost})"
+        return f"{self.explanation} ({self.cost})"
 
     def held_out(self, problem: Problem | None = None, *, everywhere: bool = True) -> Array:
         """Return the predictions, as `Formula.held_out` describes."""
@@ -303,9 +346,14 @@ class FitAgain:
         return len(self.folds)
 
     @property
+    def explanation(self) -> str:
+        """Method and reason in one line."""
+        return f"{self.method}: {self.reason}"
+
+    @property
     def words(self) -> str:
         """Method, reason and cost in one line; the time of a fit is not known."""
-        return f"{self.method}: {self.reason} (the time of {self.n_solves} fits)"
+        return f"{self.explanation} (the time of {self.n_solves} fits)"
 
     def held_out(self) -> Array:
         """Return the predictions, of the shape of the labels' values; NaN for labels in no fold."""
@@ -351,6 +399,7 @@ def plan(
     -------
     Formula or SolveAgain
     """
+    check_method(method)
     labels = problem.labels
     together = Units.of_groups(labels, setting, groups, task_groups)
     units = together
@@ -376,7 +425,14 @@ def plan(
     words = folds_in_words(splitter, setting, together)
     if labels.grid is None and setting is Setting.A:
         words += " of pairs"  # other folds than those of a grid, whose missing pairs are in folds too
-    return SolveAgain(problem, setting, f"{words}, refitted", units, _reason(problem, setting))
+    reason = "folds were asked for" if method == "folds" else _reason(problem, setting)
+    return SolveAgain(problem, setting, f"{words}, refitted", units, reason, is_asked=cv is not None)
+
+
+def check_method(method: Any) -> None:
+    """Raise if a method of hold-out is not None, "exact" or "folds"."""
+    if method is not None:
+        check_choice(method, "method", METHODS)
 
 
 def plan_fits(
@@ -460,16 +516,18 @@ def _way(
         return "model"
     codes = _codes_of_labels(problem, setting, units)
     offered = [each for each in routes(pairing, labels, setting, codes, n_alphas) if _is_possible(each, labels)]
-    factor = _FASTER if is_foreign(labels.values) else 1.0
-    affordable = [
-        each
-        for each in offered
-        if each.work <= factor * _MOST_WORK and each.work * n_alphas <= factor * _MOST_WORK_OF_SEARCH
-    ]
+    most = most_work(labels)
+    most_of_search = most * _MOST_WORK_OF_SEARCH / _MOST_WORK
+    affordable = [each for each in offered if each.work <= most and each.work * n_alphas <= most_of_search]
     chosen = min(offered if is_forced else affordable, key=lambda each: each.work, default=None)
     if chosen is None and labels.full is not None:
         return "folds of cells"
     return chosen
+
+
+def most_work(labels: Labels) -> float:
+    """Return the most multiplications of an exact hold-out for one regularisation: about a minute of computing."""
+    return _MOST_WORK * (_FASTER if is_foreign(labels.values) else 1.0)
 
 
 def _is_possible(route: Route, labels: Labels) -> bool:
@@ -490,15 +548,15 @@ def _codes_of_labels(problem: Problem, setting: Setting, units: Units) -> list[n
 def _are_few_refits(problem: Problem, setting: Setting, units: Units, n_alphas: int) -> bool:
     """Return whether each unit can be left out by a refit in a few seconds."""
     n_units = math.prod(np.unique(codes).size for codes in _codes_of_labels(problem, setting, units))
-    return n_alphas * _refit_cost(problem, n_units).work <= _MOST_REFITS
+    return n_alphas * _refit_cost(problem, n_units, least=_LEAST_SOLVE).work <= _MOST_REFITS
 
 
-def _refit_cost(problem: Problem, n_solves: int) -> Cost:
-    """Return the estimated cost of solving the model so often."""
+def _refit_cost(problem: Problem, n_solves: int, *, least: float) -> Cost:
+    """Return the estimated cost of solving the model so often; `least` is the work of the smallest solve."""
     m, q = problem.labels.shape
     ranks = problem.pairing.ranks
     product = problem.labels.size * min(ranks) if problem.labels.grid is None else float(m) * q * (m + q)
-    each = max(_LEAST_SOLVE, _ITERATIONS * product + float(m) ** 3 + float(q) ** 3)
+    each = max(least, _ITERATIONS * product + float(m) ** 3 + float(q) ** 3)
     return Cost(n_solves * each, 8.0 * (n_solves * 2.0 + 10.0) * problem.labels.observed.size)
 
 
@@ -513,7 +571,8 @@ def _reason(problem: Problem, setting: Setting) -> str:
 
 def _no_formula(problem: Problem, setting: Setting) -> ValueError:
     return ValueError(
-        f'Setting {setting.value} has no exact hold-out here: {_reason(problem, setting)}. Use method=None or "folds".'
+        f"Setting {setting.value} has no exact hold-out here: {_reason(problem, setting)}. "
+        'Use method="folds", or no method.'
     )
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_choice, check_flag, check_instances, check_same_library, check_whole
 from dyadlearn._codes import id_columns
-from dyadlearn._progress import Phase
+from dyadlearn._progress import Phase, announce
 from dyadlearn._state import StoredEstimator, all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.holdout import Problem, Units, leave_out, plan
@@ -799,18 +799,30 @@ class PairwiseRidge(PairModel, stored=False):
         """Return the names of the descriptions of a side that are precomputed kernels."""
         return ()
 
-    def _hold_out(self, setting: Setting, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool) -> HeldOut:
+    def _hold_out(
+        self,
+        setting: Setting,
+        cv: Any,
+        groups: Any,
+        task_groups: Any,
+        nested: bool,
+        exact: bool,
+        method: str | None = None,
+    ) -> HeldOut:
         """Return held-out predictions and the method used; arguments as in `Fitted.hold_out`.
 
         Without groups and folds, a search returns the predictions by which it has chosen its model, if it stores them.
         """
-        stored = self._kept_holdout(setting) if cv is None and groups is None and task_groups is None else None
+        is_usual = cv is None and groups is None and task_groups is None and method is None
+        stored = self._kept_holdout(setting) if is_usual else None
         if stored is not None:
             return stored
         problem = self._problem()
-        how = plan(problem, setting, groups, task_groups, None if exact and problem.labels.full is not None else cv)
+        folds = None if exact and problem.labels.full is not None else cv
+        how = plan(problem, setting, groups, task_groups, folds, method=method)
         self._check_request(setting)
-        return HeldOut(how.held_out(everywhere=True), how.method, how.units)
+        announce(f"Setting {setting.value}: {how.words}", how.cost.seconds)
+        return HeldOut(how.held_out(everywhere=True), how.method, how.units, reason=how.explanation)
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
         """Return one held-out prediction per label."""

@@ -43,12 +43,15 @@ class HeldOut(NamedTuple):
     is_fixed : bool
         Whether the predictions use the kernels of the fitted model. False if a model with other kernels was fitted for
         each fold.
+    reason : str
+        The method and why it was chosen; empty if it was not planned.
     """
 
     predictions: Array
     method: str
     units: Units
     is_fixed: bool = True
+    reason: str = ""
 
 
 class Asked(NamedTuple):
@@ -220,6 +223,7 @@ class Fitted(Predicting):
         task_groups: Any = None,
         nested: bool = False,
         exact: bool = False,
+        method: str | None = None,
     ) -> HeldOut:
         """Predict every label by a model that was fitted without what the setting leaves out.
 
@@ -236,9 +240,11 @@ class Fitted(Predicting):
             Whether a model with learned kernels learns them again without each fold.
         exact : bool, default=False
             Whether complete labels are left out one at a time by the exact formula; `cv` is then ignored.
+        method : {"exact", "folds"}, default=None
+            Method to use, as in `dyadlearn.holdout.plan`; stored predictions are not returned then.
         """
         groups, task_groups = groups if setting.new_instance else None, task_groups if setting.new_task else None
-        held_out: HeldOut = self.estimator._hold_out(setting, cv, groups, task_groups, nested, exact)
+        held_out: HeldOut = self.estimator._hold_out(setting, cv, groups, task_groups, nested, exact, method)
         if cv is None:
             together = Units.of_groups(self.labels, setting, groups, task_groups)
             warn_of_merged_groups(together, held_out.units, setting, stacklevel=4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -308,8 +308,25 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         self
         """
+        return self._fit_by(lambda *given: clone(self.model).fit(*given), pairs, y, sample_weight)
+
+    def _fit_by(
+        self, fitted: Callable[[Any, Labels, Any, Any], Any], pairs: Any, y: Any, sample_weight: Any = None
+    ) -> Self:
+        """Store the model that a function fits on the grid of the pairs.
+
+        Parameters
+        ----------
+        fitted : callable
+            Function of instances, labels, tasks and weights that returns a fitted model.
+        pairs, y, sample_weight : as in `fit`
+
+        Returns
+        -------
+        self
+        """
         unique, (instances, tasks), given = self._read(pairs, y, sample_weight)
-        self.model_ = clone(self.model).fit(*given)
+        self.model_ = fitted(*given)
         self.instance_ids_, self.task_ids_ = unique.instances, unique.tasks
         self.n_dropped_, self.n_features_in_ = unique.n_dropped, 2
         self.n_repeated_, self.n_contradicting_ = unique.n_repeated, unique.n_contradicting

@@ -21,6 +21,7 @@ from dyadlearn._tables import Table
 from dyadlearn.holdout import FitAgain, Units, plan_fits
 from dyadlearn.holdout.folds import Fold
 from dyadlearn.holdout.intervals import FlatIntervals
+from dyadlearn.holdout.planning import check_method
 from dyadlearn.holdout.units import warn_of_unlabelled
 from dyadlearn.labels import Labels
 from dyadlearn.models import reading
@@ -248,10 +249,24 @@ class TwoStepRegressor(Predictor, stored=False):
         intervals = FlatIntervals(self._data.labels, lambda new: self.fitted_.hold_out(new).predictions)
         return predicted_intervals(self.fitted_, intervals, X, tasks, coverage, setting)
 
-    def _hold_out(self, setting: Setting, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool) -> HeldOut:
+    def _hold_out(
+        self,
+        setting: Setting,
+        cv: Any,
+        groups: Any,
+        task_groups: Any,
+        nested: bool,
+        exact: bool,
+        method: str | None = None,
+    ) -> HeldOut:
         """Return held-out predictions and the method used; arguments as in `Fitted.hold_out`."""
+        check_method(method)
+        if method == "exact":
+            raise ValueError(
+                'TwoStepRegressor has no formula: it is fitted again for each fold. Leave method="exact" out.'
+            )
         how = self._plan(setting, groups, task_groups, None, cv)
-        return HeldOut(how.held_out(), how.method, how.units, is_fixed=False)
+        return HeldOut(how.held_out(), how.method, how.units, is_fixed=False, reason=how.explanation)
 
     def _plan(self, setting: Setting, groups: Any, task_groups: Any, cells: Any, cv: Any) -> FitAgain:
         """Return the plan to fit both steps without each fold."""

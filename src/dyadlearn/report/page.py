@@ -118,7 +118,7 @@ def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
         rows.append(("", name, [number(each.score) for each in summary.others if each.judge.name == name]))
     rows += [
         ("", "90 % of labels within ±", [number(within[each.setting], 3) for each in found]),
-        ("words", "held out by", [each.method for each in found]),
+        ("words", "held out by", [each.reason or each.method for each in found]),
     ]
     return [row for row in rows if row[0] == "main" or any(text != "–" for text in row[2])]
 

@@ -5,6 +5,7 @@ from importlib import import_module
 from dyadlearn._registry import MODELS
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import Audit, audit
+from dyadlearn.selection.choosing import Better, better_of
 from dyadlearn.selection.evaluate import Interval, Scores, SettingScore, bootstrap_interval, evaluate
 from dyadlearn.selection.landscape import default_alphas, landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
@@ -19,6 +20,7 @@ from dyadlearn.selection.search import (
 
 __all__ = [
     "Audit",
+    "Better",
     "IndependentTaskRidgeCV",
     "Interval",
     "KroneckerRidgeCV",
@@ -30,6 +32,7 @@ __all__ = [
     "SettingScore",
     "TwoStepRidgeCV",
     "audit",
+    "better_of",
     "bootstrap_interval",
     "default_alphas",
     "evaluate",

@@ -238,6 +238,8 @@ class SettingScore:
         Number of instances or tasks for which the metric is undefined; they are excluded.
     method : str
         Description of the hold-out method.
+    reason : str
+        The method and why it was chosen; empty if there was nothing to choose.
     null : float
         Mean score of permuted labels; NaN if it was not computed.
     baselines : dict of str to float
@@ -266,6 +268,7 @@ class SettingScore:
     trouble: str | None = None
     is_network: bool = False
     n_identical: tuple[int, int] = (0, 0)
+    reason: str = ""
 
     def interval(self, n_resamples: int = 1000, random_state: Any = 0) -> Interval | None:
         """Return a 95 % bootstrap interval of the score, by resampling instances and tasks.
@@ -673,6 +676,7 @@ def evaluate(
     *,
     scoring: str | Callable[[Any, Any], float] | Sequence[Any] | None = None,
     cv: Any = None,
+    method: str | None = None,
     groups: Any = None,
     task_groups: Any = None,
     n_permutations: int = 0,
@@ -705,6 +709,8 @@ def evaluate(
         Folds to leave out, as in `dyadlearn.landscape`. None means leave-one-out, by a formula or by a few refits, and
         five folds if both cost too much. In the setting of a search, None means the stored predictions by which it was
         chosen, with the groups and folds of its fit. These scores are slightly optimistic; see `nested_score`.
+    method : {"exact", "folds"}, default=None
+        "exact" takes a formula whatever it costs, and raises an error if there is none; "folds" refits folds.
     groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
         Groups of instances and of tasks. A group is left out together, in the settings that leave out its side. None
         means the groups of the fit for a search or `LearnedKernelRidge`, unless `cv` is a list. "identical" leaves out
@@ -767,7 +773,7 @@ def evaluate(
     metrics = scoring if isinstance(scoring, list | tuple) else [scoring]
     judges = [scorer(scoring_of(fitted, each)) for each in metrics]
     groups, task_groups = fitted.in_groups(groups, task_groups)
-    how: dict[str, Any] = {"cv": cv, "groups": groups, "task_groups": task_groups, "nested": nested}
+    how: dict[str, Any] = {"cv": cv, "method": method, "groups": groups, "task_groups": task_groups, "nested": nested}
     error_score = error_score if error_score == "raise" else float(error_score)
     results: list[SettingScore] = []
     with Phase("Hold-out", sum(map(_duration, wanted)), of=1):
@@ -801,7 +807,8 @@ def _setting_scores(
         if is_alone:
             raise nothing_left()
         held_out = fitted.hold_out(setting, **how)
-        same |= {"method": held_out.method, "n_identical": _n_identical(fitted, setting, held_out.units)}
+        same |= {"method": held_out.method, "reason": held_out.reason}
+        same |= {"n_identical": _n_identical(fitted, setting, held_out.units)}
         labels = scored_labels(fitted.labels, held_out.predictions, setting, stacklevel=3)
     except ValueError as error:
         if held_out is None and not isinstance(error, LeverageError):  # the arguments are wrong

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -30,10 +31,10 @@ from sklearn.exceptions import ConvergenceWarning
 from dyadlearn._array import itemsize, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas
 from dyadlearn._interrupts import current
-from dyadlearn._progress import Progress
+from dyadlearn._progress import Progress, announce
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Problem, SolveAgain, check_enough_left, plan
-from dyadlearn.holdout.planning import Plan
+from dyadlearn.holdout.planning import Cost, Plan
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.cells import Values, best_point, warn_of_undefined, where_defined
@@ -46,8 +47,62 @@ from dyadlearn.solve.leaving import group_members
 
 Point = tuple[int, int]
 
-#: Groups of instances, groups of tasks, and folds.
-LeftOut = tuple[Any, Any, Any]
+
+class LeftOut(NamedTuple):
+    """What hold-out leaves out.
+
+    Attributes
+    ----------
+    groups, task_groups, cv, method : as in `dyadlearn.holdout.plan`
+    """
+
+    groups: Any = None
+    task_groups: Any = None
+    cv: Any = None
+    method: str | None = None
+
+    def plan(self, problem: Problem, setting: Setting, n_alphas: int = 1) -> Plan:
+        """Return the hold-out plan of a problem."""
+        return plan(problem, setting, *self[:3], method=self.method, n_alphas=n_alphas)
+
+
+class Expected(NamedTuple):
+    """What a search will do, with its cost.
+
+    Attributes
+    ----------
+    how : Plan
+        Hold-out of the first problem.
+    n_problems : int
+        Number of problems: kernels, constants and shares to try.
+    n_alphas : int
+        Expected number of regularisations to score for each problem.
+    """
+
+    how: Plan
+    n_problems: int
+    n_alphas: int
+
+    @property
+    def n_points(self) -> int:
+        """Number of points to score."""
+        return self.n_problems * self.n_alphas
+
+    @property
+    def cost(self) -> Cost:
+        """Estimated cost of all points."""
+        each = self.how.cost.times(self.n_alphas)
+        return replace(each, work=self.n_problems * each.work)
+
+    @property
+    def words(self) -> str:
+        """Method, reason and cost in one line."""
+        return f"{self.how.explanation}; {self.n_points:,} points take {self.cost}"
+
+    def announce(self) -> None:
+        """Say what the search will do where progress is shown, if it takes long."""
+        announce(f"Search {self.how.setting.value}: {self.words}", self.cost.seconds)
+
 
 #: Default memory in bytes for stacks of predictions.
 MAX_MEMORY = 2**30
@@ -377,6 +432,7 @@ def landscape(
     groups: Any = None,
     task_groups: Any = None,
     cv: Any = None,
+    method: str | None = None,
     max_memory: int = MAX_MEMORY,
     progress: bool | None = None,
 ) -> dict[str, np.ndarray]:
@@ -405,6 +461,8 @@ def landscape(
     cv : int, SettingKFold or list of (training rows, test rows), default=None
         Folds to leave out. None means leave-one-out, by a formula or by a few refits, and five folds if both cost too
         much. A `SettingKFold` is for one setting, and a list is for setting B.
+    method : {"exact", "folds"}, default=None
+        "exact" takes a formula whatever it costs, and raises an error if there is none; "folds" refits folds.
     max_memory : int, default=2**30
         Approximate memory in bytes for stacks of predictions.
     progress : bool, default=None
@@ -438,8 +496,9 @@ def landscape(
     wanted = as_settings(setting)
     wanted = [setting for setting in wanted if setting in settings_of(problem.pairing)] or wanted
     rows, columns = grids_of(problem, alphas, task_alphas)
-    plans = [planned_for(problem, setting, (groups, task_groups, cv), rows, columns) for setting in wanted]
-    if problem.labels.full is not None and cv is None:  # all settings share their products
+    left_out = LeftOut(groups, task_groups, cv, method)
+    plans = [planned_for(problem, setting, left_out, rows, columns) for setting in wanted]
+    if problem.labels.full is not None and cv is None and method != "folds":  # all settings share their products
         bar = Progress(None, "Landscape", progress, of=1)
         by_setting = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, bar)
         scores = {setting.value: by_setting[setting] for setting in wanted}
@@ -461,11 +520,11 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut, n_alphas: int
     ----------
     problem : Problem
     setting : Setting
-    left_out : (groups, task_groups, cv)
+    left_out : LeftOut
     n_alphas : int, default=1
         Number of regularisations.
     """
-    groups, task_groups, cv = left_out
+    groups, task_groups, cv, _ = left_out
     pairing = problem.pairing
     used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
     check_request(pairing, setting, *used, None)
@@ -474,7 +533,7 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut, n_alphas: int
     for filter in (side.filter for side in pairing.smoothers):
         if not filter.uses_alpha():
             raise ValueError(f"{filter} does not depend on alpha, so it has no landscape: use another filter.")
-    return plan(problem, setting, groups, task_groups, cv, n_alphas=n_alphas)
+    return left_out.plan(problem, setting, n_alphas)
 
 
 def planned_for(

@@ -29,6 +29,7 @@ from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left, plan_fits
 from dyadlearn.holdout.folds import Fold, as_splitter, folds_in_words, folds_of
+from dyadlearn.holdout.planning import check_method
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.kernels.descriptions import Descriptions, read_descriptions
@@ -747,18 +748,33 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         method = f"{folds_in_words(splitter, setting, used)}, kernels learned again"
         refits = Refits(self, self._training(), together, setting)
         how = plan_fits(self._labels, setting, used, splitter, predict=refits.predict, method=method, line=refits.line)
-        held_out = HeldOut(refits.held_out(how), how.method, how.units, is_fixed=False)
+        held_out = HeldOut(refits.held_out(how), how.method, how.units, is_fixed=False, reason=how.explanation)
         if key is not None:
             self._computed[key] = held_out
         return held_out
 
-    def _hold_out(self, setting: Setting, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool) -> HeldOut:
+    def _hold_out(
+        self,
+        setting: Setting,
+        cv: Any,
+        groups: Any,
+        task_groups: Any,
+        nested: bool,
+        exact: bool,
+        method: str | None = None,
+    ) -> HeldOut:
         """Return held-out predictions; nested ones learn the kernels again without each fold."""
+        check_method(method)
+        if method == "exact" and (nested or self.describes_by_labels):
+            raise ValueError(
+                'Kernels that are learned again for each fold have no formula: leave method="exact" out, or keep the '
+                "kernels with nested=False."
+            )
         if nested:
             return self._relearned_holdout(setting, cv, groups=groups, task_groups=task_groups)
         if self.describes_by_labels and any(given is not None for given in (cv, groups, task_groups)):
             return self._own_holdout(setting, Units.of_groups(self._labels, setting, groups, task_groups), cv)
-        return super()._hold_out(setting, cv, groups, task_groups, nested, exact)
+        return super()._hold_out(setting, cv, groups, task_groups, nested, exact, method)
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
         if self.describes_by_labels:
@@ -856,7 +872,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             method="{n} folds, profiles made again",
             line=lambda n: Progress(n, "Held-out folds", self.progress, of=1),
         )
-        return HeldOut(how.held_out(), how.method, how.units)
+        return HeldOut(how.held_out(), how.method, how.units, reason=how.explanation)
 
     def _training(self) -> Training:
         """Return the training data of a fitted model, without descriptions that depend on the labels."""

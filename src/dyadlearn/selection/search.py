@@ -29,7 +29,7 @@ from sklearn.base import clone
 from dyadlearn._array import Array, cast, namespace, take_rows, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas, check_flag, check_whole
 from dyadlearn._documenting import documented
-from dyadlearn._interrupts import current, keeping_best
+from dyadlearn._interrupts import Interrupted, current, keeping_best
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Table, shown
@@ -41,9 +41,9 @@ from dyadlearn.exceptions import (
     SearchStoppedWarning,
     UndefinedScoreWarning,
 )
-from dyadlearn.holdout import FitAgain, Problem, SolveAgain, Units, plan, plan_fits
+from dyadlearn.holdout import FitAgain, Problem, SolveAgain, Units, plan_fits
 from dyadlearn.holdout.folds import Fold, as_splitter, warn_of_merged_groups
-from dyadlearn.holdout.planning import Plan
+from dyadlearn.holdout.planning import Plan, check_method
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
@@ -67,7 +67,15 @@ from dyadlearn.models.side import KernelSpec, Side, fit_side, with_level
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.base import absorbs_weights
 from dyadlearn.selection.evaluate import baseline_scores, best_in_words, nothing_learnt
-from dyadlearn.selection.landscape import Evaluated, LeftOut, expected_points, grids_of, planned_for, score_plan
+from dyadlearn.selection.landscape import (
+    Evaluated,
+    Expected,
+    LeftOut,
+    expected_points,
+    grids_of,
+    planned_for,
+    score_plan,
+)
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.spectrum import Spectrum
 
@@ -184,18 +192,30 @@ class KeptHoldout(PairwiseRidge, stored=False):
         scoring = "neg_mean_squared_error" if self.scoring is None else self.scoring
         return prepared_score(self._labels, scoring, setting)
 
-    def _hold_out(self, setting: Setting, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool) -> HeldOut:
+    def _hold_out(
+        self,
+        setting: Setting,
+        cv: Any,
+        groups: Any,
+        task_groups: Any,
+        nested: bool,
+        exact: bool,
+        method: str | None = None,
+    ) -> HeldOut:
         """Return held-out predictions; the groups of the fit are the default, unless a list of folds is given."""
-        is_stored = setting is self._searched_setting and cv is None and groups is None and task_groups is None
+        is_stored = setting is self._searched_setting and method is None
+        is_stored &= cv is None and groups is None and task_groups is None
         if not is_stored and not isinstance(cv, list | tuple):
             groups = self._groups if groups is None and setting.new_instance else groups
             task_groups = self._task_groups if task_groups is None and setting.new_task else task_groups
-        return super()._hold_out(setting, cv, groups, task_groups, nested, exact)
+        return super()._hold_out(setting, cv, groups, task_groups, nested, exact, method)
 
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
         if setting is not self._searched_setting:
             return None
-        return HeldOut(self._kept_predictions(), self.holdout_method_, self._units)
+        return HeldOut(
+            self._kept_predictions(), self.holdout_method_, self._units, reason=getattr(self, "holdout_reason_", "")
+        )
 
 
 class Refits:
@@ -427,6 +447,9 @@ class SearchParameters:
         Folds to leave out. None means leave-one-out: exact where a formula is affordable, always with complete labels,
         or by a few refits; otherwise it means five folds. A sequence, as splitters of scikit-learn yield it, splits the
         instances in setting B.
+    method : {"exact", "folds"}, default=None
+        Method of hold-out. "exact" takes a formula whatever it costs, and raises an error if there is none; "folds"
+        refits folds. None takes a formula if there is one that is affordable.
     exhaustive : bool, default=False
         Whether to evaluate every regularisation if hold-out has no formula and each fold is refitted. By default such a
         search is coarse-to-fine if an axis has seven or more values.
@@ -454,6 +477,8 @@ class SearchParameters:
         Held-out predictions at the best values.
     holdout_method_ : str
         Method of `holdout_`: exact leave-one-out, leave-group-out or leave-fold-out by a formula, or refits.
+    holdout_reason_ : str
+        The method and why it was chosen, such as "exact leave-one-out by closed form of a complete grid".
     holdout_setting_ : {"A", "B", "C", "D"}
         Setting of `holdout_`.
     baselines_ : dict of str to float
@@ -465,6 +490,7 @@ class SearchParameters:
     scoring: Any = "neg_mean_squared_error"
     kernel_grid: Sequence[dict[str, Any]] | None = None
     cv: Any = None
+    method: str | None = None
     exhaustive: bool = False
     progress: bool | None = None
     # The search chooses alpha.
@@ -489,21 +515,26 @@ class Search(SearchParameters, KeptHoldout, stored=False):
     task_alphas_: np.ndarray | None
     shares_: Any
     constants_: Any
+    holdout_reason_: str
     best_score_: float
     landscape_: np.ndarray
     n_evaluated_: int
 
     def _fit_on(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
         """Decompose the sides for all kernels to try, and choose the best parameters."""
+        self._search(self._posed(data, groups, task_groups))
+        with Phase("Baselines"):
+            current().attempt(self._warn_of_choice)
+        return self
+
+    def _posed(self, data: Training, groups: Any = None, task_groups: Any = None) -> Sides:
+        """Store the labels, and return the decomposed sides for all kernels to try."""
         self._keep_labels(data)
         self._keep_groups(groups, task_groups)
         specs = _specs(self._spec(), self.kernel_grid, "instance")
         sides = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
         self._scale_weights(sides)
-        self._search(sides)
-        with Phase("Baselines"):
-            current().attempt(self._warn_of_choice)
-        return self
+        return sides
 
     def _reached(self) -> str:
         tried = f"{self.n_evaluated_} of {self.landscape_.size} points were tried"
@@ -534,10 +565,22 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         """Return a note if the best score is not better than that of the baselines; else None."""
         return nothing_learnt(scorer(self.scoring).name, self._searched_setting, self.best_score_, self.baselines_)
 
-    def _search(self, sides: Sides) -> Self:
-        """Choose the regularisation for decomposed sides."""
+    def _search(self, sides: Sides, of: float = 0.0) -> Self:
+        """Choose the regularisation for decomposed sides; `of` is as in `Progress`."""
         choose = self._choose_each_task if self.alpha_per_task else self._choose
-        return choose(sides, (self._groups, self._task_groups, self.cv))
+        return choose(sides, self._left_out, of)
+
+    @property
+    def _left_out(self) -> LeftOut:
+        """What hold-out leaves out, and by which method."""
+        return LeftOut(self._groups, self._task_groups, self.cv, self.method)
+
+    def _expected(self, sides: Sides) -> Expected:
+        """Return what the search for decomposed sides will do, and its cost."""
+        problems = self._problems(sides)
+        grids = self._grids(problems[0])
+        how = planned_for(problems[0], as_setting(self.setting), self._left_out, *grids)
+        return Expected(how, len(problems), expected_points(how, *grids, exhaustive=self.exhaustive))
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
         """Return a function that repeats the search on other labels of the same instances and tasks."""
@@ -579,6 +622,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _check_params(self) -> None:
         as_splitter(self.cv, as_setting(self.setting))
+        check_method(self.method)
         scorer(self.scoring)
         super()._check_params()
         for name in ("task_alphas", "task_kernel_grid"):
@@ -599,7 +643,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         """Return the values of one or two regularisations to try for a problem."""
         return grids_of(problem, self.alphas, self.task_alphas)
 
-    def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
+    def _choose(self, sides: Sides, left_out: LeftOut, of: float = 0.0) -> Self:
         """Score all regularisations for all sides to try, and solve for the best."""
         setting, problems = as_setting(self.setting), self._problems(sides)
         grids = [self._grids(problem) for problem in problems]
@@ -607,14 +651,15 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         n_points = expected_points(first, *grids[0], exhaustive=self.exhaustive)
         n_holdout = _HOLDOUT_OF_ROUGH if isinstance(first, SolveAgain) and not self.exhaustive else _HOLDOUT
         total = len(problems) * n_points + _FIT + n_holdout
-        with Progress(total, f"Search {setting.value}", self.progress):
+        with Progress(total, f"Search {setting.value}", self.progress, of):
+            Expected(first, len(problems), n_points).announce()
             stack, is_rough, best_plan = self._scored(problems, grids, first, left_out, n_points)
             place = self._take_best(stack, sides, problems, grids)
             with Phase("Final fit", of=_FIT):
                 self._solve()
             with Phase("Hold-out", 1, of=n_holdout):
                 # Folds that were solved in the search are warm starts, now at the tolerance of the fit.
-                how = best_plan[1] if best_plan[0] == place else plan(self.fitted_.problem, setting, *left_out)
+                how = best_plan[1] if best_plan[0] == place else left_out.plan(self.fitted_.problem, setting)
                 labels = self._keep_holdout(how)
         if is_rough:
             self.best_score_ = float(prepared_score(self._labels, self.scoring, setting, labels)(self._predictions))
@@ -658,14 +703,14 @@ class Search(SearchParameters, KeptHoldout, stored=False):
     def _keep_holdout(self, how: Plan) -> Array:
         """Store the held-out predictions at the chosen values, and return the labels that have a prediction."""
         self._predictions = how.held_out(self.fitted_.problem, everywhere=True)
-        self.holdout_method_ = how.method
+        self.holdout_method_, self.holdout_reason_ = how.method, how.explanation
         self.holdout_setting_, self._units = how.setting.value, how.units
         if self.cv is None:
             used = Units.of_groups(self._labels, how.setting, self._groups, self._task_groups)
             warn_of_merged_groups(used, how.units, how.setting, stacklevel=6)
         return scored_labels(self._labels, self._predictions, how.setting, stacklevel=6)  # warns about the others
 
-    def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
+    def _choose_each_task(self, sides: Sides, left_out: LeftOut, of: float = 0.0) -> Self:
         """Score all regularisations for each task separately, and solve with the best value of each task."""
         setting, [problem] = as_setting(self.setting), self._problems(sides)
         alphas, _ = self._grids(problem)
@@ -690,7 +735,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
                 bar.advance()
             return np.stack(rows)
 
-        with Progress(len(alphas) + _FIT + _HOLDOUT, f"Search {setting.value}", self.progress) as bar:
+        with Progress(len(alphas) + _FIT + _HOLDOUT, f"Search {setting.value}", self.progress, of) as bar:
+            Expected(how, 1, len(alphas)).announce()
             scores = where_defined(scored, alphas, [1.0])
         undefined = np.isnan(scores).all(axis=0)
         if undefined.all():
@@ -767,6 +813,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
                 break
         if not evaluated:
             raise refusal
+        if interrupts.heard is not None and top == -np.inf:
+            raise Interrupted(interrupts.heard)  # what is kept is the result of another search
         self.n_evaluated_ = sum(each.n_points for each in evaluated.values())
         stack = np.full((len(problems), *each.scores.shape), np.nan)
         for place, one in evaluated.items():

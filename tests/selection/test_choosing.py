@@ -1,0 +1,313 @@
+"""`better_of`: the search with the best exact hold-out, among those that are affordable."""
+
+from __future__ import annotations
+
+import signal
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidgeCV,
+    LearnedKernelRidge,
+    PairRegressor,
+    TwoStepRegressor,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    better_of,
+    evaluate,
+    landscape,
+    load,
+    save,
+)
+from dyadlearn._progress import Progress
+from dyadlearn.datasets import make_dyads
+from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning
+from dyadlearn.holdout import planning
+from dyadlearn.selection import choosing
+from dyadlearn.selection.landscape import _PointScore
+from dyadlearn.selection.search import Search
+from sweeps import over
+
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+DATA = make_dyads(14, 9, noise=0.5, random_state=0)
+X, T, Y = DATA.X, DATA.tasks, DATA.Y
+HOLES = np.where(np.random.default_rng(0).random(Y.shape) < 0.3, np.nan, Y)
+ALPHAS = [0.01, 0.1, 1.0, 10.0]
+KERNELS = {"kernel": "rbf", "task_kernel": "rbf"}
+# Kernels of radial basis functions have ones on their diagonals.
+CONSTANTS = [(0.1, 0.1), (1.0, 1.0), (10.0, 10.0)]
+
+
+def searches(setting="B", **options):
+    given = {"setting": setting, **KERNELS, **options}
+    return {
+        "two-step": TwoStepRidgeCV(ALPHAS, ALPHAS, **given),
+        "kronecker": KroneckerRidgeCV(ALPHAS, **given),
+    }
+
+
+def twins(labels, setting="B", **options):
+    """Fit both searches alone."""
+    found = searches(setting, **options)
+    found["kronecker"].set_params(constants=CONSTANTS)
+    return {name: each.fit(X, labels, tasks=T) for name, each in found.items()}
+
+
+@over([{"setting": letter} for letter in "ABCD"])
+def test_the_better_of_two_searches_of_complete_labels(setting):
+    found = better_of(searches(setting), X, Y, tasks=T)
+    fitted = twins(Y, setting)
+    scores = {name: each.best_score_ for name, each in fitted.items()}
+    assert found.name == max(scores, key=scores.get)
+    assert sorted(found.scores) == sorted(scores)
+    assert_allclose([found.scores[name] for name in scores], list(scores.values()), rtol=1e-12)
+    twin = fitted[found.name]
+    assert type(found.model) is type(twin)
+    assert_allclose(found.model.predict(X), twin.predict(X), rtol=1e-12)
+    assert found.model.holdout_reason_ == "exact leave-one-out by closed form of a complete grid"
+    for words in ("two-step -", "kronecker -", f"in setting {setting}: {found.name}", found.model.holdout_reason_):
+        assert words in found.reason
+    assert repr(found) == f"Better({found.name}: {found.reason})"
+
+
+def test_where_two_step_has_no_formula_kronecker_is_kept():
+    found = better_of(searches("B"), X, HOLES, tasks=T)
+    twin = KroneckerRidgeCV(ALPHAS, setting="B", constants=CONSTANTS, **KERNELS).fit(X, HOLES, tasks=T)
+    assert (found.name, list(found.scores)) == ("kronecker", ["kronecker"])
+    assert_allclose(found.model.best_score_, twin.best_score_, rtol=1e-12)
+    assert found.model.holdout_method_ == "exact leave-one-out"
+    assert "two-step was left out: 5 folds, refitted: two-step ridge regression has no formula for" in found.reason
+    assert " points take about " in found.plans["two-step"]
+    assert found.plans["two-step"] in found.reason
+
+
+def test_both_have_exact_hold_out_of_single_pairs():
+    found = better_of(searches("A"), X, HOLES, tasks=T)
+    scores = {name: each.best_score_ for name, each in twins(HOLES, "A").items()}
+    assert_allclose([found.scores[name] for name in scores], list(scores.values()), rtol=1e-12)
+    assert found.model.best_score_ == max(found.scores.values())
+
+
+def test_without_exact_hold_out_the_same_folds_are_compared(monkeypatch):
+    monkeypatch.setattr(planning, "_MOST_WORK", 1.0)
+    monkeypatch.setattr(planning, "_MOST_REFITS", 1.0)
+    monkeypatch.setattr(choosing, "_LITTLE_MORE", np.inf)
+    found = better_of(searches("B"), X, HOLES, tasks=T)
+    scores = {name: each.best_score_ for name, each in twins(HOLES, "B").items()}
+    assert_allclose([found.scores[name] for name in scores], list(scores.values()), rtol=1e-6)
+    assert found.model.holdout_method_ == "5 folds, refitted"
+
+
+def test_a_dear_search_is_left_out(monkeypatch):
+    monkeypatch.setattr(choosing, "_SOME_SECONDS", 0.0)
+    monkeypatch.setattr(choosing, "_LITTLE_MORE", 1.0)
+    found = better_of(searches("D"), X, Y, tasks=T)
+    assert list(found.scores) == ["two-step"]
+    assert "kronecker was left out: exact leave-one-out by closed form of a complete grid; 12 points" in found.reason
+
+
+def test_constants_are_multiples_of_the_mean_diagonal():
+    given = {"kronecker": KroneckerRidgeCV(ALPHAS, kernel="precomputed", setting="B")}
+    K = X @ X.T
+    found = better_of(given, K, Y, tasks=T)
+    sizes = np.diagonal(K).mean(), (T**2).sum(axis=1).mean()
+    expected = [(multiple * sizes[0], multiple * sizes[1]) for multiple in (0.1, 1.0, 10.0)]
+    assert_allclose(found.model.constants, expected, rtol=1e-12)
+    assert given["kronecker"].constants is None
+    own = better_of({"kronecker": KroneckerRidgeCV(ALPHAS, constants=2.0)}, X, Y, tasks=T)
+    assert own.model.constants_ == (2.0, 2.0)
+    plain = better_of({"kronecker": KroneckerRidgeCV(ALPHAS, fit_intercept=False)}, X, Y, tasks=T)
+    assert plain.model.constants_ is None
+    alone = better_of({"kronecker": KroneckerRidgeCV(ALPHAS)}, X, Y)
+    assert alone.model.constants_ is None
+
+
+def test_groups_and_weights_are_passed_on():
+    groups = np.arange(14) // 3
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=14)
+    found = better_of({"two-step": searches("B")["two-step"]}, X, Y, T, weights, groups=groups)
+    twin = searches("B")["two-step"].fit(X, Y, tasks=T, sample_weight=weights, groups=groups)
+    assert found.model.holdout_method_ == twin.holdout_method_
+    assert_allclose(found.model.best_score_, twin.best_score_, rtol=1e-12)
+
+
+def test_pairs_of_ids_and_a_file(tmp_path):
+    drugs = pd.DataFrame(X, index=[f"d{i}" for i in range(14)])
+    proteins = pd.DataFrame(T, index=[f"p{j}" for j in range(9)])
+    rows, columns = np.nonzero(~np.isnan(HOLES))
+    pairs = pd.DataFrame({"drug": drugs.index[rows], "protein": proteins.index[columns]})
+    models = {name: PairRegressor(each, instances=drugs, tasks=proteins) for name, each in searches("B").items()}
+    found = better_of(models, pairs, HOLES[rows, columns])
+    expected = better_of(searches("B"), X, HOLES, tasks=T)
+    assert found.name == expected.name == "kronecker"
+    assert_allclose(found.scores["kronecker"], expected.scores["kronecker"], rtol=1e-9)
+    assert isinstance(found.model, PairRegressor)
+    places = np.array([[2, 3], [13, 0]])
+    asked = [(f"d{i}", f"p{j}") for i, j in places]
+    predicted = expected.model.predict(X)[places[:, 0], places[:, 1]]
+    assert_allclose(found.model.predict(asked), predicted, rtol=1e-7)
+    assert evaluate(found.model, "B").results[0].reason == found.model.model_.holdout_reason_
+    save(found.model, tmp_path / "m.dyad")
+    again = load(tmp_path / "m.dyad")
+    assert again.model_.holdout_reason_ == found.model.model_.holdout_reason_
+
+
+def test_what_cannot_be_compared():
+    two_step = searches("B")["two-step"]
+    wrong = [
+        ({}, ValueError, "give at least one search"),
+        ({"a": two_step, "b": searches("D")["kronecker"]}, ValueError, "have the settings B and D"),
+        ({"a": two_step, "b": searches("B", scoring="r2")["kronecker"]}, ValueError, "give them the same scoring"),
+        ({"a": TwoStepRidge()}, TypeError, "'a' is TwoStepRidge: better_of compares searches"),
+        ({"a": LearnedKernelRidge()}, TypeError, "better_of compares searches"),
+        ({"a": IndependentTaskRidgeCV(alpha_per_task=True)}, TypeError, "better_of compares searches"),
+    ]
+    for given, error, message in wrong:
+        with pytest.raises(error, match=message):
+            better_of(given, X, Y, tasks=T)
+
+
+def test_a_search_without_any_score_is_told(monkeypatch):
+    """A model that interpolates everywhere has no hold-out."""
+
+    def refuse(self, *given):
+        raise LeverageError("a row has leverage 1.")
+
+    monkeypatch.setattr(TwoStepRidgeCV, "_search", refuse)
+    refused, kept = searches("A").values()
+    found = better_of({"two-step": refused, "kronecker": kept}, X, Y, tasks=T)
+    assert (found.name, list(found.scores)) == ("kronecker", ["kronecker"])
+    assert found.reason.endswith("two-step has no score: a row has leverage 1.")
+    with pytest.raises(LeverageError):
+        better_of({"two-step": refused}, X, Y, tasks=T)
+
+
+@pytest.mark.filterwarnings("default::dyadlearn.exceptions.GridEdgeWarning")
+def test_only_the_search_that_is_kept_warns():
+    models = {"bad": TwoStepRidgeCV([1e5, 1e6], [1e5, 1e6], **KERNELS), "good": TwoStepRidgeCV(**KERNELS)}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert better_of(models, X, Y, tasks=T).name == "good"
+    assert not [each for each in caught if issubclass(each.category, GridEdgeWarning)]
+    with pytest.warns(GridEdgeWarning, match="The best alpha"):
+        better_of({"bad": models["bad"]}, X, Y, tasks=T)
+
+
+# Interrupts ---------------------------------------------------------------------------------------
+
+
+def interrupted(monkeypatch, owner, name, call, **options):
+    """Return the result where the n-th call of a function is interrupted; the first interrupt is by Ctrl-C."""
+    own, count = getattr(owner, name), iter(range(10**6))
+
+    def stop(self, *given, **more):
+        if next(count) == call:
+            signal.raise_signal(signal.SIGINT)
+        return own(self, *given, **more)
+
+    monkeypatch.setattr(owner, name, stop)
+    return better_of(searches("A", progress=False, **options), X, HOLES, tasks=T)
+
+
+# The kronecker search is the one with the least work, so it comes first: 12 points, then 16 of the two-step search.
+
+
+def test_an_interrupt_before_any_score_raises(monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(monkeypatch, _PointScore, "__call__", 0)
+
+
+@pytest.mark.parametrize("call", [5, 12, 14])
+def test_an_interrupt_keeps_the_best_so_far(monkeypatch, call):
+    with pytest.warns(SearchStoppedWarning):
+        found = interrupted(monkeypatch, _PointScore, "__call__", call)
+    assert np.isfinite(found.model.predict(X)).all()
+    assert found.model.best_score_ == max(found.scores.values())
+    assert list(found.scores) == (["kronecker"] if call < 13 else ["kronecker", "two-step"])
+    if call < 13:
+        assert "two-step has no score, because of the interrupt" in found.reason
+
+
+def test_an_interrupt_of_the_first_fit_skips_the_second_search(monkeypatch):
+    with pytest.warns(SearchStoppedWarning, match="two-step has no score, because of the interrupt"):
+        found = interrupted(monkeypatch, Search, "_solve", 0)
+    assert list(found.scores) == ["kronecker"]
+
+
+# Methods that are forced --------------------------------------------------------------------------
+
+
+def test_searches_take_the_method_that_is_asked_for():
+    folds = TwoStepRidgeCV([0.1, 1.0], [1.0], method="folds", **KERNELS).fit(X, Y, tasks=T)
+    assert (folds.holdout_method_, folds.holdout_reason_) == (
+        "5 folds, refitted",
+        "5 folds, refitted: folds were asked for",
+    )
+    exact = TwoStepRidgeCV([0.1, 1.0], [1.0], cv=5, **KERNELS).fit(X, Y, tasks=T)
+    assert exact.holdout_method_ == "exact leave-fold-out"
+    assert_allclose(folds.best_score_, exact.best_score_, rtol=1e-6)
+    with pytest.raises(ValueError, match="Setting B has no exact hold-out here: two-step ridge"):
+        TwoStepRidgeCV([1.0], [1.0], method="exact", **KERNELS).fit(X, HOLES, tasks=T)
+    with pytest.raises(ValueError, match="method must be one of 'exact', 'folds', found 'loo'"):
+        TwoStepRidgeCV([1.0], [1.0], method="loo").fit(X, Y, tasks=T)
+
+
+def test_exact_is_taken_whatever_it_costs(monkeypatch):
+    monkeypatch.setattr(planning, "_MOST_WORK", 1.0)
+    monkeypatch.setattr(planning, "_MOST_REFITS", 1.0)
+    given = {"alphas": [0.1, 1.0], "setting": "D", **KERNELS}
+    usual = KroneckerRidgeCV(**given).fit(X, HOLES, tasks=T)
+    exact = KroneckerRidgeCV(**given, method="exact").fit(X, HOLES, tasks=T)
+    assert (usual.holdout_method_, exact.holdout_method_) == ("5×5 folds, refitted", "exact leave-one-out")
+    assert evaluate(usual, "B")["method"] == ["5 folds, refitted"]
+    assert evaluate(usual, "B", method="exact")["method"] == ["exact leave-one-out"]
+
+
+def test_evaluate_takes_the_method_that_is_asked_for():
+    model = TwoStepRidge(0.1, 0.1, **KERNELS).fit(X, Y, tasks=T)
+    found = evaluate(model, "AB", method="folds")
+    assert found["method"] == ["5 folds, refitted", "5 folds, refitted"]
+    assert [each.reason for each in found.results] == ["5 folds, refitted: folds were asked for"] * 2
+    assert_allclose(found["neg_mean_squared_error"], evaluate(model, "AB", cv=5)["neg_mean_squared_error"], rtol=1e-6)
+    # A stored hold-out of the search is not what was asked for.
+    search = TwoStepRidgeCV([0.1], [0.1], **KERNELS).fit(X, Y, tasks=T)
+    assert evaluate(search, "B")["method"] == ["exact leave-one-out"]
+    assert evaluate(search, "B", method="folds")["method"] == ["5 folds, refitted"]
+    scores = landscape(model, "B", alphas=[0.1], task_alphas=[0.1], method="folds")
+    assert_allclose(scores["B"][0, 0], found["neg_mean_squared_error"][1], rtol=1e-4)
+
+
+def test_models_without_a_formula_refuse_the_exact_method():
+    refitted = TwoStepRegressor(IndependentTaskRidge(), TwoStepRidge()).fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match="TwoStepRegressor has no formula"):
+        evaluate(refitted, "B", method="exact")
+    learned = LearnedKernelRidge(n_steps=2, setting="B").fit(X, Y, tasks=T)
+    with pytest.raises(ValueError, match="learned again for each fold have no formula"):
+        evaluate(learned, "B", method="exact")
+
+
+# Costs that are told --------------------------------------------------------------------------------
+
+
+def test_a_long_search_tells_its_cost_before_it_starts(monkeypatch, capsys):
+    monkeypatch.setattr(planning, "seconds_of", lambda work: 100.0)
+    KroneckerRidgeCV([1.0], setting="B", **KERNELS).fit(X, HOLES, tasks=T)
+    search = "Search B: exact leave-one-out by inverse over "
+    assert capsys.readouterr().err.startswith(search)
+    KroneckerRidgeCV([1.0], setting="B", progress=False, **KERNELS).fit(X, HOLES, tasks=T)
+    assert capsys.readouterr().err == ""
+    model = TwoStepRidge(**KERNELS).fit(X, HOLES, tasks=T)
+    with Progress(None, "Working", None):
+        evaluate(model, "A")
+    line = capsys.readouterr().err
+    assert line.startswith("Setting A: exact leave-one-out by inverse over ")
+    assert "(about 2 min and " in line
+    evaluate(model, "A")
+    assert capsys.readouterr().err == ""
