@@ -269,9 +269,10 @@ class GridOperators(ABC):
         pieces = []
         for here in row_blocks(first[0].size, itemsize(left) * (2 * k * max(r, q) + 2 * m * q)):
             spread = take_rows(left, first[0][here])[:, :, None] * take_rows(right, first[1][here])[:, None, :]
-            spread = xp.reshape(spread * weights, (-1, r)) @ right.T
-            images = left @ xp.reshape(spread, (-1, k, q))
-            flat = xp.reshape(images, (-1, m * q))
+            size = int(spread.shape[0])  # numbers of directions may be zero, which -1 cannot stand beside
+            spread = xp.reshape(spread * weights, (size * k, r)) @ right.T
+            images = left @ xp.reshape(spread, (size, k, q))
+            flat = xp.reshape(images, (size, m * q))
             pieces.append(xp.take(flat, as_array_of(places, flat), axis=1))
         return xp.concat(pieces, axis=0)
 
