@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import KroneckerRidge, PairKernelRidge
+from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge
 from dyadlearn.exceptions import LeverageError, NothingLeftError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.base import working
@@ -166,6 +166,29 @@ def test_no_missing_cell():
         codes, sets = case.left_out(setting, groups=False)
         expected = [case.refit(left_out, place) for place, left_out in enumerate(sets)]
         assert_allclose(held_out(case, case.inverse("missing"), codes), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_missing_labels_of_a_kernel_of_zeros(constant):
+    """Kernels without any direction predict zero, or the mean of the other labels."""
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(6, 5))
+    Y[1, 2] = np.nan
+    for X, T in ((np.zeros((6, 2)), rng.normal(size=(5, 2))), (rng.normal(size=(6, 2)), np.zeros((5, 2)))):
+        model = TwoStepRidge(1.0, 1.0, fit_intercept=constant).fit(X, Y, tasks=T)
+        operators = working(model.fitted_.problem.pairing)
+        observed, missing = np.nonzero(~np.isnan(Y)), np.nonzero(np.isnan(Y))
+        half = operators.between(missing, observed, hat=True)
+        assert half.shape == (1, 29)
+        held_out = model.holdout("A")[observed]
+        if not constant:
+            assert_allclose(half, 0.0)
+            assert_allclose(held_out, 0.0)
+    operators = working(
+        KroneckerRidge(1.0, fit_intercept=False).fit(np.zeros((6, 2)), Y, tasks=T).fitted_.problem.pairing
+    )
+    inverse = MissingInverse(operators, observed, missing)
+    assert_allclose(inverse.leave_out(Y[observed][:, None]), 0.0)
 
 
 def test_nothing_left():
