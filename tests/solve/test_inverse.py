@@ -157,3 +157,23 @@ def test_interpolated_labels_are_refused():
     inverse = FactorInverse.of_spectrum(cells)
     with pytest.raises(LeverageError):
         inverse.leave_out(np.array([[1.0], [2.0], [3.0]]))
+
+
+def test_features_of_all_labels_are_computed_once_and_not_for_each_set():
+    rng = np.random.default_rng(0)
+    rows, values = rng.normal(size=(60, 3)), rng.normal(size=(60, 1))
+    asked = []
+
+    def features(at):
+        asked.append(at.size)
+        return rows[at]
+
+    inverse = FeatureInverse.of(features, 60, np.ones(3), None, AssertionError)
+    units = np.arange(60) % 12
+    found = inverse.leave_out(values, units)
+    assert sum(asked) <= 6 * 60  # and not 12 times 60
+    for unit in range(12):
+        kept, left = units != unit, units == unit
+        theta = np.linalg.solve(rows[kept].T @ rows[kept] + np.eye(3), rows[kept].T @ values[kept])
+        assert_allclose(found[left], rows[left] @ theta, rtol=1e-9, atol=1e-12)
+    assert_allclose(inverse.leave_out(2 * values, units), 2 * found, rtol=1e-12)

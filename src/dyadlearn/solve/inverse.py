@@ -506,6 +506,8 @@ class FactorInverse(Inverse):
     floor: float = 0.0
     is_graded: bool = False
     root: Array | None = None
+    # The labels of the last `_total`, and its result.
+    _last: list[Array] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of_spectrum(cls, side: Smoother) -> Self:
@@ -562,6 +564,12 @@ class FactorInverse(Inverse):
             total = total + piece
         return total
 
+    def _total(self, labels: Array) -> Array:
+        """Return `gathered` of all labels, computed once for all sets that are left out."""
+        if not self._last or self._last[0] is not labels:
+            self._last[:] = [labels, self.gathered(labels)]
+        return self._last[1]
+
     def _everybody(self) -> list[np.ndarray]:
         """Return the positions of all labels, in blocks of rows of the factor of bounded memory."""
         positions = np.arange(self.n_labels)
@@ -590,7 +598,7 @@ class FactorInverse(Inverse):
         roots = self.weights**0.5
         blocks = [at[here] for here in row_blocks(at.size, 8 * int(self.weights.shape[0]))]
         system = _identity(roots[:, None] * roots)
-        right = self.gathered(labels)
+        right = self._total(labels)
         for here in blocks:
             rows = self.take(here)
             system = system - (rows * roots).T @ (rows * roots)
