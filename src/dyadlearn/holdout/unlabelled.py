@@ -18,13 +18,12 @@ import numpy as np
 
 from dyadlearn._array import Array, itemsize, namespace, placed, row_blocks, take_rows, zeros
 from dyadlearn.labels import Labels
+from dyadlearn.pairing.inverses import free_means
 from dyadlearn.solve.inverse import Inverse
 from dyadlearn.solve.operators import Cells, GridOperators
 
 # Most multiplications for pairs without a label; above, they have no held-out prediction.
 _MOST_WORK = 2e10
-# Number of labels from which the mean is computed.
-_N_FOR_MEAN = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +66,13 @@ class Unlabelled:
         n = self.labels.size
         if float(n) * missing.size + float(n) * n * wanted.shape[1] > _MOST_WORK or self.operators.ridge <= 0:
             return namespace(grid).reshape(grid, self.labels.shape)
+        listed = self.labels.listed()
         pieces = []
         places = []
         for here in row_blocks(wanted.shape[1], 4 * n * itemsize(grid), 2**24):
             changed = [self._changed(units, known, held_out) for units in wanted.T[here]]
             duals = self._duals(namespace(grid).stack(changed, axis=1))
-            means = self._means(namespace(grid).stack(changed, axis=1), duals)
+            means = free_means(self.operators, listed, namespace(grid).stack(changed, axis=1), duals)
             for place, number in enumerate(range(here.start, here.start + len(changed))):
                 at = missing[unit_of == number]
                 rows, columns = np.divmod(at, self.labels.shape[1])
@@ -102,17 +102,3 @@ class Unlabelled:
     def _duals(self, labels: Array) -> Array:
         """Return the dual coefficients (n, b) of columns of labels."""
         return self.inverse.solved(labels, self.operators.ridge)
-
-    def _means(self, labels: Array, duals: Array) -> Array:
-        """Return the free mean of each column of labels, shape (b,); zeros without one."""
-        if not self.operators.free_mean:
-            return zeros((int(labels.shape[1]),), labels)
-        at = np.linspace(0, self.labels.size - 1, min(_N_FOR_MEAN, self.labels.size)).astype(np.intp)
-        some = (self._cells[0][at], self._cells[1][at])
-        ridges = zeros((at.size,), labels) + self.operators.ridge
-        weights = self.labels.listed().weights
-        if weights is not None:
-            ridges = ridges / take_rows(weights, at)
-        fitted = self.operators.kernel_between(some, self._cells) @ duals
-        rest = take_rows(labels, at) - fitted - ridges[:, None] * take_rows(duals, at)
-        return namespace(rest).mean(rest, axis=0)

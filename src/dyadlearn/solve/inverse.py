@@ -185,6 +185,43 @@ class Inverse(ABC):
         residual = scaled - image if self.is_hat else image
         return self._scaled(residual) / ridge
 
+    def duals_without(self, labels: Array, held_out: Array, units: np.ndarray, n_units: int, ridge: float) -> Array:
+        r"""Return the dual coefficients of the models without each unit, shape (n, u).
+
+        A model does not change if held-out predictions replace the labels of its unit S. With
+        :math:`\mathbf{e}_S = \mathbf{y}_S - \hat{\mathbf{y}}_S`, the coefficients are
+        :math:`\mathbf{N}\mathbf{y} - \mathbf{N}_{\cdot S}\mathbf{e}_S`, up to a factor. Those of the labels of the unit
+        are zero if there is a ridge.
+
+        Parameters
+        ----------
+        labels, held_out : arrays of shape (n,)
+            Labels, and the result of `leave_out` for the units.
+        units : integer array of shape (n,)
+            Unit of each label, from 0 to u - 1. A unit may have no labels.
+        n_units : int
+            Number u of units.
+        ridge : float
+            Ridge of the model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dyadlearn.solve.inverse import CellsInverse
+        >>> inverse = CellsInverse.of(np.array([[2.0, 1.0], [1.0, 2.0]]), np.ones(2))
+        >>> labels, each = np.array([3.0, 6.0]), np.arange(2)
+        >>> inverse.duals_without(labels, inverse.leave_out(labels[:, None])[:, 0], each, 2, 1.0).round(6) + 0.0
+        array([[0., 1.],
+               [2., 0.]])
+        """
+        xp = namespace(labels)
+        pieces = []
+        for here in row_blocks(n_units, 4 * self.n_labels * itemsize(labels)):
+            is_own = as_array_of(units[:, None] == np.arange(n_units)[None, here], labels)
+            changed = xp.where(is_own, held_out[:, None], labels[:, None])
+            pieces.append(self.solved(changed, ridge))
+        return xp.concat(pieces, axis=1)
+
     def n_values_of(self, size: int) -> int:
         """Return the number of values in memory for each label of a set of some size."""
         return 3 * size
@@ -455,6 +492,15 @@ class CellsInverse(Inverse):
         """Return the dual coefficients (n, p) of labels; the ridge is part of the matrix."""
         return self.matrix @ labels
 
+    def duals_without(self, labels: Array, held_out: Array, units: np.ndarray, n_units: int, ridge: float) -> Array:
+        """Return the dual coefficients (n, u) of the models without each unit, by one product of each row."""
+        columns = [self.matrix @ labels] * n_units
+        for members in members_of(units):
+            residuals = take_rows(labels - held_out, members)
+            unit = int(units[members[0]])
+            columns[unit] = columns[unit] - take_rows(self.matrix, members).T @ residuals
+        return namespace(labels).stack(columns, axis=1)
+
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `times` for each column of labels, shape (p,)."""
         return rounding_level(labels, largest(namespace(self.matrix).abs(self.matrix)))
@@ -498,6 +544,8 @@ class FactorInverse(Inverse):
     is_hat : bool
         Whether B is the hat.
     floor, is_graded, root : as in `Inverse`
+    phi : array of shape (k,) or None
+        Weights of dual coefficients; None if they follow from the residual.
     """
 
     vectors: Array
@@ -506,6 +554,7 @@ class FactorInverse(Inverse):
     floor: float = 0.0
     is_graded: bool = False
     root: Array | None = None
+    phi: Array | None = None
     # The labels of the last `_total`, and its result.
     _last: list[Array] = field(default_factory=list, init=False, repr=False)
 
@@ -524,10 +573,13 @@ class FactorInverse(Inverse):
         array([[2.],
                [1.]])
         """
+        phi = None
+        if side.alpha == 0:  # a free constant is no part of the kernel
+            phi = namespace(side.phi).where(side.spectrum.values > 0, side.phi, 0.0)
         side = side.scaled()
         is_hat = not side.prefers_residual
         weights = side.shrinkage if is_hat else side.remainder
-        return cls(side.spectrum.vectors, weights, is_hat, side.slack_floor, side.is_graded)
+        return cls(side.spectrum.vectors, weights, is_hat, side.slack_floor, side.is_graded, phi=phi)
 
     @property
     def n_labels(self) -> int:
@@ -574,6 +626,12 @@ class FactorInverse(Inverse):
         """Return the positions of all labels, in blocks of rows of the factor of bounded memory."""
         positions = np.arange(self.n_labels)
         return [positions[here] for here in row_blocks(self.n_labels, 8 * int(self.weights.shape[0]))]
+
+    def solved(self, labels: Array, ridge: float) -> Array:
+        """Return the dual coefficients (n, p) of labels, for a model with this ridge, which may be zero."""
+        if self.phi is None:
+            return super().solved(labels, ridge)
+        return self.vectors @ (self.phi[:, None] * self.gathered(labels))
 
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `times` for each column of labels, shape (p,)."""
@@ -672,6 +730,27 @@ class FeatureInverse(FactorInverse):
         """Return rows (s, k) of the factor."""
         return self.features(at) @ self.lower.T
 
+    def coefficients_without(self, labels: Array, held_out: Array, units: np.ndarray, n_units: int) -> Array:
+        r"""Return the coefficients of the features in the models without each unit, shape (k, u).
+
+        They are :math:`\boldsymbol\theta - (\mathbf{LL}^\top)^{-1}\mathbf{Z}_S^\top\mathrm{diag}(w_S)\,\mathbf{e}_S`.
+        Arguments are those of `duals_without`.
+        """
+        xp = namespace(labels)
+        residuals = labels - held_out
+        if self.root is not None:
+            labels = labels * self.root
+            residuals = residuals * self.root
+        total = xp.zeros_like(self.lower[:, 0])
+        for here in row_blocks(self.n_labels, 8 * int(self.lower.shape[0])):
+            at = np.arange(self.n_labels)[here]
+            total = total + self.features(at).T @ labels[here]
+        columns = [total] * n_units
+        for members in members_of(units):
+            unit = int(units[members[0]])
+            columns[unit] = total - self.features(members).T @ take_rows(residuals, members)
+        return self.lower.T @ (self.lower @ xp.stack(columns, axis=1))
+
 
 @dataclass(frozen=True, eq=False)
 class MissingInverse(Inverse):
@@ -711,21 +790,53 @@ class MissingInverse(Inverse):
 
     @cached_property
     def half(self) -> Array:
-        r"""The matrix :math:`\mathbf{L}^{-1}\mathbf{R}_{uo}` (u, n), where L factorises R between missing cells."""
-        operators = self.operators
+        r"""The matrix :math:`\mathbf{L}^{-1}\mathbf{R}_{uo}` (u, n), where L factorises R between missing cells.
+
+        Where the hat is smaller than the residual operator, it takes the place of :math:`\mathbf{R}_{uo}`.
+        """
         if not self.missing[0].size:
-            return zeros((0, self.n_labels), operators.remainder)
+            return zeros((0, self.n_labels), self.operators.remainder)
+        return solve_lower(self.factor, self.operators.between(self.missing, self.observed, hat=self.is_hat))
+
+    @cached_property
+    def factor(self) -> Array:
+        """The Cholesky factor L of the residual operator between the missing cells, shape (u, u)."""
+        operators = self.operators
         block = operators.residual_block(*self.missing)
         size = block.shape[0]
         refusal = partial(leverage_error, np.arange(size), operators.n_cells, "missing cells form a set that")
         if self.is_graded:  # the result is not used: only the check is
             solve_block(block, block[:, :1], self.floor, True, refusal)
         try:
-            factor = cholesky(block)
+            return cholesky(block)
         except np.linalg.LinAlgError:
             raise refusal() from None
-        between = operators.between(self.missing, self.observed, hat=self.is_hat)
-        return solve_lower(factor, between)
+
+    def completed_without(self, labels: Array, held_out: Array, units: np.ndarray, n_units: int) -> Iterator[Array]:
+        r"""Yield the completed grid (m, q) of the model without each unit.
+
+        The missing cells contain :math:`-\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}\,\mathbf{y}'`, with the labels
+        :math:`\mathbf{y}'` in which held-out predictions replace those of the unit. Arguments are those of
+        `duals_without`.
+        """
+        xp = namespace(labels)
+        residuals = labels - held_out
+        shape = tuple(side.n_rows for side in self.operators.grid_spectra)
+        members = {int(units[at[0]]): at for at in members_of(units)}
+        observed, missing = (rows * shape[1] + columns for rows, columns in (self.observed, self.missing))
+        images = [self.half @ labels] * n_units
+        for unit, at in members.items():
+            images[unit] = images[unit] - take_rows(self.half.T, at).T @ take_rows(residuals, at)
+        filled = xp.stack(images, axis=1)
+        if missing.size:
+            lower = solve_lower(self.factor, _identity(self.factor))
+            filled = self._sign * (lower.T @ filled)
+        for unit in range(n_units):
+            own = members.get(unit, observed[:0])
+            kept = np.delete(np.arange(observed.size), own)
+            pieces = [take_rows(held_out, own), take_rows(labels, kept), filled[:, unit]]
+            places = [observed[own], observed[kept], missing]
+            yield xp.reshape(placed(pieces, places, math.prod(shape)), shape)
 
     def parts(self, members: np.ndarray) -> Array:
         """Return the blocks (number, size, size) of the residual operator, or of the hat."""
