@@ -9,8 +9,9 @@ over the training rows i, for each task separately. The local width :math:`w_{-i
 the rows other than i, see `dyadlearn.pairing.certainty`; only the median by which it is scaled is that of all training
 rows. If rows are exchangeable and the regularisation was not chosen on them, the intervals contain labels of new rows
 with a probability of at least :math:`1 - 2\alpha`, and in practice of about :math:`1 - \alpha`. Where labels are
-missing, each model is trained without a fold (CV+), and the probability is that of labels which would have been
-observed.
+missing, the probability is that of labels which would have been observed. Where they are missing or weighted and the
+models without each row would cost too much, each model is trained without a fold (CV+), see
+`dyadlearn.holdout.jackknife`.
 
 New pairs of known instances and tasks (A), pairs that are new on both sides (D) and pairs in a network have calibrated
 intervals :math:`f \pm Q\,w`, with Q an order statistic of all :math:`|r|/w` of that setting. They need pairs that are
@@ -44,18 +45,21 @@ from dyadlearn._array import (
 from dyadlearn._memory import check_memory
 from dyadlearn.exceptions import NothingLeftError
 from dyadlearn.holdout import plan
-from dyadlearn.holdout.folds import Folds, default_splitter
+from dyadlearn.holdout.jackknife import has_formula, jackknife_of
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import side_ridges
-from dyadlearn.pairing.certainty import Jackknife, Novelty, fold_jackknife
+from dyadlearn.pairing.certainty import Jackknife, Novelty
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.full import cell_slack, jackknife
-from dyadlearn.pairing.incomplete import expansion_of_fold
 from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import group_members, unit_codes
-from dyadlearn.solve.missing import Completion
 from dyadlearn.spectrum import nothing_left
+
+# Most cells of the grid of a list whose intervals are those of the grid.
+_MOST_CELLS = 2**23
+# Number of labels that a task of a list usually has if its intervals are those of the grid: enough for 90 %.
+_ENOUGH = 9
 
 #: Lower and upper ends.
 Bounds = tuple[Array, Array]
@@ -119,9 +123,22 @@ class Intervals:
 
         def kept(setting: Setting) -> tuple[Array, Units] | None:
             stored = self.kept(setting.transposed)
-            return None if stored is None else (stored[0].T, Units(stored[1].tasks, stored[1].instances))
+            if stored is None:
+                return None
+            values, units = stored
+            if problem.labels.grid is None:
+                rows, columns = problem.labels.places
+                values = take_rows(values, np.lexsort((rows, columns)))
+            else:
+                values = values.T
+            return values, Units(units.tasks, units.instances)
 
         return Intervals(transposed, kept, by_formula=self.by_formula)
+
+    @cached_property
+    def _labels(self) -> Array:
+        """Labels (m, q); NaN where they are missing."""
+        return self.problem.labels.dense().values
 
     # --- new instances, new tasks -------------------------------------------------------------------
 
@@ -142,7 +159,7 @@ class Intervals:
         models = self._jackknife
         if models is None:
             return self._beside_known(rows, predicted, coverage)
-        (m, q), size = self.problem.Y.shape, tuple(predicted.shape)
+        (m, q), size = self.problem.labels.shape, tuple(predicted.shape)
         lower, upper = zeros(size, predicted), zeros(size, predicted)
         scores, unit = self._of_rows(models.held_out), unit_codes(models.members, m)
         numbers = models.n_values + 4 * m * q + rows.width
@@ -151,32 +168,45 @@ class Intervals:
             block = rows.take(here)
             low, high = _plus(models.predictions(block), scores, self._local(block), unit, coverage)
             lower[here, :], upper[here, :] = low, high
+        if self.problem.labels.grid is None:
+            lower, upper = self._filled(lower, upper, predicted, self._reach_of_all(models.held_out, coverage))
         # Bounds are NaN where the prediction is NaN.
         xp, missing = namespace(predicted), namespace(predicted).isnan(predicted)
         return xp.where(missing, predicted, lower), xp.where(missing, predicted, upper)
 
+    @property
+    def codes(self) -> np.ndarray | None:
+        """Unit of each instance that a search has left out together; None means leave-one-out."""
+        kept = self.kept(Setting.B)
+        return None if kept is None else kept[1].instances
+
+    def _reach_of_all(self, held_out: Array, coverage: float) -> float:
+        """Return the quantile of the absolute residuals of all labels."""
+        xp = namespace(held_out)
+        return float(upper_scores(xp.reshape(xp.abs(self._labels - held_out), (1, -1)), coverage)[0])
+
+    @staticmethod
+    def _filled(lower: Array, upper: Array, predicted: Array, reach: float) -> Bounds:
+        """Return bounds in which those of tasks with too few labels have one width."""
+        xp = namespace(lower)
+        few = xp.isinf(lower) | xp.isinf(upper)
+        return xp.where(few, predicted - reach, lower), xp.where(few, predicted + reach, upper)
+
     @cached_property
     def _jackknife(self) -> Jackknife | None:
         """Models without each row or unit of rows; None if their predictions are not available."""
-        problem, kept = self.problem, self.kept(Setting.B)
-        codes = None if kept is None else kept[1].instances
+        problem, codes = self.problem, self.codes
         if not self.by_formula:
             return None
         if problem.labels.full is not None:
-            if problem.Y.shape[0] == 1 or (codes is not None and (codes == codes[0]).all()):
+            if problem.labels.shape[0] == 1 or (codes is not None and (codes == codes[0]).all()):
                 raise nothing_left()
             return jackknife(problem.pairing, problem.Y, group_members(codes, problem.Y.shape[0], "groups"))
-        units = default_splitter(problem.labels, Setting.B).units(problem.labels) if codes is None else Units(codes)
-        folds = Folds(problem, Setting.B, units)
-        held_out, models = folds.held_out(), []
-        for fold, solved in zip(folds.folds, folds.starts, strict=True):
-            assert isinstance(solved, Completion)
-            models.append(expansion_of_fold(problem.pairing, fold.staying if folds.apart else None, solved.labels))
-        return fold_jackknife(held_out, [fold.leaving[0] for fold in folds.folds], models)
+        return jackknife_of(problem, codes)
 
     def _of_rows(self, held_out: Array) -> Array:
         """Return absolute residuals (m, q) of held-out rows divided by their widths; NaN for missing labels."""
-        return namespace(held_out).abs(self.problem.Y - held_out) / (1.0 + self._distances[0])[:, None] ** 0.5
+        return namespace(held_out).abs(self._labels - held_out) / (1.0 + self._distances[0])[:, None] ** 0.5
 
     def _beside_known(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
         """Return bounds for new rows from the held-out residuals of each task or vertex."""
@@ -203,7 +233,7 @@ class Intervals:
         lower, upper : arrays of shape (m, q)
             Bounds around held-out predictions where labels are observed, else around `completed`.
         """
-        Y, xp = self.problem.Y, namespace(self.problem.Y)
+        Y, xp = self._labels, namespace(self._labels)
         held_out = self.held_out(Setting.A)
         widths = self._cell_widths
         reach = self._reach(held_out, widths, coverage) * widths
@@ -221,7 +251,7 @@ class Intervals:
 
     def _reach(self, held_out: Array, widths: Array, coverage: float) -> float:
         """Return the factor of the widths whose intervals contain the requested share of the labels."""
-        Y, xp = self.problem.Y, namespace(self.problem.Y)
+        Y, xp = self._labels, namespace(self._labels)
         scores = xp.abs(Y - held_out) / widths
         if self.problem.pairing.symmetry:  # the grid contains each edge twice
             upper = as_array_of(np.triu(np.ones(Y.shape, dtype=bool)), Y)
@@ -229,9 +259,8 @@ class Intervals:
         return float(upper_scores(xp.reshape(scores, (1, -1)), coverage)[0])
 
     def held_out(self, setting: Setting) -> Array:
-        """Return held-out predictions of a setting, of the shape of the labels' values."""
-        stored = self.kept(setting)
-        return plan(self.problem, setting).held_out() if stored is None else stored[0]
+        """Return held-out predictions (m, q) of a setting; NaN for pairs that are not in a list."""
+        return self.problem.labels.spread(_held_out(self.problem, self.kept, setting))
 
     # --- widths -------------------------------------------------------------------------------------
 
@@ -268,7 +297,7 @@ class Intervals:
 class FlatIntervals:
     """Prediction intervals of one width for all pairs of a setting, from held-out residuals only.
 
-    They are used for lists of labels, and for models without a closed form.
+    They are used for lists of few labels, and for models without a closed form.
 
     Attributes
     ----------
@@ -377,7 +406,10 @@ def upper_scores(scores: Array, coverage: float) -> Array:
 
 
 def intervals_of(problem: Problem, kept: Kept, *, by_formula: bool = True) -> Intervals | FlatIntervals:
-    """Return the intervals of a problem: of one width per setting for a list of labels, else of local width.
+    """Return the intervals of a problem: of local width, or of one width per setting for a list of labels.
+
+    The intervals of a list are those of its grid, if this is small, most rows and columns have enough labels, and there
+    is a formula in settings B and C.
 
     Parameters
     ----------
@@ -386,4 +418,25 @@ def intervals_of(problem: Problem, kept: Kept, *, by_formula: bool = True) -> In
         As in `Intervals`.
     """
     intervals = Intervals(problem, kept, by_formula=by_formula)
-    return FlatIntervals(problem.labels, intervals.held_out) if problem.labels.grid is None else intervals
+    if problem.labels.grid is not None:
+        return intervals
+    if by_formula and _suits_rows(problem.labels) and _have_formula(intervals):
+        return intervals
+    return FlatIntervals(problem.labels, lambda setting: _held_out(problem, kept, setting))
+
+
+def _suits_rows(labels: Labels) -> bool:
+    """Return whether most instances and most tasks of a list have intervals from their own labels, on a small grid."""
+    usual = min(float(np.median(np.unique(place, return_counts=True)[1])) for place in labels.places)
+    return math.prod(labels.shape) <= _MOST_CELLS and usual >= _ENOUGH
+
+
+def _have_formula(intervals: Intervals) -> bool:
+    """Return whether intervals for new instances and for new tasks have a formula."""
+    return all(has_formula(side.problem, side.codes) for side in (intervals, intervals.mirrored))
+
+
+def _held_out(problem: Problem, kept: Kept, setting: Setting) -> Array:
+    """Return held-out predictions of a setting, of the shape of the labels' values."""
+    stored = kept(setting)
+    return plan(problem, setting).held_out() if stored is None else stored[0]

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.solve.inverse import Inverse
 from dyadlearn.solve.leaving import group_members, largest_group
 from dyadlearn.solve.operators import embedded
 from dyadlearn.spectrum import nothing_left
@@ -224,8 +225,13 @@ class Formula:
         if self.way == "grid":
             return self.problem
         if self.way == "labelled" and self.problem.pairing.knows_tasks:
-            return _labelled_part(self.problem)[0]
+            return labelled_part(self.problem)[0]
         return None
+
+    def inverted(self) -> Inverted:
+        """Return the hold-out of the observed labels, where the formula is an inverse."""
+        assert isinstance(self.way, Route)
+        return _inverted(self.problem, self.setting, self.units, self.way, self.cache)
 
     def held_out(self, problem: Problem | None = None, *, everywhere: bool = False) -> Array:
         """Return the predictions, of the shape of the labels' values.
@@ -510,15 +516,13 @@ def _way(
     pairing, labels = problem.pairing, problem.labels
     if labels.full is not None and units.cells is None:
         return "grid"
-    if labels.grid is not None and units.are_single and _labelled_part(problem)[0] is not None:
+    if labels.grid is not None and units.are_single and labelled_part(problem)[0] is not None:
         return "labelled"
     if units.are_single and incomplete.has_formula(pairing, labels, setting):
         return "model"
     codes = _codes_of_labels(problem, setting, units)
     offered = [each for each in routes(pairing, labels, setting, codes, n_alphas) if _is_possible(each, labels)]
-    most = most_work(labels)
-    most_of_search = most * _MOST_WORK_OF_SEARCH / _MOST_WORK
-    affordable = [each for each in offered if each.work <= most and each.work * n_alphas <= most_of_search]
+    affordable = [each for each in offered if is_affordable(each.work, labels, n_alphas)]
     chosen = min(offered if is_forced else affordable, key=lambda each: each.work, default=None)
     if chosen is None and labels.full is not None:
         return "folds of cells"
@@ -528,6 +532,13 @@ def _way(
 def most_work(labels: Labels) -> float:
     """Return the most multiplications of an exact hold-out for one regularisation: about a minute of computing."""
     return _MOST_WORK * (_FASTER if is_foreign(labels.values) else 1.0)
+
+
+def is_affordable(work: float, labels: Labels, n_alphas: int = 1) -> bool:
+    """Return whether so many multiplications for each of n regularisations are few enough for an exact hold-out."""
+    most = most_work(labels)
+    most_of_search = most * _MOST_WORK_OF_SEARCH / _MOST_WORK
+    return work <= most and work * n_alphas <= most_of_search
 
 
 def _is_possible(route: Route, labels: Labels) -> bool:
@@ -616,7 +627,7 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
     return held_out
 
 
-def _labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.ndarray]:
+def labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.ndarray]:
     """Return the problem of the rows and columns that have labels, and their positions.
 
     The problem is None if unlabelled rows or columns influence the model, or if labels are missing in labelled ones.
@@ -633,7 +644,7 @@ def _labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.nda
 
 def _beside_unlabelled(problem: Problem, setting: Setting) -> Array:
     """Return leave-one-out predictions of a grid that only lacks whole rows and columns."""
-    part, *places = _labelled_part(problem)
+    part, *places = labelled_part(problem)
     assert part is not None
     grid = embedded(problem.complete().labels, leave_out(part, setting, Units()), *places)
     for block in incomplete.beside_labelled(part.pairing, problem.pairing, part.Y, setting, *places):
@@ -641,10 +652,35 @@ def _beside_unlabelled(problem: Problem, setting: Setting) -> Array:
     return grid
 
 
-def _by_inverse(
-    problem: Problem, setting: Setting, units: Units, route: Route, cache: dict[str, Any], everywhere: bool
-) -> Array:
-    """Return hold-out predictions from one inverse over observed or missing pairs."""
+class Inverted(NamedTuple):
+    """Hold-out of observed labels from one inverse.
+
+    Attributes
+    ----------
+    inverse : Inverse
+    centred : array of shape (n,)
+        Observed labels minus the shift.
+    held_out : array of shape (n,)
+        Their held-out predictions, minus the shift.
+    shift : float
+        Mean of the labels if the model has a free mean, else 0.
+    """
+
+    inverse: Inverse
+    centred: Array
+    held_out: Array
+    shift: float
+
+    def in_form(self, labels: Labels) -> Array:
+        """Return the held-out predictions in the shape of the labels' values, NaN where a label is missing."""
+        if labels.grid is None:
+            return self.held_out + self.shift
+        flat = placed([self.held_out], [np.flatnonzero(labels.observed)], labels.observed.size)
+        return namespace(flat).reshape(flat, labels.shape) + self.shift
+
+
+def _inverted(problem: Problem, setting: Setting, units: Units, route: Route, cache: dict[str, Any]) -> Inverted:
+    """Return the hold-out of the observed labels from one inverse over observed or missing pairs."""
     labels = problem.labels
     listed = labels.listed()
     check_memory(bytes_of(route, labels), labels.values, f"Holding out setting {setting.value} by the {route.words}")
@@ -663,20 +699,25 @@ def _by_inverse(
     shift = float(xp.mean(listed.values)) if has_mean else 0.0
     y = listed.values - shift
     leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
-    held_out = leave(y[:, None], *codes)[:, 0]
-    if labels.grid is None:
-        return held_out + shift
-    observed = np.flatnonzero(labels.observed)
-    grid = xp.reshape(placed([held_out], [observed], labels.observed.size), labels.shape) + shift
-    if not everywhere or observed.size == labels.observed.size:
+    return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)
+
+
+def _by_inverse(
+    problem: Problem, setting: Setting, units: Units, route: Route, cache: dict[str, Any], everywhere: bool
+) -> Array:
+    """Return hold-out predictions from one inverse, of the shape of the labels' values."""
+    labels = problem.labels
+    found = _inverted(problem, setting, units, route, cache)
+    grid = found.in_form(labels)
+    if not everywhere or labels.size == labels.observed.size:
         return grid
     if setting is Setting.A and units.cells is None:
         elsewhere = problem.complete().labels
     else:
         together = units.of_edges() if problem.pairing.symmetry else units
-        unlabelled = Unlabelled(working(problem.pairing), labels, inverse, y)
-        elsewhere = unlabelled.predict(held_out, together.of_labels(labels, setting)) + shift
-    return xp.where(as_array_of(labels.observed, grid), grid, elsewhere)
+        unlabelled = Unlabelled(working(problem.pairing), labels, found.inverse, found.centred)
+        elsewhere = unlabelled.predict(found.held_out, together.of_labels(labels, setting)) + found.shift
+    return namespace(grid).where(as_array_of(labels.observed, grid), grid, elsewhere)
 
 
 def check_enough_left(labels: Labels, setting: Setting, groups: Any, task_groups: Any, *, knows_tasks: bool) -> None:

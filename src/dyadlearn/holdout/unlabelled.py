@@ -21,6 +21,7 @@ import numpy as np
 
 from dyadlearn._array import Array, itemsize, namespace, placed, row_blocks, take_rows, zeros
 from dyadlearn.labels import Labels
+from dyadlearn.pairing.inverses import free_means
 from dyadlearn.solve.inverse import Inverse, MissingInverse
 from dyadlearn.solve.operators import Cells, GridOperators
 
@@ -30,8 +31,6 @@ _MOST_WORK = 2e10
 _ENTRY = 10.0
 # Most bytes of a block of the kernel.
 _BLOCK = 2**26
-# Number of labels from which the mean is computed.
-_N_FOR_MEAN = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +114,7 @@ class Unlabelled:
         if filled is not None:
             return [take_rows(filled[:, place], at) for place, at in enumerate(asked)]
         duals = self._duals(labels)
-        means = self._means(labels, duals)
+        means = free_means(self.operators, self.labels.listed(), labels, duals)
         return [self._predicted(duals[:, place], missing[at]) + means[place] for place, at in enumerate(asked)]
 
     @property
@@ -157,19 +156,3 @@ class Unlabelled:
     def _duals(self, labels: Array) -> Array:
         """Return the dual coefficients (n, b) of columns of labels."""
         return self.inverse.solved(labels, self.operators.ridge)
-
-    def _means(self, labels: Array, duals: Array) -> Array:
-        """Return the free mean of each column of labels, shape (b,); zeros without one."""
-        if not self.operators.free_mean:
-            return zeros((int(labels.shape[1]),), labels)
-        # Without a ridge, residuals differ between labels, and only their mean is zero.
-        n_used = self.labels.size if self.operators.ridge <= 0 else min(_N_FOR_MEAN, self.labels.size)
-        at = np.linspace(0, self.labels.size - 1, n_used).astype(np.intp)
-        some = (self._cells[0][at], self._cells[1][at])
-        ridges = zeros((at.size,), labels) + self.operators.ridge
-        weights = self.labels.listed().weights
-        if weights is not None:
-            ridges = ridges / take_rows(weights, at)
-        fitted = self.operators.kernel_between(some, self._cells) @ duals
-        rest = take_rows(labels, at) - fitted - ridges[:, None] * take_rows(duals, at)
-        return namespace(rest).mean(rest, axis=0)

@@ -728,15 +728,17 @@ class PairwiseRidge(PairModel, stored=False):
     ) -> tuple[Any, Any]:
         """Return prediction intervals, computed from the held-out residuals of the same setting.
 
-        Intervals for new instances (B) or new tasks (C) are jackknife+ intervals of exact leave-one-out. If labels are
-        missing or weighted, they are CV+ intervals of folds. They contain a new label with probability at least ``2 *
-        coverage - 1`` (with folds slightly less), in practice about `coverage`, if rows (columns) are exchangeable and
-        the regularisation was not chosen on them. If labels are missing, this holds for labels that would have been
+        Intervals for new instances (B) or new tasks (C) are jackknife+ intervals of leave-one-out, also if labels are
+        missing or weighted and the hold-out of `evaluate` in this setting leaves out one row at a time. If it refits
+        folds, they are CV+ intervals of these. They contain a new label with probability at least ``2 * coverage - 1``
+        (with folds slightly less), in practice about `coverage`, if rows (columns) are exchangeable and the
+        regularisation was not chosen on them. If labels are missing, this holds for labels that would have been
         observed. Intervals for known pairs (A), for pairs that are new on both sides (D) and for networks are
         calibrated on the residuals of that setting and have no guarantee. All intervals are wider for rows that are far
-        from the training rows. Nothing is refitted, except for folds, whose results are cached. A model that was fitted
-        on a list of observed pairs has intervals of one width per setting, from the residuals that `evaluate` scores,
-        without a guarantee.
+        from the training rows. Nothing is refitted, except where hold-out refits, and results are cached. A model that
+        was fitted on a list of observed pairs has these intervals if there are formulas in B and C and most rows and
+        columns have nine labels; with fewer labels, and for other lists, intervals have one width per setting, from the
+        residuals that `evaluate` scores, without a guarantee.
 
         Parameters
         ----------

@@ -52,7 +52,7 @@ class Jackknife:
     Attributes
     ----------
     held_out : array of shape (m, q)
-        Hold-out prediction of each row, by the model without its unit.
+        Hold-out prediction of each row, by the model without its unit; NaN, or any number, where a label is missing.
     members : list of integer arrays, or None
         Row positions of each unit; None means that each row is a unit.
     numbers : int
@@ -102,7 +102,7 @@ def side_jackknife(side: Smoother, targets: Array, members: Members) -> Jackknif
 
 
 def fold_jackknife(held_out: Array, members: Members, models: Sequence[Expansion]) -> Jackknife:
-    """Return the jackknife models of folds, each of which was solved separately because labels are missing."""
+    """Return the jackknife models from the coefficients of each; arguments are as in `Jackknife`."""
 
     def predict(rows: NewRows) -> Array:
         predictions = [model.grid(rows, None) for model in models]

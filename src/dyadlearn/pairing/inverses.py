@@ -42,6 +42,8 @@ _EIGH = 10.0
 _LEAST_RIDGE = 1e-8
 # Most products of features: their normal equations take 32 MiB.
 _MOST_FEATURES = 2048
+# Number of labels from which a free mean is computed.
+_N_FOR_MEAN = 32
 
 
 @dataclass(frozen=True)
@@ -276,6 +278,33 @@ def _feature_inverse(operators: GridOperators, labels: Labels) -> FeatureInverse
 
     refusal = partial(leverage_error, np.arange(labels.size), labels.size, "pairs form a set that")
     return FeatureInverse.of(features, labels.size, penalties, root, refusal)
+
+
+def free_means(operators: GridOperators, labels: Labels, values: Array, duals: Array) -> Array:
+    r"""Return the free mean of models with the same kernel and other labels, shape (b,); zeros without a free mean.
+
+    It is :math:`y_r - (\mathbf{P}_{oo}\mathbf{a})_r - c_r a_r` for any label r, and the average over all labels where
+    there is no regularisation.
+
+    Parameters
+    ----------
+    operators : GridOperators
+    labels : Labels
+        List of the n labels, of which the pairs and weights are used.
+    values, duals : arrays of shape (n, b)
+        Labels and dual coefficients a of each model.
+    """
+    if not operators.free_mean:
+        return zeros((int(duals.shape[1]),), duals)
+    cells = labels.places
+    n_used = labels.size if operators.ridge <= 0 else min(_N_FOR_MEAN, labels.size)
+    at = np.linspace(0, labels.size - 1, n_used).astype(np.intp)
+    ridges = zeros((at.size,), duals) + operators.ridge
+    if labels.weights is not None:
+        ridges = ridges / take_rows(labels.weights, at)
+    fitted = operators.kernel_between((cells[0][at], cells[1][at]), cells) @ duals
+    rest = take_rows(values, at) - fitted - ridges[:, None] * take_rows(duals, at)
+    return namespace(rest).mean(rest, axis=0)
 
 
 def bytes_of(route: Route, labels: Labels) -> float:

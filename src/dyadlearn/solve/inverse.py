@@ -194,6 +194,43 @@ class Inverse(ABC):
         """Return the predictions (u, p) of the missing cells of the grid; None if the inverse does not know them."""
         return None
 
+    def duals_without(self, labels: Array, held_out: Array, units: np.ndarray, n_units: int, ridge: float) -> Array:
+        r"""Return the dual coefficients of the models without each unit, shape (n, u).
+
+        A model does not change if held-out predictions replace the labels of its unit S. With
+        :math:`\mathbf{e}_S = \mathbf{y}_S - \hat{\mathbf{y}}_S`, the coefficients are
+        :math:`\mathbf{N}\mathbf{y} - \mathbf{N}_{\cdot S}\mathbf{e}_S`, up to a factor. Those of the labels of the unit
+        are zero if there is a ridge.
+
+        Parameters
+        ----------
+        labels, held_out : arrays of shape (n,)
+            Labels, and the result of `leave_out` for the units.
+        units : integer array of shape (n,)
+            Unit of each label, from 0 to u - 1. A unit may have no labels.
+        n_units : int
+            Number u of units.
+        ridge : float
+            Ridge of the model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dyadlearn.solve.inverse import CellsInverse
+        >>> inverse = CellsInverse.of(np.array([[2.0, 1.0], [1.0, 2.0]]), np.ones(2))
+        >>> labels, each = np.array([3.0, 6.0]), np.arange(2)
+        >>> inverse.duals_without(labels, inverse.leave_out(labels[:, None])[:, 0], each, 2, 1.0).round(6) + 0.0
+        array([[0., 1.],
+               [2., 0.]])
+        """
+        xp = namespace(labels)
+        pieces = []
+        for here in row_blocks(n_units, 4 * self.n_labels * itemsize(labels)):
+            is_own = as_array_of(units[:, None] == np.arange(n_units)[None, here], labels)
+            changed = xp.where(is_own, held_out[:, None], labels[:, None])
+            pieces.append(self.solved(changed, ridge))
+        return xp.concat(pieces, axis=1)
+
     def n_values_of(self, size: int) -> int:
         """Return the number of values in memory for each label of a set of some size."""
         return 3 * size
@@ -500,6 +537,15 @@ class CellsInverse(Inverse):
         """Return the dual coefficients (n, p) of labels; the ridge is part of the matrix."""
         return self.matrix @ labels
 
+    def duals_without(self, labels: Array, held_out: Array, units: np.ndarray, n_units: int, ridge: float) -> Array:
+        """Return the dual coefficients (n, u) of the models without each unit, by one product of each row."""
+        columns = [self.matrix @ labels] * n_units
+        for members in members_of(units):
+            residuals = take_rows(labels - held_out, members)
+            unit = int(units[members[0]])
+            columns[unit] = columns[unit] - take_rows(self.matrix, members).T @ residuals
+        return namespace(labels).stack(columns, axis=1)
+
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `times` for each column of labels, shape (p,)."""
         return rounding_level(labels, largest(namespace(self.matrix).abs(self.matrix)))
@@ -579,9 +625,9 @@ class FactorInverse(Inverse):
         is_hat = not known.prefers_residual
         weights = known.shrinkage if is_hat else known.remainder
         floors = (known.slack_floor, known.is_graded)
-        xp = namespace(weights)
-        # Dual coefficients sum to zero beside a free constant.
-        dual_weights = xp.where(side.spectrum.values > 0, side.phi, 0.0)
+        dual_weights = None
+        if side.alpha == 0:  # a free constant is no part of the kernel
+            dual_weights = namespace(weights).where(side.spectrum.values > 0, side.phi, 0.0)
         return cls(side.spectrum.vectors, weights, is_hat, *floors, dual_weights=dual_weights)
 
     @property
@@ -779,6 +825,27 @@ class FeatureInverse(FactorInverse):
         pieces = [self.take(here) @ along for here in self._everybody()]
         return self._scaled(namespace(along).concat(pieces)[:, None])[:, 0]
 
+    def coefficients_without(self, labels: Array, held_out: Array, units: np.ndarray, n_units: int) -> Array:
+        r"""Return the coefficients of the features in the models without each unit, shape (k, u).
+
+        They are :math:`\boldsymbol\theta - (\mathbf{LL}^\top)^{-1}\mathbf{Z}_S^\top\mathrm{diag}(w_S)\,\mathbf{e}_S`.
+        Arguments are those of `duals_without`.
+        """
+        xp = namespace(labels)
+        residuals = labels - held_out
+        if self.root is not None:
+            labels = labels * self.root
+            residuals = residuals * self.root
+        total = xp.zeros_like(self.lower[:, 0])
+        for here in row_blocks(self.n_labels, 8 * int(self.lower.shape[0])):
+            at = np.arange(self.n_labels)[here]
+            total = total + self.features(at).T @ labels[here]
+        columns = [total] * n_units
+        for members in members_of(units):
+            unit = int(units[members[0]])
+            columns[unit] = total - self.features(members).T @ take_rows(residuals, members)
+        return self.lower.T @ (self.lower @ xp.stack(columns, axis=1))
+
 
 @dataclass(frozen=True, eq=False)
 class MissingInverse(Inverse):
@@ -861,6 +928,32 @@ class MissingInverse(Inverse):
             return completed
         along = solve_lower(self.factor, missing[:, None])
         return completed + self._sign * (self.half.T @ along)[:, 0]
+
+    def completed_without(self, labels: Array, held_out: Array, units: np.ndarray, n_units: int) -> Iterator[Array]:
+        r"""Yield the completed grid (m, q) of the model without each unit.
+
+        The missing cells contain :math:`-\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}\,\mathbf{y}'`, with the labels
+        :math:`\mathbf{y}'` in which held-out predictions replace those of the unit. Arguments are those of
+        `duals_without`.
+        """
+        xp = namespace(labels)
+        residuals = labels - held_out
+        shape = tuple(side.n_rows for side in self.operators.grid_spectra)
+        members = {int(units[at[0]]): at for at in members_of(units)}
+        observed, missing = (rows * shape[1] + columns for rows, columns in (self.observed, self.missing))
+        images = [self.half @ labels] * n_units
+        for unit, at in members.items():
+            images[unit] = images[unit] - take_rows(self.half.T, at).T @ take_rows(residuals, at)
+        filled = xp.stack(images, axis=1)
+        if missing.size:
+            lower = solve_lower(self.factor, _identity(self.factor))
+            filled = self._sign * (lower.T @ filled)
+        for unit in range(n_units):
+            own = members.get(unit, observed[:0])
+            kept = np.delete(np.arange(observed.size), own)
+            pieces = [take_rows(held_out, own), take_rows(labels, kept), filled[:, unit]]
+            places = [observed[own], observed[kept], missing]
+            yield xp.reshape(placed(pieces, places, math.prod(shape)), shape)
 
     def parts(self, members: np.ndarray) -> Array:
         """Return the blocks (number, size, size) of the residual operator, or of the hat."""

@@ -1,0 +1,232 @@
+r"""Models without each unit of instances where labels are missing or weighted, from one inverse over the labels.
+
+The model without the labels S of a unit is the model of the labels :math:`\mathbf{y}'`, in which the held-out
+predictions :math:`\hat{\mathbf{y}}_S` take the place of :math:`\mathbf{y}_S`. With the inverse N of
+`dyadlearn.solve.inverse` and :math:`\mathbf{e}_S = \mathbf{y}_S - \hat{\mathbf{y}}_S`, its dual coefficients are
+
+.. math:: \mathbf{a}^{(S)} = \mathbf{N}\mathbf{y}' = \mathbf{a} - \mathbf{N}_{\cdot S}\,\mathbf{e}_S ,
+
+which are zero for S. For all units together that takes :math:`n^2` multiplications. The same holds, with other
+matrices, for the coefficients of the features of pairs and for the completed labels of a grid. So each route of
+`dyadlearn.pairing.inverses` has models of its own form:
+
+=====================  ==============================================================================================
+route                  models
+=====================  ==============================================================================================
+"cells", "spectrum"    dual coefficients of the n observed pairs; the labels of each task are summed first
+"features"             coefficients of the features of both sides
+"missing"              coefficients of both sides, from completed labels
+=====================  ==============================================================================================
+
+For a new instance x, with the shares a and b of a pair kernel (the share c belongs to training instances),
+
+.. math:: f^{(S)}(x, t) = \sum_{t'} \left(a\,g_{tt'} + b\,[t=t']\right)
+          \sum_{j:\,t_j = t'} k(x, i_j)\,a^{(S)}_j + \mu^{(S)} .
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dyadlearn._array import Array, as_array_of, namespace, placed, take_rows
+from dyadlearn.labels import Labels
+from dyadlearn.pairing.base import Coupled, Pairing, working
+from dyadlearn.pairing.certainty import Jackknife, fold_jackknife
+from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.pairing.inverses import free_means
+from dyadlearn.solve.inverse import FeatureInverse, Inverse, MissingInverse
+from dyadlearn.solve.leaving import members_of
+
+
+@dataclass(frozen=True, eq=False)
+class UnitsLeftOut:
+    """Labels with their held-out predictions for units of instances.
+
+    Attributes
+    ----------
+    labels : Labels
+        Training labels, a grid or a list.
+    centred, held_out : arrays of shape (n,)
+        Observed labels, and their predictions by the model without their unit, both minus the shift.
+    shift : float
+    units : integer array of shape (m,)
+        Unit of each instance, from 0 to u - 1.
+    """
+
+    labels: Labels
+    centred: Array
+    held_out: Array
+    shift: float
+    units: np.ndarray
+
+    @property
+    def n_units(self) -> int:
+        """Number u of units."""
+        return int(self.units.max()) + 1
+
+    @property
+    def given(self) -> tuple[Array, Array, np.ndarray, int]:
+        """Labels, held-out predictions, the unit of each label, and the number of units."""
+        return self.centred, self.held_out, self.units[self.labels.places[0]], self.n_units
+
+    @property
+    def changed(self) -> Array:
+        """Labels (n, u) in which held-out predictions replace those of each unit."""
+        labels, held_out, units, n_units = self.given
+        is_own = as_array_of(units[:, None] == np.arange(n_units)[None, :], labels)
+        return namespace(labels).where(is_own, held_out[:, None], labels[:, None])
+
+    @property
+    def members(self) -> list[np.ndarray]:
+        """Row positions of each unit."""
+        return members_of(self.units)
+
+    @property
+    def grid(self) -> Array:
+        """Held-out predictions (m, q); NaN where a label is missing."""
+        rows, columns = self.labels.places
+        m, q = self.labels.shape
+        flat = placed([self.held_out + self.shift], [rows * q + columns], m * q)
+        return namespace(flat).reshape(flat, (m, q))
+
+
+def models_cost(model: Pairing, labels: Labels, n_units: int, name: str) -> tuple[float, float]:
+    """Return the multiplications for all models of a route, and the number of values that they take.
+
+    Parameters
+    ----------
+    model : Pairing
+    labels : Labels
+    n_units : int
+    name : {"features", "cells", "spectrum", "missing", "labelled"}
+        Name of the route; "labelled" is the closed form of the rows and columns with labels.
+    """
+    operators = working(model)
+    (m, q), (k, r) = labels.shape, operators.ranks
+    n = float(labels.size)
+    expanding = float(m) * q * min(k, r) + float(k) * r * max(m, q)
+    n_coefficients = math.prod(side.n_coefficients for side in operators.grid_spectra)
+    if name == "features":
+        p = float(k) * r
+        return n * p + n_units * (p * p + expanding), n_units * (2.0 * n_coefficients + p)
+    if name == "missing":
+        n_missing = float(m) * q - n
+        return n_missing * n + n_units * (2.0 * expanding + n_missing**2), n_units * (n_coefficients + n_missing)
+    if name == "labelled":
+        return n_units * 2.0 * expanding, 2.0 * n_units * n
+    work = n * n if name == "cells" else n * n * n_units
+    if operators.shares is None:
+        return work + n_units * 2.0 * expanding, n_units * (3.0 * n + n_coefficients)
+    return work, 3.0 * n_units * n
+
+
+def models_by_inverse(model: Pairing, inverse: Inverse, left: UnitsLeftOut) -> Jackknife:
+    """Return the models without each unit.
+
+    Parameters
+    ----------
+    model : Pairing
+    inverse : Inverse
+        Inverse of the system of the observed labels.
+    left : UnitsLeftOut
+    """
+    operators = working(model)
+    if isinstance(inverse, MissingInverse):
+        grids = inverse.completed_without(*left.given)
+        models = [model.expansion(model.coefficients(grid + left.shift)) for grid in grids]
+        return fold_jackknife(left.grid, left.members, models)
+    if isinstance(inverse, FeatureInverse):
+        coefficients = inverse.coefficients_without(*left.given)
+        shape = tuple(operators.ranks)
+        n_products = math.prod(shape)
+        xp = namespace(coefficients)
+        models = []
+        for unit in range(left.n_units):
+            spectral = xp.reshape(coefficients[:n_products, unit], shape)
+            mean = float(coefficients[-1, unit]) + left.shift if operators.free_mean else 0.0
+            models.append(model.expansion(operators.coefficients_of(spectral, mean)))
+        return fold_jackknife(left.grid, left.members, models)
+    duals = inverse.duals_without(*left.given, operators.ridge)
+    return models_of_duals(model, duals, left)
+
+
+def models_of_duals(model: Pairing, duals: Array, left: UnitsLeftOut) -> Jackknife:
+    """Return the models without each unit from their dual coefficients.
+
+    Parameters
+    ----------
+    model : Pairing
+    duals : array of shape (n, u)
+        Dual coefficients of the observed labels.
+    left : UnitsLeftOut
+    """
+    operators = working(model)
+    listed = left.labels.listed()
+    xp = namespace(duals)
+    means = free_means(operators, listed, left.changed, duals) + left.shift
+    if operators.shares is not None:
+        own = _Duals(operators, listed, duals, means)
+        return Jackknife(left.grid, left.members, own.n_values, own.predict)
+    flat = listed.places[0] * listed.shape[1] + listed.places[1]
+    models = []
+    for unit in range(left.n_units):
+        grid = placed([duals[:, unit]], [flat], operators.n_cells)
+        grid = xp.reshape(xp.where(xp.isnan(grid), 0.0, grid), listed.shape)
+        spectral = operators.rotated(grid) * operators.kernel_values**0.5
+        models.append(model.expansion(operators.coefficients_of(spectral, float(means[unit]))))
+    return fold_jackknife(left.grid, left.members, models)
+
+
+class _Duals:
+    """Models of a pair kernel by their dual coefficients.
+
+    Parameters
+    ----------
+    operators : Coupled
+        Model with `shares`.
+    labels : Labels
+        List of the n labels.
+    duals : array of shape (n, u)
+    means : array of shape (u,)
+    """
+
+    def __init__(self, operators: Coupled, labels: Labels, duals: Array, means: Array) -> None:
+        assert operators.shares is not None
+        rows, columns = labels.places
+        self.spectrum, tasks = operators.grid_spectra
+        self.means = means
+        self.distinct, place = np.unique(rows, return_inverse=True)
+        labelled, task_place = np.unique(columns, return_inverse=True)
+        # The labels of a task are together.
+        order = np.argsort(task_place, kind="stable")
+        self.duals = take_rows(duals, order)
+        self.place = place[order]
+        self.ends = np.searchsorted(task_place[order], np.arange(labelled.size + 1))
+        product, per_task, _ = operators.shares
+        every = np.arange(tasks.n_rows)
+        self.tasks = product * tasks.block(tasks.values, every, labelled)
+        self.tasks += per_task * as_array_of(every[:, None] == labelled[None, :], duals, duals.dtype)
+
+    @property
+    def n_values(self) -> int:
+        """Number of intermediate values for each new row."""
+        return int(self.tasks.shape[1] * self.duals.shape[1] + 2 * self.spectrum.n_rows)
+
+    def predict(self, rows: NewRows) -> Array:
+        """Return the predictions (a, q, u) of all models for a new rows."""
+        along = self.spectrum.project(rows.block(rows.values))
+        xp = namespace(along)
+        # Along null directions, kernel rows are only rounding.
+        along = along * xp.astype(self.spectrum.values > 0, along.dtype)
+        kernel = (along @ take_rows(self.spectrum.vectors, self.distinct).T).T
+        sums = []
+        for start, end in zip(self.ends[:-1], self.ends[1:], strict=True):
+            sums.append(take_rows(kernel, self.place[start:end]).T @ self.duals[int(start) : int(end), :])
+        of_tasks = xp.stack(sums)
+        n_labelled, a, u = of_tasks.shape
+        predictions = self.tasks @ xp.reshape(of_tasks, (n_labelled, a * u))
+        predictions = xp.reshape(predictions, (-1, a, u)) + self.means
+        return xp.permute_dims(predictions, (1, 0, 2))
