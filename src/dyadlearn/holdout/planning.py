@@ -516,7 +516,7 @@ def _way(
     codes = _codes_of_labels(problem, setting, units)
     offered = [each for each in routes(pairing, labels, setting, codes, n_alphas) if _is_possible(each, labels)]
     most = most_work(labels)
-    most_of_search = most * _MOST_WORK_OF_SEARCH / _MOST_WORK
+    most_of_search = _factor(labels) * _MOST_WORK_OF_SEARCH
     affordable = [each for each in offered if each.work <= most and each.work * n_alphas <= most_of_search]
     chosen = min(offered if is_forced else affordable, key=lambda each: each.work, default=None)
     if chosen is None and labels.full is not None:
@@ -526,7 +526,12 @@ def _way(
 
 def most_work(labels: Labels) -> float:
     """Return the most multiplications of an exact hold-out for one regularisation: about a minute of computing."""
-    return _MOST_WORK * (_FASTER if is_foreign(labels.values) else 1.0)
+    return _factor(labels) * _MOST_WORK
+
+
+def _factor(labels: Labels) -> float:
+    """Return the speed of the device of the labels, relative to two cores."""
+    return _FASTER if is_foreign(labels.values) else 1.0
 
 
 def _is_possible(route: Route, labels: Labels) -> bool:
