@@ -177,7 +177,7 @@ def test_what_cannot_be_compared():
 def test_a_search_without_any_score_is_told(monkeypatch):
     """A model that interpolates everywhere has no hold-out."""
 
-    def refuse(self, *given):
+    def refuse(self, *given, **more):
         raise LeverageError("a row has leverage 1.")
 
     monkeypatch.setattr(TwoStepRidgeCV, "_search", refuse)

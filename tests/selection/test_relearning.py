@@ -83,7 +83,7 @@ def test_nested_predictions_are_those_of_models_that_are_fitted_again(form, own,
     groups = np.arange(M) // 2 if labels == "grouped" else None
     model = _model(setting=own, stages=stages, cv=2, **kernels)
     model.fit(X, Y, tasks=T, sample_weight=weights, groups=groups)
-    found, method, units, _ = model._relearned_holdout(Setting(asked), 2)
+    found, method, units, *_ = model._relearned_holdout(Setting(asked), 2)
     wanted = _learned_again(model, X, Y, T, Setting(asked), groups, weights)
     # Folds are learned from in single precision, to a residual of 10⁻³: where rounding differs, that may show.
     is_exact = labels == "complete" and stages == 1

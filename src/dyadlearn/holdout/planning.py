@@ -531,14 +531,18 @@ def _way(
 
 def most_work(labels: Labels) -> float:
     """Return the most multiplications of an exact hold-out for one regularisation: about a minute of computing."""
-    return _MOST_WORK * (_FASTER if is_foreign(labels.values) else 1.0)
+    return _factor(labels) * _MOST_WORK
+
+
+def _factor(labels: Labels) -> float:
+    """Return the speed of the device of the labels, relative to two cores."""
+    return _FASTER if is_foreign(labels.values) else 1.0
 
 
 def is_affordable(work: float, labels: Labels, n_alphas: int = 1) -> bool:
     """Return whether so many multiplications for each of n regularisations are few enough for an exact hold-out."""
-    most = most_work(labels)
-    most_of_search = most * _MOST_WORK_OF_SEARCH / _MOST_WORK
-    return work <= most and work * n_alphas <= most_of_search
+    most_of_search = _factor(labels) * _MOST_WORK_OF_SEARCH
+    return work <= most_work(labels) and work * n_alphas <= most_of_search
 
 
 def _is_possible(route: Route, labels: Labels) -> bool:
