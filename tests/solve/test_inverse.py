@@ -92,10 +92,14 @@ def held_out(case, inverse, codes):
     return leave_out(labels, *codes)[:, 0] + shift
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@pytest.mark.parametrize(("setting", "largest"), [("A", 64), ("B", 64), ("C", 64), ("D", 64), ("D", 7), ("D", 0)])
 @pytest.mark.parametrize("name", ["cells", "missing", "spectrum", "features"])
-def test_leave_out_equals_refits(name, setting):
-    """Every inverse leaves out pairs, instances, tasks and both as refits do, with and without groups and a mean."""
+def test_leave_out_equals_refits(name, setting, largest, monkeypatch):
+    """Every inverse leaves out pairs, instances, tasks and both as refits do, with and without groups and a mean.
+
+    In setting D all sets are solved as a whole, or some or none of them.
+    """
+    monkeypatch.setattr("dyadlearn.solve.inverse._SMALL_SET", largest)
     for seed, alpha in enumerate([1e-3, 0.1, 1.0, 30.0, 1e5]):
         case = Case(seed, SHARES if seed % 2 else {}, seed % 3 == 0, alpha)
         inverse = case.inverse(name)
@@ -138,10 +142,11 @@ def test_weights_of_labels(name, weighted):
         assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("setting", "ABCD")
+@pytest.mark.parametrize(("setting", "largest"), [("A", 64), ("B", 64), ("C", 64), ("D", 64), ("D", 0)])
 @pytest.mark.parametrize("name", ["cells", "features"])
-def test_weighted_labels(name, setting):
+def test_weighted_labels(name, setting, largest, monkeypatch):
     """Weights divide the ridge of their cells."""
+    monkeypatch.setattr("dyadlearn.solve.inverse._SMALL_SET", largest)
     for seed in range(4):
         case = Case(seed, {}, seed % 2 == 0, 0.3, weighted=True)
         codes, sets = case.left_out(setting, groups=False)
@@ -149,8 +154,10 @@ def test_weighted_labels(name, setting):
         assert_allclose(held_out(case, case.inverse(name), codes), expected, rtol=1e-8)
 
 
-def test_many_columns_of_labels():
+@pytest.mark.parametrize("largest", [64, 7, 0])
+def test_many_columns_of_labels(largest, monkeypatch):
     """Several columns of labels are left out together."""
+    monkeypatch.setattr("dyadlearn.solve.inverse._SMALL_SET", largest)
     case = Case(3, {}, False, 0.5)
     labels = np.c_[case.y, case.y**2]
     for name in ("cells", "missing", "spectrum", "features"):

@@ -27,7 +27,7 @@ In setting D the set of a pair is the union of the labels C of its task and of t
 One Cholesky factor :math:`\mathbf{L}` of :math:`\mathbf{N}_{CC}` serves all pairs of the task. With
 :math:`\mathbf{Z} = \mathbf{L}^{-1}\mathbf{N}_{C\cdot}`, each pair takes the Schur complement
 :math:`\mathbf{N}_{RR} - \mathbf{Z}_R^\top\mathbf{Z}_R` of the order of R. Tasks and instances are exchanged if
-instances have more labels.
+instances have more labels. Sets of at most 64 labels are gathered and solved together, many of one size at a time.
 """
 
 from __future__ import annotations
@@ -60,10 +60,16 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
+from dyadlearn._codes import pair_numbers
 from dyadlearn._rounding import rounding_level, settle, solve_block
 from dyadlearn.solve.leaving import in_order, members_of, members_of_one_size
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, leverage_error, nothing_left
+
+# Most labels of a set that is gathered and solved as a whole, beside others of its size, in setting D.
+_SMALL_SET = 64
+# Most labels for which an inverse of another form is written as a matrix for this.
+_MOST_ROWS = 1024
 
 
 class Inverse(ABC):
@@ -260,22 +266,106 @@ class Inverse(ABC):
         first, second = (task_units, units) if _n_within(task_units) >= _n_within(units) else (units, task_units)
         if any((codes == codes[0]).all() for codes in (first, second)):
             raise nothing_left()
-        crossing = _Crossing(self, self._scaled(labels), first, second)
+        scaled = self._scaled(labels)
         pieces = []
         places = []
-        for members in members_of(first):
-            for predictions, at in crossing.left_out(crossing.factorised(members)):
+        is_small = np.zeros(self.n_labels, dtype=bool)
+        matrix = self.whole()
+        if matrix is not None:
+            for predictions, at in _small_sets_out(self, matrix, scaled, first, second):
                 pieces.append(predictions)
                 places.append(at)
+                is_small[at] = True
+        if not is_small.all():
+            crossing = _Crossing(self, scaled, first, second)
+            for members in members_of(first):
+                if not is_small[members].all():
+                    for predictions, at in crossing.left_out(crossing.factorised(members), is_small):
+                        pieces.append(predictions)
+                        places.append(at)
         # Predictions that are only rounding are exactly zero, so that they tie.
-        held_out = settle(in_order(pieces, places), self.prediction_level(crossing.labels))
+        held_out = settle(in_order(pieces, places), self.prediction_level(scaled))
         return self._unscaled(held_out)
+
+    def whole(self) -> Array | None:
+        """Return N as a matrix (n, n), or None if it takes much memory or time."""
+        return self.rows(np.arange(self.n_labels)) if self.n_labels <= _MOST_ROWS else None
 
     def _scaled(self, labels: Array) -> Array:
         return labels if self.root is None else labels * self.root[:, None]
 
     def _unscaled(self, labels: Array) -> Array:
         return labels if self.root is None else labels / self.root[:, None]
+
+
+def _small_sets_out(
+    inverse: Inverse, matrix: Array, labels: Array, first: np.ndarray, second: np.ndarray
+) -> Iterator[tuple[Array, np.ndarray]]:
+    """Yield predictions and positions of the labels whose units of both sides have few labels together.
+
+    Parameters
+    ----------
+    inverse : Inverse
+    matrix : array of shape (n, n)
+        The inverse N.
+    labels : array of shape (n, p)
+    first, second : integer arrays of shape (n,)
+        Units of both sides.
+
+    Yields
+    ------
+    predictions : array of shape (s, p)
+    at : integer array of shape (s,)
+    """
+    sets = _small_sets(first, second)
+    if not sets:
+        return
+    xp = namespace(matrix)
+    outside = [_sums_of_others(matrix, labels, units) for units in (first, second)]
+    flat = xp.reshape(matrix, (-1,))
+    for (n_asked, size), alike in sets.items():
+        members = np.stack(alike)
+        for here in row_blocks(members.shape[0], itemsize(matrix) * size * (5 * size + 4)):
+            at = members[here]
+            cells = at[:, :, None] * inverse.n_labels + at[:, None, :]
+            blocks = xp.reshape(take_rows(flat, cells.reshape(-1)), cells.shape)
+            of_first = first[at] == first[at[:, :1]]
+            of_second = second[at] == second[at[:, :1]]
+            # The sums over labels outside of both units: from those outside of one, subtract the labels of the other.
+            in_other = np.where(of_first[:, :, None], ~of_first[:, None, :], ~of_second[:, None, :])
+            sums = xp.where(as_array_of(of_first[:, :, None], flat), *(_gathered(each, at) for each in outside))
+            right = sums - xp.where(as_array_of(in_other, flat), blocks, 0.0) @ _gathered(labels, at)
+            refusal = partial(_singular_set, blocks, at, inverse.n_labels)
+            solved = solve_block(blocks, right, inverse.floor, inverse.is_graded, refusal)
+            asked = at[:, :n_asked]
+            yield xp.reshape(-solved[:, :n_asked, :], (asked.size, labels.shape[1])), asked.reshape(-1)
+
+
+def _small_sets(first: np.ndarray, second: np.ndarray) -> dict[tuple[int, int], list[np.ndarray]]:
+    """Return the labels of each small union of two units, by the numbers of labels of both and of the union.
+
+    The labels that both units share are the first.
+    """
+    members, task_members = ({int(units[at[0]]): at for at in members_of(units)} for units in (first, second))
+    sets: dict[tuple[int, int], list[np.ndarray]] = {}
+    for shared in members_of(pair_numbers(first, second, int(second.max()) + 1)):
+        unit, task_unit = first[shared[0]], second[shared[0]]
+        at, task_at = members[int(unit)], task_members[int(task_unit)]
+        size = at.size + task_at.size - shared.size
+        if size <= _SMALL_SET:
+            union = np.concatenate([shared, at[second[at] != task_unit], task_at[first[task_at] != unit]])
+            sets.setdefault((shared.size, size), []).append(union)
+    return sets
+
+
+def _sums_of_others(matrix: Array, labels: Array, units: np.ndarray) -> Array:
+    """Return the product of a matrix (n, n) and labels (n, p) in which each row omits the labels of its own unit."""
+    xp = namespace(matrix)
+    pieces = []
+    for here in row_blocks(units.size, 3 * units.size * itemsize(matrix)):
+        is_own = as_array_of(units[here, None] == units[None, :], matrix)
+        pieces.append(xp.where(is_own, 0.0, matrix[here, :]) @ labels)
+    return xp.concat(pieces, axis=0)
 
 
 class _Factorised(NamedTuple):
@@ -346,14 +436,17 @@ class _Crossing:
         rows = inverse.rows(members).T
         return _Factorised(members, lower, rows, rows @ lower.T, lower @ outside)
 
-    def left_out(self, first: _Factorised) -> Iterator[tuple[Array, np.ndarray]]:
+    def left_out(self, first: _Factorised, is_done: np.ndarray) -> Iterator[tuple[Array, np.ndarray]]:
         """Yield predictions (a, p) and positions (a,) of the labels C, for several units of the second side at a time.
 
-        Units with equal numbers of labels in C and outside of it are solved together.
+        Labels in the mask `is_done` (n,) are omitted. Units with equal numbers of labels in C and outside of it are
+        solved together.
         """
         unit_of = self.second[first.members]
         alike: dict[tuple[int, int], list[tuple[int, np.ndarray, np.ndarray]]] = {}
         for asked in members_of(unit_of):
+            if is_done[first.members[asked[0]]]:
+                continue
             unit = int(unit_of[asked[0]])
             kept = np.flatnonzero(self.first[self.members[unit]] != self.first[first.members[0]])
             alike.setdefault((asked.size, kept.size), []).append((unit, asked, kept))
@@ -491,6 +584,10 @@ class CellsInverse(Inverse):
     def n_labels(self) -> int:
         """Number of labels."""
         return int(self.matrix.shape[0])
+
+    def whole(self) -> Array:
+        """Return the matrix (n, n)."""
+        return self.matrix
 
     def parts(self, members: np.ndarray) -> Array:
         """Return the blocks (number, size, size) between the members (number, size) of sets."""
