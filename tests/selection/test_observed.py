@@ -36,7 +36,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve import observed
 from listed import BINARY, COLUMNS, ROWS, SPARSE, SPARSE_WEIGHTS, VALUES, WEIGHTS, M, Q, T, X, Y, listed
 from problems import grid_baselines
-from sweeps import covering, lines, over
+from sweeps import covering, every, lines, over
 
 __all__ = ["listed"]
 
@@ -195,6 +195,18 @@ def test_scores_are_those_of_the_grid(setting, name):
     expected = prepared_score(grid, name, setting)
     found = prepared_score(lists, name, setting)
     assert_allclose(found(F[ROWS, COLUMNS]), expected(F), rtol=1e-12)
+    assert found.n_undefined == expected.n_undefined
+
+
+@over(every(name=["average_precision", "recall_at_2", "enrichment_factor"], setting="BC"))
+def test_rows_with_labels_of_one_value_are_scored(name, setting):
+    """Rows with a single positive label have a score, also if no row of their length has both labels."""
+    grid = np.array([[1, np.nan, np.nan, np.nan, np.nan], [1, 0, 1, 0, np.nan], [0, 1, 1, 0, 1.0]])
+    labels = Labels.of_grid(grid if setting == "B" else grid.T)
+    F = np.random.default_rng(0).normal(size=labels.shape)
+    expected = prepared_score(labels, name, Setting(setting))
+    found = prepared_score(labels.listed(), name, Setting(setting))
+    assert_allclose(found(F[labels.places]), expected(F), rtol=1e-12)
     assert found.n_undefined == expected.n_undefined
 
 

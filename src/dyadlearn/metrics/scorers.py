@@ -24,7 +24,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table
-from dyadlearn.labels import Labels, is_binary, read_labels
+from dyadlearn.labels import Labels, distinct_labels, is_binary, read_labels
 from dyadlearn.metrics.cells import METRICS, Cells, Metric, as_average, read_stack, refuse_nan
 from dyadlearn.settings import Setting
 
@@ -376,6 +376,7 @@ class _ListScore:
 
     def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
         self._blocks: list[tuple[np.ndarray, Any]] = []
+        self._n_added = 0  # rows at the end of each block of which the score is not used
         self._is_of_rows, refusal = getattr(judge.metric, "is_of_rows", False), ValueError()
         self.can_tie = getattr(judge.metric, "can_tie", False)
         self.average = judge.average_in(setting) if self._is_of_rows else "micro"
@@ -383,21 +384,31 @@ class _ListScore:
             axis = 0 if self.average == "instance" else 1
             judge.prepare(targets, average="micro", tie_tolerance=None)  # raises for labels that the metric cannot use
             places, how = _rows_of_a_length(labels.places[axis], labels.size), {"average": "instance"}
+            if distinct_labels(targets).size == 2:
+                places = [_with_both_values(at, to_numpy(targets)) for at in places]
+                self._n_added = 1
         else:
             grid = replace(labels, values=np.arange(labels.size, dtype=np.float64), weights=None).dense().values
             places = [np.where(np.isnan(grid), labels.size, grid).astype(np.intp)]
             how = {"setting": setting}
         for at in places:
             try:
-                self._blocks.append((at, judge.prepare(self._block(targets, at), tie_tolerance=None, **how)))
+                prepared = judge.prepare(self._block(targets, at), tie_tolerance=None, **how)
             except ValueError as error:  # no row of the block has a score
                 refusal = error
+                continue
+            if not self._is_of_rows or self._n_rows(at, prepared):
+                self._blocks.append((at, prepared))
         if not self._blocks:
             raise refusal
         if self._is_of_rows:
-            self.n_undefined = labels.shape[axis] - sum(metric.rows.size for _, metric in self._blocks)
+            self.n_undefined = labels.shape[axis] - sum(self._n_rows(at, metric) for at, metric in self._blocks)
         else:
             self.n_undefined = self._blocks[0][1].n_undefined
+
+    def _n_rows(self, at: np.ndarray, metric: Any) -> int:
+        """Return the number of rows of a block that have a score, without added rows."""
+        return int(np.count_nonzero(metric.rows < len(at) - self._n_added))
 
     def _block(self, values: Array, at: np.ndarray, outside: float = math.nan) -> Array:
         """Return the values (n,) at some positions, and the value `outside` at position n."""
@@ -412,8 +423,21 @@ class _ListScore:
         if not self._is_of_rows:
             [(score, grid)] = blocks
             return score(grid)
-        scores = [metric.each(values) for metric, values in blocks]
+        counts = [self._n_rows(at, metric) for at, metric in self._blocks]
+        scores = [metric.each(values)[:count] for count, (metric, values) in zip(counts, blocks, strict=True)]
         return float(blocks[0][0].combined(namespace(scores[0]).concat(scores)))
+
+
+def _with_both_values(at: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Return the positions (rows, size) with a last row of the least and the greatest label.
+
+    So a metric of two values knows both, also if all rows have the same.
+    """
+    width = max(at.shape[1], 2)
+    padded = np.full((at.shape[0] + 1, width), targets.size)
+    padded[:-1, : at.shape[1]] = at
+    padded[-1, :2] = np.nanargmin(targets), np.nanargmax(targets)
+    return padded
 
 
 def _rows_of_a_length(codes: np.ndarray, n_labels: int) -> list[np.ndarray]:
