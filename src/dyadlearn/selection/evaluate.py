@@ -17,12 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_random_state
 
-from dyadlearn._array import Array, as_array_of, itemsize, namespace, take_block, to_numpy
+from dyadlearn._array import Array, as_array_of, is_foreign, itemsize, namespace, take_block, to_numpy
 from dyadlearn._checks import check_choice, check_flag, check_share, check_whole
 from dyadlearn._progress import Phase
 from dyadlearn._tables import write_rows
@@ -192,8 +193,11 @@ def resampled_scores(
         each[:, by_row.rows] = to_numpy(by_row.each(stack))
     random, scores = check_random_state(random_state), np.full((n_resamples, stack.shape[0]), np.nan)
     draws = drawn(over, (m, q), lambda size: random.randint(size, size=size))
+    listed = _Listed.of(labels, stack, judge, average) if by_row is None and over != "nodes" else None
     for resample, (rows, columns) in zip(range(n_resamples), draws, strict=False):
-        if by_row is None:
+        if listed is not None:
+            scores[resample] = listed.score(rows, columns)
+        elif by_row is None:
             sample = take_block(labels, rows, columns)
             sample = _without_repeats(sample, rows) if over == "nodes" else sample
             grids = [take_block(stack[place, ...], rows, columns) for place in range(stack.shape[0])]
@@ -207,6 +211,56 @@ def resampled_scores(
     return scores
 
 
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """The observed cells of a sparse grid, whose draws are scored without a grid.
+
+    Attributes
+    ----------
+    places : sparse array of shape (m, q)
+        Number of each observed cell, counted from one.
+    values : array of shape (n,)
+        Labels of the observed cells.
+    predictions : array of shape (s, n)
+    judge : Scorer
+    setting : Setting
+        Setting whose average is that of the scores.
+    """
+
+    places: sparse.csr_array
+    values: np.ndarray
+    predictions: np.ndarray
+    judge: Scorer
+    setting: Setting
+
+    @classmethod
+    def of(cls, labels: Array, stack: Array, judge: Scorer, average: str) -> Self | None:
+        """Return the cells; None if most are observed, or if the score depends on more than the cells of each row."""
+        if is_foreign(labels) or is_foreign(stack) or not getattr(judge.metric, "is_of_rows", False):
+            return None
+        rows, columns = np.nonzero(~np.isnan(labels))
+        setting = {"micro": Setting.A, "instance": Setting.B, "task": Setting.C}[average]
+        if rows.size > _SPARSE * labels.size or judge.average_in(setting) != average:
+            return None
+        places = sparse.csr_array((np.arange(1, rows.size + 1), (rows, columns)), shape=labels.shape)
+        return cls(places, labels[rows, columns], stack[:, rows, columns], judge, setting)
+
+    def score(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return the score of each model (s,) on drawn rows and columns; NaN if it is undefined."""
+        scores = np.full(len(self.predictions), np.nan)
+        sample = self.places[rows][:, columns]
+        sample.sort_indices()
+        cells = sample.tocoo()
+        if not cells.nnz:
+            return scores
+        at = cells.data - 1
+        labels = Labels(cells.row, cells.col, self.values[at], cells.shape)
+        with suppress(ValueError):  # the score is undefined
+            prepared = prepared_score(labels, self.judge, self.setting)
+            scores[:] = [float(prepared(F[at])) for F in self.predictions]
+        return scores
+
+
 def _without_repeats(drawn: Array, nodes: np.ndarray) -> Array:
     """Return labels (n, n) of drawn nodes, NaN for pairs of two draws of the same node."""
     repeats = np.equal.outer(nodes, nodes)
@@ -216,6 +270,8 @@ def _without_repeats(drawn: Array, nodes: np.ndarray) -> Array:
 
 
 _SIDES = SideNames()
+# Largest share of observed cells of a grid whose draws are lists of cells.
+_SPARSE = 0.1
 # Maximum length of a baseline's name in the table.
 _LONGEST = 16
 

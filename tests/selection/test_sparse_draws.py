@@ -1,0 +1,59 @@
+"""Bootstrap draws of a sparse grid, scored as lists of cells, against scores of whole grids."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn.metrics import scorer
+from dyadlearn.metrics.cells import METRICS
+from dyadlearn.selection.evaluate import resampled_scores
+
+
+def sparse_grid(*, two_values):
+    """Return labels of which few are observed, with popular rows and columns, and predictions of two models."""
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(30, 24))
+    observed = rng.random(Y.shape) < 0.3 / np.sqrt(np.outer(np.arange(1, 31), np.arange(1, 25))) ** 0.4
+    Y = np.where(observed, (Y > 0) if two_values else Y, np.nan)
+    stack = np.where(observed, np.nan_to_num(Y) + rng.normal(size=(2, *Y.shape)), rng.normal(size=(2, *Y.shape)))
+    return Y, stack
+
+
+@pytest.mark.parametrize("average", ["micro", "instance", "task"])
+@pytest.mark.parametrize("scoring", [name.replace("_at_k", "_at_3") for name in sorted(METRICS)])
+def test_draws_are_scored_as_grids(scoring, average, monkeypatch):
+    module = import_module("dyadlearn.selection.evaluate")  # the package has a function of this name
+    judge = scorer(scoring)
+    average = judge.average_in(None, average)
+    n_defined = 0
+    for two_values in (True, False):
+        Y, stack = sparse_grid(two_values=two_values)
+        for over in ("instances", "tasks", "both"):
+            options = {"average": average, "over": over, "n_resamples": 5, "random_state": 0}
+            found = []
+            for most in (1.0, 0.0):
+                monkeypatch.setattr(module, "_SPARSE", most)
+                try:
+                    found.append(resampled_scores(Y, stack, judge, **options))
+                except ValueError:  # the metric is undefined for these labels
+                    found.append(np.full((5, 2), np.nan))
+            assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14, err_msg=over)
+            n_defined += np.count_nonzero(~np.isnan(found[0]))
+    assert n_defined
+
+
+def test_a_function_is_scored_on_grids():
+    """A function of the user gets whole grids."""
+    Y, stack = sparse_grid(two_values=False)
+    shapes = []
+
+    def score(labels, predictions):
+        shapes.append((labels.shape, predictions.shape))
+        return -float(np.nanmean(abs(labels - predictions)))
+
+    resampled_scores(Y, stack, scorer(score), average="micro", n_resamples=2)
+    assert set(shapes) == {(Y.shape, Y.shape)}
