@@ -116,6 +116,10 @@ def permutation_test(
     fixed regularisation is scored with this regularisation, from its spectra. If this value was chosen by a search on
     the same labels, pass the search instead; otherwise p is too small.
 
+    On complete labels, all permutations of a fixed regularisation share one decomposition. Missing labels and weights
+    move with the labels, to other pairs with other kernel values. So each permutation is held out anew, and takes as
+    long as a hold-out of the model.
+
     Parameters
     ----------
     model : fitted estimator
