@@ -67,8 +67,8 @@ FAULTS = (
     ),
     Fault(
         "observed",
-        "penalties = zeros((n_unknowns,), y) + system.operators.ridge",
-        "penalties = zeros((n_unknowns,), y) + 1.001 * system.operators.ridge",
+        "penalties = zeros((int(scale.shape[1]),), left) + operators.ridge",
+        "penalties = zeros((int(scale.shape[1]),), left) + 1.001 * operators.ridge",
         ("listed",),
     ),
     Fault(

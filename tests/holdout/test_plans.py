@@ -40,7 +40,7 @@ def test_a_plan_has_three_outcomes():
     Y[2, 3] = np.nan
     again = plan(TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem, Setting.B, method="folds")
     assert type(again) is SolveAgain
-    assert again.words.startswith("5 folds, refitted: two-step ")
+    assert again.words.startswith("5 folds, refitted: folds were asked for (about ")
     fits = planned(problem.labels, "D")
     assert type(fits) is FitAgain
     assert fits.n_solves == 25

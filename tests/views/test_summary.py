@@ -195,7 +195,7 @@ def test_a_solver_that_stopped_short_is_warned_of():
     X, T, Y = rng.normal(size=(60, 5)), rng.normal(size=(50, 4)), rng.normal(size=(60, 50))
     Y[rng.random(Y.shape) < 0.5] = np.nan
     with pytest.warns(ConvergenceWarning):
-        model = KroneckerRidge(1e-6, max_iter=2, kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
+        model = TwoStepRidge(1e-6, 1e-6, max_iter=2, kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # they are in the report, and nowhere else
         report = summary_of(model, wanted="B")
