@@ -79,8 +79,8 @@ FAULTS = (
     ),
     Fault(
         "holdout",
-        "return namespace(held_out).abs(self.problem.Y - held_out) / (1.0 + self._distances[0])[:, None] ** 0.5",
-        "return namespace(held_out).abs(self.problem.Y - held_out) / (1.001 + self._distances[0])[:, None] ** 0.5",
+        "return namespace(held_out).abs(self._labels - held_out) / (1.0 + self._distances[0])[:, None] ** 0.5",
+        "return namespace(held_out).abs(self._labels - held_out) / (1.001 + self._distances[0])[:, None] ** 0.5",
     ),
     Fault(
         "holdout",
@@ -148,8 +148,8 @@ FAULTS = (
     ),
     Fault(
         "diagnostics",
-        "parts = filled * weights",
-        "parts = 1.001 * filled * weights",
+        "parts = labels.values * listed",
+        "parts = 1.001 * labels.values * listed",
         ("answers",),
     ),
     Fault(
