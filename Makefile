@@ -122,6 +122,7 @@ bench: $(STAMP) ## measure importing, fitting, hold-out, selection and missing l
 	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/incomplete.py
+	$(BIN)/python benchmarks/few_labels.py
 	$(BIN)/python benchmarks/budget.py
 	$(BIN)/python benchmarks/online.py
 	$(BIN)/python benchmarks/recommending.py --users 20000

@@ -125,8 +125,15 @@ def measure_table() -> bool:
     failed |= measured("fit", lambda: model.fit(K, Y, tasks=G), 30.0)
     failed |= measured("evaluate in A, B, C and D", lambda: print(evaluate(model, "ABCD")), 30.0, 2.0)
     rows, columns = Y.nonzero()
-    failed |= measured("explain one pair", lambda: explain(model, int(rows[7]), int(columns[7])), 1.0)
+    failed |= measured("explain one pair after a hold-out", lambda: explain(model, int(rows[7]), int(columns[7])), 1.0)
     failed |= measured("explain one pair without a label", lambda: explain(model, 3, 1800), 1.0)
+    # Another model with the same labels, so that no inverse is known.
+    model.set_alpha(0.2)
+    failed |= measured("explain the first pair of a model", lambda: explain(model, int(rows[7]), int(columns[7])), 1.0)
+    model.set_alpha(0.3)
+    failed |= measured(
+        "explain ten pairs in one call", lambda: explain(model, rows[:10].tolist(), columns[:10].tolist()), 10.0
+    )
     return failed
 
 
