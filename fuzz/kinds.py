@@ -225,7 +225,7 @@ def note_search(case: Drawing, problem: Problem) -> None:
     elif draw < 0.5:
         data = {key: value for key, value in problem.data.items() if key != "sample_weight"} | groups
         take, random_state = "score fold_scores alphas predictions", case.seed % 97
-        case.call("nested", "nested_score", take, search=search(), **data, n_splits=2, random_state=random_state)
+        case.call("nested", "nested_score", take, search=search(), **data, cv=2, random_state=random_state)
 
 
 @kind
@@ -241,7 +241,7 @@ def note_evaluate(case: Drawing, model: Any, letters: str, how: Any = None) -> N
     """Note the scores in some settings, with those of permuted labels and of means."""
 
     def scores() -> dict[str, Any]:
-        table = case.lib.call("evaluate", model=model, settings=letters, n_permutations=3)
+        table = case.lib.call("evaluate", model=model, setting=letters, n_permutations=3)
         return {key: value for key, value in dict(table).items() if key not in ("method", "new", "setting")}
 
     case.note(f"evaluate {letters}", scores, UNIT | (how or {}))
@@ -262,7 +262,7 @@ def note_comparison(case: Drawing, models: dict[str, Any], letter: str) -> None:
         found = case.lib.call("compare", models=models, setting=letter, **drawn)
         names = "better other difference low high p_value"
         apart = [case.lib.fields(each, names) for each in case.lib.get(found, "differences")]
-        return {**case.lib.fields(found, "scores best best_shares n_cells n_undefined"), "differences": apart}
+        return {**case.lib.fields(found, "scores best best_fractions n_cells n_undefined"), "differences": apart}
 
     case.note(f"compare {letter}", compared, OWN)
 
@@ -295,7 +295,7 @@ def note_explanation(case: Drawing, model: Any, problem: Problem) -> None:
     task: Any = problem.new_tasks[:1] if new_task else problem.Y.columns[2] if frames else 2
 
     def explained() -> dict[str, Any]:
-        found = case.lib.call("explain", model=model, instance=instance, task=task, top=4)
+        found = case.lib.call("explain", model=model, instance=instance, task=task, n=4)
         names = "ids weights labels contributions rest rest_weight n_rest"
         parts = {side: case.lib.fields(case.lib.get(found, side), names) for side in ("instances", "tasks", "pairs")}
         return {**case.lib.fields(found, "prediction label setting weights"), **parts}
@@ -314,7 +314,7 @@ def note_recommendation(case: Drawing, model: Any, problem: Problem) -> None:
     )
     if "X" not in asked:
         asked |= {"setting": str(case.pick(*problem.settings)), "cv": 3}
-    case.call("recommend", "recommend", "ids scores labels", model=model, k=3, **asked)
+    case.call("recommend", "recommend", "ids scores labels", model=model, n=3, **asked)
 
 
 def note_calibration(case: Drawing, model: Any, letter: str) -> None:
@@ -352,13 +352,13 @@ def note_answers(case: Drawing, model: Any, problem: Problem, number: int) -> No
             note_calibration(case, model, letter)
         elif name == "pairs":
             take = "instances tasks scores labels"
-            case.call("top_pairs", "top_pairs", take, model=model, k=4, setting=letter, cv=3)
+            case.call("top_pairs", "top_pairs", take, model=model, n=4, setting=letter, cv=3)
         elif name == "screen":
             take = "instances tasks labels predictions contradictions"
-            case.call("screen", "screen", take, model=model, setting=letter, k=5, cv=3)
+            case.call("screen", "screen", take, model=model, setting=letter, n=5, cv=3)
         elif name == "verify":
             # The difference of two ways to compute the same is rounding, unless one of them is wrong.
-            asked = {"model": model, "setting": letter, "n_cells": 2, "random_state": 0}
+            asked = {"model": model, "setting": letter, "n": 2, "random_state": 0}
             largest = 1e-5 * case.scale if case.share < LEARNED else case.scale
             case.note("verify_holdout", lambda asked=asked, most=largest: lib.call("verify_holdout", **asked) < most)
         elif name == "compare":
@@ -513,12 +513,12 @@ def long_tables(case: Drawing) -> None:
             note_permutation(case, model, letter)
         elif which == "explain":
             take = "prediction label setting weights"
-            case.call("explain", "explain", take, **first, task=drinks[int(at[0, 1])], top=3)
+            case.call("explain", "explain", take, **first, task=drinks[int(at[0, 1])], n=3)
         elif which == "recommend":
-            case.call("recommend", "recommend", "ids scores labels", **first, k=2)
+            case.call("recommend", "recommend", "ids scores labels", **first, n=2)
         elif which == "screen":
             take = "instances tasks labels predictions contradictions"
-            case.call("screen", "screen", take, model=model, setting="A", k=3, cv=3)
+            case.call("screen", "screen", take, model=model, setting="A", n=3, cv=3)
         else:
             loaded = case.make("load", lambda: saved_and_loaded(case, model))
             case.ask("loaded predict", loaded, "predict", pairs=asked)
@@ -528,7 +528,7 @@ def long_tables(case: Drawing) -> None:
     case.call("to_grid", "labels.to_grid", take, pairs=pairs, y=y)
     if splits:
         train, test = (pairs.iloc[part] for part in splits[0])
-        case.call("audit", "audit", "counts setting leaks harder", train=train, test=test, setting="B")
+        case.call("audit", "audit", "counts setting n_leaks n_harder", train=train, test=test, setting="B")
 
 
 @kind
@@ -546,7 +546,6 @@ def online(case: Drawing) -> None:
         "alpha": draw_alpha(case),
         "task_alpha": draw_alpha(case),
         "fit_intercept": case.chance(0.6),
-        "keep_tasks": True,
         "keep_labels": case.chance(0.3),
     }
     words = f"online {m}x{q}x{d}x{r} {params}{' holes' if holes else ''}{'' if has_tasks else ' no tasks'}"
@@ -577,7 +576,7 @@ def online(case: Drawing) -> None:
         loaded = case.make("load", lambda: saved_and_loaded(case, stream.model))
         case.ask("loaded predict", loaded, "predict", **new)
     if params["keep_labels"]:
-        case.call("recommend", "recommend", "ids scores", model=stream.model, **new, k=2)
+        case.call("recommend", "recommend", "ids scores", model=stream.model, **new, n=2)
 
 
 class _Stream:

@@ -585,13 +585,17 @@ def row_blocks(n_rows: int, row_bytes: int, limit: int = 2**26) -> Iterator[slic
 
 
 def device_memory(like: Array) -> int | None:
-    """Return the free bytes on the GPU of `like`, or None if it is not on a GPU."""
+    """Return the free bytes on the GPU of `like`, with those that its library keeps, or None if it is not on a GPU."""
     if array_api_compat.is_torch_array(like) and like.device.type == "cuda":
         import torch
 
-        return int(torch.cuda.mem_get_info(like.device)[0])
+        kept = torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
+        free = torch.cuda.mem_get_info(like.device)[0]
+        return int(free + kept)
     if array_api_compat.is_cupy_array(like):
         import cupy
 
-        return int(cupy.cuda.runtime.memGetInfo()[0])
+        free = cupy.cuda.runtime.memGetInfo()[0]
+        kept = cupy.get_default_memory_pool().free_bytes()
+        return int(free + kept)
     return None

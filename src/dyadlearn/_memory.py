@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -24,6 +24,9 @@ _ROOT = Path("/")
 # Seconds for which the free memory is cached, so that a loop over small problems does not read files all the time.
 _FRESH = 0.1
 _last: tuple[float, int | None] = (float("-inf"), None)
+
+# Functions that empty caches; each returns whether there was something to forget.
+_caches: list[Callable[[], bool]] = []
 
 # Version 1 of control groups writes a number of at least this size if there is no limit.
 _NO_LIMIT = 2**62
@@ -46,8 +49,9 @@ def check_memory(need: float, like: Array, purpose: str, remedy: str = _LESS) ->
 
     The message begins with the `purpose` and ends with the `remedy`.
     """
-    free = available_memory(like)
-    if free is not None and need > free:
+    if not fits_in_memory(need, like):
+        free = available_memory(like)
+        assert free is not None
         raise NotEnoughMemoryError(
             f"{purpose} needs about {in_bytes(need)} of memory, but only {in_bytes(free)} are free: {remedy}."
         )
@@ -71,7 +75,28 @@ def check_kernel_memory(n: int, p: int, like: Array, bytes_each: float = 8, n_bl
 
 
 def fits_in_memory(need: float, like: Array) -> bool:
-    """Return whether so many bytes are free on the device of `like`; True if this is not known."""
+    """Return whether so many bytes are free on the device of `like`; True if this is not known.
+
+    Caches are emptied before the answer is no.
+    """
+    if _is_free(need, like):
+        return True
+    has_emptied = [empty() for empty in _caches]
+    return any(has_emptied) and _is_free(need, like, is_fresh=True)
+
+
+def empty_when_short(empty: Callable[[], bool]) -> None:
+    """Register a function that empties a cache, for use where memory is short.
+
+    The function returns whether there was something to forget.
+    """
+    _caches.append(empty)
+
+
+def _is_free(need: float, like: Array, *, is_fresh: bool = False) -> bool:
+    global _last
+    if is_fresh:
+        _last = float("-inf"), None
     free = available_memory(like)
     return free is None or need <= free
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import KroneckerRidge, KroneckerRidgeCV, evaluate, explain
-from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn import KroneckerRidge, KroneckerRidgeCV, _memory, evaluate, explain
+from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
 from dyadlearn.holdout import planning
 from dyadlearn.pairing import cells_process, inverses, pair_weights, remembering
 from dyadlearn.pairing.remembering import LastInverse, last_inverse
@@ -132,12 +132,25 @@ def test_a_search_keeps_one(computed):
 
 
 def test_a_large_inverse_is_not_kept(computed, monkeypatch):
-    monkeypatch.setattr(remembering, "_ROOM", 1e15)
+    monkeypatch.setattr(remembering, "fits_in_memory", lambda n_bytes, like: False)
     model = fitted()
     for setting in "AB":
         model.holdout(setting)
         assert last_inverse.is_empty
     assert computed == ["cells"] * 2
+
+
+def test_it_is_forgotten_before_memory_is_refused(monkeypatch):
+    model = fitted()
+    model.holdout("A")
+    free = [100, 100, 1000]
+    monkeypatch.setattr(_memory, "available_memory", lambda like: free.pop(0) if len(free) > 1 else free[0])
+    assert _memory.fits_in_memory(50, Y)
+    assert not last_inverse.is_empty
+    _memory.check_memory(500, Y, "A large product")
+    assert last_inverse.is_empty
+    with pytest.raises(NotEnoughMemoryError, match="A larger product needs about"):
+        _memory.check_memory(5000, Y, "A larger product")
 
 
 def test_no_pickle_contains_it():

@@ -7,10 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dyadlearn._array import Array
-from dyadlearn._memory import fits_in_memory
-
-# An inverse is remembered if so many of its size would fit into the free memory.
-_ROOM = 8.0
+from dyadlearn._memory import empty_when_short, fits_in_memory
 
 
 class LastInverse:
@@ -18,7 +15,8 @@ class LastInverse:
 
     Settings A, B, C and D of one fitted model need the same inverse, and so does the explanation of a prediction. A
     search over regularisations has one problem for each, so that each inverse replaces the previous one. An inverse is
-    forgotten with its problem, and before another one is computed. One that is large for the free memory is not kept.
+    forgotten with its problem, before another one is computed, and where memory is short (`dyadlearn._memory`). It is
+    not kept at all if another one would not fit beside it.
 
     The problem is compared by identity and is not kept alive. The only state is one attribute, which threads replace as
     a whole: two threads may compute the same inverse, but never read a wrong one. It belongs to the process, so that no
@@ -68,7 +66,7 @@ class LastInverse:
             return found[1]
         self.forget()
         inverse = compute()
-        if fits_in_memory(_ROOM * n_bytes, like):
+        if fits_in_memory(n_bytes, like):
             self._entry = (weakref.ref(problem, self._forget_problem), name, inverse)
         return inverse
 
@@ -79,9 +77,11 @@ class LastInverse:
             return None
         return entry[1], entry[2]
 
-    def forget(self) -> None:
-        """Forget the inverse."""
+    def forget(self) -> bool:
+        """Forget the inverse, and return whether there was one."""
+        was_known = self._entry is not None
         self._entry = None
+        return was_known
 
     def _forget_problem(self, reference: weakref.ref[Any]) -> None:
         entry = self._entry
@@ -91,3 +91,4 @@ class LastInverse:
 
 #: The last inverse of this process.
 last_inverse = LastInverse()
+empty_when_short(last_inverse.forget)
