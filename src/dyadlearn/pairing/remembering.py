@@ -16,7 +16,8 @@ _ROOM = 8.0
 class LastInverse:
     """One inverse, or factor of a system, with the problem that it belongs to.
 
-    Settings A, B, C and D of one fitted model need the same inverse, and so does the explanation of a prediction. A
+    Settings A, B, C and D of one fitted model need the same inverse, and so does the explanation of a prediction, which
+    may also use the Cholesky factor of the fit of a list of pairs. A
     search over regularisations has one problem for each, so that each inverse replaces the previous one. An inverse is
     forgotten with its problem, and before another one is computed. One that is large for the free memory is not kept.
 

@@ -41,12 +41,9 @@ from dyadlearn._array import (
     largest,
     least_positions,
     namespace,
-    positive_solver,
     row_blocks,
-    row_major,
     take_rows,
     to_numpy,
-    with_diagonal,
 )
 from dyadlearn._memory import fits_in_memory
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
@@ -54,6 +51,7 @@ from dyadlearn._state import Stored
 from dyadlearn.solve.cells import CellOperator, Cells, CellSystem, are_few
 from dyadlearn.solve.conjugate_gradients import Deflation, Solution, choose_rank, conjugate_gradients, inner
 from dyadlearn.solve.directions import CellsFit, suit_directions
+from dyadlearn.solve.factor import CellsFactor
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
 from dyadlearn.vectrick import sandwich
@@ -355,41 +353,6 @@ def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int
     return lambda grid: grid + _where(~observed, deflate(grid))
 
 
-def solved_directly(operators: GridOperators, cells: tuple[Any, Any], right: Array, root: Array) -> Array | None:
-    r"""Return the solution (n,) of one dense system of cells, with a border for a free mean; None if it is singular.
-
-    .. math:: (\mathrm{diag}(\mathbf{r})\,\mathbf{P}_{oo}\,\mathrm{diag}(\mathbf{r}) + c\,\mathbf{I})\,\mathbf{x}
-              = \mathbf{b}
-
-    Parameters
-    ----------
-    operators : GridOperators
-    cells : (integer array, integer array)
-        Rows and columns of the n cells.
-    right : array of shape (n,)
-        Labels times the roots of their weights.
-    root : array of shape (n,)
-        Roots of the weights.
-    """
-    xp = namespace(right)
-    system = operators.kernel_block(*cells)
-    diagonal = xp.linalg.diagonal(system) * root**2 + operators.ridge
-    # The system is scaled to a unit diagonal.
-    scale = diagonal**-0.5
-    system *= (root * scale)[:, None]
-    system *= (root * scale)[None, :]
-    system = with_diagonal(system, 1.0)
-    try:
-        solver = positive_solver(system)
-        solved = scale[:, None] * solver(scale[:, None] * xp.stack([right, root], axis=1))
-    except np.linalg.LinAlgError:
-        return None
-    values = row_major(solved[:, 0])
-    if operators.free_mean:
-        values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
-    return values
-
-
 def check_dual(operators: GridOperators, dual: Array, labels: Array) -> None:
     """Warn if dual coefficients are so large beside the labels that their products with the kernel are mostly rounding.
 
@@ -518,12 +481,15 @@ class _ObservedCells:
         return values - self.root * self._share(values) if self.operators.free_mean else values
 
     def _solved_directly(self) -> Array | None:
-        """Return the solution of one dense system, scaled to a unit diagonal, with a border for a free mean.
+        """Return the solution of one dense system.
 
         If the system is singular, return None: conjugate gradients then compute one of its solutions.
         """
-        cells = (self.cells.rows, self.cells.columns)
-        return solved_directly(self.operators, cells, self.right, self.root)
+        try:
+            factor = CellsFactor.of(self.operators, (self.cells.rows, self.cells.columns), self.root)
+        except np.linalg.LinAlgError:
+            return None
+        return factor.dual(self.right / self.root) / self.root
 
     def _iterated(self, rank: int | None, start: Array | None, tol: float, max_iter: int) -> Solution:
         """Return the solution by conjugate gradients; with a free mean, up to a multiple of r."""
