@@ -185,8 +185,9 @@ def test_a_warning_of_rounding_is_repeated():
     labels = np.where(rng.random((40, 30)) < 0.4, rng.normal(size=(40, 30)), np.nan)
     model = KroneckerRidge(3e-13, **RBF).fit(rows, labels, tasks=tasks)
     for setting in "BB":
-        with pytest.warns(PrecisionWarning, match="rounding leaves"):
+        with pytest.warns(PrecisionWarning, match="rounding leaves") as told:
             model.holdout(setting)
+        assert told[0].filename == __file__
 
 
 def test_threads_get_their_own_results():

@@ -797,7 +797,20 @@ def _predictions(
     cv : int or None
     has_zeros : bool
         Whether zeros are among the cells that are not observed.
+
+    Raises
+    ------
+    ValueError
+        If a list of pairs is held out, of which each has a label.
     """
+    labels = fitted.labels
+    if labels.grid is None and not labels.is_full and setting is not Setting.A and not has_zeros:
+        m, q = labels.shape
+        raise ValueError(
+            f"setting={setting.value!r} predicts each pair without labels of its rows, but hold-out of a list predicts "
+            f"only its {labels.size} observed pairs, which are not recommended: use setting='A', or fit the model on a "
+            f"grid of {m} × {q} labels with NaN for missing ones."
+        )
     completed = to_numpy(fitted.completed)
     if setting is Setting.A and not has_zeros:
         # Missing labels were not used in training, so the model itself can predict them.

@@ -226,7 +226,7 @@ class Problem:
         if solution is not None:
             return solution
         solution = self.system().solve(start, tol=self.tol, max_iter=self.max_iter)
-        warn_unless_converged(solution, self.tol, stacklevel=4)
+        warn_unless_converged(solution, self.tol)
         return solution
 
     def _factor(self, operators: GridOperators) -> CellsFactor:

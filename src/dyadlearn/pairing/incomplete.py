@@ -53,7 +53,7 @@ def complete_labels(
         Tolerance and maximum number of conjugate gradient iterations.
     """
     completed = completion(model, Y, weights, start=start, tol=tol, max_iter=max_iter)
-    warn_unless_converged(completed.solution, tol, stacklevel=3)
+    warn_unless_converged(completed.solution, tol)
     if not model.symmetry:
         return completed
     # Rounding must not break the symmetry.

@@ -9,6 +9,10 @@ route        for                                                  cost of the in
 "missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k eigenvectors
 ===========  ===================================================  ================================================
 
+Rounding of a system of cells changes predictions by the precision times :math:`\max_i P_{ii}/c`, and a warning follows
+where that is noticeable (`Inverse.rounding`). Normal equations of features keep their digits for any regularisation,
+and need no warning: where the labels that remain do not determine the features, they raise `LeverageError`.
+
 A model whose kernels lose the rows that are left out (two-step ridge regression in settings B, C and D) has none, and
 neither have independent tasks, whose columns are solved separately.
 """

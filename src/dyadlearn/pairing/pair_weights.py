@@ -208,7 +208,7 @@ def _by_crossed(model: PairKernel, labels: Labels, tol: float, max_iter: int) ->
     def weights(row: Asked, column: Asked) -> Array:
         rotated = list(map(rotated_row, model.grid_spectra, (row, column)))
         found, solution = system().label_weights(rotated, accuracy, max_iter)
-        warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
+        warn_unless_converged(solution, tol, " on the weights of labels")
         return spread(labels, found)
 
     return weights
