@@ -224,7 +224,8 @@ def screen(
     label : float, default=None
         List only cells with this label, such as 0 to find overlooked positives.
     cv : int, default=None
-        Number of folds if labels are missing or weighted and hold-out has no formula; None means five.
+        Number of folds. None means one unit at a time where a formula is affordable, else five folds. Complete labels
+        of a model with a formula are left out one unit at a time in any case.
     sides : (str, str), default=None
         Names of an instance and of a task, for tables.
 
@@ -645,7 +646,8 @@ def recommend(
         and ones. If some pairs have no label, zeros are labels of tested pairs, which are not recommended. This applies
         to labels in `known` too.
     cv : int, default=None
-        Number of folds if labels are missing or weighted and hold-out has no formula; None means five.
+        Number of folds. None means one unit at a time where a formula is affordable, else five folds. Complete labels
+        of a model with a formula are left out one unit at a time in any case.
     sides : (str, str), default=None
         Names of an instance and of a task in messages and column names, such as ``("user", "film")``.
 
