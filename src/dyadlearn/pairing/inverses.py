@@ -34,6 +34,7 @@ from dyadlearn.pairing.base import Coupled, Pairing, working
 from dyadlearn.pairing.incomplete import takes_apart
 from dyadlearn.settings import Setting
 from dyadlearn.solve.directions import suit_directions
+from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse, FactorInverse, FeatureInverse, Inverse, MissingInverse
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum, leverage_error
@@ -229,14 +230,14 @@ def inverse_of(model: Pairing, labels: Labels, name: str, cache: dict[str, Any] 
             kernel = operators.kernel_block(rows, columns)
             cache["spectrum"] = Spectrum.from_gram(kernel, constant="free" if operators.free_mean else None)
         return FactorInverse.of_spectrum(cache["spectrum"].smoother(Tikhonov(), operators.ridge))
-    kernel, ridges, border, penalties = cell_system(operators, labels)
+    kernel, ridges, fixed = cell_system(operators, labels)
     least = float(namespace(ridges).min(ridges))
     rounding = epsilon(kernel) * largest(namespace(kernel).linalg.diagonal(kernel)) / least
-    inverse = CellsInverse.of(kernel, ridges, border, penalties, refusal)
+    inverse = CellsInverse.of(kernel, ridges, fixed, refusal)
     return replace(inverse, rounding=rounding)
 
 
-def cell_system(operators: GridOperators, labels: Labels) -> tuple[Array, Array, Array | None, Array | None]:
+def cell_system(operators: GridOperators, labels: Labels) -> tuple[Array, Array, FixedPart]:
     """Return the system of the observed cells.
 
     Returns
@@ -244,20 +245,18 @@ def cell_system(operators: GridOperators, labels: Labels) -> tuple[Array, Array,
     kernel : array of shape (n, n)
     ridges : array of shape (n,)
         Ridge of each cell.
-    border : array of shape (n, r) or None
-        Directions beside the kernel; ones for a free mean.
-    penalties : array of shape (r,) or None
-        Penalty of each direction; None means unpenalised.
+    fixed : FixedPart
+        Columns beside the kernel, such as ones for a free mean.
     """
     kernel, border, penalties = operators.split_kernel(*labels.places)
     ridges = zeros((labels.size,), kernel) + operators.ridge
     if labels.weights is not None:
         ridges = ridges / labels.listed().weights
     if not operators.free_mean:
-        return kernel, ridges, None, None
+        return kernel, ridges, FixedPart.none(labels.size, kernel)
     if border is None:
-        border = namespace(kernel).ones_like(kernel[:, :1])
-    return kernel, ridges, border, penalties
+        return kernel, ridges, FixedPart.constant(labels.size, kernel)
+    return kernel, ridges, FixedPart(border, penalties)
 
 
 def _feature_inverse(operators: GridOperators, labels: Labels) -> FeatureInverse:

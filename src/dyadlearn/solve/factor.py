@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from dyadlearn._array import Array, namespace, positive_solver, row_major, with_diagonal
-from dyadlearn.solve.conjugate_gradients import inner
+from dyadlearn.solve.fixed import FixedFit, FixedPart
 from dyadlearn.solve.operators import GridOperators
 
 
@@ -29,13 +29,13 @@ class CellsFactor:
         Function that solves the scaled system.
     scale : array of shape (n,)
         Factor of each cell in the scaled system.
-    mean : array of shape (n,) or None
-        Weight of each label in a free mean; None without one.
+    fixed : FixedFit
+        Generalised least squares of the fixed part.
     """
 
     solver: Callable[[Array], Array]
     scale: Array
-    mean: Array | None
+    fixed: FixedFit
 
     @classmethod
     def of(cls, operators: GridOperators, cells: tuple[np.ndarray, np.ndarray], root: Array) -> Self:
@@ -71,19 +71,18 @@ class CellsFactor:
         system *= scale[:, None]
         system *= scale[None, :]
         solver = positive_solver(with_diagonal(system, 1.0))
-        if not operators.free_mean:
-            return cls(solver, scale, None)
-        along = scale * solver(scale)
-        return cls(solver, scale, along / inner(along, xp.ones_like(along)))
+        n = int(root.shape[0])
+        fixed = FixedPart.constant(n, system) if operators.free_mean else FixedPart.none(n, system)
+        return cls(solver, scale, fixed.solved(lambda columns: scale[:, None] * solver(scale[:, None] * columns)))
 
     def dual(self, labels: Array) -> Array:
-        """Return the dual coefficients (n,) of labels (n,); with a free mean, they sum to zero."""
-        dual = row_major(self.scale * self.solver(self.scale * labels))
-        if self.mean is None:
-            return dual
-        return dual - self.mean * namespace(dual).sum(dual)
+        """Return the dual coefficients (n,) of labels (n,), which are orthogonal to the columns of the fixed part."""
+        return self.fixed.projected(self._solved(labels))
 
     def label_weights(self, kernel: Array) -> Array:
         """Return the weight (n,) of each label in the prediction for a pair with this kernel (n,) to the labels."""
-        weights = self.dual(kernel)
-        return weights if self.mean is None else weights + self.mean
+        return self.fixed.label_weights(self._solved(kernel))
+
+    def _solved(self, right: Array) -> Array:
+        """Return the solution (n,) without a fixed part."""
+        return row_major(self.scale * self.solver(self.scale * right))
