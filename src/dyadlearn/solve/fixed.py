@@ -70,6 +70,13 @@ class FixedPart:
         """Return the fixed part of a model that has none."""
         return cls(zeros((n_pairs, 0), like))
 
+    def new(self, n_pairs: int, beside: Array | None = None) -> FixedPart:
+        """Return the same fixed part of other pairs: a constant before the columns `beside` (n_pairs, r - 1)."""
+        kind = self.constant(n_pairs, self.columns, beside) if self.n_columns else self.none(n_pairs, self.columns)
+        if kind.n_columns != self.n_columns:
+            raise ValueError(f"The fixed part has {self.n_columns} columns, found {kind.n_columns} for new pairs.")
+        return kind
+
     @property
     def n_columns(self) -> int:
         """Number r of columns."""
