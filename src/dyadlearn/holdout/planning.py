@@ -709,9 +709,8 @@ def _inverted(problem: Problem, setting: Setting, units: Units, route: Route, ca
     compute = partial(inverse_of, problem.pairing, labels, route.name, cache)
     inverse = last_inverse.of(problem, route.name, compute, need, labels.values)
     warn_of_rounding(inverse.rounding)
-    xp = namespace(listed.values)
     # With a free mean, predictions shift with the labels. Centring avoids rounding of labels far from zero.
-    shift = float(xp.mean(listed.values)) if has_mean else 0.0
+    shift = working(problem.pairing).shift_of(listed.values)
     y = listed.values - shift
     leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
     return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)

@@ -70,7 +70,7 @@ from dyadlearn.pairing.process import (
     singular_process,
     warn_of_negative,
 )
-from dyadlearn.solve.fixed import FixedFit, FixedPart
+from dyadlearn.solve.fixed import FixedFit
 from dyadlearn.solve.inverse import CellsInverse
 from dyadlearn.spectrum import Spectrum
 
@@ -174,8 +174,7 @@ class CellsProcess(GaussianProcess):
     @cached_property
     def _fixed(self) -> FixedFit:
         """Generalised least squares of the fixed part, the free mean."""
-        kind = FixedPart.constant if self.model.free_mean else FixedPart.none
-        return kind(self.n_labels, self._ridges).solved(self._inverse.times)
+        return self.model.fixed_part(self.n_labels, self._ridges).solved(self._inverse.times)
 
     # --- variances ------------------------------------------------------------------------------------
 
@@ -298,8 +297,7 @@ class CellsProcess(GaussianProcess):
     def _misfit(self, Y: Array) -> Misfit:
         """Return Q times the labels minus the most likely mean, in units of the largest, and the sum of squares."""
         xp = namespace(Y)
-        if self.model.free_mean:
-            Y = Y - xp.mean(Y)  # for accuracy
+        Y = Y - self.model.shift_of(Y)
         size = largest(xp.abs(Y))
         if size == 0:
             return Misfit(xp.zeros_like(Y), 0.0, 1.0)

@@ -252,10 +252,8 @@ def cell_system(operators: GridOperators, labels: Labels) -> tuple[Array, Array,
     ridges = zeros((labels.size,), kernel) + operators.ridge
     if labels.weights is not None:
         ridges = ridges / labels.listed().weights
-    if not operators.free_mean:
-        return kernel, ridges, FixedPart.none(labels.size, kernel)
     if border is None:
-        return kernel, ridges, FixedPart.constant(labels.size, kernel)
+        return kernel, ridges, operators.fixed_part(labels.size, kernel)
     return kernel, ridges, FixedPart(border, penalties)
 
 
@@ -283,11 +281,12 @@ def _feature_inverse(operators: GridOperators, labels: Labels) -> FeatureInverse
     return FeatureInverse.of(features, labels.size, penalties, root, refusal)
 
 
-def free_means(operators: GridOperators, labels: Labels, values: Array, duals: Array) -> Array:
-    r"""Return the free mean of models with the same kernel and other labels, shape (b,); zeros without a free mean.
+def fixed_values(operators: GridOperators, labels: Labels, values: Array, duals: Array) -> Array:
+    r"""Return the fixed part of the predictions for a new pair by models with the same kernel and other labels, (b,).
 
-    It is :math:`y_r - (\mathbf{P}_{oo}\mathbf{a})_r - c_r a_r` for any label r, and the average over all labels where
-    there is no regularisation.
+    It is zero without a fixed part. Its coefficients solve :math:`\mathbf{F}\boldsymbol\beta = \mathbf{y} -
+    \mathbf{P}_{oo}\mathbf{a} - \mathbf{c}\circ\mathbf{a}`. A few labels determine a free mean, and all labels are used
+    where there is no regularisation.
 
     Parameters
     ----------
@@ -297,17 +296,19 @@ def free_means(operators: GridOperators, labels: Labels, values: Array, duals: A
     values, duals : arrays of shape (n, b)
         Labels and dual coefficients a of each model.
     """
-    if not operators.free_mean:
+    part = operators.fixed_part(labels.size, duals)
+    if not part.n_columns:
         return zeros((int(duals.shape[1]),), duals)
     cells = labels.places
-    n_used = labels.size if operators.ridge <= 0 else min(_N_FOR_MEAN, labels.size)
+    takes_all = operators.ridge <= 0 or part.n_columns > 1
+    n_used = labels.size if takes_all else min(_N_FOR_MEAN, labels.size)
     at = np.linspace(0, labels.size - 1, n_used).astype(np.intp)
     ridges = zeros((at.size,), duals) + operators.ridge
     if labels.weights is not None:
         ridges = ridges / take_rows(labels.weights, at)
     fitted = operators.kernel_between((cells[0][at], cells[1][at]), cells) @ duals
     rest = take_rows(values, at) - fitted - ridges[:, None] * take_rows(duals, at)
-    return namespace(rest).mean(rest, axis=0)
+    return (part.new(1).columns @ part.take(at).nearest(rest))[0, :]
 
 
 def bytes_of(route: Route, labels: Labels) -> float:

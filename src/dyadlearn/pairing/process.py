@@ -473,8 +473,7 @@ class Process(GaussianProcess):
         is_truncated = self._n_outside > 0
         if self.model.alpha == 0 and (is_truncated or not bool(xp.all(inverse > 0))):
             raise singular_process()
-        if self.model.free_mean:
-            Y = Y - xp.mean(Y)  # for accuracy
+        Y = Y - self.model.shift_of(Y)
         size = max(largest(Y), -float(xp.min(Y)))
         if size == 0:
             return Misfit(zeros(tuple(inverse.shape), Y), 0.0, 1.0)

@@ -36,7 +36,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Coupled, Pairing, working
 from dyadlearn.pairing.certainty import Jackknife, fold_jackknife
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.pairing.inverses import free_means
+from dyadlearn.pairing.inverses import fixed_values
 from dyadlearn.solve.inverse import FeatureInverse, Inverse, MissingInverse
 from dyadlearn.solve.leaving import members_of
 
@@ -166,7 +166,7 @@ def models_of_duals(model: Pairing, duals: Array, left: UnitsLeftOut) -> Jackkni
     operators = working(model)
     listed = left.labels.listed()
     xp = namespace(duals)
-    means = free_means(operators, listed, left.changed, duals) + left.shift
+    means = fixed_values(operators, listed, left.changed, duals) + left.shift
     if operators.shares is not None:
         own = _Duals(operators, listed, duals, means)
         return Jackknife(left.grid, left.members, own.n_values, own.predict)

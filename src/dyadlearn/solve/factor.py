@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from dyadlearn._array import Array, namespace, positive_solver, row_major, with_diagonal
-from dyadlearn.solve.fixed import FixedFit, FixedPart
+from dyadlearn.solve.fixed import FixedFit
 from dyadlearn.solve.operators import GridOperators
 
 
@@ -71,8 +71,7 @@ class CellsFactor:
         system *= scale[:, None]
         system *= scale[None, :]
         solver = positive_solver(with_diagonal(system, 1.0))
-        n = int(root.shape[0])
-        fixed = FixedPart.constant(n, system) if operators.free_mean else FixedPart.none(n, system)
+        fixed = operators.fixed_part(int(root.shape[0]), system)
         return cls(solver, scale, fixed.solved(lambda columns: scale[:, None] * solver(scale[:, None] * columns)))
 
     def dual(self, labels: Array) -> Array:

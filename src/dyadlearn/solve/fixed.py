@@ -193,3 +193,11 @@ class FixedFit:
             return 0.0
         xp = namespace(self.precision)
         return float(xp.linalg.slogdet(self.precision)[1])
+
+
+def mean_of(values: Array, weights: Array | None) -> float:
+    """Return the weighted mean of values."""
+    xp = namespace(values)
+    if weights is None:
+        return float(xp.mean(values))
+    return float(xp.sum(weights * values)) / float(xp.sum(weights))

@@ -54,6 +54,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients, inner, inner_there
 from dyadlearn.solve.directions import CellsFit, suit_directions
 from dyadlearn.solve.factor import CellsFactor
+from dyadlearn.solve.fixed import mean_of
 from dyadlearn.solve.missing import Completion, check_dual, complete, suits_direct
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
@@ -142,14 +143,6 @@ def _products_at(labels: Labels, basis: _Basis) -> PairProducts | GridProducts:
     """Return products of features at the labels of a list, or on the whole grid."""
     left, right = basis.left, basis.right
     return PairProducts(left, right, labels) if labels.grid is None else GridProducts(left, right)
-
-
-def mean_of(values: Array, weights: Array | None) -> float:
-    """Return the weighted mean of values."""
-    xp = namespace(values)
-    if weights is None:
-        return float(xp.mean(values))
-    return float(xp.sum(weights * values)) / float(xp.sum(weights))
 
 
 # Maximum variance of the weights of rows, relative to their squared mean, for which features are not rotated.
@@ -271,7 +264,7 @@ class ObservedSystem:
         max_iter : int, default=1000
         """
         ridge, y = self.operators.ridge, self.labels.values
-        shift = mean_of(y, self.labels.weights) if self.operators.free_mean else 0.0
+        shift = self.operators.shift_of(y, self.labels.weights)
         # The mean of labels far from zero is rounded: the mean of the difference is subtracted too.
         centred = self._centred(y - shift)
         right, diagonal = self._gathered(centred), self._diagonal()
@@ -426,7 +419,7 @@ def solve_by_directions(operators: GridOperators, labels: Labels) -> ObservedSol
         return None
     y = labels.values
     root = namespace(y).ones_like(y) if labels.weights is None else labels.weights**0.5
-    shift = mean_of(y, labels.weights) if operators.free_mean else 0.0
+    shift = operators.shift_of(y, labels.weights)
     spectral, mean = CellsFit(operators, *labels.places, y - shift, root).spectral()
     return ObservedSolution(spectral, shift + mean, 0, 0.0, True)
 
@@ -448,7 +441,7 @@ def solve_pairs(
     iteration = product_cost(labels.shape, labels.size, (ranks[0], ranks[1]), gather_cost(y))[0]
     if not suits_direct(operators, labels.size, iteration, y):
         return None
-    shift = mean_of(y, labels.weights) if operators.free_mean else 0.0
+    shift = operators.shift_of(y, labels.weights)
     try:
         solved = factor_of(operators, labels) if factor is None else factor()
     except np.linalg.LinAlgError:
