@@ -121,7 +121,7 @@ def _largest_unit(setting: Setting, units: Sequence[np.ndarray]) -> int:
 
 def _by_features(operators: GridOperators, labels: Labels, solving: float) -> Route | None:
     """Return the route by products of features, if these are fewer than labels."""
-    p = math.prod(int(side.values.shape[0]) for side in operators.grid_spectra) + int(operators.free_mean)
+    p = math.prod(int(side.values.shape[0]) for side in operators.grid_spectra) + operators.n_fixed
     if operators.interpolates or not 0 < p <= min(_MOST_FEATURES, labels.size):
         return None
     n = labels.size
@@ -266,15 +266,13 @@ def _feature_inverse(operators: GridOperators, labels: Labels) -> FeatureInverse
     listed = labels.listed()
     root = None if listed.weights is None else listed.weights**0.5
     penalties = zeros((int(scale.shape[1]),), left) + operators.ridge
-    if operators.free_mean:
-        penalties = xp.concat([penalties, zeros((1,), left)])
+    penalties = xp.concat([penalties, zeros((operators.n_fixed,), left)])
 
     def features(at: np.ndarray) -> Array:
-        """Return all products of features of some pairs (s, p), with ones for a free mean, times the root weights."""
+        """Return all products of features of some pairs and their fixed part (s, p), times the root weights."""
         products = take_rows(left, rows[at])[:, :, None] * take_rows(right, columns[at])[:, None, :]
         products = xp.reshape(products, (at.size, -1)) * scale
-        if operators.free_mean:
-            products = xp.concat([products, xp.ones_like(products[:, :1])], axis=1)
+        products = xp.concat([products, operators.fixed_part(at.size, products).columns], axis=1)
         return products if root is None else products * take_rows(root, at)[:, None]
 
     refusal = partial(leverage_error, np.arange(labels.size), labels.size, "pairs form a set that")

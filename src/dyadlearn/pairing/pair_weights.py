@@ -188,11 +188,11 @@ def _by_inverse(
 
 
 def _features(model: PairKernel, row: Asked, column: Asked) -> Array:
-    """Return all products of features of a pair (p,), with a one for a free mean."""
+    """Return all products of features of a pair, and its fixed part (p,)."""
     along = ratio(model.rotated_kernel_of(row, column), model.kernel_values**0.5)
     xp = namespace(along)
     features = xp.reshape(along, (-1,))
-    return xp.concat([features, xp.ones_like(features[:1])]) if model.free_mean else features
+    return xp.concat([features, model.fixed_part(1, features).columns[0, :]])
 
 
 def _by_crossed(model: PairKernel, labels: Labels, tol: float, max_iter: int) -> Callable[[Asked, Asked], Array]:

@@ -142,11 +142,12 @@ def models_by_inverse(model: Pairing, inverse: Inverse, left: UnitsLeftOut) -> J
         coefficients = inverse.coefficients_without(*left.given)
         shape = tuple(operators.ranks)
         n_products = math.prod(shape)
+        fixed = operators.fixed_part(1, coefficients).columns @ coefficients[n_products:, :]
         xp = namespace(coefficients)
         models = []
         for unit in range(left.n_units):
             spectral = xp.reshape(coefficients[:n_products, unit], shape)
-            mean = float(coefficients[-1, unit]) + left.shift if operators.free_mean else 0.0
+            mean = float(fixed[0, unit]) + left.shift
             models.append(model.expansion(operators.coefficients_of(spectral, mean)))
         return fold_jackknife(left.grid, left.members, models)
     duals = inverse.duals_without(*left.given, operators.ridge)

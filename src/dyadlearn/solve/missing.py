@@ -49,9 +49,10 @@ from dyadlearn._memory import fits_in_memory
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
 from dyadlearn.solve.cells import CellOperator, Cells, CellSystem, are_few
-from dyadlearn.solve.conjugate_gradients import Deflation, Solution, choose_rank, conjugate_gradients, inner
+from dyadlearn.solve.conjugate_gradients import Deflation, Solution, choose_rank, conjugate_gradients
 from dyadlearn.solve.directions import CellsFit, suit_directions
 from dyadlearn.solve.factor import CellsFactor
+from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
 from dyadlearn.vectrick import sandwich
@@ -437,7 +438,9 @@ class _ObservedCells:
         labels = self._at(Y)
         self.root = namespace(Y).ones_like(labels) if weights is None else self._at(weights) ** 0.5
         self.right = self.root * labels
-        self._square = inner(self.root, self.root)
+        part = operators.fixed_part(int(self.root.shape[0]), self.root)
+        self._weighted = FixedPart(part.columns * self.root[:, None])
+        self._fixed = self._weighted.solved(lambda columns: columns)
 
     def _at(self, grid: Array) -> Array:
         """Return the values of a grid at the observed cells."""
@@ -459,7 +462,7 @@ class _ObservedCells:
         check_dual(self.operators, dual, self.right / self.root)
         fitted = self.operators.kernel(dual)
         if self.operators.free_mean:
-            fitted += self._share(self.right - self.root * self._at(fitted))
+            fitted += self._fixed.coefficients(self.right - self.root * self._at(fitted))[0]
         labels = fitted + self.operators.ridge * dual if self.is_weighted else fitted
         return Completion(labels, "observed", replace(solution, values=self._grid(values)))
 
@@ -472,13 +475,9 @@ class _ObservedCells:
         values = self._grid(excess / (self.operators.ridge * self.root))
         return Completion(labels, "observed", Solution(values, 0, 0.0, True))
 
-    def _share(self, values: Array) -> float:
-        """Return the multiple of r that is nearest to values."""
-        return inner(self.root, values) / self._square
-
     def _project(self, values: Array) -> Array:
         """Return values without their part along r, if there is a free mean."""
-        return values - self.root * self._share(values) if self.operators.free_mean else values
+        return self._fixed.projected(values)
 
     def _solved_directly(self) -> Array | None:
         """Return the solution of one dense system.
@@ -527,15 +526,8 @@ class _ObservedCells:
 
     def _bordered(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
         """Return an approximate inverse under the border of a free mean."""
-        along = inverse(self.root)
-        square = inner(self.root, along)
-
-        def bordered(values: Array) -> Array:
-            product = inverse(values)
-            product -= along * (inner(along, values) / square)
-            return self._project(product)
-
-        return bordered
+        border = self._weighted.solved(lambda columns: inverse(columns[:, 0])[:, None])
+        return lambda values: self._project(border.projected(inverse(values)))
 
     def _preconditioner(self, rank: int) -> Callable[[Array], Array] | None:
         r"""Return the inverse of C + √w Φ (p − τ) Φᵀ √w, where τ is the mean kernel value p of all other directions.

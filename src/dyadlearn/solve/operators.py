@@ -145,6 +145,11 @@ class GridOperators(ABC):
         """Return the columns without penalty of some pairs: a constant if there is a free mean."""
         return FixedPart.constant(n_pairs, like) if self.free_mean else FixedPart.none(n_pairs, like)
 
+    @property
+    def n_fixed(self) -> int:
+        """Number of columns without penalty."""
+        return int(self.free_mean)
+
     def shift_of(self, values: Array, weights: Array | None = None) -> float:
         """Return the number that is subtracted from labels for accuracy: their mean if it is free, else 0."""
         return mean_of(values, weights) if self.free_mean else 0.0
