@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +22,24 @@ DEFAULT_ALPHAS: tuple[float, ...] = tuple(10.0**power for power in range(-7, 7))
 
 #: Types that numbers are checked and computed in.
 FLOATS = [np.float64, np.float32]
+
+
+# Files whose frames are between functions of the package: the dispatch of functions and of context managers.
+_BETWEEN = (functools.__file__, contextlib.__file__)
+
+
+def caller_level() -> int:
+    """Return the `stacklevel` of a warning that points to the first line outside of the package.
+
+    It is for a warning by the function that calls this one.
+    """
+    package = os.path.dirname(__file__) + os.sep
+    frame: Any = sys._getframe(1)
+    level = 1
+    while frame is not None and frame.f_code.co_filename.startswith((package, *_BETWEEN)):
+        frame = frame.f_back
+        level += 1
+    return level
 
 
 def check_alpha(value: Any, name: str) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, namespace, solve
+from dyadlearn._checks import caller_level
 from dyadlearn.exceptions import PrecisionWarning
 
 # The error of a sum of n products is about ε√n/2 times the largest product; the margin is eight times as large.
@@ -122,7 +123,7 @@ def is_noticeable(error: float) -> bool:
 
 
 def warn_of_rounding(error: float, what: str = "predictions") -> None:
-    """Warn if rounding changes the predictions of a solved system by more than a thousandth of the labels.
+    """Warn, at the line that called the package, if rounding changes predictions by more than a thousandth of labels.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ def warn_of_rounding(error: float, what: str = "predictions") -> None:
             f"alpha is so small, or weights differ so much, that rounding leaves {digits} accurate digits of the "
             f"{what}: use a larger alpha, or weights that differ less.",
             PrecisionWarning,
-            stacklevel=3,
+            stacklevel=caller_level(),
         )
 
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import dyadlearn
-from dyadlearn import KroneckerRidge, KroneckerRidgeCV, PairRegressor, TwoStepRidgeCV, plots
+from dyadlearn import KroneckerRidge, KroneckerRidgeCV, PairRegressor, TwoStepRidgeCV, plots, top_pairs
 from dyadlearn.holdout import planning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.remembering import last_inverse
@@ -77,6 +77,15 @@ def test_the_same_cells_are_screened(listed):
     assert_array_equal(found.instances, expected.instances)
     assert_array_equal(found.tasks, expected.tasks)
     assert_allclose(found.contradictions, expected.contradictions, rtol=1e-6)
+
+
+def test_unobserved_pairs_of_a_list_are_not_held_out(listed):
+    model = KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf").fit(X, SPARSE, tasks=T)
+    for setting in "BCD":
+        message = f"^setting='{setting}' predicts .* only its {VALUES.size} observed pairs, .* use setting='A', or fit"
+        for ask in (lambda s: dyadlearn.recommend(model, instance=2, setting=s), lambda s: top_pairs(model, setting=s)):
+            with pytest.raises(ValueError, match=message):
+                ask(setting)
 
 
 def test_the_same_pairs_are_named_and_recommended(listed):

@@ -313,11 +313,13 @@ def test_folds_that_stop_short_are_told(monkeypatch):
     problem = Problem(given.pairing, given.problem.labels, tol=1e-10, max_iter=2)
     folds = cut(problem, Setting.A, 3)
     message = "^Conjugate gradients stopped in 3 of 3 folds after 2 iterations at a relative"
-    with pytest.warns(ConvergenceWarning, match=message):
+    with pytest.warns(ConvergenceWarning, match=message) as told:
         folds.held_out()
+    assert told[0].filename == __file__
     assert not folds.converged
-    with pytest.warns(ConvergenceWarning, match=message):
+    with pytest.warns(ConvergenceWarning, match=message) as told:
         holdout(problem, Setting.A, cells=np.arange(given.rows.size) % 3)
+    assert told[0].filename == __file__
     with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped in 5 of 5 folds"):
         FlatIntervals(problem.labels, lambda setting: plan(problem, setting).held_out()).reach(Setting.B, 0.9)
 

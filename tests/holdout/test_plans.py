@@ -48,6 +48,29 @@ def test_a_plan_has_three_outcomes():
     assert fits.words.endswith("(the time of 25 fits)")
 
 
+def test_a_plan_says_whether_a_decomposition_serves_all_labels():
+    rng = np.random.default_rng(0)
+    X, tasks, Y = rng.normal(size=(8, 3)), rng.normal(size=(6, 2)), rng.normal(size=(8, 6))
+    problem = TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem
+    assert plan(problem, Setting.B).is_of_grid
+    assert plan(problem, Setting.B, cv=2).is_of_grid
+    assert not plan(problem, Setting.A, cv=2).is_of_grid  # each fold of pairs is completed
+    assert not plan(problem, Setting.B, method="folds").is_of_grid
+    Y[2] = np.nan
+    assert not plan(TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem, Setting.B).is_of_grid
+
+
+def test_folds_are_for_missing_labels_where_exact_ones_are_wanted():
+    rng = np.random.default_rng(0)
+    X, tasks, Y = rng.normal(size=(8, 3)), rng.normal(size=(6, 2)), rng.normal(size=(8, 6))
+    for holes, method in ((False, "exact leave-one-out"), (True, "exact leave-fold-out")):
+        if holes:
+            Y[2, 3] = np.nan
+        problem = TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem
+        assert plan(problem, Setting.A, cv=3, exact=True).method == method
+        assert plan(problem, Setting.A, cv=3).method == "exact leave-fold-out"
+
+
 @pytest.mark.parametrize(
     ("setting", "together", "cv", "n_folds"),
     [

@@ -277,6 +277,7 @@ def test_too_few_iterations_are_told(Model):
     with pytest.warns(ConvergenceWarning, match=message) as told:
         model.fit(X, LARGE_HOLES, tasks=T)
     assert len(told) == 1
+    assert told[0].filename == __file__
     assert f"residual of {model.residual_:.1e}," in str(told[0].message)
     assert model.n_iter_ == 2
     assert model.residual_ > 1e-9

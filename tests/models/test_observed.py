@@ -239,8 +239,9 @@ def test_what_was_given_may_change_afterwards(listed):
 def test_stopping_short_is_told(listed, iterated):
     model = KroneckerRidge(1e-4, max_iter=2)
     message = "^Conjugate gradients stopped after 2 iterations at a relative residual of .*, short of tol=1e-08: raise"
-    with pytest.warns(ConvergenceWarning, match=message):
+    with pytest.warns(ConvergenceWarning, match=message) as told:
         model.fit(X, SPARSE, tasks=T)
+    assert [each.filename for each in told] == [__file__]
     assert model.n_iter_ == 2
     assert model.residual_ > 1e-8
 

@@ -151,3 +151,25 @@ def test_every_library_computes_the_same(library, model, groups, weighted):
     assert type(values) is type(library.asarray(Y))
     assert values.dtype == namespace(values).float64
     close(library.to_numpy(values), found(np.asarray), 100 * library.rtol)
+
+
+@over(every(by_rows=[False, True], alpha=[1e-9, 1e-13]))
+def test_features_keep_the_digits_that_the_kernel_of_cells_loses(by_rows, alpha):
+    rng = np.random.default_rng(0)
+    sides = [rng.normal(size=(14, 4)), rng.normal(size=(10, 4))]
+    rows, columns = np.divmod(np.sort(rng.choice(140, 60, replace=False)), 10)
+    y = rng.normal(size=60)
+    model = Kronecker(*map(Spectrum.from_features, sides), alpha)
+    labels = Labels(rows, columns, y, (14, 10))
+    products = np.einsum("ni,nj->nij", sides[0][rows], sides[1][columns]).reshape(60, -1)
+    groups = rows if by_rows else np.arange(60)
+    expected = np.empty(60)
+    for group in np.unique(groups):
+        stay = groups != group
+        expected[~stay] = products[~stay] @ np.linalg.lstsq(products[stay], y[stay])[0]
+    inverse = inverse_of(model, labels, "features")
+    assert_allclose(inverse.leave_out(y[:, None], groups)[:, 0], expected, rtol=0, atol=100 * alpha + 1e-12)
+    assert inverse.rounding == 0
+    by_cells = inverse_of(model, labels, "cells")
+    error = np.abs(by_cells.leave_out(y[:, None], groups)[:, 0] - expected).max()
+    assert 1e-12 < error < 10 * by_cells.rounding

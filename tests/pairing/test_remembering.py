@@ -9,12 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 
 from dyadlearn import KroneckerRidge, KroneckerRidgeCV, _memory, evaluate, explain
 from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
 from dyadlearn.holdout import planning
+from dyadlearn.models import reading
 from dyadlearn.pairing import cells_process, inverses, pair_weights, remembering
 from dyadlearn.pairing.remembering import LastInverse, last_inverse
+from dyadlearn.solve import missing
+from dyadlearn.solve.observed import factor_of
 
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 RNG = np.random.default_rng(0)
@@ -70,7 +74,7 @@ def test_an_explanation_uses_the_inverse_of_a_holdout(monkeypatch):
     def refused(*_):
         raise AssertionError("a system was solved again")
 
-    monkeypatch.setattr(pair_weights._Factor, "of", refused)
+    monkeypatch.setattr(pair_weights, "factor_of", refused)
     found = explain(model, 3, 4)
     assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-13)
     last_inverse.forget()
@@ -80,12 +84,37 @@ def test_an_explanation_uses_the_inverse_of_a_holdout(monkeypatch):
 
 def test_explanations_share_one_factor(monkeypatch):
     factors = []
-    of = pair_weights._Factor.of
-    monkeypatch.setattr(pair_weights._Factor, "of", lambda *given: factors.append(1) or of(*given))
+    monkeypatch.setattr(pair_weights, "factor_of", lambda *given: factors.append(1) or factor_of(*given))
     model = fitted()
     explain(model, [1, 2, 3], 4)
     explain(model, 5, X[:1] @ np.ones((3, 2)))
     assert len(factors) == 1
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_an_explanation_uses_the_factor_of_the_fit_of_a_list(monkeypatch, fit_intercept, is_weighted):
+    monkeypatch.setattr(missing, "_FEW_ITERATIONS", 10**9)
+    monkeypatch.setattr(reading, "SMALL_GRID", 0)
+    monkeypatch.setattr(reading, "fits_in_memory", lambda *_: False)
+    rows, columns = np.nonzero(~np.isnan(Y))
+    table = sparse.csr_array((Y[rows, columns], (rows, columns)), shape=Y.shape)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape) if is_weighted else None
+    model = KroneckerRidge(0.5, fit_intercept=fit_intercept, **RBF).fit(X, table, tasks=T, sample_weight=weights)
+    assert last_inverse.known(model.fitted_.problem, "factor") is not None
+    found = explain(model, 3, 4)
+    last_inverse.forget()
+    computed_again = explain(model, 3, 4)
+    assert_allclose(found.weights.toarray(), computed_again.weights.toarray(), rtol=0, atol=1e-13)
+    assert_allclose(found.prediction, model.predict()[3, 4], rtol=1e-10)
+    model.set_alpha(2.0)
+
+    def refused(*_):
+        raise AssertionError("a system was solved again")
+
+    monkeypatch.setattr(pair_weights, "factor_of", refused)
+    again = explain(model, X[:1] + 0.1, 4)
+    assert_allclose(again.prediction, model.predict(X[:1] + 0.1)[0, 4], rtol=1e-10)
 
 
 def test_deviations_share_one_inverse(monkeypatch):
@@ -169,8 +198,9 @@ def test_a_warning_of_rounding_is_repeated():
     labels = np.where(rng.random((40, 30)) < 0.4, rng.normal(size=(40, 30)), np.nan)
     model = KroneckerRidge(3e-13, **RBF).fit(rows, labels, tasks=tasks)
     for setting in "BB":
-        with pytest.warns(PrecisionWarning, match="rounding leaves"):
+        with pytest.warns(PrecisionWarning, match="rounding leaves") as told:
             model.holdout(setting)
+        assert told[0].filename == __file__
 
 
 def test_threads_get_their_own_results():

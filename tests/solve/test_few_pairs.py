@@ -15,7 +15,7 @@ from dyadlearn.filters import SpectralCutoff
 from dyadlearn.labels import Labels
 from dyadlearn.models import reading
 from dyadlearn.pairing import Kronecker, PairKernel, TwoStep
-from dyadlearn.solve import directions, missing, observed
+from dyadlearn.solve import directions, factor, missing, observed
 from dyadlearn.solve.missing import complete, suits_direct
 from dyadlearn.solve.observed import ObservedSystem, complete_grid, solve_by_directions, solve_pairs
 from dyadlearn.spectrum import Spectrum
@@ -191,7 +191,7 @@ def test_a_singular_system_is_left_to_iterations(monkeypatch, library):
         raise np.linalg.LinAlgError("Singular matrix")
 
     assert solve_pairs(given.operators, listed(given)) is not None
-    monkeypatch.setattr(missing, "positive_solver", singular)
+    monkeypatch.setattr(factor, "positive_solver", singular)
     assert solve_pairs(given.operators, listed(given)) is None
     on_grid = complete(given.operators, given.Y, max_direct=1, tol=1e-12)
     assert on_grid.solution.n_iter > 0

@@ -10,6 +10,7 @@ from dyadlearn import KroneckerRidge, PairKernelRidge, TwoStepRidge
 from dyadlearn.exceptions import LeverageError, NothingLeftError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.base import working
+from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse, FactorInverse, FeatureInverse, MissingInverse
 from dyadlearn.spectrum import Spectrum
 
@@ -55,8 +56,8 @@ class Case:
     def inverse(self, name):
         """Return one of the inverses."""
         if name == "cells":
-            border = np.ones((self.y.size, 1)) if self.free_mean else None
-            return CellsInverse.of(self.operators.kernel_block(self.i, self.j), self.ridges, border)
+            fixed = FixedPart.constant(self.y.size, self.kernel) if self.free_mean else None
+            return CellsInverse.of(self.operators.kernel_block(self.i, self.j), self.ridges, fixed)
         if name == "missing":
             return MissingInverse(self.operators, (self.i, self.j), np.nonzero(np.isnan(self.Y)))
         if name == "spectrum":

@@ -184,7 +184,7 @@ def test_a_singular_direct_system_is_solved_by_iterations(monkeypatch):
     def singular(*_):
         raise np.linalg.LinAlgError("Singular matrix")
 
-    monkeypatch.setattr("dyadlearn.solve.missing.positive_solver", singular)
+    monkeypatch.setattr("dyadlearn.solve.factor.positive_solver", singular)
     found = complete(given.operators, given.Y, weights, tol=1e-13)
     assert expected.solution.n_iter == 0 < found.solution.n_iter
     grids.close(found.labels, expected.labels, 1e-9)

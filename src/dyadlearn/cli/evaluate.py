@@ -77,7 +77,9 @@ def _verify(model: Any, rows: list[dict[str, Any]], given: Evaluate, terminal: T
     """Add to each row the largest difference between hold-out predictions and those of refitted models."""
     is_complete = model.fitted_.labels.full is not None
     if not is_complete:
-        terminal.note("Labels are missing: hold-out predictions are those of refitted models, nothing is verified.")
+        terminal.note(
+            "Labels are missing or weighted: refits are compared for complete labels only, nothing is verified."
+        )
     for row in rows:
         row["difference"] = None
         if is_complete:

@@ -437,7 +437,8 @@ def calibrate(
         Platt's sigmoid, :math:`p = 1/(1 + e^{-(af+b)})`, which needs about ten positive labels; or any non-decreasing
         map, which needs hundreds.
     cv : int, default=None
-        Number of folds if labels are missing or weighted and hold-out has no formula; None means five.
+        Number of folds. None means one unit at a time where a formula is affordable, else five folds. Complete labels
+        of a model with a formula are left out one unit at a time in any case.
 
     Returns
     -------

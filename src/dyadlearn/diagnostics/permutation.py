@@ -168,7 +168,8 @@ def permutation_test(
     permuted, labels = _permuted(fitted, chosen, permute), fitted.labels
     judge = scorer(scoring_of(fitted, scoring))
     draws = islice(drawn(permuted, labels.shape, check_random_state(random_state).permutation), n_permutations)
-    is_closed = isinstance(fitted, FittedRidge) and labels.full is not None and not fitted.estimator.searches
+    is_fixed = isinstance(fitted, FittedRidge) and not fitted.estimator.searches
+    is_closed = is_fixed and plan(fitted.problem, chosen).is_of_grid
     compute = _closed if is_closed else _repeated
     score, method, null = compute(fitted, chosen, judge, draws)
     scores: list[float] = []

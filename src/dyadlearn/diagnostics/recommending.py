@@ -224,7 +224,8 @@ def screen(
     label : float, default=None
         List only cells with this label, such as 0 to find overlooked positives.
     cv : int, default=None
-        Number of folds if labels are missing or weighted and hold-out has no formula; None means five.
+        Number of folds. None means one unit at a time where a formula is affordable, else five folds. Complete labels
+        of a model with a formula are left out one unit at a time in any case.
     sides : (str, str), default=None
         Names of an instance and of a task, for tables.
 
@@ -645,7 +646,8 @@ def recommend(
         and ones. If some pairs have no label, zeros are labels of tested pairs, which are not recommended. This applies
         to labels in `known` too.
     cv : int, default=None
-        Number of folds if labels are missing or weighted and hold-out has no formula; None means five.
+        Number of folds. None means one unit at a time where a formula is affordable, else five folds. Complete labels
+        of a model with a formula are left out one unit at a time in any case.
     sides : (str, str), default=None
         Names of an instance and of a task in messages and column names, such as ``("user", "film")``.
 
@@ -797,7 +799,20 @@ def _predictions(
     cv : int or None
     has_zeros : bool
         Whether zeros are among the cells that are not observed.
+
+    Raises
+    ------
+    ValueError
+        If a list of pairs is held out, of which each has a label.
     """
+    labels = fitted.labels
+    if labels.grid is None and not labels.is_full and setting is not Setting.A and not has_zeros:
+        m, q = labels.shape
+        raise ValueError(
+            f"setting={setting.value!r} predicts each pair without labels of its rows, but hold-out of a list predicts "
+            f"only its {labels.size} observed pairs, which are not recommended: use setting='A', or fit the model on a "
+            f"grid of {m} × {q} labels with NaN for missing ones."
+        )
     completed = to_numpy(fitted.completed)
     if setting is Setting.A and not has_zeros:
         # Missing labels were not used in training, so the model itself can predict them.

@@ -166,7 +166,7 @@ class Folds:
             watch()
         if unconverged := self._unconverged:
             worst = max(unconverged, key=lambda solution: solution.residual)
-            warn_unless_converged(worst, tol, f" in {len(unconverged)} of {self.n_folds} folds", stacklevel=4)
+            warn_unless_converged(worst, tol, f" in {len(unconverged)} of {self.n_folds} folds")
         flat = placed(predictions, [self.folds[number].test for number in numbers], labels.observed.size)
         return namespace(flat).reshape(flat, labels.values.shape)
 

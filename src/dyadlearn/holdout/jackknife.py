@@ -92,7 +92,7 @@ def _by_labelled_part(how: Formula, units: np.ndarray) -> Jackknife:
     problem = how.problem
     listed = problem.labels.listed()
     xp = namespace(listed.values)
-    shift = float(xp.mean(listed.values)) if working(problem.pairing).free_mean else 0.0
+    shift = working(problem.pairing).shift_of(listed.values)
     flat = np.flatnonzero(problem.labels.observed)
     held_out = take_rows(xp.reshape(how.held_out(), (-1,)), flat)
     left = UnitsLeftOut(problem.labels, listed.values - shift, held_out - shift, shift, units)

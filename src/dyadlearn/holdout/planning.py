@@ -220,9 +220,14 @@ class Formula:
         return f"{self.explanation} ({self.cost})"
 
     @property
+    def is_of_grid(self) -> bool:
+        """Whether one decomposition of a complete grid serves all regularisations and all labels."""
+        return self.way == "grid"
+
+    @property
     def swept(self) -> Problem | None:
         """Problem on a full grid with the same scores, so that a search over alphas is cheap; None if there is none."""
-        if self.way == "grid":
+        if self.is_of_grid:
             return self.problem
         if self.way == "labelled" and self.problem.pairing.knows_tasks:
             return labelled_part(self.problem)[0]
@@ -280,6 +285,7 @@ class SolveAgain:
 
     #: No full problem has the same scores.
     swept: ClassVar[None] = None
+    is_of_grid: ClassVar[bool] = False
 
     @cached_property
     def folds(self) -> Folds:
@@ -385,6 +391,7 @@ def plan(
     *,
     method: str | None = None,
     n_alphas: int = 1,
+    exact: bool = False,
 ) -> Plan:
     """Choose the method of computing hold-out predictions.
 
@@ -400,6 +407,8 @@ def plan(
         Method to use whatever it costs: a formula, or folds that are solved again.
     n_alphas : int, default=1
         Number of regularisations that will be held out.
+    exact : bool, default=False
+        Whether complete labels are left out one unit at a time, and `cv` is for missing and weighted labels only.
 
     Returns
     -------
@@ -407,6 +416,8 @@ def plan(
     """
     check_method(method)
     labels = problem.labels
+    if exact and labels.full is not None:
+        cv = None
     together = Units.of_groups(labels, setting, groups, task_groups)
     units = together
     splitter = None
@@ -698,9 +709,8 @@ def _inverted(problem: Problem, setting: Setting, units: Units, route: Route, ca
     compute = partial(inverse_of, problem.pairing, labels, route.name, cache)
     inverse = last_inverse.of(problem, route.name, compute, need, labels.values)
     warn_of_rounding(inverse.rounding)
-    xp = namespace(listed.values)
     # With a free mean, predictions shift with the labels. Centring avoids rounding of labels far from zero.
-    shift = float(xp.mean(listed.values)) if has_mean else 0.0
+    shift = working(problem.pairing).shift_of(listed.values)
     y = listed.values - shift
     leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
     return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, to_numpy
+from dyadlearn._array import Array, as_array_of, itemsize, namespace, to_numpy
 from dyadlearn._codes import group_codes
 from dyadlearn._state import Stored
 from dyadlearn._tables import shown
@@ -23,10 +24,13 @@ from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.base import divided, working
 from dyadlearn.pairing.incomplete import complete_labels
+from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
+from dyadlearn.solve.factor import CellsFactor
 from dyadlearn.solve.missing import Completion
-from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, solve_by_directions, solve_pairs
+from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, factor_of, solve_by_directions, solve_pairs
+from dyadlearn.solve.operators import GridOperators
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,12 +220,22 @@ class Problem:
         if self.labels.grid is not None:
             return None if self.labels.full is not None else self.complete(start)
         operators = working(self.pairing)
-        solution = solve_by_directions(operators, self.labels) or solve_pairs(operators, self.labels)
+        solution = solve_by_directions(operators, self.labels)
+        if solution is None:
+            solution = solve_pairs(operators, self.labels, partial(self._factor, operators))
         if solution is not None:
             return solution
         solution = self.system().solve(start, tol=self.tol, max_iter=self.max_iter)
-        warn_unless_converged(solution, self.tol, stacklevel=4)
+        warn_unless_converged(solution, self.tol)
         return solution
+
+    def _factor(self, operators: GridOperators) -> CellsFactor:
+        """Return the factor of the system of a list of pairs, which is remembered for explanations."""
+        values = self.labels.values
+        n_bytes = float(self.labels.size) ** 2 * itemsize(values)
+        compute = partial(factor_of, operators, self.labels)
+        factor: CellsFactor = last_inverse.of(self, "factor", compute, n_bytes, values)
+        return factor
 
 
 _LACK = "have no label to estimate an intercept from"

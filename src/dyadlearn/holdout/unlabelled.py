@@ -21,7 +21,7 @@ import numpy as np
 
 from dyadlearn._array import Array, itemsize, namespace, placed, row_blocks, take_rows, zeros
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.inverses import free_means
+from dyadlearn.pairing.inverses import fixed_values
 from dyadlearn.solve.inverse import Inverse, MissingInverse
 from dyadlearn.solve.operators import Cells, GridOperators
 
@@ -114,7 +114,7 @@ class Unlabelled:
         if filled is not None:
             return [take_rows(filled[:, place], at) for place, at in enumerate(asked)]
         duals = self._duals(labels)
-        means = free_means(self.operators, self.labels.listed(), labels, duals)
+        means = fixed_values(self.operators, self.labels.listed(), labels, duals)
         return [self._predicted(duals[:, place], missing[at]) + means[place] for place, at in enumerate(asked)]
 
     @property

@@ -819,9 +819,7 @@ class PairwiseRidge(PairModel, stored=False):
         stored = self._kept_holdout(setting) if is_usual else None
         if stored is not None:
             return stored
-        problem = self._problem()
-        folds = None if exact and problem.labels.full is not None else cv
-        how = plan(problem, setting, groups, task_groups, folds, method=method)
+        how = plan(self._problem(), setting, groups, task_groups, cv, method=method, exact=exact)
         self._check_request(setting)
         announce(f"Setting {setting.value}: {how.words}", how.cost.seconds)
         return HeldOut(how.held_out(everywhere=True), how.method, how.units, reason=how.explanation)

@@ -70,6 +70,7 @@ from dyadlearn.pairing.process import (
     singular_process,
     warn_of_negative,
 )
+from dyadlearn.solve.fixed import FixedFit
 from dyadlearn.solve.inverse import CellsInverse
 from dyadlearn.spectrum import Spectrum
 
@@ -171,11 +172,9 @@ class CellsProcess(GaussianProcess):
         )
 
     @cached_property
-    def _constant(self) -> tuple[Array, float]:
-        """The vector Q1 (n,), and its sum, the precision of a free mean."""
-        ones = namespace(self._ridges).ones_like(self._ridges)
-        weights = self._inverse.times(ones[:, None])[:, 0]
-        return weights, float(namespace(weights).sum(weights))
+    def _fixed(self) -> FixedFit:
+        """Generalised least squares of the fixed part, the free mean."""
+        return self.model.fixed_part(self.n_labels, self._ridges).solved(self._inverse.times)
 
     # --- variances ------------------------------------------------------------------------------------
 
@@ -239,17 +238,20 @@ class CellsProcess(GaussianProcess):
         factor = others.factor
         prior = crossing.prior(rows, others)
         explained = namespace(prior).zeros_like(prior)
-        left = namespace(prior).zeros_like(prior)
+        of_fixed = namespace(prior).zeros_like(prior)
         for place, (square, total) in enumerate(crossing.sums(rows)):
             explained[place, :] = namespace(factor).sum(factor @ square * factor, axis=1)
-            left[place, :] = 1.0 - factor @ total
+            of_fixed[place, :] = self._fixed.variance(self._gap(factor, total))
         variance, n_negative = clipped_variance(prior - explained, prior)
-        if self.model.free_mean:
-            variance += left**2 / self._constant[1]
-        return variance, n_negative
+        return variance + of_fixed, n_negative
+
+    def _gap(self, factor: Array, total: Array) -> Array:
+        """Return the columns of the fixed part (r, b) of pairs that their kernel to the labels does not fit."""
+        columns = self._fixed.part.new(int(factor.shape[0])).columns
+        return (columns - factor @ total).T
 
     def _crossing(self, first: _CellsSide, second: _CellsSide) -> _Crossing:
-        return _Crossing(self.model.shares[0], first, second, self._inverse, self._constant[0])
+        return _Crossing(self.model.shares[0], first, second, self._inverse, self._fixed.along)
 
     def _of_observed(self) -> Array:
         """Return the variances (n,) of the observed pairs."""
@@ -265,16 +267,14 @@ class CellsProcess(GaussianProcess):
         remainder = 1.0 - self._ridges * xp.linalg.diagonal(inverse)
         variance = self._ridges * xp.where(self._ridges < prior, remainder, along)
         variance = xp.where(variance < 0, 0.0, variance)
-        if self.model.free_mean:
-            weights, known = self._constant
-            variance += (self._ridges * weights) ** 2 / known
-        return variance
+        # For an observed pair, the columns minus their fit are the ridge times the row of QF.
+        return variance + self._fixed.variance(self._ridges * self._fixed.along.T)
 
     def covariance(self, row: NewRows, diagonal: Array | None, known: np.ndarray) -> Array:
         r"""Return the posterior covariance of one new instance between all training tasks and n of them.
 
         .. math:: k\,(a\,\mathbf{G} + b\,\mathbf{I}) + c\,\mathbf{G} - \mathbf{C}_*\mathbf{Q}\,\mathbf{C}_*^\top
-                  + \mathbf{ll}^\top/s_0 , \qquad \mathbf{l} = \mathbf{1} - \mathbf{C}_*\mathbf{Q1}
+                  + \mathbf{LS}^{-1}\mathbf{L}^\top , \qquad \mathbf{L} = \mathbf{1} - \mathbf{C}_*\mathbf{Q1}
 
         Each row of :math:`\mathbf{C}_*` belongs to a task. Arguments are those of `GaussianProcess`.
         """
@@ -288,9 +288,8 @@ class CellsProcess(GaussianProcess):
         columns = (own * self.model.shares[0] + first.share) * tasks.block(tasks.values, every, known)
         columns += own * second.share * as_array_of(every[:, None] == known, columns, columns.dtype)
         columns -= factor @ (square @ take_rows(factor, known).T)
-        if self.model.free_mean:
-            left = 1.0 - factor @ total
-            columns += left[:, None] * take_rows(left, known)[None, :] / self._constant[1]
+        gap = self._gap(factor, total)
+        columns += gap.T @ self._fixed.covariance(take_rows(gap.T, known).T)
         return columns
 
     # --- labels ---------------------------------------------------------------------------------------
@@ -298,38 +297,32 @@ class CellsProcess(GaussianProcess):
     def _misfit(self, Y: Array) -> Misfit:
         """Return Q times the labels minus the most likely mean, in units of the largest, and the sum of squares."""
         xp = namespace(Y)
-        if self.model.free_mean:
-            Y = Y - xp.mean(Y)  # for accuracy
+        Y = Y - self.model.shift_of(Y)
         size = largest(xp.abs(Y))
         if size == 0:
             return Misfit(xp.zeros_like(Y), 0.0, 1.0)
         Y = Y / size
-        solved = self._inverse.times(Y[:, None])[:, 0]
-        if self.model.free_mean:
-            weights, known = self._constant
-            mean = float(xp.sum(solved)) / known
-            Y = Y - mean
-            solved = solved - mean * weights
+        solved = self._fixed.projected(self._inverse.times(Y[:, None])[:, 0])
+        Y = Y - self._fixed.part.columns @ self._fixed.coefficients(Y)
         return Misfit(solved, max(0.0, float(xp.sum(Y * solved))), size)
 
     def _log_determinant(self) -> float:
         return self._inverse.log_determinant
 
-    def _mean_precision(self) -> float:
-        return self._constant[1]
+    def _fixed_log_determinant(self) -> float:
+        return self._fixed.log_determinant
 
     def _slopes(self, misfit: Misfit, share: float, integrated: bool) -> dict[str, float]:
         xp = namespace(self._ridges)
         inverse = self._inverse.matrix
         solved = misfit.labels
-        constant = zeros((self.n_labels,), inverse)
-        if integrated:
-            weights, known = self._constant
-            constant = weights / known**0.5
-        own = xp.linalg.diagonal(inverse) - share * solved**2 - constant**2
+        # What the restricted likelihood subtracts from Q is the product of these.
+        along = self._fixed.along if integrated else zeros((self.n_labels, 0), inverse)
+        of_labels = self._fixed.of_labels if integrated else along.T
+        own = xp.linalg.diagonal(inverse) - share * solved**2 - xp.sum(along * of_labels.T, axis=1)
         sums = [0.0, 0.0, 0.0]
         for here, terms in self.model.term_blocks(*self.labels.places):
-            growth = inverse[here, :] - share * solved[here, None] * solved - constant[here, None] * constant
+            growth = inverse[here, :] - share * solved[here, None] * solved - along[here, :] @ of_labels
             for place, term in enumerate(terms):
                 if term is not None:
                     sums[place] += float(xp.sum(growth * term))
@@ -447,24 +440,24 @@ class _Crossing:
     first, second : _CellsSide
     inverse : CellsInverse
         The inverse Q.
-    constant : array of shape (n,)
-        The vector Q1.
+    along : array of shape (n, r)
+        The columns of the fixed part multiplied by the inverse, QF.
     """
 
     def __init__(
-        self, product: float, first: _CellsSide, second: _CellsSide, inverse: CellsInverse, constant: Array
+        self, product: float, first: _CellsSide, second: _CellsSide, inverse: CellsInverse, along: Array
     ) -> None:
         self.product = product
         self.first = first
         self.second = second
         self.inverse = inverse
-        self.constant = constant
+        self.along = along
         labels = np.arange(inverse.n_labels)
         distinct, places = second.labelled
         if second.has_own:
             labels = np.repeat(labels, 2)
             places = np.stack([places, places + distinct.size], axis=1).reshape(-1)
-        self._scatter = Scatter(labels, places, (inverse.n_labels, second.width), constant)
+        self._scatter = Scatter(labels, places, (inverse.n_labels, second.width), along)
 
     def prior(self, rows: _Described, others: _Described) -> Array:
         """Return the prior variances (a, b) of some rows of both sides."""
@@ -478,14 +471,17 @@ class _Crossing:
         ------
         square : array of shape (w, w)
             The matrix :math:`\mathbf{B}_i^\top\mathbf{QB}_i`.
-        total : array of shape (w,)
-            The vector :math:`\mathbf{B}_i^\top\mathbf{Q1}`.
+        total : array of shape (w, r)
+            The matrix :math:`\mathbf{B}_i^\top\mathbf{QF}`.
         """
+        n_columns = int(self.along.shape[1])
         for place in range(rows.kernel.shape[0]):
             values = self._values(rows, place)
             half = self._scatter.times(values, self.inverse.matrix, transposed=True)
-            total = self._scatter.times(values, self.constant[:, None], transposed=True)
-            yield self._scatter.times(values, half.T, transposed=True), total[:, 0]
+            total = zeros((self.second.width, n_columns), self.along)
+            if n_columns:
+                total = self._scatter.times(values, self.along, transposed=True)
+            yield self._scatter.times(values, half.T, transposed=True), total
 
     def _values(self, rows: _Described, place: int) -> Array:
         """Return the nonzero entries of B for one row, in the order of labels."""

@@ -614,7 +614,7 @@ def weights_of_observed(
     if weights is None or operators.vanishing:
         right = xp.where(observed, none, completed_weights)
         solution = solve_missing(operators, right, observed, tol=tight, max_iter=max_iter)
-        warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
+        warn_unless_converged(solution, tol, " on the weights of labels")
         return xp.where(observed, completed_weights - operators.residual(solution.values), none)
     known = xp.astype(observed, completed_weights.dtype)
     begin = known / xp.sum(known) if operators.free_mean else none
@@ -622,7 +622,7 @@ def weights_of_observed(
     labels = operators.kernel(completed_weights - begin) + operators.ridge * (completed_weights - begin / weights)
     labels = xp.where(observed, labels, float("nan"))
     solution = complete(operators, labels, weights, tol=tight, max_iter=max_iter).solution
-    warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
+    warn_unless_converged(solution, tol, " on the weights of labels")
     return begin + xp.where(observed, solution.values * weights**0.5, none)
 
 

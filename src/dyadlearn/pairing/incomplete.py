@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace, placed, zeros
+from dyadlearn._array import Array, namespace, placed
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Pairing, working
 from dyadlearn.pairing.expansion import Expansion
@@ -53,7 +53,7 @@ def complete_labels(
         Tolerance and maximum number of conjugate gradient iterations.
     """
     completed = completion(model, Y, weights, start=start, tol=tol, max_iter=max_iter)
-    warn_unless_converged(completed.solution, tol, stacklevel=3)
+    warn_unless_converged(completed.solution, tol)
     if not model.symmetry:
         return completed
     # Rounding must not break the symmetry.
@@ -96,7 +96,7 @@ def leave_one_out(model: Pairing, labels: Labels, setting: Setting, completed: C
     check_mean_of_others(model, labels)
     y = listed.values
     xp = namespace(y)
-    shift = xp.mean(y) if operators.free_mean else zeros((), y)
+    shift = operators.shift_of(y)
     root = xp.ones_like(y) if listed.weights is None else listed.weights**0.5
     held_out = CellsFit(operators, rows, columns, y - shift, root).leave_one_out() + shift
     if labels.grid is None:

@@ -9,6 +9,10 @@ route        for                                                  cost of the in
 "missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k eigenvectors
 ===========  ===================================================  ================================================
 
+Rounding of a system of cells changes predictions by the precision times :math:`\max_i P_{ii}/c`, and a warning follows
+where that is noticeable (`Inverse.rounding`). Normal equations of features keep their digits for any regularisation,
+and need no warning: where the labels that remain do not determine the features, they raise `LeverageError`.
+
 A model whose kernels lose the rows that are left out (two-step ridge regression in settings B, C and D) has none, and
 neither have independent tasks, whose columns are solved separately.
 """
@@ -30,6 +34,7 @@ from dyadlearn.pairing.base import Coupled, Pairing, working
 from dyadlearn.pairing.incomplete import takes_apart
 from dyadlearn.settings import Setting
 from dyadlearn.solve.directions import suit_directions
+from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse, FactorInverse, FeatureInverse, Inverse, MissingInverse
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum, leverage_error
@@ -116,7 +121,7 @@ def _largest_unit(setting: Setting, units: Sequence[np.ndarray]) -> int:
 
 def _by_features(operators: GridOperators, labels: Labels, solving: float) -> Route | None:
     """Return the route by products of features, if these are fewer than labels."""
-    p = math.prod(int(side.values.shape[0]) for side in operators.grid_spectra) + int(operators.free_mean)
+    p = math.prod(int(side.values.shape[0]) for side in operators.grid_spectra) + operators.n_fixed
     if operators.interpolates or not 0 < p <= min(_MOST_FEATURES, labels.size):
         return None
     n = labels.size
@@ -225,14 +230,14 @@ def inverse_of(model: Pairing, labels: Labels, name: str, cache: dict[str, Any] 
             kernel = operators.kernel_block(rows, columns)
             cache["spectrum"] = Spectrum.from_gram(kernel, constant="free" if operators.free_mean else None)
         return FactorInverse.of_spectrum(cache["spectrum"].smoother(Tikhonov(), operators.ridge))
-    kernel, ridges, border, penalties = cell_system(operators, labels)
+    kernel, ridges, fixed = cell_system(operators, labels)
     least = float(namespace(ridges).min(ridges))
     rounding = epsilon(kernel) * largest(namespace(kernel).linalg.diagonal(kernel)) / least
-    inverse = CellsInverse.of(kernel, ridges, border, penalties, refusal)
+    inverse = CellsInverse.of(kernel, ridges, fixed, refusal)
     return replace(inverse, rounding=rounding)
 
 
-def cell_system(operators: GridOperators, labels: Labels) -> tuple[Array, Array, Array | None, Array | None]:
+def cell_system(operators: GridOperators, labels: Labels) -> tuple[Array, Array, FixedPart]:
     """Return the system of the observed cells.
 
     Returns
@@ -240,20 +245,16 @@ def cell_system(operators: GridOperators, labels: Labels) -> tuple[Array, Array,
     kernel : array of shape (n, n)
     ridges : array of shape (n,)
         Ridge of each cell.
-    border : array of shape (n, r) or None
-        Directions beside the kernel; ones for a free mean.
-    penalties : array of shape (r,) or None
-        Penalty of each direction; None means unpenalised.
+    fixed : FixedPart
+        Columns beside the kernel, such as ones for a free mean.
     """
     kernel, border, penalties = operators.split_kernel(*labels.places)
     ridges = zeros((labels.size,), kernel) + operators.ridge
     if labels.weights is not None:
         ridges = ridges / labels.listed().weights
-    if not operators.free_mean:
-        return kernel, ridges, None, None
     if border is None:
-        border = namespace(kernel).ones_like(kernel[:, :1])
-    return kernel, ridges, border, penalties
+        return kernel, ridges, operators.fixed_part(labels.size, kernel)
+    return kernel, ridges, FixedPart(border, penalties)
 
 
 def _feature_inverse(operators: GridOperators, labels: Labels) -> FeatureInverse:
@@ -265,26 +266,25 @@ def _feature_inverse(operators: GridOperators, labels: Labels) -> FeatureInverse
     listed = labels.listed()
     root = None if listed.weights is None else listed.weights**0.5
     penalties = zeros((int(scale.shape[1]),), left) + operators.ridge
-    if operators.free_mean:
-        penalties = xp.concat([penalties, zeros((1,), left)])
+    penalties = xp.concat([penalties, zeros((operators.n_fixed,), left)])
 
     def features(at: np.ndarray) -> Array:
-        """Return all products of features of some pairs (s, p), with ones for a free mean, times the root weights."""
+        """Return all products of features of some pairs and their fixed part (s, p), times the root weights."""
         products = take_rows(left, rows[at])[:, :, None] * take_rows(right, columns[at])[:, None, :]
         products = xp.reshape(products, (at.size, -1)) * scale
-        if operators.free_mean:
-            products = xp.concat([products, xp.ones_like(products[:, :1])], axis=1)
+        products = xp.concat([products, operators.fixed_part(at.size, products).columns], axis=1)
         return products if root is None else products * take_rows(root, at)[:, None]
 
     refusal = partial(leverage_error, np.arange(labels.size), labels.size, "pairs form a set that")
     return FeatureInverse.of(features, labels.size, penalties, root, refusal)
 
 
-def free_means(operators: GridOperators, labels: Labels, values: Array, duals: Array) -> Array:
-    r"""Return the free mean of models with the same kernel and other labels, shape (b,); zeros without a free mean.
+def fixed_values(operators: GridOperators, labels: Labels, values: Array, duals: Array) -> Array:
+    r"""Return the fixed part of the predictions for a new pair by models with the same kernel and other labels, (b,).
 
-    It is :math:`y_r - (\mathbf{P}_{oo}\mathbf{a})_r - c_r a_r` for any label r, and the average over all labels where
-    there is no regularisation.
+    It is zero without a fixed part. Its coefficients solve :math:`\mathbf{F}\boldsymbol\beta = \mathbf{y} -
+    \mathbf{P}_{oo}\mathbf{a} - \mathbf{c}\circ\mathbf{a}`. A few labels determine a free mean, and all labels are used
+    where there is no regularisation.
 
     Parameters
     ----------
@@ -294,17 +294,19 @@ def free_means(operators: GridOperators, labels: Labels, values: Array, duals: A
     values, duals : arrays of shape (n, b)
         Labels and dual coefficients a of each model.
     """
-    if not operators.free_mean:
+    part = operators.fixed_part(labels.size, duals)
+    if not part.n_columns:
         return zeros((int(duals.shape[1]),), duals)
     cells = labels.places
-    n_used = labels.size if operators.ridge <= 0 else min(_N_FOR_MEAN, labels.size)
+    takes_all = operators.ridge <= 0 or part.n_columns > 1
+    n_used = labels.size if takes_all else min(_N_FOR_MEAN, labels.size)
     at = np.linspace(0, labels.size - 1, n_used).astype(np.intp)
     ridges = zeros((at.size,), duals) + operators.ridge
     if labels.weights is not None:
         ridges = ridges / take_rows(labels.weights, at)
     fitted = operators.kernel_between((cells[0][at], cells[1][at]), cells) @ duals
     rest = take_rows(values, at) - fitted - ridges[:, None] * take_rows(duals, at)
-    return namespace(rest).mean(rest, axis=0)
+    return (part.new(1).columns @ part.take(at).nearest(rest))[0, :]
 
 
 def bytes_of(route: Route, labels: Labels) -> float:

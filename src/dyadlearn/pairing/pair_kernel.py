@@ -856,7 +856,8 @@ def _refit_cells(model: PairKernel, sides: dense.Sides, Y: np.ndarray) -> dense.
 def _among(spectrum: Spectrum, rows: np.ndarray) -> tuple[Array, np.ndarray]:
     """Return the kernel (d, d) between the distinct rows of a list, and the position (n,) of each row among them."""
     distinct, place = np.unique(rows, return_inverse=True)
-    return spectrum.block(spectrum.values, distinct), place
+    half = take_rows(spectrum.vectors, distinct) * spectrum.values**0.5
+    return half @ half.T, place  # numpy computes half of such a product
 
 
 def _mean_level(Y: Array) -> Array:

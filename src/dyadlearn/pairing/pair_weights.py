@@ -17,9 +17,10 @@ with a free mean
 .. math:: \mathbf{Nc} + \mathbf{Q1}/s_0, \qquad \mathbf{N} = \mathbf{Q} - \mathbf{Q11}^\top\mathbf{Q}/s_0, \quad
           s_0 = \mathbf{1}^\top\mathbf{Q1} .
 
-A hold-out of the same problem leaves its inverse for these weights (`dyadlearn.pairing.remembering`). Without one, a
-Cholesky factor takes a third of the work. Systems of features, cells and directions need no array of all pairs: a list
-of few pairs takes little time, however large its grid is. The system with the least work is taken. A grid is solved
+A hold-out of the same problem leaves its inverse for these weights (`dyadlearn.pairing.remembering`). A fit that has
+solved one system of a list of pairs leaves its Cholesky factor. Without either, a factor takes a third of the work of
+the inverse. Systems of features, cells and directions need no array of all pairs: a list of few pairs takes little
+time, however large its grid is. The system with the least work is taken. A grid is solved
 (`dyadlearn.pairing.weighing`) if that takes less, or if the regularisation is so small that a system of the pairs would
 lose digits.
 """
@@ -28,19 +29,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, positive_solver, to_numpy, with_diagonal
+from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, to_numpy
 from dyadlearn._memory import fits_in_memory, solve_numbers
 from dyadlearn._rounding import ratio
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Pairing
 from dyadlearn.pairing.expansion import Asked, rotated_row
-from dyadlearn.pairing.inverses import Route, bytes_of, cell_system, inverse_of, routes
+from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.pair_kernel import PairKernel
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.pairing.weighing import Weigher, label_weigher, spread
@@ -48,6 +49,8 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.crossed import CrossedSystem
 from dyadlearn.solve.directions import STIFF, CellsFit, suit_directions
+from dyadlearn.solve.factor import CellsFactor
+from dyadlearn.solve.observed import factor_of
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
 
@@ -57,43 +60,6 @@ _ITERATIONS = 50
 _CROSSED_ITERATIONS = 20
 # Up to this number of missing cells without weights, a grid is solved directly.
 _FEW_MISSING = 1024
-
-
-@dataclass(frozen=True, eq=False)
-class _Factor:
-    """Factor of the system of the observed cells, for a few solutions.
-
-    Attributes
-    ----------
-    solve : callable
-        Function that solves the system.
-    mean : array of shape (n,) or None
-        Weight of each label in a free mean.
-    """
-
-    solve: Callable[[Array], Array]
-    mean: Array | None
-
-    @classmethod
-    def of(cls, operators: GridOperators, labels: Labels) -> _Factor:
-        """Return the factor; it takes a third of the work of an inverse."""
-        kernel, ridges, border, _ = cell_system(operators, labels)
-        diagonal = namespace(kernel).linalg.diagonal(kernel) + ridges
-        try:
-            solve = positive_solver(with_diagonal(kernel, diagonal))
-        except np.linalg.LinAlgError:
-            raise leverage_error(np.arange(labels.size), labels.size, "pairs form a set that") from None
-        if border is None:
-            return cls(solve, None)
-        ones = solve(border[:, 0])
-        return cls(solve, ones / namespace(ones).sum(ones))
-
-    def label_weights(self, kernel: Array) -> Array:
-        """Return the weight (n,) of each label in the prediction for a pair with this kernel (n,) to the labels."""
-        weights = self.solve(kernel)
-        if self.mean is None:
-            return weights
-        return weights + self.mean * (1.0 - namespace(weights).sum(weights))
 
 
 @label_weigher.register(PairKernel)
@@ -144,7 +110,7 @@ def weigher_of_observed(
     name = "factor" if is_factor else route.name
 
     def compute() -> Any:
-        return _Factor.of(operators, labels) if is_factor else inverse_of(operators, labels, route.name)
+        return _factor(operators, labels) if is_factor else inverse_of(operators, labels, route.name)
 
     @cache
     def computed() -> Any:
@@ -153,6 +119,14 @@ def weigher_of_observed(
         return last_inverse.of(problem, name, compute, bytes_of(route, labels), labels.values)
 
     return Weigher(_by_inverse(operators, labels, name, computed), route.numbers)
+
+
+def _factor(operators: GridOperators, labels: Labels) -> CellsFactor:
+    """Return the factor of the system of the observed cells."""
+    try:
+        return factor_of(operators, labels.listed())
+    except np.linalg.LinAlgError:
+        raise leverage_error(np.arange(labels.size), labels.size, "pairs form a set that") from None
 
 
 def _is_stiff(model: PairKernel, labels: Labels) -> bool:
@@ -214,11 +188,11 @@ def _by_inverse(
 
 
 def _features(model: PairKernel, row: Asked, column: Asked) -> Array:
-    """Return all products of features of a pair (p,), with a one for a free mean."""
+    """Return all products of features of a pair, and its fixed part (p,)."""
     along = ratio(model.rotated_kernel_of(row, column), model.kernel_values**0.5)
     xp = namespace(along)
     features = xp.reshape(along, (-1,))
-    return xp.concat([features, xp.ones_like(features[:1])]) if model.free_mean else features
+    return xp.concat([features, model.fixed_part(1, features).columns[0, :]])
 
 
 def _by_crossed(model: PairKernel, labels: Labels, tol: float, max_iter: int) -> Callable[[Asked, Asked], Array]:
@@ -234,7 +208,7 @@ def _by_crossed(model: PairKernel, labels: Labels, tol: float, max_iter: int) ->
     def weights(row: Asked, column: Asked) -> Array:
         rotated = list(map(rotated_row, model.grid_spectra, (row, column)))
         found, solution = system().label_weights(rotated, accuracy, max_iter)
-        warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
+        warn_unless_converged(solution, tol, " on the weights of labels")
         return spread(labels, found)
 
     return weights

@@ -161,8 +161,8 @@ class GaussianProcess(ABC):
         """Return log |C|."""
 
     @abstractmethod
-    def _mean_precision(self) -> float:
-        """Return the precision s₀ of a free mean."""
+    def _fixed_log_determinant(self) -> float:
+        """Return the logarithm of the determinant of the precision of the fixed part: of s₀ for a free mean."""
 
     @abstractmethod
     def _slopes(self, misfit: Misfit, share: float, integrated: bool) -> dict[str, float]:
@@ -247,7 +247,7 @@ class GaussianProcess(ABC):
         value = fit + degrees * math.log(2 * math.pi) + 2 * degrees * math.log(noise) + self._log_determinant()
         integrated = self.model.free_mean and restricted
         if integrated:
-            value += math.log(self._mean_precision())
+            value += self._fixed_log_determinant()
         bracket = self._slopes(misfit, fit / misfit.total if misfit.total else 0.0, integrated)
         if scale is not None:
             bracket["scale"] = 2 * (degrees - fit)
@@ -445,8 +445,8 @@ class Process(GaussianProcess):
         outside = self._n_outside * math.log(self.model.alpha) if self._n_outside else 0.0
         return outside - float(xp.sum(xp.log(self._inverse)))
 
-    def _mean_precision(self) -> float:
-        return self.model._rotated_constant[1]
+    def _fixed_log_determinant(self) -> float:
+        return math.log(self.model._rotated_constant[1])
 
     def _slopes(self, misfit: Misfit, share: float, integrated: bool) -> dict[str, float]:
         """Return derivatives from those of the bracket with respect to each eigenvalue of C."""
@@ -473,8 +473,7 @@ class Process(GaussianProcess):
         is_truncated = self._n_outside > 0
         if self.model.alpha == 0 and (is_truncated or not bool(xp.all(inverse > 0))):
             raise singular_process()
-        if self.model.free_mean:
-            Y = Y - xp.mean(Y)  # for accuracy
+        Y = Y - self.model.shift_of(Y)
         size = max(largest(Y), -float(xp.min(Y)))
         if size == 0:
             return Misfit(zeros(tuple(inverse.shape), Y), 0.0, 1.0)

@@ -13,7 +13,8 @@ from dyadlearn._memory import empty_when_short, fits_in_memory
 class LastInverse:
     """One inverse, or factor of a system, with the problem that it belongs to.
 
-    Settings A, B, C and D of one fitted model need the same inverse, and so does the explanation of a prediction. A
+    Settings A, B, C and D of one fitted model need the same inverse, and so does the explanation of a prediction, which
+    may also use the Cholesky factor of the fit of a list of pairs. A
     search over regularisations has one problem for each, so that each inverse replaces the previous one. An inverse is
     forgotten with its problem, before another one is computed, and where memory is short (`dyadlearn._memory`). It is
     not kept at all if another one would not fit beside it.

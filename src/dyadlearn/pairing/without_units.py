@@ -36,7 +36,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Coupled, Pairing, working
 from dyadlearn.pairing.certainty import Jackknife, fold_jackknife
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.pairing.inverses import free_means
+from dyadlearn.pairing.inverses import fixed_values
 from dyadlearn.solve.inverse import FeatureInverse, Inverse, MissingInverse
 from dyadlearn.solve.leaving import members_of
 
@@ -142,11 +142,12 @@ def models_by_inverse(model: Pairing, inverse: Inverse, left: UnitsLeftOut) -> J
         coefficients = inverse.coefficients_without(*left.given)
         shape = tuple(operators.ranks)
         n_products = math.prod(shape)
+        fixed = operators.fixed_part(1, coefficients).columns @ coefficients[n_products:, :]
         xp = namespace(coefficients)
         models = []
         for unit in range(left.n_units):
             spectral = xp.reshape(coefficients[:n_products, unit], shape)
-            mean = float(coefficients[-1, unit]) + left.shift if operators.free_mean else 0.0
+            mean = float(fixed[0, unit]) + left.shift
             models.append(model.expansion(operators.coefficients_of(spectral, mean)))
         return fold_jackknife(left.grid, left.members, models)
     duals = inverse.duals_without(*left.given, operators.ridge)
@@ -166,7 +167,7 @@ def models_of_duals(model: Pairing, duals: Array, left: UnitsLeftOut) -> Jackkni
     operators = working(model)
     listed = left.labels.listed()
     xp = namespace(duals)
-    means = free_means(operators, listed, left.changed, duals) + left.shift
+    means = fixed_values(operators, listed, left.changed, duals) + left.shift
     if operators.shares is not None:
         own = _Duals(operators, listed, duals, means)
         return Jackknife(left.grid, left.members, own.n_values, own.predict)

@@ -31,6 +31,7 @@ from dyadlearn._text import as_text, html_table, make_table, number
 from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError, NothingLeftError
 from dyadlearn.holdout import Problem, Units
 from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.holdout.planning import plan_units
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels, read_labels
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
@@ -710,8 +711,8 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
     if fitted.estimator.describes_by_labels:
         return math.nan
     problem = fitted.problem
-    is_closed = problem.labels.full is not None and units.cells is None
-    if not is_closed or (setting is Setting.D and not problem.pairing.smoothers):
+    how = plan_units(problem, setting, units)
+    if not how.is_of_grid or how.cost.once:
         return math.nan
     permuted = what_is_new(fitted, setting)
     axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))

@@ -498,7 +498,7 @@ def landscape(
     rows, columns = grids_of(problem, alphas, task_alphas)
     left_out = LeftOut(groups, task_groups, cv, method)
     plans = [planned_for(problem, setting, left_out, rows, columns) for setting in wanted]
-    if problem.labels.full is not None and cv is None and method != "folds":  # all settings share their products
+    if cv is None and all(how.is_of_grid for how in plans):  # all settings share their products
         bar = Progress(None, "Landscape", progress, of=1)
         by_setting = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, bar)
         scores = {setting.value: by_setting[setting] for setting in wanted}

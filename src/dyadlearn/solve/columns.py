@@ -70,8 +70,9 @@ from dyadlearn._array import (
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import digits_left, ratio, solve_block, warn_of_rounding
 from dyadlearn.solve.directions import LeastSquares
+from dyadlearn.solve.fixed import FixedFit, FixedPart
 from dyadlearn.solve.inverse import CellsInverse
-from dyadlearn.solve.leaving import in_order, inverse_with_border, members_of
+from dyadlearn.solve.leaving import in_order, members_of
 from dyadlearn.solve.operators import GridOperators, check_hidden, common_floor, embedded, reduced, without
 from dyadlearn.spectrum import Smoother, check_cells, interpolation_error, leverage_error
 
@@ -403,8 +404,9 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
         if directions is None:
             inverse, mean = xp.linalg.inv(_system(matrices, column)), 0.0
             if matrices.has_constant:
-                ones = xp.sum(inverse, axis=1)
-                inverse, mean = inverse_with_border(inverse), (ones @ column.labels) / xp.sum(ones)
+                constant = FixedPart.constant(inverse.shape[0], inverse).solved(partial(xp.matmul, inverse))
+                mean = constant.coefficients(column.labels)
+                inverse = constant.project_in_place(inverse)
             slack = xp.linalg.diagonal(inverse)[:, None] / column.scale
             if matrices.has_constant and not vanishing and -largest(-slack) < 1.0 - _FAR_FROM_ONE:
                 # The border is subtracted from the inverse, which loses digits here.
@@ -581,10 +583,10 @@ def _solved(matrices: _Matrices, column: _Column) -> tuple[Array, Array | float]
     xp = namespace(labels)
     if not matrices.has_constant:
         return xp.linalg.solve(system, labels), 0.0
-    solutions = xp.linalg.solve(system, xp.concat([labels, xp.ones_like(labels[:, :1])], axis=1))
-    dual, ones = solutions[:, :-1], solutions[:, -1:]
-    means = xp.sum(dual, axis=0) / xp.sum(ones)
-    return dual - ones * means, means
+    constant = FixedPart.constant(labels.shape[0], labels)
+    solutions = xp.linalg.solve(system, xp.concat([labels, constant.columns], axis=1))
+    fit = FixedFit(constant, solutions[:, -1:])
+    return fit.projected(solutions[:, :-1]), fit.coefficients(labels)[0, :]
 
 
 def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array], Array]] | None:

@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, as_array_of, least_positions, namespace, positive_solver, take_rows, to_numpy, zeros
+from dyadlearn._checks import caller_level
 from dyadlearn._rounding import ratio
 from dyadlearn._state import Stored
 from dyadlearn.spectrum import Spectrum
@@ -169,8 +170,8 @@ def conjugate_gradients(
     return Solution(values, n_iter, size, bool(size <= goal))  # tol may be a number of numpy
 
 
-def warn_unless_converged(solution: Any, tol: float, where: str = "", *, stacklevel: int = 2) -> None:
-    """Warn if conjugate gradients did not converge.
+def warn_unless_converged(solution: Any, tol: float, where: str = "") -> None:
+    """Warn, at the line that called the package, if conjugate gradients did not converge.
 
     Parameters
     ----------
@@ -178,15 +179,13 @@ def warn_unless_converged(solution: Any, tol: float, where: str = "", *, stackle
     tol : float
     where : str, default=""
         Description of the system for the message, with a leading blank.
-    stacklevel : int, default=2
-        As in `warnings.warn`, for the caller.
     """
     if not solution.converged and solution.residual > tol:
         warnings.warn(
             f"Conjugate gradients stopped{where} after {solution.n_iter} iterations at a relative residual of "
             f"{solution.residual:.1e}, short of tol={tol:g}: raise max_iter, tol or the regularisation.",
             ConvergenceWarning,
-            stacklevel=stacklevel + 1,
+            stacklevel=caller_level(),
         )
 
 

@@ -62,6 +62,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._codes import pair_numbers
 from dyadlearn._rounding import rounding_level, settle, solve_block
+from dyadlearn.solve.fixed import FixedFit, FixedPart
 from dyadlearn.solve.leaving import in_order, members_of, members_of_one_size
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, leverage_error, nothing_left
@@ -513,8 +514,8 @@ class CellsInverse(Inverse):
         Logarithm of the determinant of the kernel with its ridges, without a border; NaN if it is not known.
     floor, is_graded : as in `Inverse`
         For a residual operator.
-    of_border : array of shape (r, n) or None
-        Weight of each label in the coefficients of a border.
+    fixed : FixedFit or None
+        Generalised least squares of the fixed part, which is projected out; None without one.
     rounding : float
         As in `Inverse`.
     """
@@ -523,7 +524,7 @@ class CellsInverse(Inverse):
     log_determinant: float = math.nan
     floor: float = 0.0
     is_graded: bool = False
-    of_border: Array | None = None
+    fixed: FixedFit | None = None
     rounding: float = 0.0
 
     @classmethod
@@ -531,15 +532,12 @@ class CellsInverse(Inverse):
         cls,
         kernel: Array,
         ridges: Array,
-        border: Array | None = None,
-        penalties: Array | None = None,
+        fixed: FixedPart | None = None,
         refusal: Callable[[], Exception] = np.linalg.LinAlgError,
     ) -> Self:
-        r"""Return the inverse of a kernel with ridges on its diagonal, and a border projected out.
+        r"""Return the inverse of a kernel with ridges on its diagonal, and a fixed part projected out.
 
-        .. math:: \mathbf{Q} - \mathbf{Q}\boldsymbol\Phi\left(\mathrm{diag}(\mathbf{d}) +
-                  \boldsymbol\Phi^\top\mathbf{Q}\boldsymbol\Phi\right)^{-1}\boldsymbol\Phi^\top\mathbf{Q}, \qquad
-                  \mathbf{Q} = (\mathbf{P} + \mathrm{diag}(\mathbf{c}))^{-1}
+        It is **N** of `dyadlearn.solve.fixed` with :math:`\mathbf{Q} = (\mathbf{P} + \mathrm{diag}(\mathbf{c}))^{-1}`.
 
         Parameters
         ----------
@@ -547,10 +545,8 @@ class CellsInverse(Inverse):
             The kernel P, which may be overwritten.
         ridges : array of shape (n,)
             The ridge c of each cell.
-        border : array of shape (n, r), default=None
-            Directions Φ that are projected out; None is no direction.
-        penalties : array of shape (r,), default=None
-            Penalty d of each direction; None means unpenalised.
+        fixed : FixedPart, default=None
+            Columns that are projected out; None is no column.
         refusal : callable
             Function that returns the error to raise if the kernel with its ridge is singular.
 
@@ -569,16 +565,10 @@ class CellsInverse(Inverse):
             matrix, log_determinant = inverse_and_log_determinant(with_diagonal(kernel, diagonal))
         except np.linalg.LinAlgError:
             raise refusal() from None
-        if border is None:
+        if fixed is None or not fixed.n_columns:
             return cls(matrix, log_determinant)
-        along = matrix @ border
-        system = border.T @ along
-        if penalties is not None:
-            system += penalties * _identity(system)
-        change = solve(system, along.T)
-        for here in row_blocks(matrix.shape[0], itemsize(matrix) * matrix.shape[0]):
-            matrix[here, :] -= along[here, :] @ change
-        return cls(matrix, log_determinant, of_border=change)
+        fit = fixed.solved(lambda columns: matrix @ columns)
+        return cls(fit.project_in_place(matrix), log_determinant, fixed=fit)
 
     @property
     def n_labels(self) -> int:
@@ -603,28 +593,18 @@ class CellsInverse(Inverse):
         """Return rows (s, n)."""
         return take_rows(self.matrix, at)
 
-    def label_weights(self, kernel: Array, border: Array | None = None) -> Array:
-        r"""Return the weight (n,) of each label in the prediction for a pair.
-
-        The dual coefficients of labels are :math:`\mathbf{Ny}`, and the coefficients of the border
-        :math:`\mathbf{By}`, with :math:`\mathbf{B} = (\mathrm{diag}(\mathbf{d}) +
-        \boldsymbol\Phi^\top\mathbf{Q}\boldsymbol\Phi)^{-1}\boldsymbol\Phi^\top\mathbf{Q}`. The weights are
-
-        .. math:: \mathbf{Nc} + \mathbf{B}^\top\boldsymbol\phi .
+    def label_weights(self, kernel: Array, columns: Array | None = None) -> Array:
+        """Return the weight (n,) of each label in the prediction for a pair.
 
         Parameters
         ----------
         kernel : array of shape (n,)
             The kernel c between the pair and the labels.
-        border : array of shape (r,), default=None
-            The entries of the border for the pair; None means ones, for a free mean.
+        columns : array of shape (r,), default=None
+            Columns of the fixed part for the pair; None means ones, for a free mean.
         """
         weights = self.matrix @ kernel
-        if self.of_border is None:
-            return weights
-        if border is None:
-            border = namespace(weights).ones_like(self.of_border[:, 0])
-        return weights + border @ self.of_border
+        return weights if self.fixed is None else self.fixed.label_weights(weights, columns)
 
     def times(self, labels: Array) -> Array:
         """Return N times labels (n, p)."""

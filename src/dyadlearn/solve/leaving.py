@@ -1,7 +1,7 @@
 r"""Hold-out: predictions for labels by the model trained without them.
 
-Let :math:`\mathbf{N}` be the inverse of the system of the observed labels, minus its unpenalised part
-(`inverse_with_border`). The predictions for the labels S by the model trained without them are
+Let :math:`\mathbf{N}` be the inverse of the system of the observed labels, with its unpenalised part
+projected out (`dyadlearn.solve.fixed`). The predictions for the labels S by the model trained without them are
 
 .. math:: \hat{\mathbf{y}}_S = \mathbf{y}_S - \mathbf{N}_{SS}^{-1}(\mathbf{N}\mathbf{y})_S
           = -\mathbf{N}_{SS}^{-1}\mathbf{N}_{S\bar S}\,\mathbf{y}_{\bar S} .
@@ -325,27 +325,3 @@ def members_of_one_size(units: np.ndarray) -> list[np.ndarray]:
     starts = np.flatnonzero(np.diff(units[order], prepend=units[order[0]] - 1))
     sizes = np.diff(np.append(starts, units.size))
     return [order[starts[sizes == size][:, None] + np.arange(size)[None, :]] for size in np.unique(sizes).tolist()]
-
-
-def inverse_with_border(inverse: Array, border: Array | None = None, penalties: Array | None = None) -> Array:
-    r"""Return the inner block (n, n) of the inverse of a bordered system, from the inverse without the border.
-
-    .. math:: \mathbf{Q} - \mathbf{Q}\boldsymbol\Phi\left(\mathrm{diag}(\mathbf{d}) +
-              \boldsymbol\Phi^\top\mathbf{Q}\boldsymbol\Phi\right)^{-1}\boldsymbol\Phi^\top\mathbf{Q}
-
-    Parameters
-    ----------
-    inverse : array of shape (n, n)
-        The inverse Q without the border.
-    border : array of shape (n, r), default=None
-        Directions Φ of the border; None is a column of ones.
-    penalties : array of shape (r,), default=None
-        Penalty d of each direction; None means unpenalised.
-    """
-    xp = namespace(inverse)
-    border = xp.ones_like(inverse[:, :1]) if border is None else border
-    along = inverse @ border
-    system = border.T @ along
-    if penalties is not None:
-        system += penalties * xp.eye(penalties.shape[0], dtype=system.dtype, device=system.device)
-    return inverse - along @ xp.linalg.solve(system, along.T)

@@ -41,19 +41,18 @@ from dyadlearn._array import (
     largest,
     least_positions,
     namespace,
-    positive_solver,
     row_blocks,
-    row_major,
     take_rows,
     to_numpy,
-    with_diagonal,
 )
 from dyadlearn._memory import fits_in_memory
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
 from dyadlearn.solve.cells import CellOperator, Cells, CellSystem, are_few
-from dyadlearn.solve.conjugate_gradients import Deflation, Solution, choose_rank, conjugate_gradients, inner
+from dyadlearn.solve.conjugate_gradients import Deflation, Solution, choose_rank, conjugate_gradients
 from dyadlearn.solve.directions import CellsFit, suit_directions
+from dyadlearn.solve.factor import CellsFactor
+from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
 from dyadlearn.vectrick import sandwich
@@ -355,41 +354,6 @@ def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int
     return lambda grid: grid + _where(~observed, deflate(grid))
 
 
-def solved_directly(operators: GridOperators, cells: tuple[Any, Any], right: Array, root: Array) -> Array | None:
-    r"""Return the solution (n,) of one dense system of cells, with a border for a free mean; None if it is singular.
-
-    .. math:: (\mathrm{diag}(\mathbf{r})\,\mathbf{P}_{oo}\,\mathrm{diag}(\mathbf{r}) + c\,\mathbf{I})\,\mathbf{x}
-              = \mathbf{b}
-
-    Parameters
-    ----------
-    operators : GridOperators
-    cells : (integer array, integer array)
-        Rows and columns of the n cells.
-    right : array of shape (n,)
-        Labels times the roots of their weights.
-    root : array of shape (n,)
-        Roots of the weights.
-    """
-    xp = namespace(right)
-    system = operators.kernel_block(*cells)
-    diagonal = xp.linalg.diagonal(system) * root**2 + operators.ridge
-    # The system is scaled to a unit diagonal.
-    scale = diagonal**-0.5
-    system *= (root * scale)[:, None]
-    system *= (root * scale)[None, :]
-    system = with_diagonal(system, 1.0)
-    try:
-        solver = positive_solver(system)
-        solved = scale[:, None] * solver(scale[:, None] * xp.stack([right, root], axis=1))
-    except np.linalg.LinAlgError:
-        return None
-    values = row_major(solved[:, 0])
-    if operators.free_mean:
-        values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
-    return values
-
-
 def check_dual(operators: GridOperators, dual: Array, labels: Array) -> None:
     """Warn if dual coefficients are so large beside the labels that their products with the kernel are mostly rounding.
 
@@ -474,7 +438,9 @@ class _ObservedCells:
         labels = self._at(Y)
         self.root = namespace(Y).ones_like(labels) if weights is None else self._at(weights) ** 0.5
         self.right = self.root * labels
-        self._square = inner(self.root, self.root)
+        part = operators.fixed_part(int(self.root.shape[0]), self.root)
+        self._weighted = FixedPart(part.columns * self.root[:, None])
+        self._fixed = self._weighted.solved(lambda columns: columns)
 
     def _at(self, grid: Array) -> Array:
         """Return the values of a grid at the observed cells."""
@@ -496,7 +462,7 @@ class _ObservedCells:
         check_dual(self.operators, dual, self.right / self.root)
         fitted = self.operators.kernel(dual)
         if self.operators.free_mean:
-            fitted += self._share(self.right - self.root * self._at(fitted))
+            fitted += self._fixed.coefficients(self.right - self.root * self._at(fitted))[0]
         labels = fitted + self.operators.ridge * dual if self.is_weighted else fitted
         return Completion(labels, "observed", replace(solution, values=self._grid(values)))
 
@@ -509,21 +475,20 @@ class _ObservedCells:
         values = self._grid(excess / (self.operators.ridge * self.root))
         return Completion(labels, "observed", Solution(values, 0, 0.0, True))
 
-    def _share(self, values: Array) -> float:
-        """Return the multiple of r that is nearest to values."""
-        return inner(self.root, values) / self._square
-
     def _project(self, values: Array) -> Array:
         """Return values without their part along r, if there is a free mean."""
-        return values - self.root * self._share(values) if self.operators.free_mean else values
+        return self._fixed.projected(values)
 
     def _solved_directly(self) -> Array | None:
-        """Return the solution of one dense system, scaled to a unit diagonal, with a border for a free mean.
+        """Return the solution of one dense system.
 
         If the system is singular, return None: conjugate gradients then compute one of its solutions.
         """
-        cells = (self.cells.rows, self.cells.columns)
-        return solved_directly(self.operators, cells, self.right, self.root)
+        try:
+            factor = CellsFactor.of(self.operators, (self.cells.rows, self.cells.columns), self.root)
+        except np.linalg.LinAlgError:
+            return None
+        return factor.dual(self.right / self.root) / self.root
 
     def _iterated(self, rank: int | None, start: Array | None, tol: float, max_iter: int) -> Solution:
         """Return the solution by conjugate gradients; with a free mean, up to a multiple of r."""
@@ -561,15 +526,8 @@ class _ObservedCells:
 
     def _bordered(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
         """Return an approximate inverse under the border of a free mean."""
-        along = inverse(self.root)
-        square = inner(self.root, along)
-
-        def bordered(values: Array) -> Array:
-            product = inverse(values)
-            product -= along * (inner(along, values) / square)
-            return self._project(product)
-
-        return bordered
+        border = self._weighted.solved(lambda columns: inverse(columns[:, 0])[:, None])
+        return lambda values: self._project(border.projected(inverse(values)))
 
     def _preconditioner(self, rank: int) -> Callable[[Array], Array] | None:
         r"""Return the inverse of C + √w Φ (p − τ) Φᵀ √w, where τ is the mean kernel value p of all other directions.

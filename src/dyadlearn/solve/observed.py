@@ -29,10 +29,12 @@ grids with missing labels. With the residual :math:`\mathbf{G}` of the normal eq
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
 
 from dyadlearn._array import (
     Array,
@@ -51,7 +53,9 @@ from dyadlearn._state import Stored
 from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients, inner, inner_there
 from dyadlearn.solve.directions import CellsFit, suit_directions
-from dyadlearn.solve.missing import Completion, check_dual, complete, solved_directly, suits_direct
+from dyadlearn.solve.factor import CellsFactor
+from dyadlearn.solve.fixed import mean_of
+from dyadlearn.solve.missing import Completion, check_dual, complete, suits_direct
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import dots_at, gather_cost, sandwich
@@ -139,14 +143,6 @@ def _products_at(labels: Labels, basis: _Basis) -> PairProducts | GridProducts:
     """Return products of features at the labels of a list, or on the whole grid."""
     left, right = basis.left, basis.right
     return PairProducts(left, right, labels) if labels.grid is None else GridProducts(left, right)
-
-
-def mean_of(values: Array, weights: Array | None) -> float:
-    """Return the weighted mean of values."""
-    xp = namespace(values)
-    if weights is None:
-        return float(xp.mean(values))
-    return float(xp.sum(weights * values)) / float(xp.sum(weights))
 
 
 # Maximum variance of the weights of rows, relative to their squared mean, for which features are not rotated.
@@ -268,7 +264,7 @@ class ObservedSystem:
         max_iter : int, default=1000
         """
         ridge, y = self.operators.ridge, self.labels.values
-        shift = mean_of(y, self.labels.weights) if self.operators.free_mean else 0.0
+        shift = self.operators.shift_of(y, self.labels.weights)
         # The mean of labels far from zero is rounded: the mean of the difference is subtracted too.
         centred = self._centred(y - shift)
         right, diagonal = self._gathered(centred), self._diagonal()
@@ -423,24 +419,34 @@ def solve_by_directions(operators: GridOperators, labels: Labels) -> ObservedSol
         return None
     y = labels.values
     root = namespace(y).ones_like(y) if labels.weights is None else labels.weights**0.5
-    shift = mean_of(y, labels.weights) if operators.free_mean else 0.0
+    shift = operators.shift_of(y, labels.weights)
     spectral, mean = CellsFit(operators, *labels.places, y - shift, root).spectral()
     return ObservedSolution(spectral, shift + mean, 0, 0.0, True)
 
 
-def solve_pairs(operators: GridOperators, labels: Labels) -> ObservedSolution | None:
-    """Return the solution of a list of pairs by one dense system of the pairs; None if iterations take less work."""
+def solve_pairs(
+    operators: GridOperators, labels: Labels, factor: Callable[[], CellsFactor] | None = None
+) -> ObservedSolution | None:
+    """Return the solution of a list of pairs by one dense system of the pairs; None if iterations take less work.
+
+    Parameters
+    ----------
+    operators : GridOperators
+    labels : Labels
+    factor : callable, default=None
+        Function that returns the factor of the system, which the caller keeps; None computes it here.
+    """
     y = labels.values
     ranks = tuple(int(side.values.shape[0]) for side in operators.grid_spectra)
     iteration = product_cost(labels.shape, labels.size, (ranks[0], ranks[1]), gather_cost(y))[0]
     if not suits_direct(operators, labels.size, iteration, y):
         return None
-    root = namespace(y).ones_like(y) if labels.weights is None else labels.weights**0.5
-    shift = mean_of(y, labels.weights) if operators.free_mean else 0.0
-    unknowns = solved_directly(operators, labels.places, root * (y - shift), root)
-    if unknowns is None:
+    shift = operators.shift_of(y, labels.weights)
+    try:
+        solved = factor_of(operators, labels) if factor is None else factor()
+    except np.linalg.LinAlgError:
         return None
-    dual = root * unknowns
+    dual = solved.dual(y - shift)
     check_dual(operators, dual, y - shift)
     left, right = (side.vectors for side in operators.grid_spectra)
     products = PairProducts(left, right, labels)
@@ -450,6 +456,13 @@ def solve_pairs(operators: GridOperators, labels: Labels) -> ObservedSolution | 
         fitted = products.values(operators.kernel_values**0.5 * spectral)
         mean = shift + mean_of((y - shift) - fitted, labels.weights)
     return ObservedSolution(spectral, mean, 0, 0.0, True)
+
+
+def factor_of(operators: GridOperators, labels: Labels) -> CellsFactor:
+    """Return the factor of the system of the observed pairs of a list of labels."""
+    y = labels.values
+    root = namespace(y).ones_like(y) if labels.weights is None else labels.weights**0.5
+    return CellsFactor.of(operators, labels.places, root)
 
 
 def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | None) -> bool:

@@ -63,6 +63,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._rounding import is_graded, ratio, warn_of_rounding
 from dyadlearn.filters import Tabulated
+from dyadlearn.solve.fixed import FixedPart, mean_of
 from dyadlearn.solve.leaving import in_order
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error, slack_floor
 from dyadlearn.vectrick import sandwich
@@ -139,6 +140,19 @@ class GridOperators(ABC):
     def free_mean(self) -> bool:
         """Whether the grand mean is unpenalised; by default, whether both sides have a free constant."""
         return self._has_constants
+
+    def fixed_part(self, n_pairs: int, like: Array) -> FixedPart:
+        """Return the columns without penalty of some pairs: a constant if there is a free mean."""
+        return FixedPart.constant(n_pairs, like) if self.free_mean else FixedPart.none(n_pairs, like)
+
+    @property
+    def n_fixed(self) -> int:
+        """Number of columns without penalty."""
+        return int(self.free_mean)
+
+    def shift_of(self, values: Array, weights: Array | None = None) -> float:
+        """Return the number that is subtracted from labels for accuracy: their mean if it is free, else 0."""
+        return mean_of(values, weights) if self.free_mean else 0.0
 
     @property
     def is_product(self) -> bool:
