@@ -17,6 +17,7 @@ __all__ = [
     "LONG",
     "Operators",
     "Side",
+    "cholesky",
     "complement",
     "eigenvalues",
     "is_singular",
@@ -54,9 +55,29 @@ def solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def inverse(A: np.ndarray) -> np.ndarray:
-    """Return the symmetric inverse of a symmetric matrix."""
-    found = solve(A, np.eye(len(A), dtype=LONG))
-    return (found + found.T) / 2
+    """Return the symmetric inverse of a symmetric matrix, by its Cholesky factor if it is positive definite.
+
+    With elimination, A X is close to I, but X A may differ from it by a factor of the condition more. The mean of X
+    and its transpose would have this error.
+    """
+    lower = cholesky(A)
+    if lower is None:
+        found = solve(A, np.eye(len(A), dtype=LONG))
+        return (found + found.T) / 2
+    root = solve(lower, np.eye(len(A), dtype=LONG))
+    return root.T @ root
+
+
+def cholesky(A: np.ndarray) -> np.ndarray | None:
+    """Return the lower Cholesky factor of a symmetric matrix in extended precision, None if there is none."""
+    A = np.array(A, dtype=LONG)
+    lower = np.zeros_like(A)
+    for k in range(len(A)):
+        rest = A[k:, k] - lower[k:, :k] @ lower[k, :k]
+        if not rest[0] > 0:
+            return None
+        lower[k:, k] = rest / np.sqrt(rest[0])
+    return lower
 
 
 def eigenvalues(K: np.ndarray) -> np.ndarray:

@@ -65,6 +65,19 @@ def test_leave_one_out(shape, spread, ridge, has_mean):
         assert_allclose(found[place], truth, rtol=1e-6, atol=1e-8 * np.abs(labels).max())
 
 
+@over(covering(shape={"tall": (25, 20), "wide": (20, 25)}, ridge=[1e-10, 1.0], has_mean=[False, True]))
+def test_features_of_different_scales_keep_their_digits(shape, ridge, has_mean):
+    """Directions that a filter hardly shrinks have features of 10¹⁰ beside others of 1."""
+    features, root, labels, asked = draw(shape, 3, deficient=False)
+    scales = 10.0 ** np.random.default_rng(4).uniform(0, 10, size=shape[1])
+    features, asked = features * scales, asked * scales
+    system = LeastSquares(features, root, ridge, has_mean)
+    coefficients, means = system.solve(labels)
+    truth = expected(features, root, labels, ridge, has_mean, asked)
+    assert_allclose(asked @ coefficients + means, truth, rtol=0, atol=2e-13 * np.abs(truth).max())
+    assert_allclose(system.label_weights(asked).T @ labels, truth, rtol=0, atol=2e-13 * np.abs(truth).max())
+
+
 def test_rounding_of_heavy_rows_is_reported():
     """The second feature is that of a light row alone, up to the rounding of the heavy rows."""
     features = np.array([[1.0, 0.0], [1.0, 1e-3], [1.0, -1e-3], [0.5, 2.0]])
