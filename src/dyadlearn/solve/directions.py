@@ -111,8 +111,22 @@ class LeastSquares:
 
     @cached_property
     def _factors(self) -> tuple[Array, Array]:
-        """Matrices Q (n, k) and T (k, p). The rows of Q are reflected, and in the order of their sizes."""
-        return pivoted_qr(self._reflected(take_rows(self.root[:, None] * self.features, self._order)))
+        """Matrices Q (n, k) and T (k, p). The rows of Q are reflected, and in the order of their sizes.
+
+        Entries that are rounding are set to zero. Where a large feature is a combination of others or of the mean, the
+        rounding would be a small feature, and the ridge would hardly shrink its coefficient.
+        """
+        xp = namespace(self.root)
+        ordered = take_rows(self.root[:, None] * self.features, self._order)
+        # The error of an entry is relative to the size of its feature, and to that of its row.
+        features, rows = (xp.max(xp.abs(ordered), axis=axis) for axis in (0, 1))
+        error = max(ordered.shape) * epsilon(ordered) * xp.minimum(rows[:, None], features[None, :])
+        reflected = self._reflected(ordered)
+        if self._reflection is not None:
+            error = error[1:, :]
+            reflected = _without_rounding(reflected, error)
+        orthogonal, rest = pivoted_qr(reflected)
+        return orthogonal, _without_rounding(rest, error[: rest.shape[0], :])
 
     @cached_property
     def _decomposition(self) -> tuple[Array, Array]:
@@ -184,6 +198,12 @@ class LeastSquares:
             coefficients, means = rest.solve(take_rows(labels, others))
             held_out[place, :] = self.features[place, :] @ coefficients + means
         return held_out
+
+
+def _without_rounding(values: Array, error: Array) -> Array:
+    """Return values with zeros in place of those that do not exceed their error."""
+    xp = namespace(values)
+    return xp.where(xp.abs(values) <= error, 0.0, values)
 
 
 def suit_directions(operators: GridOperators, n_cells: int, largest_weight: float = 1.0) -> bool:
