@@ -412,7 +412,9 @@ def sorted_qr(matrix: Array) -> tuple[Array, Array]:
     orthogonal = np.empty_like(ordered)
     orthogonal[order] = ordered
     inverse = np.empty_like(triangle)
-    inverse[columns] = linalg.solve_triangular(triangle, np.eye(len(triangle), dtype=triangle.dtype), check_finite=False)
+    inverse[columns] = linalg.solve_triangular(
+        triangle, np.eye(len(triangle), dtype=triangle.dtype), check_finite=False
+    )
     return as_array_of(orthogonal, matrix), as_array_of(inverse, matrix)
 
 

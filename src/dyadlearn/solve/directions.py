@@ -15,8 +15,8 @@ rounding are left out. The mean is removed by a reflection that maps :math:`\sqr
           = \begin{bmatrix}\mathbf{O} \\ \mathbf{O}'\end{bmatrix}, \qquad
           \mathbf{L} = \mathbf{QO}, \qquad \mathbf{x} = \mathbf{XL}^\top\sqrt w\,\mathbf{y},
 
-with orthonormal columns on the right, so that the hat matrix is :math:`\mathbf{LL}^\top`. A singular value decomposition
-of T would have an error of :math:`\varepsilon` times its largest singular value in all others.
+with orthonormal columns on the right, so that the hat matrix is :math:`\mathbf{LL}^\top`. A singular value
+decomposition of T would have an error of :math:`\varepsilon` times its largest singular value in all others.
 
 `CellsFit` is the same for observed cells of a grid. With the eigenvectors :math:`\boldsymbol\Phi` of all pairs at
 these cells and the eigenvalues :math:`S` of the pairwise kernel (see `dyadlearn.solve.missing`), the features of the
