@@ -7,8 +7,8 @@ matrix is much cheaper, and as accurate if the features are well conditioned. It
 :math:`\boldsymbol\Phi = \mathbf{QR}`, by the QR decomposition of each block of rows below the R of the previous
 blocks, followed by a singular value decomposition of R, which has the size of the Gram matrix.
 
-Sparse features are decomposed by their Gram matrix, unless it has few digits of some combinations (`gram_error`). Blocks
-of rows are then made dense, and factorised without Q (`right_svd`).
+Sparse features are decomposed by their Gram matrix, unless it has few digits of some combinations (`gram_error`).
+Blocks of rows are then made dense, and factorised without Q (`right_svd`).
 
 **Gram matrices** of features with different scales. The eigenvalues of :math:`\mathbf{G} =
 \boldsymbol\Phi^\top\boldsymbol\Phi` are squared singular values. A plain eigendecomposition resolves them to
@@ -184,7 +184,7 @@ def right_svd(features: Blocks, offsets: Array | None = None) -> tuple[Array, Ar
     noise : float
         The largest square of a singular value that may be hidden by rounding; positive.
     """
-    xp, d, squares, factor = namespace(features.like), features.shape[1], 0.0, None
+    xp, squares, factor = namespace(features.like), 0.0, None
     for rows in features.slices:
         squares = squares + xp.sum(features.read(rows) ** 2, axis=0)
     lengths = squares**0.5
@@ -284,8 +284,8 @@ def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple
 def gram_error(gram: np.ndarray, n_rows: int, lengths_along: Callable[[np.ndarray], np.ndarray]) -> float:
     r"""Return the largest relative error of a combination of features in a Gram matrix.
 
-    It is :math:`\varepsilon` times the variance inflation, and infinite if the Gram matrix does not see a combination at
-    all, unless the features themselves show that it is zero.
+    It is :math:`\varepsilon` times the variance inflation, and infinite if the Gram matrix does not see a combination
+    at all, unless the features themselves show that it is zero.
 
     Parameters
     ----------

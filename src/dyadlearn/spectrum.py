@@ -74,6 +74,8 @@ __all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "nothing_lef
 # A kernel has a null space if some eigenvalues are noise and all others exceed this share of the largest one. If
 # eigenvalues decrease smoothly there is no such gap, and eigenvalues below the noise are not set to zero.
 _GAP = 1e-8
+# Slack of a row below which its residual is computed by itself.
+_HIGH = 1e-2
 # Most multiplications of a decomposition of sparse features, beside those of the eigenvectors of their Gram matrix.
 _MOST_WORK = 1e11
 # Largest relative error of a combination of sparse features for which their Gram matrix is used in any case.
@@ -828,7 +830,24 @@ class Smoother:
         self.check_slack()
         product, level, slack = self.product(labels, rotated), self.level(labels), self.slack[:, None]
         own, sign = (slack, 1) if self.prefers_residual else (self.leverage[:, None], -1)
-        return settled_difference(labels, own, product, level, slack, sign=sign)
+        held_out = settled_difference(labels, own, product, level, slack, sign=sign)
+        if self.prefers_residual or self.spectrum.is_truncated:
+            return held_out
+        # Rows of high leverage are outliers beside others whose residuals are large: theirs are small.
+        high = np.flatnonzero(to_numpy(self.slack) < _HIGH)
+        if not high.size:
+            return held_out
+        places = np.arange(self.spectrum.n_rows)
+        places[high] = self.spectrum.n_rows + np.arange(high.size)
+        both = [held_out, self._from_residuals(high, labels, rotated)]
+        return take_rows(namespace(labels).concat(both), places)
+
+    def _from_residuals(self, rows: np.ndarray, labels: Array, rotated: Array | None) -> Array:
+        """Return the leave-one-out predictions of some rows by the residual operator, shape (r, p)."""
+        along = self.spectrum.rotate(labels) if rotated is None else rotated
+        product = take_rows(self.spectrum.vectors, rows) @ (self.remainder[:, None] * along)
+        own, slack = take_rows(labels, rows), take_rows(self.slack, rows)[:, None]
+        return settled_difference(own, slack, product, rounding_level(labels, largest(self.remainder)) * slack, slack)
 
     def rounding_of_left_out(self) -> float:
         """Return an upper bound of the rounding error of `leave_one_out`, relative to the largest label.
