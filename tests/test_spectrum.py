@@ -157,6 +157,20 @@ def test_dependent_sparse_features_need_no_more_than_their_gram_matrix(constant)
     assert_allclose(np.sort(found.values)[-10:], np.sort(dense.values)[-10:], rtol=1e-6)
 
 
+def test_combinations_that_a_large_gram_matrix_hides_are_reported(monkeypatch):
+    """Sparse features of very many rows have their Gram matrix only."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(30, 3))
+    features[:, 2] = 1e6 * features[:, 0] + 1e-3 * features[:, 2]
+    features[:, 0] *= 1e6
+    assert Spectrum.from_features(sparse.csr_array(features)).rounding(1e-6) < 1e-3
+    monkeypatch.setattr(room, "_MOST_WORK", 0.0)
+    found = Spectrum.from_features(sparse.csr_array(np.vstack([features] * 9)))
+    assert found.values.size == 2
+    assert found.rounding(1e-6) == np.inf
+    assert found.rounding(1e6) < 1e-3
+
+
 def test_sparse_features_give_vectors_only_on_demand():
     """Fitting on sparse features needs no dense matrix with a row per instance."""
     spectrum = Spectrum.from_features(sparse.csr_array(whole_features(8, 3)))

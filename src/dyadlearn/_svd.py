@@ -191,7 +191,7 @@ def right_svd(features: Blocks, offsets: Array | None = None) -> tuple[Array, Ar
     order, back = _by_length(lengths)
     for rows in features.slices:
         block = take_rows(features.read(rows).T, order).T
-        factor = xp.linalg.qr(block if factor is None else xp.concat([factor, block], axis=0))[1]
+        factor = np.linalg.qr(block if factor is None else np.concatenate([factor, block]), mode="r")
     _, roots, rows_of_right = svd(factor)
     right = take_rows(rows_of_right.T, back)
     doubt = _doubt_of_roots(right, lengths, features.shape[0], offsets)

@@ -77,7 +77,7 @@ _GAP = 1e-8
 # Slack of a row below which its residual is computed by itself.
 _HIGH = 1e-2
 # Most multiplications of a decomposition of sparse features, beside those of the eigenvectors of their Gram matrix.
-_MOST_WORK = 1e11
+_MOST_WORK = 2e10
 # Largest relative error of a combination of sparse features for which their Gram matrix is used in any case.
 _ROUGH_GRAM = 1e-10
 
@@ -923,7 +923,7 @@ def _decomposed_sparse(features: Any, means: Array | None, gram: Array) -> tuple
     """Return eigenvalues, right singular vectors and noise of sparse features, about their means (2, d) if given.
 
     They are those of the Gram matrix, unless it loses digits and a decomposition of the features is affordable. The
-    noise of the Gram matrix is zero: that of its rank is relative to each feature.
+    noise of a Gram matrix is zero if it hides nothing: that of its rank is relative to each feature.
     """
     n, d = features.shape
     offsets = np.zeros(d) if means is None else value(means)
@@ -935,14 +935,16 @@ def _decomposed_sparse(features: Any, means: Array | None, gram: Array) -> tuple
             squares += np.sum((features[rows] @ combinations - offsets @ combinations) ** 2, axis=0)
         return np.asarray(squares**0.5)
 
-    is_affordable = d <= n and 2.0 * n * d * d <= max(_MOST_WORK, 20.0 * d**3)
-    error = gram_error(gram, n, lengths_along) if is_affordable else 0.0
-    if error > _ROUGH_GRAM:
+    error = gram_error(gram, n, lengths_along) if d <= n else 0.0
+    is_affordable = 2.0 * n * d * d <= max(_MOST_WORK, 20.0 * d**3)
+    if error > _ROUGH_GRAM and is_affordable:
         blocks = Blocks((n, d), lambda rows: features[rows].toarray() - offsets, gram)
         roots, components, noise = right_svd(blocks, offsets)
         if 8.0 * epsilon(roots) * largest(roots) < error * -largest(-roots):
             return roots**2, components, noise
-    return *gram_eigen(gram, n), 0.0
+    values, components = gram_eigen(gram, n)
+    # Combinations that the Gram matrix hides have eigenvalues up to its rounding error.
+    return values, components, n * epsilon(values) * largest(values) if math.isinf(error) else 0.0
 
 
 def _has_common_part(kernel: Array) -> bool:
