@@ -7,6 +7,7 @@ polynomials of matrices. Only the cut-off, which is defined by eigenvalues, is c
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +18,9 @@ __all__ = [
     "LONG",
     "Operators",
     "Side",
+    "cholesky",
     "complement",
+    "eigen",
     "eigenvalues",
     "is_singular",
     "least_squares",
@@ -29,6 +32,8 @@ LONG = np.longdouble
 
 # A kernel whose smallest eigenvalue is below this share of its largest counts as singular at λ = 0.
 RANK_SHARE = 1e-11
+# Rounds of rotations after a decomposition in double precision; each squares the error.
+N_SWEEPS = 3
 
 
 def solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -54,14 +59,55 @@ def solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def inverse(A: np.ndarray) -> np.ndarray:
-    """Return the symmetric inverse of a symmetric matrix."""
-    found = solve(A, np.eye(len(A), dtype=LONG))
-    return (found + found.T) / 2
+    """Return the symmetric inverse of a matrix that is symmetric up to rounding.
+
+    A positive definite one is inverted by the Cholesky factor of its lower half. By elimination X would be the inverse
+    of both halves, and the mean of X and its transpose that of neither.
+    """
+    lower = cholesky(A)
+    if lower is None:
+        found = solve(A, np.eye(len(A), dtype=LONG))
+        return (found + found.T) / 2
+    root = solve(lower, np.eye(len(A), dtype=LONG))
+    return root.T @ root
+
+
+def cholesky(A: np.ndarray) -> np.ndarray | None:
+    """Return the lower Cholesky factor of a symmetric matrix in extended precision, None if there is none."""
+    A = np.array(A, dtype=LONG)
+    lower = np.zeros_like(A)
+    for k in range(len(A)):
+        rest = A[k:, k] - lower[k:, :k] @ lower[k, :k]
+        if not rest[0] > 0:
+            return None
+        lower[k:, k] = rest / np.sqrt(rest[0])
+    return lower
 
 
 def eigenvalues(K: np.ndarray) -> np.ndarray:
     """Return ascending eigenvalues, in double precision."""
     return np.linalg.eigvalsh(np.asarray(K, dtype=np.float64)) if len(K) else np.zeros(0)
+
+
+def eigen(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return eigenvalues and eigenvectors in extended precision, by rotations of those in double precision (Jacobi)."""
+    vectors = np.linalg.eigh(np.asarray(K, dtype=np.float64))[1].astype(LONG)
+    # One step towards the nearest orthogonal matrix.
+    vectors = vectors @ (3 * np.eye(len(K), dtype=LONG) - vectors.T @ vectors) / 2
+    turned = vectors.T @ K @ vectors
+    least = np.finfo(LONG).eps * np.abs(turned).max(initial=0)
+    for _ in range(N_SWEEPS):
+        for i, j in itertools.combinations(range(len(K)), 2):
+            if abs(turned[i, j]) <= least / len(K):
+                continue
+            angle = np.arctan2(2 * turned[i, j], turned[j, j] - turned[i, i]) / 2
+            if abs(angle) > np.pi / 4:
+                angle -= np.copysign(np.pi / 2, angle)
+            turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+            turned[:, [i, j]] = turned[:, [i, j]] @ turn
+            turned[[i, j]] = turn.T @ turned[[i, j]]
+            vectors[:, [i, j]] = vectors[:, [i, j]] @ turn
+    return np.diagonal(turned).copy(), vectors
 
 
 def top_value(K: np.ndarray) -> float:
@@ -161,6 +207,8 @@ class Side:
         Rounds of the iterated filter, or steps of gradient descent where they do not follow from alpha.
     constant : bool
         Whether there is a constant without penalty. The kernel is then seen on all that sums to zero, `seen`.
+    noise : array of shape (n, n) or None
+        Rounding of the residual operator, as a share of its largest entry, for a perturbed side.
     """
 
     K: np.ndarray
@@ -168,6 +216,7 @@ class Side:
     alpha: float
     n_iter: int | None = None
     constant: bool = False
+    noise: np.ndarray | None = None
 
     @cached_property
     def _basis(self) -> np.ndarray:
@@ -201,7 +250,10 @@ class Side:
     def _matrices(self) -> tuple[np.ndarray, np.ndarray]:
         """φ(K) and R = I − H, neither from the other where digits would be lost."""
         phi, R = self._filtered
-        return self._basis @ phi @ self._basis.T, self._basis @ R @ self._basis.T
+        return self._basis @ phi @ self._basis.T, self._rounded(self._basis @ R @ self._basis.T)
+
+    def _rounded(self, R: np.ndarray) -> np.ndarray:
+        return R if self.noise is None else R + np.abs(R).max(initial=0) * self.noise
 
     @property
     def _filtered(self) -> tuple[np.ndarray, np.ndarray]:
@@ -226,10 +278,10 @@ class Side:
             steps = self.n_iter or int(np.ceil(top / self.alpha))
             R, total = power(eye - K / LONG(top), steps)
             return total / LONG(top), R
-        values, vectors = np.linalg.eigh(np.asarray(K, dtype=np.float64))
-        kept = values >= max(self.alpha, RANK_SHARE * max(values[-1], 0.0))
+        values, vectors = eigen(K)
+        kept = values >= max(self.alpha, RANK_SHARE * max(values.max(), 0.0))
         U, V = vectors[:, kept], vectors[:, ~kept]
-        return ((U / values[kept]) @ U.T).astype(LONG), (V @ V.T).astype(LONG)
+        return (U / values[kept]) @ U.T, V @ V.T
 
     @property
     def phi(self) -> np.ndarray:
@@ -257,7 +309,7 @@ class Side:
     def limit(self) -> np.ndarray:
         """What R is proportional to where it vanishes."""
         found = power(least_squares(self.seen, 0.0), 1 if self.filter == "tikhonov" else self.n_iter or 2)[0]
-        return self._basis @ found @ self._basis.T
+        return self._rounded(self._basis @ found @ self._basis.T)
 
     @property
     def definite(self) -> bool:

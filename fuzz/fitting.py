@@ -429,8 +429,8 @@ def _check_predict(case: Case, drawn: Drawn) -> None:
 
 def _predictor(K: np.ndarray, words: str, task_K: np.ndarray | None) -> Callable[[Model], np.ndarray]:
     def refer(model: Model) -> np.ndarray:
-        rows = model.rows.K if words == "training" else K
-        return model.predict(rows, task_K)
+        rows = model.seen(model.rows.K if words == "training" else K)
+        return model.predict(rows, None if task_K is None else model.seen(task_K))
 
     return refer
 

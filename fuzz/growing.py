@@ -149,7 +149,10 @@ def _step(
 
 @generator
 def scales(case: Case) -> None:
-    """Features of any scales, offsets and precisions: ten times further from the truth than Ridge at most."""
+    """Features of any scales, offsets and precisions: ten times further from the truth than Ridge at most.
+
+    After rows were forgotten, ten times as far as the rounding of the sums over all of them moves the truth.
+    """
     rng = case.rng
     m, d, q = int(rng.integers(3, 25)), int(rng.integers(1, 7)), int(rng.integers(1, 4))
     X, Y, dtype = _drawn(case, m, d, q)
@@ -175,9 +178,11 @@ def scales(case: Case) -> None:
     for warning in told:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     exact = _two_steps(X, Y, T, rows, model, _truth)
+    others = [_two_steps(*_mixed(rng, X, Y, T, rows), model, _ridge) for _ in range(5)]
+    if len(rows) < m and model.alpha > 0:
+        others += [_two_steps(X, Y, T, rows, model, _after_forgetting(rng, X, Y)) for _ in range(3)]
     ours, *gaps = (
-        float(np.nanmax(np.abs((other - exact).astype(np.float64)), initial=0.0))
-        for other in (found, *(_two_steps(*_mixed(rng, X, Y, T, rows), model, _ridge) for _ in range(5)))
+        float(np.nanmax(np.abs((other - exact).astype(np.float64)), initial=0.0)) for other in (found, *others)
     )
     gap = max(gaps)  # whose rounding was lucky in one order of rows and features is not so in another
     spread = float(np.nanstd(Y[rows].astype(np.float64)))
@@ -265,6 +270,27 @@ def _ridge(X: np.ndarray, Y: np.ndarray, new: np.ndarray, alpha: float, constant
         warnings.simplefilter("ignore")
         found = Ridge(alpha, fit_intercept=constant, solver="cholesky").fit(X, Y).predict(new)
     return np.asarray(found).reshape(len(new), -1)
+
+
+def _after_forgetting(rng: np.random.Generator, learnt: np.ndarray, labels: np.ndarray) -> Any:
+    """Return a fit whose sums have the rounding of all rows that were learnt, of which some were forgotten again."""
+    sizes = np.linalg.norm(learnt.astype(np.float64) - learnt.astype(np.float64).mean(axis=0), axis=0)
+    spread = np.sqrt(np.nansum((labels - np.nanmean(labels)) ** 2))
+    eps = np.finfo(np.float64).eps
+
+    def fit(X: np.ndarray, Y: np.ndarray, new: np.ndarray, alpha: float, constant: bool) -> np.ndarray:
+        if new is not learnt:  # the tasks
+            return _truth(X, Y, new, alpha, constant)
+        A, B, C = (part.astype(LONG) for part in (X, Y, new))
+        level = B.mean(axis=0) if constant else LONG(0)
+        if constant:
+            A, C = A - A.mean(axis=0), C - A.mean(axis=0)
+        noise = rng.standard_normal((len(sizes), len(sizes)))
+        inner = A.T @ A + LONG(alpha) * np.eye(len(sizes)) + eps * sizes[:, None] * (noise + noise.T) * sizes
+        right = A.T @ (B - level) + eps * spread * sizes[:, None] * rng.standard_normal((len(sizes), B.shape[1]))
+        return C @ solve(inner, right) + level
+
+    return fit
 
 
 def _truth(X: np.ndarray, Y: np.ndarray, new: np.ndarray, alpha: float, constant: bool) -> np.ndarray:

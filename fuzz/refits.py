@@ -47,7 +47,9 @@ class Model:
     sign : int
         Of a network.
     noise : array of shape (m·q, m·q) or None
-        Rounding of a dense system of all pairs, for a perturbed model.
+        Rounding of a dense system of all pairs, relative to its largest entry, for a perturbed model.
+    rounding : (numpy.random.Generator, float) or None
+        Rounding of rows of kernels, relative to their largest value, for a perturbed model.
     """
 
     kind: str
@@ -57,6 +59,7 @@ class Model:
     weights: np.ndarray | None = None
     sign: int = 1
     noise: np.ndarray | None = None
+    rounding: tuple[np.random.Generator, float] | None = None
 
     @property
     def W(self) -> np.ndarray:
@@ -66,7 +69,8 @@ class Model:
 
     def labels(self, W: np.ndarray | None = None) -> np.ndarray:
         """Return what the complete grid would have to be for its closed form to give this fit."""
-        return _labels_of_fit(self.rows, self.columns, np.nan_to_num(self.Y).astype(LONG), self.W if W is None else W)
+        Y, W = np.nan_to_num(self.Y).astype(LONG), self.W if W is None else W
+        return _labels_of_fit(self.rows, self.columns, Y, W, self.noise)
 
     def predict(self, rows: np.ndarray, columns: np.ndarray | None = None, W: np.ndarray | None = None) -> np.ndarray:
         """Return predictions from kernel rows with the training sides; of the training tasks without `columns`.
@@ -89,6 +93,13 @@ class Model:
             return (rows + one) @ dual @ (right + one).T + mean
         g = self.labels(W)
         return self.rows.predictor(rows) @ g @ self.columns.predictor(right).T
+
+    def seen(self, rows: np.ndarray) -> np.ndarray:
+        """Return kernel rows as the model sees them: products with large dual coefficients show their rounding."""
+        if self.rounding is None:
+            return rows
+        rng, size = self.rounding
+        return rows + LONG(size) * np.abs(rows).max(initial=0) * rng.standard_normal(rows.shape)
 
     @property
     def constant(self) -> bool:
@@ -134,7 +145,12 @@ class Model:
         if not kept.size or not task_kept.size:
             return np.zeros((m, q), dtype=LONG)
         within = np.ix_(kept, task_kept)
-        g = _solve_grid(operators, task_operators, np.nan_to_num(self.Y[within]).astype(LONG), self.W[within])
+        noise = None
+        if self.noise is not None:
+            cells = np.arange(m * q).reshape(m, q)[within].reshape(-1)
+            noise = self.noise[np.ix_(cells, cells)]
+        Y = np.nan_to_num(self.Y[within]).astype(LONG)
+        g = _solve_grid(operators, task_operators, Y, self.W[within], noise)
         left = np.zeros((m, len(kept)), dtype=LONG)
         right = np.zeros((q, len(task_kept)), dtype=LONG)
         left[kept], left[out_rows] = operators.H, P
@@ -184,27 +200,49 @@ class Model:
 
     def perturbed(self, rng: np.random.Generator, size: float) -> Model:
         """Return the model of kernels that differ by rounding, as a backward stable method would see them."""
-        rows = _perturbed(self.rows, rng, size)
+        # What else is drawn, without a change of later draws.
+        other = rng.spawn(1)[0]
+        rows = _perturbed(self.rows, rng, other, size)
         if self.columns is None:
-            return replace(self, rows=rows)
-        columns = rows if self.columns is self.rows else _perturbed(self.columns, rng, size)
+            return replace(self, rows=rows, rounding=(other, size))
+        columns = rows if self.columns is self.rows else _perturbed(self.columns, rng, other, size)
         noise = None
         if self.kind == "kronecker" and not (self.W == 1).all():
             # With holes there is no spectrum of the pairs: a dense system is rounded as a whole.
             noise = size * rng.standard_normal((self.Y.size, self.Y.size))
             noise = (noise + noise.T).astype(LONG)
-        return replace(self, rows=rows, columns=columns, noise=noise)
+        elif self.kind != "kronecker" and any(side.filter != "tikhonov" for side in (rows, columns)):
+            # Up to a condition of 10⁹ the system of the cells is solved; beyond, no digit need be lost.
+            share = size if _least_residual(self.rows, self.columns) > 1e-9 else float(np.finfo(LONG).eps)
+            noise = share * _symmetric(other, self.Y.size)
+        return replace(self, rows=rows, columns=columns, noise=noise, rounding=(other, size))
 
 
-def _perturbed(side: Side, rng: np.random.Generator, size: float) -> Side:
-    n = len(side.K)
-    noise = rng.standard_normal((n, n))
-    noise = (noise + noise.T) / (2 * np.sqrt(max(n, 1)))
-    if side.filter == "cutoff" or (side.interpolates and is_singular(side.seen)):
+def _perturbed(side: Side, rng: np.random.Generator, other: np.random.Generator, size: float) -> Side:
+    noise = _symmetric(rng, len(side.K))
+    # Operators of other filters are formed from a spectrum; those of ridge regression are solved for, here with few
+    # digits more.
+    share = float(np.finfo(LONG).eps) if side.filter == "tikhonov" else size
+    side = replace(side, noise=share * _symmetric(other, len(side.K)))
+    if side.interpolates and is_singular(side.seen):
         # The range stays what it is: the pseudo-inverse is not continuous.
-        factor = np.eye(n, dtype=LONG) + LONG(size) * noise.astype(LONG)
+        factor = np.eye(len(side.K), dtype=LONG) + LONG(size) * noise
         return replace(side, K=factor @ side.K @ factor.T)
     return replace(side, K=side.K + LONG(size * float(np.abs(eigenvalues(side.K)).max(initial=0.0))) * noise)
+
+
+def _least_residual(rows: Side, columns: Side) -> float:
+    """Return the smallest eigenvalue of I − H ⊗ H', but for that of a mean."""
+    left, right = (np.clip(eigenvalues(side.R), 0.0, 1.0) for side in (rows, columns))
+    both = np.sort((left[:, None] + (1 - left[:, None]) * right).reshape(-1))
+    both = both[1:] if rows.constant else both
+    return float(both[0]) if len(both) else 1.0
+
+
+def _symmetric(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Return a random symmetric matrix of a norm of about one."""
+    noise = rng.standard_normal((n, n))
+    return ((noise + noise.T) / (2 * np.sqrt(max(n, 1)))).astype(LONG)
 
 
 def _column(side: Side, rows: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -267,11 +305,15 @@ def _pair_residual(rows: tuple, columns: tuple) -> np.ndarray:
     return np.kron(R, np.eye(len(task_R), dtype=LONG)) + np.kron(H, task_R)
 
 
-def _labels_of_fit(rows: Side, columns: Side | None, Y: np.ndarray, W: np.ndarray) -> np.ndarray:
-    return _solve_grid(rows.operators, None if columns is None else columns.operators, Y, W)
+def _labels_of_fit(
+    rows: Side, columns: Side | None, Y: np.ndarray, W: np.ndarray, noise: np.ndarray | None = None
+) -> np.ndarray:
+    return _solve_grid(rows.operators, None if columns is None else columns.operators, Y, W, noise)
 
 
-def _solve_grid(rows: Operators, columns: Operators | None, Y: np.ndarray, W: np.ndarray) -> np.ndarray:
+def _solve_grid(
+    rows: Operators, columns: Operators | None, Y: np.ndarray, W: np.ndarray, noise: np.ndarray | None = None
+) -> np.ndarray:
     """Solve (W H + R) g = W y; where the residual operator vanishes, with the limit of its direction."""
     if (W == 1).all():
         return Y
@@ -284,6 +326,9 @@ def _solve_grid(rows: Operators, columns: Operators | None, Y: np.ndarray, W: np
         definite, limit = rows.is_definite_with(columns), None
         if rows.limit is not None and columns.limit is not None:
             limit = np.kron(rows.limit, task_eye) + np.kron(eye, columns.limit)
+    if noise is not None:
+        residual = residual + np.abs(residual).max() * noise
+        limit = None if limit is None else limit + np.abs(limit).max() * noise
     if limit is not None:
         # In the limit observed labels are met, and the hidden ones follow.
         residual = limit

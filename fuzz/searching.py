@@ -165,7 +165,9 @@ def _check_score(
     size = float(np.nanmax(np.abs(F)))
     labels = float(np.nanmax(np.abs(Y)))
     clear = max(CLEAR * size, 1e-13 * labels, 2 * error)
-    bounds = between(Y, F, average, EXACT * size, clear, _error_of_sums(Y.size) * labels)
+    # Ties that are narrower than the error of predictions need not be seen.
+    rounding = max(_error_of_sums(Y.size) * labels, error)
+    bounds = between(Y, F, average, EXACT * size, clear, rounding)
     if bounds is None:
         raise WrongAnswerError(f"{words}: {found} where the score is undefined")
     if not bounds[0] - 1e-9 <= found <= bounds[1] + 1e-9:

@@ -185,6 +185,23 @@ def test_elimination_solves(rooms):
     assert_allclose(rooms["dense"].solve(scales * A, scales * b).astype(float), np.linalg.solve(A, b), rtol=1e-10)
 
 
+def test_the_reference_keeps_digits_on_nearly_singular_kernels(rooms):
+    """The mean of an inverse by elimination and its transpose had two digits here."""
+    assert rooms["campaign"].play("searches", 48000230).verdict == "agreed"
+
+
+def test_eigenvectors_in_extended_precision(rooms):
+    dense = rooms["dense"]
+    rng = np.random.default_rng(0)
+    vectors = dense.complement(rng.normal(size=7))
+    values = np.array([3, 1, 1e-3, 1e-9, 1e-10, 0], dtype=dense.LONG)
+    found, turned = dense.eigen((vectors * values) @ vectors.T)
+    kept = found > 5e-10
+    truth = (vectors[:, :4] / values[:4]) @ vectors[:, :4].T
+    assert np.count_nonzero(kept) == 4
+    assert_allclose(((turned[:, kept] / found[kept]) @ turned[:, kept].T / 1e9).astype(float), truth / 1e9, atol=1e-9)
+
+
 # --- old against new --------------------------------------------------------------------------------
 
 

@@ -125,6 +125,52 @@ def test_rotate_is_multiplication_with_the_transposed_vectors(make):
     assert_allclose(spectrum.rotate(Y), rotated, atol=1e-13)
 
 
+@over(every(constant=[None, "free", "feature"], size=[1e4, 1e6]))
+def test_combinations_of_large_sparse_features_keep_their_digits(constant, size):
+    """Four large features in turned coordinates, and three combinations of spread 1, which their Gram matrix loses."""
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(7, 7)))[0]
+    features = (rng.normal(size=(30, 7)) * np.repeat([size, 1.0], [4, 3])) @ turn
+    features[:9] = 0.0
+    Y, alpha = rng.normal(size=(30, 2)), 1e-2
+    found = Spectrum.from_features(sparse.csr_array(features), constant=constant)
+    dense = Spectrum.from_features(features, constant=constant)
+    assert_allclose(np.sort(found.values), np.sort(dense.values), rtol=1e-7, atol=1e-12)
+    coefficients, expected = (each.smoother(Tikhonov(), alpha).coefficients(Y) for each in (found, dense))
+    if constant == "free":  # the rows of dense features are centred
+        expected[-1] -= features.mean(axis=0) @ expected[:-1]
+    assert_allclose(coefficients, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+    assert found.rounding(alpha) <= 10 * dense.rounding(alpha)
+
+
+@over(every(constant=[None, "free"]))
+def test_dependent_sparse_features_need_no_more_than_their_gram_matrix(constant):
+    """Categories, whose columns sum to one, and columns that are equal: the features show that nothing is hidden."""
+    rng = np.random.default_rng(0)
+    categories = [np.eye(4)[rng.integers(0, 4, 50)] for _ in range(3)]
+    features = np.hstack([*categories, categories[0][:, :2] * [1e5, 3e-4]])
+    assert Spectrum.from_features(sparse.csr_array(features), constant=constant).noise == 0.0
+    features[0, 0] += 1e-7
+    found = Spectrum.from_features(sparse.csr_array(features), constant=constant)
+    dense = Spectrum.from_features(features, constant=constant)
+    assert found.noise > 0.0
+    assert_allclose(np.sort(found.values)[-10:], np.sort(dense.values)[-10:], rtol=1e-6)
+
+
+def test_combinations_that_a_large_gram_matrix_hides_are_reported(monkeypatch):
+    """Sparse features of very many rows have their Gram matrix only."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(30, 3))
+    features[:, 2] = 1e6 * features[:, 0] + 1e-3 * features[:, 2]
+    features[:, 0] *= 1e6
+    assert Spectrum.from_features(sparse.csr_array(features)).rounding(1e-6) < 1e-3
+    monkeypatch.setattr(room, "_MOST_WORK", 0.0)
+    found = Spectrum.from_features(sparse.csr_array(np.vstack([features] * 9)))
+    assert found.values.size == 2
+    assert found.rounding(1e-6) == np.inf
+    assert found.rounding(1e6) < 1e-3
+
+
 def test_sparse_features_give_vectors_only_on_demand():
     """Fitting on sparse features needs no dense matrix with a row per instance."""
     spectrum = Spectrum.from_features(sparse.csr_array(whole_features(8, 3)))

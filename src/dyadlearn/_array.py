@@ -400,6 +400,24 @@ def pivoted_qr(matrix: Array) -> tuple[Array, Array]:
     return as_array_of(orthogonal[:, :rank], matrix), as_array_of(rest, matrix)
 
 
+def sorted_qr(matrix: Array) -> tuple[Array, Array]:
+    r"""Return orthonormal columns Q (n, p) and a matrix X (p, p) with :math:`\mathbf{AX} = \mathbf{Q}`.
+
+    The matrix A (n, p) has full rank. Its rows and columns may differ by many orders of magnitude: rows are sorted by
+    their size and columns are pivoted, so that rounding errors are relative to each row (Cox and Higham 1998).
+    """
+    values = to_numpy(matrix)
+    order = np.argsort(-np.abs(values).max(axis=1, initial=0.0), kind="stable")
+    ordered, triangle, columns = linalg.qr(values[order], mode="economic", pivoting=True, check_finite=False)
+    orthogonal = np.empty_like(ordered)
+    orthogonal[order] = ordered
+    inverse = np.empty_like(triangle)
+    inverse[columns] = linalg.solve_triangular(
+        triangle, np.eye(len(triangle), dtype=triangle.dtype), check_finite=False
+    )
+    return as_array_of(orthogonal, matrix), as_array_of(inverse, matrix)
+
+
 def sorted_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
     r"""Return the X (p, c) with the least :math:`\|\mathbf{AX}-\mathbf{B}\|`, and an estimate of its largest error.
 

@@ -7,6 +7,9 @@ matrix is much cheaper, and as accurate if the features are well conditioned. It
 :math:`\boldsymbol\Phi = \mathbf{QR}`, by the QR decomposition of each block of rows below the R of the previous
 blocks, followed by a singular value decomposition of R, which has the size of the Gram matrix.
 
+Sparse features are decomposed by their Gram matrix, unless it has few digits of some combinations (`gram_error`).
+Blocks of rows are then made dense, and factorised without Q (`right_svd`).
+
 **Gram matrices** of features with different scales. The eigenvalues of :math:`\mathbf{G} =
 \boldsymbol\Phi^\top\boldsymbol\Phi` are squared singular values. A plain eigendecomposition resolves them to
 :math:`\varepsilon\,\sigma_{\max}`: next to a feature of spread 10⁸, features of spread 1 are lost in rounding. The
@@ -120,11 +123,16 @@ class Thin:
         The error of a column is :math:`\varepsilon` times its length, and that of a combination of columns follows.
         For centred features with `offsets` (d,), it is at least :math:`\varepsilon` times the offset.
         """
-        xp, n = namespace(self.roots), max(self.left.shape)
-        scales = 8.0 * n**0.5 * self.lengths
-        if offsets is not None:
-            scales = scales + n**0.5 * xp.abs(offsets)
-        return epsilon(self.roots) * (xp.abs(self.right).T @ scales)
+        return _doubt_of_roots(self.right, self.lengths, max(self.left.shape), offsets)
+
+
+def _doubt_of_roots(right: Array, lengths: Array, n: int, offsets: Array | None) -> Array:
+    """Return the result of `Thin.doubt` for right singular vectors (d, k) of features of n rows."""
+    xp = namespace(right)
+    scales = 8.0 * n**0.5 * lengths
+    if offsets is not None:
+        scales = scales + n**0.5 * xp.abs(offsets)
+    return epsilon(right) * (xp.abs(right).T @ scales)
 
 
 def economy_svd(features: Blocks, out: Array) -> Thin:
@@ -156,6 +164,42 @@ def _from_householder(features: Blocks, gram: Array, out: Array) -> Thin:
         out[rows, :] = out[rows, :] @ turn
         turn = top @ turn
     return Thin(out, roots, take_rows(right.T, back), xp.linalg.diagonal(gram) ** 0.5)
+
+
+def right_svd(features: Blocks, offsets: Array | None = None) -> tuple[Array, Array, float]:
+    """Decompose features (n, d) without their left singular vectors, which would take a matrix (n, d).
+
+    Parameters
+    ----------
+    features : Blocks
+    offsets : array of shape (d,), default=None
+        Means that were subtracted.
+
+    Returns
+    -------
+    roots : array of shape (k,)
+        Singular values that exceed their rounding error.
+    right : array of shape (d, k)
+        Right singular vectors.
+    noise : float
+        The largest square of a singular value that may be hidden by rounding; positive.
+    """
+    xp, squares, factor = namespace(features.like), 0.0, None
+    for rows in features.slices:
+        squares = squares + xp.sum(features.read(rows) ** 2, axis=0)
+    lengths = squares**0.5
+    order, back = _by_length(lengths)
+    for rows in features.slices:
+        block = take_rows(features.read(rows).T, order).T
+        factor = np.linalg.qr(block if factor is None else np.concatenate([factor, block]), mode="r")
+    _, roots, rows_of_right = svd(factor)
+    right = take_rows(rows_of_right.T, back)
+    doubt = _doubt_of_roots(right, lengths, features.shape[0], offsets)
+    seen = roots > doubt
+    hidden = largest(xp.where(seen, 0.0, doubt)) ** 2
+    kept = np.flatnonzero(to_numpy(seen))
+    noise = max(hidden, float(xp.finfo(roots.dtype).smallest_normal))
+    return take_rows(roots, kept), row_major(take_rows(right.T, kept).T), noise
 
 
 def graded_svd(matrix: Array) -> tuple[Array, Array, Array]:
@@ -235,6 +279,42 @@ def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple
     vectors = np.zeros((sizes.size, values.size))
     vectors[order] = ordered
     return as_array_of(row_major(values[::-1]), gram), as_array_of(row_major(vectors[:, ::-1]), gram)
+
+
+def gram_error(gram: np.ndarray, n_rows: int, lengths_along: Callable[[np.ndarray], np.ndarray]) -> float:
+    r"""Return the largest relative error of a combination of features in a Gram matrix.
+
+    It is :math:`\varepsilon` times the variance inflation, and infinite if the Gram matrix does not see a combination
+    at all, unless the features themselves show that it is zero.
+
+    Parameters
+    ----------
+    gram : array of shape (d, d)
+    n_rows : int
+    lengths_along : callable
+        Function that returns the lengths (p,) of the features along combinations (d, p).
+    """
+    squares = np.diagonal(gram)
+    some = np.flatnonzero(squares > 0)
+    if some.size == 0:
+        return 0.0
+    order = some[np.argsort(-squares[some], kind="stable")]
+    ordered = squares[order]
+    scale = unit_scale(ordered)
+    unit = gram[np.ix_(order, order)] * scale[:, None] * scale
+    root, pivots = _echelon(unit, np.sqrt(unit_noise(ordered, scale, n_rows)))
+    others = np.delete(np.arange(order.size), pivots)
+    right = np.hstack([np.eye(pivots.size), root[:, others]])
+    solved = linalg.solve_triangular(root[:, pivots], right, check_finite=False)
+    inverse, combined = solved[:, : pivots.size], solved[:, pivots.size :]
+    error = epsilon(gram) * float(np.sum(inverse**2, axis=1).max(initial=0.0))
+    if not others.size:
+        return error
+    null = np.zeros((squares.size, others.size))
+    null[order[pivots]] = -combined * scale[pivots, None]
+    null[order[others], np.arange(others.size)] = scale[others]
+    rounding = 8.0 * epsilon(gram) * (1.0 + np.abs(combined).sum(axis=0))
+    return math.inf if (lengths_along(null) > rounding).any() else error
 
 
 def unit_scale(diagonal: Array) -> Array:

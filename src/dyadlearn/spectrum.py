@@ -63,7 +63,7 @@ from dyadlearn._means import (
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import is_graded, ratio, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored, has_unit_columns
-from dyadlearn._svd import Blocks, economy_svd, graded_svd, gram_eigen
+from dyadlearn._svd import Blocks, economy_svd, graded_svd, gram_eigen, gram_error, right_svd
 from dyadlearn._tables import shown
 from dyadlearn.exceptions import LeverageError, NothingLeftError
 from dyadlearn.filters import SpectralFilter, Tabulated
@@ -74,6 +74,12 @@ __all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "nothing_lef
 # A kernel has a null space if some eigenvalues are noise and all others exceed this share of the largest one. If
 # eigenvalues decrease smoothly there is no such gap, and eigenvalues below the noise are not set to zero.
 _GAP = 1e-8
+# Slack of a row below which its residual is computed by itself.
+_HIGH = 1e-2
+# Most multiplications of a decomposition of sparse features, beside those of the eigenvectors of their Gram matrix.
+_MOST_WORK = 2e10
+# Largest relative error of a combination of sparse features for which their Gram matrix is used in any case.
+_ROUGH_GRAM = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,13 +282,12 @@ class Spectrum(Stored):
         check_range(size, n * size * size, features, name)
         if constant == "feature":
             features = with_ones(features, math.sqrt(level))
-        if constant != "free":
-            values, components = gram_eigen(matmul(features.T, features), n)
-            return cls(values, n, components, None, features, constant, 0.0, largest(values), level=level)
-        means, gram = moments(features)
-        values, components = gram_eigen(gram, n)
+        means, gram = moments(features) if constant == "free" else (None, matmul(features.T, features))
+        values, components, noise = _decomposed_sparse(features, means, gram)
+        if means is None:
+            return cls(values, n, components, None, features, constant, noise, largest(values), level=level)
         components = framed(components, -(value(means) @ components))
-        return cls(np.append(values, 0.0), n, components, None, with_ones(features), constant, 0.0, largest(values))
+        return cls(np.append(values, 0.0), n, components, None, with_ones(features), constant, noise, largest(values))
 
     def resolved(self, ridge: float) -> Spectrum:
         """Return the spectrum for a ridge, with eigenvalues up to `floor(ridge)` set to zero."""
@@ -310,13 +315,14 @@ class Spectrum(Stored):
         known up to :math:`\varepsilon\,s_{\max}`, and so a small eigenvalue up to
         :math:`2\varepsilon\sqrt{\sigma\,\sigma_{\max}}`. The Gram matrix of sparse features is known up to
         :math:`\varepsilon` times the lengths of its columns, whatever their scales: the error grows with the variance
-        inflation of a column that is close to a combination of others.
+        inflation of a column that is close to a combination of others. With `noise`, the features themselves were
+        decomposed.
         """
         values, error = self.resolved(ridge).penalised, epsilon(self.values)
         positive = values[values > 0]
         if 0 in positive.shape:
             return 0.0
-        if self._features is not None:
+        if self._features is not None and not self.noise:
             return error * self._inflation(ridge)
         if ridge <= self.noise and (self.components is not None or positive.shape[0] < values.shape[0]):
             return math.inf  # eigenvalues that were set to zero may be positive
@@ -824,7 +830,24 @@ class Smoother:
         self.check_slack()
         product, level, slack = self.product(labels, rotated), self.level(labels), self.slack[:, None]
         own, sign = (slack, 1) if self.prefers_residual else (self.leverage[:, None], -1)
-        return settled_difference(labels, own, product, level, slack, sign=sign)
+        held_out = settled_difference(labels, own, product, level, slack, sign=sign)
+        if self.prefers_residual or self.spectrum.is_truncated:
+            return held_out
+        # Rows of high leverage are outliers beside others whose residuals are large: theirs are small.
+        high = np.flatnonzero(to_numpy(self.slack) < _HIGH)
+        if not high.size:
+            return held_out
+        places = np.arange(self.spectrum.n_rows)
+        places[high] = self.spectrum.n_rows + np.arange(high.size)
+        both = [held_out, self._from_residuals(high, labels, rotated)]
+        return take_rows(namespace(labels).concat(both), places)
+
+    def _from_residuals(self, rows: np.ndarray, labels: Array, rotated: Array | None) -> Array:
+        """Return the leave-one-out predictions of some rows by the residual operator, shape (r, p)."""
+        along = self.spectrum.rotate(labels) if rotated is None else rotated
+        product = take_rows(self.spectrum.vectors, rows) @ (self.remainder[:, None] * along)
+        own, slack = take_rows(labels, rows), take_rows(self.slack, rows)[:, None]
+        return settled_difference(own, slack, product, rounding_level(labels, largest(self.remainder)) * slack, slack)
 
     def rounding_of_left_out(self) -> float:
         """Return an upper bound of the rounding error of `leave_one_out`, relative to the largest label.
@@ -894,6 +917,34 @@ class Smoother:
         if 2 * k * p <= n * (k + p):
             return self.spectrum.apply(weights, 0.0, labels)
         return product_like(self.spectrum.matrix(weights), labels)
+
+
+def _decomposed_sparse(features: Any, means: Array | None, gram: Array) -> tuple[Array, Array, float]:
+    """Return eigenvalues, right singular vectors and noise of sparse features, about their means (2, d) if given.
+
+    They are those of the Gram matrix, unless it loses digits and a decomposition of the features is affordable. The
+    noise of a Gram matrix is zero if it hides nothing: that of its rank is relative to each feature.
+    """
+    n, d = features.shape
+    offsets = np.zeros(d) if means is None else value(means)
+
+    def lengths_along(combinations: np.ndarray) -> np.ndarray:
+        """Return the lengths (p,) of the features along combinations (d, p)."""
+        squares = np.zeros(combinations.shape[1])
+        for rows in row_blocks(n, 8 * combinations.shape[1]):
+            squares += np.sum((features[rows] @ combinations - offsets @ combinations) ** 2, axis=0)
+        return np.asarray(squares**0.5)
+
+    error = gram_error(gram, n, lengths_along) if d <= n else 0.0
+    is_affordable = 2.0 * n * d * d <= max(_MOST_WORK, 20.0 * d**3)
+    if error > _ROUGH_GRAM and is_affordable:
+        blocks = Blocks((n, d), lambda rows: features[rows].toarray() - offsets, gram)
+        roots, components, noise = right_svd(blocks, offsets)
+        if 8.0 * epsilon(roots) * largest(roots) < error * -largest(-roots):
+            return roots**2, components, noise
+    values, components = gram_eigen(gram, n)
+    # Combinations that the Gram matrix hides have eigenvalues up to its rounding error.
+    return values, components, n * epsilon(values) * largest(values) if math.isinf(error) else 0.0
 
 
 def _has_common_part(kernel: Array) -> bool:

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
+import fifty_digits
 from dyadlearn.exceptions import LeverageError, PrecisionWarning
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
 from dyadlearn.holdout import holdout
@@ -396,3 +397,17 @@ def test_digits_that_are_lost_near_leverage_one_are_counted(setting, alpha, spar
             holdout(problem, setting)
     else:
         holdout(problem, setting)
+
+
+@over(every(seed=range(3)))
+def test_outliers_of_leverage_near_one_keep_their_digits(seed):
+    """One row has a large feature that no other row has: the others predict it, although it is nearly interpolated."""
+    rng = np.random.default_rng(seed)
+    X, Y, alpha = rng.normal(size=(9, 14)), rng.normal(size=(9, 2)), 300.0
+    X[:, 0] = 0.0
+    X[4, 0] = 1e6
+    found = holdout(posed("independent", Y, Spectrum.from_features(X), alpha), "B")[4]
+    others = np.delete(np.arange(9), 4)
+    weights = np.ones((8, 2))
+    expected = fifty_digits.independent(X[others], Y[others], weights, alpha, X[[4]], False)[0]
+    assert_allclose(found, fifty_digits.plain(expected), rtol=1e-8, atol=1e-11)

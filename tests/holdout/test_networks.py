@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from functools import partial
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import fifty_digits
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout import holdout
 from dyadlearn.holdout.refit import refit
@@ -134,6 +136,25 @@ def test_other_filters(cases, setting):
     for sign in (1, -1):
         problem = cases.problem("network", (6, 6), alpha=0.7, sign=sign, **filters)
         assert_allclose(holdout(problem, setting), transductive(problem, setting), rtol=1e-9, atol=1e-12)
+
+
+@over(every(seed=range(3)))
+def test_filters_that_leave_little_of_all_directions_keep_their_digits(seed):
+    """Remainders between 10⁻²⁷ and 10⁻³⁴: some pairs of vertices are nearly related. Fifty digits are the reference."""
+    rng = np.random.default_rng(seed)
+    features, Y = rng.normal(size=(6, 9)), rng.normal(size=(6, 6))
+    K, Y, alpha = features @ features.T, Y + Y.T, 1e-7
+    problem = posed("network", Y, Spectrum.from_gram(K), alpha, filter=IteratedTikhonov(4))
+    found = holdout(problem, "D")
+    with fifty_digits.in_fifty_digits:
+        R = fifty_digits.exact(np.eye(6))
+        for _ in range(4):
+            R = alpha * fifty_digits.solve(fifty_digits.exact(K) + alpha * np.eye(6, dtype=int), R)
+        for i, j in itertools.permutations(range(6), 2):
+            others = np.delete(np.arange(6), [i, j])
+            weights = -fifty_digits.solve(R[np.ix_([i, j], [i, j])], R[np.ix_([i, j], others)])
+            expected = float(weights[0] @ fifty_digits.exact(Y[np.ix_(others, others)]) @ weights[1])
+            assert_allclose(found[i, j], expected, rtol=1e-9, atol=1e-9)
 
 
 @over(every(sign=[1, -1], alpha=[1e-3, 1.0, 1e3]))

@@ -210,3 +210,14 @@ def test_scikit_learn_cuts_the_weights_with_the_rows(weights):
         own = make_model(TwoStepRidge).fit(X[train], HOLES[train], tasks=T, sample_weight=weights[train])
         expected.append(own.score(X[test], HOLES[test]))
     assert_allclose(found["test_score"], expected)
+
+
+def test_as_many_labels_as_products_of_features_keep_their_digits():
+    """Of two labels one is predicted from the other: the kernel is regular, and little is lost for a tiny ridge."""
+    X, K, alpha = np.array([[1.0, 2.0, 3.0], [0.0, -2.0, 1.0]]), np.array([[3e4]]), 2.75e-3
+    Y, weights = np.array([[1.0], [-0.5]]), np.array([[2.0], [1.0]])
+    P = X @ X.T * K
+    model = KroneckerRidge(alpha, kernel="precomputed", task_kernel="precomputed", fit_intercept=False)
+    found = model.fit(X @ X.T, Y, tasks=K, sample_weight=weights).holdout("B")
+    expected = [[P[i, j] / (P[j, j] + alpha / weights[j, 0]) * Y[j, 0]] for i, j in ((0, 1), (1, 0))]
+    assert_allclose(found, expected, rtol=1e-12)

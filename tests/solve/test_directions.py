@@ -65,6 +65,33 @@ def test_leave_one_out(shape, spread, ridge, has_mean):
         assert_allclose(found[place], truth, rtol=1e-6, atol=1e-8 * np.abs(labels).max())
 
 
+@over(covering(shape={"tall": (25, 20), "wide": (20, 25)}, ridge=[1e-10, 1.0], has_mean=[False, True]))
+def test_features_of_different_scales_keep_their_digits(shape, ridge, has_mean):
+    """Directions that a filter hardly shrinks have features of 10¹⁰ beside others of 1."""
+    features, root, labels, asked = draw(shape, 3, deficient=False)
+    scales = 10.0 ** np.random.default_rng(4).uniform(0, 10, size=shape[1])
+    features, asked = features * scales, asked * scales
+    system = LeastSquares(features, root, ridge, has_mean)
+    coefficients, means = system.solve(labels)
+    truth = expected(features, root, labels, ridge, has_mean, asked)
+    assert_allclose(asked @ coefficients + means, truth, rtol=0, atol=2e-13 * np.abs(truth).max())
+    assert_allclose(system.label_weights(asked).T @ labels, truth, rtol=0, atol=2e-13 * np.abs(truth).max())
+
+
+@over(covering(n_levels=[1, 2, 3], has_mean=[False, True], spread=[0, 8]))
+def test_combinations_of_large_features_are_no_small_features(n_levels, has_mean, spread):
+    """Rows of few levels, as the cells of few instances, have large features that are combinations of each other."""
+    features, root, labels, asked = draw((9, 7), spread, deficient=False)
+    large = 1e6 * np.random.default_rng(5).normal(size=(n_levels + 1, 4))
+    features[:, :4], asked[:, :4] = large[np.arange(9) % n_levels], large[[0, -1, -1]]
+    system = LeastSquares(features, root, 1.0, has_mean)
+    coefficients, means = system.solve(labels)
+    truth = expected(features, root, labels, 1.0, has_mean, asked)
+    # The large features of new rows have an error of ε·10⁶.
+    assert_allclose(asked @ coefficients + means, truth, rtol=0, atol=2e-8 * np.abs(truth).max())
+    assert_allclose(system.label_weights(asked).T @ labels, truth, rtol=0, atol=2e-8 * np.abs(truth).max())
+
+
 def test_rounding_of_heavy_rows_is_reported():
     """The second feature is that of a light row alone, up to the rounding of the heavy rows."""
     features = np.array([[1.0, 0.0], [1.0, 1e-3], [1.0, -1e-3], [0.5, 2.0]])

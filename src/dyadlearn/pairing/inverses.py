@@ -122,7 +122,7 @@ def _largest_unit(setting: Setting, units: Sequence[np.ndarray]) -> int:
 def _by_features(operators: GridOperators, labels: Labels, solving: float) -> Route | None:
     """Return the route by products of features, if these are fewer than labels."""
     p = math.prod(int(side.values.shape[0]) for side in operators.grid_spectra) + operators.n_fixed
-    if operators.interpolates or not 0 < p <= min(_MOST_FEATURES, labels.size):
+    if operators.interpolates or not 0 < p < min(_MOST_FEATURES + 1, labels.size):
         return None
     n = labels.size
     words = f"normal equations of {p:,} products of features"

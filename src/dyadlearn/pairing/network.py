@@ -28,9 +28,9 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import Members
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error, nothing_left
 
-# Thresholds of the determinant of two vertices, relative to its maximum and to that of unrelated vertices of the same
-# slack. Below, the common formula has only eight digits, and the pair is computed separately.
-_TIGHT, _RELATED = 1e-6, 1e-4
+# Least determinant of two vertices, relative to the geometric mean of its maximum and of that of unrelated vertices of
+# the same slack. Below, the common formula has fewer than nine digits, and the pair is computed separately.
+_TIGHT = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +163,9 @@ def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
     if side.is_graded:
         _check_pairs(side, delta)
     top = largest(side.remainder if side.prefers_residual else side.shrinkage)
-    tight = with_diagonal((delta < _TIGHT * top**2) | (delta < _RELATED * (e_i * e_j)), False)
-    xp, pairs = namespace(Y), to_numpy(tight)
+    xp = namespace(Y)
+    tight = with_diagonal(delta < _TIGHT * top * xp.sqrt(e_i * e_j), False)
+    pairs = to_numpy(tight)
     held_out = _between_loose_vertices(side, Y, -r, xp.where(tight, 1.0, delta))
     R = with_diagonal(r, side.slack)
     for vertex in map(int, np.flatnonzero(pairs.any(axis=1))):

@@ -8,10 +8,15 @@ The system of the dual coefficients, :math:`\mathbf{ZZ}^\top + c\,\mathrm{diag}(
 as many digits as c/w is smaller than the kernel if the kernel is singular, or if weights differ by many orders of
 magnitude. An orthogonal factorisation of :math:`\sqrt w\,\mathbf{Z}` loses none of them. Its rows are sorted by their
 size and its columns are pivoted, so that errors are relative to each row (Cox and Higham 1998); columns that are
-rounding are left out. The mean is removed by a reflection that maps :math:`\sqrt w` to the first row. The singular
-value decomposition of the triangle gives :math:`\sqrt w\,\mathbf{Z} = \mathbf{L}\,\mathrm{diag}(s)\,\mathbf{R}^\top`
-without the mean, and the solution is
-:math:`\mathbf{x} = \mathbf{R}\,\mathrm{diag}(s/(s^2+c))\,\mathbf{L}^\top\sqrt w\,\mathbf{y}`.
+rounding are left out. The mean is removed by a reflection that maps :math:`\sqrt w` to the first row. Without the mean,
+:math:`\sqrt w\,\mathbf{Z} = \mathbf{QT}`. A second factorisation of this kind has the ridge as additional rows,
+
+.. math:: \begin{bmatrix}\mathbf{T} \\ \sqrt c\,\mathbf{I}\end{bmatrix}\mathbf{X}
+          = \begin{bmatrix}\mathbf{O} \\ \mathbf{O}'\end{bmatrix}, \qquad
+          \mathbf{L} = \mathbf{QO}, \qquad \mathbf{x} = \mathbf{XL}^\top\sqrt w\,\mathbf{y},
+
+with orthonormal columns on the right, so that the hat matrix is :math:`\mathbf{LL}^\top`. A singular value
+decomposition of T would have an error of :math:`\varepsilon` times its largest singular value in all others.
 
 `CellsFit` is the same for observed cells of a grid. With the eigenvectors :math:`\boldsymbol\Phi` of all pairs at
 these cells and the eigenvalues :math:`S` of the pairwise kernel (see `dyadlearn.solve.missing`), the features of the
@@ -33,6 +38,7 @@ from dyadlearn._array import (
     namespace,
     pivoted_qr,
     placed,
+    sorted_qr,
     svd,
     take_rows,
     to_numpy,
@@ -53,7 +59,7 @@ _FAR_FROM_ONE = 0.9
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """Ridge regression of weighted rows, by a singular value decomposition.
+    """Ridge regression of weighted rows, by orthogonal factorisations.
 
     Attributes
     ----------
@@ -104,19 +110,37 @@ class LeastSquares:
         return (values - 2.0 * self._reflection @ (self._reflection.T @ values))[1:, :]
 
     @cached_property
-    def _decomposition(self) -> tuple[Array, Array, Array]:
-        """Matrices L (n, k) and Rᵀ (k, p), and the singular values s (k,).
+    def _factors(self) -> tuple[Array, Array]:
+        """Matrices Q (n, k) and T (k, p). The rows of Q are reflected, and in the order of their sizes.
 
-        The rows of L are in the original order.
+        Entries that are rounding are set to zero. Where a large feature is a combination of others or of the mean, the
+        rounding would be a small feature, and the ridge would hardly shrink its coefficient.
         """
         xp = namespace(self.root)
-        orthogonal, rest = pivoted_qr(self._reflected(take_rows(self.root[:, None] * self.features, self._order)))
-        inner, values, right = svd(rest)
-        left = orthogonal @ inner
+        ordered = take_rows(self.root[:, None] * self.features, self._order)
+        # The error of an entry is relative to the size of its feature, and to that of its row.
+        features, rows = (xp.max(xp.abs(ordered), axis=axis) for axis in (0, 1))
+        error = max(ordered.shape) * epsilon(ordered) * xp.minimum(rows[:, None], features[None, :])
+        reflected = self._reflected(ordered)
+        if self._reflection is not None:
+            error = error[1:, :]
+            reflected = _without_rounding(reflected, error)
+        orthogonal, rest = pivoted_qr(reflected)
+        return orthogonal, _without_rounding(rest, error[: rest.shape[0], :])
+
+    @cached_property
+    def _decomposition(self) -> tuple[Array, Array]:
+        """Matrices L (n, p), with rows in the original order, and X (p, p)."""
+        xp = namespace(self.root)
+        orthogonal, rest = self._factors
+        n_kept, n_features = rest.shape
+        penalty = math.sqrt(self.ridge) * xp.eye(n_features, dtype=rest.dtype, device=rest.device)
+        inner, solver = sorted_qr(xp.concat([rest, penalty], axis=0))
+        left = orthogonal @ inner[:n_kept, :]
         if self._reflection is not None:
             left = xp.concat([zeros((1, left.shape[1]), left), left])
             left = left - 2.0 * self._reflection @ (self._reflection.T @ left)
-        return take_rows(left, np.argsort(self._order)), values, right
+        return take_rows(left, np.argsort(self._order)), solver
 
     @cached_property
     def _shares(self) -> Array:
@@ -126,9 +150,8 @@ class LeastSquares:
 
     def solve(self, labels: Array) -> tuple[Array, Array]:
         """Return the coefficients x (p, c) and the means (c,) for labels (n, c)."""
-        left, values, right = self._decomposition
-        along = left.T @ (self.root[:, None] * labels)
-        coefficients = right.T @ ((values / (values**2 + self.ridge))[:, None] * along)
+        left, solver = self._decomposition
+        coefficients = solver @ (left.T @ (self.root[:, None] * labels))
         means = self._shares @ (labels - self.features @ coefficients)
         self._check_precision(labels, self.features @ coefficients + means)
         return coefficients, means
@@ -139,7 +162,7 @@ class LeastSquares:
         The residuals of heavy rows, times the rounding of their features, move directions that light rows determine.
         """
         xp = namespace(labels)
-        _, values, right = self._decomposition
+        _, values, right = svd(self._factors[1])
         size = largest(xp.abs(labels))
         if not values.shape[0] or not size:
             return
@@ -150,16 +173,15 @@ class LeastSquares:
 
     def label_weights(self, asked: Array) -> Array:
         """Return the weight (n, c) of each label in the predictions for other rows of features (c, p)."""
-        left, values, right = self._decomposition
+        left, solver = self._decomposition
         centred = asked - self._shares @ self.features
-        along = (values / (values**2 + self.ridge))[:, None] * (right @ centred.T)
-        return self._shares[:, None] + self.root[:, None] * (left @ along)
+        return self._shares[:, None] + self.root[:, None] * (left @ (solver.T @ centred.T))
 
     @cached_property
     def leverage(self) -> Array:
         """Weight (n,) of each label in its own fitted value."""
-        left, values, _ = self._decomposition
-        return self._shares + left**2 @ (values**2 / (values**2 + self.ridge))
+        left, _ = self._decomposition
+        return self._shares + namespace(left).sum(left**2, axis=1)
 
     def leave_one_out(self, labels: Array) -> Array:
         """Return the predictions (n, c) of labels (n, c) by the fit without each row."""
@@ -176,6 +198,12 @@ class LeastSquares:
             coefficients, means = rest.solve(take_rows(labels, others))
             held_out[place, :] = self.features[place, :] @ coefficients + means
         return held_out
+
+
+def _without_rounding(values: Array, error: Array) -> Array:
+    """Return values with zeros in place of those that do not exceed their error."""
+    xp = namespace(values)
+    return xp.where(xp.abs(values) <= error, 0.0, values)
 
 
 def suit_directions(operators: GridOperators, n_cells: int, largest_weight: float = 1.0) -> bool:
