@@ -400,6 +400,37 @@ def pivoted_qr(matrix: Array) -> tuple[Array, Array]:
     return as_array_of(orthogonal[:, :rank], matrix), as_array_of(rest, matrix)
 
 
+def penalised_qr(matrix: Array, roots: Array) -> tuple[Array, Array]:
+    r"""Return orthonormal columns and a triangle for least squares with a penalty of each coefficient.
+
+    The least :math:`\|\mathbf{Az}-\mathbf{b}\|^2 + \|\mathbf{rz}\|^2` is that of
+    :math:`\mathbf{z} = \mathbf{TL}^\top\mathbf{b}`. With :math:`\mathbf{A} = \mathbf{QR}`, rows of R and penalties are
+    sorted by their size, so that rounding errors are relative to each of them.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, p)
+        A, with columns of similar size. What is rounding is left out, as in `pivoted_qr`.
+    roots : array of shape (p,)
+        Positive roots r of the penalties.
+
+    Returns
+    -------
+    left : array of shape (n, p)
+        L; :math:`\mathbf{LL}^\top` is the hat matrix.
+    inverse : array of shape (p, p)
+        T.
+    """
+    orthogonal, rest = (to_numpy(part) for part in pivoted_qr(matrix))
+    stacked = np.concatenate([rest, np.diag(to_numpy(roots))])
+    order = np.argsort(-np.abs(stacked).max(axis=1, initial=0.0), kind="stable")
+    both, triangle, columns = linalg.qr(stacked[order], mode="economic", pivoting=True, check_finite=False)
+    upper = both[np.argsort(order)[: rest.shape[0]]]
+    inverse = np.empty_like(triangle)
+    inverse[columns] = linalg.solve_triangular(triangle, np.eye(len(triangle)), check_finite=False)
+    return as_array_of(orthogonal @ upper, matrix), as_array_of(inverse, matrix)
+
+
 def sorted_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
     r"""Return the X (p, c) with the least :math:`\|\mathbf{AX}-\mathbf{B}\|`, and an estimate of its largest error.
 

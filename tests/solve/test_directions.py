@@ -74,3 +74,18 @@ def test_rounding_of_heavy_rows_is_reported():
     features[:3, 1] = 0.0
     with pytest.warns(PrecisionWarning, match="leaves 0 accurate digits of the predictions"):
         LeastSquares(features, root, 1e-18, has_mean=False).solve(labels)
+
+
+@over(covering(shape=SHAPES, large=[1, 2], ridge=[1e-6, 1.0], has_mean=[False, True], spread=[0, 8]))
+def test_features_of_very_different_sizes(shape, large, ridge, has_mean, spread):
+    """The largest features are as good as unpenalised, and the others keep their digits."""
+    features, root, labels, asked = draw(shape, spread, deficient=False)
+    features[:, :large] *= 1e15
+    asked[:, :large] *= 1e15
+    system = LeastSquares(features, root, ridge, has_mean)
+    coefficients, means = system.solve(labels)
+    truth = expected(features, root, labels, ridge, has_mean, asked)
+    assert_allclose(asked @ coefficients + means, truth, rtol=0, atol=1e-9 * np.abs(truth).max())
+    assert_allclose(system.label_weights(asked).T @ labels, truth, rtol=0, atol=1e-8 * np.abs(truth).max())
+    own = np.diagonal(system.label_weights(features))
+    assert_allclose(system.leverage, own, rtol=1e-7, atol=1e-12)

@@ -13,6 +13,10 @@ value decomposition of the triangle gives :math:`\sqrt w\,\mathbf{Z} = \mathbf{L
 without the mean, and the solution is
 :math:`\mathbf{x} = \mathbf{R}\,\mathrm{diag}(s/(s^2+c))\,\mathbf{L}^\top\sqrt w\,\mathbf{y}`.
 
+Columns of very different sizes are scaled first, because singular values have the rounding error of the largest one.
+With the sizes :math:`\mathbf{d}` the unknowns are :math:`\mathbf{dx}` with the penalties :math:`c/\mathbf{d}^2`, and a
+second factorisation takes the place of the singular value decomposition. Some filters have features of all magnitudes.
+
 `CellsFit` is the same for observed cells of a grid. With the eigenvectors :math:`\boldsymbol\Phi` of all pairs at
 these cells and the eigenvalues :math:`S` of the pairwise kernel (see `dyadlearn.solve.missing`), the features of the
 cells are :math:`\mathbf{Z} = \boldsymbol\Phi\sqrt S`.
@@ -23,6 +27,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +36,7 @@ from dyadlearn._array import (
     epsilon,
     largest,
     namespace,
+    penalised_qr,
     pivoted_qr,
     placed,
     svd,
@@ -47,8 +53,63 @@ STIFF = 1e9
 # Maximum number of directions, and of numbers in the matrix of cells and directions.
 _MOST_DIRECTIONS = 512
 _MOST_NUMBERS = 2**20
+# Largest ratio of the sizes of columns for which singular values keep their digits.
+_LARGEST_RATIO = 1e7
 # Up to this leverage h, the difference 1 − h loses at most one digit.
 _FAR_FROM_ONE = 0.9
+
+
+class _Factors(NamedTuple):
+    """Factors of a regularised least squares problem with the matrix A (n, p).
+
+    Attributes
+    ----------
+    left : array of shape (n, k)
+        L.
+    kept : array of shape (k,)
+        Share of each column of L in the hat matrix, which is L diag(kept) Lᵀ.
+    lift : array of shape (p, k)
+        Coefficients for each column of L: the solution is the product with Lᵀ and the labels.
+    directions : array of shape (p, k)
+        Coefficients that rounding of the features changes independently.
+    doubt : array of shape (k,)
+        Change of each direction by the rounding of A, for a residual of length one.
+    """
+
+    left: Array
+    kept: Array
+    lift: Array
+    directions: Array
+    doubt: Array
+
+
+def _is_graded(sizes: np.ndarray, least: float) -> bool:
+    """Return whether the sizes of columns differ so much that a singular value decomposition would lose digits.
+
+    The ridge suppresses columns below its root `least`.
+    """
+    used = sizes[sizes > 0]
+    return bool(used.size) and bool(used.max() > _LARGEST_RATIO * max(used.min(), least))
+
+
+def _by_singular_values(matrix: Array, ridge: float) -> _Factors:
+    """Return the factors from singular values."""
+    orthogonal, rest = pivoted_qr(matrix)
+    inner, values, right = svd(rest)
+    squares = values**2 + ridge
+    doubt = epsilon(values) * largest(values) / squares if values.shape[0] else values
+    return _Factors(orthogonal @ inner, values**2 / squares, right.T * (values / squares), right.T, doubt)
+
+
+def _by_scaled_columns(matrix: Array, ridge: float, sizes: Array) -> _Factors:
+    """Return the factors from columns that are divided by their sizes (p,)."""
+    xp = namespace(matrix)
+    scale = xp.where(sizes > 0, 1.0 / xp.where(sizes > 0, sizes, 1.0), 1.0)
+    scaled = matrix * scale
+    left, inverse = penalised_qr(scaled, math.sqrt(ridge) * scale)
+    lift = scale[:, None] * inverse
+    doubt = epsilon(inverse) * xp.linalg.vector_norm(scaled) * xp.linalg.vector_norm(inverse, axis=0)
+    return _Factors(left, xp.ones_like(doubt), lift, lift, doubt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,19 +165,20 @@ class LeastSquares:
         return (values - 2.0 * self._reflection @ (self._reflection.T @ values))[1:, :]
 
     @cached_property
-    def _decomposition(self) -> tuple[Array, Array, Array]:
-        """Matrices L (n, k) and Rᵀ (k, p), and the singular values s (k,).
-
-        The rows of L are in the original order.
-        """
+    def _factors(self) -> _Factors:
         xp = namespace(self.root)
-        orthogonal, rest = pivoted_qr(self._reflected(take_rows(self.root[:, None] * self.features, self._order)))
-        inner, values, right = svd(rest)
-        left = orthogonal @ inner
+        matrix = self._reflected(take_rows(self.root[:, None] * self.features, self._order))
+        # Rounding of a feature is relative to its size in all rows, whatever their weights.
+        sizes = xp.max(xp.abs(self.features), axis=0) if matrix.shape[0] else xp.zeros_like(self.features[0, :])
+        if _is_graded(to_numpy(sizes), math.sqrt(self.ridge) / largest(self.root)):
+            factors = _by_scaled_columns(matrix, self.ridge, sizes)
+        else:
+            factors = _by_singular_values(matrix, self.ridge)
+        left = factors.left
         if self._reflection is not None:
             left = xp.concat([zeros((1, left.shape[1]), left), left])
             left = left - 2.0 * self._reflection @ (self._reflection.T @ left)
-        return take_rows(left, np.argsort(self._order)), values, right
+        return factors._replace(left=take_rows(left, np.argsort(self._order)))
 
     @cached_property
     def _shares(self) -> Array:
@@ -126,9 +188,7 @@ class LeastSquares:
 
     def solve(self, labels: Array) -> tuple[Array, Array]:
         """Return the coefficients x (p, c) and the means (c,) for labels (n, c)."""
-        left, values, right = self._decomposition
-        along = left.T @ (self.root[:, None] * labels)
-        coefficients = right.T @ ((values / (values**2 + self.ridge))[:, None] * along)
+        coefficients = self._factors.lift @ (self._factors.left.T @ (self.root[:, None] * labels))
         means = self._shares @ (labels - self.features @ coefficients)
         self._check_precision(labels, self.features @ coefficients + means)
         return coefficients, means
@@ -139,27 +199,24 @@ class LeastSquares:
         The residuals of heavy rows, times the rounding of their features, move directions that light rows determine.
         """
         xp = namespace(labels)
-        _, values, right = self._decomposition
+        directions, doubt = self._factors.directions, self._factors.doubt
         size = largest(xp.abs(labels))
-        if not values.shape[0] or not size:
+        if not doubt.shape[0] or not size:
             return
         rest = float(xp.linalg.vector_norm(self.root[:, None] * (labels - fitted)))
-        moved = epsilon(values) * largest(values) * rest / (values**2 + self.ridge)
-        reach = xp.max(xp.abs(self.features @ right.T), axis=0)
-        warn_of_rounding(largest(reach * moved) / size)
+        reach = xp.max(xp.abs(self.features @ directions), axis=0)
+        warn_of_rounding(largest(reach * doubt) * rest / size)
 
     def label_weights(self, asked: Array) -> Array:
         """Return the weight (n, c) of each label in the predictions for other rows of features (c, p)."""
-        left, values, right = self._decomposition
         centred = asked - self._shares @ self.features
-        along = (values / (values**2 + self.ridge))[:, None] * (right @ centred.T)
-        return self._shares[:, None] + self.root[:, None] * (left @ along)
+        along = self._factors.lift.T @ centred.T
+        return self._shares[:, None] + self.root[:, None] * (self._factors.left @ along)
 
     @cached_property
     def leverage(self) -> Array:
         """Weight (n,) of each label in its own fitted value."""
-        left, values, _ = self._decomposition
-        return self._shares + left**2 @ (values**2 / (values**2 + self.ridge))
+        return self._shares + self._factors.left**2 @ self._factors.kept
 
     def leave_one_out(self, labels: Array) -> Array:
         """Return the predictions (n, c) of labels (n, c) by the fit without each row."""
