@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import fifty_digits
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.solve.directions import LeastSquares
-from sweeps import covering, over
+from sweeps import covering, every, over
 
 SHAPES = {"tall": (9, 3), "square": (6, 6), "wide": (4, 7), "one row": (1, 2)}
 
@@ -89,3 +89,18 @@ def test_features_of_very_different_sizes(shape, large, ridge, has_mean, spread)
     assert_allclose(system.label_weights(asked).T @ labels, truth, rtol=0, atol=1e-8 * np.abs(truth).max())
     own = np.diagonal(system.label_weights(features))
     assert_allclose(system.leverage, own, rtol=1e-7, atol=1e-12)
+
+
+@over(every(size=[1e5, 1e7, 1e12], ridge=[1e-3, 1.0]))
+def test_large_features_that_are_a_constant_stay_out_of_the_mean(size, ridge):
+    """No row tells such a feature from the mean, so that its coefficient is zero and other rows predict by the mean."""
+    features, root, labels, _ = draw((7, 3), 1, deficient=False)
+    features[:, 0] = size * 0.3
+    system = LeastSquares(features, root, ridge, has_mean=True)
+    coefficients, means = system.solve(labels)
+    others, other_means = LeastSquares(features[:, 1:], root, ridge, has_mean=True).solve(labels)
+    assert_allclose(size * coefficients[0], 0.0, atol=1e-12)
+    assert_allclose(coefficients[1:], others, rtol=1e-9)
+    assert_allclose(means, other_means, rtol=1e-9)
+    asked = np.array([[0.8 * size, 0.1, 0.2]])
+    assert_allclose(system.label_weights(asked).T @ labels, asked[:, 1:] @ others + other_means, rtol=1e-7)

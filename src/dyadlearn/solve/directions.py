@@ -54,7 +54,9 @@ STIFF = 1e9
 _MOST_DIRECTIONS = 512
 _MOST_NUMBERS = 2**20
 # Largest ratio of the sizes of columns for which singular values keep their digits.
-_LARGEST_RATIO = 1e7
+_LARGEST_RATIO = 1e6
+# Largest rounding error of a feature without its mean, in units of the precision, for each row.
+_ROUNDING = 4.0
 # Up to this leverage h, the difference 1 − h loses at most one digit.
 _FAR_FROM_ONE = 0.9
 
@@ -108,8 +110,17 @@ def _by_scaled_columns(matrix: Array, ridge: float, sizes: Array) -> _Factors:
     scaled = matrix * scale
     left, inverse = penalised_qr(scaled, math.sqrt(ridge) * scale)
     lift = scale[:, None] * inverse
-    doubt = epsilon(inverse) * xp.linalg.vector_norm(scaled) * xp.linalg.vector_norm(inverse, axis=0)
+    # Directions that only the penalty determines have no part in the rows, and no doubt.
+    sensitivity = xp.linalg.vector_norm(inverse, axis=0) * xp.linalg.vector_norm(left, axis=0)
+    doubt = epsilon(inverse) * xp.linalg.vector_norm(scaled) * sensitivity
     return _Factors(left, xp.ones_like(doubt), lift, lift, doubt)
+
+
+def _spread(values: Array, places: np.ndarray, size: int) -> Array:
+    """Return an array (size, k) with rows of values (p, k) at some places and zeros elsewhere."""
+    index = np.full(size, values.shape[0])
+    index[places] = np.arange(values.shape[0])
+    return take_rows(namespace(values).concat([values, zeros((1, values.shape[1]), values)]), index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,9 +178,12 @@ class LeastSquares:
     @cached_property
     def _factors(self) -> _Factors:
         xp = namespace(self.root)
-        matrix = self._reflected(take_rows(self.root[:, None] * self.features, self._order))
+        weighted = take_rows(self.root[:, None] * self.features, self._order)
+        matrix = self._reflected(weighted)
+        kept = self._varying(weighted, matrix)
+        matrix = take_rows(matrix.T, kept).T
         # Rounding of a feature is relative to its size in all rows, whatever their weights.
-        sizes = xp.max(xp.abs(self.features), axis=0) if matrix.shape[0] else xp.zeros_like(self.features[0, :])
+        sizes = take_rows(xp.max(xp.abs(self.features), axis=0), kept) if kept.size else self.root[:0]
         if _is_graded(to_numpy(sizes), math.sqrt(self.ridge) / largest(self.root)):
             factors = _by_scaled_columns(matrix, self.ridge, sizes)
         else:
@@ -178,7 +192,28 @@ class LeastSquares:
         if self._reflection is not None:
             left = xp.concat([zeros((1, left.shape[1]), left), left])
             left = left - 2.0 * self._reflection @ (self._reflection.T @ left)
-        return factors._replace(left=take_rows(left, np.argsort(self._order)))
+        n_features = self.features.shape[1]
+        lift, directions = (_spread(part, kept, n_features) for part in (factors.lift, factors.directions))
+        left = take_rows(left, np.argsort(self._order))
+        return factors._replace(left=left, lift=lift, directions=directions)
+
+    def _varying(self, weighted: Array, matrix: Array) -> np.ndarray:
+        """Return the positions of the features that the rows tell from the mean.
+
+        A feature that is constant leaves only rounding, which its size in other rows would magnify.
+
+        Parameters
+        ----------
+        weighted, matrix : arrays of shape (n, p) and (n, p) or (n - 1, p)
+            Weighted features, and the same without their mean.
+        """
+        xp = namespace(matrix)
+        if not matrix.shape[0]:
+            return np.arange(0)
+        level = xp.zeros_like(matrix[0, :])
+        if self.has_mean:
+            level = _ROUNDING * self.root.shape[0] * epsilon(matrix) * xp.max(xp.abs(weighted), axis=0)
+        return np.flatnonzero(to_numpy(xp.max(xp.abs(matrix), axis=0) > level))
 
     @cached_property
     def _shares(self) -> Array:
