@@ -449,3 +449,28 @@ def test_labels_that_cut_offs_need_are_refused_where_others_are_missing(seed, sy
             model.holdout("A")
     else:
         assert np.isfinite(model.holdout("A")).all()
+
+
+@over(every(kernel=["rbf", "precomputed"], fit_intercept=[False, True], seed=range(8)))
+def test_missing_labels_of_repeated_rows_are_completed_without_regularisation(kernel, fit_intercept, seed):
+    """Repeated rows have equal predictions, although rounding tells their kernels apart."""
+    rng = np.random.default_rng(seed)
+    rows, tasks = rng.normal(size=(3, 8)), rng.normal(size=(3, 8))
+    repeated = np.array([0, 1, 2, 2, 1, 0, 0])
+    X, T = rows[repeated[:5]], tasks[repeated]
+    params = {"kernel": kernel, "task_kernel": kernel}
+    if kernel == "rbf":
+        params |= {"kernel_params": {"gamma": 0.3}, "task_kernel_params": {"gamma": 1.0}}
+    else:
+        # A common part, of which the rounding remains where the kernel is centred.
+        X, T = (100.0 + side[:, :3] @ side[:, :3].T for side in (X, T))
+    values = rng.normal(size=(3, 3))
+    Y = values[np.ix_(repeated[:5], repeated)]
+    seen = np.zeros((5, 7), dtype=bool)
+    seen[np.ix_([0, 1, 2], [0, 1, 3])] = True
+    seen[4, 5] = True
+    model = TwoStepRidge(0.0, 0.0, fit_intercept=fit_intercept, tol=1e-12, **params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)  # a singular kernel without regularisation
+        model.fit(X, np.where(seen, Y, np.nan), tasks=T)
+    assert_allclose(model.predict(X), Y, rtol=0, atol=1e-6)
