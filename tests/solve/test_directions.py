@@ -104,3 +104,13 @@ def test_large_features_that_are_a_constant_stay_out_of_the_mean(size, ridge):
     assert_allclose(means, other_means, rtol=1e-9)
     asked = np.array([[0.8 * size, 0.1, 0.2]])
     assert_allclose(system.label_weights(asked).T @ labels, asked[:, 1:] @ others + other_means, rtol=1e-7)
+
+
+def test_a_light_row_tells_a_feature_from_the_mean():
+    """The heavy rows have the same feature, and the light row another one."""
+    features = np.array([[1.0], [1.0], [1.0], [2.0]])
+    root = np.array([1.0, 1.0, 1.0, 1e-15])
+    coefficients, means = LeastSquares(features, root, 1e-40, has_mean=True).solve(
+        np.array([[1.0], [1.0], [1.0], [4.0]])
+    )
+    assert_allclose(features @ coefficients + means, [[1.0], [1.0], [1.0], [4.0]], rtol=1e-6)

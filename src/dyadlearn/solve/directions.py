@@ -178,9 +178,8 @@ class LeastSquares:
     @cached_property
     def _factors(self) -> _Factors:
         xp = namespace(self.root)
-        weighted = take_rows(self.root[:, None] * self.features, self._order)
-        matrix = self._reflected(weighted)
-        kept = self._varying(weighted, matrix)
+        matrix = self._reflected(take_rows(self.root[:, None] * self.features, self._order))
+        kept = self._varying(matrix)
         matrix = take_rows(matrix.T, kept).T
         # Rounding of a feature is relative to its size in all rows, whatever their weights.
         sizes = take_rows(xp.max(xp.abs(self.features), axis=0), kept) if kept.size else self.root[:0]
@@ -197,23 +196,25 @@ class LeastSquares:
         left = take_rows(left, np.argsort(self._order))
         return factors._replace(left=left, lift=lift, directions=directions)
 
-    def _varying(self, weighted: Array, matrix: Array) -> np.ndarray:
+    def _varying(self, matrix: Array) -> np.ndarray:
         """Return the positions of the features that the rows tell from the mean.
 
         A feature that is constant leaves only rounding, which its size in other rows would magnify.
 
         Parameters
         ----------
-        weighted, matrix : arrays of shape (n, p) and (n, p) or (n - 1, p)
-            Weighted features, and the same without their mean.
+        matrix : array of shape (n, p) or (n - 1, p)
+            Ordered and weighted features, without their mean.
         """
         xp = namespace(matrix)
         if not matrix.shape[0]:
             return np.arange(0)
-        level = xp.zeros_like(matrix[0, :])
+        level = xp.zeros_like(matrix)
         if self.has_mean:
-            level = _ROUNDING * self.root.shape[0] * epsilon(matrix) * xp.max(xp.abs(weighted), axis=0)
-        return np.flatnonzero(to_numpy(xp.max(xp.abs(matrix), axis=0) > level))
+            sizes = xp.max(xp.abs(self.features), axis=0)
+            roots = take_rows(self.root, self._order[1:])
+            level = _ROUNDING * self.root.shape[0] * epsilon(matrix) * roots[:, None] * sizes[None, :]
+        return np.flatnonzero(to_numpy(xp.any(xp.abs(matrix) > level, axis=0)))
 
     @cached_property
     def _shares(self) -> Array:
