@@ -30,6 +30,8 @@ class UndefinedError(Exception):
 
 # Below this the reference says that leverage is 1, or as good as.
 SLACK = 1e-6
+# Below this eight digits of the reference are lost beside a constant, whose residual is zero up to rounding.
+LEAST_SLACK = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,6 +340,9 @@ def _solve_grid(
     gone = np.flatnonzero(w == 0)
     if len(gone) and limit is None and not definite and eigenvalues(residual[np.ix_(gone, gone)])[0] < SLACK:
         raise UndefinedError("the missing labels are not determined: leverage 1")
+    has_constant = rows.constant or (columns is not None and columns.constant)
+    if len(gone) and limit is None and has_constant and eigenvalues(residual[np.ix_(gone, gone)])[0] < LEAST_SLACK:
+        raise UndefinedError("the reference loses the digits of missing labels beside a constant")
     try:
         return solve(system, right).reshape(Y.shape)
     except ZeroDivisionError as error:

@@ -169,8 +169,21 @@ def _alphas(model: str, given: Given) -> dict[str, float]:
 
 def _answers(model: Any, given: Given, name: str) -> dict[str, np.ndarray]:
     asked = (given.new,) if name == "independent" else (given.new, given.new_tasks)
-    settings = "AB" if name == "independent" else "ABCD"
+    settings = "AB" if name == "independent" else [letter for letter in "ABCD" if _leaves_labels(given.Y, letter)]
     return {"predict": model.predict(*asked)} | {setting: model.holdout(setting) for setting in settings}
+
+
+def _leaves_labels(Y: np.ndarray, setting: str) -> bool:
+    """Return whether labels remain without any row, any column or both; the library refuses hold-out otherwise."""
+    seen = ~np.isnan(Y)
+    of_rows, of_columns = seen.sum(axis=1), seen.sum(axis=0)
+    left = {
+        "A": np.ones(1),
+        "B": of_rows,
+        "C": of_columns,
+        "D": of_rows[:, None] + of_columns - seen,
+    }
+    return bool(left[setting].max() < seen.sum())
 
 
 def _back(done: Changed, name: str, setting: str, values: np.ndarray) -> np.ndarray:

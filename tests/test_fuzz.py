@@ -41,6 +41,16 @@ def test_every_generator_runs_and_replays(rooms):
         assert play(name, 1) == first
 
 
+def test_units_skip_settings_that_leave_no_label(rooms):
+    """Without the first row and the first column, no label remains, so that setting D is refused."""
+    Y = np.full((3, 3), np.nan)
+    Y[0, 1:] = 1.0
+    Y[1:, 0] = 2.0
+    leaves_labels = rooms["units"]._leaves_labels
+    assert [letter for letter in "ABCD" if leaves_labels(Y, letter)] == ["A", "B", "C"]
+    assert rooms["campaign"].play("units", 482000640).verdict == "agreed"
+
+
 def changing(change):
     """Return what makes a function that changes the answer of another."""
     return lambda function: lambda *arguments, **options: change(function(*arguments, **options))

@@ -388,13 +388,15 @@ def solve_lower(factor: Array, right: Array) -> Array:
 def pivoted_qr(matrix: Array) -> tuple[Array, Array]:
     """Return orthonormal columns Q (n, r) and a matrix R (r, p) of full rank r whose product is a matrix (n, p).
 
-    Columns are eliminated in descending order of their size, and the part that is rounding is left out.
+    Columns are eliminated in descending order of their size, until all that is left of them is rounding. The rounding
+    error of a column is relative to its own size.
     """
     values = to_numpy(matrix)
     orthogonal, triangle, order = linalg.qr(values, mode="economic", pivoting=True, check_finite=False)
-    sizes = np.abs(np.diagonal(triangle))
-    least = max(values.shape) * np.finfo(values.dtype).eps * sizes.max(initial=0.0)
-    rank = int(np.count_nonzero(sizes > least))
+    left = np.abs(np.diagonal(triangle))
+    sizes = np.linalg.norm(values, axis=0)[order[: left.size]]
+    least = max(values.shape) * np.finfo(values.dtype).eps * sizes
+    rank = int(np.flatnonzero(left > least).max(initial=-1)) + 1
     rest = np.empty_like(triangle[:rank])
     rest[:, order] = triangle[:rank]
     return as_array_of(orthogonal[:, :rank], matrix), as_array_of(rest, matrix)

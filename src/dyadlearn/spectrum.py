@@ -181,7 +181,8 @@ class Spectrum(Stored):
         check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
         values = announced_repair(raw, repair, n, name, beside, gap if gap > symmetry_tolerance(gram) else 0.0)
         noise = rank_threshold(values, max(n, 8))
-        values = _with_null_space(values, raw, noise)
+        # The rounding errors of what was subtracted remain: a matrix with entries of the size ε has a norm of 2ε√n.
+        values = _with_null_space(values, raw, max(noise, 8.0 * epsilon(values) * beside / math.sqrt(n)))
         if constant == "free":
             values, vectors = xp.concat([values, zeros((1,), values)]), with_constant(vectors)
         return cls(values, n, None, vectors, None, constant, noise, max(size, beside), level=level)

@@ -186,3 +186,26 @@ def test_every_library_leaves_out_alike(library):
         assert type(found) is type(library.asarray(Y))
         expected = own.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
         assert_allclose(library.to_numpy(found), expected, atol=1e3 * library.rtol)
+
+
+@over(covering(fit_intercept=[True, False], letter="ABC", alpha=[1e-3, 1.0]))
+def test_iterated_filter_with_tiny_regularisation_of_the_tasks_leaves_tasks_apart(fit_intercept, letter, alpha):
+    """The remainders of the tasks are about 1e-44, and the labels of other instances are still told apart."""
+    K, G = (side @ side.T + np.eye(len(side)) for side in (X, np.random.default_rng(1).normal(size=(Q, Q))))
+    options = {"fit_intercept": fit_intercept, "kernel": "precomputed"}
+    task_filter = {"task_filter": IteratedTikhonov(4), "task_kernel": "precomputed"}
+    model = TwoStepRidge(alpha, 1e-10, **task_filter, **options).fit(K, HOLES, tasks=G)
+    apart = IndependentTaskRidge(alpha, **options)
+    if letter != "C":
+        expected = apart.fit(K, HOLES).holdout(letter)
+        seen = np.isfinite(HOLES)
+        assert_allclose(np.asarray(model.holdout(letter))[seen], np.asarray(expected)[seen], atol=1e-7)
+        return
+    centre = np.eye(Q) - fit_intercept / Q
+    limit = np.linalg.matrix_power(np.linalg.pinv(centre @ G @ centre), 4)
+    found = model.holdout("C")
+    for task in range(Q):
+        kept = np.delete(np.arange(Q), task)
+        fitted = apart.fit(K, HOLES[:, kept]).predict(K)
+        expected = -fitted @ limit[kept, task] / limit[task, task]
+        assert_allclose(found[:, task], expected, atol=1e-6 * np.abs(expected).max())

@@ -11,6 +11,7 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
 import fifty_digits
+from dyadlearn import TwoStepRidge
 from dyadlearn.exceptions import LeverageError, PrecisionWarning
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
 from dyadlearn.holdout import holdout
@@ -411,3 +412,80 @@ def test_outliers_of_leverage_near_one_keep_their_digits(seed):
     weights = np.ones((8, 2))
     expected = fifty_digits.independent(X[others], Y[others], weights, alpha, X[[4]], False)[0]
     assert_allclose(found, fifty_digits.plain(expected), rtol=1e-8, atol=1e-11)
+
+
+def is_determined(kept, seen):
+    """Return whether labels at some cells determine a function of the kept directions, by the rank of their values."""
+    vectors, task_vectors = kept
+    values = np.einsum("ia,jb->ijab", vectors, task_vectors).reshape(*seen.shape, -1)[seen]
+    return np.linalg.matrix_rank(values, tol=1e-8) == values.shape[1]
+
+
+def kept_by_cut_off(kernel, fit_intercept):
+    """Return the alpha that keeps the first direction of a kernel, and this direction, beside the constant."""
+    n = len(kernel)
+    centre = np.eye(n) - fit_intercept / n
+    values, vectors = np.linalg.eigh(centre @ kernel @ centre)
+    constant = np.ones((n, int(fit_intercept)))
+    return values[-1] * (1 - 1e-6), np.hstack([vectors[:, values > values[-1] * (1 - 1e-6)], constant])
+
+
+@over(every(seed=range(30), symmetry=[None, "symmetric"], fit_intercept=[False, True]))
+def test_labels_that_cut_offs_need_are_refused_where_others_are_missing(seed, symmetry, fit_intercept):
+    """Labels that determine a direction alone have leverage 1, and the rounding of differences does not hide it."""
+    rng = np.random.default_rng(seed)
+    m, q = rng.integers(2, 5, size=2)
+    q = m if symmetry else q
+    factors = [rng.integers(-1, 2, size=(n, n)).astype(float) for n in (m, q)]
+    K, G = (factor @ factor.T + np.eye(len(factor)) for factor in factors)
+    seen = rng.random((m, q)) < 0.8
+    Y = rng.normal(size=(m, q))
+    if symmetry:
+        G, seen, Y = K, seen & seen.T, Y + Y.T
+    (alpha, first), (task_alpha, second) = (kept_by_cut_off(kernel, fit_intercept) for kernel in (K, G))
+    kept = (first, second)
+    if seen.all() or np.count_nonzero(seen) < 3 or not is_determined(kept, seen):
+        return
+    params = {"filter": SpectralCutoff(), "kernel": "precomputed", "fit_intercept": fit_intercept}
+    if symmetry:
+        model = TwoStepRidge(alpha, alpha, symmetry=symmetry, **params).fit(K, np.where(seen, Y, np.nan))
+    else:
+        params |= {"task_filter": SpectralCutoff(), "task_kernel": "precomputed"}
+        model = TwoStepRidge(alpha, task_alpha, **params).fit(K, np.where(seen, Y, np.nan), tasks=G)
+    is_needed = []
+    for i, j in np.argwhere(seen):
+        rest = seen.copy()
+        rest[i, j] = False
+        if symmetry:
+            rest[j, i] = False
+        is_needed.append(not is_determined(kept, rest))
+    if any(is_needed):
+        with pytest.raises(LeverageError):
+            model.holdout("A")
+    else:
+        assert np.isfinite(model.holdout("A")).all()
+
+
+@over(every(kernel=["rbf", "precomputed"], fit_intercept=[False, True], seed=range(8)))
+def test_missing_labels_of_repeated_rows_are_completed_without_regularisation(kernel, fit_intercept, seed):
+    """Repeated rows have equal predictions, although rounding tells their kernels apart."""
+    rng = np.random.default_rng(seed)
+    rows, tasks = rng.normal(size=(3, 8)), rng.normal(size=(3, 8))
+    repeated = np.array([0, 1, 2, 2, 1, 0, 0])
+    X, T = rows[repeated[:5]], tasks[repeated]
+    params = {"kernel": kernel, "task_kernel": kernel}
+    if kernel == "rbf":
+        params |= {"kernel_params": {"gamma": 0.3}, "task_kernel_params": {"gamma": 1.0}}
+    else:
+        # A common part, of which the rounding remains where the kernel is centred.
+        X, T = (100.0 + side[:, :3] @ side[:, :3].T for side in (X, T))
+    values = rng.normal(size=(3, 3))
+    Y = values[np.ix_(repeated[:5], repeated)]
+    seen = np.zeros((5, 7), dtype=bool)
+    seen[np.ix_([0, 1, 2], [0, 1, 3])] = True
+    seen[4, 5] = True
+    model = TwoStepRidge(0.0, 0.0, fit_intercept=fit_intercept, tol=1e-12, **params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)  # a singular kernel without regularisation
+        model.fit(X, np.where(seen, Y, np.nan), tasks=T)
+    assert_allclose(model.predict(X), Y, rtol=0, atol=1e-6)

@@ -183,6 +183,18 @@ def test_rbf_far_from_the_origin_keeps_its_digits_in_single_precision():
     assert_allclose(vectors.rbf(torch.as_tensor(A), torch.as_tensor(A) + 0, gamma=1).numpy(), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("gamma", [1e-3, 1.0, 30.0])
+def test_rbf_of_repeated_rows_is_exactly_one(gamma):
+    A = 10.0 + np.random.default_rng(0).normal(size=(40, 17))
+    repeated = np.arange(40) // 2
+    K = vectors.rbf(A[repeated], gamma=gamma)
+    assert (K[repeated[:, None] == repeated[None, :]] == 1.0).all()
+    assert (np.diagonal(vectors.rbf(A, A.copy(), gamma=gamma)) == 1.0).all()
+    moved = A.copy()
+    moved[:, 0] += 1e-4
+    assert_allclose(1.0 - np.diagonal(vectors.rbf(A, moved, gamma=gamma)), gamma * 1e-8, rtol=1e-3)
+
+
 def test_rbf_diagonal_is_exactly_one(library, monkeypatch):
     A = library.asarray(100 * np.random.default_rng(0).random((7, 3)))
     monkeypatch.setattr(vectors, "row_blocks", lambda n, *_: (slice(i, min(i + 3, n)) for i in range(0, n, 3)))

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import fifty_digits
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.solve.directions import LeastSquares
-from sweeps import covering, over
+from sweeps import covering, every, over
 
 SHAPES = {"tall": (9, 3), "square": (6, 6), "wide": (4, 7), "one row": (1, 2)}
 
@@ -101,3 +101,43 @@ def test_rounding_of_heavy_rows_is_reported():
     features[:3, 1] = 0.0
     with pytest.warns(PrecisionWarning, match="leaves 0 accurate digits of the predictions"):
         LeastSquares(features, root, 1e-18, has_mean=False).solve(labels)
+
+
+@over(covering(shape=SHAPES, large=[1, 2], ridge=[1e-6, 1.0], has_mean=[False, True], spread=[0, 8]))
+def test_features_of_very_different_sizes(shape, large, ridge, has_mean, spread):
+    """The largest features are as good as unpenalised, and the others keep their digits."""
+    features, root, labels, asked = draw(shape, spread, deficient=False)
+    features[:, :large] *= 1e15
+    asked[:, :large] *= 1e15
+    system = LeastSquares(features, root, ridge, has_mean)
+    coefficients, means = system.solve(labels)
+    truth = expected(features, root, labels, ridge, has_mean, asked)
+    assert_allclose(asked @ coefficients + means, truth, rtol=0, atol=1e-9 * np.abs(truth).max())
+    assert_allclose(system.label_weights(asked).T @ labels, truth, rtol=0, atol=1e-8 * np.abs(truth).max())
+    own = np.diagonal(system.label_weights(features))
+    assert_allclose(system.leverage, own, rtol=1e-7, atol=1e-12)
+
+
+@over(every(size=[1e5, 1e7, 1e12], ridge=[1e-3, 1.0]))
+def test_large_features_that_are_a_constant_stay_out_of_the_mean(size, ridge):
+    """No row tells such a feature from the mean, so that its coefficient is zero and other rows predict by the mean."""
+    features, root, labels, _ = draw((7, 3), 1, deficient=False)
+    features[:, 0] = size * 0.3
+    system = LeastSquares(features, root, ridge, has_mean=True)
+    coefficients, means = system.solve(labels)
+    others, other_means = LeastSquares(features[:, 1:], root, ridge, has_mean=True).solve(labels)
+    assert_allclose(size * coefficients[0], 0.0, atol=1e-12)
+    assert_allclose(coefficients[1:], others, rtol=1e-9)
+    assert_allclose(means, other_means, rtol=1e-9)
+    asked = np.array([[0.8 * size, 0.1, 0.2]])
+    assert_allclose(system.label_weights(asked).T @ labels, asked[:, 1:] @ others + other_means, rtol=1e-7)
+
+
+def test_a_light_row_tells_a_feature_from_the_mean():
+    """The heavy rows have the same feature, and the light row another one."""
+    features = np.array([[1.0], [1.0], [1.0], [2.0]])
+    root = np.array([1.0, 1.0, 1.0, 1e-15])
+    coefficients, means = LeastSquares(features, root, 1e-40, has_mean=True).solve(
+        np.array([[1.0], [1.0], [1.0], [4.0]])
+    )
+    assert_allclose(features @ coefficients + means, [[1.0], [1.0], [1.0], [4.0]], rtol=1e-6)

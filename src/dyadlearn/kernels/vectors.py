@@ -43,6 +43,9 @@ from dyadlearn._memory import check_kernel_memory
 from dyadlearn.exceptions import KernelError, MarkerCodingWarning
 from dyadlearn.kernels.gram import named
 
+# Largest rounding error of an exponent of the Gaussian kernel, relative to the size of equal rows.
+_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+
 # --- k(a, a) of every row --------------------------------------------------------------------------
 
 
@@ -329,9 +332,11 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
     for rows in row_blocks(K.shape[0], 8 * (K.shape[1] + A.shape[1]), 2**22):
         left = double(A[rows, :])
         exponents = matmul(left, right.T)
-        exponents -= (square_norms(left) * gamma)[:, None]
+        a = square_norms(left) * gamma
+        exponents -= a[:, None]
         exponents -= b[None, :]
-        exponents[exponents > 0] = 0.0
+        # Of equal rows only rounding remains, by which they would differ: kernels of repeated rows are singular.
+        exponents[exponents > (-_ROUNDING * a)[:, None]] = 0.0
         K[rows, :] = cast(xp.exp(exponents), A.dtype)
     return with_diagonal(K, 1.0) if B is A else K
 

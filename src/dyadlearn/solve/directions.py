@@ -39,7 +39,6 @@ from dyadlearn._array import (
     pivoted_qr,
     placed,
     sorted_qr,
-    svd,
     take_rows,
     to_numpy,
     zeros,
@@ -53,6 +52,8 @@ STIFF = 1e9
 # Maximum number of directions, and of numbers in the matrix of cells and directions.
 _MOST_DIRECTIONS = 512
 _MOST_NUMBERS = 2**20
+# Largest rounding error of a feature without its mean, in units of the precision, for each row.
+_ROUNDING = 4.0
 # Up to this leverage h, the difference 1 − h loses at most one digit.
 _FAR_FROM_ONE = 0.9
 
@@ -119,14 +120,23 @@ class LeastSquares:
         xp = namespace(self.root)
         ordered = take_rows(self.root[:, None] * self.features, self._order)
         # The error of an entry is relative to the size of its feature, and to that of its row.
-        features, rows = (xp.max(xp.abs(ordered), axis=axis) for axis in (0, 1))
-        error = max(ordered.shape) * epsilon(ordered) * xp.minimum(rows[:, None], features[None, :])
+        columns, rows = (xp.max(xp.abs(ordered), axis=axis) for axis in (0, 1))
+        error = max(ordered.shape) * epsilon(ordered) * xp.minimum(rows[:, None], columns[None, :])
         reflected = self._reflected(ordered)
         if self._reflection is not None:
             error = error[1:, :]
             reflected = _without_rounding(reflected, error)
+            reflected = xp.where(self._is_constant(reflected)[None, :], 0.0, reflected)
         orthogonal, rest = pivoted_qr(reflected)
         return orthogonal, _without_rounding(rest, error[: rest.shape[0], :])
+
+    def _is_constant(self, reflected: Array) -> Array:
+        """Return which features (p,) no row tells from the mean: rounding is all that the mean leaves of them."""
+        xp = namespace(reflected)
+        sizes = xp.max(xp.abs(self.features), axis=0)
+        roots = take_rows(self.root, self._order[1:])
+        level = _ROUNDING * self.root.shape[0] * epsilon(reflected) * roots[:, None] * sizes[None, :]
+        return xp.all(xp.abs(reflected) <= level, axis=0)
 
     @cached_property
     def _decomposition(self) -> tuple[Array, Array]:
@@ -140,6 +150,8 @@ class LeastSquares:
         if self._reflection is not None:
             left = xp.concat([zeros((1, left.shape[1]), left), left])
             left = left - 2.0 * self._reflection @ (self._reflection.T @ left)
+        # A feature of which nothing is left has no coefficient.
+        solver = xp.where(xp.any(rest != 0, axis=0)[:, None], solver, 0.0)
         return take_rows(left, np.argsort(self._order)), solver
 
     @cached_property
@@ -162,14 +174,17 @@ class LeastSquares:
         The residuals of heavy rows, times the rounding of their features, move directions that light rows determine.
         """
         xp = namespace(labels)
-        _, values, right = svd(self._factors[1])
+        left, solver = self._decomposition
         size = largest(xp.abs(labels))
-        if not values.shape[0] or not size:
+        if not solver.shape[0] or not size:
             return
         rest = float(xp.linalg.vector_norm(self.root[:, None] * (labels - fitted)))
-        moved = epsilon(values) * largest(values) * rest / (values**2 + self.ridge)
-        reach = xp.max(xp.abs(self.features @ right.T), axis=0)
-        warn_of_rounding(largest(reach * moved) / size)
+        # The rounding error of a feature is relative to its size in all rows. Directions that only the penalty
+        # determines have no part in the rows, and are not moved.
+        sizes = xp.max(xp.abs(self.features), axis=0) * xp.linalg.vector_norm(self.root)
+        moved = xp.linalg.vector_norm(sizes[:, None] * solver, axis=0) * xp.linalg.vector_norm(left, axis=0)
+        reach = xp.max(xp.abs(self.features @ solver), axis=0)
+        warn_of_rounding(largest(reach * moved) * epsilon(solver) * rest / size)
 
     def label_weights(self, asked: Array) -> Array:
         """Return the weight (n, c) of each label in the predictions for other rows of features (c, p)."""

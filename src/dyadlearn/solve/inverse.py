@@ -69,6 +69,8 @@ from dyadlearn.spectrum import Smoother, leverage_error, nothing_left
 
 # Most labels of a set that is gathered and solved as a whole, beside others of its size, in setting D.
 _SMALL_SET = 64
+# Largest slack that counts as rounding of a difference.
+_LARGEST_ERROR = 1e-6
 # Most labels for which an inverse of another form is written as a matrix for this.
 _MOST_ROWS = 1024
 
@@ -668,7 +670,7 @@ class FactorInverse(Inverse):
         The weights b.
     is_hat : bool
         Whether B is the hat.
-    floor, is_graded, root : as in `Inverse`
+    floor, is_graded, root, error : as in `Inverse`
     dual_weights : array of shape (k,) or None
         Weights of the vectors in the dual coefficients; None if these are residuals divided by the ridge.
     """
@@ -679,6 +681,7 @@ class FactorInverse(Inverse):
     floor: float = 0.0
     is_graded: bool = False
     root: Array | None = None
+    error: float = 0.0
     dual_weights: Array | None = None
     # The last labels, and their product with the factor.
     _latest: list[tuple[Array, Array]] = field(default_factory=list, init=False, repr=False)
@@ -705,7 +708,8 @@ class FactorInverse(Inverse):
         dual_weights = None
         if side.alpha == 0:  # a free constant is no part of the kernel
             dual_weights = namespace(weights).where(side.spectrum.values > 0, side.phi, 0.0)
-        return cls(side.spectrum.vectors, weights, is_hat, *floors, dual_weights=dual_weights)
+        error = _error_of_difference(weights, side.spectrum.n_rows) if is_hat and known.slack_floor else 0.0
+        return cls(side.spectrum.vectors, weights, is_hat, *floors, error=error, dual_weights=dual_weights)
 
     @property
     def n_labels(self) -> int:
@@ -955,6 +959,20 @@ class MissingInverse(Inverse):
         """Whether a block may be singular."""
         return self.operators.is_graded
 
+    @cached_property
+    def error(self) -> float:  # type: ignore[override]
+        """Absolute error of the eigenvalues of a block of N, if some directions are unpenalised.
+
+        The blocks are differences, and missing cells that are nearly undetermined magnify their rounding.
+        """
+        if not self.floor:
+            return 0.0
+        error = _error_of_difference(self.operators.remainder, self.n_labels)
+        if self.missing[0].size:
+            least = largest(-namespace(self.factor).linalg.diagonal(self.factor)) ** 2
+            error = min(error * (1.0 + 1.0 / least), _LARGEST_ERROR)
+        return error
+
     @property
     def n_labels(self) -> int:
         """Number of labels."""
@@ -1091,6 +1109,11 @@ def _gathered(values: Array, members: np.ndarray) -> Array:
     """Return rows of values (n, p) for members (number, size) of sets, shape (number, size, p)."""
     xp = namespace(values)
     return xp.reshape(take_rows(values, members.reshape(-1)), (*members.shape, values.shape[1]))
+
+
+def _error_of_difference(like: Array, n_terms: int) -> float:
+    """Return the least eigenvalue of the difference of an identity and a hat matrix that has six accurate digits."""
+    return min(1e6 * n_terms * epsilon(like), _LARGEST_ERROR)
 
 
 def _identity(like: Array) -> Array:
