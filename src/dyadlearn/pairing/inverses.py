@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, take_rows, zeros
+from dyadlearn._codes import unit_sizes
 from dyadlearn.filters import Tikhonov
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Coupled, Pairing, working
@@ -98,9 +99,9 @@ def routes(
 
 def _leaving_work(n: int, setting: Setting, units: Sequence[np.ndarray]) -> float:
     """Return the multiplications to leave out units of n labels, given the inverse as a matrix."""
-    if setting is Setting.A and np.unique(units[0]).size == n:
+    if setting is Setting.A and unit_sizes(units[0]).size == n:
         return float(n) ** 2
-    sizes = [np.unique(codes, return_counts=True)[1].astype(float) for codes in units]
+    sizes = [unit_sizes(codes).astype(float) for codes in units]
     if len(units) == 1:
         return float(n) ** 2 + float(np.sum(sizes[0] ** 3))
     squares = [float(np.sum(counts**2)) for counts in sizes]
@@ -111,7 +112,7 @@ def _leaving_work(n: int, setting: Setting, units: Sequence[np.ndarray]) -> floa
 
 def _largest_unit(setting: Setting, units: Sequence[np.ndarray]) -> int:
     """Return the number of labels of the largest unit that is factorised."""
-    return max(int(np.unique(codes, return_counts=True)[1].max()) for codes in units)
+    return max(int(unit_sizes(codes).max()) for codes in units)
 
 
 def _by_features(operators: GridOperators, labels: Labels, solving: float) -> Route | None:
@@ -142,7 +143,7 @@ def _by_cells(
         # The kernel between cells is no product of those of the sides.
         m, q = labels.shape
         work += 2.0 * min(float(m) ** 3 * q, float(q) ** 3 * m)
-    sides = sum(float(np.unique(place).size) ** 2 for place in labels.places)
+    sides = sum(float(unit_sizes(place).size) ** 2 for place in labels.places)
     numbers = float(n) ** 2 + sides + 3.0 * _largest_unit(setting, units) * n * (setting is Setting.D)
     words = f"inverse over {n:,} observed pairs"
     is_even = labels.weights is None or operators.interpolates
@@ -171,7 +172,7 @@ def _by_missing(
     if setting is Setting.D:
         work += float(n) * n * max(k, r)
     elif setting is not Setting.A:
-        work += np.unique(units[0]).size * float(m) * k * r
+        work += unit_sizes(units[0]).size * float(m) * k * r
     numbers = (u + 3.0 * _largest_unit(setting, units) + 2.0 * max(k, r)) * n + 3.0 * u * u
     return Route("missing", f"inverse over {int(u):,} missing pairs of the grid", work, numbers)
 

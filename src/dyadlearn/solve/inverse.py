@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple, Self
@@ -60,9 +60,10 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
-from dyadlearn._codes import pair_numbers
+from dyadlearn._codes import is_same_partition, pair_numbers
 from dyadlearn._rounding import rounding_level, settle, solve_block
 from dyadlearn.solve.leaving import in_order, members_of, members_of_one_size
+from dyadlearn.solve.nearly_complete import NearlyComplete, crosses_work, rows_work
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, leverage_error, nothing_left
 
@@ -980,6 +981,80 @@ class MissingInverse(Inverse):
         """Number of labels."""
         return int(self.observed[0].size)
 
+    def grid_left_out(self, labels: Array, *units: np.ndarray) -> Array | None:
+        """Return predictions of all cells (m, q, p) by the models without their row, column or both.
+
+        Returns None for other units, where blocks of the labels are cheaper, or where they must be checked one by one.
+        Arguments are those of `leave_out` and `leave_crossed_out`.
+        """
+        axes = [self._axis_of(codes) for codes in units]
+        is_known = np.ones(self._shape, dtype=bool)
+        is_known[self.missing] = False
+        if axes not in ([0], [1], [0, 1]) or self.is_graded or self.floor:
+            return None
+        longer = int(self._shape[0] > self._shape[1])
+        axis = axes[0] if len(axes) == 1 else longer
+        if not self._work(axis, len(axes)) < self._work_of_blocks(units):
+            return None
+        if len(axes) == 2 and _leaves_nothing(is_known):
+            return None
+        complete = NearlyComplete.of(self.operators, self.missing, is_hat=self.is_hat, axis=axis)
+        grid = self._grid(labels)
+        xp = namespace(grid)
+        if axis:
+            grid, is_known = xp.permute_dims(grid, (1, 0, 2)), is_known.T
+        if len(axes) == 1:
+            left_out = complete.leave_rows_out(grid)
+        else:
+            # Predictions that are only rounding are exactly zero, so that they tie.
+            left_out = settle(complete.leave_crosses_out(grid, is_known), self.prediction_level(labels))
+        return xp.permute_dims(left_out, (1, 0, 2)) if axis else left_out
+
+    def leave_out(self, labels: Array, units: np.ndarray | None = None) -> Array:
+        """Return the prediction of each label by the model without its unit, as `Inverse.leave_out` does."""
+        grid = None if units is None else self.grid_left_out(labels, units)
+        return super().leave_out(labels, units) if grid is None else self.at_labels(grid)
+
+    def leave_crossed_out(self, labels: Array, units: np.ndarray, task_units: np.ndarray) -> Array:
+        """Return the prediction of each label by the model without both of its units, as `Inverse` does."""
+        grid = self.grid_left_out(labels, units, task_units)
+        return super().leave_crossed_out(labels, units, task_units) if grid is None else self.at_labels(grid)
+
+    def _axis_of(self, units: np.ndarray) -> int | None:
+        """Return whether units are the rows (0) or the columns (1) of the labels; None for others, or a single one."""
+        if (units == units[0]).all():
+            return None
+        return next((axis for axis in (0, 1) if is_same_partition(units, self.observed[axis])), None)
+
+    def _work(self, axis: int, n_sides: int) -> float:
+        """Return the multiplications of `grid_left_out`."""
+        sides = self.operators.grid_spectra[:: -1 if axis else 1]
+        work = rows_work if n_sides == 1 else crosses_work
+        ranks = [int(side.values.shape[0]) for side in sides]
+        return work([side.n_rows for side in sides], ranks, self.missing[0].size)
+
+    def _work_of_blocks(self, units: Sequence[np.ndarray]) -> float:
+        """Return the multiplications to leave out the same units by blocks of the labels."""
+        return math.inf
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """Shape (m, q) of the grid."""
+        return tuple(side.n_rows for side in self.operators.grid_spectra)
+
+    def _grid(self, labels: Array) -> Array:
+        """Return labels (n, p) as a grid (m, q, p) with zeros for the missing ones."""
+        shape = self._shape
+        flat = self.observed[0] * shape[1] + self.observed[1]
+        missing = self.missing[0] * shape[1] + self.missing[1]
+        empty = zeros((missing.size, int(labels.shape[1])), labels)
+        return namespace(labels).reshape(in_order([labels, empty], [flat, missing]), (*shape, -1))
+
+    def at_labels(self, grid: Array) -> Array:
+        """Return the values (n, p) of a grid (m, q, p) at the labels."""
+        flat = namespace(grid).reshape(grid, (-1, grid.shape[2]))
+        return take_rows(flat, self.observed[0] * grid.shape[1] + self.observed[1])
+
     @cached_property
     def factor(self) -> Array:
         """The Cholesky factor L (u, u) of the residual operator between missing cells."""
@@ -1116,6 +1191,12 @@ def _gathered(values: Array, members: np.ndarray) -> Array:
 def _identity(like: Array) -> Array:
     """Return an identity matrix of the order of `like` (…, n, n)."""
     return namespace(like).eye(like.shape[-1], dtype=like.dtype, device=like.device)
+
+
+def _leaves_nothing(is_known: np.ndarray) -> bool:
+    """Return whether all known labels (m, q) are in the row or the column of one cell."""
+    crossed = is_known.sum(axis=1)[:, None] + is_known.sum(axis=0) - is_known
+    return bool((crossed == is_known.sum()).any())
 
 
 def _n_within(units: np.ndarray) -> int:
