@@ -63,7 +63,7 @@ from dyadlearn._array import (
 from dyadlearn._codes import is_same_partition, pair_numbers
 from dyadlearn._rounding import rounding_level, settle, solve_block
 from dyadlearn.solve.leaving import in_order, members_of, members_of_one_size
-from dyadlearn.solve.nearly_complete import NearlyComplete, crosses_work, rows_work
+from dyadlearn.solve.nearly_complete import NearlyComplete, leave_crosses_out, lines_work
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, leverage_error, nothing_left
 
@@ -964,7 +964,7 @@ class MissingInverse(Inverse):
     @property
     def is_hat(self) -> bool:  # type: ignore[override]
         """Whether the hat is smaller than the residual operator."""
-        return not self.operators.prefers_residual and not self.operators.vanishing
+        return self.operators.prefers_hat
 
     @property
     def floor(self) -> float:  # type: ignore[override]
@@ -990,25 +990,22 @@ class MissingInverse(Inverse):
         axes = [self._axis_of(codes) for codes in units]
         is_known = np.ones(self._shape, dtype=bool)
         is_known[self.missing] = False
-        if axes not in ([0], [1], [0, 1]) or self.is_graded or self.floor:
+        if axes not in ([0], [1], [0, 1]) or self.operators.interpolates or self.is_graded:
             return None
-        longer = int(self._shape[0] > self._shape[1])
-        axis = axes[0] if len(axes) == 1 else longer
-        if not self._work(axis, len(axes)) < self._work_of_blocks(units):
+        if not self._work(axes) < self._work_of_blocks(units):
             return None
         if len(axes) == 2 and _leaves_nothing(is_known):
             return None
-        complete = NearlyComplete.of(self.operators, self.missing, is_hat=self.is_hat, axis=axis)
         grid = self._grid(labels)
-        xp = namespace(grid)
-        if axis:
-            grid, is_known = xp.permute_dims(grid, (1, 0, 2)), is_known.T
-        if len(axes) == 1:
-            left_out = complete.leave_rows_out(grid)
-        else:
+        if len(axes) == 2:
+            left_out = leave_crosses_out(self.operators, self.missing, grid)
             # Predictions that are only rounding are exactly zero, so that they tie.
-            left_out = settle(complete.leave_crosses_out(grid, is_known), self.prediction_level(labels))
-        return xp.permute_dims(left_out, (1, 0, 2)) if axis else left_out
+            return None if left_out is None else settle(left_out, self.prediction_level(labels))
+        complete = NearlyComplete.of(self.operators, self.missing, axes[0])
+        xp = namespace(grid)
+        if axes == [0]:
+            return complete.leave_rows_out(grid)[0]
+        return xp.permute_dims(complete.leave_rows_out(xp.permute_dims(grid, (1, 0, 2)))[0], (1, 0, 2))
 
     def leave_out(self, labels: Array, units: np.ndarray | None = None) -> Array:
         """Return the prediction of each label by the model without its unit, as `Inverse.leave_out` does."""
@@ -1026,12 +1023,10 @@ class MissingInverse(Inverse):
             return None
         return next((axis for axis in (0, 1) if is_same_partition(units, self.observed[axis])), None)
 
-    def _work(self, axis: int, n_sides: int) -> float:
+    def _work(self, axes: Sequence[int | None]) -> float:
         """Return the multiplications of `grid_left_out`."""
-        sides = self.operators.grid_spectra[:: -1 if axis else 1]
-        work = rows_work if n_sides == 1 else crosses_work
-        ranks = [int(side.values.shape[0]) for side in sides]
-        return work([side.n_rows for side in sides], ranks, self.missing[0].size)
+        ranks = [int(side.values.shape[0]) for side in self.operators.grid_spectra]
+        return lines_work(self._shape, ranks, self.missing[0].size, axes)
 
     def _work_of_blocks(self, units: Sequence[np.ndarray]) -> float:
         """Return the multiplications to leave out the same units by blocks of the labels."""

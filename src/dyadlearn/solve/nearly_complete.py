@@ -24,21 +24,15 @@ so that its elimination takes a division. The missing cells a and b of other row
 one matrix of order u for each row: :math:`m(u^2q + u^3)` multiplications in all, where a block for each row would take
 :math:`m q^3`.
 
-**A row and a column** j: after the row and the missing cells, the other cells C of the column have the Schur complement
-
-.. math:: \mathbf{R}_{CC} - \mathbf{W}_i\,\mathrm{diag}(\mathbf{v}_j^2/\mathbf{d}_i)\,\mathbf{W}_i^\top
-          - \mathbf{P}_j^\top\mathbf{P}_j
-
-of order m, where :math:`\mathbf{P}_j` is :math:`\mathbf{L}_i^{-1}` times the block of the missing cells and of C, and
-:math:`\mathbf{L}_i` the Cholesky factor of the Schur complement of the missing cells. The factor and all products with
-:math:`\mathbf{V}` serve all columns.
+**A row and a column**: the other rows are a grid with its own operators, from the eigenvectors of their kernel. Its
+columns are left out as above, which completes the grid for each of them. The prediction of the row from a completed
+grid is a product.
 
 Where the hat is smaller than the residual operator, all blocks but those of the diagonal are minus those of the hat.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -48,13 +42,10 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     as_array_of,
-    cholesky,
     itemsize,
     largest,
     namespace,
     row_blocks,
-    row_major,
-    solve_lower,
     take_rows,
     zeros,
 )
@@ -62,30 +53,33 @@ from dyadlearn._rounding import rounding_level, settle, solve_block
 from dyadlearn.solve.operators import Cells, GridOperators
 from dyadlearn.spectrum import leverage_error
 
-# Most bytes of a block of columns.
-_BLOCK = 2**25
+# Most bytes of a block of rows, which should stay in the cache.
+_BLOCK = 2**24
+# Cost of an eigendecomposition of order m, relative to m³ multiplications.
+_DECOMPOSED = 10.0
 
 
-def rows_work(shape: Sequence[int], ranks: Sequence[int], n_missing: float) -> float:
-    """Return the multiplications to leave out each row of a grid (m, q) of which some labels are missing."""
+def lines_work(shape: Sequence[int], ranks: Sequence[int], n_missing: float, axes: Sequence[int]) -> float:
+    """Return the multiplications to leave out rows, columns or both of a grid of which some labels are missing.
+
+    Parameters
+    ----------
+    shape, ranks : sequences of int
+        Numbers of rows and columns, and of their eigenvectors.
+    n_missing : float
+        Number of missing cells.
+    axes : sequence of int
+        0 for rows, 1 for columns, both for the row and the column of each pair.
+    """
     (m, q), (k, r) = shape, ranks
     u = n_missing + 1.0  # a free mean is one more unknown
+    if len(axes) == 2:
+        m, q, k, r = (m, q, k, r) if m <= q else (q, m, r, k)
+        columns = lines_work((m, q), (k, r), n_missing, (1,))
+        return m * (_DECOMPOSED * float(m) ** 3 + columns + float(q) * r * (u + m))
+    if axes[0]:
+        m, q, k, r = q, m, r, k
     return m * (u * u * (r + u) + min(float(m), u) * k * r) + 2.0 * m * q * (k + r)
-
-
-def crosses_work(shape: Sequence[int], ranks: Sequence[int], n_missing: float) -> float:
-    """Return the multiplications to leave out the row and the column of each pair of such a grid.
-
-    Both sequences begin with the side of the Schur complements, which should be the shorter one.
-    """
-    m, r = float(shape[0]), float(ranks[1])
-    u = n_missing + 1.0
-    return math.prod(shape) * m * (u * (r + u + m) + m * (r + m)) + rows_work(shape, ranks, n_missing)
-
-
-def crosses_numbers(shape: Sequence[int], n_missing: float) -> float:
-    """Return the number of values in memory while rows and columns are left out, beside blocks of bounded size."""
-    return math.prod(shape) * (n_missing + 1.0 + shape[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +114,9 @@ class NearlyComplete:
     constant: Array | None
 
     @classmethod
-    def of(cls, operators: GridOperators, missing: Cells, *, is_hat: bool, axis: int = 0) -> NearlyComplete:
+    def of(cls, operators: GridOperators, missing: Cells, axis: int = 0) -> NearlyComplete:
         """Return it for the operators of a model on the complete grid; axis 1 exchanges rows and columns."""
+        is_hat = operators.prefers_hat
         weights = operators.shrinkage if is_hat else operators.remainder
         xp = namespace(weights)
         block = operators.block(weights, *missing) if missing[0].size else zeros((0, 0), weights)
@@ -150,7 +145,7 @@ class NearlyComplete:
         """Numbers m and q of rows and columns."""
         return int(self.left.shape[0]), int(self.right.shape[0])
 
-    def leave_rows_out(self, labels: Array) -> Array:
+    def leave_rows_out(self, labels: Array) -> tuple[Array, Array]:
         """Return the predictions of each row by the model without the labels of this row.
 
         Parameters
@@ -160,30 +155,36 @@ class NearlyComplete:
 
         Returns
         -------
-        array of shape (m, q, p)
+        of_row : array of shape (m, q, p)
+            The predictions of the row.
+        of_missing : array of shape (m, u, p)
+            The predictions of the missing cells of other rows by the same model; zeros for those of the row itself.
         """
         xp = namespace(labels)
         given = _Given.of(self, labels)
-        m, q = self.shape
+        m = self.shape[0]
         u, r = self.block.shape[0], self.right.shape[1]
         distinct = np.unique(self.missing[0]).size
-        row_bytes = itemsize(labels) * (4 * u * (r + u) + distinct * (self.left.shape[1] + r))
+        row_bytes = itemsize(labels) * (3 * u * (r + u) + distinct * (self.left.shape[1] + r))
         pieces = []
-        for here in row_blocks(m, row_bytes):
+        missing = []
+        for here in row_blocks(m, row_bytes, _BLOCK):
             rows = np.arange(m)[here]
-            border, system = self.without_rows(rows)
+            border, system = self._without_rows(rows)
             along = border / self.slack[here, None, :]
             own, of_missing = given.of_rows(here, border)
             solved = zeros(of_missing.shape, labels)
             if u:
-                refusal = partial(_refusal, rows, q)
+                refusal = partial(leverage_error, rows, m, "rows are left out with missing cells and")
                 solved = solve_block(system, of_missing - along @ own, 0.0, False, refusal)
             rest = own - xp.matrix_transpose(border) @ solved
             rest = settle(rest, given.level) / -self.slack[here, :, None]
             pieces.append(self.right @ rest)
-        return xp.concat(pieces, axis=0)
+            is_other = as_array_of(rows[:, None] != self.missing[0], solved, solved.dtype)
+            missing.append(-solved[:, : self.missing[0].size, :] * is_other[:, :, None])
+        return xp.concat(pieces, axis=0), xp.concat(missing, axis=0)
 
-    def without_rows(self, rows: np.ndarray) -> tuple[Array, Array]:
+    def _without_rows(self, rows: np.ndarray) -> tuple[Array, Array]:
         """Return the operator between rows and missing cells (b, u, r), and the Schur complements (b, u, u) of these.
 
         The missing cells of the row itself are left out with it: they are uncoupled.
@@ -206,27 +207,53 @@ class NearlyComplete:
         scaled = border / take_rows(self.slack, rows)[:, None, :]
         return border, whole - scaled @ xp.matrix_transpose(border)
 
-    def leave_crosses_out(self, labels: Array, is_known: np.ndarray) -> Array:
-        """Return the prediction of each pair by the model without the labels of its row and of its column.
+    def predict_row(self, row: int, labels: Array, change: Array, cells: Cells, filled: Array) -> Array:
+        r"""Return the prediction (q, p) for each column of a row from completed labels of the other rows.
+
+        The completed labels differ from column to column. Those of column j are the labels, with a change in column j,
+        and with other values in some missing cells.
+
+        .. math:: -\mathbf{v}_j^\top\mathrm{diag}(1/\mathbf{d}_i)\sum_{s\ne i}\mathbf{w}_{is}\circ\hat{\mathbf{z}}_s
 
         Parameters
         ----------
-        labels : array of shape (m, q, p)
-            Labels, which are zero where they are missing.
-        is_known : boolean array of shape (m, q)
-            Mask of the labels that are not missing.
-
-        Returns
-        -------
-        array of shape (m, q, p)
+        row : int
+        labels : array of shape (m - 1, q, p)
+            Labels of the other rows.
+        change : array of shape (q, m - 1, p)
+            Change of each column.
+        cells : (integer array, integer array)
+            Rows and columns of u missing cells, not of this row.
+        filled : array of shape (q, u, p)
+            Values of these cells for each column.
         """
         xp = namespace(labels)
-        given = _Given.of(self, labels)
-        columns = _Columns.of(self, given, labels, is_known)
-        pieces = []
-        for row in range(self.shape[0]):
-            pieces.append(_RowOut(self, given, columns, row).predictions()[None, ...])
-        return xp.concat(pieces, axis=0)
+        others = np.delete(np.arange(self.shape[0]), row)
+        slack = self.slack[row, :]
+        coupling = self.sign * ((self.left * self.left[row, :]) @ self.weights)
+        of_cells = take_rows(coupling, cells[0]) * take_rows(self.right, cells[1])
+        coupling = take_rows(coupling, others)
+        right = self.right
+        rotated = xp.matrix_transpose(right) @ labels
+        # In the directions of the columns, for each column: shape (q, r, p).
+        sums = xp.sum(coupling[:, :, None] * rotated, axis=0) + right[:, :, None] * (coupling.T @ change)
+        sums = settle(sums + of_cells.T @ filled, self.level(labels))
+        if self.constant is not None:
+            own = self.constant[row, :] @ right
+            constant = take_rows(self.constant, others)
+            at_cells = take_rows(xp.reshape(self.constant, (-1,)), cells[0] * self.shape[1] + cells[1])
+            total = xp.sum(constant[:, :, None] * labels, axis=(0, 1))
+            total = total + xp.sum(constant.T[:, :, None] * change, axis=1) + (at_cells @ filled)
+            precision = self.block[-1, -1] - own @ (own / slack)
+            mean = (total - (own / slack) @ sums) / precision
+            sums = sums - own[:, None] * mean[:, None, :]
+        return -xp.sum(right[:, :, None] * sums / slack[:, None], axis=1)
+
+    def level(self, labels: Array) -> Array:
+        """Return the rounding error of a product with labels (m, q, p) that is zero, shape (p,)."""
+        return rounding_level(
+            namespace(labels).reshape(labels, (-1, labels.shape[2])), largest(namespace(labels).abs(self.weights))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +296,7 @@ class _Given:
         rows, columns = grid.missing
         at_missing = xp.sum(take_rows(image, rows) * take_rows(grid.right, columns)[:, :, None], axis=1)
         flat = xp.reshape(labels, (-1, p))
-        level = rounding_level(flat, largest(xp.abs(grid.weights)))
+        level = grid.level(labels)
         levels = level[None, :] + zeros(at_missing.shape, labels)
         if grid.constant is not None:
             constant = xp.reshape(grid.constant, (1, -1))
@@ -286,141 +313,39 @@ class _Given:
         return own, settle(self.at_missing[None, ...] - border @ labels, self.border_level)
 
 
-@dataclass(frozen=True, eq=False)
-class _Columns:
-    """What all rows share in `NearlyComplete.leave_crosses_out`.
-
-    Attributes
-    ----------
-    labels : array of shape (q, m, p)
-        Labels of each column.
-    image : array of shape (q, m, p)
-        The residual operator without a free mean, or minus the hat, times the labels.
-    blocks : array of shape (q, m, m)
-        The same operator between the cells of each column.
-    missing : array of shape (q, u, m)
-        The same between missing cells and the cells of each column, and the border of a free mean.
-    is_known : boolean array of shape (q, m)
-    """
-
-    labels: Array
-    image: Array
-    blocks: Array
-    missing: Array
-    is_known: np.ndarray
-
-    @classmethod
-    def of(cls, grid: NearlyComplete, given: _Given, labels: Array, is_known: np.ndarray) -> _Columns:
-        """Return it for labels (m, q, p), of which those in a mask (m, q) are known."""
-        xp = namespace(labels)
-        own = grid.sign * ((grid.right * grid.right) @ grid.weights.T)
-        blocks = (grid.left * own[:, None, :]) @ grid.left.T
-        rows, columns = grid.missing
-        # The operator between a missing cell and a row, in the directions of the columns.
-        couplings = [grid.sign * ((grid.left * grid.left[int(row), :]) @ grid.weights) for row in np.unique(rows)]
-        pieces = []
-        for row, column in zip(np.unique(rows, return_inverse=True)[1], columns, strict=True):
-            pieces.append(couplings[row] @ (grid.right * grid.right[int(column), :]).T)
-        if grid.constant is not None:
-            pieces.append(grid.constant)
-        m, q = grid.shape
-        missing = xp.stack(pieces) if pieces else zeros((0, m, q), labels)
-        image = grid.right @ given.image
-        missing = row_major(xp.permute_dims(missing, (2, 0, 1)))
-        return cls(xp.permute_dims(labels, (1, 0, 2)), xp.permute_dims(image, (1, 0, 2)), blocks, missing, is_known.T)
-
-
-class _RowOut:
-    """One row of a grid left out, with all of its columns one by one.
+def leave_crosses_out(operators: GridOperators, missing: Cells, labels: Array) -> Array | None:
+    """Return the prediction of each pair by the model without the labels of its row and of its column.
 
     Parameters
     ----------
-    grid : NearlyComplete
-    given : _Given
-    columns : _Columns
-    row : int
+    operators : GridOperators
+        Operators of the model on the complete grid.
+    missing : (integer array, integer array)
+        Rows and columns of the missing cells.
+    labels : array of shape (m, q, p)
+        Labels, which are zero where they are missing.
+
+    Returns
+    -------
+    array of shape (m, q, p), or None if the operators of fewer rows are not known
     """
-
-    def __init__(self, grid: NearlyComplete, given: _Given, columns: _Columns, row: int) -> None:
-        xp = namespace(grid.weights)
-        self.grid = grid
-        self.given = given
-        self.columns = columns
-        self.row = row
-        self.slack = grid.slack[row, :]
-        # The operator between this row and others, in the directions of the columns; the row itself is left out.
-        is_other = as_array_of(np.arange(grid.shape[0]) != row, self.slack, self.slack.dtype)
-        self.coupling = is_other[:, None] * (grid.sign * ((grid.left * grid.left[row, :]) @ grid.weights))
-        border, system = grid.without_rows(np.array([row]))
-        self.scaled = border[0, ...] / self.slack
-        own, at_missing = given.of_rows(slice(row, row + 1), border)
-        self.own = own[0, ...]
-        self.at_missing = at_missing[0, ...] - self.scaled @ self.own
-        n_others = border.shape[1] - grid.missing[0].size
-        is_other_cell = np.append(grid.missing[0] != row, np.ones(n_others, dtype=bool))
-        self.is_other = as_array_of(is_other_cell, border, border.dtype)
-        try:
-            factor = cholesky(system[0, ...])
-        except np.linalg.LinAlgError:
-            raise _refusal(np.array([row]), grid.shape[1]) from None
-        eye = xp.eye(factor.shape[0], dtype=factor.dtype, device=factor.device)
-        self.lower = solve_lower(factor, eye) if factor.shape[0] else factor
-        # The right-hand sides at the cells of other rows (m, q, p), without the labels of this row.
-        taken = given.labels[row, ...] + self.own / self.slack[:, None]
-        self.taken = grid.right @ (self.coupling[:, :, None] * taken[None, :, :])
-
-    def predictions(self) -> Array:
-        """Return the predictions of the row (q, p)."""
-        m, q = self.grid.shape
-        u, r = self.lower.shape[0], self.slack.shape[0]
-        row_bytes = itemsize(self.slack) * (u * (r + 3 * m) + m * (r + 5 * m))
-        pieces = [self._predictions(here) for here in row_blocks(q, row_bytes, _BLOCK)]
-        return namespace(self.slack).concat(pieces, axis=0)
-
-    def _predictions(self, here: slice) -> Array:
-        """Return the predictions of the row in some columns (b, p)."""
-        xp = namespace(self.slack)
-        grid, given, columns = self.grid, self.given, self.columns
-        is_known = columns.is_known[here] & (np.arange(grid.shape[0]) != self.row)
-        known = as_array_of(is_known, self.slack, self.slack.dtype)
-        labels = columns.labels[here, ...] * known[:, :, None]
-        right = grid.right[here, :]
-        # Missing cells: what is left after the row, without the labels of each column.
-        border = (right[:, None, :] * -self.scaled) @ self.coupling.T
-        border += columns.missing[here, ...]
-        border *= known[:, None, :]
-        border *= self.is_other[:, None]
-        of_missing = settle(self.at_missing - border @ labels, given.border_level)
-        along = self.lower @ border
-        of_missing = self.lower @ of_missing
-        # The cells of each column: what is left after the row and the missing cells.
-        halved = right * right / self.slack
-        blocks = (halved[:, None, :] * -self.coupling) @ self.coupling.T
-        blocks += columns.blocks[here, ...]
-        blocks -= xp.matrix_transpose(along) @ along
-        rest = columns.image[here, ...] - xp.permute_dims(self.taken[:, here, :], (1, 0, 2))
-        rest = rest - xp.matrix_transpose(along) @ (self.lower @ self.at_missing) - blocks @ labels
-        rest = settle(rest * known[:, :, None], given.level)
-        solved = self._solved(blocks, rest, is_known)
-        # The pair itself.
-        own = self.own - right[:, :, None] * (xp.matrix_transpose(self.coupling) @ labels)
-        own = settle(own, given.level)
-        pair = ((right / self.slack)[:, None, :] @ own)[:, 0, :]
-        pair = pair - ((halved @ self.coupling.T)[:, None, :] @ solved)[:, 0, :]
-        towards = (self.lower @ (self.scaled @ right.T)).T
-        return (towards[:, None, :] @ (of_missing - along @ solved))[:, 0, :] - pair
-
-    def _solved(self, blocks: Array, rest: Array, is_known: np.ndarray) -> Array:
-        """Return the solutions (b, m, p) of the systems of the known cells; zeros for the others."""
-        xp = namespace(blocks)
-        eye = xp.eye(blocks.shape[-1], dtype=blocks.dtype, device=blocks.device)
-        if self.grid.sign < 0:
-            blocks = blocks + eye
-        both = as_array_of(is_known[:, :, None] & is_known[:, None, :], blocks)
-        refusal = partial(_refusal, np.array([self.row]), self.grid.shape[1])
-        return solve_block(xp.where(both, blocks, eye), rest, 0.0, False, refusal)
-
-
-def _refusal(rows: np.ndarray, n_columns: int) -> Exception:
-    """Return the error where rows of a grid cannot be left out."""
-    return leverage_error(rows, n_columns, "rows form a set that")
+    xp = namespace(labels)
+    axis = int(labels.shape[0] > labels.shape[1])  # fewer and smaller decompositions
+    if axis:
+        labels = xp.permute_dims(labels, (1, 0, 2))
+    whole = NearlyComplete.of(operators, missing, axis=axis)
+    pieces = []
+    for row in range(labels.shape[0]):
+        kept = np.delete(np.arange(labels.shape[0]), row)
+        part = operators.part(kept, axis)
+        if part is None:
+            return None
+        rows, columns = (side[whole.missing[0] != row] for side in whole.missing)
+        inside = (rows - (rows > row), columns)
+        reduced = NearlyComplete.of(part, inside[::-1] if axis else inside, axis=1 - axis)
+        others = take_rows(labels, kept)
+        held_out, filled = reduced.leave_rows_out(xp.permute_dims(others, (1, 0, 2)))
+        change = held_out - xp.permute_dims(others, (1, 0, 2))
+        pieces.append(whole.predict_row(row, others, change, (rows, columns), filled)[None, ...])
+    predictions = xp.concat(pieces, axis=0)
+    return xp.permute_dims(predictions, (1, 0, 2)) if axis else predictions
