@@ -35,7 +35,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -46,10 +45,11 @@ from dyadlearn._array import (
     largest,
     namespace,
     row_blocks,
+    solve_positive,
     take_rows,
     zeros,
 )
-from dyadlearn._rounding import rounding_level, settle, solve_block
+from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.solve.operators import Cells, GridOperators
 from dyadlearn.spectrum import leverage_error
 
@@ -171,14 +171,17 @@ class NearlyComplete:
         for here in row_blocks(m, row_bytes, _BLOCK):
             rows = np.arange(m)[here]
             border, system = self._without_rows(rows)
-            along = border / self.slack[here, None, :]
             own, of_missing = given.of_rows(here, border)
-            solved = zeros(of_missing.shape, labels)
+            slack = self.slack[here, :, None]
+            right = of_missing - border @ (own / slack)
+            solved = right
             if u:
-                refusal = partial(leverage_error, rows, m, "rows are left out with missing cells and")
-                solved = solve_block(system, of_missing - along @ own, 0.0, False, refusal)
+                try:
+                    solved = solve_positive(system, right)
+                except np.linalg.LinAlgError:
+                    raise leverage_error(rows, m, "rows are left out with missing cells and") from None
             rest = own - xp.matrix_transpose(border) @ solved
-            rest = settle(rest, given.level) / -self.slack[here, :, None]
+            rest = settle(rest, given.level) / -slack
             pieces.append(self.right @ rest)
             is_other = as_array_of(rows[:, None] != self.missing[0], solved, solved.dtype)
             missing.append(-solved[:, : self.missing[0].size, :] * is_other[:, :, None])
@@ -196,16 +199,23 @@ class NearlyComplete:
         b, k, r = rows.size, self.left.shape[1], self.right.shape[1]
         products = left[:, None, :] * take_rows(self.left, distinct)[None, :, :]
         coupling = xp.reshape(xp.reshape(products, (b * distinct.size, k)) @ self.weights, (b, distinct.size, r))
-        is_other = np.concatenate([rows[:, None] != at[None, :], np.ones((b, self.block.shape[0] - at.size), bool)], 1)
-        border = xp.take(coupling, as_array_of(place, coupling), axis=1) * (self.sign * take_rows(self.right, columns))
+        border = xp.take(coupling, as_array_of(place, coupling), axis=1)
+        border *= self.sign * take_rows(self.right, columns)
         if self.constant is not None:
             border = xp.concat([border, (take_rows(self.constant, rows) @ self.right)[:, None, :]], axis=1)
-        border = border * as_array_of(is_other, border, border.dtype)[:, :, None]
-        both = as_array_of(is_other[:, :, None] & is_other[:, None, :], border)
-        eye = xp.eye(self.block.shape[0], dtype=border.dtype, device=border.device)
-        whole = xp.where(both, self.block, eye)
-        scaled = border / take_rows(self.slack, rows)[:, None, :]
-        return border, whole - scaled @ xp.matrix_transpose(border)
+        own = list(zip(*(index.tolist() for index in np.nonzero(rows[:, None] == at[None, :])), strict=True))
+        for line, cell in own:
+            border[line, cell, :] = 0.0
+        # Without interpolation, every slack is positive. The product with its own transpose is computed once.
+        half = border / take_rows(self.slack, rows)[:, None, :] ** 0.5
+        system = half @ xp.matrix_transpose(half)
+        system *= -1.0
+        system += self.block
+        for line, cell in own:
+            system[line, cell, :] = 0.0
+            system[line, :, cell] = 0.0
+            system[line, cell, cell] = 1.0
+        return border, system
 
     def predict_row(self, row: int, labels: Array, change: Array, cells: Cells, filled: Array) -> Array:
         r"""Return the prediction (q, p) for each column of a row from completed labels of the other rows.
