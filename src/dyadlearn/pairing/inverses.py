@@ -6,7 +6,9 @@ route        for                                                  cost of the in
 "features"   fewer products of features than labels               :math:`n p^2` for p products
 "cells"      few labels, with any weights                         :math:`n^3`
 "spectrum"   the same for many regularisations, or alpha = 0      about :math:`10\,n^3`, once
-"missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k eigenvectors
+"missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k eigenvectors; less
+                                                                  for single rows and columns, see
+                                                                  `dyadlearn.solve.nearly_complete`
 ===========  ===================================================  ================================================
 
 A model whose kernels lose the rows that are left out (two-step ridge regression in settings B, C and D) has none, and
@@ -32,6 +34,7 @@ from dyadlearn.pairing.incomplete import takes_apart
 from dyadlearn.settings import Setting
 from dyadlearn.solve.directions import suit_directions
 from dyadlearn.solve.inverse import CellsInverse, FactorInverse, FeatureInverse, Inverse, MissingInverse
+from dyadlearn.solve.nearly_complete import blocks_work, lines_left_out, lines_numbers, lines_work
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum, leverage_error
 
@@ -164,16 +167,19 @@ def _by_missing(
         return None  # more work than the observed cells
     if not _is_safe(operators):
         return None
-    (m, q), (k, r) = labels.shape, (int(side.values.shape[0]) for side in operators.grid_spectra)
+    ranks = [int(side.values.shape[0]) for side in operators.grid_spectra]
+    (m, q), (k, r) = labels.shape, ranks
     n = labels.size
     u = float(m) * q - n
-    each = min(m, q) * float(m) * k * r  # rows of the operator for each row of the smaller side
-    work = u * n * min(k, r) + u * u * n + each + solving
-    if setting is Setting.D:
-        work += float(n) * n * max(k, r)
-    elif setting is not Setting.A:
-        work += unit_sizes(units[0]).size * float(m) * k * r
     numbers = (u + 3.0 * _largest_unit(setting, units) + 2.0 * max(k, r)) * n + 3.0 * u * u
+    if setting is Setting.A:
+        work = u * n * (min(k, r) + u) + min(m, q) * float(m) * k * r + solving
+    else:
+        work = blocks_work(labels.shape, ranks, u, [unit_sizes(codes) for codes in units])
+        lines = lines_left_out(operators, labels.places, units)
+        if lines is not None and lines_work(labels.shape, ranks, u, lines) <= work:
+            work = lines_work(labels.shape, ranks, u, lines)
+            numbers = lines_numbers(labels.shape, u)
     return Route("missing", f"inverse over {int(u):,} missing pairs of the grid", work, numbers)
 
 

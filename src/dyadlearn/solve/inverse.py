@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple, Self
@@ -60,10 +60,10 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
-from dyadlearn._codes import is_same_partition, pair_numbers
+from dyadlearn._codes import pair_numbers, unit_sizes
 from dyadlearn._rounding import rounding_level, settle, solve_block
 from dyadlearn.solve.leaving import in_order, members_of, members_of_one_size
-from dyadlearn.solve.nearly_complete import NearlyComplete, leave_crosses_out, lines_work
+from dyadlearn.solve.nearly_complete import NearlyComplete, blocks_work, leave_crosses_out, lines_left_out, lines_work
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, leverage_error, nothing_left
 
@@ -987,25 +987,32 @@ class MissingInverse(Inverse):
         Returns None for other units, where blocks of the labels are cheaper, or where they must be checked one by one.
         Arguments are those of `leave_out` and `leave_crossed_out`.
         """
-        axes = [self._axis_of(codes) for codes in units]
-        is_known = np.ones(self._shape, dtype=bool)
-        is_known[self.missing] = False
-        if axes not in ([0], [1], [0, 1]) or self.operators.interpolates or self.is_graded:
+        operators = self.operators
+        axes = lines_left_out(operators, self.observed, units)
+        if axes is None or (len(axes) == 2 and self._leaves_nothing):
             return None
-        if not self._work(axes) < self._work_of_blocks(units):
-            return None
-        if len(axes) == 2 and _leaves_nothing(is_known):
+        ranks = [int(side.values.shape[0]) for side in operators.grid_spectra]
+        given = (self._shape, ranks, self.missing[0].size)
+        if lines_work(*given, axes) > blocks_work(*given, [unit_sizes(codes) for codes in units]):
             return None
         grid = self._grid(labels)
         if len(axes) == 2:
-            left_out = leave_crosses_out(self.operators, self.missing, grid)
+            left_out = leave_crosses_out(operators, self.missing, grid)
             # Predictions that are only rounding are exactly zero, so that they tie.
-            return None if left_out is None else settle(left_out, self.prediction_level(labels))
-        complete = NearlyComplete.of(self.operators, self.missing, axes[0])
-        xp = namespace(grid)
-        if axes == [0]:
+            return settle(left_out, self.prediction_level(labels))
+        complete = NearlyComplete.of(operators, self.missing, axes[0])
+        if axes == (0,):
             return complete.leave_rows_out(grid)[0]
+        xp = namespace(grid)
         return xp.permute_dims(complete.leave_rows_out(xp.permute_dims(grid, (1, 0, 2)))[0], (1, 0, 2))
+
+    @property
+    def _leaves_nothing(self) -> bool:
+        """Whether all labels are in the row or the column of one cell."""
+        counts = [np.bincount(side, minlength=n) for side, n in zip(self.observed, self._shape, strict=True)]
+        crossed = counts[0][:, None] + counts[1]
+        np.subtract.at(crossed, self.observed, 1)
+        return bool((crossed == self.n_labels).any())
 
     def leave_out(self, labels: Array, units: np.ndarray | None = None) -> Array:
         """Return the prediction of each label by the model without its unit, as `Inverse.leave_out` does."""
@@ -1016,21 +1023,6 @@ class MissingInverse(Inverse):
         """Return the prediction of each label by the model without both of its units, as `Inverse` does."""
         grid = self.grid_left_out(labels, units, task_units)
         return super().leave_crossed_out(labels, units, task_units) if grid is None else self.at_labels(grid)
-
-    def _axis_of(self, units: np.ndarray) -> int | None:
-        """Return whether units are the rows (0) or the columns (1) of the labels; None for others, or a single one."""
-        if (units == units[0]).all():
-            return None
-        return next((axis for axis in (0, 1) if is_same_partition(units, self.observed[axis])), None)
-
-    def _work(self, axes: Sequence[int | None]) -> float:
-        """Return the multiplications of `grid_left_out`."""
-        ranks = [int(side.values.shape[0]) for side in self.operators.grid_spectra]
-        return lines_work(self._shape, ranks, self.missing[0].size, axes)
-
-    def _work_of_blocks(self, units: Sequence[np.ndarray]) -> float:
-        """Return the multiplications to leave out the same units by blocks of the labels."""
-        return math.inf
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -1186,12 +1178,6 @@ def _gathered(values: Array, members: np.ndarray) -> Array:
 def _identity(like: Array) -> Array:
     """Return an identity matrix of the order of `like` (…, n, n)."""
     return namespace(like).eye(like.shape[-1], dtype=like.dtype, device=like.device)
-
-
-def _leaves_nothing(is_known: np.ndarray) -> bool:
-    """Return whether all known labels (m, q) are in the row or the column of one cell."""
-    crossed = is_known.sum(axis=1)[:, None] + is_known.sum(axis=0) - is_known
-    return bool((crossed == is_known.sum()).any())
 
 
 def _n_within(units: np.ndarray) -> int:

@@ -49,6 +49,7 @@ from dyadlearn._array import (
     take_rows,
     zeros,
 )
+from dyadlearn._codes import is_same_partition
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.solve.operators import Cells, GridOperators
 from dyadlearn.spectrum import leverage_error
@@ -80,6 +81,62 @@ def lines_work(shape: Sequence[int], ranks: Sequence[int], n_missing: float, axe
     if axes[0]:
         m, q, k, r = q, m, r, k
     return m * (u * u * (r + u) + min(float(m), u) * k * r) + 2.0 * m * q * (k + r)
+
+
+def lines_numbers(shape: Sequence[int], n_missing: float) -> float:
+    """Return the number of values in memory for `lines_work`."""
+    m, q = shape
+    return 8.0 * m * q + n_missing * (2.0 * n_missing + 2.0 * max(m, q)) + _BLOCK / 2.0
+
+
+def blocks_work(shape: Sequence[int], ranks: Sequence[int], n_missing: float, sizes: Sequence[np.ndarray]) -> float:
+    """Return the multiplications to leave units of labels out by the blocks of all labels of a unit.
+
+    Parameters
+    ----------
+    shape, ranks, n_missing : as in `lines_work`
+    sizes : sequence of arrays
+        Numbers of labels of the units; in setting D, of the units of both sides.
+    """
+    (m, q), (k, r) = shape, ranks
+    u = float(n_missing)
+    n = float(sizes[0].sum())
+    squares = [float(np.sum(each.astype(float) ** 2)) for each in sizes]
+    cubes = [float(np.sum(each.astype(float) ** 3)) for each in sizes]
+    work = u * n * (min(k, r) + u) + 2.0 * m * q * (k + r)
+    if len(sizes) == 1:
+        return work + squares[0] * (max(k, r) + u) + cubes[0]
+    # Rows of the operator, a factor for each unit of one side, and a Schur complement for each pair of units.
+    larger = int(squares[1] >= squares[0])
+    return work + n * n * (u + max(k, r)) + n * sum(squares) + sizes[larger].size * cubes[1 - larger]
+
+
+def lines_left_out(operators: GridOperators, observed: Cells, units: Sequence[np.ndarray]) -> tuple[int, ...] | None:
+    """Return which lines of a grid units leave out one by one, if they have a closed form.
+
+    Parameters
+    ----------
+    operators : GridOperators
+        Operators of the model on the complete grid.
+    observed : (integer array, integer array)
+        Rows and columns of the labels (n,).
+    units : sequence of integer arrays of shape (n,)
+        Unit of each label; in setting D, of its instance and of its task.
+
+    Returns
+    -------
+    tuple of int or None
+        0 for rows, 1 for columns, both for the row and the column of each pair. None for other units, and where blocks
+        of the labels must be checked one by one because they may be singular.
+    """
+    if operators.interpolates or operators.is_graded or any((codes == codes[0]).all() for codes in units):
+        return None
+    axes = (0, 1) if len(units) == 2 else tuple(axis for axis in (0, 1) if is_same_partition(units[0], observed[axis]))
+    if len(units) == 1:
+        return axes[:1] or None
+    if operators.shares is None or not all(map(is_same_partition, units, observed)):
+        return None
+    return axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,13 +380,13 @@ class _Given:
         return own, settle(self.at_missing[None, ...] - border @ labels, self.border_level)
 
 
-def leave_crosses_out(operators: GridOperators, missing: Cells, labels: Array) -> Array | None:
+def leave_crosses_out(operators: GridOperators, missing: Cells, labels: Array) -> Array:
     """Return the prediction of each pair by the model without the labels of its row and of its column.
 
     Parameters
     ----------
     operators : GridOperators
-        Operators of the model on the complete grid.
+        Operators of the model on the complete grid, which have parts.
     missing : (integer array, integer array)
         Rows and columns of the missing cells.
     labels : array of shape (m, q, p)
@@ -337,7 +394,7 @@ def leave_crosses_out(operators: GridOperators, missing: Cells, labels: Array) -
 
     Returns
     -------
-    array of shape (m, q, p), or None if the operators of fewer rows are not known
+    array of shape (m, q, p)
     """
     xp = namespace(labels)
     axis = int(labels.shape[0] > labels.shape[1])  # fewer and smaller decompositions
@@ -348,8 +405,6 @@ def leave_crosses_out(operators: GridOperators, missing: Cells, labels: Array) -
     for row in range(labels.shape[0]):
         kept = np.delete(np.arange(labels.shape[0]), row)
         part = operators.part(kept, axis)
-        if part is None:
-            return None
         rows, columns = (side[whole.missing[0] != row] for side in whole.missing)
         inside = (rows - (rows > row), columns)
         reduced = NearlyComplete.of(part, inside[::-1] if axis else inside, axis=1 - axis)

@@ -335,9 +335,9 @@ class GridOperators(ABC):
         """Return the pairwise kernel between some cells and others, shape (s, n)."""
         return self._between(self.kernel_values, first, second)
 
-    def part(self, kept: np.ndarray, axis: int) -> GridOperators | None:
-        """Return the operators of some rows (axis 0) or columns (1) only; None if their model has another form."""
-        return None
+    def part(self, kept: np.ndarray, axis: int) -> GridOperators:
+        """Return the operators of some rows (axis 0) or columns (1) only, of models with `shares`."""
+        raise NotImplementedError
 
     def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
         """Return a part of the kernel between some cells (n, n), and the rest as a border with its penalties.
