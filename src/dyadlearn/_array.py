@@ -386,7 +386,7 @@ def solve_positive(matrices: Array, right: Array) -> Array:
     if is_foreign(matrices) or matrices.shape[-1] < _LEAST_FACTOR:
         return solve(matrices, right)
     solved = np.empty_like(right)
-    (posv,) = linalg.get_lapack_funcs(("posv",), (matrices, right))
+    posv: Any = linalg.get_lapack_funcs("posv", (matrices, right))
     for place, matrix in enumerate(matrices):
         # The transpose is column-major, which LAPACK expects, so that nothing is copied.
         _, solved[place], info = posv(matrix.T, right[place], lower=True, overwrite_a=True)

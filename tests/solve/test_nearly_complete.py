@@ -1,4 +1,4 @@
-"""Compare the closed forms of rows, columns and both of a nearly complete grid with refits and with blocks of labels."""
+"""Compare the closed forms of rows, columns and both of a nearly complete grid with refits and blocks of labels."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_closed_forms_equal_blocks(setting, alpha, monkeypatch):
 
 
 def test_predictions_of_zero_are_exact():
-    """Predictions from labels of zero, and by kernels without a connection, are exactly zero."""
+    """Predictions from labels of zero are exactly zero, so that they tie."""
     case = Case(5, (8, 7), 3, 1e-3)
     y = np.where(case.observed[0] == 2, case.y, 0.0)[:, None]
     grid = case.inverse.grid_left_out(y, *case.units("B"))
@@ -190,7 +190,7 @@ def test_predictions_of_zero_are_exact():
 
 
 def test_other_units_are_left_to_blocks():
-    """Groups, pairs, two-step ridge without regularisation and pairs without other labels have no closed form here."""
+    """Groups, pairs, models without regularisation and pairs without other labels have no closed form here."""
     case = Case(6, (6, 7), 3, 0.1)
     labels = case.y[:, None]
     i, j = case.observed

@@ -17,7 +17,8 @@ inverse            content
                    :math:`\mathbf{P}_{oo}`, for many c and for c = 0
 `FeatureInverse`   :math:`\mathbf{I} - \mathbf{FF}^\top` for few features F of the pairs
 `MissingInverse`   the residual operator of the complete grid without the missing cells u,
-                   :math:`\mathbf{R}_{oo} - \mathbf{R}_{ou}\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}`
+                   :math:`\mathbf{R}_{oo} - \mathbf{R}_{ou}\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}`; single rows,
+                   columns or both have a closed form in `dyadlearn.solve.nearly_complete`
 =================  =================================================================================================
 
 Where an inverse is known as a residual operator, :math:`\mathbf{N} = \mathbf{I} - \mathbf{H}`, the smaller of
