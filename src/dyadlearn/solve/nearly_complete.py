@@ -239,7 +239,7 @@ class NearlyComplete:
                     raise leverage_error(rows, m, "rows are left out with missing cells and") from None
             rest = own - xp.matrix_transpose(border) @ solved
             rest = settle(rest, given.level) / -slack
-            pieces.append(self.right @ rest)
+            pieces.append(_times(self.right, rest))
             is_other = as_array_of(rows[:, None] != self.missing[0], solved, solved.dtype)
             missing.append(-solved[:, : self.missing[0].size, :] * is_other[:, :, None])
         return xp.concat(pieces, axis=0), xp.concat(missing, axis=0)
@@ -301,10 +301,10 @@ class NearlyComplete:
         of_cells = take_rows(coupling, cells[0]) * take_rows(self.right, cells[1])
         coupling = take_rows(coupling, others)
         right = self.right
-        rotated = xp.matrix_transpose(right) @ labels
+        rotated = _times(right.T, labels)
         # In the directions of the columns, for each column: shape (q, r, p).
-        sums = xp.sum(coupling[:, :, None] * rotated, axis=0) + right[:, :, None] * (coupling.T @ change)
-        sums = settle(sums + of_cells.T @ filled, self.level(labels))
+        sums = xp.sum(coupling[:, :, None] * rotated, axis=0) + right[:, :, None] * _times(coupling.T, change)
+        sums = settle(sums + _times(of_cells.T, filled), self.level(labels))
         if self.constant is not None:
             own = self.constant[row, :] @ right
             constant = take_rows(self.constant, others)
@@ -357,7 +357,7 @@ class _Given:
         """Return the products for labels (m, q, p), which are zero where they are missing."""
         xp = namespace(labels)
         p = labels.shape[2]
-        rotated = xp.matrix_transpose(grid.right) @ labels
+        rotated = _times(grid.right.T, labels)
         along = [grid.left @ (grid.weights * (grid.left.T @ rotated[:, :, column])) for column in range(p)]
         image = grid.sign * xp.stack(along, axis=2)
         rows, columns = grid.missing
@@ -370,7 +370,7 @@ class _Given:
             at_missing = xp.concat([at_missing, constant @ flat], axis=0)
             border_level = rounding_level(flat, largest(xp.abs(constant)))
             levels = xp.concat([levels, border_level[None, :]], axis=0)
-        own = grid.sign * ((grid.left * grid.left) @ grid.weights)
+        own = grid.slack if grid.sign > 0 else -((grid.left * grid.left) @ grid.weights)
         return cls(rotated, image, at_missing, own, grid.sign, level, levels)
 
     def of_rows(self, here: slice, border: Array) -> tuple[Array, Array]:
@@ -414,3 +414,11 @@ def leave_crosses_out(operators: GridOperators, missing: Cells, labels: Array) -
         pieces.append(whole.predict_row(row, others, change, (rows, columns), filled)[None, ...])
     predictions = xp.concat(pieces, axis=0)
     return xp.permute_dims(predictions, (1, 0, 2)) if axis else predictions
+
+
+def _times(matrix: Array, grids: Array) -> Array:
+    """Return a matrix (a, r) times each of some grids (b, r, p), shape (b, a, p), by one product."""
+    xp = namespace(grids)
+    b, r, p = grids.shape
+    flat = xp.reshape(xp.permute_dims(grids, (0, 2, 1)), (b * p, r))
+    return xp.permute_dims(xp.reshape(flat @ matrix.T, (b, p, matrix.shape[0])), (0, 2, 1))
