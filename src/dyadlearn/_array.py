@@ -280,6 +280,10 @@ def eigh(symmetric: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
+# Least order of many systems that are solved one by one, by their Cholesky factors.
+_LEAST_FACTOR = 48
+
+
 def positive_solver(matrix: Array) -> Callable[[Array], Array]:
     """Factorise a positive definite matrix (n, n) and return a function that solves systems with it.
 
@@ -372,6 +376,23 @@ def solve(matrix: Array, right: Array) -> Array:
         if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
             raise
         raise np.linalg.LinAlgError(str(error)) from None
+
+
+def solve_positive(matrices: Array, right: Array) -> Array:
+    """Return the solutions (b, n, p) of positive definite systems (b, n, n), which may be overwritten.
+
+    Raises `numpy.linalg.LinAlgError` if a system is singular.
+    """
+    if is_foreign(matrices) or matrices.shape[-1] < _LEAST_FACTOR:
+        return solve(matrices, right)
+    solved = np.empty_like(right)
+    posv: Any = linalg.get_lapack_funcs("posv", (matrices, right))
+    for place, matrix in enumerate(matrices):
+        # The transpose is column-major, which LAPACK expects, so that nothing is copied.
+        _, solved[place], info = posv(matrix.T, right[place], lower=True, overwrite_a=True)
+        if info:
+            raise np.linalg.LinAlgError("A system is not positive definite.")
+    return solved
 
 
 def solve_lower(factor: Array, right: Array) -> Array:

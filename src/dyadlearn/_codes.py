@@ -246,6 +246,38 @@ def ends_in_order(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np
     return np.minimum(rows, columns), np.maximum(rows, columns)
 
 
+def unit_sizes(codes: np.ndarray) -> np.ndarray:
+    """Return the number of members of each unit, given as integer codes (n,), in ascending order of the codes."""
+    if codes.size and _are_small(codes):
+        counts = np.bincount(codes)
+        return counts[counts > 0]
+    return np.unique(codes, return_counts=True)[1]
+
+
+def is_same_partition(codes: np.ndarray, others: np.ndarray) -> bool:
+    """Return whether two integer codes (n,) group the same positions together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn._codes import is_same_partition
+    >>> is_same_partition(np.array([7, 7, 8]), np.array([1, 1, 0]))
+    True
+    """
+    determined = []
+    for first, second in ((codes, others), (others, codes)):
+        numbers = first if _are_small(first) else np.unique(first, return_inverse=True)[1]
+        value_of = np.zeros(int(numbers.max(initial=0)) + 1, dtype=second.dtype)
+        value_of[numbers] = second
+        determined.append(bool((value_of[numbers] == second).all()))
+    return all(determined)
+
+
+def _are_small(codes: np.ndarray) -> bool:
+    """Return whether an array for all codes from 0 to the largest is not much larger than the codes."""
+    return bool(codes.min(initial=0) >= 0 and codes.max(initial=0) < 4 * codes.size + 1024)
+
+
 def pair_numbers(rows: np.ndarray, columns: np.ndarray, n_columns: int) -> np.ndarray:
     """Return one code for each pair of codes; equal pairs have equal codes."""
     return np.asarray(rows.astype(np.int64) * n_columns + columns)

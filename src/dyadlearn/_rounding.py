@@ -202,6 +202,8 @@ def solve_block(
         least = xp.min(values, axis=-1)
         if bool(xp.any((least <= max(floor, error)) | (least <= rounding))):
             raise refusal()
+    if block.shape[-1] == 1 and bool(xp.all(block != 0)):
+        return right / block
     try:
         return solve(block, right)
     except np.linalg.LinAlgError:

@@ -40,7 +40,7 @@ from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.solve.inverse import Inverse
+from dyadlearn.solve.inverse import Inverse, MissingInverse
 from dyadlearn.solve.leaving import group_members, largest_group
 from dyadlearn.solve.operators import embedded
 from dyadlearn.spectrum import nothing_left
@@ -679,12 +679,15 @@ class Inverted(NamedTuple):
         Their held-out predictions, minus the shift.
     shift : float
         Mean of the labels if the model has a free mean, else 0.
+    grid : array of shape (m, q) or None
+        The predictions of all cells, those without a label too, if they are known.
     """
 
     inverse: Inverse
     centred: Array
     held_out: Array
     shift: float
+    grid: Array | None = None
 
     def in_form(self, labels: Labels) -> Array:
         """Return the held-out predictions in the shape of the labels' values, NaN where a label is missing."""
@@ -712,6 +715,9 @@ def _inverted(problem: Problem, setting: Setting, units: Units, route: Route, ca
     # With a free mean, predictions shift with the labels. Centring avoids rounding of labels far from zero.
     shift = working(problem.pairing).shift_of(listed.values)
     y = listed.values - shift
+    grid = inverse.grid_left_out(y[:, None], *codes) if isinstance(inverse, MissingInverse) else None
+    if grid is not None:
+        return Inverted(inverse, y, inverse.at_labels(grid)[:, 0], shift, grid[:, :, 0])
     leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
     return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)
 
@@ -722,6 +728,8 @@ def _by_inverse(
     """Return hold-out predictions from one inverse, of the shape of the labels' values."""
     labels = problem.labels
     found = _inverted(problem, setting, units, route, cache)
+    if found.grid is not None:
+        return found.grid + found.shift
     grid = found.in_form(labels)
     if not everywhere or labels.size == labels.observed.size:
         return grid

@@ -6,7 +6,9 @@ route        for                                                  cost of the in
 "features"   fewer products of features than labels               :math:`n p^2` for p products
 "cells"      few labels, with any weights                         :math:`n^3`
 "spectrum"   the same for many regularisations, or alpha = 0      about :math:`10\,n^3`, once
-"missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k eigenvectors
+"missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k eigenvectors; less
+                                                                  for single rows and columns, see
+                                                                  `dyadlearn.solve.nearly_complete`
 ===========  ===================================================  ================================================
 
 Rounding of a system of cells changes predictions by the precision times :math:`\max_i P_{ii}/c`, and a warning follows
@@ -28,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, take_rows, zeros
+from dyadlearn._codes import unit_sizes
 from dyadlearn.filters import Tikhonov
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Coupled, Pairing, working
@@ -36,6 +39,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.directions import suit_directions
 from dyadlearn.solve.fixed import FixedPart
 from dyadlearn.solve.inverse import CellsInverse, FactorInverse, FeatureInverse, Inverse, MissingInverse
+from dyadlearn.solve.nearly_complete import blocks_work, lines_left_out, lines_numbers, lines_work
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum, leverage_error
 
@@ -103,9 +107,9 @@ def routes(
 
 def _leaving_work(n: int, setting: Setting, units: Sequence[np.ndarray]) -> float:
     """Return the multiplications to leave out units of n labels, given the inverse as a matrix."""
-    if setting is Setting.A and np.unique(units[0]).size == n:
+    if setting is Setting.A and unit_sizes(units[0]).size == n:
         return float(n) ** 2
-    sizes = [np.unique(codes, return_counts=True)[1].astype(float) for codes in units]
+    sizes = [unit_sizes(codes).astype(float) for codes in units]
     if len(units) == 1:
         return float(n) ** 2 + float(np.sum(sizes[0] ** 3))
     squares = [float(np.sum(counts**2)) for counts in sizes]
@@ -116,7 +120,7 @@ def _leaving_work(n: int, setting: Setting, units: Sequence[np.ndarray]) -> floa
 
 def _largest_unit(setting: Setting, units: Sequence[np.ndarray]) -> int:
     """Return the number of labels of the largest unit that is factorised."""
-    return max(int(np.unique(codes, return_counts=True)[1].max()) for codes in units)
+    return max(int(unit_sizes(codes).max()) for codes in units)
 
 
 def _by_features(operators: GridOperators, labels: Labels, solving: float) -> Route | None:
@@ -147,7 +151,7 @@ def _by_cells(
         # The kernel between cells is no product of those of the sides.
         m, q = labels.shape
         work += 2.0 * min(float(m) ** 3 * q, float(q) ** 3 * m)
-    sides = sum(float(np.unique(place).size) ** 2 for place in labels.places)
+    sides = sum(float(unit_sizes(place).size) ** 2 for place in labels.places)
     numbers = float(n) ** 2 + sides + 3.0 * _largest_unit(setting, units) * n * (setting is Setting.D)
     words = f"inverse over {n:,} observed pairs"
     is_even = labels.weights is None or operators.interpolates
@@ -168,16 +172,19 @@ def _by_missing(
         return None  # more work than the observed cells
     if not _is_safe(operators):
         return None
-    (m, q), (k, r) = labels.shape, (int(side.values.shape[0]) for side in operators.grid_spectra)
+    ranks = [int(side.values.shape[0]) for side in operators.grid_spectra]
+    (m, q), (k, r) = labels.shape, ranks
     n = labels.size
     u = float(m) * q - n
-    each = min(m, q) * float(m) * k * r  # rows of the operator for each row of the smaller side
-    work = u * n * min(k, r) + u * u * n + each + solving
-    if setting is Setting.D:
-        work += float(n) * n * max(k, r)
-    elif setting is not Setting.A:
-        work += np.unique(units[0]).size * float(m) * k * r
     numbers = (u + 3.0 * _largest_unit(setting, units) + 2.0 * max(k, r)) * n + 3.0 * u * u
+    if setting is Setting.A:
+        work = u * n * (min(k, r) + u) + min(m, q) * float(m) * k * r + solving
+    else:
+        work = blocks_work(labels.shape, ranks, u, [unit_sizes(codes) for codes in units])
+        lines = lines_left_out(operators, labels.places, units)
+        if lines is not None and lines_work(labels.shape, ranks, u, lines) <= work:
+            work = lines_work(labels.shape, ranks, u, lines)
+            numbers = lines_numbers(labels.shape, u)
     return Route("missing", f"inverse over {int(u):,} missing pairs of the grid", work, numbers)
 
 

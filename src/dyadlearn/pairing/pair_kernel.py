@@ -342,6 +342,12 @@ class PairKernel(Coupled):
             grams = (take_block(left, at[here], at), take_block(right, task_at[here], task_at))
             yield here, self._terms(*grams, (rows[here], columns[here]), (rows, columns))
 
+    def part(self, kept: np.ndarray, axis: int) -> PairKernel:
+        """Return the model of some rows (axis 0) or columns (1)."""
+        if axis:
+            return replace(self, task_spectrum=self.task_spectrum.part(kept))
+        return replace(self, spectrum=self.spectrum.part(kept))
+
     def kernel_between(self, first: Cells, second: Cells) -> Array:
         """Return the pairwise kernel between some cells and others, shape (s, n)."""
         grams = []

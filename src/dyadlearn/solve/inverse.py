@@ -17,7 +17,8 @@ inverse            content
                    :math:`\mathbf{P}_{oo}`, for many c and for c = 0
 `FeatureInverse`   :math:`\mathbf{I} - \mathbf{FF}^\top` for few features F of the pairs
 `MissingInverse`   the residual operator of the complete grid without the missing cells u,
-                   :math:`\mathbf{R}_{oo} - \mathbf{R}_{ou}\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}`
+                   :math:`\mathbf{R}_{oo} - \mathbf{R}_{ou}\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}`; single rows,
+                   columns or both have a closed form in `dyadlearn.solve.nearly_complete`
 =================  =================================================================================================
 
 Where an inverse is known as a residual operator, :math:`\mathbf{N} = \mathbf{I} - \mathbf{H}`, the smaller of
@@ -60,10 +61,11 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
-from dyadlearn._codes import pair_numbers
+from dyadlearn._codes import pair_numbers, unit_sizes
 from dyadlearn._rounding import rounding_level, settle, solve_block
 from dyadlearn.solve.fixed import FixedFit, FixedPart
 from dyadlearn.solve.leaving import in_order, members_of, members_of_one_size
+from dyadlearn.solve.nearly_complete import NearlyComplete, blocks_work, leave_crosses_out, lines_left_out, lines_work
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, leverage_error, nothing_left
 
@@ -947,7 +949,7 @@ class MissingInverse(Inverse):
     @property
     def is_hat(self) -> bool:  # type: ignore[override]
         """Whether the hat is smaller than the residual operator."""
-        return not self.operators.prefers_residual and not self.operators.vanishing
+        return self.operators.prefers_hat
 
     @property
     def floor(self) -> float:  # type: ignore[override]
@@ -977,6 +979,67 @@ class MissingInverse(Inverse):
     def n_labels(self) -> int:
         """Number of labels."""
         return int(self.observed[0].size)
+
+    def grid_left_out(self, labels: Array, *units: np.ndarray) -> Array | None:
+        """Return predictions of all cells (m, q, p) by the models without their row, column or both.
+
+        Returns None for other units, where blocks of the labels are cheaper, or where they must be checked one by one.
+        Arguments are those of `leave_out` and `leave_crossed_out`.
+        """
+        operators = self.operators
+        axes = lines_left_out(operators, self.observed, units)
+        if axes is None or (len(axes) == 2 and self._leaves_nothing):
+            return None
+        ranks = [int(side.values.shape[0]) for side in operators.grid_spectra]
+        given = (self._shape, ranks, self.missing[0].size)
+        if lines_work(*given, axes) > blocks_work(*given, [unit_sizes(codes) for codes in units]):
+            return None
+        grid = self._grid(labels)
+        if len(axes) == 2:
+            left_out = leave_crosses_out(operators, self.missing, grid)
+            # Predictions that are only rounding are exactly zero, so that they tie.
+            return settle(left_out, self.prediction_level(labels))
+        complete = NearlyComplete.of(operators, self.missing, axes[0])
+        if axes == (0,):
+            return complete.leave_rows_out(grid)[0]
+        xp = namespace(grid)
+        return xp.permute_dims(complete.leave_rows_out(xp.permute_dims(grid, (1, 0, 2)))[0], (1, 0, 2))
+
+    @property
+    def _leaves_nothing(self) -> bool:
+        """Whether all labels are in the row or the column of one cell."""
+        counts = [np.bincount(side, minlength=n) for side, n in zip(self.observed, self._shape, strict=True)]
+        crossed = counts[0][:, None] + counts[1]
+        np.subtract.at(crossed, self.observed, 1)
+        return bool((crossed == self.n_labels).any())
+
+    def leave_out(self, labels: Array, units: np.ndarray | None = None) -> Array:
+        """Return the prediction of each label by the model without its unit, as `Inverse.leave_out` does."""
+        grid = None if units is None else self.grid_left_out(labels, units)
+        return super().leave_out(labels, units) if grid is None else self.at_labels(grid)
+
+    def leave_crossed_out(self, labels: Array, units: np.ndarray, task_units: np.ndarray) -> Array:
+        """Return the prediction of each label by the model without both of its units, as `Inverse` does."""
+        grid = self.grid_left_out(labels, units, task_units)
+        return super().leave_crossed_out(labels, units, task_units) if grid is None else self.at_labels(grid)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """Shape (m, q) of the grid."""
+        return tuple(side.n_rows for side in self.operators.grid_spectra)
+
+    def _grid(self, labels: Array) -> Array:
+        """Return labels (n, p) as a grid (m, q, p) with zeros for the missing ones."""
+        shape = self._shape
+        flat = self.observed[0] * shape[1] + self.observed[1]
+        missing = self.missing[0] * shape[1] + self.missing[1]
+        empty = zeros((missing.size, int(labels.shape[1])), labels)
+        return namespace(labels).reshape(in_order([labels, empty], [flat, missing]), (*shape, -1))
+
+    def at_labels(self, grid: Array) -> Array:
+        """Return the values (n, p) of a grid (m, q, p) at the labels."""
+        flat = namespace(grid).reshape(grid, (-1, grid.shape[2]))
+        return take_rows(flat, self.observed[0] * grid.shape[1] + self.observed[1])
 
     @cached_property
     def factor(self) -> Array:

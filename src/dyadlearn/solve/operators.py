@@ -182,6 +182,11 @@ class GridOperators(ABC):
         return not self.is_truncated and 2 * int(xp.sum(xp.astype(kept, xp.int64))) > self.n_cells
 
     @property
+    def prefers_hat(self) -> bool:
+        """Whether the hat is smaller than the residual operator, and defined."""
+        return not self.prefers_residual and not self.vanishing
+
+    @property
     def residual_cost(self) -> int:
         """Multiplications in one product with the residual operator, by default one rotation and the reverse."""
         (m, k), (q, r) = (side.vectors.shape for side in self.grid_spectra)
@@ -343,6 +348,10 @@ class GridOperators(ABC):
     def kernel_between(self, first: Cells, second: Cells) -> Array:
         """Return the pairwise kernel between some cells and others, shape (s, n)."""
         return self._between(self.kernel_values, first, second)
+
+    def part(self, kept: np.ndarray, axis: int) -> GridOperators:
+        """Return the operators of some rows (axis 0) or columns (1) only, of models with `shares`."""
+        raise NotImplementedError
 
     def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
         """Return a part of the kernel between some cells (n, n), and the rest as a border with its penalties.
