@@ -51,6 +51,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._codes import is_same_partition
 from dyadlearn._rounding import rounding_level, settle
+from dyadlearn._threads import for_each
 from dyadlearn.solve.operators import Cells, GridOperators
 from dyadlearn.spectrum import leverage_error
 
@@ -402,8 +403,10 @@ def leave_crosses_out(operators: GridOperators, missing: Cells, labels: Array) -
     if axis:
         labels = xp.permute_dims(labels, (1, 0, 2))
     whole = NearlyComplete.of(operators, missing, axis=axis)
-    pieces = []
-    for row in range(labels.shape[0]):
+    m, q, _ = labels.shape
+    pieces: list[Array | None] = [None] * m
+
+    def leave_out(row: int) -> None:
         kept = np.delete(np.arange(labels.shape[0]), row)
         part = operators.part(kept, axis)
         rows, columns = (side[whole.missing[0] != row] for side in whole.missing)
@@ -412,8 +415,11 @@ def leave_crosses_out(operators: GridOperators, missing: Cells, labels: Array) -
         others = take_rows(labels, kept)
         held_out, filled = reduced.leave_rows_out(xp.permute_dims(others, (1, 0, 2)))
         change = held_out - xp.permute_dims(others, (1, 0, 2))
-        pieces.append(whole.predict_row(row, others, change, (rows, columns), filled)[None, ...])
-    predictions = xp.concat(pieces, axis=0)
+        pieces[row] = whole.predict_row(row, others, change, (rows, columns), filled)
+
+    u = missing[0].size
+    for_each(leave_out, range(m), labels, n_operations=float(m) * q * u**2 * (u / 3.0 + m))
+    predictions = xp.stack(pieces, axis=0)
     return xp.permute_dims(predictions, (1, 0, 2)) if axis else predictions
 
 
