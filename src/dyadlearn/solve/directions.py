@@ -178,10 +178,10 @@ class LeastSquares:
         size = largest(xp.abs(labels))
         if not solver.shape[0] or not size:
             return
-        rest = float(xp.linalg.vector_norm(self.root[:, None] * (labels - fitted)))
-        # The rounding error of a feature is relative to its size in all rows. Directions that only the penalty
-        # determines have no part in the rows, and are not moved.
-        sizes = xp.max(xp.abs(self.features), axis=0) * xp.linalg.vector_norm(self.root)
+        # The rounding error of a feature is relative to its size in all rows, and counts as the row's weight does.
+        # Directions that only the penalty determines have no part in the rows, and are not moved.
+        rest = largest(xp.sum((self.root**2)[:, None] * xp.abs(labels - fitted), axis=0))
+        sizes = xp.max(xp.abs(self.features), axis=0)
         moved = xp.linalg.vector_norm(sizes[:, None] * solver, axis=0) * xp.linalg.vector_norm(left, axis=0)
         reach = xp.max(xp.abs(self.features @ solver), axis=0)
         warn_of_rounding(largest(reach * moved) * epsilon(solver) * rest / size)
