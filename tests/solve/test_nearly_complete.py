@@ -14,6 +14,7 @@ from dyadlearn.pairing.inverses import routes
 from dyadlearn.settings import Setting
 from dyadlearn.solve.inverse import Inverse, MissingInverse
 from dyadlearn.solve.nearly_complete import blocks_work, lines_left_out, lines_work
+from sweeps import every, over
 
 PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed"}
 SHARES = {"product": 0.5, "per_task": 0.3, "per_instance": 0.2}
@@ -250,3 +251,33 @@ def test_positive_systems():
         assert_allclose(solve_positive(systems.copy(), right), expected, rtol=1e-9)
         with pytest.raises(np.linalg.LinAlgError):
             solve_positive(0.0 * systems, right)
+
+
+@over(every(setting=list("ABCD"), fit_intercept=[False, True]))
+def test_pairs_without_a_label_leave_their_whole_group_out(setting, fit_intercept):
+    """Each group has the labels of one row or column, but also rows, columns or pairs without labels."""
+    rng = np.random.default_rng(5)
+    X, T, Y = rng.normal(size=(7, 3)), rng.normal(size=(6, 2)), rng.normal(size=(7, 6))
+    Y[2, :] = np.nan
+    Y[:, 4] = np.nan
+    groups, task_groups = np.array([0, 1, 3, 3, 4, 5, 6]), np.array([0, 1, 2, 3, 3, 5])
+    kernels = {"kernel": "rbf", "task_kernel": "rbf"}
+    model = KroneckerRidge(0.1, fit_intercept=fit_intercept, **kernels).fit(X, Y, tasks=T)
+    if setting == "A":
+        cells = np.repeat(groups[:, None], 6, axis=1)
+        found = model.holdout("A", cells=cells)
+    else:
+        cells = groups[:, None] if setting == "B" else task_groups[None, :]
+        given = {"groups": groups} if setting in "BD" else {}
+        given |= {"task_groups": task_groups} if setting in "CD" else {}
+        found = model.holdout(setting, **given)
+    for i, j in np.ndindex(Y.shape):
+        same_row = groups == groups[i]
+        same_column = task_groups == task_groups[j]
+        part = Y.copy()
+        if setting in "ABD":
+            part[same_row, :] = np.nan
+        if setting in "CD":
+            part[:, same_column] = np.nan
+        refitted = KroneckerRidge(0.1, fit_intercept=fit_intercept, **kernels).fit(X, part, tasks=T).predict()
+        assert_allclose(found[i, j], refitted[i, j], rtol=1e-8, atol=1e-10)

@@ -728,7 +728,8 @@ def _by_inverse(
     """Return hold-out predictions from one inverse, of the shape of the labels' values."""
     labels = problem.labels
     found = _inverted(problem, setting, units, route, cache)
-    if found.grid is not None and labels.grid is not None:
+    # Pairs without a label may be in larger units than the labels: a group may have a row without labels.
+    if found.grid is not None and labels.grid is not None and units.are_single and units.cells is None:
         return found.grid + found.shift
     grid = found.in_form(labels)
     if not everywhere or labels.size == labels.observed.size:
