@@ -181,8 +181,7 @@ class Spectrum(Stored):
         check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
         values = announced_repair(raw, repair, n, name, beside, gap if gap > symmetry_tolerance(gram) else 0.0)
         noise = rank_threshold(values, max(n, 8))
-        # The rounding errors of what was subtracted remain: a matrix with entries of the size ε has a norm of 2ε√n.
-        values = _with_null_space(values, raw, max(noise, 8.0 * epsilon(values) * beside / math.sqrt(n)))
+        values = _with_null_space(values, raw, noise)
         if constant == "free":
             values, vectors = xp.concat([values, zeros((1,), values)]), with_constant(vectors)
         return cls(values, n, None, vectors, None, constant, noise, max(size, beside), level=level)
@@ -296,13 +295,27 @@ class Spectrum(Stored):
         return whole._without_noise if whole.floor(ridge) else whole
 
     def floor(self, ridge: float) -> float:
-        """Return the size up to which eigenvalues count as zero: `noise` if the ridge is no larger than it, else 0."""
-        return self.noise if ridge <= self.noise and self.components is None else 0.0
+        """Return the size up to which eigenvalues count as zero if the ridge is no larger than it, else 0."""
+        return self._unresolved if ridge <= self._unresolved and self.components is None else 0.0
+
+    @cached_property
+    def _unresolved(self) -> float:
+        """Size up to which eigenvalues are rounding: `noise`, or that of the common part that centring subtracted."""
+        if self.components is not None or not self.has_free_constant:
+            return self.noise
+        # The common part c of all entries has the norm cn, and their rounding errors one of about 2εc√n.
+        level = 8.0 * epsilon(self.values) * self.size / math.sqrt(self.n_rows)
+        values = self.penalised
+        above = values[values > level]
+        if level <= self.noise or 0 in above.shape:
+            return self.noise
+        has_gap = float(namespace(values).min(above)) > _GAP * largest(values)
+        return level if has_gap else self.noise
 
     @cached_property
     def _without_noise(self) -> Spectrum:
         xp, zero = namespace(self.values), namespace(self.values).zeros_like(self.values)
-        quiet = (self.values > 0) & (self.values <= self.noise)
+        quiet = (self.values > 0) & (self.values <= self._unresolved)
         if not bool(xp.any(quiet)):
             return self
         part = replace(self, values=xp.where(quiet, zero, self.values))
@@ -325,7 +338,7 @@ class Spectrum(Stored):
             return 0.0
         if self._features is not None and not self.noise:
             return error * self._inflation(ridge)
-        if ridge <= self.noise and (self.components is not None or positive.shape[0] < values.shape[0]):
+        if ridge <= self._unresolved and (self.components is not None or positive.shape[0] < values.shape[0]):
             return math.inf  # eigenvalues that were set to zero may be positive
         divisor = ridge + float(namespace(values).min(positive))
         return error * self.size / divisor if self.components is None else 8 * error * math.sqrt(self.size / divisor)

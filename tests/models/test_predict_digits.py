@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from sklearn.metrics.pairwise import rbf_kernel
 
 import fifty_digits
-from dyadlearn import KroneckerRidge, TwoStepRidge, load, save
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, load, save
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
 from dyadlearn.pairing import expansion
@@ -304,3 +304,34 @@ def test_errors_of_features_of_both_sides_add(fit_intercept, sizes, tmp_path):
     assert_allclose(model.predict(new, new_tasks), expected, rtol=0, atol=atol)
     save(model, tmp_path / "model.h5")
     assert_array_equal(load(tmp_path / "model.h5").predict(new, new_tasks), model.predict(new, new_tasks))
+
+
+def predicted_by_kernel(K, block, y, alpha):
+    """Return predictions of kernel ridge regression with a free mean."""
+    n = len(y)
+    ones = mpmath.ones(n, 1)
+    centre = mpmath.eye(n) - ones * ones.T / n
+    kernel, labels = exact(K), exact(y[:, None])
+    rows = (exact(block) - mpmath.ones(len(block), 1) * (ones.T * kernel / n)) * centre
+    dual = mpmath.inverse(centre * kernel * centre + alpha * mpmath.eye(n)) * (centre * labels)
+    return to_double(rows * dual)[:, 0] + float((ones.T * labels / n)[0])
+
+
+@over(lines("n gamma alpha", (4, 3e-4, 1e-6), (5, 3e-4, 5e-8), (6, 3e-3, 1e-7)))
+def test_small_eigenvalues_beside_a_large_common_part_count_for_a_larger_ridge(n, gamma, alpha):
+    """They are smaller than what centring leaves of the common part, but the ridge is not."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(n + 3, 1))
+    K, y = rbf_kernel(rows, gamma=gamma), rng.normal(size=n)
+    model = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=True).fit(K[:n, :n], y[:, None])
+    expected = predicted_by_kernel(K[:n, :n], K[n:, :n], y, alpha)
+    assert_allclose(model.predict(K[n:, :n])[:, 0], expected, rtol=0, atol=20 * n * 2.2e-16 / alpha)
+
+
+@pytest.mark.parametrize("n", [5, 9, 14])
+def test_rounding_of_a_large_common_part_is_warned_about(n):
+    rng = np.random.default_rng(n)
+    rows = 50.0 + rng.normal(size=(n, 1))
+    K = (rows @ rows.T + 1.0) ** 3
+    with pytest.warns(PrecisionWarning, match="small beside the largest eigenvalue"):
+        IndependentTaskRidge(5e-5, kernel="precomputed", fit_intercept=True).fit(K, rng.normal(size=(n, 1)))
