@@ -273,9 +273,10 @@ def _ridge(X: np.ndarray, Y: np.ndarray, new: np.ndarray, alpha: float, constant
 
 
 def _after_forgetting(rng: np.random.Generator, learnt: np.ndarray, labels: np.ndarray) -> Any:
-    """Return a fit whose sums have the rounding of all rows that were learnt, of which some were forgotten again."""
-    sizes = np.linalg.norm(learnt.astype(np.float64) - learnt.astype(np.float64).mean(axis=0), axis=0)
-    spread = np.sqrt(np.nansum((labels - np.nanmean(labels)) ** 2))
+    """Return a fit whose sums have the rounding of all rows that were learnt, of which some were forgotten again.
+
+    With a constant the sums are those of deviations from the means, and without one those of the features themselves.
+    """
     eps = np.finfo(np.float64).eps
 
     def fit(X: np.ndarray, Y: np.ndarray, new: np.ndarray, alpha: float, constant: bool) -> np.ndarray:
@@ -283,8 +284,11 @@ def _after_forgetting(rng: np.random.Generator, learnt: np.ndarray, labels: np.n
             return _truth(X, Y, new, alpha, constant)
         A, B, C = (part.astype(LONG) for part in (X, Y, new))
         level = B.mean(axis=0) if constant else LONG(0)
+        summed, summed_labels = learnt.astype(np.float64), labels.astype(np.float64)
         if constant:
             A, C = A - A.mean(axis=0), C - A.mean(axis=0)
+            summed, summed_labels = summed - summed.mean(axis=0), summed_labels - np.nanmean(summed_labels)
+        sizes, spread = np.linalg.norm(summed, axis=0), np.sqrt(np.nansum(summed_labels**2))
         noise = rng.standard_normal((len(sizes), len(sizes)))
         inner = A.T @ A + LONG(alpha) * np.eye(len(sizes)) + eps * sizes[:, None] * (noise + noise.T) * sizes
         right = A.T @ (B - level) + eps * spread * sizes[:, None] * rng.standard_normal((len(sizes), B.shape[1]))
