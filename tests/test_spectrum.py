@@ -698,3 +698,15 @@ def test_the_rounding_of_sparse_features_is_the_variance_inflation(constant, alp
     unit = (rows / scale).T @ (rows / scale)
     inflation = np.diagonal(np.linalg.inv(unit + np.diag(alpha / scale**2)))
     assert_allclose(spectrum.rounding(alpha), np.finfo(float).eps * inflation.max(), rtol=1e-5)
+
+
+def test_rounding_of_dependent_features_counts_beside_a_small_ridge():
+    """A direction that the features do not have appears as rounding of the largest one."""
+    rng = np.random.default_rng(0)
+    rows = 1e8 * rng.normal(size=(6, 1))
+    dependent = Spectrum.from_features(np.hstack([rows + 6.5e8, rows - 4.6e8]), constant="feature")
+    assert dependent.values.size == 2
+    assert dependent.rounding(1e-10) > 1e-2
+    assert dependent.rounding(1.0) < 1e-5
+    independent = Spectrum.from_features(1e9 * rng.normal(size=(6, 2)))
+    assert independent.rounding(1e-10) < 1e-13

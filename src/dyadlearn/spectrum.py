@@ -340,7 +340,9 @@ class Spectrum(Stored):
             return error * self._inflation(ridge)
         if ridge <= self._unresolved and (self.components is not None or positive.shape[0] < values.shape[0]):
             return math.inf  # eigenvalues that were set to zero may be positive
-        divisor = ridge + float(namespace(values).min(positive))
+        # Features that are dependent have directions whose singular values are rounding.
+        has_dropped = self.components is not None and self._features is None and self.noise > 0
+        divisor = ridge if has_dropped else ridge + float(namespace(values).min(positive))
         return error * self.size / divisor if self.components is None else 8 * error * math.sqrt(self.size / divisor)
 
     def _inflation(self, ridge: float) -> float:
