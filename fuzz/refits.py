@@ -108,6 +108,12 @@ class Model:
         """Whether there is an intercept."""
         return self.rows.constant
 
+    @property
+    def is_ridge(self) -> bool:
+        """Whether every filter is Tikhonov's."""
+        sides = [self.rows] if self.columns is None else [self.rows, self.columns]
+        return all(side.filter == "tikhonov" for side in sides)
+
     def left_out(self, setting: str, rows: np.ndarray, columns: np.ndarray, cells: np.ndarray) -> np.ndarray:
         """Return predictions for the whole grid by a model that never saw some of it; meant for what was left out.
 
@@ -204,23 +210,28 @@ class Model:
         """Return the model of kernels that differ by rounding, as a backward stable method would see them."""
         # What else is drawn, without a change of later draws.
         other = rng.spawn(1)[0]
-        rows = _perturbed(self.rows, rng, other, size)
+        # Eigenvalues of the kernels with the constant of Kronecker ridge regression have an error of ε‖K + 11ᵀ‖.
+        one = float(self.kind == "kronecker" and self.constant)
+        rows = _perturbed(self.rows, rng, other, size, one)
         if self.columns is None:
             return replace(self, rows=rows, rounding=(other, size))
-        columns = rows if self.columns is self.rows else _perturbed(self.columns, rng, other, size)
+        columns = rows if self.columns is self.rows else _perturbed(self.columns, rng, other, size, one)
         noise = None
         if self.kind == "kronecker" and not (self.W == 1).all():
             # With holes there is no spectrum of the pairs: a dense system is rounded as a whole.
             noise = size * rng.standard_normal((self.Y.size, self.Y.size))
             noise = (noise + noise.T).astype(LONG)
-        elif self.kind != "kronecker" and any(side.filter != "tikhonov" for side in (rows, columns)):
+        elif self.kind != "kronecker" and (not (self.W == 1).all() or not self.is_ridge):
             # Up to a condition of 10⁹ the system of the cells is solved; beyond, no digit need be lost.
             share = size if _least_residual(self.rows, self.columns) > 1e-9 else float(np.finfo(LONG).eps)
             noise = share * _symmetric(other, self.Y.size)
         return replace(self, rows=rows, columns=columns, noise=noise, rounding=(other, size))
 
 
-def _perturbed(side: Side, rng: np.random.Generator, other: np.random.Generator, size: float) -> Side:
+def _perturbed(
+    side: Side, rng: np.random.Generator, other: np.random.Generator, size: float, one: float = 0.0
+) -> Side:
+    """Return a side with a rounded kernel, to which `one` is added before it is decomposed."""
     noise = _symmetric(rng, len(side.K))
     # Operators of other filters are formed from a spectrum; those of ridge regression are solved for, here with few
     # digits more.
@@ -230,7 +241,8 @@ def _perturbed(side: Side, rng: np.random.Generator, other: np.random.Generator,
         # The range stays what it is: the pseudo-inverse is not continuous.
         factor = np.eye(len(side.K), dtype=LONG) + LONG(size) * noise
         return replace(side, K=factor @ side.K @ factor.T)
-    return replace(side, K=side.K + LONG(size * float(np.abs(eigenvalues(side.K)).max(initial=0.0))) * noise)
+    norm = float(np.abs(eigenvalues(side.K + one)).max(initial=0.0))
+    return replace(side, K=side.K + LONG(size * norm) * noise)
 
 
 def _least_residual(rows: Side, columns: Side) -> float:
@@ -293,8 +305,8 @@ def _pairs(
     if o.size:
         i, j = np.unravel_index(o, Y.shape)
         kernel = K[np.ix_(i, i)] * G[np.ix_(j, j)]
-        if noise is not None and alpha > 0:
-            root = np.sqrt(w[o])
+        if noise is not None and (alpha > 0 or not is_singular(kernel)):
+            root = _roots(kernel, alpha, w[o])
             size = np.abs(root[:, None] * kernel * root).max()
             kernel = kernel + noise[np.ix_(o, o)] * size / (root[:, None] * root)
         dual[o], mean = _ridge(kernel, alpha, Y.reshape(-1)[o], w[o], constant)
