@@ -224,8 +224,10 @@ class Side:
 
     @cached_property
     def seen(self) -> np.ndarray:
-        """The kernel that the filter works on."""
-        return self._basis.T @ self.K @ self._basis
+        """The kernel that the filter works on; zero where it is only rounding, as for a constant kernel."""
+        seen = self._basis.T @ self.K @ self._basis
+        level = len(self.K) * np.finfo(LONG).eps * np.abs(self.K).max(initial=0)
+        return np.zeros_like(seen) if np.abs(seen).max(initial=0) <= level else seen
 
     @property
     def _mean(self) -> Any:

@@ -111,8 +111,7 @@ class Drawn:
     @property
     def is_ridge(self) -> bool:
         """Whether every filter is Tikhonov's."""
-        sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
-        return all(side.filter == "tikhonov" for side in sides)
+        return self.model.is_ridge
 
 
 def agree(
@@ -430,6 +429,9 @@ def _check_predict(case: Case, drawn: Drawn) -> None:
 def _predictor(K: np.ndarray, words: str, task_K: np.ndarray | None) -> Callable[[Model], np.ndarray]:
     def refer(model: Model) -> np.ndarray:
         rows = model.seen(model.rows.K if words == "training" else K)
+        if task_K is None and model.kind == "kronecker" and model.columns is not None:
+            # Predictions for the training tasks are products of dual coefficients with their kernel, too.
+            return model.predict(rows, model.seen(model.columns.K))
         return model.predict(rows, None if task_K is None else model.seen(task_K))
 
     return refer

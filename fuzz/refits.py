@@ -17,6 +17,7 @@ zero.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from dense import LONG, Operators, Side, complement, eigenvalues, is_singular, least_squares, solve
@@ -50,6 +51,8 @@ class Model:
         Of a network.
     noise : array of shape (m·q, m·q) or None
         Rounding of a dense system of all pairs, relative to its largest entry, for a perturbed model.
+    pair_noise : array of shape (m·q, m·q) or None
+        Rounding of the pairwise kernel H R⁻¹ of a two-step model, for a perturbed model with weights.
     rounding : (numpy.random.Generator, float) or None
         Rounding of rows of kernels, relative to their largest value, for a perturbed model.
     """
@@ -61,6 +64,7 @@ class Model:
     weights: np.ndarray | None = None
     sign: int = 1
     noise: np.ndarray | None = None
+    pair_noise: np.ndarray | None = None
     rounding: tuple[np.random.Generator, float] | None = None
 
     @property
@@ -72,7 +76,7 @@ class Model:
     def labels(self, W: np.ndarray | None = None) -> np.ndarray:
         """Return what the complete grid would have to be for its closed form to give this fit."""
         Y, W = np.nan_to_num(self.Y).astype(LONG), self.W if W is None else W
-        return _labels_of_fit(self.rows, self.columns, Y, W, self.noise)
+        return _labels_of_fit(self.rows, self.columns, Y, W, self.noise, self.pair_noise)
 
     def predict(self, rows: np.ndarray, columns: np.ndarray | None = None, W: np.ndarray | None = None) -> np.ndarray:
         """Return predictions from kernel rows with the training sides; of the training tasks without `columns`.
@@ -107,6 +111,12 @@ class Model:
     def constant(self) -> bool:
         """Whether there is an intercept."""
         return self.rows.constant
+
+    @property
+    def is_ridge(self) -> bool:
+        """Whether every filter is Tikhonov's."""
+        sides = [self.rows] if self.columns is None else [self.rows, self.columns]
+        return all(side.filter == "tikhonov" for side in sides)
 
     def left_out(self, setting: str, rows: np.ndarray, columns: np.ndarray, cells: np.ndarray) -> np.ndarray:
         """Return predictions for the whole grid by a model that never saw some of it; meant for what was left out.
@@ -147,12 +157,11 @@ class Model:
         if not kept.size or not task_kept.size:
             return np.zeros((m, q), dtype=LONG)
         within = np.ix_(kept, task_kept)
-        noise = None
-        if self.noise is not None:
-            cells = np.arange(m * q).reshape(m, q)[within].reshape(-1)
-            noise = self.noise[np.ix_(cells, cells)]
+        cells = np.arange(m * q).reshape(m, q)[within].reshape(-1)
+        both = np.ix_(cells, cells)
+        noise, pair_noise = (None if part is None else part[both] for part in (self.noise, self.pair_noise))
         Y = np.nan_to_num(self.Y[within]).astype(LONG)
-        g = _solve_grid(operators, task_operators, Y, self.W[within], noise)
+        g = _solve_grid(operators, task_operators, Y, self.W[within], noise, pair_noise)
         left = np.zeros((m, len(kept)), dtype=LONG)
         right = np.zeros((q, len(task_kept)), dtype=LONG)
         left[kept], left[out_rows] = operators.H, P
@@ -204,23 +213,30 @@ class Model:
         """Return the model of kernels that differ by rounding, as a backward stable method would see them."""
         # What else is drawn, without a change of later draws.
         other = rng.spawn(1)[0]
-        rows = _perturbed(self.rows, rng, other, size)
+        # Eigenvalues of the kernels with the constant of Kronecker ridge regression have an error of ε‖K + 11ᵀ‖.
+        one = float(self.kind == "kronecker" and self.constant)
+        rows = _perturbed(self.rows, rng, other, size, one)
         if self.columns is None:
             return replace(self, rows=rows, rounding=(other, size))
-        columns = rows if self.columns is self.rows else _perturbed(self.columns, rng, other, size)
-        noise = None
+        columns = rows if self.columns is self.rows else _perturbed(self.columns, rng, other, size, one)
+        noise, pair_noise = None, None
         if self.kind == "kronecker" and not (self.W == 1).all():
             # With holes there is no spectrum of the pairs: a dense system is rounded as a whole.
             noise = size * rng.standard_normal((self.Y.size, self.Y.size))
             noise = (noise + noise.T).astype(LONG)
-        elif self.kind != "kronecker" and any(side.filter != "tikhonov" for side in (rows, columns)):
+        elif self.kind != "kronecker" and (not (self.W == 1).all() or not self.is_ridge):
             # Up to a condition of 10⁹ the system of the cells is solved; beyond, no digit need be lost.
-            share = size if _least_residual(self.rows, self.columns) > 1e-9 else float(np.finfo(LONG).eps)
+            least = _least_residual(self.rows, self.columns)
+            share = size if least > 1e-9 else float(np.finfo(LONG).eps)
             noise = share * _symmetric(other, self.Y.size)
-        return replace(self, rows=rows, columns=columns, noise=noise, rounding=(other, size))
+            if self.weights is not None and self.is_ridge and float(self.W.max()) <= 1e9 * least:
+                # The dense system of weighted labels has the error ε‖P‖ of the pairwise kernel P.
+                pair_noise = noise / LONG(least)
+        return replace(self, rows=rows, columns=columns, noise=noise, pair_noise=pair_noise, rounding=(other, size))
 
 
-def _perturbed(side: Side, rng: np.random.Generator, other: np.random.Generator, size: float) -> Side:
+def _perturbed(side: Side, rng: np.random.Generator, other: np.random.Generator, size: float, one: float = 0.0) -> Side:
+    """Return a side with a rounded kernel, to which `one` is added before it is decomposed."""
     noise = _symmetric(rng, len(side.K))
     # Operators of other filters are formed from a spectrum; those of ridge regression are solved for, here with few
     # digits more.
@@ -230,7 +246,8 @@ def _perturbed(side: Side, rng: np.random.Generator, other: np.random.Generator,
         # The range stays what it is: the pseudo-inverse is not continuous.
         factor = np.eye(len(side.K), dtype=LONG) + LONG(size) * noise
         return replace(side, K=factor @ side.K @ factor.T)
-    return replace(side, K=side.K + LONG(size * float(np.abs(eigenvalues(side.K)).max(initial=0.0))) * noise)
+    norm = float(np.abs(eigenvalues(side.K + one)).max(initial=0.0))
+    return replace(side, K=side.K + LONG(size * norm) * noise)
 
 
 def _least_residual(rows: Side, columns: Side) -> float:
@@ -293,8 +310,8 @@ def _pairs(
     if o.size:
         i, j = np.unravel_index(o, Y.shape)
         kernel = K[np.ix_(i, i)] * G[np.ix_(j, j)]
-        if noise is not None and alpha > 0:
-            root = np.sqrt(w[o])
+        if noise is not None and (alpha > 0 or not is_singular(kernel)):
+            root = _roots(kernel, alpha, w[o])
             size = np.abs(root[:, None] * kernel * root).max()
             kernel = kernel + noise[np.ix_(o, o)] * size / (root[:, None] * root)
         dual[o], mean = _ridge(kernel, alpha, Y.reshape(-1)[o], w[o], constant)
@@ -307,14 +324,17 @@ def _pair_residual(rows: tuple, columns: tuple) -> np.ndarray:
     return np.kron(R, np.eye(len(task_R), dtype=LONG)) + np.kron(H, task_R)
 
 
-def _labels_of_fit(
-    rows: Side, columns: Side | None, Y: np.ndarray, W: np.ndarray, noise: np.ndarray | None = None
-) -> np.ndarray:
-    return _solve_grid(rows.operators, None if columns is None else columns.operators, Y, W, noise)
+def _labels_of_fit(rows: Side, columns: Side | None, Y: np.ndarray, W: np.ndarray, *noises: Any) -> np.ndarray:
+    return _solve_grid(rows.operators, None if columns is None else columns.operators, Y, W, *noises)
 
 
 def _solve_grid(
-    rows: Operators, columns: Operators | None, Y: np.ndarray, W: np.ndarray, noise: np.ndarray | None = None
+    rows: Operators,
+    columns: Operators | None,
+    Y: np.ndarray,
+    W: np.ndarray,
+    noise: np.ndarray | None = None,
+    pair_noise: np.ndarray | None = None,
 ) -> np.ndarray:
     """Solve (W H + R) g = W y; where the residual operator vanishes, with the limit of its direction."""
     if (W == 1).all():
@@ -331,6 +351,8 @@ def _solve_grid(
     if noise is not None:
         residual = residual + np.abs(residual).max() * noise
         limit = None if limit is None else limit + np.abs(limit).max() * noise
+    if pair_noise is not None:
+        H = H + pair_noise @ residual
     if limit is not None:
         # In the limit observed labels are met, and the hidden ones follow.
         residual = limit

@@ -10,6 +10,7 @@ import numpy as np
 from campaign import Case, RefusedError, WrongAnswerError, generator
 from dense import LONG, Side
 from drawing import draw_folds, draw_side, hide
+from fitting import ROUNDING as MARGIN
 from fitting import Drawn, agree, left_out_sets
 from refits import Model
 from scoring import AVERAGES, between, rows_of
@@ -110,7 +111,9 @@ def searches(case: Case) -> None:
         words = f"landscape at point {row}, {column}"
         # As `agree` has it: the relative error that is granted to predictions of singular kernels, with its margin.
         granted = 10 * Drawn(search, at, rows, columns, np.dtype(np.float64)).rounding
-        error = granted * float(np.nanmax(np.abs(F)))
+        rounded = held_out(at.perturbed(np.random.default_rng(case.seed), float(np.finfo(np.float64).eps)))
+        # The first is NaN where nothing can be predicted.
+        error = max(granted * float(np.nanmax(np.abs(F))), MARGIN * float(np.nanmax(np.abs(rounded - F))))
         _check_score(np.where(np.isnan(F), np.nan, Y), F, AVERAGES[setting], scoring, float(score), words, error)
     best = float(np.nanmax(landscape))
     # Of scores that differ by rounding only, the most regularised is chosen.

@@ -310,6 +310,8 @@ def test_what_stands_alone_cannot_be_left_out():
         *((model.fit(X, row, tasks=T), setting) for model in (KroneckerRidge(), TwoStepRidge()) for setting in "BD"),
         *((model.fit(T, column, tasks=X), setting) for model in (KroneckerRidge(), TwoStepRidge()) for setting in "CD"),
         (IndependentTaskRidge().fit(X, row), "B"),
+        (IndependentTaskRidge().fit(X, row, sample_weight=np.array([[1.0, 2.0, 3.0]])), "B"),
+        (IndependentTaskRidge(fit_intercept=False).fit(X, row, sample_weight=np.array([[1.0, 2.0, 3.0]])), "B"),
         (network, "D"),
     ]
     for model, setting in refused:

@@ -258,6 +258,8 @@ class Formula:
         if self.way == "folds of cells":
             assert self.units.cells is not None
             return _leave_cells_out(problem, self.units.cells)
+        if self.setting is not Setting.A and _leaves_nothing(_codes_of_labels(problem, self.setting, self.units)):
+            raise nothing_left()
         return incomplete.leave_one_out(
             problem.pairing, problem.labels, self.setting, lambda: problem.complete().labels
         )
@@ -706,7 +708,7 @@ def _inverted(problem: Problem, setting: Setting, units: Units, route: Route, ca
     has_mean = working(problem.pairing).free_mean
     # Without a mean, a model without labels predicts zero for a single pair.
     is_single = setting is Setting.A and labels.size == 1 and not has_mean
-    if not is_single and any((each == each[0]).all() for each in codes):
+    if not is_single and _leaves_nothing(codes):
         raise nothing_left()
     need = bytes_of(route, labels)
     compute = partial(inverse_of, problem.pairing, labels, route.name, cache)
@@ -720,6 +722,11 @@ def _inverted(problem: Problem, setting: Setting, units: Units, route: Route, ca
         return Inverted(inverse, y, inverse.at_labels(grid)[:, 0], shift, grid[:, :, 0])
     leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
     return Inverted(inverse, y, leave(y[:, None], *codes)[:, 0], shift)
+
+
+def _leaves_nothing(codes: list[np.ndarray]) -> bool:
+    """Return whether all labels are in one unit of a side, given the unit of each label."""
+    return any((each == each[0]).all() for each in codes)
 
 
 def _by_inverse(

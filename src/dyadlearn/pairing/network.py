@@ -139,11 +139,13 @@ def _new_vertices(side: Smoother, Y: Array) -> Array:
     left = side.leave_one_out(Y)
     if side.contrast is not None:  # for λ = 0 the tasks are interpolated, and R vanishes faster than e
         return left
+    # A vertex is not among its own tasks: it would add two terms that cancel, and that are large for a small slack.
+    left = with_diagonal(left, 0.0)
     product = side.product(left.T).T
     if side.prefers_residual:
         smoothed, diagonal = left - product, _diagonal(product)
     else:
-        smoothed, diagonal = product, _diagonal(left) - _diagonal(product)
+        smoothed, diagonal = product, -_diagonal(product)
     held_out = smoothed - side.off_diagonal() * (diagonal / side.slack)[:, None]
     # Rows of LY differ in size, and so do their rounding errors.
     return settle(held_out, rounding_level(left.T, 1.0 if side.prefers_residual else largest(side.shrinkage))[:, None])
