@@ -1,11 +1,13 @@
 """What exact hold-out costs where few labels are observed, or few are missing.
 
-    python benchmarks/few_labels.py [--only table gpcr groups large] [--data ../shared/data/yamanishi2008]
+    python benchmarks/few_labels.py [--only table gpcr groups large] [--data
+    ../shared/data/yamanishi2008]
 
 ``table``: 4,800 labels of 2,345 × 1,831 entities; searches in D, scores in all settings and explanations. ``gpcr``:
-95 × 223 labels, of which 1 or 200 are missing. ``groups``: 300 labels of 20 × 60 in D with groups. ``large``: 10,000
-labels, and 5,000 × 4 labels of which half are missing, in all settings. Times are those of two cores, each measured
-once; the peak of memory is that of the process in addition to the data.
+95 × 223 labels, of which 1 or 200 are missing. ``groups``: 300 labels of 20 × 60 in D with groups.
+``large``: 10,000 labels, and 5,000 × 4 labels of which half are missing, in all settings. Times are
+those of two cores, each measured once; the peak of memory is that of the process in addition to the
+data.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ def _resident() -> int:
     return int(pages) * resource.getpagesize()
 
 
-def popular_pairs(m: int, q: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def popular_pairs(
+    m: int, q: int, n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Return rows and columns of n pairs; entities are popular by a power law, and each has a label."""
     row_share = 1.0 / np.arange(1, m + 1) ** 0.6
     column_share = 1.0 / np.arange(1, q + 1) ** 0.6
@@ -71,13 +75,18 @@ def popular_pairs(m: int, q: int, n: int, rng: np.random.Generator) -> tuple[np.
     first_columns = rng.integers(0, q, m)
     later_columns = np.arange(q)
     later_rows = rng.integers(0, m, q)
-    cells = np.unique(np.concatenate([first_rows * q + first_columns, later_rows * q + later_columns]))
+    cells = np.unique(
+        np.concatenate([first_rows * q + first_columns, later_rows * q + later_columns])
+    )
     while cells.size < n:
         rows = rng.choice(m, n, p=row_share / row_share.sum())
         columns = rng.choice(q, n, p=column_share / column_share.sum())
         more = np.setdiff1d(rows * q + columns, cells)
         cells = np.concatenate([cells, rng.permutation(more)[: n - cells.size]])
-    cells = np.sort(cells)[:n] if cells.size == n else np.sort(rng.choice(cells, n, replace=False))
+    if cells.size == n:
+        cells = np.sort(cells)[:n]
+    else:
+        cells = np.sort(rng.choice(cells, n, replace=False))
     return cells // q, cells % q
 
 
@@ -103,7 +112,10 @@ def measured(name: str, work: Callable[[], Any], most: float, most_gb: float | N
     print(row(name, time_taken, f"s, target <= {most:g} s"), flush=True)
     failed = time_taken > most
     if most_gb is not None:
-        print(row("  its memory beside the data", peak.gigabytes, f"GB, target <= {most_gb:g} GB"), flush=True)
+        print(
+            row("  its memory beside the data", peak.gigabytes, f"GB, target <= {most_gb:g} GB"),
+            flush=True,
+        )
         failed = failed or peak.gigabytes > most_gb
     return failed
 
@@ -114,25 +126,45 @@ def measure_table() -> bool:
     K, G, Y = sparse_table(2345, 1831, 4800)
     alphas = np.logspace(-3, 1, 9)
     search = KroneckerRidgeCV(alphas=alphas, setting="D", fit_intercept=True, **PRECOMPUTED)
-    failed = measured("search of 9 regularisations in D", lambda: search.fit(K, Y, tasks=G), 60.0, 2.0)
+    failed = measured(
+        "search of 9 regularisations in D", lambda: search.fit(K, Y, tasks=G), 60.0, 2.0
+    )
     print(f"    {search.holdout_method_}")
     both = KroneckerRidgeCV(
-        alphas=alphas[::2], constants=[0.1, 0.3, 1.0, 3.0, 10.0], setting="D", fit_intercept=True, **PRECOMPUTED
+        alphas=alphas[::2],
+        constants=[0.1, 0.3, 1.0, 3.0, 10.0],
+        setting="D",
+        fit_intercept=True,
+        **PRECOMPUTED,
     )
-    failed |= measured("search of 25 combinations with constants in D", lambda: both.fit(K, Y, tasks=G), 150.0, 2.0)
+    failed |= measured(
+        "search of 25 combinations with constants in D", lambda: both.fit(K, Y, tasks=G), 150.0, 2.0
+    )
     print(f"    {both.holdout_method_}, constants_={both.constants_}")
     model = KroneckerRidge(0.1, fit_intercept=True, **PRECOMPUTED)
     failed |= measured("fit", lambda: model.fit(K, Y, tasks=G), 30.0)
-    failed |= measured("evaluate in A, B, C and D", lambda: print(evaluate(model, "ABCD")), 30.0, 2.0)
+    failed |= measured(
+        "evaluate in A, B, C and D", lambda: print(evaluate(model, "ABCD")), 30.0, 2.0
+    )
     rows, columns = Y.nonzero()
-    failed |= measured("explain one pair after a hold-out", lambda: explain(model, int(rows[7]), int(columns[7])), 1.0)
+    failed |= measured(
+        "explain one pair after a hold-out",
+        lambda: explain(model, int(rows[7]), int(columns[7])),
+        1.0,
+    )
     failed |= measured("explain one pair without a label", lambda: explain(model, 3, 1800), 1.0)
     # Another model with the same labels, so that no inverse is known.
     model.set_alpha(0.2)
-    failed |= measured("explain the first pair of a model", lambda: explain(model, int(rows[7]), int(columns[7])), 1.0)
+    failed |= measured(
+        "explain the first pair of a model",
+        lambda: explain(model, int(rows[7]), int(columns[7])),
+        1.0,
+    )
     model.set_alpha(0.3)
     failed |= measured(
-        "explain ten pairs in one call", lambda: explain(model, rows[:10].tolist(), columns[:10].tolist()), 10.0
+        "explain ten pairs in one call",
+        lambda: explain(model, rows[:10].tolist(), columns[:10].tolist()),
+        10.0,
     )
     return failed
 
@@ -180,7 +212,9 @@ def measure_groups() -> bool:
     T = rng.standard_normal((60, 5))
     Y = rng.standard_normal((20, 60))
     Y.flat[rng.choice(1200, 900, replace=False)] = np.nan
-    model = KroneckerRidge(0.1, kernel="rbf", task_kernel="rbf", fit_intercept=True).fit(X, Y, tasks=T)
+    model = KroneckerRidge(0.1, kernel="rbf", task_kernel="rbf", fit_intercept=True).fit(
+        X, Y, tasks=T
+    )
     groups = {"groups": np.arange(20) % 7, "task_groups": np.arange(60) % 15}
     return measured("D with 7 and 15 groups", lambda: model.holdout("D", **groups), 0.5)
 
@@ -216,8 +250,12 @@ def measure_large() -> bool:
 def main() -> int:
     """Measure, print, and return 1 where a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared/data/yamanishi2008")
-    parser.add_argument("--only", nargs="+", choices=["table", "gpcr", "groups", "large"], default=None)
+    parser.add_argument(
+        "--data", type=Path, default=Path(__file__).parents[2] / "shared/data/yamanishi2008"
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=["table", "gpcr", "groups", "large"], default=None
+    )
     arguments = parser.parse_args()
     parts = {
         "table": measure_table,

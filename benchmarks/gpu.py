@@ -1,13 +1,15 @@
 """What the same code does on a GPU: arrays of torch are computed where they live.
 
-    python benchmarks/gpu.py [--device cuda] [--cases table_2 kronecker_d …] [--scale 1] [--sizes 664x445 4000x3000]
+    python benchmarks/gpu.py [--device cuda] [--cases table_2 kronecker_d …] [--scale 1] [--sizes
+    664x445 4000x3000]
                              [--data ../shared/data/yamanishi2008]
 
-Each case has a target in seconds on one H200, and a limit measured in the same run: the time of its decompositions, of
-its matrix products at the rate of one large product, and of its sorts. `--scale` shrinks the large cases. With
-`--sizes` and random kernels: fitting, hold-out predictions in four settings and a 196-point landscape, on the device
-and with numpy on this machine's processors, with the largest relative difference between the two. Last, how far every
-library that is installed is from numpy on a small problem.
+Each case has a target in seconds on one H200, and a limit measured in the same run: the time of its
+decompositions, of its matrix products at the rate of one large product, and of its sorts. `--scale`
+shrinks the large cases. With `--sizes` and random kernels: fitting, hold-out predictions in four
+settings and a 196-point landscape, on the device and with numpy on this machine's processors, with
+the largest relative difference between the two. Last, how far every library that is installed is
+from numpy on a small problem.
 """
 
 from __future__ import annotations
@@ -63,7 +65,10 @@ def clock(work: Callable[[], object], device: str, repeats: int = 3) -> float:
 
 def difference(found: object, expected: np.ndarray) -> float:
     """Return the largest difference over the largest value."""
-    array = found.cpu().numpy() if isinstance(found, torch.Tensor) else np.asarray(found)
+    if isinstance(found, torch.Tensor):
+        array = found.cpu().numpy()
+    else:
+        array = np.asarray(found)
     return float(np.max(np.abs(array - expected)) / np.max(np.abs(expected)))
 
 
@@ -82,13 +87,20 @@ def measure(m: int, q: int, device: str) -> None:
     repeats = 3 if m * q < 10**6 else 1
 
     def fit(K: object, Y: object, G: object) -> TwoStepRidge:
-        return TwoStepRidge(0.3, 0.7, kernel="precomputed", task_kernel="precomputed").fit(K, Y, tasks=G)
+        return TwoStepRidge(0.3, 0.7, kernel="precomputed", task_kernel="precomputed").fit(
+            K, Y, tasks=G
+        )
 
     here, there = fit(K, Y, G), fit(*on)
     product = clock(lambda: on[1] @ on[2], device, 20)
-    print(f"{m} × {q}, float64: one product of m × q by q × q takes {1e3 * product:.2f} ms on {device}")
+    print(
+        f"{m} × {q}, float64: one product of m × q by q × q takes {1e3 * product:.2f} ms on "
+        f"{device}"
+    )
     fits = clock(lambda: fit(K, Y, G), "cpu", repeats), clock(lambda: fit(*on), device, repeats)
-    print(f"  {'fit':<24} {fits[0]:9.3f} s numpy {fits[1]:9.3f} s {device} {fits[0] / fits[1]:8.1f} x")
+    print(
+        f"  {'fit':<24} {fits[0]:9.3f} s numpy {fits[1]:9.3f} s {device} {fits[0] / fits[1]:8.1f} x"
+    )
     for setting in "ABCD":
         expected = holdout(here._problem(), setting)
         gap = difference(holdout(there._problem(), setting), expected)
@@ -103,7 +115,9 @@ def measure(m: int, q: int, device: str) -> None:
     for scoring in ("neg_mean_squared_error", "roc_auc"):
         for settings in ("B", "D", "ABCD"):
 
-            def work(model: TwoStepRidge, settings: str = settings, scoring: str = scoring) -> dict[str, np.ndarray]:
+            def work(
+                model: TwoStepRidge, settings: str = settings, scoring: str = scoring
+            ) -> dict[str, np.ndarray]:
                 return landscape(
                     model,
                     alphas=ALPHAS,
@@ -150,7 +164,9 @@ class Limits:
         total = 0.0
         for n in sizes:
             kernel = self.kernel(n)
-            total += clock(lambda kernel=kernel: torch.linalg.eigh(kernel), self.device, 3 if n < 2000 else 1)
+            total += clock(
+                lambda kernel=kernel: torch.linalg.eigh(kernel), self.device, 3 if n < 2000 else 1
+            )
         return total
 
     def sort(self, n: int) -> float:
@@ -168,7 +184,8 @@ def report(name: str, seconds: float, limits: dict[str, float], note: str = "") 
     limit = sum(limits.values())
     parts = ", ".join(f"{part} {value:.2f} s" for part, value in limits.items())
     print(
-        f"  {name:<16} {seconds:8.2f} s   asked for {TARGETS[name]:5.1f} s   limit {limit:6.2f} s ({parts}): "
+        f"  {name:<16} {seconds:8.2f} s   asked for {TARGETS[name]:5.1f} s   limit {limit:6.2f} s "
+        f"({parts}): "
         f"{seconds / limit:5.1f} times{note}",
         flush=True,
     )
@@ -176,15 +193,19 @@ def report(name: str, seconds: float, limits: dict[str, float], note: str = "") 
 
 def table_2(limits: Limits, folder: Path, scale: float) -> None:
     """Measure the paper's Table 2: four networks, two models, four settings, decompositions included."""
-    total, below = 0.0, {"decompositions": 0.0, "products": 0.0}
+    total = 0.0
+    below = {"decompositions": 0.0, "products": 0.0}
     for name, (m, q) in SHAPES.items():
         if scale < 1 and name in ("ic", "e"):
             continue
         K, G, Y = (on_device(np.asarray(part), limits.device) for part in load(name, folder)[:3])
         below["decompositions"] += 8 * limits.eigh(m, q)
         few, many = sorted((m, q))
-        # Two-step: 196 products in each setting; Kronecker: A, B and C take four, D two for each task that leaves.
-        below["products"] += limits.products(4 * 196, m, q, few) + limits.products(14 * 12, m, q, many)
+        # Two-step: 196 products in each setting; Kronecker: A, B and C take four, D two for each
+        # task that leaves.
+        below["products"] += limits.products(4 * 196, m, q, few) + limits.products(
+            14 * 12, m, q, many
+        )
         below["products"] += limits.products(14 * 2 * few, many, few, many)
 
         def compute(setting: str, method: str, K: Any = K, G: Any = G, Y: Any = Y) -> None:
@@ -230,7 +251,8 @@ def _large(limits: Limits) -> TwoStepRidge:
 
 def squared_errors(limits: Limits, folder: Path, scale: float) -> None:
     """Measure landscapes of squared error in B, C and D together, 10,000 × 10,000, of a fitted model."""
-    model, n = _large(limits), limits.size
+    model = _large(limits)
+    n = limits.size
     found = seconds(
         lambda: landscape(
             model,
@@ -244,15 +266,27 @@ def squared_errors(limits: Limits, folder: Path, scale: float) -> None:
         limits.device,
     )
     # Five for each of 14 regularisations, and labels are rotated.
-    report("squared_errors", found, {"products": limits.products(5 * 14 + 4, n, n, n)}, f", for {3 * 196} points")
+    report(
+        "squared_errors",
+        found,
+        {"products": limits.products(5 * 14 + 4, n, n, n)},
+        f", for {3 * 196} points",
+    )
 
 
 def auc(limits: Limits, folder: Path, scale: float) -> None:
     """Measure the landscape of the area under the ROC curve in D, 10,000 × 10,000, of a fitted model."""
-    model, n = _large(limits), limits.size
+    model = _large(limits)
+    n = limits.size
     found = seconds(
         lambda: landscape(
-            model, alphas=ALPHAS, task_alphas=ALPHAS, setting="D", scoring="roc_auc", max_memory=ROOM, progress=False
+            model,
+            alphas=ALPHAS,
+            task_alphas=ALPHAS,
+            setting="D",
+            scoring="roc_auc",
+            max_memory=ROOM,
+            progress=False,
         ),
         limits.device,
     )
@@ -267,15 +301,27 @@ def holes(limits: Limits, folder: Path, scale: float) -> None:
     signal = torch.sin(X @ (limits.random(50, 50) / 50) @ T.T) + 0.1 * limits.random(m, q)
     kernels = {"kernel": "rbf", "task_kernel": "rbf", "kernel_params": {"gamma": 0.01}}
     decompositions = limits.eigh(m, q)
-    for words, labels, intercept in (("noise", limits.random(m, q), False), ("a signal, intercept", signal, True)):
+    for words, labels, intercept in (
+        ("noise", limits.random(m, q), False),
+        ("a signal, intercept", signal, True),
+    ):
         labels[torch.rand(m, q, device=limits.device) > 0.1] = float("nan")
-        model = KroneckerRidge(1.0, **kernels, task_kernel_params={"gamma": 0.01}, tol=1e-6, fit_intercept=intercept)
-        found = seconds(lambda model=model, labels=labels: model.fit(X, labels, tasks=T), limits.device)
+        model = KroneckerRidge(
+            1.0, **kernels, task_kernel_params={"gamma": 0.01}, tol=1e-6, fit_intercept=intercept
+        )
+        found = seconds(
+            lambda model=model, labels=labels: model.fit(X, labels, tasks=T), limits.device
+        )
         below = {
             "decompositions": decompositions,
             "products": model.n_iter_ * (limits.products(1, m, q, m) + limits.products(1, m, q, q)),
         }
-        report("holes", found, below, f"; {words}: {model.n_iter_} iterations, residual {model.residual_:.1e}")
+        report(
+            "holes",
+            found,
+            below,
+            f"; {words}: {model.n_iter_} iterations, residual {model.residual_:.1e}",
+        )
 
 
 def few_labels(limits: Limits, folder: Path, scale: float) -> None:
@@ -298,11 +344,21 @@ def few_labels(limits: Limits, folder: Path, scale: float) -> None:
     if limits.device != "cpu":
         torch.cuda.reset_peak_memory_stats()
     found = seconds(lambda: [model.holdout(setting) for setting in "ABC"], limits.device)
-    peak = torch.cuda.max_memory_allocated() / 1e9 if limits.device != "cpu" else float("nan")
-    report("few_labels", found, {"inverse": limits.products(1, n, n, n)}, f"; {n} labels, peak {peak:.0f} GB")
+    if limits.device != "cpu":
+        peak = torch.cuda.max_memory_allocated() / 1e9
+    else:
+        peak = float("nan")
+    report(
+        "few_labels",
+        found,
+        {"inverse": limits.products(1, n, n, n)},
+        f"; {n} labels, peak {peak:.0f} GB",
+    )
 
 
-CASES = {case.__name__: case for case in (table_2, kronecker_d, squared_errors, auc, holes, few_labels)}
+CASES = {
+    case.__name__: case for case in (table_2, kronecker_d, squared_errors, auc, holes, few_labels)
+}
 
 
 def seconds(work: Callable[[], object], device: str) -> float:
@@ -331,7 +387,9 @@ def libraries(device: str) -> None:
                 if labels is Y:
                     found += [model.holdout(setting) for setting in "ABCD"]
                     scores = [
-                        landscape(model, alphas=ALPHAS, task_alphas=ALPHAS, setting="ABCD", scoring=name)
+                        landscape(
+                            model, alphas=ALPHAS, task_alphas=ALPHAS, setting="ABCD", scoring=name
+                        )
                         for name in ("r2", "concordance_index")
                     ]
                     found += [each for both in scores for each in both.values()]
@@ -349,7 +407,9 @@ def libraries(device: str) -> None:
             gap = max(difference(each, twin) for each, twin in zip(found, expected, strict=True))
             print(f"  {name} {library.__version__}: largest difference from numpy {gap:.1e}")
         except Exception as error:  # what is asked here is whether it works at all
-            print(f"  {name} {library.__version__} fails: {type(error).__name__}: {str(error)[:300]}")
+            print(
+                f"  {name} {library.__version__} fails: {type(error).__name__}: {str(error)[:300]}"
+            )
 
 
 def main() -> None:
@@ -361,7 +421,10 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="*", default=[])
     parser.add_argument("--data", type=Path, default=Path("../shared/data/yamanishi2008"))
     arguments = parser.parse_args()
-    name = torch.cuda.get_device_name() if arguments.device.startswith("cuda") else "this machine's processors"
+    if arguments.device.startswith("cuda"):
+        name = torch.cuda.get_device_name()
+    else:
+        name = "this machine's processors"
     print(f"{name}, torch {torch.__version__}")
     limits = Limits(arguments.device, arguments.scale)
     for case in arguments.cases:

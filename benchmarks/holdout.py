@@ -45,7 +45,10 @@ def read_table(path: Path) -> np.ndarray:
 def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
     """Return K, G, Y of a drug–target set, or a random grid of its shape, and which it is."""
     if (folder / f"{name}_admat_dgc.txt.gz").exists():
-        parts = [read_table(folder / f"{name}_{part}.txt.gz") for part in ("simmat_dg", "simmat_dc", "admat_dgc")]
+        parts = [
+            read_table(folder / f"{name}_{part}.txt.gz")
+            for part in ("simmat_dg", "simmat_dc", "admat_dgc")
+        ]
         return repair(parts[0]), repair(parts[1]), fisher_relabel(parts[2]), "real"
     rng = np.random.default_rng(0)
     m, q = SHAPES[name]
@@ -60,10 +63,13 @@ def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, s
 def measure_products(size: int) -> None:
     """Print each setting's time over the time of its matrix products, m = q = size."""
     rng = np.random.default_rng(0)
-    K, G = random_kernel(size, rng), random_kernel(size, rng)
+    K = random_kernel(size, rng)
+    G = random_kernel(size, rng)
     Y = rng.standard_normal((size, size))
-    spectrum, task_spectrum = Spectrum.from_gram(K), Spectrum.from_gram(G)
-    U, V = spectrum.vectors, task_spectrum.vectors
+    spectrum = Spectrum.from_gram(K)
+    task_spectrum = Spectrum.from_gram(G)
+    U = spectrum.vectors
+    V = task_spectrum.vectors
     print(f"One regularisation, m = q = {size}: time over that of the matrix products alone")
     two_step = TwoStep(spectrum.smoother(Tikhonov(), 0.5), task_spectrum.smoother(Tikhonov(), 0.5))
     kronecker = Kronecker(spectrum, task_spectrum, 0.5)
@@ -80,19 +86,23 @@ def measure_products(size: int) -> None:
             print(row(f"{name} {setting} ({count} products)", ours / one, "target <= 1.5"))
 
 
-def refit_pairs(K: np.ndarray, G: np.ndarray, Y: np.ndarray, pairs: np.ndarray, *, rotate_once: bool) -> float:
+def refit_pairs(
+    K: np.ndarray, G: np.ndarray, Y: np.ndarray, pairs: np.ndarray, *, rotate_once: bool
+) -> float:
     """Refit Kronecker ridge without each pair's instance and task, for all of `ALPHAS`; return the seconds.
 
     One eigendecomposition per pair and side; Y is rotated once for all regularisations or for each.
     """
     start = time.perf_counter()
     for i, j in pairs:
-        rows, columns = np.delete(np.arange(len(K)), i), np.delete(np.arange(len(G)), j)
+        rows = np.delete(np.arange(len(K)), i)
+        columns = np.delete(np.arange(len(G)), j)
         sigma, U = np.linalg.eigh(K[np.ix_(rows, rows)])
         s, V = np.linalg.eigh(G[np.ix_(columns, columns)])
         labels = Y[np.ix_(rows, columns)]
         rotated = U.T @ labels @ V
-        left, right = K[i, rows] @ U, V.T @ G[columns, j]
+        left = K[i, rows] @ U
+        right = V.T @ G[columns, j]
         for alpha in ALPHAS:
             if not rotate_once:
                 rotated = U.T @ labels @ V
@@ -115,13 +125,21 @@ def measure_kronecker_d(name: str, folder: Path, sample: int) -> None:
     gemm = in_turns(lambda: A @ B[:, : min(m, q)])[0] / (2 * max(m, q) ** 2 * min(m, q))
     print(f"Kronecker D on {name} ({m} × {q}, {kind}), {len(ALPHAS)} regularisations")
     print(row("seconds", ours_seconds, ""))
-    print(row("over the time of its matrix products", ours_seconds / (limit * gemm), "target <= 1.8"))
+    print(
+        row("over the time of its matrix products", ours_seconds / (limit * gemm), "target <= 1.8")
+    )
     pairs = np.random.default_rng(0).integers((0, 0), (m, q), size=(sample, 2))
     for rotate_once, target in ((True, 150), (False, 350)):
         refits = refit_pairs(K, G, Y, pairs, rotate_once=rotate_once) * m * q / sample
         what = "one rotation for all λ" if rotate_once else "a rotation for each λ"
         wanted = f"target >= {target}" if name == "gpcr" else ""
-        print(row(f"faster than refitting, {what} ({sample} pairs, extrapolated)", refits / ours_seconds, wanted))
+        print(
+            row(
+                f"faster than refitting, {what} ({sample} pairs, extrapolated)",
+                refits / ours_seconds,
+                wanted,
+            )
+        )
 
 
 def measure_memory() -> None:
@@ -129,14 +147,26 @@ def measure_memory() -> None:
     rng = np.random.default_rng(0)
     m, q = SHAPES["e"]
     Y = rng.standard_normal((m, q))
-    spectrum, task_spectrum = Spectrum.from_gram(random_kernel(m, rng)), Spectrum.from_gram(random_kernel(q, rng))
-    # Squared eigenvectors, one kernel, and for each thread a kernel without a task and its eigenvectors, twice.
+    spectrum, task_spectrum = (
+        Spectrum.from_gram(random_kernel(m, rng)),
+        Spectrum.from_gram(random_kernel(q, rng)),
+    )
+    # Squared eigenvectors, one kernel, and for each thread a kernel without a task and its
+    # eigenvectors, twice.
     spectra = 8 * (m * m + q * q * (1 + 3 * THREADS))
     print(f"Kronecker D on a grid of {m} × {q}: peak memory beside its result and the spectra")
     for alphas in (ALPHAS[:1], ALPHAS[::4]):
-        peak = peak_bytes(lambda alphas=alphas: new_both(spectrum, task_spectrum, Y[None, ...], alphas))
+        peak = peak_bytes(
+            lambda alphas=alphas: new_both(spectrum, task_spectrum, Y[None, ...], alphas)
+        )
         extra = peak - spectra - len(alphas) * Y.nbytes
-        print(row(f"arrays of the grid's size, {len(alphas)} regularisation(s)", extra / Y.nbytes, "target <= 8"))
+        print(
+            row(
+                f"arrays of the grid's size, {len(alphas)} regularisation(s)",
+                extra / Y.nbytes,
+                "target <= 8",
+            )
+        )
 
 
 def main() -> None:

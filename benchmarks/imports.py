@@ -20,7 +20,9 @@ TARGET = 1.5
 def import_seconds(module: str) -> float:
     """Return the seconds that importing `module` takes in a fresh interpreter, its start not counted."""
     script = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     return float(done.stdout)
 
 
@@ -31,7 +33,8 @@ def main() -> int:
     arguments = parser.parse_args()
 
     pairs = [
-        (import_seconds("dyadlearn"), import_seconds("sklearn.linear_model")) for _ in range(arguments.repeats + 1)
+        (import_seconds("dyadlearn"), import_seconds("sklearn.linear_model"))
+        for _ in range(arguments.repeats + 1)
     ][1:]
     ratio = statistics.median(ours / theirs for ours, theirs in pairs)
     print("Import in a fresh interpreter")

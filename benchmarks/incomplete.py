@@ -1,8 +1,8 @@
 """What labels with holes cost, on a grid of the size of KIBA.
 
-A product of conjugate gradients against the two matrix products it contains; the deflated solver against the plain
-one, set-up included, for smooth (RBF) and rough (Tanimoto-like) kernels and several regularisations; and the peak of
-memory, counted in arrays of the size of the grid.
+A product of conjugate gradients against the two matrix products it contains; the deflated solver
+against the plain one, set-up included, for smooth (RBF) and rough (Tanimoto-like) kernels and
+several regularisations; and the peak of memory, counted in arrays of the size of the grid.
 
     python benchmarks/incomplete.py [--rows 2111] [--columns 229] [--observed 0.24] [--repeats 5]
 """
@@ -56,11 +56,16 @@ def compare(make: Callable[[], Coupled], Y: np.ndarray) -> tuple[float, float, i
     def solve(rank: int | None) -> tuple[int, float, float]:
         operators = make()
         found: list[object] = []
-        time = seconds(lambda: found.append(complete(operators, Y, rank=rank, max_direct=0, tol=TOL, max_iter=20_000)))
+        time = seconds(
+            lambda: found.append(
+                complete(operators, Y, rank=rank, max_direct=0, tol=TOL, max_iter=20_000)
+            )
+        )
         solution = found[0].solution  # type: ignore[attr-defined]
         return solution.n_iter, time, solution.residual
 
-    (plain, plain_time, _), (ours, our_time, residual) = solve(0), solve(None)
+    plain, plain_time, _ = solve(0)
+    ours, our_time, residual = solve(None)
     return ours / plain, our_time / plain_time, ours, plain, residual
 
 
@@ -69,8 +74,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=2111, help="instances (default: 2111)")
     parser.add_argument("--columns", type=int, default=229, help="tasks (default: 229)")
-    parser.add_argument("--observed", type=float, default=0.24, help="share of observed cells (default: 0.24)")
-    parser.add_argument("--repeats", type=int, default=5, help="interleaved repeats of the products (default: 5)")
+    parser.add_argument(
+        "--observed", type=float, default=0.24, help="share of observed cells (default: 0.24)"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="interleaved repeats of the products (default: 5)"
+    )
     arguments = parser.parse_args()
     shape = (arguments.rows, arguments.columns)
 
@@ -78,29 +87,54 @@ def main() -> int:
     failed = False
     with threadpool_limits(THREADS):
         kernels = {
-            kind: [make(size, rng) for size in shape] for kind, make in (("rbf", rbf_side), ("rough", rough_side))
+            kind: [make(size, rng) for size in shape]
+            for kind, make in (("rbf", rbf_side), ("rough", rough_side))
         }
-        sides = {kind: tuple(Spectrum.from_gram(kernel) for kernel in pair) for kind, pair in kernels.items()}
+        sides = {
+            kind: tuple(Spectrum.from_gram(kernel) for kernel in pair)
+            for kind, pair in kernels.items()
+        }
         Y = rng.standard_normal(shape)
-        Y = kernels["rbf"][0] @ Y @ kernels["rbf"][1] / np.sqrt(Y.size) + 0.5 * rng.standard_normal(shape)
+        Y = kernels["rbf"][0] @ Y @ kernels["rbf"][1] / np.sqrt(Y.size) + 0.5 * rng.standard_normal(
+            shape
+        )
         Y[rng.random(shape) >= arguments.observed] = np.nan
 
-        print(f"Grid of {shape[0]} × {shape[1]}, {np.mean(~np.isnan(Y)):.0%} observed, relative residual {TOL:g}")
+        print(
+            f"Grid of {shape[0]} × {shape[1]}, {np.mean(~np.isnan(Y)):.0%} observed, relative "
+            f"residual {TOL:g}"
+        )
         K, G = kernels["rbf"]
         operators = Kronecker(*sides["rbf"], 1e-2)
         observed = (~np.isnan(Y)).astype(float)
         grid = observed * rng.standard_normal(shape)
         ours, least = in_turns(
-            lambda: observed * operators.kernel(observed * grid), lambda: K @ grid @ G, repeats=arguments.repeats
+            lambda: observed * operators.kernel(observed * grid),
+            lambda: K @ grid @ G,
+            repeats=arguments.repeats,
         )
-        print(row("Kronecker product over its two dense GEMMs", ours / least, f"target <= {TARGET_PRODUCT}"))
+        print(
+            row(
+                "Kronecker product over its two dense GEMMs",
+                ours / least,
+                f"target <= {TARGET_PRODUCT}",
+            )
+        )
         failed |= ours / least > TARGET_PRODUCT
         pairs = two_step(sides["rbf"], 1e-2)
         missing = np.isnan(Y)
         ours, least = in_turns(
-            lambda: np.where(missing, pairs.residual(grid), 0.0), lambda: K @ grid @ G, repeats=arguments.repeats
+            lambda: np.where(missing, pairs.residual(grid), 0.0),
+            lambda: K @ grid @ G,
+            repeats=arguments.repeats,
         )
-        print(row("two-step product over its two dense GEMMs", ours / least, f"target <= {TARGET_PRODUCT}"))
+        print(
+            row(
+                "two-step product over its two dense GEMMs",
+                ours / least,
+                f"target <= {TARGET_PRODUCT}",
+            )
+        )
         failed |= ours / least > TARGET_PRODUCT
 
         print("  deflated over plain:                                        iterations    time")
@@ -112,17 +146,35 @@ def main() -> int:
                 ):
                     fewer, faster, n_ours, n_plain, residual = compare(make, Y)
                     main_case = name == "Kronecker" and kind == "rbf" and alpha == 1e-2
-                    target = f"<= {TARGET_ITERATIONS:.3f}, {TARGET_TIME}" if main_case else f"time <= {TARGET_WORST}"
+                    if main_case:
+                        target = f"<= {TARGET_ITERATIONS:.3f}, {TARGET_TIME}"
+                    else:
+                        target = f"time <= {TARGET_WORST}"
                     label = f"{name}, {kind}, λ = {alpha:g} ({n_plain} → {n_ours})"
-                    print(f"  {label:<58} {fewer:9.3f} {faster:8.2f}   {target}   residual {residual:.1e}", flush=True)
+                    print(
+                        f"  {label:<58} {fewer:9.3f} {faster:8.2f}   {target}   residual "
+                        f"{residual:.1e}",
+                        flush=True,
+                    )
                     failed |= faster > TARGET_WORST or (
                         main_case and (fewer > TARGET_ITERATIONS or faster > TARGET_TIME)
                     )
 
         for name, operators in (("Kronecker", Kronecker(*sides["rbf"], 1e-2)), ("two-step", pairs)):
-            operators.residual(grid), operators.kernel(grid)  # the kernels themselves are not counted
-            arrays = peak_bytes(partial(complete, operators, Y, max_direct=0, max_iter=10)) / Y.nbytes
-            print(row(f"{name}: peak memory beside the kernels, in grids", arrays, f"target <= {TARGET_ARRAYS:g}"))
+            (
+                operators.residual(grid),
+                operators.kernel(grid),
+            )  # the kernels themselves are not counted
+            arrays = (
+                peak_bytes(partial(complete, operators, Y, max_direct=0, max_iter=10)) / Y.nbytes
+            )
+            print(
+                row(
+                    f"{name}: peak memory beside the kernels, in grids",
+                    arrays,
+                    f"target <= {TARGET_ARRAYS:g}",
+                )
+            )
             failed |= arrays > TARGET_ARRAYS
     print(versions())
     return int(failed)

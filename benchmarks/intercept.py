@@ -2,8 +2,9 @@
 
     python benchmarks/intercept.py [--data ../shared/data] [--quick] [--markdown]
 
-The drug–target sets are read from the publisher's files; without them random grids of the same shapes stand in.
-Every figure is a ratio of times within this run. `--quick` takes the ion channels instead of the enzymes.
+The drug–target sets are read from the publisher's files; without them random grids of the same
+shapes stand in. Every figure is a ratio of times within this run. `--quick` takes the ion channels
+instead of the enzymes.
 """
 
 from __future__ import annotations
@@ -28,25 +29,36 @@ TARGET = 1.15
 def measured(folder: Path, name: str, repeats: int) -> list[tuple[str, float, str]]:
     """Return the ratio of times of each landscape."""
     K, G, Y, kind = load(name, folder)
-    rows, found = {}, []
+    rows = {}
+    found = []
     for constant in (None, "free"):
-        sides = [Spectrum.from_gram(kernel, constant=constant).smoother(Tikhonov(), 1.0) for kernel in (K, G)]
+        sides = [
+            Spectrum.from_gram(kernel, constant=constant).smoother(Tikhonov(), 1.0)
+            for kernel in (K, G)
+        ]
         rows[constant] = {
             "two-step": Problem.of(TwoStep(*sides), Y),
             "independent": Problem.of(Independent(sides[0]), Y),
         }
-    print(f"Landscapes on {name} ({Y.shape[0]} × {Y.shape[1]}, {kind}): time with constants over time without")
+    print(
+        f"Landscapes on {name} ({Y.shape[0]} × {Y.shape[1]}, {kind}): time with constants over "
+        f"time without"
+    )
     for model, settings in (("two-step", "ABCD"), ("independent", "B")):
         for setting in settings:
             for scoring in ("neg_mean_squared_error", "r2"):
 
                 def swept(
-                    constant: str | None, model: str = model, given: tuple[str, str] = (setting, scoring)
+                    constant: str | None,
+                    model: str = model,
+                    given: tuple[str, str] = (setting, scoring),
                 ) -> None:
                     asked = {"setting": given[0], "scoring": given[1], "progress": False}
                     landscape(rows[constant][model], alphas=ALPHAS, task_alphas=ALPHAS, **asked)
 
-                without, with_constant = in_turns(lambda: swept(None), lambda: swept("free"), repeats=repeats)
+                without, with_constant = in_turns(
+                    lambda: swept(None), lambda: swept("free"), repeats=repeats
+                )
                 line = (f"{model} {setting}, {scoring}", with_constant / without, f"<= {TARGET}")
                 found.append(line)
                 print(row(line[0], line[1], "target " + line[2]))
@@ -55,7 +67,9 @@ def measured(folder: Path, name: str, repeats: int) -> list[tuple[str, float, st
 
 def main() -> None:
     """Measure, and print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--markdown", action="store_true")

@@ -2,10 +2,11 @@
 
     python benchmarks/intervals.py [--data ../shared/data/yamanishi2008] [--quick] [--markdown]
 
-Half of the targets and drugs of the enzymes (with `--quick`, of the ion channels) are asked about, the other half are
-learnt; without the publisher's files random grids of the same shapes stand in. Every figure is a ratio of times
-within this run: intervals, with their hold-out, beside the fit of the model with its predictions; and for new instances
-beside fitting again without each row, as a jackknife+ by hand does.
+Half of the targets and drugs of the enzymes (with `--quick`, of the ion channels) are asked about,
+the other half are learnt; without the publisher's files random grids of the same shapes stand in.
+Every figure is a ratio of times within this run: intervals, with their hold-out, beside the fit of
+the model with its predictions; and for new instances beside fitting again without each row, as a
+jackknife+ by hand does.
 """
 
 from __future__ import annotations
@@ -23,15 +24,23 @@ from dyadlearn import KroneckerRidge, TwoStepRidge
 from holdout import load
 
 KERNELS: dict[str, Any] = {"kernel": "precomputed", "task_kernel": "precomputed"}
-MODELS = {"two-step": TwoStepRidge(0.1, 0.1, **KERNELS), "Kronecker": KroneckerRidge(0.1, **KERNELS)}
+MODELS = {
+    "two-step": TwoStepRidge(0.1, 0.1, **KERNELS),
+    "Kronecker": KroneckerRidge(0.1, **KERNELS),
+}
 
 
 def measured(folder: Path, name: str) -> list[tuple[str, float]]:
     """Return the ratios."""
     K, G, Y, kind = load(name, folder)
     m, q = (size // 2 for size in Y.shape)
-    X, T, labels = K[m:, :m], G[q:, :q], Y[:m, :q]
-    print(f"Intervals for {len(X)} instances and {len(T)} tasks beside {m} × {q} labels ({name}, {kind})")
+    X = K[m:, :m]
+    T = G[q:, :q]
+    labels = Y[:m, :q]
+    print(
+        f"Intervals for {len(X)} instances and {len(T)} tasks beside {m} × {q} labels ({name}, "
+        f"{kind})"
+    )
     asked = {"A": (None, None), "B": (X, None), "C": (None, T), "D": (X, T)}
     found = []
     for word, model in MODELS.items():
@@ -62,7 +71,9 @@ def measured(folder: Path, name: str) -> list[tuple[str, float]]:
 
 def main() -> None:
     """Measure, and print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=Path("../shared/data/yamanishi2008"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--markdown", action="store_true")

@@ -1,11 +1,12 @@
 """What landmarks cost, and what they leave of the kernel.
 
-Choosing landmarks and making the features of all rows against what no choice can do without, the kernel of all rows
-with r of them, and one product of n × r by r × r; features of new rows against the same; all of these against the
-product alone; the peak of memory, counted in arrays of n × r; and the relative trace error of randomly pivoted
-Cholesky, of uniform landmarks and of scikit-learn's `Nystroem` at the same number of landmarks, for rows of several
-kinds: a cloud without structure, clusters of which a few are rare, fingerprints in families under the Tanimoto kernel,
-and the packages of the embedded data.
+Choosing landmarks and making the features of all rows against what no choice can do without, the
+kernel of all rows with r of them, and one product of n × r by r × r; features of new rows against
+the same; all of these against the product alone; the peak of memory, counted in arrays of n × r;
+and the relative trace error of randomly pivoted Cholesky, of uniform landmarks and of
+scikit-learn's `Nystroem` at the same number of landmarks, for rows of several kinds: a cloud
+without structure, clusters of which a few are rare, fingerprints in families under the Tanimoto
+kernel, and the packages of the embedded data.
 
     python benchmarks/landmarks.py [--rows 20000] [--components 500] [--repeats 3]
 """
@@ -43,13 +44,17 @@ def rare_clusters(n: int, rng: np.random.Generator) -> np.ndarray:
     """Return points in 200 clusters, of which a cluster has a fraction of what the one before it has."""
     sizes = 0.95 ** np.arange(200)
     centres = 10 * rng.standard_normal((200, 10))
-    return centres[rng.choice(200, size=n, p=sizes / sizes.sum())] + 0.3 * rng.standard_normal((n, 10))
+    return centres[rng.choice(200, size=n, p=sizes / sizes.sum())] + 0.3 * rng.standard_normal(
+        (n, 10)
+    )
 
 
 def fingerprints(n: int, rng: np.random.Generator) -> np.ndarray:
     """Return random fingerprints in families."""
     families = rng.random((max(2, n // 20), 256)) < 0.1
-    return (families[rng.integers(len(families), size=n)] ^ (rng.random((n, 256)) < 0.02)).astype(float)
+    return (families[rng.integers(len(families), size=n)] ^ (rng.random((n, 256)) < 0.02)).astype(
+        float
+    )
 
 
 def kinds(rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray, str, dict[str, float]]]:
@@ -60,7 +65,9 @@ def kinds(rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray, str, dict
     yield "packages, cosine", np.asarray(load_debtags().X.toarray(), dtype=float), "cosine", {}
 
 
-def nystroem_error(X: np.ndarray, kernel: str, params: dict[str, float], r: int, seed: int) -> float:
+def nystroem_error(
+    X: np.ndarray, kernel: str, params: dict[str, float], r: int, seed: int
+) -> float:
     """Return the relative trace error of scikit-learn's features."""
     own = gram_diagonal(X, kernel=kernel, kernel_params=params)
     if kernel not in KERNEL_PARAMS:
@@ -77,15 +84,23 @@ def main() -> int:
     parser.add_argument("--components", type=int, default=500, help="landmarks r (default: 500)")
     parser.add_argument("--repeats", type=int, default=3, help="interleaved repeats (default: 3)")
     arguments = parser.parse_args()
-    n, r = arguments.rows, arguments.components
+    n = arguments.rows
+    r = arguments.components
 
     rng = np.random.default_rng(0)
     failed = False
     with threadpool_limits(THREADS):
-        X, params = cloud(n, rng), {"gamma": 0.05}
+        X = cloud(n, rng)
+        params = {"gamma": 0.05}
         tall, square = rng.standard_normal((n, r)), rng.standard_normal((r, r))
-        print(f"{n} rows, {r} landmarks: over the kernel with r rows and a product of n × r by r × r; over this alone")
-        made = {method: Landmarks(r, kernel_params=params, method=method) for method in ("rpcholesky", "uniform")}
+        print(
+            f"{n} rows, {r} landmarks: over the kernel with r rows and a product of n × r by r × "
+            f"r; over this alone"
+        )
+        made = {
+            method: Landmarks(r, kernel_params=params, method=method)
+            for method in ("rpcholesky", "uniform")
+        }
         fitted = made["rpcholesky"].fit(X)
         peer = Nystroem(gamma=0.05, n_components=r)
         product, kernel_time, *times = in_turns(
@@ -106,19 +121,35 @@ def main() -> int:
         targets = (TARGET_FIT, TARGET_FIT, None, TARGET_TRANSFORM)
         for name, time, target in zip(names, times, targets, strict=True):
             ratio = time / (product + kernel_time)
-            print(row(name, ratio, f"({time / product:.2f})" + ("" if target is None else f"   target <= {target}")))
+            print(
+                row(
+                    name,
+                    ratio,
+                    f"({time / product:.2f})"
+                    + ("" if target is None else f"   target <= {target}"),
+                )
+            )
             failed |= target is not None and ratio > target
         arrays = peak_bytes(lambda: made["rpcholesky"].fit_transform(X)) / tall.nbytes
         print(row("peak memory, in arrays of n × r", arrays, f"target <= {TARGET_ARRAYS:g}"))
         failed |= arrays > TARGET_ARRAYS
 
-        print(f"  relative trace error, mean of {SEEDS} seeds            pivots   uniform  Nystroem   pivots / uniform")
+        print(
+            f"  relative trace error, mean of {SEEDS} seeds            pivots   uniform  Nystroem  "
+            f" pivots / uniform"
+        )
         for name, X, kernel, params in kinds(rng):
             for r in (50, 200):
                 ours = [
                     np.mean(
                         [
-                            Landmarks(r, kernel=kernel, kernel_params=params, method=method, random_state=seed)
+                            Landmarks(
+                                r,
+                                kernel=kernel,
+                                kernel_params=params,
+                                method=method,
+                                random_state=seed,
+                            )
                             .fit(X)
                             .error_
                             for seed in range(SEEDS)
@@ -126,8 +157,13 @@ def main() -> int:
                     )
                     for method in made
                 ]
-                theirs = np.mean([nystroem_error(X, kernel, params, r, seed) for seed in range(SEEDS)])
-                target = TARGET_RARE if name.startswith("rare") and r == 200 else TARGET_WORST
+                theirs = np.mean(
+                    [nystroem_error(X, kernel, params, r, seed) for seed in range(SEEDS)]
+                )
+                if name.startswith("rare") and r == 200:
+                    target = TARGET_RARE
+                else:
+                    target = TARGET_WORST
                 ratio = ours[0] / ours[1]
                 label = f"{name}, {r} of {len(X)}"
                 figures = f"{ours[0]:9.4f} {ours[1]:9.4f} {theirs:9.4f} {ratio:18.3f}"

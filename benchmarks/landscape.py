@@ -2,9 +2,9 @@
 
     python benchmarks/landscape.py [--data ../shared/data] [--quick] [--markdown]
 
-The drug–target sets are read from the publisher's files; without them random grids of the same shapes stand in.
-Every figure is a ratio of times within this run. `--quick` leaves out the enzyme set; `--markdown` prints the table
-of the README.
+The drug–target sets are read from the publisher's files; without them random grids of the same
+shapes stand in. Every figure is a ratio of times within this run. `--quick` leaves out the enzyme
+set; `--markdown` prints the table of the README.
 """
 
 from __future__ import annotations
@@ -35,16 +35,21 @@ def sklearn_auc(Y: np.ndarray, F: np.ndarray, setting: str) -> float:
     if setting in "AD":
         return float(roc_auc_score(Y.ravel(), F.ravel()))
     if setting == "C":
-        Y, F = Y.T, F.T
-    return float(np.mean([roc_auc_score(y, f) for y, f in zip(Y, F, strict=True) if 0 < y.sum() < y.size]))
+        Y = Y.T
+        F = F.T
+    return float(
+        np.mean([roc_auc_score(y, f) for y, f in zip(Y, F, strict=True) if 0 < y.sum() < y.size])
+    )
 
 
 def rank_auc(Y: np.ndarray, F: np.ndarray, setting: str) -> float:
     """Return the same AUC from `scipy.stats.rankdata` along an axis."""
     if setting in "AD":
-        Y, F = Y.reshape(1, -1), F.reshape(1, -1)
+        Y = Y.reshape(1, -1)
+        F = F.reshape(1, -1)
     elif setting == "C":
-        Y, F = Y.T, F.T
+        Y = Y.T
+        F = F.T
     positives = Y.sum(axis=1)
     defined = (positives > 0) & (positives < Y.shape[1])
     ranks = (rankdata(F[defined], axis=1) * Y[defined]).sum(axis=1)
@@ -53,7 +58,12 @@ def rank_auc(Y: np.ndarray, F: np.ndarray, setting: str) -> float:
 
 
 def user_loop(
-    K: np.ndarray, G: np.ndarray, Y: np.ndarray, setting: str, score: Score, points: int | None = None
+    K: np.ndarray,
+    G: np.ndarray,
+    Y: np.ndarray,
+    setting: str,
+    score: Score,
+    points: int | None = None,
 ) -> np.ndarray:
     """Return the landscape as a user writes it today: hat matrices once for each λ, then every grid point.
 
@@ -97,13 +107,25 @@ def against_the_loop(folder: Path, rows: list[tuple[str, float, str]]) -> None:
 
         def ours(setting: str = setting) -> object:
             return landscape(
-                two_step(K, G, Y), alphas=ALPHAS, task_alphas=ALPHAS, setting=setting, scoring="roc_auc", progress=False
+                two_step(K, G, Y),
+                alphas=ALPHAS,
+                task_alphas=ALPHAS,
+                setting=setting,
+                scoring="roc_auc",
+                progress=False,
             )
 
         time = in_turns(ours, repeats=3)[0]
-        for score, name, targets in ((sklearn_auc, "roc_auc_score", (8, 150)), (rank_auc, "rankdata", (3, 2))):
+        for score, name, targets in (
+            (sklearn_auc, "roc_auc_score", (8, 150)),
+            (rank_auc, "rankdata", (3, 2)),
+        ):
             few = points if score is sklearn_auc else 14
-            loop = seconds(lambda setting=setting, score=score, few=few: user_loop(K, G, Y, setting, score, few))
+            loop = seconds(
+                lambda setting=setting, score=score, few=few: user_loop(
+                    K, G, Y, setting, score, few
+                )
+            )
             target = targets[0] if setting in "AD" else targets[1]
             line = (f"{setting}: than the loop with {name}", loop * 14 / few / time, f">= {target}")
             rows.append(line)
@@ -116,7 +138,10 @@ def against_the_limit(folder: Path, rows: list[tuple[str, float, str]], repeats:
     problem = two_step(K, G, Y)
     m, q = Y.shape
     operator = np.random.default_rng(0).standard_normal((q, q))
-    print(f"196-point landscapes on e ({m} × {q}, {kind}), over the time of 196 products of m × q by q × q")
+    print(
+        f"196-point landscapes on e ({m} × {q}, {kind}), over the time of 196 products of m × q by "
+        f"q × q"
+    )
 
     def products() -> None:
         for _ in range(196):
@@ -124,15 +149,24 @@ def against_the_limit(folder: Path, rows: list[tuple[str, float, str]], repeats:
 
     def run(settings: str, scoring: str) -> Callable[[], object]:
         return lambda: landscape(
-            problem, alphas=ALPHAS, task_alphas=ALPHAS, setting=settings, scoring=scoring, progress=False
+            problem,
+            alphas=ALPHAS,
+            task_alphas=ALPHAS,
+            setting=settings,
+            scoring=scoring,
+            progress=False,
         )
 
     names = ["A", "B", "C", "D", "ABCD"]
     limit, *times = in_turns(products, *(run(name, "roc_auc") for name in names), repeats=repeats)
     for name, time in zip(names[:4], times[:4], strict=True):
         rows.append((f"{name}: AUC landscape over its products", time / limit, "<= 4.5"))
-    rows.append(("A to D together over the sum of the four alone", times[4] / sum(times[:4]), "<= 0.75"))
-    limit, *times = in_turns(products, *(run(name, "neg_mean_squared_error") for name in "BCD"), repeats=repeats)
+    rows.append(
+        ("A to D together over the sum of the four alone", times[4] / sum(times[:4]), "<= 0.75")
+    )
+    limit, *times = in_turns(
+        products, *(run(name, "neg_mean_squared_error") for name in "BCD"), repeats=repeats
+    )
     for name, time in zip("BCD", times, strict=True):
         rows.append((f"{name}: squared-error landscape over the products", time / limit, "<= 0.5"))
     for name, value, target in rows[-8:]:
@@ -143,14 +177,23 @@ def kronecker_d(folder: Path, rows: list[tuple[str, float, str]]) -> None:
     """Measure Kronecker D on e, 14 values, beside its products."""
     K, G, Y, kind = load("e", folder)
     problem = Problem.of(Kronecker(Spectrum.from_gram(K), Spectrum.from_gram(G), 1.0), Y)
-    n, k = max(Y.shape), min(Y.shape)
+    n = max(Y.shape)
+    k = min(Y.shape)
     A, B = np.random.default_rng(0).standard_normal((2, n, n))
     one = in_turns(lambda: A @ B[:, :k], repeats=15)[0]
     time = seconds(
-        lambda: landscape(problem, alphas=ALPHAS, task_alphas=None, setting="D", scoring="roc_auc", progress=False)
+        lambda: landscape(
+            problem, alphas=ALPHAS, task_alphas=None, setting="D", scoring="roc_auc", progress=False
+        )
     )
     print(f"Kronecker D on e ({kind}): {time:.1f} s")
-    rows.append(("Kronecker D on e, 14 values, over its products", time / (2 * one * k * len(ALPHAS)), "<= 1.8"))
+    rows.append(
+        (
+            "Kronecker D on e, 14 values, over its products",
+            time / (2 * one * k * len(ALPHAS)),
+            "<= 1.8",
+        )
+    )
     print(row(*rows[-1][:2], "target " + rows[-1][2]))
 
 
@@ -160,7 +203,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/yamanishi2008"))
     parser.add_argument("--quick", action="store_true", help="leave out the enzyme set")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--markdown", action="store_true", help="print the table of the README as well")
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the table of the README as well"
+    )
     arguments = parser.parse_args()
     rows: list[tuple[str, float, str]] = []
     with threadpool_limits(THREADS):

@@ -51,7 +51,9 @@ def row(name: str, value: float, target: str) -> str:
 def versions() -> str:
     """Return the date, the machine and the versions that figures were measured with."""
     return (
-        f"  {datetime.date.today()}, {platform.machine()}, {THREADS} threads, Python {platform.python_version()}, "
-        f"numpy {np.__version__}, scipy {scipy.__version__}, scikit-learn {sklearn.__version__}, dyadlearn "
+        f"  {datetime.date.today()}, {platform.machine()}, {THREADS} threads, Python "
+        f"{platform.python_version()}, "
+        f"numpy {np.__version__}, scipy {scipy.__version__}, scikit-learn {sklearn.__version__}, "
+        f"dyadlearn "
         f"{dyadlearn.__version__}"
     )

@@ -1,8 +1,9 @@
 """Memory: what is told beforehand against what is taken, the workspace of LAPACK included. Linux only.
 
-What is told is what the library says when nothing is free. What is taken is the peak of resident memory beyond what
-was there before the call; a process of its own gives memory back to the system as soon as it is let go, and small
-problems are left out of account by making the arrays large enough.
+What is told is what the library says when nothing is free. What is taken is the peak of resident
+memory beyond what was there before the call; a process of its own gives memory back to the system
+as soon as it is let go, and small problems are left out of account by making the arrays large
+enough.
 
     python benchmarks/memory.py [--size 1.0] [--only two-step]
 """
@@ -94,7 +95,8 @@ class Problems:
 
     def __call__(self, m: int, q: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return kernels of both sides and a grid, with m and q in hundreds."""
-        m, q = round(self.size * 100 * m), round(self.size * 100 * q)
+        m = round(self.size * 100 * m)
+        q = round(self.size * 100 * q)
         return self.kernel(m), self.kernel(q), self.rng.normal(size=(m, q))
 
     def kernel(self, n: int) -> np.ndarray:
@@ -120,7 +122,8 @@ def fits(draw: Problems) -> Iterator[tuple[str, Work]]:
     """Yield fits: what is told and taken includes the copy of the labels."""
     for m, q in ((8, 8), (4, 20), (12, 3)):
         K, G, Y = draw(m, q)
-        W, shape = draw.rng.random(Y.shape) + 0.5, f"{Y.shape[0]} × {Y.shape[1]}"
+        W = draw.rng.random(Y.shape) + 0.5
+        shape = f"{Y.shape[0]} × {Y.shape[1]}"
         one = IndependentTaskRidge(kernel="precomputed")
         yield f"independent, fit {shape}", partial(one.fit, K, Y)
         for share in (0.1, 0.9):
@@ -132,14 +135,21 @@ def fits(draw: Problems) -> Iterator[tuple[str, Work]]:
             for share in (0.1, 0.9):
                 Z = draw.holes(Y, share)
                 yield f"{name}, fit {shape}, {share:.0%} missing", partial(model.fit, K, Z, tasks=G)
-            yield f"{name}, fit {shape}, weights", partial(model.fit, K, Y, tasks=G, sample_weight=W)
-    X, T = draw.features(40, 2), draw.features(12, 1)
+            yield (
+                f"{name}, fit {shape}, weights",
+                partial(model.fit, K, Y, tasks=G, sample_weight=W),
+            )
+    X = draw.features(40, 2)
+    T = draw.features(12, 1)
     Y = draw.rng.normal(size=(len(X), len(T)))
     Z = draw.holes(Y, 0.2)
     S = sparse.random_array((len(X), len(X) // 4), density=0.01, format="csr", rng=draw.rng)
     yield "independent, primal", partial(IndependentTaskRidge().fit, X, Y)
     yield "independent, sparse", partial(IndependentTaskRidge().fit, S, Y)
-    yield "independent, rbf", partial(IndependentTaskRidge(kernel="rbf").fit, X[: len(X) // 4], Y[: len(X) // 4])
+    yield (
+        "independent, rbf",
+        partial(IndependentTaskRidge(kernel="rbf").fit, X[: len(X) // 4], Y[: len(X) // 4]),
+    )
     for model in (TwoStepRidge(max_iter=3), KroneckerRidge(max_iter=3)):
         name = type(model).__name__
         yield f"{name}, primal", partial(model.fit, X, Y, tasks=T)
@@ -154,7 +164,8 @@ def holdouts(draw: Problems) -> Iterator[tuple[str, Work]]:
     for m, q in ((8, 8), (4, 12)):
         K, G, Y = draw(m, q)
         shape = f"{Y.shape[0]} × {Y.shape[1]}"
-        groups, tasks = np.arange(len(Y)) % 5, np.arange(Y.shape[1]) % 5
+        groups = np.arange(len(Y)) % 5
+        tasks = np.arange(Y.shape[1]) % 5
         folds = draw.rng.integers(0, 5, size=Y.shape)
         left = {"A": {}, "B": {"groups": groups}, "C": {"task_groups": tasks}}
         left["D"] = {**left["B"], **left["C"]}
@@ -164,29 +175,44 @@ def holdouts(draw: Problems) -> Iterator[tuple[str, Work]]:
         yield f"independent, A {shape}, cells", partial(one.holdout, "A", cells=folds)
         one = IndependentTaskRidge(kernel="precomputed").fit(K, draw.holes(Y, 0.2))
         yield f"independent, B {shape}, 20 % missing", partial(one.holdout, "B")
-        yield f"independent, B {shape}, 20 % missing, groups", partial(one.holdout, "B", groups=groups)
+        yield (
+            f"independent, B {shape}, 20 % missing, groups",
+            partial(one.holdout, "B", groups=groups),
+        )
         for name, model in pair_models().items():
             model.fit(K, Y, tasks=G)
             for setting in "ABC" if name == "Kronecker" else "ABCD":
                 yield f"{name}, {setting} {shape}", partial(model.holdout, setting)
                 if setting in "BC":
-                    yield f"{name}, {setting} {shape}, groups", partial(model.holdout, setting, **left[setting])
+                    yield (
+                        f"{name}, {setting} {shape}, groups",
+                        partial(model.holdout, setting, **left[setting]),
+                    )
             if name == "two-step":
                 yield f"{name}, D {shape}, groups", partial(model.holdout, "D", **left["D"])
             yield f"{name}, A {shape}, cells", partial(model.holdout, "A", cells=folds)
             model.fit(K, draw.holes(Y, 0.2), tasks=G)
             for setting in "BCD":
-                yield f"{name}, {setting} {shape}, 20 % missing", partial(model.holdout, setting, **left[setting])
-            yield f"{name}, A {shape}, 20 % missing, cells", partial(model.holdout, "A", cells=folds)
+                yield (
+                    f"{name}, {setting} {shape}, 20 % missing",
+                    partial(model.holdout, setting, **left[setting]),
+                )
+            yield (
+                f"{name}, A {shape}, 20 % missing, cells",
+                partial(model.holdout, "A", cells=folds),
+            )
     K, G, Y = draw(3, 3)
     two = pair_models()["two-step"].fit(K, draw.holes(Y, 1 - 2500 / Y.size), tasks=G)
     yield "two-step, A, 2500 cells observed", partial(two.holdout, "A")
-    net = TwoStepRidge(kernel="precomputed", symmetry="symmetric").fit(draw.kernel(len(K) * 3), np.eye(len(K) * 3))
+    net = TwoStepRidge(kernel="precomputed", symmetry="symmetric").fit(
+        draw.kernel(len(K) * 3), np.eye(len(K) * 3)
+    )
     for setting in "ABD":
         yield f"network, {setting} {len(K) * 3}", partial(net.holdout, setting)
     kron = pair_models()["Kronecker"].fit(K, Y, tasks=G)
     yield f"Kronecker, D {Y.shape[0]} × {Y.shape[1]}", partial(kron.holdout, "D")
-    X, T = draw.features(40, 2), draw.features(12, 1)
+    X = draw.features(40, 2)
+    T = draw.features(12, 1)
     Y = draw.rng.normal(size=(len(X), len(T)))
     for model in (TwoStepRidge(), KroneckerRidge()):
         model.fit(X, Y, tasks=T)
@@ -218,9 +244,11 @@ def others(draw: Problems) -> Iterator[tuple[str, Work]]:
         "landscape, two-step, B, 20 % missing",
         partial(landscape, Z, alphas=[1.0], task_alphas=[1.0], setting="B", progress=False),
     )
-    X, T = draw.features(8, 1), draw.features(8, 1)
+    X = draw.features(8, 1)
+    T = draw.features(8, 1)
     model = TwoStepRidge(kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
-    new, tasks = draw.features(80, 1), draw.features(8, 1)
+    new = draw.features(80, 1)
+    tasks = draw.features(8, 1)
     yield "predict, many instances", partial(model.predict, new)
     yield "predict, many instances, new tasks", partial(model.predict, new, tasks=tasks)
     yield "predict, few tasks", partial(model.predict, new, tasks=tasks[:10])
@@ -229,10 +257,13 @@ def others(draw: Problems) -> Iterator[tuple[str, Work]]:
 def places(draw: Problems) -> Iterator[tuple[str, Work]]:
     """Yield one piece of work for each kind of place where memory is checked."""
     K, G, Y = draw(6, 6)
-    X, alphas = draw.features(20, 1), 10.0 ** np.arange(-3.0, 3.0)
+    X = draw.features(20, 1)
+    alphas = 10.0 ** np.arange(-3.0, 3.0)
     two = pair_models()["two-step"]
     with tempfile.TemporaryDirectory() as folder:
-        np.savez_compressed(archive := Path(folder, "x.npz"), x=Y, ids=[f"row {row}" for row in range(len(Y))])
+        np.savez_compressed(
+            archive := Path(folder, "x.npz"), x=Y, ids=[f"row {row}" for row in range(len(Y))]
+        )
         save(TwoStepRidge(kernel="precomputed").fit(K, Y), model := Path(folder, "model.dyad"))
         lines = ["id,a,b", *(f"row {row},{row / 7},{row % 9}" for row in range(100 * len(Y)))]
         (table := Path(folder, "x.csv")).write_text("\n".join(lines))
@@ -249,22 +280,42 @@ def places(draw: Problems) -> Iterator[tuple[str, Work]]:
     fitted = pair_models()["two-step"].fit(K, (Y > 0) * 1.0, tasks=G)
     yield (
         "stack: landscape",
-        partial(landscape, fitted, alphas=alphas, task_alphas=alphas, setting="B", scoring="roc_auc", progress=False),
+        partial(
+            landscape,
+            fitted,
+            alphas=alphas,
+            task_alphas=alphas,
+            setting="B",
+            scoring="roc_auc",
+            progress=False,
+        ),
     )
     holes = pair_models()["two-step"].fit(K, draw.holes(Y, 0.2), tasks=G)
-    yield "folds: hold-out with missing labels", partial(holes.holdout, "B", groups=np.arange(len(Y)) % 5)
+    yield (
+        "folds: hold-out with missing labels",
+        partial(holes.holdout, "B", groups=np.arange(len(Y)) % 5),
+    )
     wide = draw.features(9, 6)
     yield "statistics: online", partial(OnlineTwoStepRidge().fit, wide, np.ones((len(wide), 2)))
     tall = draw.features(200, 1)
-    yield "statistics: online, many rows", partial(OnlineTwoStepRidge().fit, tall, np.ones((len(tall), 50)))
+    yield (
+        "statistics: online, many rows",
+        partial(OnlineTwoStepRidge().fit, tall, np.ones((len(tall), 50))),
+    )
 
 
 def main() -> None:
     """Print one line for each piece of work."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", type=float, default=1.0, help="sides of grids are so many times some hundred rows")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--size", type=float, default=1.0, help="sides of grids are so many times some hundred rows"
+    )
     parser.add_argument("--only", default="", help="only work whose name has this in it")
-    parser.add_argument("--places", action="store_true", help="one piece of work for each kind of place alone")
+    parser.add_argument(
+        "--places", action="store_true", help="one piece of work for each kind of place alone"
+    )
     given = parser.parse_args()
     if any(os.environ.get(name) != value for name, value in SETTING.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **SETTING})
@@ -275,9 +326,11 @@ def main() -> None:
     for kind in (places,) if given.places else (fits, holdouts, others):
         for name, work in kind(draw):
             if given.only in name:
-                estimate, found = told(work), taken(work)
+                estimate = told(work)
+                found = taken(work)
                 print(
-                    f"  {name:<52} {estimate / 2**20:8.1f} {found / 2**20:8.1f}       {estimate / found:5.2f}",
+                    f"  {name:<52} {estimate / 2**20:8.1f} {found / 2**20:8.1f}       "
+                    f"{estimate / found:5.2f}",
                     flush=True,
                 )
     print(versions())

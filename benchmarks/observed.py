@@ -1,11 +1,13 @@
 """What observed pairs cost that are solved for without their grid.
 
-    python benchmarks/observed.py [--case molecules] [--device cuda] [--pairs 236530] [--dtype float64]
+    python benchmarks/observed.py [--case molecules] [--device cuda] [--pairs 236530] [--dtype
+    float64]
 
 ``molecules``: 143,255 × 2,069 entities, 236,530 pairs, 1,000 landmarks of an RBF kernel on each side, one ridge of 1
-and a residual of 1e-6. ``ratings``: 10⁶ × 10⁵ entities with 256 features each and any number of pairs. Tasks are
-popular by a power law. Printed are seconds, iterations, the peak of memory of the whole process, and the time of the
-iterations over that of their matrix products and of their gathered rows alone, measured in the same run.
+and a residual of 1e-6. ``ratings``: 10⁶ × 10⁵ entities with 256 features each and any number of
+pairs. Tasks are popular by a power law. Printed are seconds, iterations, the peak of memory of the
+whole process, and the time of the iterations over that of their matrix products and of their
+gathered rows alone, measured in the same run.
 """
 
 from __future__ import annotations
@@ -30,13 +32,17 @@ CASES = {
 }
 
 
-def landmark_features(n: int, rank: int, rng: np.random.Generator, dtype: Any, width: int = 20) -> np.ndarray:
+def landmark_features(
+    n: int, rank: int, rng: np.random.Generator, dtype: Any, width: int = 20
+) -> np.ndarray:
     """Return features of an RBF kernel of standard normal descriptions by landmarks drawn at random."""
     marks = rng.standard_normal((rank, width)).astype(dtype)
     gamma = 1.0 / (2.0 * width)
 
     def kernel(rows: np.ndarray) -> np.ndarray:
-        squares = (rows**2).sum(axis=1)[:, None] + (marks**2).sum(axis=1)[None, :] - 2.0 * rows @ marks.T
+        squares = (
+            (rows**2).sum(axis=1)[:, None] + (marks**2).sum(axis=1)[None, :] - 2.0 * rows @ marks.T
+        )
         return np.exp(-gamma * np.maximum(squares, 0.0)).astype(dtype)
 
     values, vectors = np.linalg.eigh(kernel(marks).astype(np.float64))
@@ -51,8 +57,11 @@ def landmark_features(n: int, rank: int, rng: np.random.Generator, dtype: Any, w
 def problem(case: str, n_pairs: int | None, dtype: Any) -> tuple[np.ndarray, np.ndarray, Any]:
     """Return features of both sides and sparse labels."""
     m, q, n, r, s = CASES[case]
-    n, rng = n_pairs or n, np.random.default_rng(0)
-    features, task_features = (landmark_features(size, rank, rng, dtype) for size, rank in ((m, r), (q, s)))
+    n = n_pairs or n
+    rng = np.random.default_rng(0)
+    features, task_features = (
+        landmark_features(size, rank, rng, dtype) for size, rank in ((m, r), (q, s))
+    )
     popular = 1.0 / np.arange(1.0, q + 1.0)
     cells = np.empty(0, dtype=np.int64)
     while cells.size < n:
@@ -60,10 +69,12 @@ def problem(case: str, n_pairs: int | None, dtype: Any) -> tuple[np.ndarray, np.
         rows = rng.integers(0, m, columns.size)
         cells = np.unique(np.concatenate([cells, rows * q + columns]))
     cells = np.sort(rng.choice(cells, n, replace=False))
-    rows, columns = cells // q, cells % q
+    rows = cells // q
+    columns = cells % q
     signal = np.zeros(n, dtype=dtype)
     for _ in range(4):
-        left, right = rng.standard_normal(r).astype(dtype), rng.standard_normal(s).astype(dtype)
+        left = rng.standard_normal(r).astype(dtype)
+        right = rng.standard_normal(s).astype(dtype)
         signal += (features @ left)[rows] * (task_features @ right)[columns]
     values = (signal + rng.standard_normal(n)).astype(dtype)
     return features, task_features, sparse.csr_array((values, (rows, columns)), shape=(m, q))
@@ -103,9 +114,18 @@ def main() -> None:
     model = KroneckerRidge(1.0, tol=arguments.tol)
     times = [clock(lambda: model.fit(X, Y, tasks=T), wait) for _ in range(arguments.repeats)]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    (m, r), (q, s), n = X.shape, T.shape, Y.nnz
-    print(f"{arguments.case}: {m} × {q}, {n} pairs, {r} × {s} features, {arguments.dtype}, {arguments.device}")
-    print(f"  fit {', '.join(f'{found:.2f}' for found in times)} s, {model.n_iter_} iterations, residual", end=" ")
+    m, r = X.shape
+    q, s = T.shape
+    n = Y.nnz
+    print(
+        f"{arguments.case}: {m} × {q}, {n} pairs, {r} × {s} features, {arguments.dtype}, "
+        f"{arguments.device}"
+    )
+    print(
+        f"  fit {', '.join(f'{found:.2f}' for found in times)} s, {model.n_iter_} iterations, "
+        f"residual",
+        end=" ",
+    )
     print(f"{model.residual_:.1e}; pairs alone: {model._problem().labels.grid is None}")
     if arguments.device == "cpu":
         print(f"  peak of the process {peak:.2f} GiB, of which data {before:.2f} GiB")
@@ -115,13 +135,20 @@ def main() -> None:
     function = X[:r, :].T @ X[:r, :s]
     values = as_array_of(np.ones(n), X, X.dtype)
     products.values(function), products.gathered(values)
-    parts = [clock(lambda: products.values(function), wait), clock(lambda: products.gathered(values), wait)]
+    parts = [
+        clock(lambda: products.values(function), wait),
+        clock(lambda: products.gathered(values), wait),
+    ]
     gemm = clock(lambda: T @ function.T, wait) + clock(lambda: T.T @ T[:, :r], wait)
     iterations = model.n_iter_ * sum(parts)
     print(
-        f"  a product with the features at the pairs {parts[0]:.3f} s, back {parts[1]:.3f} s, of which GEMM {gemm:.3f}"
+        f"  a product with the features at the pairs {parts[0]:.3f} s, back {parts[1]:.3f} s, of "
+        f"which GEMM {gemm:.3f}"
     )
-    print(f"  {model.n_iter_} such products {iterations:.2f} s, {iterations / min(times):.2f} of the fit")
+    print(
+        f"  {model.n_iter_} such products {iterations:.2f} s, {iterations / min(times):.2f} of the "
+        f"fit"
+    )
     gram = 2 * clock(lambda: X.T @ X, wait) + 2 * clock(lambda: X @ (X[:r, :].T @ X[:r, :]), wait)
     print(f"  two Gram matrices and two rotations of the instances {gram:.2f} s")
     print(versions())

@@ -1,11 +1,12 @@
 """What a batch costs an online model: beside fitting anew, beside its matrix products, and as rows go by.
 
-    python benchmarks/online.py [--features 1000] [--tasks 1000] [--rows 100000] [--batch 1000] [--updates 100]
+    python benchmarks/online.py [--features 1000] [--tasks 1000] [--rows 100000] [--batch 1000]
+    [--updates 100]
 
-An update learns a batch and reads the coefficients. It is timed in turns with fitting all rows anew and with the
-matrix products that it cannot do without, so that the state of the machine touches all alike. Where dask is installed,
-fitting on a cluster of two processes with one thread each is timed in turns with fitting here with two threads; the
-rows lie in the memory of whoever computes.
+An update learns a batch and reads the coefficients. It is timed in turns with fitting all rows anew
+and with the matrix products that it cannot do without, so that the state of the machine touches all
+alike. Where dask is installed, fitting on a cluster of two processes with one thread each is timed
+in turns with fitting here with two threads; the rows lie in the memory of whoever computes.
 """
 
 from __future__ import annotations
@@ -31,9 +32,15 @@ class Stream:
 
     def __init__(self, n_features: int, n_tasks: int, n_rows: int, batch: int) -> None:
         rng = np.random.default_rng(0)
-        self.X, self.Y = rng.standard_normal((n_rows, n_features)), rng.standard_normal((n_rows, n_tasks))
+        self.X, self.Y = (
+            rng.standard_normal((n_rows, n_features)),
+            rng.standard_normal((n_rows, n_tasks)),
+        )
         self.tasks = rng.standard_normal((n_tasks, n_features))
-        self.new_X, self.new_Y = rng.standard_normal((batch, n_features)), rng.standard_normal((batch, n_tasks))
+        self.new_X, self.new_Y = (
+            rng.standard_normal((batch, n_features)),
+            rng.standard_normal((batch, n_tasks)),
+        )
         self.model = self.fitted()
 
     def fitted(self) -> OnlineTwoStepRidge:
@@ -49,8 +56,11 @@ class Stream:
 
     def products(self) -> None:
         """Multiply what an update multiplies: the statistics of a batch, and two inverses with the right-hand side."""
-        X, Y, tasks = self.new_X, self.new_Y, self.tasks
-        gram, cross = X.T @ X, X.T @ (Y @ tasks)
+        X = self.new_X
+        Y = self.new_Y
+        tasks = self.tasks
+        gram = X.T @ X
+        cross = X.T @ (Y @ tasks)
         gram @ cross
         cross @ gram.T
 
@@ -83,7 +93,9 @@ def measure_cluster(n_features: int, n_tasks: int, n_rows: int, repeats: int) ->
         LocalCluster(n_workers=THREADS, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        blocks = client.persist([draw((n_rows, width), chunks=(n_rows // 8, width)) for width in (n_features, n_tasks)])
+        blocks = client.persist(
+            [draw((n_rows, width), chunks=(n_rows // 8, width)) for width in (n_features, n_tasks)]
+        )
         wait(blocks)
         X, Y = client.compute(blocks, sync=True)
 
@@ -101,13 +113,24 @@ def measure_cluster(n_features: int, n_tasks: int, n_rows: int, repeats: int) ->
 def main() -> int:
     """Measure, print, and return 1 where a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--features", type=int, default=1000, help="features of instances and of tasks (default: 1000)")
+    parser.add_argument(
+        "--features",
+        type=int,
+        default=1000,
+        help="features of instances and of tasks (default: 1000)",
+    )
     parser.add_argument("--tasks", type=int, default=1000, help="tasks (default: 1000)")
-    parser.add_argument("--rows", type=int, default=100_000, help="rows of the model that is fitted anew")
+    parser.add_argument(
+        "--rows", type=int, default=100_000, help="rows of the model that is fitted anew"
+    )
     parser.add_argument("--batch", type=int, default=1000, help="rows of an update (default: 1000)")
-    parser.add_argument("--updates", type=int, default=100, help="updates to look for growth in (default: 100)")
+    parser.add_argument(
+        "--updates", type=int, default=100, help="updates to look for growth in (default: 100)"
+    )
     parser.add_argument("--repeats", type=int, default=5, help="interleaved repeats (default: 5)")
-    parser.add_argument("--cluster-rows", type=int, default=40_000, help="rows to fit on a cluster (default: 40000)")
+    parser.add_argument(
+        "--cluster-rows", type=int, default=40_000, help="rows to fit on a cluster (default: 40000)"
+    )
     arguments = parser.parse_args()
     with threadpool_limits(THREADS):
         stream = Stream(arguments.features, arguments.tasks, arguments.rows, arguments.batch)
@@ -115,15 +138,29 @@ def main() -> int:
         slope, error = measure_slope(stream, arguments.updates)
         sizes = arguments.features, arguments.tasks, arguments.cluster_rows
         has_dask = find_spec("distributed") is not None
-        cluster = measure_cluster(*sizes, arguments.repeats) if has_dask else float("nan")
+        if has_dask:
+            cluster = measure_cluster(*sizes, arguments.repeats)
+        else:
+            cluster = float("nan")
     print(
-        f"OnlineTwoStepRidge, d = r = {arguments.features}, q = {arguments.tasks}, batches of {arguments.batch} rows, "
+        f"OnlineTwoStepRidge, d = r = {arguments.features}, q = {arguments.tasks}, batches of "
+        f"{arguments.batch} rows, "
         "coefficients read after each"
     )
-    print(row(f"faster than fitting {arguments.rows} rows anew", speedup, f"target >= {TARGET_SPEEDUP:g}"))
+    print(
+        row(
+            f"faster than fitting {arguments.rows} rows anew",
+            speedup,
+            f"target >= {TARGET_SPEEDUP:g}",
+        )
+    )
     print(row("share of the time in matrix products", share, f"target >= {TARGET_SHARE:g}"))
     print(
-        row(f"growth of an update over {arguments.updates} of them, of its median", slope, f"± {error:.2f}, target 0")
+        row(
+            f"growth of an update over {arguments.updates} of them, of its median",
+            slope,
+            f"± {error:.2f}, target 0",
+        )
     )
     name = f"fitting {arguments.cluster_rows} rows: speed of {THREADS} dask workers beside {THREADS} threads"
     print(row(name, cluster, f"target >= {TARGET_CLUSTER:g}"))

@@ -1,13 +1,14 @@
 """Learn at the scale of the paper's text experiment, streamed from disk: speed, and memory that stays below 8 GB.
 
-    python benchmarks/scale.py [--documents 380000] [--terms 833482] [--labels 12633] [--components 1000]
+    python benchmarks/scale.py [--documents 380000] [--terms 833482] [--labels 12633] [--components
+    1000]
                                [--first 5000] [--batch 1000] [--test 10000] [--folder FOLDER]
 
-Synthetic documents of the shape of the LSHTC Wikipedia set: sparse, each with one label, the labels in a directed
-acyclic graph that has cycles if directions are forgotten. They are written to disk; one pass over them finds the
-components of `CanonicalProjection` (in experiments/), another teaches a model: labels learnt independently, or two-step
-ridge regression with Nyström features of the kernel exp(−d/10) of distances in the graph. Peak memory is
-that of the whole process.
+Synthetic documents of the shape of the LSHTC Wikipedia set: sparse, each with one label, the labels
+in a directed acyclic graph that has cycles if directions are forgotten. They are written to disk;
+one pass over them finds the components of `CanonicalProjection` (in experiments/), another teaches
+a model: labels learnt independently, or two-step ridge regression with Nyström features of the
+kernel exp(−d/10) of distances in the graph. Peak memory is that of the whole process.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ sys.path.append(str(Path(__file__).parents[1] / "experiments"))
 from canonical_projection import CanonicalProjection
 
 TARGET_GIGABYTES = 8.0
-OWN, SHARED, BACKGROUND = 20, 10, 20
+OWN = 20
+SHARED = 10
+BACKGROUND = 20
 SCALE = 10.0
 
 
@@ -75,7 +78,9 @@ class Hierarchy:
         K = np.empty((len(landmarks), self.n_labels))
         for start in range(0, len(landmarks), 100):
             rows = slice(start, start + 100)
-            distances = dijkstra(self.graph, directed=False, unweighted=True, indices=landmarks[rows])
+            distances = dijkstra(
+                self.graph, directed=False, unweighted=True, indices=landmarks[rows]
+            )
             K[rows] = np.exp(-distances[:, : self.n_labels] / SCALE)
         values, vectors = np.linalg.eigh(K[:, landmarks])
         # On a graph with cycles some eigenvalues may be negative.
@@ -88,7 +93,8 @@ def make_documents(
 ) -> tuple[sparse.csr_array, sparse.csr_array]:
     """Return documents (n, n_terms) of unit length in single precision, and one label of each (n, q).
 
-    A document has words of its label, words of the label's parent, and words that say nothing, frequent and rare ones.
+    A document has words of its label, words of the label's parent, and words that say nothing,
+    frequent and rare ones.
     """
     q = hierarchy.n_labels
     labels = (q * rng.random(n) ** 2).astype(int)
@@ -98,9 +104,13 @@ def make_documents(
     common = (n_terms * rng.random((n, BACKGROUND)) ** 4).astype(int)
     terms = np.hstack([words, common])
     rows = np.repeat(np.arange(n), terms.shape[1])
-    counts = sparse.csr_array((np.ones(terms.size, dtype=np.float32), (rows, terms.ravel())), shape=(n, n_terms))
+    counts = sparse.csr_array(
+        (np.ones(terms.size, dtype=np.float32), (rows, terms.ravel())), shape=(n, n_terms)
+    )
     counts.sum_duplicates()
-    weights = sparse.csr_array((1 + np.log(counts.data), counts.indices, counts.indptr), shape=counts.shape)
+    weights = sparse.csr_array(
+        (1 + np.log(counts.data), counts.indices, counts.indptr), shape=counts.shape
+    )
     lengths = np.sqrt(np.bincount(rows_of(weights), weights.data**2, n)).astype(np.float32)
     weights.data /= lengths[rows_of(weights)]
     Y = sparse.csr_array((np.ones(n, dtype=np.float32), labels, np.arange(n + 1)), shape=(n, q))
@@ -132,7 +142,9 @@ def read_batches(paths: Sequence[Path]) -> Iterator[tuple[sparse.csr_array, spar
         yield sparse.load_npz(path), sparse.load_npz(path.with_suffix(".labels.npz"))
 
 
-def batches(paths: Sequence[Path], n_first: int) -> Iterator[tuple[sparse.csr_array, sparse.csr_array]]:
+def batches(
+    paths: Sequence[Path], n_first: int
+) -> Iterator[tuple[sparse.csr_array, sparse.csr_array]]:
     """Yield the first files as one batch, then one file at a time."""
     first = list(read_batches(paths[:n_first]))
     yield sparse.vstack([X for X, _ in first], "csr"), sparse.vstack([Y for _, Y in first], "csr")
@@ -142,7 +154,9 @@ def batches(paths: Sequence[Path], n_first: int) -> Iterator[tuple[sparse.csr_ar
 
 def measure_predictions(model: OnlineTwoStepRidge, paths: Sequence[Path]) -> tuple[float, float]:
     """Return the seconds that predicting all labels of all documents took, and their instance-wise AUC."""
-    passed, better, n = 0.0, 0.0, 0
+    passed = 0.0
+    better = 0.0
+    n = 0
     for X, Y in read_batches(paths):
         begin = time.perf_counter()
         F = model.predict(X)
@@ -162,7 +176,9 @@ def peak_gigabytes() -> float:
 def tell(what: str, seconds: float, n: int | None = None, more: str = "") -> None:
     """Print one line: what was done, how long it took, how many documents that is in a second, the peak of memory."""
     speed = f"{n / seconds:12,.0f} documents/s" if n else " " * 24
-    print(f"  {what:<44} {seconds:8.1f} s {speed}   peak {peak_gigabytes():.2f} GB{more}", flush=True)
+    print(
+        f"  {what:<44} {seconds:8.1f} s {speed}   peak {peak_gigabytes():.2f} GB{more}", flush=True
+    )
 
 
 def measure(options: argparse.Namespace, folder: Path) -> None:
@@ -176,7 +192,9 @@ def measure(options: argparse.Namespace, folder: Path) -> None:
     tell("write the stream to disk", time.perf_counter() - begin, options.documents + options.test)
 
     begin = time.perf_counter()
-    projection = fit_stream(CanonicalProjection(options.components, random_state=0), read_batches(paths))
+    projection = fit_stream(
+        CanonicalProjection(options.components, random_state=0), read_batches(paths)
+    )
     tell("projection: one pass over the documents", time.perf_counter() - begin, options.documents)
     begin = time.perf_counter()
     found = len(projection.singular_values_)
@@ -211,13 +229,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, and return 1 where the target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--documents", type=int, default=380_000, help="to learn (default: 380000)")
-    parser.add_argument("--terms", type=int, default=833_482, help="of all documents (default: 833482)")
+    parser.add_argument(
+        "--terms", type=int, default=833_482, help="of all documents (default: 833482)"
+    )
     parser.add_argument("--labels", type=int, default=12_633, help="in the graph (default: 12633)")
-    parser.add_argument("--components", type=int, default=1000, help="of documents, of labels (default: 1000)")
-    parser.add_argument("--first", type=int, default=5000, help="documents in the first batch (default: 5000)")
-    parser.add_argument("--batch", type=int, default=1000, help="documents in the others (default: 1000)")
-    parser.add_argument("--test", type=int, default=10_000, help="documents to predict (default: 10000)")
-    parser.add_argument("--folder", type=Path, help="where to put the stream for the time (default: a temporary one)")
+    parser.add_argument(
+        "--components", type=int, default=1000, help="of documents, of labels (default: 1000)"
+    )
+    parser.add_argument(
+        "--first", type=int, default=5000, help="documents in the first batch (default: 5000)"
+    )
+    parser.add_argument(
+        "--batch", type=int, default=1000, help="documents in the others (default: 1000)"
+    )
+    parser.add_argument(
+        "--test", type=int, default=10_000, help="documents to predict (default: 10000)"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="where to put the stream for the time (default: a temporary one)",
+    )
     options = parser.parse_args(arguments)
     numbers = {name: value for name, value in vars(options).items() if name != "folder"}
     if min(numbers.values()) < 1:

@@ -1,7 +1,7 @@
 """The list beside the pages of the API: every name under the heading that it has in ``api.md``, with its module.
 
-A line ``__all__`` in ``api.md`` stands for all public names of the current module, but for those that the package has
-itself.
+A line ``__all__`` in ``api.md`` stands for all public names of the current module, but for those
+that the package has itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ Group = tuple[str, list[tuple[str, str]]]
 
 def expanded(text: str) -> str:
     """Return ``api.md`` with the names that each line ``__all__`` stands for."""
-    package, module, lines = import_module("dyadlearn"), "", []
+    package = import_module("dyadlearn")
+    module = ""
+    lines = []
     for line in text.splitlines():
         if match := re.match(r"\.\. currentmodule:: (\S+)", line):
             module = match[1]
@@ -68,16 +70,22 @@ def setup(app: Any) -> dict[str, bool]:
             return super().run()
 
         def get_items(self, names: list[str]) -> list[tuple[str, str | None, str, str]]:
-            return [(item[3].removeprefix("dyadlearn."), *item[1:]) for item in super().get_items(names)]
+            return [
+                (item[3].removeprefix("dyadlearn."), *item[1:]) for item in super().get_items(names)
+            ]
 
     find = generate.find_autosummary_in_lines
     # Pages are made for the names that this function finds in the files.
-    generate.find_autosummary_in_lines = lambda lines, **how: find(expanded("\n".join(lines)).splitlines(), **how)
+    generate.find_autosummary_in_lines = lambda lines, **how: find(
+        expanded("\n".join(lines)).splitlines(), **how
+    )
     app.setup_extension("sphinx.ext.autosummary")
     app.add_directive("autosummary", Names, override=True)
     groups = groups_of(Path(app.srcdir, "api.md").read_text(encoding="utf-8"))
 
-    def add(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    def add(
+        app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+    ) -> None:
         context["api_groups"] = groups
 
     app.connect("html-page-context", add)

@@ -1,10 +1,11 @@
 """Look through the built pages as a reader would, in a browser: ``make docs-check``.
 
-Every page is opened on a phone (390 px) and on a desktop (1280 px), those written by hand and the gallery also in the
-dark, those of source code on the phone only. The script prints: requests to other hosts, errors on the console, dead
-links and anchors, pictures that do not load, a header of two lines, pages and tables that are wider than the screen
-and cannot be scrolled, examples of code that are cut on a desktop, cut names of the API, missing or shared pictures of
-the gallery, and a search without results. The exit status is 1 if anything was printed.
+Every page is opened on a phone (390 px) and on a desktop (1280 px), those written by hand and the
+gallery also in the dark, those of source code on the phone only. The script prints: requests to
+other hosts, errors on the console, dead links and anchors, pictures that do not load, a header of
+two lines, pages and tables that are wider than the screen and cannot be scrolled, examples of code
+that are cut on a desktop, cut names of the API, missing or shared pictures of the gallery, and a
+search without results. The exit status is 1 if anything was printed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from browser import browser
 
-DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
 # A header of one line; the theme gives it 64 to 80 px.
 ONE_LINE = 90
 # What is wider than the screen and cannot be scrolled.
@@ -71,7 +73,11 @@ class Links(HTMLParser):
 
 def pages_of(folder: Path) -> list[Path]:
     """Return the pages, without what the theme is made of."""
-    return [path for path in sorted(folder.rglob("*.html")) if "_static" not in path.relative_to(folder).parts]
+    return [
+        path
+        for path in sorted(folder.rglob("*.html"))
+        if "_static" not in path.relative_to(folder).parts
+    ]
 
 
 def broken_links(folder: Path) -> Iterator[str]:
@@ -85,7 +91,10 @@ def broken_links(folder: Path) -> Iterator[str]:
             address, place = urldefrag(target)
             if urlsplit(address).scheme or address.startswith("//"):
                 continue
-            end = (path.parent / unquote(urlsplit(address).path)).resolve() if address else path
+            if address:
+                end = (path.parent / unquote(urlsplit(address).path)).resolve()
+            else:
+                end = path
             end = end / "index.html" if end.is_dir() else end
             if not end.exists():
                 yield f"{path.relative_to(folder)}: {target} is not there"
@@ -144,10 +153,22 @@ def visits(folder: Path) -> Iterator[str]:
             heard: list[str] = []
             page.on(
                 "request",
-                lambda asked, heard=heard: asked.url.startswith((home, "data:")) or heard.append(f"asks {asked.url}"),
+                lambda asked, heard=heard: (
+                    asked.url.startswith((home, "data:")) or heard.append(f"asks {asked.url}")
+                ),
             )
-            page.on("response", lambda got, heard=heard: got.status < 400 or heard.append(f"{got.status} {got.url}"))
-            page.on("console", lambda said, heard=heard: said.type != "error" or heard.append(f"console: {said.text}"))
+            page.on(
+                "response",
+                lambda got, heard=heard: (
+                    got.status < 400 or heard.append(f"{got.status} {got.url}")
+                ),
+            )
+            page.on(
+                "console",
+                lambda said, heard=heard: (
+                    said.type != "error" or heard.append(f"console: {said.text}")
+                ),
+            )
             page.on("pageerror", lambda error, heard=heard: heard.append(f"error: {error}"))
             # What is scrolled to is loaded, so that no picture waits to be seen.
             page.add_init_script(EAGER)
@@ -156,7 +177,9 @@ def visits(folder: Path) -> Iterator[str]:
                     continue
                 heard.clear()
                 page.goto(urljoin(home, name), wait_until="load")
-                yield from (f"{name} ({look}): {trouble}" for trouble in [*heard, *seen_on(page, look)])
+                yield from (
+                    f"{name} ({look}): {trouble}" for trouble in [*heard, *seen_on(page, look)]
+                )
             if look == "phone":
                 page.goto(home + "search.html?q=holdout")
                 page.wait_for_timeout(2000)
@@ -170,7 +193,9 @@ def looks_at(name: str) -> set[str]:
     """Return how a page is looked at. Many are made alike: one look at each is enough where they cannot differ."""
     if name.startswith("_modules/"):
         return {"phone"}
-    return {"phone", "light"} if name.startswith("generated/") else {"phone", "light", "dark"}
+    if name.startswith("generated/"):
+        return {"phone", "light"}
+    return {"phone", "light", "dark"}
 
 
 def seen_on(page: Any, look: str) -> Iterator[str]:
@@ -190,7 +215,9 @@ def seen_on(page: Any, look: str) -> Iterator[str]:
 
 def main() -> None:
     """Look through a folder of pages."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "_build" / "html").resolve()
+    folder = Path(
+        sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "_build" / "html"
+    ).resolve()
     if not (folder / "index.html").exists():
         raise SystemExit(f"There are no pages in {folder}: make docs builds them.")
     n_found = 0

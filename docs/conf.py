@@ -84,8 +84,14 @@ html_theme_options = {
 
 # The gallery: examples whose data or packages are not here are shown and not run.
 matplotlib.use("agg")
-home = Path(os.environ.setdefault("DYADLEARN_DATA", str(Path(__file__).resolve().parents[2] / "shared" / "data")))
-has_data = all((home / name).is_dir() for name in ("activity", "hummingbird_plant", "kiba", "yamanishi2008"))
+home = Path(
+    os.environ.setdefault(
+        "DYADLEARN_DATA", str(Path(__file__).resolve().parents[2] / "shared" / "data")
+    )
+)
+has_data = all(
+    (home / name).is_dir() for name in ("activity", "hummingbird_plant", "kiba", "yamanishi2008")
+)
 runs = ["plot", *(["data"] if has_data else []), *(["chem"] if find_spec("rdkit") else [])]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -109,7 +115,8 @@ def without_last_blank(app, docname, source):
 def to_the_right_place(app, pagename, templatename, context, doctree):
     """Let a page of source code point back at places that are there.
 
-    It takes all names of a file to be those of one room, while some of ours are also found one floor up.
+    It takes all names of a file to be those of one room, while some of ours are also found one
+    floor up.
     """
 
     def mended(found):

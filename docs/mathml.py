@@ -18,9 +18,11 @@ _SPACE = "http://www.w3.org/1998/Math/MathML"
 ET.register_namespace("", _SPACE)
 # What the converter knows under another name.
 _OTHERS = {r"\\dots(?![a-zA-Z])": r"\\ldots", r"\\Big(?![a-zA-Z])": r"\\Bigl"}
-# Bold Greek: the converter would open a group that ends with the one around it, in a style that no browser draws.
+# Bold Greek: the converter would open a group that ends with the one around it, in a style that no
+# browser draws.
 _BOLD = re.compile(r"\\boldsymbol *\\([a-zA-Z]+)")
-# Signs that stand over a letter: what is below it then is an index, which the converter puts below as well.
+# Signs that stand over a letter: what is below it then is an index, which the converter puts below
+# as well.
 _ACCENTS = frozenset("~ˉˆ_˜¯^")
 
 

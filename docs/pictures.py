@@ -1,7 +1,8 @@
 """Draw the pictures of the front page and those of examples that need data or a server: ``make pictures``.
 
-Every picture comes from the library itself or from a table of these pages. ``python docs/pictures.py intervals report``
-draws some of them. What it takes: matplotlib; a Chromium for ``report``; for ``learned`` and the examples the data sets
+Every picture comes from the library itself or from a table of these pages. ``python
+docs/pictures.py intervals report`` draws some of them. What it takes: matplotlib; a Chromium for
+``report``; for ``learned`` and the examples the data sets
 ``hummingbird_plant``, ``kiba`` and ``yamanishi2008`` in the folder that ``DYADLEARN_DATA`` names, rdkit and fastapi.
 What is not there is said, and the picture stays as it is.
 """
@@ -28,13 +29,16 @@ mpl.use("agg")
 import matplotlib.pyplot as plt
 
 DOCS = Path(__file__).resolve().parent
-IMAGES, EXAMPLES = DOCS / "images", DOCS.parent / "examples"
+IMAGES = DOCS / "images"
+EXAMPLES = DOCS.parent / "examples"
 os.environ.setdefault("DYADLEARN_DATA", str(DOCS.parents[1] / "shared" / "data"))
 sys.path.insert(0, str(DOCS))
 
 # A front page with four pictures loads in a moment where none is larger.
 LARGEST = 80_000
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.45"
+BLUE = "#0072B2"
+ORANGE = "#D55E00"
+GREY = "0.45"
 
 
 def write(picture: Image.Image, name: str, colours: int = 128) -> None:
@@ -42,11 +46,16 @@ def write(picture: Image.Image, name: str, colours: int = 128) -> None:
     target = IMAGES / name
     target.parent.mkdir(exist_ok=True)
     kept = io.BytesIO()
-    picture.convert("RGB").quantize(colours, dither=Image.Dither.NONE).save(kept, "png", optimize=True)
+    picture.convert("RGB").quantize(colours, dither=Image.Dither.NONE).save(
+        kept, "png", optimize=True
+    )
     if len(kept.getvalue()) > LARGEST:
         raise ValueError(f"{name} has {len(kept.getvalue())} bytes, more than {LARGEST}.")
     target.write_bytes(kept.getvalue())
-    print(f"  {target.relative_to(DOCS)}: {picture.width} × {picture.height}, {len(kept.getvalue()) / 1000:.0f} kB")
+    print(
+        f"  {target.relative_to(DOCS)}: {picture.width} × {picture.height}, "
+        f"{len(kept.getvalue()) / 1000:.0f} kB"
+    )
 
 
 def drawn(figure: Any, dpi: int = 150) -> Image.Image:
@@ -83,8 +92,10 @@ def settings() -> None:
         "translate(452 0)": "translate(36 232)",
         "translate(660 0)": "translate(240 232)",
         "translate(36 252)": "translate(36 484)",
-        'x="208" y="0"/><text class="small" x="236" y="14.5"': 'x="204" y="0"/><text class="small" x="232" y="14.5"',
-        'x="390" y="0"/><text class="small" x="418" y="14.5"': 'x="0" y="34"/><text class="small" x="28" y="48.5"',
+        'x="208" y="0"/><text class="small" x="236" y="14.5"': 'x="204" y="0"/><text class="small" '
+        'x="232" y="14.5"',
+        'x="390" y="0"/><text class="small" x="418" y="14.5"': 'x="0" y="34"/><text class="small" '
+        'x="28" y="48.5"',
         'x="600" y="14.5"': 'x="0" y="82.5"',
     }
     for old, new in moves.items():
@@ -114,15 +125,32 @@ def learned() -> None:
 
     def draw(*axes: Any) -> None:
         for ax, setting, new in zip(axes, "BC", ("plants", "birds"), strict=True):
-            weights, ticks = models[setting].weights_, []
-            for colour, label, side in zip((BLUE, ORANGE), ("plants", "birds"), ("instances", "tasks"), strict=True):
+            weights = models[setting].weights_
+            ticks = []
+            for colour, label, side in zip(
+                (BLUE, ORANGE), ("plants", "birds"), ("instances", "tasks"), strict=True
+            ):
                 places = len(ticks) + 0.6 * (side == "tasks") + np.arange(len(weights[side]))
                 ticks += list(zip(places, weights[side], strict=True))
-                bars = ax.barh(places, list(weights[side].values()), height=0.72, color=colour, label=label)
-                ax.bar_label(bars, fmt=lambda share: f"{100 * share:.0f} %", padding=4, fontsize="small", color="0.25")
+                bars = ax.barh(
+                    places, list(weights[side].values()), height=0.72, color=colour, label=label
+                )
+                ax.bar_label(
+                    bars,
+                    fmt=lambda share: f"{100 * share:.0f} %",
+                    padding=4,
+                    fontsize="small",
+                    color="0.25",
+                )
             ax.set_yticks([place for place, _ in ticks], [name for _, name in ticks])
             ax.invert_yaxis()
-            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize="small")
+            ax.legend(
+                loc="lower center",
+                bbox_to_anchor=(0.5, 1.0),
+                ncols=2,
+                frameon=False,
+                fontsize="small",
+            )
             ax.set_title(f"learned for new {new} ({setting})", fontsize=11, pad=24)
             ax.set(xlim=(0, 1.15), xticks=np.linspace(0, 1, 6), xlabel="Weight")
             ax.xaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
@@ -157,7 +185,8 @@ def intervals() -> None:
     low, high = model.predict_interval(data.X[120:], coverage=0.9)
     inside = (low <= data.Y[120:]) & (data.Y[120:] <= high)
     order = np.argsort(model.predict(data.X[120:121])[0])
-    row, hit = data.Y[120, order], inside[0, order]
+    row = data.Y[120, order]
+    hit = inside[0, order]
     found = coverages()
 
     def draw(left: Any, right: Any) -> None:
@@ -172,9 +201,21 @@ def intervals() -> None:
         for offset, (setting, marker) in enumerate(zip("BCD", "o^s", strict=True)):
             shares = [values[offset] for values in found.values()]
             heights = np.arange(len(found)) + 0.2 * (offset - 1)
-            right.plot(shares, heights, marker, color=(BLUE, ORANGE, "#009E73")[offset], label=setting, markersize=6)
+            right.plot(
+                shares,
+                heights,
+                marker,
+                color=(BLUE, ORANGE, "#009E73")[offset],
+                label=setting,
+                markersize=6,
+            )
         right.axvline(90, color=GREY, linewidth=1)
-        right.set(yticks=range(len(found)), yticklabels=list(found), xlim=(80, 100), xlabel="labels inside, %")
+        right.set(
+            yticks=range(len(found)),
+            yticklabels=list(found),
+            xlim=(80, 100),
+            xlabel="labels inside, %",
+        )
         right.invert_yaxis()
         right.set_title("hidden rows, columns and both;\nasked for 90 %", fontsize=11)
         right.legend(frameon=False, loc="upper right", fontsize=9, handletextpad=0.1)
@@ -193,11 +234,15 @@ def report() -> None:
     data = load_debtags()
     K, G = debtags_kernels(data)
     rows = slice(200)
-    model = TwoStepRidgeCV(setting="B", scoring="roc_auc", kernel="precomputed", task_kernel="precomputed")
+    model = TwoStepRidgeCV(
+        setting="B", scoring="roc_auc", kernel="precomputed", task_kernel="precomputed"
+    )
     model.fit(K[rows, rows], data.Y[rows], tasks=G)
     with TemporaryDirectory() as folder, browser() as started:
         path = Path(folder, "report.html")
-        address = write_report(model, path, title="Packages and their tags", sides=("package", "tag")).as_uri()
+        address = write_report(
+            model, path, title="Packages and their tags", sides=("package", "tag")
+        ).as_uri()
         page = started.new_page(viewport={"width": 1000, "height": 900})
         page.goto(address)
         heading = page.get_by_role("heading", name="Landscape", exact=True).bounding_box()
@@ -227,7 +272,11 @@ def framed(parts: list[Image.Image]) -> Image.Image:
 def plots() -> None:
     """Draw the picture of the page on the report and plots, by the code of that page."""
     text = (DOCS / "report.md").read_text(encoding="utf-8")
-    block = next(block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "plt.subplots" in block)
+    block = next(
+        block
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        if "plt.subplots" in block
+    )
     code = "\n".join(line[4:] for line in block.splitlines() if line.startswith((">>> ", "... ")))
     names: dict[str, Any] = {}
     exec(code, names)
@@ -261,18 +310,24 @@ def serve_fastapi() -> None:
     from dyadlearn import OnlineTwoStepRidge, save
 
     rng = np.random.default_rng(0)
-    users = pd.DataFrame(rng.normal(size=(40, 3)), [f"u{i}" for i in range(40)], ["age", "north", "east"])
+    users = pd.DataFrame(
+        rng.normal(size=(40, 3)), [f"u{i}" for i in range(40)], ["age", "north", "east"]
+    )
     films = pd.DataFrame(rng.normal(size=(12, 2)), [f"film {j}" for j in range(12)])
     stars = 3 + users.to_numpy() @ rng.normal(size=(3, 2)) @ films.to_numpy().T / 2
     stars[rng.random(stars.shape) < 0.5] = np.nan
-    model = OnlineTwoStepRidge(keep_labels=True).fit(users, pd.DataFrame(stars, users.index, films.index), tasks=films)
+    model = OnlineTwoStepRidge(keep_labels=True).fit(
+        users, pd.DataFrame(stars, users.index, films.index), tasks=films
+    )
     with TemporaryDirectory() as folder:
         save(model, Path(folder, "ratings.dyad"))
         service = runpy.run_path(str(EXAMPLES / "serve_fastapi.py"))
         client = TestClient(service["make_app"](Path(folder, "ratings.dyad")))
     lines = [("GET /health", str(client.get("/health").json()))]
     asked = client.get("/users/u3?k=3").json()
-    lines.append(("GET /users/u3?k=3", "\n".join(f"{each['item']:8} {each['score']:.2f}" for each in asked)))
+    lines.append(
+        ("GET /users/u3?k=3", "\n".join(f"{each['item']:8} {each['score']:.2f}" for each in asked))
+    )
     figure = plt.figure(figsize=(4, 2.8), facecolor="white")
     height = 0.9
     for question, answer in lines:
@@ -289,7 +344,10 @@ PICTURES: dict[str, Callable[[], None]] = {
     "intervals": intervals,
     "report": report,
     "plots": plots,
-    **{name: example(name) for name in ("chem_smiles_sequences", "data_drug_target", "data_host_plant", "data_kiba")},
+    **{
+        name: example(name)
+        for name in ("chem_smiles_sequences", "data_drug_target", "data_host_plant", "data_kiba")
+    },
     "serve_fastapi": serve_fastapi,
 }
 
@@ -298,7 +356,9 @@ def main() -> None:
     """Draw the pictures named, or all; end with 1 where one could not be drawn."""
     wanted = sys.argv[1:] or list(PICTURES)
     if unknown := set(wanted) - set(PICTURES):
-        raise SystemExit(f"There are no pictures {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}.")
+        raise SystemExit(
+            f"There are no pictures {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}."
+        )
     absent = []
     for name in wanted:
         start = time.perf_counter()

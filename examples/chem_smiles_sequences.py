@@ -2,9 +2,9 @@
 Molecules from SMILES, proteins from sequences
 ==============================================
 
-SMILES describe one side, protein sequences the other, and the model predicts pairs of a new molecule and a new protein.
-Molecules need rdkit (``pip install 'dyadlearn[chem]'``). If it was missing when this page was built, there is no
-output.
+SMILES describe one side, protein sequences the other, and the model predicts pairs of a new
+molecule and a new protein. Molecules need rdkit (``pip install 'dyadlearn[chem]'``). If it was
+missing when this page was built, there is no output.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/chem_smiles_sequences.png"
@@ -55,12 +55,13 @@ axes[1].imshow(spectrum_kernel(proteins, k=2)[0])
 labels = axes[1].set_yticks(range(len(ids)), ids)
 
 # %%
-# The labels are synthetic: the first family binds molecules with a ring, the second those without. Aspirin and the
-# third protein of each family are not in the training data.
+# The labels are synthetic: the first family binds molecules with a ring, the second those without.
+# Aspirin and the third protein of each family are not in the training data.
 ring = np.array(["c1" in smiles for smiles in molecules.values()])
 first = np.array([name.startswith("P") for name in ids])
 Y = np.where(ring[:, None] == first[None, :], 1.0, -1.0)
-known, family = np.arange(9), np.array([0, 1, 3, 4])
+known = np.arange(9)
+family = np.array([0, 1, 3, 4])
 
 model = TwoStepRidge(0.1, 0.1, kernel="tanimoto", task_kernel="cosine")
 model.fit(X[known], Y[np.ix_(known, family)], tasks=words[family])

@@ -2,13 +2,15 @@
 Activity coefficients from SMILES
 =================================
 
-How far does a solute deviate from ideal behaviour in a solvent? The logarithm of its activity coefficient at infinite
-dilution, ln γ, was measured for 2,810 pairs of 262 solvents and 156 solutes at 298 K (Sanchez Medina and others,
-Digital Discovery 1:216, 2022). This example predicts pairs that were not measured, corrects COSMO-RS, and predicts a
-solvent that is not in the table. Every prediction has an interval.
+How far does a solute deviate from ideal behaviour in a solvent? The logarithm of its activity
+coefficient at infinite dilution, ln γ, was measured for 2,810 pairs of 262 solvents and 156 solutes
+at 298 K (Sanchez Medina and others, Digital Discovery 1:216, 2022). This example predicts pairs
+that were not measured, corrects COSMO-RS, and predicts a solvent that is not in the table. Every
+prediction has an interval.
 
-The data are read from the folder in ``DYADLEARN_DATA``, and rdkit describes the molecules (``pip install
-'dyadlearn[chem]'``). If one of them was missing when this page was built, there is no output.
+The data are read from the folder in ``DYADLEARN_DATA``, and rdkit describes the molecules (``pip
+install 'dyadlearn[chem]'``). If one of them was missing when this page was built, there is no
+output.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/data_activity.png"
@@ -37,14 +39,16 @@ except (ImportError, FileNotFoundError) as absent:
 # SMILES in
 # ---------
 # A row is a solvent, a solute and ln γ. The publication set every fifth pair aside as a test.
-pairs, y = measured[["Solvent_SMILES", "Solute_SMILES"]], measured["ln_gamma"]
-train, test = measured["test"] == 0, measured["test"] == 1
+pairs = measured[["Solvent_SMILES", "Solute_SMILES"]]
+y = measured["ln_gamma"]
+train = measured["test"] == 0
+test = measured["test"] == 1
 print(measured[["Solvent", "Solute", "ln_gamma", "COSMO_RS"]].head(3))
 
 # %%
-# Every molecule has three descriptions: the fragments around its atoms, its MACCS keys, and rdkit's descriptors (size,
-# polarity, charges, …), which are standardised. The table also contains 2-methyltetrahydrofuran, a solvent from biomass
-# without any measurement here.
+# Every molecule has three descriptions: the fragments around its atoms, its MACCS keys, and rdkit's
+# descriptors (size, polarity, charges, …), which are standardised. The table also contains
+# 2-methyltetrahydrofuran, a solvent from biomass without any measurement here.
 green = "CC1CCCO1"
 smiles = sorted({*pairs["Solvent_SMILES"], *pairs["Solute_SMILES"], green})
 molecules = [Chem.MolFromSmiles(text) for text in smiles]
@@ -68,8 +72,9 @@ def regressor(setting: str) -> PairRegressor:
 # %%
 # New pairs
 # ---------
-# The model learns from the training pairs and predicts the test pairs. Three steps in one stage are quick. The defaults
-# take some minutes and are more accurate, because further stages also compare molecules by their measured pairs.
+# The model learns from the training pairs and predicts the test pairs. Three steps in one stage are
+# quick. The defaults take some minutes and are more accurate, because further stages also compare
+# molecules by their measured pairs.
 alone = regressor("A").fit(pairs[train], y[train])
 predicted = alone.predict(pairs[test])
 lower, upper = alone.predict_interval(pairs[test], coverage=0.9)
@@ -89,9 +94,10 @@ print(f"{inside.mean():.0%} of the measured values are within the 90 % intervals
 # %%
 # A correction of COSMO-RS
 # ------------------------
-# COSMO-RS contains much of the physics, so a model need only learn its error. Fit the difference, measured minus
-# calculated, and add the calculated value to the prediction and to both bounds. Any column that is known before the
-# measurement can be corrected like this, for instance UNIFAC or an older model.
+# COSMO-RS contains much of the physics, so a model need only learn its error. Fit the difference,
+# measured minus calculated, and add the calculated value to the prediction and to both bounds. Any
+# column that is known before the measurement can be corrected like this, for instance UNIFAC or an
+# older model.
 offset = measured["COSMO_RS"]
 known = offset.notna()
 correction = regressor("A").fit(pairs[train & known], (y - offset)[train & known])
@@ -100,7 +106,8 @@ corrected = correction.predict(pairs[asked]) + offset[asked]
 bounds = [bound + offset[asked] for bound in correction.predict_interval(pairs[asked], coverage=0.9)]
 report("COSMO-RS", y[asked], offset[asked])
 report("COSMO-RS, corrected", y[asked], corrected)
-width, width_alone = np.median(bounds[1] - bounds[0]), np.median(upper - lower)
+width = np.median(bounds[1] - bounds[0])
+width_alone = np.median(upper - lower)
 print(f"median width of the intervals: {width:.2f}, without COSMO-RS {width_alone:.2f}")
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), sharex=True, sharey=True, layout="constrained")
@@ -118,9 +125,10 @@ _ = axes[0].set_ylabel("ln γ, predicted, with 90 % interval")
 # %%
 # A new solvent
 # -------------
-# 2-methyltetrahydrofuran is in no pair. For a new solvent the kernels are learned for setting B, by the errors on
-# solvents that were left out. This is harder, so the intervals are wider. They are infinite for solutes that were
-# measured in fewer than nine solvents. The example shows the solutes that were measured most often.
+# 2-methyltetrahydrofuran is in no pair. For a new solvent the kernels are learned for setting B, by
+# the errors on solvents that were left out. This is harder, so the intervals are wider. They are
+# infinite for solutes that were measured in fewer than nine solvents. The example shows the solutes
+# that were measured most often.
 new_solvent = regressor("B").fit(pairs[train], y[train])
 often = measured[train].groupby("Solute_SMILES")["Solute"].agg(["first", "size"]).nlargest(6, "size")
 asked_for = pd.DataFrame({"solvent": green, "solute": often.index})

@@ -2,9 +2,9 @@
 Drugs and their targets
 =======================
 
-Which drug acts on which receptor? The data are 26 nuclear receptors and 54 drugs with published similarities on both
-sides, the set ``nr`` of Yamanishi and others (2008). They are read from the folder in ``DYADLEARN_DATA``. If they were
-missing when this page was built, there is no output.
+Which drug acts on which receptor? The data are 26 nuclear receptors and 54 drugs with published
+similarities on both sides, the set ``nr`` of Yamanishi and others (2008). They are read from the
+folder in ``DYADLEARN_DATA``. If they were missing when this page was built, there is no output.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/data_drug_target.png"
@@ -24,9 +24,10 @@ except FileNotFoundError as absent:
     raise SystemExit(str(absent)) from None
 
 # %%
-# The published similarities are neither symmetric nor positive semi-definite. The model repairs them, with a warning
-# that is turned off here. The search chooses the regularisation for a new receptor with a new drug (D). The best value
-# for the receptors is at the lower end of the grid; this warning is turned off too.
+# The published similarities are neither symmetric nor positive semi-definite. The model repairs
+# them, with a warning that is turned off here. The search chooses the regularisation for a new
+# receptor with a new drug (D). The best value for the receptors is at the lower end of the grid;
+# this warning is turned off too.
 warnings.simplefilter("ignore", KernelRepairWarning)
 warnings.simplefilter("ignore", GridEdgeWarning)
 model = TwoStepRidgeCV(setting="D", kernel="precomputed", task_kernel="precomputed")
@@ -44,8 +45,8 @@ axes[0].set(
 display = HoldoutDisplay.from_estimator(model, ax=axes[1])
 
 # %%
-# A zero in this grid is a pair that nobody reported. These zeros have the highest held-out predictions, so they are
-# candidates for an experiment.
+# A zero in this grid is a pair that nobody reported. These zeros have the highest held-out
+# predictions, so they are candidates for an experiment.
 found = screen(model, n=5, label=0)
 for target, drug, score in zip(found.instances, found.tasks, found.predictions, strict=True):
     print(f"{target} {drug} {score:.2f}")

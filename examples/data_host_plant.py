@@ -2,9 +2,9 @@
 Hummingbirds and plants
 =======================
 
-Which hummingbird visits which plant? The predictions use two phylogenies and two traits: the length of the corolla and
-the length of the bill. The visits (Tinoco and others) are read from the folder in ``DYADLEARN_DATA``. If they were
-missing when this page was built, there is no output.
+Which hummingbird visits which plant? The predictions use two phylogenies and two traits: the length
+of the corolla and the length of the bill. The visits (Tinoco and others) are read from the folder
+in ``DYADLEARN_DATA``. If they were missing when this page was built, there is no output.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/data_host_plant.png"
@@ -31,8 +31,10 @@ counts = stored["net_shrubs_counts"]
 
 def species(side, names):
     """Return the phylogenetic covariance (n, n) and the trait (n, 1) of some species."""
-    tips, traits = stored[f"{side}_tree_tips"].tolist(), stored[f"{side}_trait_ids"].tolist()
-    at, trait_at = [tips.index(name) for name in names], [traits.index(name) for name in names]
+    tips = stored[f"{side}_tree_tips"].tolist()
+    traits = stored[f"{side}_trait_ids"].tolist()
+    at = [tips.index(name) for name in names]
+    trait_at = [traits.index(name) for name in names]
     return stored[f"{side}_phylo_vcv"][np.ix_(at, at)], stored[f"{side}_trait"][trait_at][:, None]
 
 
@@ -45,22 +47,25 @@ plt.xlabel("hummingbirds, the most frequent first")
 plt.ylabel("plants")
 
 # %%
-# A kernel for each side from phylogeny, from traits, and from both. Lengths are compared on a logarithmic scale.
+# A kernel for each side from phylogeny, from traits, and from both. Lengths are compared on a
+# logarithmic scale.
 
 
 def kernels(covariance, trait):
     """Return the kernels (n, n) of one side."""
     length = np.log(trait)
-    trees, traits = normalize(covariance), rbf_kernel((length - length.mean()) / length.std(), gamma=0.5)
+    trees = normalize(covariance)
+    traits = rbf_kernel((length - length.mean()) / length.std(), gamma=0.5)
     return {"phylogeny": trees, "traits": traits, "both": trees + traits}
 
 
-plants, birds = kernels(K, corolla), kernels(G, bill)
+plants = kernels(K, corolla)
+birds = kernels(G, bill)
 
 # %%
-# AUC for new plants (B), new birds (C) and both (D). With a dozen birds all scores are uncertain; see the example on
-# honest evaluation. Some of the best regularisations are at the ends of the grid, where the landscape of so few labels
-# is flat.
+# AUC for new plants (B), new birds (C) and both (D). With a dozen birds all scores are uncertain;
+# see the example on honest evaluation. Some of the best regularisations are at the ends of the
+# grid, where the landscape of so few labels is flat.
 warnings.simplefilter("ignore", GridEdgeWarning)
 for name in plants:
     scores = {}

@@ -2,9 +2,9 @@
 KIBA: affinities with missing labels
 ====================================
 
-KIBA scores of drugs and kinases, of which a quarter was measured. This example uses a small part, so that it runs in a
-few seconds; the page :doc:`/records` uses all. The data are read from the folder in ``DYADLEARN_DATA``. If they were
-missing when this page was built, there is no output.
+KIBA scores of drugs and kinases, of which a quarter was measured. This example uses a small part,
+so that it runs in a few seconds; the page :doc:`/records` uses all. The data are read from the
+folder in ``DYADLEARN_DATA``. If they were missing when this page was built, there is no output.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/data_kiba.png"
@@ -26,12 +26,14 @@ except FileNotFoundError as absent:
 drugs = np.random.default_rng(0).choice(len(data.Y), 300, replace=False)
 kinases = np.argsort(np.isnan(data.Y).sum(axis=0))[:40]
 Y = data.Y[np.ix_(drugs, kinases)]
-K, G = data.K[np.ix_(drugs, drugs)], data.G[np.ix_(kinases, kinases)]
+K = data.K[np.ix_(drugs, drugs)]
+G = data.G[np.ix_(kinases, kinases)]
 measured = np.mean(~np.isnan(Y))
 print(f"{measured:.0%} of {Y.size} pairs measured, between {np.nanmin(Y):.1f} and {np.nanmax(Y):.1f}")
 
 # %%
-# The labels are far from zero, so the model has an intercept. Hold-out estimates it without the held-out labels.
+# The labels are far from zero, so the model has an intercept. Hold-out estimates it without the
+# held-out labels.
 search = KroneckerRidgeCV([0.01, 0.1, 1.0, 10.0], setting="B", kernel="precomputed", task_kernel="precomputed")
 search.fit(K, Y, tasks=G)
 print(f"alpha {search.alpha_:g}, {search.holdout_method_}")

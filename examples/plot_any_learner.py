@@ -2,10 +2,10 @@
 Any learner in two steps
 ========================
 
-Kernel ridge regression is smooth. If labels jump at thresholds of a few features, boosted trees learn more from the
-same rows. :class:`~dyadlearn.TwoStepRegressor` takes any two regressors of scikit-learn, one across instances and one
-across tasks, and has the same hold-out. :class:`~dyadlearn.LearnedKernelRidge` is a third way: it learns which of many
-kernels count.
+Kernel ridge regression is smooth. If labels jump at thresholds of a few features, boosted trees
+learn more from the same rows. :class:`~dyadlearn.TwoStepRegressor` takes any two regressors of
+scikit-learn, one across instances and one across tasks, and has the same hold-out.
+:class:`~dyadlearn.LearnedKernelRidge` is a third way: it learns which of many kernels count.
 """
 
 import matplotlib.pyplot as plt
@@ -15,9 +15,11 @@ from sklearn.linear_model import Ridge
 
 from dyadlearn import LearnedKernelRidge, TwoStepRegressor, TwoStepRidge, TwoStepRidgeCV
 
-# Four of the eight features determine three switches. Each task has its own weights of the switches.
+# Four of the eight features determine three switches. Each task has its own weights of the
+# switches.
 rng = np.random.default_rng(0)
-X, T = rng.uniform(-1, 1, size=(200, 8)), rng.normal(size=(12, 3))
+X = rng.uniform(-1, 1, size=(200, 8))
+T = rng.normal(size=(12, 3))
 jumps = np.stack([X[:, 0] > 0.2, (X[:, 1] > -0.3) ^ (X[:, 2] > 0), X[:, 3] < -0.5], axis=1) - 0.5
 Y = 2 * jumps @ T.T + 0.3 * rng.normal(size=(200, 12))
 
@@ -25,9 +27,11 @@ boosted = HistGradientBoostingRegressor(max_iter=15, learning_rate=0.3, max_leaf
 model = TwoStepRegressor(boosted, Ridge(0.1)).fit(X, Y, tasks=T)
 
 # %%
-# The regularisation of ridge regression is chosen for each setting; the boosted model is not tuned. Both are held out
-# in the same three folds: ridge regression by formulas, the boosted model by refitting.
-folds, task_folds = np.arange(200) % 3, np.arange(12) % 3
+# The regularisation of ridge regression is chosen for each setting; the boosted model is not tuned.
+# Both are held out in the same three folds: ridge regression by formulas, the boosted model by
+# refitting.
+folds = np.arange(200) % 3
+task_folds = np.arange(12) % 3
 left_out = {
     "B": {"groups": folds},
     "C": {"task_groups": task_folds},
@@ -48,9 +52,10 @@ for setting, together in left_out.items():
     print(f"{setting}: kernel ridge {scores[setting][0]:.2f}, boosted {scores[setting][1]:.2f}")
 
 # %%
-# Ridge regression is limited here by its single smooth kernel of all features. If every feature, and every pair of
-# neighbouring features, is a separate description, the learned weights select those that determine a switch. The
-# weights are learned again in each of the three folds, from its training rows.
+# Ridge regression is limited here by its single smooth kernel of all features. If every feature,
+# and every pair of neighbouring features, is a separate description, the learned weights select
+# those that determine a switch. The weights are learned again in each of the three folds, from its
+# training rows.
 places = [[j] for j in range(8)] + [[j, j + 1] for j in range(7)]
 
 
@@ -61,15 +66,16 @@ def described(rows: np.ndarray) -> dict[str, np.ndarray]:
 
 predicted = np.empty_like(Y)
 for fold in range(3):
-    inside, outside = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+    inside = np.flatnonzero(folds != fold)
+    outside = np.flatnonzero(folds == fold)
     kernels = LearnedKernelRidge(task_kernel="linear", setting="B", normalize=False, n_steps=20)
     predicted[outside] = kernels.fit(described(inside), Y[inside], tasks=T).predict(described(outside))
 weights = kernels.weights_["instances"]
 print(f"B: learned kernels {r2(predicted):.2f}; largest weights: {sorted(weights, key=weights.get)[-3:]}")
 
 # %%
-# Boosting and learned kernels help if the instance is new. For a new task of known instances (C), the labels of the
-# instances contain enough information.
+# Boosting and learned kernels help if the instance is new. For a new task of known instances (C),
+# the labels of the instances contain enough information.
 figure, ax = plt.subplots(layout="constrained")
 for shift, (name, values) in enumerate(
     zip(("kernel ridge", "boosted"), zip(*scores.values(), strict=True), strict=True)
@@ -81,8 +87,8 @@ ax.set_ylabel("R², held out")
 ax.legend()
 
 # %%
-# If both learners are linear in the labels, the order of the steps does not matter. Two-step ridge regression then
-# gives the same predictions faster. The largest difference is
+# If both learners are linear in the labels, the order of the steps does not matter. Two-step ridge
+# regression then gives the same predictions faster. The largest difference is
 pair = TwoStepRegressor(Ridge(1.0), Ridge(1.0)).fit(X, Y, tasks=T)
 print(f"{np.abs(pair.predict(X, T) - TwoStepRidge().fit(X, Y, tasks=T).predict(X, T)).max():.0e}")
 

@@ -2,8 +2,8 @@
 Spectral filters
 ================
 
-A filter states how much ridge regression shrinks each eigendirection of the kernel. There are four filters, and the two
-sides may have different ones.
+A filter states how much ridge regression shrinks each eigendirection of the kernel. There are four
+filters, and the two sides may have different ones.
 """
 
 import matplotlib.pyplot as plt
@@ -27,8 +27,9 @@ ax.set(xlabel="eigenvalue", ylabel="factor of the eigendirection", title="λ = 0
 legend = ax.legend()
 
 # %%
-# The best score of each filter for new instances, with the same filter on both sides. With a cut-off below all
-# eigenvalues the model would interpolate and could not be held out, so the grid of regularisations starts above them.
+# The best score of each filter for new instances, with the same filter on both sides. With a
+# cut-off below all eigenvalues the model would interpolate and could not be held out, so the grid
+# of regularisations starts above them.
 alphas = np.logspace(-0.5, 1.5, 9)
 data = make_dyads(60, 30, noise=0.5, random_state=0)
 for name, chosen in filters.items():

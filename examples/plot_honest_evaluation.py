@@ -2,8 +2,8 @@
 Honest evaluation
 =================
 
-The best of 196 scores is optimistic. Nested scores are not, intervals show how much a score depends on the sampled rows
-and columns, and an audit shows which setting a split really has.
+The best of 196 scores is optimistic. Nested scores are not, intervals show how much a score depends
+on the sampled rows and columns, and an audit shows which setting a split really has.
 """
 
 import numpy as np
@@ -19,7 +19,8 @@ search.fit(data.X, data.Y, tasks=data.tasks)
 print(f"best of {search.landscape_.size} scores: {search.best_score_:.2f}")
 
 # %%
-# A nested score repeats the whole search without each block of instances and tasks, and scores this block:
+# A nested score repeats the whole search without each block of instances and tasks, and scores this
+# block:
 nested = nested_score(search, data.X, data.Y, tasks=data.tasks, cv=4, random_state=0)
 print(f"nested score: {nested.score:.2f}")
 

@@ -2,8 +2,8 @@
 Learned kernels
 ===============
 
-A kernel model is only as accurate as its kernels. :class:`~dyadlearn.LearnedKernelRidge` takes several descriptions of
-each side and learns their weights for a setting.
+A kernel model is only as accurate as its kernels. :class:`~dyadlearn.LearnedKernelRidge` takes
+several descriptions of each side and learns their weights for a setting.
 """
 
 import matplotlib.pyplot as plt
@@ -12,11 +12,13 @@ from scipy.spatial.distance import cdist
 
 from dyadlearn import LearnedKernelRidge
 
-# Drugs have four traits. Their structure contains two of them, a precomputed kernel contains the other two,
-# and the weather on the day of their synthesis contains none.
+# Drugs have four traits. Their structure contains two of them, a precomputed kernel contains the
+# other two, and the weather on the day of their synthesis contains none.
 rng = np.random.default_rng(0)
-traits, weather = rng.normal(size=(100, 4)), rng.normal(size=(100, 6))
-structure, similarity = traits[:, :2], np.exp(-0.1 * cdist(traits[:, 2:], traits[:, 2:], "sqeuclidean"))
+traits = rng.normal(size=(100, 4))
+weather = rng.normal(size=(100, 6))
+structure = traits[:, :2]
+similarity = np.exp(-0.1 * cdist(traits[:, 2:], traits[:, 2:], "sqeuclidean"))
 proteins = rng.normal(size=(25, 2))
 binding = np.sin(1.5 * traits) @ rng.normal(size=(4, 2)) @ np.cos(proteins).T
 binding = binding + 0.2 * rng.normal(size=binding.shape)
@@ -24,9 +26,10 @@ binding = binding + 0.2 * rng.normal(size=binding.shape)
 # %%
 # New drugs
 # ---------
-# A fifth of the drugs is test data. The kernels are learned for setting B from the others. A row of the precomputed
-# kernel has one column for each training drug, also for new drugs.
-old, new = slice(0, 80), slice(80, 100)
+# A fifth of the drugs is test data. The kernels are learned for setting B from the others. A row of
+# the precomputed kernel has one column for each training drug, also for new drugs.
+old = slice(0, 80)
+new = slice(80, 100)
 drugs = {"structure": structure[old], "similarity": similarity[old, old], "weather": weather[old]}
 others = {"structure": structure[new], "similarity": similarity[new, old], "weather": weather[new]}
 kernels = {"structure": "rbf", "similarity": "precomputed", "weather": "rbf"}
@@ -47,8 +50,8 @@ for name in drugs:
 print(f"mean of all labels: {error(np.full((20, 25), binding[old].mean())):.3f}")
 
 # %%
-# The informative descriptions have large weights, and the weather has nearly none. The held-out error was minimised, so
-# it is not an unbiased estimate. The error of the test drugs is.
+# The informative descriptions have large weights, and the weather has nearly none. The held-out
+# error was minimised, so it is not an unbiased estimate. The error of the test drugs is.
 figure, ax = plt.subplots(layout="constrained")
 for side, weights in model.weights_.items():
     ax.barh([f"{name} ({side})" for name in weights], list(weights.values()))
@@ -57,9 +60,10 @@ ax.set(xlabel="Weight")
 # %%
 # New pairs of known drugs and proteins
 # -------------------------------------
-# If both sides are known and labels are missing, the labels themselves describe drugs and proteins. Here the only
-# description of drugs is uninformative, so the first stage predicts little more than means. Later stages also use the
-# rows and columns of the grid that the stage before completed. The held-out error determines the number of stages.
+# If both sides are known and labels are missing, the labels themselves describe drugs and proteins.
+# Here the only description of drugs is uninformative, so the first stage predicts little more than
+# means. Later stages also use the rows and columns of the grid that the stage before completed. The
+# held-out error determines the number of stages.
 hidden = rng.random(binding.shape) < 0.4
 labels = np.where(hidden, np.nan, binding)
 staged = LearnedKernelRidge(n_steps=20, random_state=0).fit(weather, labels, tasks=proteins)

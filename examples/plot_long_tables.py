@@ -2,8 +2,8 @@
 Long tables and scikit-learn
 ============================
 
-A long table has one row for each label: an instance, a task, a value. ``PairRegressor`` turns any model into a
-regressor on such rows, which scikit-learn can split, search and score.
+A long table has one row for each label: an instance, a task, a value. ``PairRegressor`` turns any
+model into a regressor on such rows, which scikit-learn can split, search and score.
 """
 
 import matplotlib.pyplot as plt
@@ -22,12 +22,13 @@ print(table.head())
 
 # %%
 # Two tables describe readers and books. Rows of the long table are matched with them by id.
-pairs, y = table[["instance", "task"]], table["value"]
+pairs = table[["instance", "task"]]
+y = table["value"]
 model = PairRegressor(KroneckerRidge(kernel="rbf", task_kernel="rbf"), instances=readers, tasks=books)
 
 # %%
-# scikit-learn's search takes the folds of a setting from :class:`~dyadlearn.SettingKFold`, here new readers with new
-# books:
+# scikit-learn's search takes the folds of a setting from :class:`~dyadlearn.SettingKFold`, here new
+# readers with new books:
 folds = SettingKFold("D", n_splits=3, random_state=0)
 search = GridSearchCV(model, {"model__alpha": [0.001, 0.01, 0.1, 1.0]}, cv=folds)
 search.fit(pairs, y)

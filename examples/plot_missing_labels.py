@@ -2,7 +2,8 @@
 Missing labels
 ==============
 
-Most pairs have no label. NaN in the grid means *not observed*. It is not a zero, and nothing is imputed before the fit.
+Most pairs have no label. NaN in the grid means *not observed*. It is not a zero, and nothing is
+imputed before the fit.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +16,8 @@ data = make_dyads(60, 40, noise=0.2, missing=0.7, random_state=0)
 print(f"{data.observed.mean():.0%} of {data.Y.size} labels are observed")
 
 # %%
-# Both models take a grid with NaN. ``residual_`` is the relative residual of the iterative solution.
+# Both models take a grid with NaN. ``residual_`` is the relative residual of the iterative
+# solution.
 models = {}
 for model in (
     KroneckerRidge(alpha=0.1, kernel="rbf", task_kernel="rbf"),

@@ -2,8 +2,8 @@
 A model in a file
 =================
 
-Save a model, load it and predict. The file contains arrays and a header of plain text. Loading executes no code, and a
-file that was truncated or changed raises an error.
+Save a model, load it and predict. The file contains arrays and a header of plain text. Loading
+executes no code, and a file that was truncated or changed raises an error.
 """
 
 from pathlib import Path
@@ -25,7 +25,8 @@ save(model, path)
 print(f"{path.stat().st_size / 1024:.0f} KiB")
 
 # %%
-# The loaded model has exactly the same coefficients. It can predict, hold out and change its regularisation.
+# The loaded model has exactly the same coefficients. It can predict, hold out and change its
+# regularisation.
 again = load(path)
 np.testing.assert_array_equal(again.dual_coef_, model.dual_coef_)
 np.testing.assert_allclose(again.predict(data.X), model.predict(data.X))

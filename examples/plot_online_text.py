@@ -2,8 +2,8 @@
 Online learning of texts
 ========================
 
-Descriptions of packages arrive in batches, with their tags. The model learns each batch and does not store it. It
-always equals a model that is fitted to all batches so far.
+Descriptions of packages arrive in batches, with their tags. The model learns each batch and does
+not store it. It always equals a model that is fitted to all batches so far.
 """
 
 import matplotlib.pyplot as plt
@@ -29,12 +29,14 @@ values, vectors = np.linalg.eigh(G)
 tags = vectors * np.sqrt(np.clip(values, 0, None))
 
 # %%
-# Every batch is predicted before it is learned, by a model with the hierarchy and by one without it.
+# Every batch is predicted before it is learned, by a model with the hierarchy and by one without
+# it.
 models = {
     "two-step": OnlineTwoStepRidge(alpha=1.0, task_alpha=0.1).fit(X[:50], Y[:50], tasks=tags),
     "independent": OnlineTwoStepRidge(alpha=1.0).fit(X[:50], Y[:50]),
 }
-seen, scores = [], {name: [] for name in models}
+seen = []
+scores = {name: [] for name in models}
 for start in range(50, 1450, 200):
     batch = slice(start, start + 200)
     seen.append(start)

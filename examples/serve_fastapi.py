@@ -2,13 +2,16 @@
 A service that recommends
 =========================
 
-This service returns lists for known and new users over HTTP, and learns ratings that arrive. With ``fastapi`` and
+This service returns lists for known and new users over HTTP, and learns ratings that arrive. With
+``fastapi`` and
 ``uvicorn`` installed, start it by ``RATINGS_MODEL=ratings.dyad uvicorn --factory serve_fastapi:make_app``. The file
-contains an :class:`~dyadlearn.OnlineTwoStepRidge` that was fitted to frames with ids and ``keep_labels=True``, such as
-the model of :ref:`ratings that arrive <sphx_glr_gallery_plot_ratings.py>`. A request costs a few small products.
-Ratings that arrive are learned in memory. The model always equals a fit on all ratings. Items with fewer than
-five ratings are not recommended: one enthusiastic rating would otherwise put an item first for everybody. A rating
-that is not on the scale of the ratings in the file is refused, because a single one of a million would spoil all lists.
+contains an :class:`~dyadlearn.OnlineTwoStepRidge` that was fitted to frames with ids and
+``keep_labels=True``, such as the model of :ref:`ratings that arrive
+<sphx_glr_gallery_plot_ratings.py>`. A request costs a few small products. Ratings that arrive are
+learned in memory. The model always equals a fit on all ratings. Items with fewer than five ratings
+are not recommended: one enthusiastic rating would otherwise put an item first for everybody. A
+rating that is not on the scale of the ratings in the file is refused, because a single one of a
+million would spoil all lists.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/serve_fastapi.png"
@@ -46,7 +49,8 @@ def make_app(path=None, min_ratings=5, scale=None):
         warnings.simplefilter(
             "ignore"
         )  # the labels are used, and not the TwoStepRidge that was fitted on them
-        fitted, raters = model.fitted_, [set() for _ in items]
+        fitted = model.fitted_
+        raters = [set() for _ in items]
     low, high = scale or (np.nanmin(fitted.labels.values), np.nanmax(fitted.labels.values))
     for row, column in zip(*fitted.labels.places, strict=True):
         raters[column].add(fitted.instance_ids.labels[row])
@@ -84,7 +88,8 @@ def make_app(path=None, min_ratings=5, scale=None):
         for item, rating in ratings.items():
             if not low <= rating <= high:
                 raise ValueError(f"{item}: ratings are from {low:g} to {high:g}, {rating:g} was sent.")
-        row, y = row_of(user, features), pd.Series(ratings, items, float).to_frame(user).T
+        row = row_of(user, features)
+        y = pd.Series(ratings, items, float).to_frame(user).T
         with writing:  # others read what was there before, until all is learned
             model.partial_fit(row, y, known="replace")
             for item in ratings:

@@ -1,18 +1,21 @@
 """Activity coefficients of solutes in solvents, from structures alone and as a correction of a physical model.
 
-    python experiments/activity.py [--settings ABC] [--known COSMO_RS] [--folds 5] [--data FOLDER] [--json FILE]
+    python experiments/activity.py [--settings ABC] [--known COSMO_RS] [--folds 5] [--data FOLDER]
+    [--json FILE]
 
-The labels are ln γ at infinite dilution and 298 K of 2,810 pairs (Sanchez Medina and others, Digital Discovery 1:216,
-2022, MIT licence). The structures are SMILES. rdkit describes them, and `LearnedKernelRidge` learns from ten kernels of
-each side and an identity, with its default parameters.
+The labels are ln γ at infinite dilution and 298 K of 2,810 pairs (Sanchez Medina and others,
+Digital Discovery 1:216, 2022, MIT licence). The structures are SMILES. rdkit describes them, and
+`LearnedKernelRidge` learns from ten kernels of each side and an identity, with its default
+parameters.
 
 - A, new pairs: learned from the training pairs of the publication, tested on its test pairs.
 - B, new solvents, and C, new solutes: folds of the solvents or solutes of the *training* pairs. For each fold, all
   parameters are learned without it.
 
-A *correction* learns ln γ minus the value of a known column, and adds this value to its predictions. Pairs without such
-a value are neither learned from nor predicted. Baselines: the known column itself, a constant for each solvent and
-solute, and a random forest on the descriptors and MACCS keys of both molecules. No parameter was chosen on test labels.
+A *correction* learns ln γ minus the value of a known column, and adds this value to its
+predictions. Pairs without such a value are neither learned from nor predicted. Baselines: the known
+column itself, a constant for each solvent and solute, and a random forest on the descriptors and
+MACCS keys of both molecules. No parameter was chosen on test labels.
 """
 
 from __future__ import annotations
@@ -74,7 +77,9 @@ class Data:
 def load_pairs(data_home: str | Path | None = None) -> pd.DataFrame:
     """Return the published table of pairs, or raise an error that names the file to get."""
     folder = DataFolder("'activity'", "activity", resolve_home(data_home))
-    [path] = folder.find_all(["iac.csv"], "the table of pairs of github.com/edgarsmdn/GNN_IAC, laid out as SIDES says")
+    [path] = folder.find_all(
+        ["iac.csv"], "the table of pairs of github.com/edgarsmdn/GNN_IAC, laid out as SIDES says"
+    )
     return pd.read_csv(path)
 
 
@@ -91,7 +96,9 @@ def describe(smiles: list[str]) -> tuple[Descriptions, pd.DataFrame]:
 def load(data_home: str | Path | None = None) -> Data:
     """Return pairs with the descriptions of both sides. No label enters the descriptions."""
     pairs = load_pairs(data_home)
-    (solvents, solvent_features), (solutes, solute_features) = (describe(sorted(set(pairs[side]))) for side in SIDES)
+    (solvents, solvent_features), (solutes, solute_features) = (
+        describe(sorted(set(pairs[side]))) for side in SIDES
+    )
     return Data(pairs, (solvents, solutes), (solvent_features, solute_features))
 
 
@@ -106,18 +113,24 @@ class Predicted:
 
     def __add__(self, offset: np.ndarray) -> Predicted:
         """Return the predictions and their bounds with an offset added."""
-        lower, upper = (None if bound is None else bound + offset for bound in (self.lower, self.upper))
+        lower, upper = (
+            None if bound is None else bound + offset for bound in (self.lower, self.upper)
+        )
         return Predicted(self.values + offset, lower, upper, self.seconds)
 
 
-def learned(data: Data, setting: str, train: pd.DataFrame, y: np.ndarray, test: pd.DataFrame) -> Predicted:
+def learned(
+    data: Data, setting: str, train: pd.DataFrame, y: np.ndarray, test: pd.DataFrame
+) -> Predicted:
     """Learn kernels for a setting from training pairs, and predict test pairs with intervals.
 
-    A side that is not new has all its molecules in the grid, also those without a training label: their structures are
-    known. Those of a new side are predicted as new.
+    A side that is not new has all its molecules in the grid, also those without a training label:
+    their structures are known. Those of a new side are predicted as new.
     """
     is_new = {"A": (False, False), "B": (True, False), "C": (False, True)}[setting]
-    ids, sides, asked = [], [], []
+    ids = []
+    sides = []
+    asked = []
     for side, kernels, new in zip(SIDES, data.kernels, is_new, strict=True):
         everything = pd.Index(list(kernels.row_ids.labels))
         kept = everything[everything.isin(train[side])] if new else everything
@@ -137,10 +150,17 @@ def learned(data: Data, setting: str, train: pd.DataFrame, y: np.ndarray, test: 
     return Predicted(*(np.asarray(grid)[cells] for grid in grids), seconds)
 
 
-def forest(data: Data, setting: str, train: pd.DataFrame, y: np.ndarray, test: pd.DataFrame) -> Predicted:
+def forest(
+    data: Data, setting: str, train: pd.DataFrame, y: np.ndarray, test: pd.DataFrame
+) -> Predicted:
     """Fit a random forest of `TREES` trees on the features of both molecules side by side."""
     X, X_new = (
-        np.hstack([table.loc[part[side]].to_numpy() for side, table in zip(SIDES, data.features, strict=True)])
+        np.hstack(
+            [
+                table.loc[part[side]].to_numpy()
+                for side, table in zip(SIDES, data.features, strict=True)
+            ]
+        )
         for part in (train, test)
     )
     start = time.perf_counter()
@@ -148,7 +168,9 @@ def forest(data: Data, setting: str, train: pd.DataFrame, y: np.ndarray, test: p
     return Predicted(model.predict(X_new), seconds=time.perf_counter() - start)
 
 
-def constants(data: Data, setting: str, train: pd.DataFrame, y: np.ndarray, test: pd.DataFrame) -> Predicted:
+def constants(
+    data: Data, setting: str, train: pd.DataFrame, y: np.ndarray, test: pd.DataFrame
+) -> Predicted:
     """Fit a constant for each solvent and each solute, shrunk by leave-one-out; those of new molecules are zero."""
     codes = OneHotEncoder(handle_unknown="ignore").fit(train[list(SIDES)])
     X, X_new = (codes.transform(part[list(SIDES)]).toarray() for part in (train, test))
@@ -157,10 +179,16 @@ def constants(data: Data, setting: str, train: pd.DataFrame, y: np.ndarray, test
     return Predicted(model.predict(X_new), seconds=time.perf_counter() - start)
 
 
-LEARNERS = {"a constant per solvent and solute": constants, "random forest": forest, LEARNED: learned}
+LEARNERS = {
+    "a constant per solvent and solute": constants,
+    "random forest": forest,
+    LEARNED: learned,
+}
 
 
-def splits(pairs: pd.DataFrame, setting: str, folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def splits(
+    pairs: pd.DataFrame, setting: str, folds: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield positions of training and test pairs: the published ones in A, folds of the training pairs in B and C."""
     train = np.flatnonzero(pairs["test"] == 0)
     if setting == "A":
@@ -171,7 +199,9 @@ def splits(pairs: pd.DataFrame, setting: str, folds: int) -> Iterator[tuple[np.n
         yield train[kept], train[left_out]
 
 
-def predictions(data: Data, setting: str, known: str, folds: int) -> tuple[np.ndarray, dict[str, Predicted]]:
+def predictions(
+    data: Data, setting: str, known: str, folds: int
+) -> tuple[np.ndarray, dict[str, Predicted]]:
     """Return positions of the tested pairs, and what each learner predicts; NaN for pairs without a known value."""
     pairs = data.pairs
     parts: dict[str, list[Predicted]] = {}
@@ -179,7 +209,9 @@ def predictions(data: Data, setting: str, known: str, folds: int) -> tuple[np.nd
     for train, test in splits(pairs, setting, folds):
         tested.append(test)
         for name, learner in LEARNERS.items():
-            found = learner(data, setting, pairs.iloc[train], pairs[LABEL].to_numpy()[train], pairs.iloc[test])
+            found = learner(
+                data, setting, pairs.iloc[train], pairs[LABEL].to_numpy()[train], pairs.iloc[test]
+            )
             parts.setdefault(name, []).append(found)
             offset = pairs[known].to_numpy()
             some = train[np.isfinite(offset[train])]
@@ -190,7 +222,9 @@ def predictions(data: Data, setting: str, known: str, folds: int) -> tuple[np.nd
     joined = {name: _joined(found) for name, found in parts.items()}
     published = {**KNOWN, **({NETWORKS[0]: NETWORKS[1]} if setting == "A" else {})}
     return positions, {
-        **{title: Predicted(pairs[name].to_numpy()[positions]) for name, title in published.items()},
+        **{
+            title: Predicted(pairs[name].to_numpy()[positions]) for name, title in published.items()
+        },
         **joined,
         f"{KNOWN[known]} + {LEARNED}, alone without a value": _filled(
             joined[f"{KNOWN[known]} + {LEARNED}"], joined[LEARNED]
@@ -203,20 +237,31 @@ def _joined(parts: list[Predicted]) -> Predicted:
         None if any(bound is None for bound in each) else np.concatenate(each)
         for each in ([part.lower for part in parts], [part.upper for part in parts])
     )
-    return Predicted(np.concatenate([part.values for part in parts]), *bounds, sum(part.seconds for part in parts))
+    return Predicted(
+        np.concatenate([part.values for part in parts]),
+        *bounds,
+        sum(part.seconds for part in parts),
+    )
 
 
 def _filled(first: Predicted, second: Predicted) -> Predicted:
     """Return the first predictions and intervals, and the second where there are none."""
     absent = np.isnan(first.values)
-    columns = (np.where(absent, getattr(second, name), getattr(first, name)) for name in ("values", "lower", "upper"))
+    columns = (
+        np.where(absent, getattr(second, name), getattr(first, name))
+        for name in ("values", "lower", "upper")
+    )
     return Predicted(*columns, first.seconds + second.seconds)
 
 
 def errors(y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     """Return the number of predicted pairs, the mean absolute error and the root mean squared error."""
     gap = (predicted - y)[np.isfinite(predicted)]
-    return {"pairs": len(gap), "MAE": float(np.abs(gap).mean()), "RMSE": float(np.sqrt((gap**2).mean()))}
+    return {
+        "pairs": len(gap),
+        "MAE": float(np.abs(gap).mean()),
+        "RMSE": float(np.sqrt((gap**2).mean())),
+    }
 
 
 def coverage(y: np.ndarray, predicted: Predicted) -> dict[str, float]:
@@ -227,7 +272,8 @@ def coverage(y: np.ndarray, predicted: Predicted) -> dict[str, float]:
     if predicted.lower is None or predicted.upper is None:
         return {}
     asked = np.isfinite(predicted.values)
-    inside, width = (predicted.lower <= y) & (y <= predicted.upper), predicted.upper - predicted.lower
+    inside = (predicted.lower <= y) & (y <= predicted.upper)
+    width = predicted.upper - predicted.lower
     finite = asked & np.isfinite(width)
     if not finite.any():
         return {}
@@ -261,41 +307,74 @@ def table(rows: list[dict[str, Any]], known: str) -> str:
     """Return the rows in Markdown."""
     title = KNOWN[known]
     lines = [
-        f"| setting | model | pairs | MAE | RMSE | pairs with {title} | MAE | RMSE | within 90 % intervals, width |",
+        f"| setting | model | pairs | MAE | RMSE | pairs with {title} | MAE | RMSE | within 90 % "
+        f"intervals, width |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for row in rows:
-        shared, covered = row["with_known"], row["intervals"]
-        intervals = "{inside_finite:.1%}, {width:.2f}".format(**covered).replace("%", " %") if covered else ""
+        shared = row["with_known"]
+        covered = row["intervals"]
+        if covered:
+            intervals = "{inside_finite:.1%}, {width:.2f}".format(**covered).replace("%", " %")
+        else:
+            intervals = ""
         if covered and covered["finite"] < 1:
             intervals += f" ({covered['finite']:.0%} finite)".replace("%", " %")
-        scores = " | ".join(f"{each['pairs']} | {each['MAE']:.3f} | {each['RMSE']:.3f}" for each in (row, shared))
-        lines.append(f"| {row['setting']}, {SETTINGS[row['setting']]} | {row['model']} | {scores} | {intervals} |")
+        scores = " | ".join(
+            f"{each['pairs']} | {each['MAE']:.3f} | {each['RMSE']:.3f}" for each in (row, shared)
+        )
+        lines.append(
+            f"| {row['setting']}, {SETTINGS[row['setting']]} | {row['model']} | {scores} | "
+            f"{intervals} |"
+        )
     return "\n".join(lines)
 
 
 def main() -> None:
     """Measure, print the table, and write the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder with the data (default: beside the checkout)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=DATA,
+        help="folder with the data (default: beside the checkout)",
+    )
     parser.add_argument("--settings", default="ABC")
-    parser.add_argument("--known", choices=KNOWN, default="COSMO_RS", help="column to correct (default: COSMO_RS)")
-    parser.add_argument("--folds", type=int, default=5, help="folds of solvents and of solutes (default: 5)")
+    parser.add_argument(
+        "--known", choices=KNOWN, default="COSMO_RS", help="column to correct (default: COSMO_RS)"
+    )
+    parser.add_argument(
+        "--folds", type=int, default=5, help="folds of solvents and of solutes (default: 5)"
+    )
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     options = parser.parse_args()
     if unknown := set(options.settings) - set(SETTINGS):
         parser.error(f"--settings must be some of A, B and C, found {', '.join(sorted(unknown))}")
     names = ("numpy", "scipy", "scikit-learn", "rdkit")
     versions = {"dyadlearn": dyadlearn.__version__, **{name: version(name) for name in names}}
-    about = {"date": str(datetime.date.today()), "python": platform.python_version(), "versions": versions}
+    about = {
+        "date": str(datetime.date.today()),
+        "python": platform.python_version(),
+        "versions": versions,
+    }
     rows = []
     for row in measured(load(options.data), options.settings, options.known, options.folds):
-        print("{setting} {model}: MAE {MAE:.3f}, RMSE {RMSE:.3f}, {seconds} s".format(**row), flush=True)
+        print(
+            "{setting} {model}: MAE {MAE:.3f}, RMSE {RMSE:.3f}, {seconds} s".format(**row),
+            flush=True,
+        )
         rows.append(row)
         if options.json:
-            options.json.write_text(json.dumps({**about, "known": options.known, "rows": rows}, indent=1) + "\n")
+            options.json.write_text(
+                json.dumps({**about, "known": options.known, "rows": rows}, indent=1) + "\n"
+            )
     print(table(rows, options.known))
-    print(f"\n{about['date']}, {', '.join(' '.join(each) for each in versions.items())}, Python {about['python']}.")
+    print(
+        f"\n{about['date']}, {', '.join(' '.join(each) for each in versions.items())}, Python "
+        f"{about['python']}."
+    )
 
 
 if __name__ == "__main__":

@@ -24,25 +24,29 @@ _NEGLIGIBLE = 1e-7
 class CanonicalProjection(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Project features on the orthogonal directions that vary most with the labels.
 
-    The columns of :math:`\mathbf{V}` are the leading left singular vectors of the covariance between features and
-    standardised labels,
+    The columns of :math:`\mathbf{V}` are the leading left singular vectors of the covariance
+    between features and standardised labels,
 
     .. math:: \mathbf{X}^\top\mathbf{Y}_s \approx \mathbf{V}\,\mathrm{diag}(\boldsymbol\sigma)\,\mathbf{U}^\top, \qquad
-              \mathbf{Y}_s = (\mathbf{Y} - \mathbf{1}\bar{\mathbf{y}}^\top)\,\mathrm{diag}(1/s_1, \dots, 1/s_q),
+              \mathbf{Y}_s = (\mathbf{Y} - \mathbf{1}\bar{\mathbf{y}}^\top)\,\mathrm{diag}(1/s_1,
+              \dots, 1/s_q),
 
-    so that among all unit vectors :math:`\mathbf{v}` orthogonal to those before, each is the one whose component
+    so that among all unit vectors :math:`\mathbf{v}` orthogonal to those before, each is the one
+    whose component
     :math:`\mathbf{Xv}` has the largest variance times the sum of its squared correlations with all labels. A rare
     label counts as much as a frequent one. The features are
     :math:`(\mathbf{x}-\bar{\mathbf{x}})^\top\mathbf{V}`.
 
-    Features and labels may be sparse and come in any number of chunks: only :math:`\mathbf{X}^\top\mathbf{Y}` is kept,
-    as a sparse matrix, and sums. The singular value decomposition is randomised, works on blocks of it, and never forms
-    a dense matrix with a side of p but :math:`\mathbf{V}` itself, which is as precise as `X` was.
+    Features and labels may be sparse and come in any number of chunks: only
+    :math:`\mathbf{X}^\top\mathbf{Y}` is kept, as a sparse matrix, and sums. The singular value
+    decomposition is randomised, works on blocks of it, and never forms a dense matrix with a side
+    of p but :math:`\mathbf{V}` itself, which is as precise as `X` was.
 
     Parameters
     ----------
     n_components : int, default=100
-        Number k of components; there are no more than labels, and none whose singular value is zero.
+        Number k of components; there are no more than labels, and none whose singular value is
+        zero.
     n_oversamples : int, default=10
         Number of directions that are followed beside the wanted ones.
     n_iter : int, default=3
@@ -162,20 +166,33 @@ class CanonicalProjection(TransformerMixin, BaseEstimator):  # type: ignore[misc
         return tags
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
-        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> _Seen:
         """Return what a chunk says, with the parameters that are set."""
-        labels = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_2d=False, input_name="y")
+        labels = check_array(
+            y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_2d=False, input_name="y"
+        )
         labels = labels.reshape(-1, 1) if labels.ndim == 1 else labels
         rows = self._rows(X, reset=reset)
         if rows.shape[0] != labels.shape[0]:
-            raise ValueError(f"X has {rows.shape[0]} rows, but y has {labels.shape[0]}: give labels for every row.")
+            raise ValueError(
+                f"X has {rows.shape[0]} rows, but y has {labels.shape[0]}: give labels for every "
+                f"row."
+            )
         if not reset and labels.shape[1] != self._seen.y_sum.shape[0]:
-            raise ValueError(f"y has {labels.shape[1]} columns, expected {self._seen.y_sum.shape[0]} labels as before.")
+            raise ValueError(
+                f"y has {labels.shape[1]} columns, expected {self._seen.y_sum.shape[0]} labels as "
+                f"before."
+            )
         labels = sparse.csr_array(labels)
         cross = sparse.csr_array(sparse.csr_array(rows).T @ labels, dtype=rows.dtype)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1)) if reset else self._seen.seed
+        if reset:
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        else:
+            seed = self._seen.seed
         sums = (_sums(rows), _sums(labels), _sums(labels**2))
         how = (int(self.n_components), int(self.n_oversamples), int(self.n_iter))
         return _Seen(rows.shape[0], *sums, (cross,), *how, seed)
@@ -185,8 +202,9 @@ class CanonicalProjection(TransformerMixin, BaseEstimator):  # type: ignore[misc
 class _Seen:
     """Sums over rows, and the directions they lead to.
 
-    `parts` are sparse matrices (p, q) whose sum is XᵀY: chunks are added to each other first, and to the large sum of
-    all before only when they have grown as large, so that a stream is read in about linear time.
+    `parts` are sparse matrices (p, q) whose sum is XᵀY: chunks are added to each other first, and
+    to the large sum of all before only when they have grown as large, so that a stream is read in
+    about linear time.
     """
 
     n_rows: int
@@ -220,10 +238,14 @@ class _Seen:
     @cached_property
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
         """Left singular vectors V (p, k) and singular values (k,)."""
-        q, wanted = self.y_sum.shape[0], self.n_components
+        q = self.y_sum.shape[0]
+        wanted = self.n_components
         width = min(q, wanted + self.n_oversamples)
         rng = np.random.default_rng(self.seed)
-        Q = np.eye(q) if width == q else np.linalg.qr(rng.standard_normal((q, width)))[0]
+        if width == q:
+            Q = np.eye(q)
+        else:
+            Q = np.linalg.qr(rng.standard_normal((q, width)))[0]
         cross = sparse.csr_array(sum(self.parts[1:], start=self.parts[0]))
         for _ in range(0 if width == q else self.n_iter):
             Q = np.linalg.qr(self._squared(cross, Q))[0]
@@ -232,7 +254,8 @@ class _Seen:
         values = np.sqrt(np.clip(values, 0.0, None))
         kept = values > _NEGLIGIBLE * max(values[-1], np.finfo(np.float64).tiny)
         kept[: max(len(values) - wanted, 0)] = False
-        values, U = values[kept][::-1], (Q @ vectors[:, kept])[:, ::-1]
+        values = values[kept][::-1]
+        U = (Q @ vectors[:, kept])[:, ::-1]
         V = np.empty((self.x_sum.shape[0], len(values)), dtype=cross.dtype)
         for rows, product in self._products(cross, U / values):
             V[rows] = product
@@ -241,9 +264,12 @@ class _Seen:
     @cached_property
     def centre(self) -> np.ndarray:
         """The components of the mean, shape (k,)."""
-        V, mean = self.directions[0], self.x_mean
+        V = self.directions[0]
+        mean = self.x_mean
         centre = np.zeros(V.shape[1])
-        for rows in row_blocks(V.shape[0], 8 * V.shape[1]):  # a product in double precision copies what it multiplies
+        for rows in row_blocks(
+            V.shape[0], 8 * V.shape[1]
+        ):  # a product in double precision copies what it multiplies
             centre += mean[rows] @ V[rows]
         return centre.astype(V.dtype)
 
@@ -251,7 +277,9 @@ class _Seen:
     def _scale(self) -> np.ndarray:
         """Inverse standard deviations of the labels, 0 for a label that never changes, shape (q,)."""
         variance = self.y_squares / self.n_rows - (self.y_sum / self.n_rows) ** 2
-        varies = variance > 1e-12 * np.maximum(self.y_squares / self.n_rows, np.finfo(np.float64).tiny)
+        varies = variance > 1e-12 * np.maximum(
+            self.y_squares / self.n_rows, np.finfo(np.float64).tiny
+        )
         return np.where(varies, 1.0 / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
 
     def _products(self, cross: Any, right: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
@@ -265,7 +293,8 @@ class _Seen:
 
     def _squared(self, cross: Any, right: np.ndarray) -> np.ndarray:
         """Return Y_sᵀX XᵀY_s times a matrix (q, w)."""
-        product, weights = np.zeros(right.shape), np.zeros(right.shape[1])
+        product = np.zeros(right.shape)
+        weights = np.zeros(right.shape[1])
         for rows, block in self._products(cross, right):
             product += cross[rows].T @ block
             weights += self.x_sum[rows] @ block

@@ -1,11 +1,13 @@
 """Default grids of alpha against the powers of ten from 10⁻⁷ to 10⁶: nested scores on six sets, in all settings.
 
-    python experiments/default_grids.py [--sets nr gpcr ic davis kiba birds] [--settings ABCD] [--splits 3]
+    python experiments/default_grids.py [--sets nr gpcr ic davis kiba birds] [--settings ABCD]
+    [--splits 3]
                                         [--repeats 3]
 
-A default grid has the same 14 values times the mean eigenvalue of the kernel. Each search chooses its regularisation by
-the squared error of held-out predictions, once from either grid. The score is the share of the squared error of the
-grand mean that is gone, averaged over repetitions with other folds; greater is better.
+A default grid has the same 14 values times the mean eigenvalue of the kernel. Each search chooses
+its regularisation by the squared error of held-out predictions, once from either grid. The score is
+the share of the squared error of the grand mean that is gone, averaged over repetitions with other
+folds; greater is better.
 
 - B, C and D: nested scores, in cells that had no part in the choice.
 - A: nested folds would leave incomplete grids, in which every regularisation is solved again. So the regularisation is
@@ -13,8 +15,8 @@ grand mean that is gone, averaged over repetitions with other folds; greater is 
 - Kronecker ridge in D, whose exact hold-out is slow: nuclear receptors and hummingbirds alone.
 - KIBA, which is incomplete: every 20th drug, in setting B alone, chosen in five folds and scored once in fresh ones.
 
-The last column has the multiples that the default search chooses from all labels, as powers of ten, and whether it
-warns that one of them is on the edge of the grid.
+The last column has the multiples that the default search chooses from all labels, as powers of ten,
+and whether it warns that one of them is on the edge of the grid.
 """
 
 from __future__ import annotations
@@ -29,7 +31,14 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
-from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, TwoStepRidgeCV, evaluate, nested_score
+from dyadlearn import (
+    IndependentTaskRidgeCV,
+    KroneckerRidgeCV,
+    SettingKFold,
+    TwoStepRidgeCV,
+    evaluate,
+    nested_score,
+)
 from dyadlearn.datasets import fetch_davis, fetch_kiba, fetch_yamanishi
 from dyadlearn.exceptions import GridEdgeWarning
 from dyadlearn.kernels import normalize, repair
@@ -45,7 +54,11 @@ SETS = {
     "kiba": "KIBA",
     "birds": "hummingbirds",
 }
-MODELS = {"two-step": TwoStepRidgeCV, "Kronecker": KroneckerRidgeCV, "independent": IndependentTaskRidgeCV}
+MODELS = {
+    "two-step": TwoStepRidgeCV,
+    "Kronecker": KroneckerRidgeCV,
+    "independent": IndependentTaskRidgeCV,
+}
 POWERS = 10.0 ** np.arange(-7, 7)
 # Of the drugs of KIBA, every 20th is taken.
 KIBA_STEP = 20
@@ -55,7 +68,10 @@ def birds(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return K, G and the visits of hummingbirds to plants among shrubs, from phylogenies and traits."""
     stored = np.load(folder / "hummingbird_plant" / "tinoco.npz")
     kernels = []
-    for side, names in (("plant", stored["net_shrubs_plants"]), ("humm", stored["net_shrubs_birds"])):
+    for side, names in (
+        ("plant", stored["net_shrubs_plants"]),
+        ("humm", stored["net_shrubs_birds"]),
+    ):
         tips = stored[f"{side}_tree_tips"].tolist()
         traits = stored[f"{side}_trait_ids"].tolist()
         at = [tips.index(name) for name in names]
@@ -82,7 +98,12 @@ def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def search(model: str, setting: str, grid: np.ndarray | None) -> Any:
     """Return the search for a model by its word, with the same grid on both sides."""
-    given: dict[str, Any] = {"setting": setting, "kernel": "precomputed", "progress": False, "alphas": grid}
+    given: dict[str, Any] = {
+        "setting": setting,
+        "kernel": "precomputed",
+        "progress": False,
+        "alphas": grid,
+    }
     if model != "independent":
         given["task_kernel"] = "precomputed"
     if model == "two-step":
@@ -90,7 +111,9 @@ def search(model: str, setting: str, grid: np.ndarray | None) -> Any:
     return MODELS[model](**given)
 
 
-def score(model: str, setting: str, grid: np.ndarray | None, data: Data, splits: int, seeds: range) -> float:
+def score(
+    model: str, setting: str, grid: np.ndarray | None, data: Data, splits: int, seeds: range
+) -> float:
     """Return the share of the grand mean's squared error that is gone, as a mean over seeds of the folds."""
     K, G, Y = data
     tasks = None if model == "independent" else G
@@ -99,9 +122,14 @@ def score(model: str, setting: str, grid: np.ndarray | None, data: Data, splits:
     if setting == "A" or np.isnan(Y).any():
         fitted = chooser.fit(K, Y, tasks=tasks)
         folds = [SettingKFold(setting, splits, random_state=seed) for seed in seeds]
-        found = [evaluate(fitted, setting, scoring="neg_mean_squared_error", cv=each).results[0] for each in folds]
+        found = [
+            evaluate(fitted, setting, scoring="neg_mean_squared_error", cv=each).results[0]
+            for each in folds
+        ]
     else:
-        found = [nested_score(chooser, K, Y, tasks=tasks, cv=splits, random_state=seed) for seed in seeds]
+        found = [
+            nested_score(chooser, K, Y, tasks=tasks, cv=splits, random_state=seed) for seed in seeds
+        ]
     return float(np.mean([1 - each.score / each.baselines["grand_mean"] for each in found]))
 
 
@@ -115,10 +143,14 @@ def chosen(model: str, setting: str, data: Data) -> str:
     if found.task_alpha_ is not None:
         multiples.append(found.task_alpha_ / found.task_alphas_[7])
     words = ", ".join(f"{round(np.log10(each))}" for each in multiples)
-    return words + (" (edge)" if any(issubclass(each.category, GridEdgeWarning) for each in caught) else "")
+    return words + (
+        " (edge)" if any(issubclass(each.category, GridEdgeWarning) for each in caught) else ""
+    )
 
 
-def measured(names: list[str], settings: str, splits: int, repeats: int, folder: Path) -> Iterator[dict[str, Any]]:
+def measured(
+    names: list[str], settings: str, splits: int, repeats: int, folder: Path
+) -> Iterator[dict[str, Any]]:
     """Yield one row for each set, setting and model that has a meaning there."""
     for name in names:
         data = load(name, folder)
@@ -146,16 +178,27 @@ def measured(names: list[str], settings: str, splits: int, repeats: int, folder:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the scores in Markdown."""
-    lines = ["| set | setting | model | 10⁻⁷ … 10⁶ | default | chosen |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| set | setting | model | 10⁻⁷ … 10⁶ | default | chosen |",
+        "|---|---|---|---|---|---|",
+    ]
     for row in rows:
-        cells = (SETS[row["set"]], row["setting"], row["model"], f"{row['old']:.4f}", f"{row['new']:.4f}")
+        cells = (
+            SETS[row["set"]],
+            row["setting"],
+            row["model"],
+            f"{row['old']:.4f}",
+            f"{row['new']:.4f}",
+        )
         lines.append(f"| {' | '.join(cells)} | {row['chosen']} |")
     return "\n".join(lines)
 
 
 def main() -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--settings", default="ABCD")
@@ -163,13 +206,24 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     rows = []
-    for row in measured(options.sets, options.settings, options.splits, options.repeats, options.data):
-        print("{set} {setting} {model}: {old:.4f} {new:.4f} ({chosen}), {seconds:.1f} s".format(**row), flush=True)
+    for row in measured(
+        options.sets, options.settings, options.splits, options.repeats, options.data
+    ):
+        print(
+            "{set} {setting} {model}: {old:.4f} {new:.4f} ({chosen}), {seconds:.1f} s".format(
+                **row
+            ),
+            flush=True,
+        )
         rows.append(row)
     print(table(rows))
     changes = np.array([row["new"] - row["old"] for row in rows])
-    better, worse = np.count_nonzero(changes > 5e-4), np.count_nonzero(changes < -5e-4)
-    print(f"Better by more than .0005: {better}, worse: {worse}, of {len(rows)}; mean change {changes.mean():+.4f}.")
+    better = np.count_nonzero(changes > 5e-4)
+    worse = np.count_nonzero(changes < -5e-4)
+    print(
+        f"Better by more than .0005: {better}, worse: {worse}, of {len(rows)}; mean change "
+        f"{changes.mean():+.4f}."
+    )
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
     python experiments/drug_target.py [--sets nr gpcr] [--methods two_step] [--quick]
                                       [--markdown] [--json FILE] [--figures FOLDER] [--device cuda]
 
-Four networks of drugs and targets, two methods, four settings, 14 regularisations from 10⁻⁷ to 10⁶ on each axis.
-Prints the paper's Table 2 beside ours: the best area under the ROC curve, and the time that the search for it took.
-`--figures` draws the paper's two figures (needs matplotlib), `--device` computes on a GPU (needs torch or cupy). The
-whole takes some minutes on a processor, most of them for the one cell that the paper could not compute, Kronecker ridge
-regression in setting D on the enzymes; `--quick` leaves it out.
+Four networks of drugs and targets, two methods, four settings, 14 regularisations from 10⁻⁷ to 10⁶
+on each axis. Prints the paper's Table 2 beside ours: the best area under the ROC curve, and the
+time that the search for it took. `--figures` draws the paper's two figures (needs matplotlib),
+`--device` computes on a GPU (needs torch or cupy). The whole takes some minutes on a processor,
+most of them for the one cell that the paper could not compute, Kronecker ridge regression in
+setting D on the enzymes; `--quick` leaves it out.
 """
 
 from __future__ import annotations
@@ -29,7 +30,14 @@ import numpy as np
 import scipy
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 import dyadlearn
@@ -52,7 +60,8 @@ SETTINGS = {"A": "new pair", "B": "new target", "C": "new drug", "D": "both new"
 ALPHAS = tuple(10.0**power for power in range(-7, 7))
 
 # Distances to the paper's figures that count as equal and as close.
-EQUAL, CLOSE = 0.0007, 0.003
+EQUAL = 0.0007
+CLOSE = 0.003
 
 # Table 2: the best AUC on e, gpcr, ic and nr, then the running times.
 TABLE_2 = """
@@ -110,7 +119,9 @@ class Cell:
     @property
     def best(self) -> tuple[int, ...]:
         """Where it stands among the regularisations; the first of equals."""
-        return tuple(int(index) for index in np.unravel_index(self.scores.argmax(), self.scores.shape))
+        return tuple(
+            int(index) for index in np.unravel_index(self.scores.argmax(), self.scores.shape)
+        )
 
     @property
     def paper(self) -> tuple[float | None, str]:
@@ -125,7 +136,11 @@ class Cell:
 
 def find_data(given: str | None = None) -> str | None:
     """Return the folder of the data: the one given, that of DYADLEARN_DATA, the one beside the checkout, else None."""
-    if given is not None or os.environ.get("DYADLEARN_DATA") or not (DATA / "yamanishi2008").is_dir():
+    if (
+        given is not None
+        or os.environ.get("DYADLEARN_DATA")
+        or not (DATA / "yamanishi2008").is_dir()
+    ):
         return given
     return str(DATA)
 
@@ -137,15 +152,25 @@ def load(name: str, data_home: str | None) -> tuple[np.ndarray, np.ndarray, np.n
     return *kernels, fisher_relabel(data.Y)
 
 
-def compute(name: str, method: str, setting: str, data: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Cell:
+def compute(
+    name: str, method: str, setting: str, data: tuple[np.ndarray, np.ndarray, np.ndarray]
+) -> Cell:
     """Search all regularisations for one cell of the table."""
     K, G, Y = data
     start = time.perf_counter()
     spectra = Spectrum.from_gram(K), Spectrum.from_gram(G)
     kronecker = Kronecker(*spectra, 1.0)
-    pairing = kronecker if method == "kronecker" else TwoStep(*(side.smoother(Tikhonov(), 1.0) for side in spectra))
+    if method == "kronecker":
+        pairing = kronecker
+    else:
+        pairing = TwoStep(*(side.smoother(Tikhonov(), 1.0) for side in spectra))
     scores = landscape(
-        Problem.of(pairing, Y), alphas=ALPHAS, task_alphas=ALPHAS, setting=setting, scoring="roc_auc", progress=False
+        Problem.of(pairing, Y),
+        alphas=ALPHAS,
+        task_alphas=ALPHAS,
+        setting=setting,
+        scoring="roc_auc",
+        progress=False,
     )[setting]
     return Cell(name, method, setting, scores, time.perf_counter() - start)
 
@@ -159,16 +184,27 @@ def plan(sets: Iterable[str], methods: Iterable[str], quick: bool = False) -> li
 
 def run(keys: Sequence[Key], data_home: str | None, device: str | None = None) -> Iterator[Cell]:
     """Compute cells one by one, here or on a device, showing which on standard error."""
-    columns = (SpinnerColumn(), TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<28}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+    )
     console = Console(stderr=True)
     with Progress(
-        *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
     ) as bar:
         task = bar.add_task("", total=len(keys))
-        loaded, data = "", None
+        loaded = ""
+        data = None
         for name, method, setting in keys:
             if name != loaded:
-                loaded, data = name, load(name, data_home)
+                loaded = name
+                data = load(name, data_home)
                 if device is not None:
                     data = tuple(on_device(np.asarray(part), device) for part in data)
             bar.update(task, description=f"{name}, {METHODS[method]}, setting {setting}")
@@ -190,7 +226,15 @@ def table(cells: Iterable[Cell]) -> Table:
     result = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
     result.add_column("data")
     result.add_column("setting", no_wrap=True)
-    for title in ("AUC:\npaper", "\nours", "differ-\nence", "\nλ_d", "\nλ_t", "time:\npaper", "\nours"):
+    for title in (
+        "AUC:\npaper",
+        "\nours",
+        "differ-\nence",
+        "\nλ_d",
+        "\nλ_t",
+        "time:\npaper",
+        "\nours",
+    ):
         result.add_column(title, justify="right", no_wrap=True)
     order = [(name, method, setting) for name in SETS for setting in SETTINGS for method in METHODS]
     found = sorted(cells, key=lambda cell: order.index((cell.name, cell.method, cell.setting)))
@@ -214,14 +258,17 @@ def mark(difference: float) -> str:
     """Return a difference, one that is not equal marked with ~ and one that is not even close with !."""
     sign, colour = (" ", "green") if abs(difference) <= EQUAL else ("~", "yellow")
     if abs(difference) > CLOSE:
-        sign, colour = "!", "red"
+        sign = "!"
+        colour = "red"
     return f"[{colour}]{round(difference, 4) + 0.0:+.4f}{sign}[/{colour}]"
 
 
 def summary(cells: Iterable[Cell]) -> dict[str, Any]:
     """Return how many cells the paper has too, how many are equal and close, and the largest difference."""
     differences = {
-        f"{cell.name} {cell.method} {cell.setting}": cell.difference for cell in cells if cell.difference is not None
+        f"{cell.name} {cell.method} {cell.setting}": cell.difference
+        for cell in cells
+        if cell.difference is not None
     }
     largest = max(differences, key=lambda key: abs(differences[key]), default=None)
     return {
@@ -245,9 +292,14 @@ def markdown(cells: Iterable[Cell]) -> str:
         for method in METHODS:
             line = [setting, METHODS[method]]
             for name in names:
-                cell, auc = found.get((name, method, setting)), PAPER[name, method, setting][0]
+                cell = found.get((name, method, setting))
+                auc = PAPER[name, method, setting][0]
                 ours = "–" if cell is None else f"{cell.auc:.4f}"
-                is_far = cell is not None and cell.difference is not None and abs(cell.difference) > EQUAL
+                is_far = (
+                    cell is not None
+                    and cell.difference is not None
+                    and abs(cell.difference) > EQUAL
+                )
                 line += ["–" if auc is None else f"{auc:.4f}", f"**{ours}**" if is_far else ours]
             if any(key[1:] == (method, setting) for key in found):
                 lines.append(f"| {' | '.join(line)} |")
@@ -285,7 +337,10 @@ def as_json(cells: Iterable[Cell]) -> str:
         }
         for cell in cells
     ]
-    return json.dumps({"versions": versions(), "alphas": ALPHAS, "summary": summary(cells), "cells": rows}, indent=1)
+    return json.dumps(
+        {"versions": versions(), "alphas": ALPHAS, "summary": summary(cells), "cells": rows},
+        indent=1,
+    )
 
 
 def draw_curves(cells: Iterable[Cell], path: Path) -> None:
@@ -294,22 +349,40 @@ def draw_curves(cells: Iterable[Cell], path: Path) -> None:
 
     found = [cell for cell in cells if cell.method == "kronecker"]
     names = [name for name in SETS if any(cell.name == name for cell in found)]
-    looks = dict(zip(SETTINGS, [("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D")], strict=True))
+    looks = dict(
+        zip(
+            SETTINGS,
+            [("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D")],
+            strict=True,
+        )
+    )
     figure = Figure(figsize=(1.2 + 2.7 * len(names), 3.3), layout="constrained")
     panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
     for panel, name in zip(panels, names, strict=True):
         for cell in (cell for cell in found if cell.name == name):
             colour, marker = looks[cell.setting]
             label = f"{cell.setting}: {SETTINGS[cell.setting]}"
-            panel.plot(ALPHAS, cell.scores, color=colour, marker=marker, markersize=3, linewidth=1.4, label=label)
+            panel.plot(
+                ALPHAS,
+                cell.scores,
+                color=colour,
+                marker=marker,
+                markersize=3,
+                linewidth=1.4,
+                label=label,
+            )
             best = (ALPHAS[cell.best[0]], cell.auc)
-            panel.plot(*best, color=colour, marker=marker, markersize=9, markeredgecolor="black", zorder=3)
+            panel.plot(
+                *best, color=colour, marker=marker, markersize=9, markeredgecolor="black", zorder=3
+            )
         panel.set(title=f"{name} ({SETS[name]})", xscale="log", xlabel="λ", xticks=ALPHAS[1::3])
         panel.minorticks_off()
         panel.grid(alpha=0.3, linewidth=0.6)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("AUC")
-    lines, labels = max((panel.get_legend_handles_labels() for panel in panels), key=lambda pair: len(pair[0]))
+    lines, labels = max(
+        (panel.get_legend_handles_labels() for panel in panels), key=lambda pair: len(pair[0])
+    )
     figure.legend(lines, labels, loc="outside lower center", ncols=4, frameon=False)
     figure.suptitle("Kronecker ridge regression: hold-out AUC, the best of each setting marked")
     figure.savefig(path, dpi=150)
@@ -327,14 +400,25 @@ def draw_maps(cells: Iterable[Cell], path: Path) -> None:
     levels = [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
     figure = Figure(figsize=(1.6 + 2.3 * len(names), 9.6), layout="constrained")
     panels = figure.subplots(len(SETTINGS), len(names), sharex=True, sharey=True, squeeze=False)
-    norm, filled = BoundaryNorm(levels, 256), None
+    norm = BoundaryNorm(levels, 256)
+    filled = None
     for (setting, name), cell in found.items():
-        row, column = list(SETTINGS).index(setting), names.index(name)
-        panel, loss = panels[row, column], cell.auc - cell.scores
+        row = list(SETTINGS).index(setting)
+        column = names.index(name)
+        panel = panels[row, column]
+        loss = cell.auc - cell.scores
         filled = panel.contourf(powers, powers, loss, levels, cmap="viridis_r", norm=norm)
         panel.contour(powers, powers, loss, levels[1:], colors="black", linewidths=0.3, alpha=0.5)
         at = (powers[cell.best[1]], powers[cell.best[0]])
-        panel.plot(*at, marker="*", markersize=11, color="white", markeredgecolor="black", clip_on=False, zorder=3)
+        panel.plot(
+            *at,
+            marker="*",
+            markersize=11,
+            color="white",
+            markeredgecolor="black",
+            clip_on=False,
+            zorder=3,
+        )
         title = f"{name} ({SETS[name]})\n" if row == 0 else ""
         panel.set_title(f"{title}best {cell.auc:.4f}", fontsize=9)
         panel.set(xticks=powers[1::3], yticks=powers[1::3], aspect="equal")
@@ -342,28 +426,57 @@ def draw_maps(cells: Iterable[Cell], path: Path) -> None:
         panel.set_xlabel("log₁₀ λ of the drugs")
     for panel, (setting, title) in zip(panels[:, 0], SETTINGS.items(), strict=True):
         panel.set_ylabel(f"{setting}: {title}\nlog₁₀ λ of the targets")
-    scale = figure.colorbar(filled, ax=panels, label="AUC lost against the best", shrink=0.5, ticks=levels, format="%g")
+    scale = figure.colorbar(
+        filled, ax=panels, label="AUC lost against the best", shrink=0.5, ticks=levels, format="%g"
+    )
     scale.ax.invert_yaxis()
-    figure.suptitle("Two-step ridge regression: hold-out AUC below the best of each panel, which is starred")
+    figure.suptitle(
+        "Two-step ridge regression: hold-out AUC below the best of each panel, which is starred"
+    )
     figure.savefig(path, dpi=150)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET", help="of e, gpcr, ic, nr")
     parser.add_argument(
-        "--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="of kronecker, two_step"
+        "--sets",
+        nargs="+",
+        choices=SETS,
+        default=list(SETS),
+        metavar="SET",
+        help="of e, gpcr, ic, nr",
     )
-    parser.add_argument("--data-home", help="folder of the data; by default ../shared/data, else that of the data sets")
-    parser.add_argument("--quick", action="store_true", help="leave out Kronecker D on e, which takes minutes")
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        choices=METHODS,
+        default=list(METHODS),
+        metavar="METHOD",
+        help="of kronecker, two_step",
+    )
+    parser.add_argument(
+        "--data-home",
+        help="folder of the data; by default ../shared/data, else that of the data sets",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="leave out Kronecker D on e, which takes minutes"
+    )
     parser.add_argument("--device", help="where to compute, such as cuda; by default here")
-    parser.add_argument("--markdown", action="store_true", help="print the AUCs as a table of Markdown too")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything here, all landscapes too")
-    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw kronecker.png and two_step.png here")
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the AUCs as a table of Markdown too"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write everything here, all landscapes too"
+    )
+    parser.add_argument(
+        "--figures", type=Path, metavar="FOLDER", help="draw kronecker.png and two_step.png here"
+    )
     found = parser.parse_args(arguments)
     if found.figures is not None and importlib.util.find_spec("matplotlib") is None:
-        parser.error("--figures needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'")
+        parser.error(
+            "--figures needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'"
+        )
     return found
 
 
@@ -375,7 +488,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             folder.mkdir(parents=True, exist_ok=True)
     try:
         cells = list(
-            run(plan(options.sets, options.methods, options.quick), find_data(options.data_home), options.device)
+            run(
+                plan(options.sets, options.methods, options.quick),
+                find_data(options.data_home),
+                options.device,
+            )
         )
     except (ConnectionError, FileNotFoundError) as error:
         sys.exit(str(error))
@@ -384,8 +501,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     counts = summary(cells)
     if counts["cells"]:
         console.print(
-            f"Of {counts['cells']} cells {counts['equal']} are within {EQUAL} of the paper and {counts['close']} "
-            f"within {CLOSE} (~ and ! mark those beyond). Largest difference: {counts['largest']:+.4f} "
+            f"Of {counts['cells']} cells {counts['equal']} are within {EQUAL} of the paper and "
+            f"{counts['close']} "
+            f"within {CLOSE} (~ and ! mark those beyond). Largest difference: "
+            f"{counts['largest']:+.4f} "
             f"({counts['largest_at']}).",
             highlight=False,
         )

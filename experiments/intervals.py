@@ -1,14 +1,17 @@
 """How many labels of held-out instances, tasks and both lie within their intervals, over repeated splits.
 
-    python experiments/intervals.py [--sets dyads nr gpcr ic davis kiba] [--models two-step Kronecker]
-                                    [--splits 20] [--first 0] [--coverage 0.9] [--json FILE] [--join FILE …]
+    python experiments/intervals.py [--sets dyads nr gpcr ic davis kiba] [--models two-step
+    Kronecker]
+                                    [--splits 20] [--first 0] [--coverage 0.9] [--json FILE] [--join
+                                    FILE …]
     python experiments/intervals.py --missing [--splits 20]
 
-A quarter of the instances and a quarter of the tasks are hidden at random, a model is fitted on what is left, and asked
-for intervals of the hidden rows (B), of the hidden columns (C) and of the block of both (D). The regularisation is
-fixed, or chosen on the training labels of each split by the search for the setting that is asked about. Labels of 0
-and 1 are taken as numbers. Beside the coverage, its deviation from split to split, stands the median width beside the
-spread between the 5 % and 95 % quantiles of all labels, which is the width of knowing nothing.
+A quarter of the instances and a quarter of the tasks are hidden at random, a model is fitted on
+what is left, and asked for intervals of the hidden rows (B), of the hidden columns (C) and of the
+block of both (D). The regularisation is fixed, or chosen on the training labels of each split by
+the search for the setting that is asked about. Labels of 0 and 1 are taken as numbers. Beside the
+coverage, its deviation from split to split, stands the median width beside the spread between the 5
+% and 95 % quantiles of all labels, which is the width of knowing nothing.
 
 ``--missing`` compares mechanisms by which half of the labels of `make_dyads` are missing, see `incomplete`.
 """
@@ -71,13 +74,17 @@ def load(name: str, folder: Path, seed: int) -> tuple[np.ndarray, np.ndarray, np
     return repair(data.K), repair(data.G), data.Y
 
 
-def split(name: str, model: str, seed: int, coverage: float, folder: Path) -> Iterator[dict[str, Any]]:
+def split(
+    name: str, model: str, seed: int, coverage: float, folder: Path
+) -> Iterator[dict[str, Any]]:
     """Yield how many labels of one split are covered, for each setting."""
     K, G, Y = load(name, folder, seed)
     rng = np.random.default_rng(seed)
     sides = [np.sort(rng.permutation(size)[: round(0.75 * size)]) for size in Y.shape]
     rows, columns = sides
-    others = [np.setdiff1d(np.arange(size), kept) for size, kept in zip(Y.shape, sides, strict=True)]
+    others = [
+        np.setdiff1d(np.arange(size), kept) for size, kept in zip(Y.shape, sides, strict=True)
+    ]
     spread = float(np.subtract(*np.nanquantile(Y, [0.95, 0.05])))
     fitted = None
     for setting in "BCD":
@@ -86,7 +93,9 @@ def split(name: str, model: str, seed: int, coverage: float, folder: Path) -> It
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", GridEdgeWarning)
                 fitted = MODELS[model](setting).fit(
-                    K[np.ix_(rows, rows)], Y[np.ix_(rows, columns)], tasks=G[np.ix_(columns, columns)]
+                    K[np.ix_(rows, rows)],
+                    Y[np.ix_(rows, columns)],
+                    tasks=G[np.ix_(columns, columns)],
                 )
         X = None if setting == "C" else K[np.ix_(others[0], rows)]
         tasks = None if setting == "B" else G[np.ix_(others[1], columns)]
@@ -123,15 +132,20 @@ def observation(mechanism: str, Y: np.ndarray, rng: np.random.Generator) -> np.n
     return rng.random(Y.shape) < chances
 
 
-def incomplete(mechanism: str, model: str, seed: int, coverage: float) -> dict[tuple[str, bool], float]:
+def incomplete(
+    mechanism: str, model: str, seed: int, coverage: float
+) -> dict[tuple[str, bool], float]:
     """Return the coverage of one split for each setting, over observed labels (True) and over missing ones (False).
 
-    A quarter of the instances, a quarter of the tasks and a tenth of the other observed labels are test data. The model
-    is fitted on the other observed labels. The truth of missing labels is known, because the data are synthetic.
-    Infinite intervals, those of tasks (B) or instances (C) with few observed labels, do not count.
+    A quarter of the instances, a quarter of the tasks and a tenth of the other observed labels are
+    test data. The model is fitted on the other observed labels. The truth of missing labels is
+    known, because the data are synthetic. Infinite intervals, those of tasks (B) or instances (C)
+    with few observed labels, do not count.
     """
     data = make_dyads(48, 40, mean=10.0, main_effects=1.0, noise=0.5, random_state=seed)
-    K, G, Y = data.K, data.G, data.Y
+    K = data.K
+    G = data.G
+    Y = data.Y
     rng = np.random.default_rng(seed)
     observed = observation(mechanism, Y, rng)
     held_out = observed & (rng.random(Y.shape) < 0.1)
@@ -139,10 +153,13 @@ def incomplete(mechanism: str, model: str, seed: int, coverage: float) -> dict[t
     new = [np.setdiff1d(np.arange(size), kept) for size, kept in zip(Y.shape, sides, strict=True)]
     known = np.ix_(*sides)
     training = np.where(observed & ~held_out, Y, np.nan)[known]
-    fitted = MODELS[model]("A").fit(K[np.ix_(sides[0], sides[0])], training, tasks=G[np.ix_(sides[1], sides[1])])
+    fitted = MODELS[model]("A").fit(
+        K[np.ix_(sides[0], sides[0])], training, tasks=G[np.ix_(sides[1], sides[1])]
+    )
     shares = {}
     for setting in "ABCD":
-        rows, columns = new[0] if setting in "BD" else sides[0], new[1] if setting in "CD" else sides[1]
+        rows = new[0] if setting in "BD" else sides[0]
+        columns = new[1] if setting in "CD" else sides[1]
         X = K[np.ix_(rows, sides[0])] if setting in "BD" else None
         tasks = G[np.ix_(columns, sides[1])] if setting in "CD" else None
         lower, upper = fitted.predict_interval(X, tasks, coverage=coverage)
@@ -162,7 +179,9 @@ def missing_table(models: list[str], seeds: range, coverage: float) -> str:
         for model in models:
             shares = [incomplete(mechanism, model, seed, coverage) for seed in seeds]
             means = {key: 100 * np.mean([each[key] for each in shares]) for key in shares[0]}
-            cells = [f"{means[setting, True]:.1f} / {means[setting, False]:.1f} %" for setting in "ABCD"]
+            cells = [
+                f"{means[setting, True]:.1f} / {means[setting, False]:.1f} %" for setting in "ABCD"
+            ]
             lines.append(f"| {title} | {model} | " + " | ".join(cells) + " |")
     versions = f"Python {platform.python_version()}, numpy {np.__version__}, dyadlearn {dyadlearn.__version__}"
     return "\n".join([*lines, f"\n{len(seeds)} splits, {date.today()}, {versions}"])
@@ -172,9 +191,14 @@ def table(rows: list[dict[str, Any]]) -> str:
     """Return coverage, its deviation and the relative width in Markdown."""
     lines = ["| set | model | B | C | D | splits |", "|---|---|--:|--:|--:|--:|"]
     for name, model in dict.fromkeys((row["set"], row["model"]) for row in rows):
-        cells, seeds = [], 0
+        cells = []
+        seeds = 0
         for setting in "BCD":
-            here = [row for row in rows if (row["set"], row["model"], row["setting"]) == (name, model, setting)]
+            here = [
+                row
+                for row in rows
+                if (row["set"], row["model"], row["setting"]) == (name, model, setting)
+            ]
             found = np.array([row["coverage"] for row in here])
             width = np.median([row["width"] for row in here])
             shown = f", {width:.2f}" if np.isfinite(width) else ""
@@ -186,16 +210,24 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=["dyads", "nr", "gpcr", "ic", "davis"])
+    parser.add_argument(
+        "--sets", nargs="+", choices=list(SETS), default=["dyads", "nr", "gpcr", "ic", "davis"]
+    )
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS)[:2])
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="Number of the first split.")
     parser.add_argument("--coverage", type=float, default=0.9)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--join", type=Path, nargs="+", help="Print the table of rows that other runs wrote.")
-    parser.add_argument("--missing", action="store_true", help="Compare mechanisms by which labels are missing.")
+    parser.add_argument(
+        "--join", type=Path, nargs="+", help="Print the table of rows that other runs wrote."
+    )
+    parser.add_argument(
+        "--missing", action="store_true", help="Compare mechanisms by which labels are missing."
+    )
     options = parser.parse_args()
     if options.missing:
         seeds = range(options.first, options.first + options.splits)

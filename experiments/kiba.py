@@ -1,9 +1,10 @@
 """KIBA end to end: 2,111 drugs × 229 kinases, a quarter of the labels observed, in all four settings.
 
-Kronecker and two-step ridge regression choose their regularisation by five folds of pairs (A), drugs (B), kinases (C)
-or blocks of both (D), each left out and solved again. Reported are the mean squared error and the concordance index of
-the held-out predictions, over all observed cells and averaged as each setting wants it. The drugs are compared by the
-Tanimoto kernel of their ECFP4 fingerprints, the kinases by their normalised Smith-Waterman scores.
+Kronecker and two-step ridge regression choose their regularisation by five folds of pairs (A),
+drugs (B), kinases (C) or blocks of both (D), each left out and solved again. Reported are the mean
+squared error and the concordance index of the held-out predictions, over all observed cells and
+averaged as each setting wants it. The drugs are compared by the Tanimoto kernel of their ECFP4
+fingerprints, the kinases by their normalised Smith-Waterman scores.
 
     python experiments/kiba.py [--settings ABCD] [--folds 5] [--device cuda] [--json FILE]
 """
@@ -39,10 +40,13 @@ def search(model: str, setting: str, folds: int) -> KroneckerRidgeCV | TwoStepRi
     return estimator(*ALPHAS[model], setting=setting, cv=folds, fit_intercept=False, **kernels)
 
 
-def run(settings: str, folds: int, data_home: str | None, device: str | None) -> list[dict[str, Any]]:
+def run(
+    settings: str, folds: int, data_home: str | None, device: str | None
+) -> list[dict[str, Any]]:
     """Search in every setting with both models, and return one row of figures for each."""
     data = fetch_kiba(data_home=data_home)
-    # Without an intercept, as the published figures are: what is learnt is the deviation from the mean.
+    # Without an intercept, as the published figures are: what is learnt is the deviation from the
+    # mean.
     Y = data.Y - np.nanmean(data.Y)
     arrays = [data.K, Y, data.G]
     if device is not None:
@@ -56,8 +60,14 @@ def run(settings: str, folds: int, data_home: str | None, device: str | None) ->
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", KernelRepairWarning)
                 found = search(model, setting, folds).fit(arrays[0], arrays[1], tasks=arrays[2])
-            held_out = found.holdout_ if device is None else found.holdout_.cpu().numpy()
-            chosen = [found.alpha_] if model == "Kronecker" else [found.alpha_, found.task_alpha_]
+            if device is None:
+                held_out = found.holdout_
+            else:
+                held_out = found.holdout_.cpu().numpy()
+            if model == "Kronecker":
+                chosen = [found.alpha_]
+            else:
+                chosen = [found.alpha_, found.task_alpha_]
             rows.append(
                 {
                     "setting": setting,
@@ -65,7 +75,9 @@ def run(settings: str, folds: int, data_home: str | None, device: str | None) ->
                     "alphas": chosen,
                     "mse": float(np.nanmean((held_out - Y) ** 2)),
                     "concordance": float(concordance_index(Y, held_out)),
-                    "concordance_in_setting": float(concordance_index(Y, held_out, setting=setting)),
+                    "concordance_in_setting": float(
+                        concordance_index(Y, held_out, setting=setting)
+                    ),
                     "method": found.holdout_method_,
                     "iterations": found.n_iter_,
                     "residual": found.residual_,
@@ -79,10 +91,18 @@ def run(settings: str, folds: int, data_home: str | None, device: str | None) ->
 def main() -> None:
     """Run, print a table, and write the figures where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--settings", default="ABCD", help="letters of the settings (default: ABCD)")
-    parser.add_argument("--folds", type=int, default=5, help="folds of each side that is cut (default: 5)")
-    parser.add_argument("--data-home", help="folder with the data (default: as in dyadlearn.datasets)")
-    parser.add_argument("--device", help="compute with torch on this device, such as cuda (default: numpy)")
+    parser.add_argument(
+        "--settings", default="ABCD", help="letters of the settings (default: ABCD)"
+    )
+    parser.add_argument(
+        "--folds", type=int, default=5, help="folds of each side that is cut (default: 5)"
+    )
+    parser.add_argument(
+        "--data-home", help="folder with the data (default: as in dyadlearn.datasets)"
+    )
+    parser.add_argument(
+        "--device", help="compute with torch on this device, such as cuda (default: numpy)"
+    )
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     arguments = parser.parse_args()
     rows = run(arguments.settings, arguments.folds, arguments.data_home, arguments.device)
@@ -92,7 +112,11 @@ def main() -> None:
     for row in rows:
         scores = (f"{row[name]:.4f}" for name in ("mse", "concordance", "concordance_in_setting"))
         table.add_row(
-            row["setting"], row["model"], ", ".join(f"{a:g}" for a in row["alphas"]), *scores, f"{row['seconds']:.0f}"
+            row["setting"],
+            row["model"],
+            ", ".join(f"{a:g}" for a in row["alphas"]),
+            *scores,
+            f"{row['seconds']:.0f}",
         )
     Console().print(table)
     if arguments.json:

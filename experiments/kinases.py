@@ -1,11 +1,12 @@
 """Kernels of kinases by the residues that line the binding pocket, which alignments of sequences locate.
 
-`pocket_kernels` compares constructs of kinases at the 85 positions of KLIFS (van Linden and others 2014, J. Med. Chem.
-57:249). These positions are known in EGFR, which has to be among the proteins. All sequences are aligned with the
-kinase domain of EGFR first, and then twice with the profile of the aligned sequences. No label enters.
+`pocket_kernels` compares constructs of kinases at the 85 positions of KLIFS (van Linden and others
+2014, J. Med. Chem. 57:249). These positions are known in EGFR, which has to be among the proteins.
+All sequences are aligned with the kinase domain of EGFR first, and then twice with the profile of
+the aligned sequences. No label enters.
 
-The names of constructs say what their sequences do not: mutations, such as ABL1(T315I), and which of two kinase domains
-was measured, such as JAK1(JH2domain-pseudokinase).
+The names of constructs say what their sequences do not: mutations, such as ABL1(T315I), and which
+of two kinase domains was measured, such as JAK1(JH2domain-pseudokinase).
 """
 
 from __future__ import annotations
@@ -47,8 +48,11 @@ RANGES = ((716, 728), (742, 747), (758, 770), (772, 780), (787, 804), (827, 845)
 POCKET = "KVLGSGAFGTVYKVAIKELEILDEAYVMASVDPHVCRLLGIQLITQLMPFGCLLDYVREYLEDRRLVHRDLAARNVLVITDFGLA"
 #: Gatekeeper, hinge and linker among the positions of the pocket.
 HINGE = slice(44, 52)
-#: Costs of gaps, and the score in half bits that a kinase domain has at least; other proteins have much less.
-OPENING, EXTENSION, LEAST = 8.0, 0.5, 160.0
+#: Costs of gaps, and the score in half bits that a kinase domain has at least; other proteins have
+#: much less.
+OPENING = 8.0
+EXTENSION = 0.5
+LEAST = 160.0
 #: How far the numbers of residues in names may be shifted.
 SHIFT = 100
 
@@ -56,14 +60,15 @@ SHIFT = 100
 def pocket_kernels(names: Sequence[str], sequences: Sequence[str]) -> dict[str, np.ndarray]:
     """Return two kernels of kinases: the cube of the similarity of pockets, and the similarity of hinges.
 
-    The similarity of residues is that of BLOSUM62. A protein without a kinase domain is similar to those of the same
-    sequence alone.
+    The similarity of residues is that of BLOSUM62. A protein without a kinase domain is similar to
+    those of the same sequence alone.
     """
     residues = domain_residues(names, sequences)[:, pocket_columns()]
     known = (residues < UNKNOWN).any(axis=1)
     codes = np.unique(sequences, return_inverse=True)[1]
     same = (codes[:, None] == codes) & ~known[:, None] & ~known
-    pocket, hinge = similarities(residues), similarities(residues[:, HINGE])
+    pocket = similarities(residues)
+    hinge = similarities(residues[:, HINGE])
     return {"pocket": np.where(same, 1.0, pocket**3), "hinge": np.where(same, 1.0, hinge)}
 
 
@@ -79,12 +84,16 @@ def domain_residues(names: Sequence[str], sequences: Sequence[str]) -> np.ndarra
     """
     egfr = encoded(sequences[list(names).index("EGFR")][DOMAIN[0] - 1 : DOMAIN[1]])
     if len(egfr) <= pocket_columns().max() or (egfr[pocket_columns()] != encoded(POCKET)).any():
-        raise ValueError("The sequence of EGFR has another numbering: its pocket is not where KLIFS has it.")
+        raise ValueError(
+            "The sequence of EGFR has another numbering: its pocket is not where KLIFS has it."
+        )
     coded = [encoded(each) for each in mutated(names, sequences)]
     profile = extended(substitutions()[egfr])
     for _ in range(2):
         profile = profile_of(np.array([at(each, align(profile, each)[1]) for each in coded]))
-    return np.array([at(each, domain(profile, each, name)) for each, name in zip(coded, names, strict=True)])
+    return np.array(
+        [at(each, domain(profile, each, name)) for each, name in zip(coded, names, strict=True)]
+    )
 
 
 def domain(profile: np.ndarray, letters: np.ndarray, name: str) -> np.ndarray:
@@ -105,13 +114,17 @@ def domain(profile: np.ndarray, letters: np.ndarray, name: str) -> np.ndarray:
 def mutated(names: Sequence[str], sequences: Sequence[str]) -> list[str]:
     """Return the sequences with the substitutions and deletions that the names say.
 
-    Numbers in names may be shifted, by as much for all variants of a sequence. Without a shift that fits all of them,
-    the sequence stays as it is.
+    Numbers in names may be shifted, by as much for all variants of a sequence. Without a shift that
+    fits all of them, the sequence stays as it is.
     """
-    changed, variants = list(sequences), defaultdict(list)
+    changed = list(sequences)
+    variants = defaultdict(list)
     for place, (name, sequence) in enumerate(zip(names, sequences, strict=True)):
         inside = "".join(re.findall(r"\(.*\)", name))
-        pattern = r"([A-Z])(\d+)([A-Z])(\d+)del" if "del" in inside else r"([A-Z])(\d+)([A-Z])()"
+        if "del" in inside:
+            pattern = r"([A-Z])(\d+)([A-Z])(\d+)del"
+        else:
+            pattern = r"([A-Z])(\d+)([A-Z])()"
         variants[sequence] += [(place, *found) for found in re.findall(pattern, inside)]
     for sequence, edits in variants.items():
         needed = {(old, int(first)) for _, old, first, _, _ in edits}
@@ -145,8 +158,11 @@ def align(profile: np.ndarray, letters: np.ndarray) -> tuple[float, np.ndarray]:
     n = len(letters)
     # Entry i is the best score if the last residue used is i, counted from 1.
     gains = np.hstack([np.full((len(profile), 1), -np.inf), profile[:, letters]])
-    steps, order = EXTENSION * np.arange(n + 1), np.arange(n + 1)
-    match, insert, delete = np.zeros(n + 1), np.full(n + 1, -np.inf), np.full(n + 1, -np.inf)
+    steps = EXTENSION * np.arange(n + 1)
+    order = np.arange(n + 1)
+    match = np.zeros(n + 1)
+    insert = np.full(n + 1, -np.inf)
+    delete = np.full(n + 1, -np.inf)
     begun = np.zeros(n + 1, dtype=int)
     history = []
     for gain in gains:
@@ -154,17 +170,22 @@ def align(profile: np.ndarray, letters: np.ndarray) -> tuple[float, np.ndarray]:
         best = np.maximum(match, insert)
         came = np.where(delete > best, 2, inserted)
         best = np.maximum(best, delete)
-        opened, extended = match - OPENING, delete - EXTENSION
+        opened = match - OPENING
+        extended = delete - EXTENSION
         history.append((came, extended > opened, begun))
         delete = np.maximum(opened, extended)
         match = gain
         match[1:] += best[:-1]
-        # An insertion after this column follows the match that is best so far, less the extensions since.
+        # An insertion after this column follows the match that is best so far, less the extensions
+        # since.
         sums = match + steps
         run = np.maximum.accumulate(sums)
         begun = np.maximum.accumulate(np.where(sums >= run, order, 0))
         insert[1:] = run[:-1] - steps[1:] + (EXTENSION - OPENING)
-    state, i = (0, match.argmax()) if match.max() >= delete.max() else (2, delete.argmax())
+    if match.max() >= delete.max():
+        state, i = (0, match.argmax())
+    else:
+        state, i = (2, delete.argmax())
     score = float(max(match.max(), delete.max()))
     places = np.full(len(profile), -1)
     for column in range(len(profile))[::-1]:
@@ -173,16 +194,19 @@ def align(profile: np.ndarray, letters: np.ndarray) -> tuple[float, np.ndarray]:
             state = 2 * longer[i]
             continue
         i -= 1
-        places[column], state = i, came[i]
+        places[column] = i
+        state = came[i]
         if state == 1:
-            state, i = 0, begun[i - 1]
+            state = 0
+            i = begun[i - 1]
     return score, places
 
 
 def profile_of(aligned: np.ndarray) -> np.ndarray:
     """Return scores in half bits (n_columns, 21) of each letter in each column of aligned sequences (n, n_columns).
 
-    Sequences count less if many are like them. Letters that were not seen score as BLOSUM62 says of those seen.
+    Sequences count less if many are like them. Letters that were not seen score as BLOSUM62 says of
+    those seen.
     """
     shown = (aligned[:, :, None] == np.arange(UNKNOWN)).astype(np.float64)
     flat = shown.reshape(len(aligned), -1)
@@ -202,7 +226,9 @@ def similarities(residues: np.ndarray) -> np.ndarray:
     alike = np.exp(0.2 * substitutions())
     alike /= np.sqrt(np.outer(np.diag(alike), np.diag(alike)))
     values, vectors = np.linalg.eigh(alike)
-    features = np.vstack([vectors * np.sqrt(values.clip(0)), np.zeros(UNKNOWN)])[residues].reshape(len(residues), -1)
+    features = np.vstack([vectors * np.sqrt(values.clip(0)), np.zeros(UNKNOWN)])[residues].reshape(
+        len(residues), -1
+    )
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
     features = features / np.where(lengths > 0, lengths, 1.0)
     K = features @ features.T

@@ -1,9 +1,10 @@
 """Web pages in a large hierarchy of categories: the dry run of the first challenge LSHTC.
 
-In task 2 the documents for training and validation are short descriptions of web pages, while those for testing are the
-pages as crawled: a shift of domain.
+In task 2 the documents for training and validation are short descriptions of web pages, while those
+for testing are the pages as crawled: a shift of domain.
 
-I. Partalas and others: LSHTC: a benchmark for large-scale text classification. arXiv:1503.08581 (2015).
+I. Partalas and others: LSHTC: a benchmark for large-scale text classification. arXiv:1503.08581
+(2015).
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     Parameters
     ----------
     data_home : path or None, default=None
-        Folder that holds ``task2.npz`` and ``edges.tsv``, itself or in a folder ``lshtc1_dryrun``. By default the one
-        that the environment variable ``DYADLEARN_DATA`` names, else one in the user's cache. Nothing is downloaded.
+        Folder that holds ``task2.npz`` and ``edges.tsv``, itself or in a folder ``lshtc1_dryrun``.
+        By default the one that the environment variable ``DYADLEARN_DATA`` names, else one in the
+        user's cache. Nothing is downloaded.
 
     Returns
     -------
@@ -58,7 +60,9 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     for name in _SPLITS:
         shape = len(stored[f"{name}_y"]), len(stored["feature_ids"])
         try:
-            counts = make_sparse({key: stored[f"{name}_{key}"] for key in ("data", "indices", "indptr")}, shape)
+            counts = make_sparse(
+                {key: stored[f"{name}_{key}"] for key in ("data", "indices", "indptr")}, shape
+            )
         except ValueError as error:
             raise DataFileError(
                 f"{archive}: the part {name!r} is no sparse matrix of shape {shape} ({error})."
@@ -67,14 +71,22 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     target = np.concatenate([stored[f"{name}_y"] for name in _SPLITS])
     label_ids, columns = np.unique(target, return_inverse=True)
     # The first line is a header.
-    edges = np.array([line.split() for line in read_lines(hierarchy)[1:] if line], dtype=np.int64).reshape(-1, 2)
+    edges = np.array(
+        [line.split() for line in read_lines(hierarchy)[1:] if line], dtype=np.int64
+    ).reshape(-1, 2)
     unknown = np.setdiff1d(label_ids, edges)
     if unknown.size:
-        raise DataFileError(f"{archive}: {unknown.size} categories are not in {hierarchy.name}, such as {unknown[0]}.")
-    rows, ends = np.arange(len(target)), np.cumsum([part.shape[0] for part in parts])[:-1]
+        raise DataFileError(
+            f"{archive}: {unknown.size} categories are not in {hierarchy.name}, such as "
+            f"{unknown[0]}."
+        )
+    rows = np.arange(len(target))
+    ends = np.cumsum([part.shape[0] for part in parts])[:-1]
     return Bunch(
         X=sparse.vstack(parts, format="csr"),
-        Y=sparse.csr_array((np.ones(len(target)), (rows, columns)), shape=(len(target), len(label_ids))),
+        Y=sparse.csr_array(
+            (np.ones(len(target)), (rows, columns)), shape=(len(target), len(label_ids))
+        ),
         splits=dict(zip(_SPLITS, np.split(rows, ends), strict=True)),
         label_ids=label_ids,
         edges=edges,

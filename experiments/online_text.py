@@ -4,10 +4,11 @@
                                       [--compression svd|canonical|canonical-first] [--quick]
                                       [--markdown] [--json FILE] [--figures FOLDER]
 
-Labels learnt independently against two-step ridge regression with the kernel exp(−d/10) of distances in the hierarchy:
-a first batch, then equal batches by Algorithm 1, λ by leave-one-out. Learning curves of AUC for new documents (setting
-B), and for new documents with labels that were withheld from learning (setting D); then what the paper says of them,
-and whether it holds here. The data are described in `online_text_data.py`.
+Labels learnt independently against two-step ridge regression with the kernel exp(−d/10) of
+distances in the hierarchy: a first batch, then equal batches by Algorithm 1, λ by leave-one-out.
+Learning curves of AUC for new documents (setting B), and for new documents with labels that were
+withheld from learning (setting D); then what the paper says of them, and whether it holds here. The
+data are described in `online_text_data.py`.
 """
 
 from __future__ import annotations
@@ -42,8 +43,11 @@ ALPHAS = tuple(10.0**power for power in range(-4, 4))
 SAMPLE = {"error": 1000, "auc": 500}
 # A share of the labels that nothing is known of in setting D.
 WITHHELD = 0.2
-# A difference that counts as none, one that counts as small, and what zero-shot learning is to reach.
-NEAR, SMALL, ZERO_SHOT = 0.01, 0.02, 0.6
+# A difference that counts as none, one that counts as small, and what zero-shot learning is to
+# reach.
+NEAR = 0.01
+SMALL = 0.02
+ZERO_SHOT = 0.6
 
 Key = tuple[str, str, str]
 KEYS: list[Key] = list(product(APPROACHES, CHOICES, METRICS))
@@ -90,7 +94,8 @@ class Curves:
 def auc(Y: Any, F: np.ndarray, average: str) -> float:
     """Return the area under the ROC curve of predictions F (t, b) for sparse labels Y (t, b).
 
-    Labels that stand alike to all known ones get the same prediction: they tie, for rounding is no order.
+    Labels that stand alike to all known ones get the same prediction: they tie, for rounding is no
+    order.
     """
     return float(roc_auc(Y.toarray(), F, average=average, tie_tolerance=None))
 
@@ -98,14 +103,16 @@ def auc(Y: Any, F: np.ndarray, average: str) -> float:
 def choose(model: OnlineTwoStepRidge, X: np.ndarray, Y: Any, choice: str, setting: str) -> None:
     """Set the regularisation of a model that has learnt rows X (n, d) with labels Y (n, q), by leave-one-out on some.
 
-    By squared error in setting B, as in the paper; or from there by instance-wise AUC in the setting that is wanted,
-    first for λ of the labels and then for λ of the documents.
+    By squared error in setting B, as in the paper; or from there by instance-wise AUC in the
+    setting that is wanted, first for λ of the labels and then for λ of the documents.
     """
-    rows, labels = X[-SAMPLE["error"] :], Y[-SAMPLE["error"] :]
+    rows = X[-SAMPLE["error"] :]
+    labels = Y[-SAMPLE["error"] :]
     model.tune(rows, labels, ALPHAS, ALPHAS)
     if choice == "error":
         return
-    rows, labels = X[-SAMPLE["auc"] :], Y[-SAMPLE["auc"] :]
+    rows = X[-SAMPLE["auc"] :]
+    labels = Y[-SAMPLE["auc"] :]
 
     def score(**alphas: float) -> float:
         return auc(labels, model.set_alpha(**alphas).holdout(rows, labels, setting), "instance")
@@ -122,14 +129,18 @@ def stream(
 
     Of zero-shot learning, documents that have withheld labels only go by without being learnt.
     """
-    known = np.setdiff1d(np.arange(data.Y.shape[1]), withheld) if approach == "zero_shot" else slice(None)
+    if approach == "zero_shot":
+        known = np.setdiff1d(np.arange(data.Y.shape[1]), withheld)
+    else:
+        known = slice(None)
     labels = data.Y[:, known]
     is_labelled = np.diff(labels.indptr) > 0
     tasks = None if approach == "independent" else data.tasks[known]
-    # The paper's model has no constants of its own, but one among the features of the documents. To leave labels out
-    # the model must tell them apart.
+    # The paper's model has no constants of its own, but one among the features of the documents. To
+    # leave labels out the model must tell them apart.
     model = OnlineTwoStepRidge(fit_intercept=False)
-    learnt, bounds = np.empty(0, dtype=int), sorted({0, *range(data.first, len(order), data.first), *data.sizes})
+    learnt = np.empty(0, dtype=int)
+    bounds = sorted({0, *range(data.first, len(order), data.first), *data.sizes})
     for start, stop in pairwise(bounds):
         rows = order[start:stop]
         rows = rows[is_labelled[rows]]
@@ -144,22 +155,28 @@ def repeat(data: Data, curve: Curves, seed: int) -> None:
     """Add one repetition: another order of the documents, other withheld labels."""
     begin = time.perf_counter()
     rng = np.random.default_rng([seed, len(curve.seconds)])
-    order, q = data.order(rng), data.Y.shape[1]
+    order = data.order(rng)
+    q = data.Y.shape[1]
     withheld = np.sort(rng.permutation(q)[: round(WITHHELD * q)])
     new = data.Y_test[:, withheld]
     concerned = np.diff(new.indptr) > 0
     for approach in APPROACHES:
         scores = {key: [0.0] * len(data.sizes) for key in KEYS if key[0] == approach}
         chosen = {choice: [(0.0, 0.0)] * len(data.sizes) for choice in CHOICES}
-        known = np.setdiff1d(np.arange(q), withheld) if approach == "zero_shot" else slice(None)
+        if approach == "zero_shot":
+            known = np.setdiff1d(np.arange(q), withheld)
+        else:
+            known = slice(None)
         setting = "D" if approach == "zero_shot" else "B"
         for place, model, learnt in stream(data, order, withheld, approach):
             for choice in CHOICES:
                 choose(model, data.X[learnt], data.Y[learnt][:, known], choice, setting)
                 if approach == "zero_shot":
-                    truth, F = new[concerned], model.predict(data.X_test[concerned], tasks=data.tasks[withheld])
+                    truth = new[concerned]
+                    F = model.predict(data.X_test[concerned], tasks=data.tasks[withheld])
                 else:
-                    truth, F = data.Y_test, model.predict(data.X_test)
+                    truth = data.Y_test
+                    F = model.predict(data.X_test)
                 for metric in METRICS:
                     scores[approach, choice, metric][place] = auc(truth, F, metric)
                 chosen[choice][place] = (model.alpha, model.task_alpha)
@@ -197,12 +214,17 @@ class Statement:
 def statements(curve: Curves) -> Iterator[Statement]:
     """Check what the paper says on the averages, for both metrics and both ways to choose λ."""
     for choice, metric in product(CHOICES, METRICS):
-        independent, two_step, zero = (curve.mean(approach, choice, metric) for approach in APPROACHES)
-        gain, sizes = two_step - independent, curve.sizes
+        independent, two_step, zero = (
+            curve.mean(approach, choice, metric) for approach in APPROACHES
+        )
+        gain = two_step - independent
+        sizes = curve.sizes
         ends = f"{{:.3f}} at {sizes[0]} documents, {{:.3f}} at {sizes[-1]}"
         gains = "two-step minus independent " + " ".join(f"{value:+.3f}" for value in gain)
 
-        def says(text: str, holds: Any, figures: str, choice: str = choice, metric: str = metric) -> Statement:
+        def says(
+            text: str, holds: Any, figures: str, choice: str = choice, metric: str = metric
+        ) -> Statement:
             return Statement(text, choice, metric, bool(holds), figures)
 
         yield says(
@@ -211,11 +233,23 @@ def statements(curve: Curves) -> Iterator[Statement]:
             f"independent {ends.format(independent[0], independent[-1])}; "
             f"two-step {ends.format(two_step[0], two_step[-1])}",
         )
-        yield says("task features help most with little data", gain[0] > 0 and gain[0] == gain.max(), gains)
-        yield says(f"two-step is never worse than independent by more than {NEAR}", gain.min() >= -NEAR, gains)
+        yield says(
+            "task features help most with little data", gain[0] > 0 and gain[0] == gain.max(), gains
+        )
+        yield says(
+            f"two-step is never worse than independent by more than {NEAR}",
+            gain.min() >= -NEAR,
+            gains,
+        )
         yield says(f"with much data both are alike (within {SMALL})", abs(gain[-1]) <= SMALL, gains)
-        yield says(f"zero-shot labels are predicted above {ZERO_SHOT}", zero[-1] > ZERO_SHOT, f"{zero[-1]:.3f}")
-        yield says("zero-shot labels improve with data", zero[-1] > zero[0], ends.format(zero[0], zero[-1]))
+        yield says(
+            f"zero-shot labels are predicted above {ZERO_SHOT}",
+            zero[-1] > ZERO_SHOT,
+            f"{zero[-1]:.3f}",
+        )
+        yield says(
+            "zero-shot labels improve with data", zero[-1] > zero[0], ends.format(zero[0], zero[-1])
+        )
 
 
 def header() -> list[str]:
@@ -231,7 +265,8 @@ def rows_of(curve: Curves) -> Iterator[list[str]]:
     """Yield the cells of a table, a row for each choice and size."""
     for choice, (place, size) in product(CHOICES, enumerate(curve.sizes)):
         figures = [
-            f"{curve.mean(approach, choice, metric)[place]:.3f}" for metric, approach in product(METRICS, APPROACHES)
+            f"{curve.mean(approach, choice, metric)[place]:.3f}"
+            for metric, approach in product(METRICS, APPROACHES)
         ]
         yield [f"{size:,}", CHOICES[choice], *figures]
 
@@ -249,7 +284,9 @@ def table(curve: Curves) -> Table:
 def markdown(curve: Curves) -> str:
     """Return the same as a table of Markdown."""
     titles = header()
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, ["--:"] * len(titles), *rows_of(curve)))
+    return "\n".join(
+        f"| {' | '.join(cells)} |" for cells in (titles, ["--:"] * len(titles), *rows_of(curve))
+    )
 
 
 def as_json(found: Iterable[Curves], options: dict[str, Any]) -> str:
@@ -281,45 +318,83 @@ def draw(found: Sequence[Curves], path: Path) -> None:
         columns = product((("B", ("independent", "two_step")), ("D", ("zero_shot",))), METRICS)
         for panel, ((setting, approaches), metric) in zip(row, columns, strict=True):
             for approach, choice in product(approaches, CHOICES):
-                mean, error = curve.mean(approach, choice, metric), curve.error(approach, choice, metric)
+                mean = curve.mean(approach, choice, metric)
+                error = curve.error(approach, choice, metric)
                 label = f"{APPROACHES[approach]}, λ by {CHOICES[choice]}"
                 look = {"color": colours[approach], "linestyle": "-" if choice == "error" else "--"}
-                panel.plot(curve.sizes, mean, marker=".", markersize=4, linewidth=1.5, label=label, **look)
+                panel.plot(
+                    curve.sizes, mean, marker=".", markersize=4, linewidth=1.5, label=label, **look
+                )
                 panel.fill_between(
-                    curve.sizes, mean - error, mean + error, color=colours[approach], alpha=0.15, linewidth=0
+                    curve.sizes,
+                    mean - error,
+                    mean + error,
+                    color=colours[approach],
+                    alpha=0.15,
+                    linewidth=0,
                 )
             panel.set_title(f"{SETS[curve.name]}: {setting}", fontsize=10)
-            panel.set(ylabel=f"{METRICS[metric]} AUC", xlabel="documents", xscale="log", xticks=curve.sizes)
+            panel.set(
+                ylabel=f"{METRICS[metric]} AUC",
+                xlabel="documents",
+                xscale="log",
+                xticks=curve.sizes,
+            )
             panel.set_xticklabels([f"{size:,}" for size in curve.sizes], fontsize=7)
             panel.minorticks_off()
             panel.grid(alpha=0.3, linewidth=0.6)
             panel.spines[["top", "right"]].set_visible(False)
     lines = [panel.get_legend_handles_labels() for panel in panels[0, 1:3]]
-    handles, labels = ([entry for own in parts for entry in own] for parts in zip(*lines, strict=True))
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9, handlelength=3)
+    handles, labels = (
+        [entry for own in parts for entry in own] for parts in zip(*lines, strict=True)
+    )
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+        fontsize=9,
+        handlelength=3,
+    )
     figure.savefig(path, dpi=130)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", choices=[*SETS, "both"], default="both", help="web pages, Debian packages or both")
-    parser.add_argument("--repeats", type=int, default=3, help="random orders and withheld labels (default 3)")
+    parser.add_argument(
+        "--data", choices=[*SETS, "both"], default="both", help="web pages, Debian packages or both"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="random orders and withheld labels (default 3)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the orders and the withheld labels")
-    parser.add_argument("--components", type=int, default=1000, help="features of a document (default 1000)")
-    parser.add_argument("--compression", choices=COMPRESSIONS, default="svd", help="how to find them (default svd)")
+    parser.add_argument(
+        "--components", type=int, default=1000, help="features of a document (default 1000)"
+    )
+    parser.add_argument(
+        "--compression", choices=COMPRESSIONS, default="svd", help="how to find them (default svd)"
+    )
     parser.add_argument("--quick", action="store_true", help="one repetition, 200 features")
-    parser.add_argument("--markdown", action="store_true", help="print the curves as tables of Markdown too")
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the curves as tables of Markdown too"
+    )
     parser.add_argument("--data-home", help="folder of the data; by default ../shared/data")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything here, all repetitions too")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write everything here, all repetitions too"
+    )
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw online_text.png here")
     found = parser.parse_args(arguments)
     if min(found.repeats, found.components) < 1:
         parser.error("--repeats and --components must be at least 1")
     if found.figures is not None and importlib.util.find_spec("matplotlib") is None:
-        parser.error("--figures needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'")
+        parser.error(
+            "--figures needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'"
+        )
     if found.quick:
-        found.repeats, found.components = 1, 200
+        found.repeats = 1
+        found.components = 200
     return found
 
 
@@ -333,27 +408,45 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found: list[Curves] = []
     for name in SETS if options.data == "both" else [options.data]:
         try:
-            data = load_data(name, options.data_home, n_components=options.components, compression=options.compression)
+            data = load_data(
+                name,
+                options.data_home,
+                n_components=options.components,
+                compression=options.compression,
+            )
         except FileNotFoundError as error:
             if options.data != "both":
                 sys.exit(str(error))
             # The web pages have no place to be downloaded from.
             print(f"{name} is left out: {error}", file=sys.stderr)
             continue
-        print(f"{name}: {len(data.X):,} documents, {data.Y.shape[1]:,} labels", file=sys.stderr, flush=True)
+        print(
+            f"{name}: {len(data.X):,} documents, {data.Y.shape[1]:,} labels",
+            file=sys.stderr,
+            flush=True,
+        )
         curve = run(data, options.repeats, options.seed)
         found.append(curve)
         console.print(table(curve))
         for statement in statements(curve):
-            verdict = "[green]holds[/green]" if statement.holds else "[red]does not hold[/red]"
-            told = f"{statement.text} ({METRICS[statement.metric]}, λ by {CHOICES[statement.choice]})"
-            console.print(f"{verdict}: {told}: {statement.figures}", highlight=False, soft_wrap=True)
+            if statement.holds:
+                verdict = "[green]holds[/green]"
+            else:
+                verdict = "[red]does not hold[/red]"
+            told = (
+                f"{statement.text} ({METRICS[statement.metric]}, λ by {CHOICES[statement.choice]})"
+            )
+            console.print(
+                f"{verdict}: {told}: {statement.figures}", highlight=False, soft_wrap=True
+            )
         if options.markdown:
             print(f"\n{markdown(curve)}\n")
     console.print(", ".join(f"{key} {value}" for key, value in versions().items()), highlight=False)
     if options.json is not None:
         chosen = {
-            key: value for key, value in vars(options).items() if not isinstance(value, Path) and key != "data_home"
+            key: value
+            for key, value in vars(options).items()
+            if not isinstance(value, Path) and key != "data_home"
         }
         options.json.write_text(as_json(found, chosen) + "\n", encoding="utf-8")
     if options.figures is not None and found:

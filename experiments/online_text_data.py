@@ -35,7 +35,8 @@ class Data:
     name : str
         Of `SETS`.
     X, X_test : arrays of shape (m, d), (t, d)
-        Documents for learning and for testing; the last feature is constant, an intercept that is regularised.
+        Documents for learning and for testing; the last feature is constant, an intercept that is
+        regularised.
     Y, Y_test : sparse arrays of shape (m, q), (t, q)
         Their labels, 0 or 1.
     tasks : array of shape (q, r)
@@ -43,7 +44,8 @@ class Data:
     first : int
         Documents in the first batch, and in each that follows.
     starts_alike : bool
-        Whether the first documents come first in every repetition, because the features know their labels.
+        Whether the first documents come first in every repetition, because the features know their
+        labels.
     """
 
     name: str
@@ -58,7 +60,8 @@ class Data:
     @property
     def sizes(self) -> list[int]:
         """Numbers of documents after which the model is looked at: doubling, then all."""
-        m, sizes = len(self.X), [self.first]
+        m = len(self.X)
+        sizes = [self.first]
         while 2 * sizes[-1] < m / 1.5:
             sizes.append(2 * sizes[-1])
         return [*sizes, m]
@@ -66,14 +69,17 @@ class Data:
     def order(self, rng: np.random.Generator) -> np.ndarray:
         """Return a random order of the documents for learning."""
         order = rng.permutation(len(self.X))
-        return order[np.argsort(order >= self.first, kind="stable")] if self.starts_alike else order
+        if self.starts_alike:
+            return order[np.argsort(order >= self.first, kind="stable")]
+        return order
 
 
 def task_features(edges: Any, labels: Sequence[Any], scale: float = 10.0) -> np.ndarray:
     r"""Return features (q, r) of labels whose inner products are their kernel over the hierarchy.
 
     .. math:: \boldsymbol\Psi = \mathbf{V}\,\mathrm{diag}(\sqrt{\mathbf{s}}), \qquad
-              \mathbf{V}\,\mathrm{diag}(\mathbf{s})\,\mathbf{V}^\top = \bigl[e^{-d_{ij}/10}\bigr]_{ij}
+              \mathbf{V}\,\mathrm{diag}(\mathbf{s})\,\mathbf{V}^\top =
+              \bigl[e^{-d_{ij}/10}\bigr]_{ij}
     """
     values, vectors = np.linalg.eigh(graph_distance_kernel(edges, labels, scale))
     kept = values > 1e-10 * values[-1]
@@ -85,8 +91,8 @@ def document_features(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return features of documents for learning and for testing, from counts of terms.
 
-    TF-IDF with sublinear counts, then at most `n_components` directions, then a constant. Weights and directions are
-    those of the documents for learning.
+    TF-IDF with sublinear counts, then at most `n_components` directions, then a constant. Weights
+    and directions are those of the documents for learning.
 
     Parameters
     ----------
@@ -95,13 +101,15 @@ def document_features(
         Not looked at by "svd".
     n_components : int
     compression : {"svd", "canonical", "canonical-first"}
-        Directions in which the texts vary most; those that vary most with the labels of all documents, which an online
-        learner cannot know; the same with the labels of the first ones only.
+        Directions in which the texts vary most; those that vary most with the labels of all
+        documents, which an online learner cannot know; the same with the labels of the first ones
+        only.
     first : int
         How many the first ones are.
     """
     tfidf = TfidfTransformer(sublinear_tf=True).fit(counts)
-    X, X_test = tfidf.transform(counts), tfidf.transform(test_counts)
+    X = tfidf.transform(counts)
+    X_test = tfidf.transform(test_counts)
     width = min(n_components, min(X.shape) - 1)
     if compression == "svd":
         directions = TruncatedSVD(width, n_iter=2, random_state=0).fit(X)
@@ -116,28 +124,40 @@ def with_constant(X: np.ndarray) -> np.ndarray:
     return np.hstack([X, np.ones((len(X), 1))])
 
 
-def load_data(name: str, data_home: str | None, *, n_components: int = 1000, compression: str = "svd") -> Data:
+def load_data(
+    name: str, data_home: str | None, *, n_components: int = 1000, compression: str = "svd"
+) -> Data:
     """Return one of `SETS`; without its tables, of the Debian packages the sample that comes with the library."""
     home = find_data(data_home)
     first = FIRST[name]
     if name == "lshtc":
         data = load_lshtc(home)
-        counts, labels, edges, names = data.X, data.Y, data.edges, data.label_ids
+        counts = data.X
+        labels = data.Y
+        edges = data.edges
+        names = data.label_ids
         # The test part is of another kind than what is learnt from.
-        train, test = data.splits["train"], data.splits["validation"]
+        train = data.splits["train"]
+        test = data.splits["validation"]
     else:
         folder = resolve_home(home) / "debtags"
         if folder.is_dir():
             counts, labels, edges, names = read_packages(folder)
         else:
-            sample, first = load_debtags(), 100
-            counts, labels = sample.X, sparse.csr_array(sample.Y)
-            edges, names = sample.edges, sample.task_names
+            sample = load_debtags()
+            first = 100
+            counts = sample.X
+            labels = sparse.csr_array(sample.Y)
+            edges = sample.edges
+            names = sample.task_names
         train, test = split(counts.shape[0])
     # In random order, so that first ones are any ones.
     train = np.random.default_rng(0).permutation(train)
-    X, X_test = document_features(counts[train], counts[test], labels[train], n_components, compression, first)
-    tasks, alike = task_features(edges, names), compression == "canonical-first"
+    X, X_test = document_features(
+        counts[train], counts[test], labels[train], n_components, compression, first
+    )
+    tasks = task_features(edges, names)
+    alike = compression == "canonical-first"
     return Data(name, X, labels[train], X_test, labels[test], tasks, first, alike)
 
 
@@ -163,4 +183,6 @@ def indicator(tags: Iterable[Sequence[str]], names: Sequence[str]) -> sparse.csr
     place = {name: column for column, name in enumerate(names)}
     cells = [(row, place[tag]) for row, own in enumerate(tags) for tag in set(own)]
     rows, columns = np.array(cells).T
-    return sparse.csr_array((np.ones(len(cells)), (rows, columns)), shape=(rows.max() + 1, len(names)))
+    return sparse.csr_array(
+        (np.ones(len(cells)), (rows, columns)), shape=(rows.max() + 1, len(names))
+    )

@@ -1,9 +1,11 @@
 """Print the small figures of the pages that no other script prints, with date and versions.
 
-    python experiments/page_figures.py [noise] [fingerprints] [landmarks] [missing] [identical] [flixster] [times]
+    python experiments/page_figures.py [noise] [fingerprints] [landmarks] [missing] [identical]
+    [flixster] [times]
 
-Each part takes less than a minute on one core; without names all run. `fingerprints` and `times` need the drug–target
-networks, `identical` needs Davis, and `flixster` the published split of ratings (docs/reproduce.md says where from).
+Each part takes less than a minute on one core; without names all run. `fingerprints` and `times`
+need the drug–target networks, `identical` needs Davis, and `flixster` the published split of
+ratings (docs/reproduce.md says where from).
 """
 
 from __future__ import annotations
@@ -56,11 +58,17 @@ def noise(n_grids: int = 350) -> Iterator[str]:
     small = np.zeros(2)
     for seed in range(n_grids):
         rng = np.random.default_rng(seed)
-        X, T, Y = rng.normal(size=(12, 5)), rng.normal(size=(6, 3)), rng.normal(size=(12, 6))
-        search = TwoStepRidgeCV(alphas, alphas, setting="D", scoring="neg_mean_squared_error").fit(X, Y, tasks=T)
+        X = rng.normal(size=(12, 5))
+        T = rng.normal(size=(6, 3))
+        Y = rng.normal(size=(12, 6))
+        search = TwoStepRidgeCV(alphas, alphas, setting="D", scoring="neg_mean_squared_error").fit(
+            X, Y, tasks=T
+        )
         fixed = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
         for i, model in enumerate((search, fixed)):
-            test = permutation_test(model, "D", scoring="neg_mean_squared_error", n_permutations=19, random_state=seed)
+            test = permutation_test(
+                model, "D", scoring="neg_mean_squared_error", n_permutations=19, random_state=seed
+            )
             small[i] += test.p_value <= 0.05
     repeated, held = small / n_grids
     yield f"{n_grids} grids of noise, p ≤ 0.05: search repeated {repeated:.1%}, best regularisation fixed {held:.1%}"
@@ -76,7 +84,10 @@ def fingerprints() -> Iterator[str]:
         published = data.K[np.ix_(known, known)][above]
         bits, counts = (morgan(smiles, counts=each)[0].toarray() for each in (False, True))
         kernels = {"tanimoto": tanimoto(bits), "minmax": minmax(counts)}
-        scores = [f"{key} {np.corrcoef(kernel[above], published)[0, 1]:.2f}" for key, kernel in kernels.items()]
+        scores = [
+            f"{key} {np.corrcoef(kernel[above], published)[0, 1]:.2f}"
+            for key, kernel in kernels.items()
+        ]
         yield f"{name}, {len(known)} of {len(data.instance_names)} drugs: {', '.join(scores)}"
 
 
@@ -87,13 +98,19 @@ def landmarks() -> Iterator[str]:
     _, G = debtags_kernels(data)
     for n in (50, 100, 200, 400, 800, None):
         if n is None:
-            model, X, error = TwoStepRidge(kernel="cosine", task_kernel="precomputed"), packages, 0.0
+            model = TwoStepRidge(kernel="cosine", task_kernel="precomputed")
+            X = packages
+            error = 0.0
         else:
             rows = Landmarks(n, kernel="cosine", random_state=0)
-            model, X, error = TwoStepRidge(task_kernel="precomputed"), rows.fit_transform(packages), rows.error_
+            model = TwoStepRidge(task_kernel="precomputed")
+            X = rows.fit_transform(packages)
+            error = rows.error_
         model.fit(X, data.Y, tasks=G)
         scores = [roc_auc(data.Y, model.holdout(setting), average="task") for setting in "ABCD"]
-        yield f"{n or 'all'} landmarks, error {error:.2f}: " + ", ".join(f"{score:.3f}" for score in scores)
+        yield f"{n or 'all'} landmarks, error {error:.2f}: " + ", ".join(
+            f"{score:.3f}" for score in scores
+        )
 
 
 def missing(n_sets: int = 20) -> Iterator[str]:
@@ -110,7 +127,9 @@ def missing(n_sets: int = 20) -> Iterator[str]:
             Y = truth[:120] + 0.2 * rng.normal(size=(120, 20))
             train, new = ({"a": a[part], "b": b[part]} for part in (slice(120), slice(120, None)))
 
-            def fitted(X: dict[str, np.ndarray], Y: np.ndarray = Y, T: np.ndarray = T) -> LearnedKernelRidge:
+            def fitted(
+                X: dict[str, np.ndarray], Y: np.ndarray = Y, T: np.ndarray = T
+            ) -> LearnedKernelRidge:
                 # Linear kernels without normalisation: the part of a description of zeros is zero.
                 linear = {"kernel": "linear", "task_kernel": "linear", "normalize": False}
                 return LearnedKernelRidge(**linear, setting="B", progress=False).fit(X, Y, tasks=T)
@@ -126,7 +145,8 @@ def missing(n_sets: int = 20) -> Iterator[str]:
             errors.append([np.mean((each - truth[120:]) ** 2) for each in predictions])
         both, predicted, again, nothing = np.mean(errors, axis=0)
         yield (
-            f"correlation {correlation}: both {both:.3f}, predicted {predicted:.3f}, fitted again {again:.3f}, "
+            f"correlation {correlation}: both {both:.3f}, predicted {predicted:.3f}, fitted again "
+            f"{again:.3f}, "
             f"set to zero {nothing:.3f}"
         )
 
@@ -152,17 +172,21 @@ def flixster() -> Iterator[str]:
         adjacency[edges[:, 0], edges[:, 1]] = adjacency[edges[:, 1], edges[:, 0]] = 1
         return scipy.sparse.linalg.eigsh(adjacency, 15, v0=np.ones(n))[1]
 
-    X, T = leading(data.instance_edges, m), leading(data.task_edges, q)
+    X = leading(data.instance_edges, m)
+    T = leading(data.task_edges, q)
     users = pd.DataFrame(X / X.std(), [f"user {i}" for i in range(m)])
     Y = pd.DataFrame(data.Y, users.index)
     some = np.flatnonzero(np.isfinite(data.Y).any(axis=1))[:200]
     test = np.isfinite(data.Y_test)
-    model = OnlineTwoStepRidge(alpha=30, task_alpha=30, keep_labels=True).fit(users, Y, tasks=T / T.std())
+    model = OnlineTwoStepRidge(alpha=30, task_alpha=30, keep_labels=True).fit(
+        users, Y, tasks=T / T.std()
+    )
     for row_alpha in (None, 1, 3, 5, 10, 20):
         model.set_params(row_alpha=row_alpha)
         gaps = np.asarray(model.holdout(users.iloc[some], Y.iloc[some], "A")) - data.Y[some]
         errors = np.asarray(model.predict(users))[test] - data.Y_test[test]
-        held, rmse = np.nanmean(gaps**2) ** 0.5, np.mean(errors**2) ** 0.5
+        held = np.nanmean(gaps**2) ** 0.5
+        rmse = np.mean(errors**2) ** 0.5
         yield f"row_alpha {row_alpha}: RMSE {rmse:.3f}, held out for 200 users {held:.3f}"
 
 
@@ -179,7 +203,9 @@ def times() -> Iterator[str]:
     F = Y + rng.normal(size=Y.shape)
     yield f"IC-index of 200 × 200: {seconds(lambda: ic_index(Y, F)):.2f} s"
     data = fetch_yamanishi("e", data_home=find_data(None))
-    fit = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(data.K, data.Y, tasks=data.G)
+    fit = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(
+        data.K, data.Y, tasks=data.G
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "report.html")
         took = seconds(lambda: write_report(fit, path))
@@ -193,15 +219,25 @@ def times() -> Iterator[str]:
         yield f"{model}: fit {fitting:.1f} s, one explanation {one:.1f} s"
 
 
-PARTS = {part.__name__: part for part in (noise, fingerprints, landmarks, missing, identical, flixster, times)}
+PARTS = {
+    part.__name__: part
+    for part in (noise, fingerprints, landmarks, missing, identical, flixster, times)
+}
 
 
 def main() -> None:
     """Print the figures of the named parts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all by default")
-    versions = f"numpy {np.__version__}, scipy {scipy.__version__}, scikit-learn {sklearn.__version__}"
-    print(f"{date.today()}, Python {platform.python_version()}, dyadlearn {dyadlearn.__version__}, {versions}")
+    versions = (
+        f"numpy {np.__version__}, scipy {scipy.__version__}, scikit-learn {sklearn.__version__}"
+    )
+    print(
+        f"{date.today()}, Python {platform.python_version()}, dyadlearn {dyadlearn.__version__}, "
+        f"{versions}"
+    )
     for name in parser.parse_args().parts or PARTS:
         start = time.process_time()
         with warnings.catch_warnings():

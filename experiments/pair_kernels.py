@@ -1,13 +1,15 @@
 """Which kernel between pairs is best where: nested scores of the family, in all settings.
 
-    python experiments/pair_kernels.py [--sets dyads nr gpcr ic davis e] [--settings ABCD] [--splits 3]
+    python experiments/pair_kernels.py [--sets dyads nr gpcr ic davis e] [--settings ABCD] [--splits
+    3]
                                        [--models …] [--json FILE] [--markdown]
 
-Each model chooses its regularisation, and the family its shares too, within the folds that remain; what is scored had
-no part in it. Labels of 0 and 1 are scored by the area under the ROC curve, averaged as the setting wants; others by
-the share of the squared error of the grand mean that is gone, all with an intercept. Beside each score stands the best
-that simple means reach in the same folds. Setting A hides cells, so that every model is solved again for each fold,
-share and regularisation: it is left out on the enzymes unless it is asked for by name.
+Each model chooses its regularisation, and the family its shares too, within the folds that remain;
+what is scored had no part in it. Labels of 0 and 1 are scored by the area under the ROC curve,
+averaged as the setting wants; others by the share of the squared error of the grand mean that is
+gone, all with an intercept. Beside each score stands the best that simple means reach in the same
+folds. Setting A hides cells, so that every model is solved again for each fold, share and
+regularisation: it is left out on the enzymes unless it is asked for by name.
 """
 
 from __future__ import annotations
@@ -61,7 +63,12 @@ def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, s
 
 def search(model: str, setting: str, scoring: str) -> Any:
     """Return the search for a model by its word."""
-    given: dict[str, Any] = {"setting": setting, "scoring": scoring, "kernel": "precomputed", "progress": False}
+    given: dict[str, Any] = {
+        "setting": setting,
+        "scoring": scoring,
+        "kernel": "precomputed",
+        "progress": False,
+    }
     if model == "independent":
         return IndependentTaskRidgeCV(ALPHAS, **given)
     given["task_kernel"] = "precomputed"
@@ -84,11 +91,20 @@ def measured(
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", GridEdgeWarning)
                     tasks = None if model == "independent" else G
-                    found = nested_score(search(model, setting, scoring), K, Y, tasks=tasks, cv=splits, random_state=0)
-                score, means = found.score, found.baselines
+                    found = nested_score(
+                        search(model, setting, scoring),
+                        K,
+                        Y,
+                        tasks=tasks,
+                        cv=splits,
+                        random_state=0,
+                    )
+                score = found.score
+                means = found.baselines
                 if scoring != "roc_auc":  # the share of the grand mean's error that is gone
                     error = means["grand_mean"]
-                    score, means = 1 - score / error, {each: 1 - value / error for each, value in means.items()}
+                    score = 1 - score / error
+                    means = {each: 1 - value / error for each, value in means.items()}
                 yield {
                     "set": name,
                     "setting": setting,
@@ -101,9 +117,14 @@ def measured(
 
 def table(rows: list[dict[str, Any]], models: list[str]) -> str:
     """Return the scores in Markdown, the best of the kernels of pairs in bold."""
-    lines = ["| set | setting | best mean | " + " | ".join(models) + " |", "|" + "---|" * (len(models) + 3)]
+    lines = [
+        "| set | setting | best mean | " + " | ".join(models) + " |",
+        "|" + "---|" * (len(models) + 3),
+    ]
     for name, setting in dict.fromkeys((row["set"], row["setting"]) for row in rows):
-        here = {row["model"]: row for row in rows if (row["set"], row["setting"]) == (name, setting)}
+        here = {
+            row["model"]: row for row in rows if (row["set"], row["setting"]) == (name, setting)
+        }
         best = max(row["score"] for row in here.values())
         cells = [
             "–"
@@ -120,14 +141,18 @@ def table(rows: list[dict[str, Any]], models: list[str]) -> str:
 
 def main() -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=["dyads", "nr", "gpcr"])
     parser.add_argument("--settings", default=None)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--join", type=Path, nargs="+", help="Print the table of rows that other runs wrote.")
+    parser.add_argument(
+        "--join", type=Path, nargs="+", help="Print the table of rows that other runs wrote."
+    )
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     if options.join:
@@ -135,8 +160,15 @@ def main() -> None:
         order = list(SETS)
         rows.sort(key=lambda row: (order.index(row["set"]), row["setting"]))
     else:
-        for row in measured(options.sets, options.settings, options.models, options.splits, options.data):
-            print("{set} {setting} {model}: {score:.4f} (means {means:.4f}), {seconds:.1f} s".format(**row), flush=True)
+        for row in measured(
+            options.sets, options.settings, options.models, options.splits, options.data
+        ):
+            print(
+                "{set} {setting} {model}: {score:.4f} (means {means:.4f}), {seconds:.1f} s".format(
+                    **row
+                ),
+                flush=True,
+            )
             rows.append(row)
             if options.json:
                 options.json.write_text(json.dumps(rows))

@@ -2,10 +2,11 @@
 
     python experiments/peers.py [--rlscore PYTHON] [--markdown] [peer ...]
 
-The same small problem is given to scikit-learn and to those of RLScore, himalaya, GPyTorch, implicit and Surprise that
-are installed; a peer that is not is named at the end. Printed is the largest difference of the two answers over the
-largest number of ours. RLScore's last release builds with Python 3.6 and none of today's: `--rlscore` names an
-interpreter that has it, and `peers_rlscore.py` runs there. Ends with 1 if two answers that should be equal are not.
+The same small problem is given to scikit-learn and to those of RLScore, himalaya, GPyTorch,
+implicit and Surprise that are installed; a peer that is not is named at the end. Printed is the
+largest difference of the two answers over the largest number of ours. RLScore's last release builds
+with Python 3.6 and none of today's: `--rlscore` names an interpreter that has it, and
+`peers_rlscore.py` runs there. Ends with 1 if two answers that should be equal are not.
 """
 
 from __future__ import annotations
@@ -27,13 +28,20 @@ import numpy as np
 from peers_problem import ALPHA, BOTH_GIVEN, GIVEN, RBF, TASK_ALPHA, Problem, Row, compare
 from peers_ridge import himalaya, implicit, scikit_learn, surprise
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge, verify_holdout
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    PairKernelRidge,
+    TwoStepRidge,
+    verify_holdout,
+)
 
 
 def ask_rlscore(on: Problem, python: str) -> dict[str, np.ndarray]:
     """Return what RLScore says to a problem, in an interpreter that has it."""
     with tempfile.TemporaryDirectory() as folder:
-        asked, answered = Path(folder, "problem.npz"), Path(folder, "answers.npz")
+        asked = Path(folder, "problem.npz")
+        answered = Path(folder, "answers.npz")
         np.savez(asked, alpha=ALPHA, task_alpha=TASK_ALPHA, **vars(on))
         script = Path(__file__).with_name("peers_rlscore.py")
         subprocess.run([python, str(script), str(asked), str(answered)], check=True)
@@ -54,10 +62,17 @@ def rlscore(on: Problem, answers: dict[str, np.ndarray]) -> Iterator[Row]:
     features = KroneckerRidge(ALPHA, **plain, **holes).fit(on.X, on.holes, tasks=on.tasks)
     shares = dict(zip(("product", "per_task", "per_instance"), on.shares, strict=True))
     summed = PairKernelRidge(ALPHA, **shares, **BOTH_GIVEN, **holes).fit(on.K, on.holes, tasks=on.G)
-    new, new_features = (on.K_new, on.G_new), (on.X_new, on.tasks_new)
-    folds, task_folds = {"groups": on.fold}, {"task_groups": on.task_fold}
+    new = (on.K_new, on.G_new)
+    new_features = (on.X_new, on.tasks_new)
+    folds = {"groups": on.fold}
+    task_folds = {"task_groups": on.task_fold}
     for name, theirs, ours, own in (
-        ("RLS.predict", "`RLS`, `solve`", "`IndependentTaskRidge`, `set_alpha`", single.predict(on.K_new)),
+        (
+            "RLS.predict",
+            "`RLS`, `solve`",
+            "`IndependentTaskRidge`, `set_alpha`",
+            single.predict(on.K_new),
+        ),
         ("RLS.leave_one_out", "`RLS.leave_one_out()`", '`holdout("B")`', single.holdout("B")),
         (
             "RLS.holdout",
@@ -77,28 +92,57 @@ def rlscore(on: Problem, answers: dict[str, np.ndarray]) -> Iterator[Row]:
             '`kernel="rbf"`, `gamma`',
             IndependentTaskRidge(ALPHA, **RBF, **plain).fit(on.X, on.Y).predict(on.X_new),
         ),
-        ("KronRLS.predict", "`KronRLS(K1, K2)`, `solve`", "`KroneckerRidge`, `set_alpha`", kronecker.predict(*new)),
+        (
+            "KronRLS.predict",
+            "`KronRLS(K1, K2)`, `solve`",
+            "`KroneckerRidge`, `set_alpha`",
+            kronecker.predict(*new),
+        ),
         (
             "KronRLS.linear",
             "`KronRLS(X1, X2)`",
             "`KroneckerRidge` on features",
             KroneckerRidge(ALPHA, **plain).fit(on.X, on.Y, tasks=on.tasks).predict(*new_features),
         ),
-        ("KronRLS.in_sample_loo", "`KronRLS.in_sample_loo()`", '`holdout("A")`', kronecker.holdout("A")),
-        ("TwoStepRLS.predict", "`TwoStepRLS(K1, K2)`, `solve`", "`TwoStepRidge`, `set_alpha`", two_step.predict(*new)),
+        (
+            "KronRLS.in_sample_loo",
+            "`KronRLS.in_sample_loo()`",
+            '`holdout("A")`',
+            kronecker.holdout("A"),
+        ),
+        (
+            "TwoStepRLS.predict",
+            "`TwoStepRLS(K1, K2)`, `solve`",
+            "`TwoStepRidge`, `set_alpha`",
+            two_step.predict(*new),
+        ),
         (
             "TwoStepRLS.linear",
             "`TwoStepRLS(X1, X2)`",
             "`TwoStepRidge` on features",
-            TwoStepRidge(ALPHA, TASK_ALPHA, **plain).fit(on.X, on.Y, tasks=on.tasks).predict(*new_features),
+            TwoStepRidge(ALPHA, TASK_ALPHA, **plain)
+            .fit(on.X, on.Y, tasks=on.tasks)
+            .predict(*new_features),
         ),
         *(
-            (f"TwoStepRLS.{word}", f"`TwoStepRLS.{word}()`", f'`holdout("{letter}")`', two_step.holdout(word))
+            (
+                f"TwoStepRLS.{word}",
+                f"`TwoStepRLS.{word}()`",
+                f'`holdout("{letter}")`',
+                two_step.holdout(word),
+            )
             for word, letter in zip(
-                ("in_sample_loo", "leave_x1_out", "leave_x2_out", "out_of_sample_loo"), "ABCD", strict=True
+                ("in_sample_loo", "leave_x1_out", "leave_x2_out", "out_of_sample_loo"),
+                "ABCD",
+                strict=True,
             )
         ),
-        ("TwoStepRLS.x1_kfold_cv", "`x1_kfold_cv(folds)`", '`holdout("B", groups=…)`', two_step.holdout("B", **folds)),
+        (
+            "TwoStepRLS.x1_kfold_cv",
+            "`x1_kfold_cv(folds)`",
+            '`holdout("B", groups=…)`',
+            two_step.holdout("B", **folds),
+        ),
         (
             "TwoStepRLS.x2_kfold_cv",
             "`x2_kfold_cv(folds)`",
@@ -111,9 +155,24 @@ def rlscore(on: Problem, answers: dict[str, np.ndarray]) -> Iterator[Row]:
             '`holdout("D", groups=…, task_groups=…)`',
             two_step.holdout("D", **folds, **task_folds),
         ),
-        ("CGKronRLS.predict", "`CGKronRLS(K1, K2)`, half of the pairs", "`KroneckerRidge`, NaN", given.predict(*new)),
-        ("CGKronRLS.linear", "`CGKronRLS(X1, X2)`", "`KroneckerRidge` on features", features.predict(*new_features)),
-        ("CGKronRLS.sum", "`CGKronRLS(pko)`, three products", "`PairKernelRidge`", summed.predict(*new)),
+        (
+            "CGKronRLS.predict",
+            "`CGKronRLS(K1, K2)`, half of the pairs",
+            "`KroneckerRidge`, NaN",
+            given.predict(*new),
+        ),
+        (
+            "CGKronRLS.linear",
+            "`CGKronRLS(X1, X2)`",
+            "`KroneckerRidge` on features",
+            features.predict(*new_features),
+        ),
+        (
+            "CGKronRLS.sum",
+            "`CGKronRLS(pko)`, three products",
+            "`PairKernelRidge`",
+            summed.predict(*new),
+        ),
     ):
         yield compare(theirs, ours, answers[name], own)
     yield from _networks(on, answers)
@@ -134,12 +193,15 @@ def _networks(on: Problem, answers: dict[str, np.ndarray]) -> Iterator[Row]:
     ):
         model = TwoStepRidge(ALPHA, ALPHA, **GIVEN, symmetry=kind).fit(on.K, getattr(on, kind))
         theirs = f"{kind}, `{name}()`" + (" of loops" if cells is loops else "")
-        answer, own = answers[f"{kind}.{name}"][cells], model.holdout(setting)[cells]
+        answer = answers[f"{kind}.{name}"][cells]
+        own = model.holdout(setting)[cells]
         yield compare(theirs, f'`holdout("{setting}")`', answer, own, 1e-10 if equal else None)
     for kind in ("symmetric", "antisymmetric"):
         model = TwoStepRidge(ALPHA, ALPHA, **GIVEN, symmetry=kind).fit(on.K, getattr(on, kind))
         off = max(verify_holdout(model, setting, n=100) for setting in "ABCD")
-        yield Row(f"{kind}, refitted without what is left out", "`holdout`, all settings", off, 1e-10)
+        yield Row(
+            f"{kind}, refitted without what is left out", "`holdout`, all settings", off, 1e-10
+        )
 
 
 def gpytorch(on: Problem) -> Iterator[Row]:
@@ -173,14 +235,22 @@ def say(name: str, rows: list[Row], markdown: bool) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Print what is equal, and how nearly."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("peers", nargs="*", help=f"which of rlscore, {', '.join(PEERS)}; all by default")
+    parser.add_argument(
+        "peers", nargs="*", help=f"which of rlscore, {', '.join(PEERS)}; all by default"
+    )
     parser.add_argument("--rlscore", metavar="PYTHON", help="an interpreter that has RLScore")
     parser.add_argument("--markdown", action="store_true", help="tables for the documentation")
     args = parser.parse_args(arguments)
     unknown = set(args.peers) - {"rlscore", *PEERS}
     if unknown:
-        parser.error(f"no such peer: {', '.join(sorted(unknown))}. There are rlscore, {', '.join(PEERS)}.")
-    chosen, on, told, absent, wrong = args.peers or ["rlscore", *PEERS], Problem(), [], [], 0
+        parser.error(
+            f"no such peer: {', '.join(sorted(unknown))}. There are rlscore, {', '.join(PEERS)}."
+        )
+    chosen = args.peers or ["rlscore", *PEERS]
+    on = Problem()
+    told = []
+    absent = []
+    wrong = 0
     python = args.rlscore or (sys.executable if find_spec("rlscore") else None)
     for name in chosen:
         if name == "rlscore" and python is not None:
@@ -198,7 +268,10 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         say(told[-1], found, args.markdown)
         wrong += sum(row.verdict == "NOT EQUAL" for row in found)
-    print(f"\n{date.today()}, Python {platform.python_version()}, numpy {np.__version__}; {', '.join(told)}")
+    print(
+        f"\n{date.today()}, Python {platform.python_version()}, numpy {np.__version__}; "
+        f"{', '.join(told)}"
+    )
     print(f"not installed, and not compared: {', '.join(absent) or 'none'}")
     if wrong:
         print(f"{wrong} rows are NOT EQUAL.")

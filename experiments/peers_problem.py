@@ -10,7 +10,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from dyadlearn.datasets import make_dyads
 
-ALPHA, TASK_ALPHA, GAMMA = 0.5, 0.1, 0.1
+ALPHA = 0.5
+TASK_ALPHA = 0.1
+GAMMA = 0.1
 ALPHAS = np.logspace(-3, 2, 12)
 RBF: dict[str, Any] = {"kernel": "rbf", "kernel_params": {"gamma": GAMMA}}
 GIVEN: dict[str, Any] = {"kernel": "precomputed", "fit_intercept": False}
@@ -36,7 +38,8 @@ class Row:
 
 def compare(theirs: str, ours: str, answer: Any, own: Any, limit: float | None = 1e-10) -> Row:
     """Return a row with the largest difference of two answers over the largest number of ours."""
-    answer, own = np.asarray(answer, dtype=float), np.asarray(own, dtype=float)
+    answer = np.asarray(answer, dtype=float)
+    own = np.asarray(own, dtype=float)
     if answer.shape != own.shape:
         raise ValueError(f"{theirs} has the shape {answer.shape}, and {ours} has {own.shape}.")
     return Row(theirs, ours, float(np.abs(answer - own).max() / np.abs(own).max()), limit)
@@ -46,15 +49,24 @@ class Problem:
     """A grid of labels with features and kernels of both sides, things that are new, holes, folds and two networks."""
 
     def __init__(self, m: int = 30, q: int = 20) -> None:
-        data, rng = make_dyads(m + 6, q + 4, noise=0.3, random_state=0), np.random.default_rng(0)
-        self.X, self.tasks, self.Y = data.X[:m], data.tasks[:q], data.Y[:m, :q]
-        self.X_new, self.tasks_new = data.X[m:], data.tasks[q:]
-        self.K, self.K_new = (rbf_kernel(rows, self.X, gamma=GAMMA) for rows in (self.X, self.X_new))
-        self.G, self.G_new = (rbf_kernel(rows, self.tasks, gamma=GAMMA) for rows in (self.tasks, self.tasks_new))
+        data = make_dyads(m + 6, q + 4, noise=0.3, random_state=0)
+        rng = np.random.default_rng(0)
+        self.X = data.X[:m]
+        self.tasks = data.tasks[:q]
+        self.Y = data.Y[:m, :q]
+        self.X_new = data.X[m:]
+        self.tasks_new = data.tasks[q:]
+        self.K, self.K_new = (
+            rbf_kernel(rows, self.X, gamma=GAMMA) for rows in (self.X, self.X_new)
+        )
+        self.G, self.G_new = (
+            rbf_kernel(rows, self.tasks, gamma=GAMMA) for rows in (self.tasks, self.tasks_new)
+        )
         self.observed = rng.random((m, q)) < 0.5
         self.fold, self.task_fold = np.arange(m) % 5, np.arange(q) % 4
         edges = rng.normal(size=(m, m))
-        self.symmetric, self.antisymmetric = edges + edges.T, edges - edges.T
+        self.symmetric = edges + edges.T
+        self.antisymmetric = edges - edges.T
         self.shares = np.array([1.0, 0.3, 0.2])
 
     @property

@@ -1,16 +1,17 @@
 """How good probabilities are: Brier scores and calibration errors on four networks of drugs and targets.
 
-    python experiments/probabilities.py [--sets nr gpcr ic e] [--settings ABCD] [--data FOLDER] [--json FILE]
-    python experiments/probabilities.py --few
+    python experiments/probabilities.py [--sets nr gpcr ic e] [--settings ABCD] [--data FOLDER]
+    [--json FILE] python experiments/probabilities.py --few
 
-Two-step ridge regression chooses both regularisations for the setting, by the squared error of its held-out predictions
-of the labels 0 and 1. These are then taken for probabilities as they are, cut off at 0 and 1, or go through a map that
-`dyadlearn.calibrate` fits; every label is judged by a map that was fitted without all that it leaves with. Beside them
-stand what the base rate reaches and the best that simple means do, held out alike.
+Two-step ridge regression chooses both regularisations for the setting, by the squared error of its
+held-out predictions of the labels 0 and 1. These are then taken for probabilities as they are, cut
+off at 0 and 1, or go through a map that `dyadlearn.calibrate` fits; every label is judged by a map
+that was fitted without all that it leaves with. Beside them stand what the base rate reaches and
+the best that simple means do, held out alike.
 
-`--few` asks how many positive labels a map needs, on independent scores: normal ones, 1.5 higher for the one in twenty
-that is positive. Told is how much of the gain over the base rate, as the true probabilities have it, is left with a map
-that was fitted on so few.
+`--few` asks how many positive labels a map needs, on independent scores: normal ones, 1.5 higher
+for the one in twenty that is positive. Told is how much of the gain over the base rate, as the true
+probabilities have it, is left with a map that was fitted on so few.
 """
 
 from __future__ import annotations
@@ -45,16 +46,24 @@ def measured(names: list[str], settings: str, folder: Path | None) -> Iterator[d
     """Yield one row for each set and setting."""
     for name in names:
         data = fetch_yamanishi(name, data_home=folder, download=folder is None)
-        K, G = repair(data.K), repair(data.G)
+        K = repair(data.K)
+        G = repair(data.G)
         for setting in settings:
             start = time.perf_counter()
             search = TwoStepRidgeCV(
-                ALPHAS, ALPHAS, setting=setting, kernel="precomputed", task_kernel="precomputed", progress=False
+                ALPHAS,
+                ALPHAS,
+                setting=setting,
+                kernel="precomputed",
+                task_kernel="precomputed",
+                progress=False,
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", GridEdgeWarning)
                 search.fit(K, data.Y, tasks=G)
-            found = {method: calibrate(search, setting, method=method)[setting] for method in METHODS}
+            found = {
+                method: calibrate(search, setting, method=method)[setting] for method in METHODS
+            }
             one = found["sigmoid"]
             yield {
                 "set": name,
@@ -71,14 +80,22 @@ def measured(names: list[str], settings: str, folder: Path | None) -> Iterator[d
 
 def as_they_are(scores: np.ndarray, Y: np.ndarray) -> dict[str, float]:
     """Return the figures of scores that are taken for probabilities."""
-    p, (rows, columns) = np.clip(scores, 0, 1), np.indices(Y.shape)
+    p = np.clip(scores, 0, 1)
+    rows, columns = np.indices(Y.shape)
     bins = reliability(p.ravel(), Y.ravel() == 1, rows.ravel(), columns.ravel() + len(Y))
     return {"score brier": float(np.mean((p - Y) ** 2)), "score error": bins.error}
 
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the figures in Markdown."""
-    heads = ["base rate", "best mean", "score", *METHODS, "error of the score", *(f"of {method}" for method in METHODS)]
+    heads = [
+        "base rate",
+        "best mean",
+        "score",
+        *METHODS,
+        "error of the score",
+        *(f"of {method}" for method in METHODS),
+    ]
     lines = ["| set | setting | " + " | ".join(heads) + " |", "|---|---|" + "--:|" * len(heads)]
     wanted = ["base rate", "means"]
     wanted += [f"{each} {figure}" for figure in ("brier", "error") for each in ("score", *METHODS)]
@@ -90,7 +107,9 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def few() -> str:
     """Return the share of the gain that is kept with so many positive labels, in Markdown."""
-    rng, share, gap = np.random.default_rng(0), 0.05, 1.5
+    rng = np.random.default_rng(0)
+    share = 0.05
+    gap = 1.5
     positive = rng.random(200_000) < share
     scores = rng.normal(size=positive.size) + gap * positive
 
@@ -100,7 +119,10 @@ def few() -> str:
     base = brier(share)
     odds = share / (1 - share) * np.exp(gap * scores - gap**2 / 2)
     gain = base - brier(odds / (1 + odds))
-    lines = ["| positive labels | sigmoid | worst tenth | isotonic | worst tenth |", "|--:|--:|--:|--:|--:|"]
+    lines = [
+        "| positive labels | sigmoid | worst tenth | isotonic | worst tenth |",
+        "|--:|--:|--:|--:|--:|",
+    ]
     for n in (1, 2, 3, 5, 10, 20, 50, 200, 1000):
         cells = []
         for method in METHODS:
@@ -116,7 +138,9 @@ def few() -> str:
 
 def main() -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=DATA if DATA.is_dir() else None)
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--settings", default="ABCD")
@@ -135,7 +159,10 @@ def main() -> None:
     print(table(rows))
     libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
     today = datetime.now(UTC).date()
-    print(f"\n{today}, dyadlearn {dyadlearn.__version__}, {libraries}, Python {platform.python_version()}")
+    print(
+        f"\n{today}, dyadlearn {dyadlearn.__version__}, {libraries}, Python "
+        f"{platform.python_version()}"
+    )
 
 
 if __name__ == "__main__":

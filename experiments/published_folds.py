@@ -1,10 +1,10 @@
 """Davis on the published folds of LLMDTA: new pairs, new drugs, new proteins, and both, five folds each.
 
-    python experiments/published_folds.py [--settings warm,novel-drug] [--folds 0,1] [--models learned] [--jobs 2]
-    python experiments/published_folds.py --table build/published_folds.jsonl
+    python experiments/published_folds.py [--settings warm,novel-drug] [--folds 0,1] [--models
+    learned] [--jobs 2] python experiments/published_folds.py --table build/published_folds.jsonl
 
-Every model learns from the pairs of `train` alone and predicts those of `test`, once. Identical sequences are in one
-fold. The models:
+Every model learns from the pairs of `train` alone and predicts those of `test`, once. Identical
+sequences are in one fold. The models:
 
 - learned: `LearnedKernelRidge` with the kernels of `records_data.py` (ten of drugs, five of proteins).
 - pockets: the same, with the two kernels of `kinases.py` besides. Training labels confirm them for new proteins alone.
@@ -60,16 +60,21 @@ ALPHAS = 10.0 ** np.arange(-7, 7)
 @cache
 def sources(data_home: str | None, cache_folder: str | None) -> tuple[Data, Any]:
     """Return the kernels of Davis and the published folds, whose drugs and proteins have the same order."""
-    folds = np.load(Path(str(find_data(data_home))) / "llmdta" / "davis_folds.npz", allow_pickle=False)
+    folds = np.load(
+        Path(str(find_data(data_home))) / "llmdta" / "davis_folds.npz", allow_pickle=False
+    )
     return davis(data_home, cache_folder), folds
 
 
-def run(model: str, setting: str, fold: int, data_home: str | None, cache_folder: str | None) -> dict[str, Any]:
+def run(
+    model: str, setting: str, fold: int, data_home: str | None, cache_folder: str | None
+) -> dict[str, Any]:
     """Return the scores of one model on one fold."""
     warnings.simplefilter("ignore")
     data, folds = sources(data_home, cache_folder)
     train, labels, test, truth = (
-        folds[f"{setting}_{fold}_{part}"] for part in ("train_pairs", "train_labels", "test_pairs", "test_labels")
+        folds[f"{setting}_{fold}_{part}"]
+        for part in ("train_pairs", "train_labels", "test_pairs", "test_labels")
     )
     Y = np.full(data.Y.shape, np.nan)
     Y[tuple(train.T)] = labels
@@ -87,30 +92,57 @@ def run(model: str, setting: str, fold: int, data_home: str | None, cache_folder
         if model == "pockets":
             data = replace(data, G={**data.G, **_pockets(data_home, cache_folder)})
         sequences = np.unique(folds["sequences"], return_inverse=True)[1]
-        predicted = _ridge(model, SETTINGS[setting], data, Y, rows, columns, sequences)[tuple(test.T)]
+        predicted = _ridge(model, SETTINGS[setting], data, Y, rows, columns, sequences)[
+            tuple(test.T)
+        ]
     scores = (mean_squared_error(truth, predicted), concordance_index(truth, predicted))
-    found = {"model": model, "setting": setting, "fold": fold, "MSE": float(scores[0]), "CI": float(scores[1])}
-    versions = {"date": date.today().isoformat(), "dyadlearn": dyadlearn.__version__, "numpy": np.__version__}
+    found = {
+        "model": model,
+        "setting": setting,
+        "fold": fold,
+        "MSE": float(scores[0]),
+        "CI": float(scores[1]),
+    }
+    versions = {
+        "date": date.today().isoformat(),
+        "dyadlearn": dyadlearn.__version__,
+        "numpy": np.__version__,
+    }
     return {**found, "seconds": round(time.perf_counter() - start, 1), **versions}
 
 
 def _ridge(
-    model: str, setting: str, data: Data, Y: np.ndarray, rows: np.ndarray, columns: np.ndarray, sequences: np.ndarray
+    model: str,
+    setting: str,
+    data: Data,
+    Y: np.ndarray,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    sequences: np.ndarray,
 ) -> np.ndarray:
     """Return the predictions (m, q) of a model that is fitted to the rows and columns with labels.
 
     Parameters of new proteins are chosen by folds that keep identical sequences together.
     """
     groups = {"task_groups": sequences[columns]} if setting in "CD" else {}
-    K, G = data.K, data.G
+    K = data.K
+    G = data.G
     if model == "two-step":
-        K, G = K["morgan2"], G["smith_waterman"]
+        K = K["morgan2"]
+        G = G["smith_waterman"]
         kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
         fitted = TwoStepRidgeCV(ALPHAS, ALPHAS, setting=setting, progress=False, **kernels)
-        fitted.fit(K[np.ix_(rows, rows)], Y[np.ix_(rows, columns)], tasks=G[np.ix_(columns, columns)], **groups)
+        fitted.fit(
+            K[np.ix_(rows, rows)],
+            Y[np.ix_(rows, columns)],
+            tasks=G[np.ix_(columns, columns)],
+            **groups,
+        )
         known = fitted.predict(K[:, rows], G[:, columns])
     else:
-        fitted = LearnedKernelRidge(kernel="precomputed", task_kernel="precomputed", setting=setting, progress=False)
+        fitted = LearnedKernelRidge(
+            kernel="precomputed", task_kernel="precomputed", setting=setting, progress=False
+        )
         sides = [
             {name: kernel[np.ix_(part, part)] for name, kernel in side.items()}
             for side, part in ((K, rows), (G, columns))
@@ -134,8 +166,13 @@ def _means(Y: np.ndarray, test: np.ndarray) -> np.ndarray:
     """Return the mean of the drug plus that of the protein minus that of all, each as far as it is known."""
     grand = np.nanmean(Y)
     with np.errstate(invalid="ignore"):
-        drugs, proteins = np.nanmean(Y, axis=1), np.nanmean(Y, axis=0)
-    return grand + np.nan_to_num(drugs[test[:, 0]] - grand) + np.nan_to_num(proteins[test[:, 1]] - grand)
+        drugs = np.nanmean(Y, axis=1)
+        proteins = np.nanmean(Y, axis=0)
+    return (
+        grand
+        + np.nan_to_num(drugs[test[:, 0]] - grand)
+        + np.nan_to_num(proteins[test[:, 1]] - grand)
+    )
 
 
 @cache
@@ -153,7 +190,9 @@ def _features(data_home: str | None, cache_folder: str | None) -> tuple[np.ndarr
     found = fetch_davis(data_home=find_data(data_home), instances="drugs")
     smiles = in_order(found.smiles, found.instance_names, "structures (SMILES)", "davis")
     drugs = drug_descriptions(kept_features("davis", smiles, cache_folder))["morgan2"].features
-    words = target_descriptions(list(sources(data_home, cache_folder)[1]["sequences"]))["words2"].features
+    words = target_descriptions(list(sources(data_home, cache_folder)[1]["sequences"]))[
+        "words2"
+    ].features
     dense = (np.asarray(each.toarray(), dtype=np.float32) for each in (drugs, words))
     first, second = (each[:, each.std(axis=0) > 0] for each in dense)
     return first, second
@@ -169,7 +208,8 @@ def table(lines: list[dict[str, Any]]) -> str:
         cells = []
         for setting in SETTINGS:
             found = np.array(scores.get((model, setting), [(np.nan, np.nan)]))
-            (mse, ci), (spread, _) = found.mean(axis=0), found.std(axis=0)
+            mse, ci = found.mean(axis=0)
+            spread, _ = found.std(axis=0)
             short = "" if len(found) == 5 else f" ({len(found)} folds)"
             cells.append("–" if np.isnan(mse) else f"{mse:.3f} ± {spread:.3f} / {ci:.3f}{short}")
         rows.append(f"| {model} | " + " | ".join(cells) + " |")

@@ -1,7 +1,7 @@
 """Users, movies and their ratings, with friends and similar movies as graphs, in published splits.
 
-F. Monti, M. M. Bronstein, X. Bresson: Geometric matrix completion with recurrent multi-graph neural networks. Advances
-in Neural Information Processing Systems 30 (2017), 3697-3707.
+F. Monti, M. M. Bronstein, X. Bresson: Geometric matrix completion with recurrent multi-graph neural
+networks. Advances in Neural Information Processing Systems 30 (2017), 3697-3707.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ def load_ratings(name: str, *, data_home: str | os.PathLike[str] | None = None) 
     ----------
     name : {"douban", "flixster"}
     data_home : path or None, default=None
-        Folder that holds ``douban.npz`` or ``flixster.npz``, itself or in a folder ``monti``. By default the one that
-        the environment variable ``DYADLEARN_DATA`` names, else one in the user's cache. Nothing is downloaded. The
-        arrays are ``train_user``, ``train_item``, ``train_rating`` and the same of ``test``, one entry for each rating,
-        and ``users_edges``, ``movies_edges`` of shape (n_edges, 2), either of which may be missing; users and movies
-        are numbered from 0.
+        Folder that holds ``douban.npz`` or ``flixster.npz``, itself or in a folder ``monti``. By
+        default the one that the environment variable ``DYADLEARN_DATA`` names, else one in the
+        user's cache. Nothing is downloaded. The arrays are ``train_user``, ``train_item``,
+        ``train_rating`` and the same of ``test``, one entry for each rating, and ``users_edges``,
+        ``movies_edges`` of shape (n_edges, 2), either of which may be missing; users and movies are
+        numbered from 0.
 
     Returns
     -------
@@ -48,14 +49,22 @@ def load_ratings(name: str, *, data_home: str | os.PathLike[str] | None = None) 
         Y, Y_test : ndarrays of shape (m, q)
             The ratings to learn from and to test on, NaN elsewhere; no cell has one in both.
         instance_edges, task_edges : ndarray of shape (n_edges, 2) or None
-            The graphs of the users and of the movies: pairs of rows and of columns of `Y`, without direction.
+            The graphs of the users and of the movies: pairs of rows and of columns of `Y`, without
+            direction.
     """
     folder = DataFolder(repr(name), "monti", resolve_home(data_home))
-    source = "the arrays of the published split, laid out as load_ratings in experiments/ratings.py says"
+    source = (
+        "the arrays of the published split, laid out as load_ratings in experiments/ratings.py says"
+    )
     [path] = folder.find_all([f"{name}.npz"], source)
-    stored = load_npz(path, {f"{part}_{key}": kind for part in _PARTS for key, kind in _COLUMNS.items()})
+    stored = load_npz(
+        path, {f"{part}_{key}": kind for part in _PARTS for key, kind in _COLUMNS.items()}
+    )
     graphs = [stored.get("users_edges"), stored.get("movies_edges")]
-    cells = {part: np.stack([stored[f"{part}_user"], stored[f"{part}_item"]]).astype(np.int64) for part in _PARTS}
+    cells = {
+        part: np.stack([stored[f"{part}_user"], stored[f"{part}_item"]]).astype(np.int64)
+        for part in _PARTS
+    }
     shape = [
         1
         + max(
@@ -72,8 +81,11 @@ def load_ratings(name: str, *, data_home: str | os.PathLike[str] | None = None) 
     both = np.argwhere(np.isfinite(grids["train"]) & np.isfinite(grids["test"]))
     if both.size:
         raise DataFileError(
-            f"{path}: {len(both)} cells are in both parts, such as user {both[0, 0]} and movie {both[0, 1]}: expected "
+            f"{path}: {len(both)} cells are in both parts, such as user {both[0, 0]} and movie "
+            f"{both[0, 1]}: expected "
             "each rating in one of them."
         )
     edges = [None if graph is None else graph.astype(np.int64) for graph in graphs]
-    return Bunch(Y=grids["train"], Y_test=grids["test"], instance_edges=edges[0], task_edges=edges[1])
+    return Bunch(
+        Y=grids["train"], Y_test=grids["test"], instance_edges=edges[0], task_edges=edges[1]
+    )

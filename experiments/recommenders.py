@@ -2,11 +2,12 @@
 
     python experiments/recommenders.py [--users 2000] [--items 300]
 
-Ratings are drawn from a function of features of users and items, so that whoever is told the features has an advantage:
-this says what features are worth where they matter, and nothing of data without any. A fifth of the users is new.
-Errors are those of held-out ratings; precision is the share of ten recommended items that the user truly likes, of the
-tenth of all pairs that are liked most, what was rated left out. Of each of the others the best of a few settings is
-shown, chosen by these very figures; of this library one setting.
+Ratings are drawn from a function of features of users and items, so that whoever is told the
+features has an advantage: this says what features are worth where they matter, and nothing of data
+without any. A fifth of the users is new. Errors are those of held-out ratings; precision is the
+share of ten recommended items that the user truly likes, of the tenth of all pairs that are liked
+most, what was rated left out. Of each of the others the best of a few settings is shown, chosen by
+these very figures; of this library one setting.
 """
 
 from __future__ import annotations
@@ -29,16 +30,34 @@ from threadpoolctl import threadpool_limits
 from dyadlearn import KroneckerRidge, PairRegressor, recommend
 from dyadlearn.datasets import make_dyads
 
-FACTORS, K = 16, 10
+FACTORS = 16
+K = 10
 
 
 class Ratings:
     """Ratings of known users to learn from, and others of known and of new users to ask for."""
 
     def __init__(self, n_users: int, n_items: int) -> None:
-        kinds = {"n_features": 16, "n_task_features": 10, "kernel": "linear", "task_kernel": "linear", "rank": 4}
-        data = make_dyads(n_users, n_items, **kinds, mean=3.5, main_effects=0.5, noise=0.8, missing=0.9, random_state=0)
-        self.users, self.items, self.truth = data.X, data.tasks, data.truth
+        kinds = {
+            "n_features": 16,
+            "n_task_features": 10,
+            "kernel": "linear",
+            "task_kernel": "linear",
+            "rank": 4,
+        }
+        data = make_dyads(
+            n_users,
+            n_items,
+            **kinds,
+            mean=3.5,
+            main_effects=0.5,
+            noise=0.8,
+            missing=0.9,
+            random_state=0,
+        )
+        self.users = data.X
+        self.items = data.tasks
+        self.truth = data.truth
         self.user, self.item = np.nonzero(~np.isnan(data.Y))
         self.rating = data.Y[self.user, self.item]
         rng = np.random.default_rng(0)
@@ -85,14 +104,20 @@ class Ratings:
 
 def say(name: str, errors: str, precisions: list[float], seconds: float) -> None:
     """Print one line of the table."""
-    print(f"  {name:<34} {errors or ' ' * 26}  {'  '.join(f'{each:9.0%}' for each in precisions)} {seconds:8.1f} s")
+    print(
+        f"  {name:<34} {errors or ' ' * 26}  {'  '.join(f'{each:9.0%}' for each in precisions)} "
+        f"{seconds:8.1f} s"
+    )
 
 
 def item_means(data: Ratings) -> None:
     """Recommend to all what is liked most on average."""
-    ratings, items = data.rating[data.learnt], data.item[data.learnt]
+    ratings = data.rating[data.learnt]
+    items = data.item[data.learnt]
     mean, n_items = ratings.mean(), len(data.items)
-    effect = np.bincount(items, ratings - mean, minlength=n_items) / (np.bincount(items, minlength=n_items) + 5)
+    effect = np.bincount(items, ratings - mean, minlength=n_items) / (
+        np.bincount(items, minlength=n_items) + 5
+    )
     scores = np.broadcast_to(mean + effect, data.truth.shape)
     say(
         "item means",
@@ -104,12 +129,14 @@ def item_means(data: Ratings) -> None:
 
 def ours(data: Ratings) -> None:
     """Kronecker ridge regression on the features, with its own lists."""
-    users, items = pd.DataFrame(data.users), pd.DataFrame(data.items)
+    users = pd.DataFrame(data.users)
+    items = pd.DataFrame(data.items)
     pairs = np.stack([data.user, data.item], axis=1)
     start = time.perf_counter()
     model = PairRegressor(KroneckerRidge(10.0), instances=users, tasks=items)
     model.fit(pairs[data.learnt], data.rating[data.learnt])
-    seconds, precisions = time.perf_counter() - start, []
+    seconds = time.perf_counter() - start
+    precisions = []
     for new in (False, True):
         found = recommend(model, X=users[data.is_new == new], known=pairs[data.learnt], n=K)
         precisions.append(data.precision(np.array(found.ids), new))
@@ -120,7 +147,9 @@ def ours(data: Ratings) -> None:
 def _error(model: Any, data: Ratings) -> float:
     part = data.asked["known users"]
     asked = zip(data.user[part], data.item[part], data.rating[part], strict=True)
-    return float(np.mean([(model.predict(user, item).est - rating) ** 2 for user, item, rating in asked]))
+    return float(
+        np.mean([(model.predict(user, item).est - rating) ** 2 for user, item, rating in asked])
+    )
 
 
 def surprise_of(data: Ratings) -> None:
@@ -131,7 +160,10 @@ def surprise_of(data: Ratings) -> None:
     scale = (float(data.rating.min()), float(data.rating.max()))
     train = Dataset.load_from_df(frame, Reader(rating_scale=scale)).build_full_trainset()
     penalties = (0.02, 0.05, 0.1, 0.2)
-    models = [SVD(n_factors=FACTORS, n_epochs=50, reg_all=penalty, random_state=0) for penalty in penalties]
+    models = [
+        SVD(n_factors=FACTORS, n_epochs=50, reg_all=penalty, random_state=0)
+        for penalty in penalties
+    ]
     best = min(models, key=lambda model: _error(model.fit(train), data))
     for model in (BaselineOnly(verbose=False), best):
         start = time.perf_counter()
@@ -139,10 +171,14 @@ def surprise_of(data: Ratings) -> None:
         seconds = time.perf_counter() - start
 
         def predicted(user: np.ndarray, item: np.ndarray, model=model) -> np.ndarray:
-            return np.array([model.predict(own, other).est for own, other in zip(user, item, strict=True)])
+            return np.array(
+                [model.predict(own, other).est for own, other in zip(user, item, strict=True)]
+            )
 
         n_users, n_items = data.truth.shape
-        scores = predicted(np.repeat(np.arange(n_users), n_items), np.tile(np.arange(n_items), n_users))
+        scores = predicted(
+            np.repeat(np.arange(n_users), n_items), np.tile(np.arange(n_items), n_users)
+        )
         scores = scores.reshape(n_users, n_items)
         precisions = [data.precision(data.best(scores, new), new) for new in (False, True)]
         say(f"Surprise, {type(model).__name__}", data.errors(predicted), precisions, seconds)
@@ -152,9 +188,14 @@ def implicit_of(data: Ratings) -> None:
     """Factors of likes, which new users have none of."""
     from implicit.als import AlternatingLeastSquares
 
-    users, liked, rated, found = np.flatnonzero(~data.is_new), data.positive, data.matrix(), []
+    users = np.flatnonzero(~data.is_new)
+    liked = data.positive
+    rated = data.matrix()
+    found = []
     for alpha, regularization in itertools.product((1.0, 10.0, 40.0), (0.01, 1.0, 10.0, 100.0)):
-        model = AlternatingLeastSquares(FACTORS, regularization, alpha, random_state=0, num_threads=1)
+        model = AlternatingLeastSquares(
+            FACTORS, regularization, alpha, random_state=0, num_threads=1
+        )
         start = time.perf_counter()
         model.fit(liked, show_progress=False)
         seconds = time.perf_counter() - start
@@ -169,18 +210,23 @@ def lightfm_of(data: Ratings) -> None:
     from lightfm import LightFM
 
     n_users, n_items = data.truth.shape
-    pairs, found = (np.repeat(np.arange(n_users), n_items), np.tile(np.arange(n_items), n_users)), []
+    pairs = (np.repeat(np.arange(n_users), n_items), np.tile(np.arange(n_items), n_users))
+    found = []
     for own, epochs in itertools.product((False, True), (5, 20, 60)):
         sides = [csr_matrix(side, dtype=np.float32) for side in (data.users, data.items)]
         if own:
-            sides = [csr_matrix(hstack([eye(side.shape[0]), side]), dtype=np.float32) for side in sides]
+            sides = [
+                csr_matrix(hstack([eye(side.shape[0]), side]), dtype=np.float32) for side in sides
+            ]
         features = dict(zip(("user_features", "item_features"), sides, strict=True))
         model = LightFM(no_components=FACTORS, loss="warp", random_state=0)
         start = time.perf_counter()
         model.fit(data.positive.tocoo(), **features, epochs=epochs)
         seconds = time.perf_counter() - start
         scores = model.predict(*pairs, **features).reshape(n_users, n_items)
-        found.append(([data.precision(data.best(scores, new), new) for new in (False, True)], seconds))
+        found.append(
+            ([data.precision(data.best(scores, new), new) for new in (False, True)], seconds)
+        )
     precisions, seconds = max(found)
     say("LightFM, warp", "", precisions, seconds)
 
@@ -210,7 +256,10 @@ def main() -> None:
                 work(data)
     told = [f"{package} {version(package)}" for name, (package, _) in OTHERS.items() if there[name]]
     absent = [package for name, (package, _) in OTHERS.items() if not there[name]]
-    print(f"  {date.today()}, {platform.machine()}, {', '.join(['dyadlearn ' + version('dyadlearn'), *told])}")
+    print(
+        f"  {date.today()}, {platform.machine()}, "
+        f"{', '.join(['dyadlearn ' + version('dyadlearn'), *told])}"
+    )
     print(f"  not installed: {', '.join(absent) or 'none'}")
 
 

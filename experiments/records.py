@@ -1,12 +1,12 @@
 """Records: public benchmarks with learned kernels, from raw entities to the table.
 
-    python experiments/records.py [--data nr,davis] [--setting A,B] [--seeds 0,1,2] [--folds 0,1] [--out FILE] [--list]
-    python experiments/records.py --table FILE … [--page docs/records.md]
+    python experiments/records.py [--data nr,davis] [--setting A,B] [--seeds 0,1,2] [--folds 0,1]
+    [--out FILE] [--list] python experiments/records.py --table FILE … [--page docs/records.md]
 
-`LearnedKernelRidge` chooses everything (weights and exponents of kernels, shares, λ, the number of stages) by folds of
-the training labels. A *unit* is one data set, setting and split; what it gave is one line of the results, written when
-it is done, and a unit that is there already is not run again. So a run may be stopped and taken up, and several may
-write to one file.
+`LearnedKernelRidge` chooses everything (weights and exponents of kernels, shares, λ, the number of
+stages) by folds of the training labels. A *unit* is one data set, setting and split; what it gave
+is one line of the results, written when it is done, and a unit that is there already is not run
+again. So a run may be stopped and taken up, and several may write to one file.
 
 - davis, kiba, A: for a seed, one of six random parts of the observed pairs is the test.
 - davis, kiba, B, C, D: five folds of drugs, of targets, and of both: drugs of one fold with targets of the same number,
@@ -54,7 +54,8 @@ from dyadlearn.metrics import (
 )
 
 OUT = Path(__file__).resolve().parents[1] / "build" / "records.jsonl"
-PARTS, SEEDS = 6, (0, 1, 2)
+PARTS = 6
+SEEDS = (0, 1, 2)
 #: Scores that need no order of the labels.
 ERRORS = ("MSE", "RMSE")
 #: The seed that deals out folds.
@@ -75,7 +76,8 @@ class Benchmark:
     load : callable
         Given the folder of data sets and that of kept kernels.
     settings : mapping of str to str
-        For each setting what its units are: a ``"seed"``, a ``"fold"`` or the published ``"split"``.
+        For each setting what its units are: a ``"seed"``, a ``"fold"`` or the published
+        ``"split"``.
     n_folds : int
     measures : mapping of str to callable
         Functions of labels (m, q), NaN where not tested, and predictions.
@@ -86,7 +88,9 @@ class Benchmark:
     n_folds: int
     measures: Mapping[str, Measure]
 
-    def numbers(self, setting: str, seeds: Sequence[int], folds: Sequence[int] | None) -> Sequence[int]:
+    def numbers(
+        self, setting: str, seeds: Sequence[int], folds: Sequence[int] | None
+    ) -> Sequence[int]:
         """Return which units of a setting are asked for; None is all folds."""
         kind = self.settings[setting]
         if kind == "split":
@@ -98,7 +102,9 @@ class Benchmark:
 
 def both_laplacians(name: str, data_home: str | None, cache: str | None) -> Data:
     """Return ratings with the heat kernels of both Laplacians side by side; the learner has the choice."""
-    plain, other = (ratings(name, data_home, cache, normalized=normalized) for normalized in (False, True))
+    plain, other = (
+        ratings(name, data_home, cache, normalized=normalized) for normalized in (False, True)
+    )
     sides = (
         {**first, **{f"{label}, normalised": kernel for label, kernel in second.items()}}
         for first, second in ((plain.K, other.K), (plain.G, other.G))
@@ -145,7 +151,9 @@ class Unit:
     steps: int = STEPS
 
     def __str__(self) -> str:
-        return f"{self.data} {self.setting} {self.unit}" + (f" ({self.steps} steps)" if self.steps != STEPS else "")
+        return f"{self.data} {self.setting} {self.unit}" + (
+            f" ({self.steps} steps)" if self.steps != STEPS else ""
+        )
 
     @property
     def number(self) -> int:
@@ -154,7 +162,11 @@ class Unit:
 
 
 def plan(
-    names: Sequence[str], settings: Sequence[str], seeds: Sequence[int], folds: Sequence[int] | None, steps: int
+    names: Sequence[str],
+    settings: Sequence[str],
+    seeds: Sequence[int],
+    folds: Sequence[int] | None,
+    steps: int,
 ) -> list[Unit]:
     """Return the units that are asked for, in the order in which they run."""
     return [
@@ -192,26 +204,40 @@ class Split:
 
 def cut(data: Data, unit: Unit, n_folds: int) -> Split:
     """Return the split of a unit."""
-    kind, number = unit.unit.split()[0], unit.number
+    kind = unit.unit.split()[0]
+    number = unit.number
     everything = [np.arange(size) for size in data.Y.shape]
     if kind == "split":
         assert data.Y_test is not None
         return Split(*everything, data.Y, None, None, data.Y_test)
     if unit.setting == "A":
-        seed, n_parts, test = (number, PARTS, PARTS - 1) if kind == "seed" else (DEALING, n_folds, number)
+        if kind == "seed":
+            seed, n_parts, test = (number, PARTS, PARTS - 1)
+        else:
+            seed, n_parts, test = (DEALING, n_folds, number)
         observed = np.isfinite(data.Y)
         part = np.full(data.Y.shape, -1)
         part[observed] = dealt(int(observed.sum()), n_parts, seed)
         left_out = part == test
-        return Split(*everything, np.where(left_out, np.nan, data.Y), None, None, np.where(left_out, data.Y, np.nan))
+        return Split(
+            *everything,
+            np.where(left_out, np.nan, data.Y),
+            None,
+            None,
+            np.where(left_out, data.Y, np.nan),
+        )
     # A side that is not new is known as a whole.
     is_new = (unit.setting in "BD", unit.setting in "CD")
     rng = np.random.default_rng(DEALING)
     fold = [dealt(size, n_folds, rng) for size in data.Y.shape]
     trained = [
-        np.flatnonzero(each != number) if new else np.arange(len(each)) for each, new in zip(fold, is_new, strict=True)
+        np.flatnonzero(each != number) if new else np.arange(len(each))
+        for each, new in zip(fold, is_new, strict=True)
     ]
-    asked = [np.flatnonzero(each == number) if new else None for each, new in zip(fold, is_new, strict=True)]
+    asked = [
+        np.flatnonzero(each == number) if new else None
+        for each, new in zip(fold, is_new, strict=True)
+    ]
     tested = [here if new is None else new for here, new in zip(trained, asked, strict=True)]
     return Split(*trained, data.Y[np.ix_(*trained)], *asked, data.Y[np.ix_(*tested)])
 
@@ -281,8 +307,14 @@ class Machine:
             import torch
 
             names.append("torch")
-            name = torch.cuda.get_device_name() if self._is_cuda else f"{_cores(torch.get_num_threads())}, torch"
-        return {"machine": name, "versions": {"python": platform.python_version(), **dict(map(_version, names))}}
+            if self._is_cuda:
+                name = torch.cuda.get_device_name()
+            else:
+                name = f"{_cores(torch.get_num_threads())}, torch"
+        return {
+            "machine": name,
+            "versions": {"python": platform.python_version(), **dict(map(_version, names))},
+        }
 
     @property
     def _is_cuda(self) -> bool:
@@ -320,7 +352,9 @@ def taken(side: Descriptions, rows: np.ndarray) -> Descriptions:
     return side if len(rows) == len(side) else side[rows]
 
 
-def run(unit: Unit, data: Data, sides: tuple[Descriptions, Descriptions], machine: Machine) -> dict[str, Any]:
+def run(
+    unit: Unit, data: Data, sides: tuple[Descriptions, Descriptions], machine: Machine
+) -> dict[str, Any]:
     """Learn and test one unit, and return its line of the results."""
     benchmark = BENCHMARKS[unit.data]
     split = cut(data, unit, benchmark.n_folds)
@@ -333,10 +367,13 @@ def run(unit: Unit, data: Data, sides: tuple[Descriptions, Descriptions], machin
     with warnings.catch_warnings(record=True) as caught:
         # What was interrupted is no result.
         warnings.filterwarnings("error", "Learning was interrupted", ConvergenceWarning)
-        model.fit(taken(drugs, split.rows), machine.array(split.Y), tasks=taken(targets, split.columns))
+        model.fit(
+            taken(drugs, split.rows), machine.array(split.Y), tasks=taken(targets, split.columns)
+        )
         fitted = time.perf_counter()
         new_rows, new_columns = (
-            None if new is None else side[new] for side, new in ((drugs, split.new_rows), (targets, split.new_columns))
+            None if new is None else side[new]
+            for side, new in ((drugs, split.new_rows), (targets, split.new_columns))
         )
         F = to_numpy(model.predict(new_rows, new_columns))
     done = time.perf_counter()
@@ -361,11 +398,14 @@ def run(unit: Unit, data: Data, sides: tuple[Descriptions, Descriptions], machin
     }
 
 
-def scores(measures: Mapping[str, Measure], truth: np.ndarray, F: np.ndarray) -> dict[str, float | None]:
+def scores(
+    measures: Mapping[str, Measure], truth: np.ndarray, F: np.ndarray
+) -> dict[str, float | None]:
     """Return all scores; None for those of an order where no two labels of the test differ."""
     is_ordered = np.unique(truth[np.isfinite(truth)]).size > 1
     return {
-        name: float(measure(truth, F)) if is_ordered or name in ERRORS else None for name, measure in measures.items()
+        name: float(measure(truth, F)) if is_ordered or name in ERRORS else None
+        for name, measure in measures.items()
     }
 
 
@@ -392,12 +432,17 @@ def run_all(
     units: Sequence[Unit], out: Path, machine: Machine, data_home: str | None, cache: str | None
 ) -> Iterator[tuple[Unit, dict[str, Any] | Exception | None]]:
     """Run units that are not in the results, and yield each with its line, with what went wrong, or None if it was."""
-    done = {Unit(*(row[name] for name in KEY)) for row in read_results([out] if out.exists() else [])}
+    done = {
+        Unit(*(row[name] for name in KEY)) for row in read_results([out] if out.exists() else [])
+    }
 
     @functools.lru_cache(maxsize=1)
     def load(name: str) -> tuple[Data, tuple[Descriptions, Descriptions]]:
         data = BENCHMARKS[name].load(data_home, cache)
-        K, G = (described(side, n, machine) for side, n in zip((data.K, data.G), data.Y.shape, strict=True))
+        K, G = (
+            described(side, n, machine)
+            for side, n in zip((data.K, data.G), data.Y.shape, strict=True)
+        )
         return data, (K, G)
 
     for unit in units:
@@ -433,7 +478,9 @@ def choices(known: Sequence[str]) -> Callable[[str], list[str]]:
         found = text.split(",")
         wrong = [each for each in found if each not in known]
         if wrong:
-            raise argparse.ArgumentTypeError(f"there is no {', '.join(wrong)}: choose among {', '.join(known)}")
+            raise argparse.ArgumentTypeError(
+                f"there is no {', '.join(wrong)}: choose among {', '.join(known)}"
+            )
         return found
 
     return read
@@ -442,22 +489,56 @@ def choices(known: Sequence[str]) -> Callable[[str], list[str]]:
 def parser() -> argparse.ArgumentParser:
     """Return what reads the command line."""
     found = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    sets, settings = list(BENCHMARKS), list("ABCD")
-    found.add_argument("--data", type=choices(sets), default=sets, help=f"some of {','.join(sets)} (default: all)")
-    found.add_argument("--setting", type=choices(settings), default=settings, help="some of A,B,C,D (default: all)")
-    found.add_argument("--seeds", type=numbers, default=list(SEEDS), help="of the random splits (default: 0,1,2)")
+    sets = list(BENCHMARKS)
+    settings = list("ABCD")
+    found.add_argument(
+        "--data", type=choices(sets), default=sets, help=f"some of {','.join(sets)} (default: all)"
+    )
+    found.add_argument(
+        "--setting", type=choices(settings), default=settings, help="some of A,B,C,D (default: all)"
+    )
+    found.add_argument(
+        "--seeds", type=numbers, default=list(SEEDS), help="of the random splits (default: 0,1,2)"
+    )
     found.add_argument("--folds", type=numbers, help="numbers of the folds, from 0 (default: all)")
-    found.add_argument("--steps", type=int, default=STEPS, help=f"of the descent in each stage (default: {STEPS})")
-    found.add_argument("--out", type=Path, default=OUT, help="the results, JSON lines (default: build/records.jsonl)")
-    found.add_argument("--cache", help="folder where kernels are kept (default: in that of data sets)")
-    found.add_argument("--data-home", help="folder of data sets (default: as in dyadlearn.datasets)")
-    found.add_argument("--device", default="cpu", help="cuda: with torch on the card (default: cpu, with numpy)")
-    found.add_argument("--threads", type=int, help="threads of linear algebra (default: as the environment has it)")
-    found.add_argument("--list", action="store_true", help="name the units in their order, and run none")
-    found.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="print the table of results, and run none")
-    found.add_argument("--page", type=Path, help="with --table: the page whose marked block the table fills")
+    found.add_argument(
+        "--steps", type=int, default=STEPS, help=f"of the descent in each stage (default: {STEPS})"
+    )
+    found.add_argument(
+        "--out",
+        type=Path,
+        default=OUT,
+        help="the results, JSON lines (default: build/records.jsonl)",
+    )
+    found.add_argument(
+        "--cache", help="folder where kernels are kept (default: in that of data sets)"
+    )
+    found.add_argument(
+        "--data-home", help="folder of data sets (default: as in dyadlearn.datasets)"
+    )
+    found.add_argument(
+        "--device", default="cpu", help="cuda: with torch on the card (default: cpu, with numpy)"
+    )
+    found.add_argument(
+        "--threads", type=int, help="threads of linear algebra (default: as the environment has it)"
+    )
+    found.add_argument(
+        "--list", action="store_true", help="name the units in their order, and run none"
+    )
+    found.add_argument(
+        "--table",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="print the table of results, and run none",
+    )
+    found.add_argument(
+        "--page", type=Path, help="with --table: the page whose marked block the table fills"
+    )
     return found
 
 
@@ -477,7 +558,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not text:
             reader.error(f"there is no result in {', '.join(map(str, options.table))}.")
         if options.page:
-            options.page.write_text(fill(options.page.read_text(encoding="utf-8"), text), encoding="utf-8")
+            options.page.write_text(
+                fill(options.page.read_text(encoding="utf-8"), text), encoding="utf-8"
+            )
         else:
             print(text)
         return 0
@@ -498,8 +581,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{unit}: failed", file=sys.stderr)
                 traceback.print_exception(row)
             elif row is not None:
-                found = (f"{name} {np.nan if score is None else score:.4f}" for name, score in row["scores"].items())
-                print(f"{unit}: {', '.join(found)}, {row['seconds']:.0f} s, {row['memory']} MiB", flush=True)
+                found = (
+                    f"{name} {np.nan if score is None else score:.4f}"
+                    for name, score in row["scores"].items()
+                )
+                print(
+                    f"{unit}: {', '.join(found)}, {row['seconds']:.0f} s, {row['memory']} MiB",
+                    flush=True,
+                )
             else:
                 print(f"{unit}: is there", flush=True)
     return 1 if failed else 0
@@ -509,4 +598,6 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit("Stopped: what is done is in the results, and the same command goes on from there.")
+        sys.exit(
+            "Stopped: what is done is in the results, and the same command goes on from there."
+        )

@@ -1,14 +1,16 @@
 """The data of `records.py`: from raw entities to named kernels of both sides, before any label is looked at.
 
-`davis`, `kiba`, `yamanishi` and `ratings` each give the labels and, for either side, kernels by name: symmetric,
-finite, ones on the diagonal. What takes long is kept in a folder outside the checkout, so that the next call reads it.
-What rdkit says of molecules is kept by itself, in a small file: with that, a machine without rdkit makes the kernels.
+`davis`, `kiba`, `yamanishi` and `ratings` each give the labels and, for either side, kernels by
+name: symmetric, finite, ones on the diagonal. What takes long is kept in a folder outside the
+checkout, so that the next call reads it. What rdkit says of molecules is kept by itself, in a small
+file: with that, a machine without rdkit makes the kernels.
 
-The kernels are those of *all* entities, the ones that are held out included, also where new drugs or new targets are
-predicted. That is fair: a kernel is a function of structures, sequences or graphs, which are known of a new entity the
-moment one asks about it, and no label enters. Nearly all values depend on the two entities compared and on nothing
-else. Three things depend on the others as well, without their labels: the scale of the descriptors of molecules, the
-repair of Yamanishi's similarities, and diffusion, which has the whole graph to flow through.
+The kernels are those of *all* entities, the ones that are held out included, also where new drugs
+or new targets are predicted. That is fair: a kernel is a function of structures, sequences or
+graphs, which are known of a new entity the moment one asks about it, and no label enters. Nearly
+all values depend on the two entities compared and on nothing else. Three things depend on the
+others as well, without their labels: the scale of the descriptors of molecules, the repair of
+Yamanishi's similarities, and diffusion, which has the whole graph to flow through.
 """
 
 from __future__ import annotations
@@ -40,8 +42,10 @@ from dyadlearn.kernels.sequences import kmer_counts
 VERSION = "2"
 
 #: Columns of the fingerprints, and the most that a column counts.
-WIDTH, MOST = 4096, 255
-#: The share of stored entries from which the distances behind min–max are faster to compute of dense features.
+WIDTH = 4096
+MOST = 255
+#: The share of stored entries from which the distances behind min–max are faster to compute of
+#: dense features.
 DENSE = 0.1
 WORDS = (2, 3, 4, 5)
 BETAS = (0.5, 2.0, 8.0)
@@ -57,7 +61,8 @@ class Data:
     ----------
     name : str
     Y : ndarray of shape (m, q)
-        The labels, drugs × targets or users × movies; NaN where there is none, or none to learn from.
+        The labels, drugs × targets or users × movies; NaN where there is none, or none to learn
+        from.
     K : dict of str to ndarray of shape (m, m)
         Kernels of the rows.
     G : dict of str to ndarray of shape (q, q)
@@ -104,8 +109,8 @@ def kiba(data_home: str | None = None, cache: str | os.PathLike[str] | None = No
 def yamanishi(name: str, data_home: str | None = None) -> Data:
     """Return interactions, 0 or 1, of drugs × targets, and one kernel of each side.
 
-    That is the published similarity: the mean of both directions, negative eigenvalues clipped, scaled to ones on the
-    diagonal.
+    That is the published similarity: the mean of both directions, negative eigenvalues clipped,
+    scaled to ones on the diagonal.
 
     Parameters
     ----------
@@ -116,7 +121,10 @@ def yamanishi(name: str, data_home: str | None = None) -> Data:
     found = fetch_yamanishi(name, data_home=find_data(data_home), instances="drugs")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelRepairWarning)
-        K, G = (normalize(repair(similarity, symmetrize="mean", psd="clip")) for similarity in (found.K, found.G))
+        K, G = (
+            normalize(repair(similarity, symmetrize="mean", psd="clip"))
+            for similarity in (found.K, found.G)
+        )
     return Data(name, found.Y, {"similarity": whole(K)}, {"similarity": whole(G)})
 
 
@@ -138,14 +146,17 @@ def ratings(
     cache : path or None
         Where kernels are kept.
     normalized : bool, default=False
-        Whether the Laplacian is the normalised one. Without it, what flows within a dense graph is soon the same
-        everywhere: the users of Flixster have 20 friends each, and at β = 8 all are alike.
+        Whether the Laplacian is the normalised one. Without it, what flows within a dense graph is
+        soon the same everywhere: the users of Flixster have 20 friends each, and at β = 8 all are
+        alike.
     """
     found = load_ratings(name, data_home=find_data(data_home))
 
     def compute(edges: np.ndarray, n: int) -> Kernels:
         key = digest("heat", normalized, n, *edges.ravel().tolist())
-        return kept(f"{name}-heat", key, cache, lambda: heat_kernels(edges, n, normalized=normalized))
+        return kept(
+            f"{name}-heat", key, cache, lambda: heat_kernels(edges, n, normalized=normalized)
+        )
 
     K, G = (
         {} if edges is None else compute(edges, n)
@@ -166,14 +177,25 @@ def _binding(name: str, found: Any, cache: str | os.PathLike[str] | None) -> Dat
     features = kept_features(name, smiles, cache)
     key = digest("drugs", *(array.tobytes() for array in features.values()))
     K = kept(f"{name}-drugs", key, cache, lambda: _grams(drug_descriptions(features)))
-    G = kept(f"{name}-targets", digest("targets", *sequences), cache, lambda: _grams(target_descriptions(sequences)))
+    G = kept(
+        f"{name}-targets",
+        digest("targets", *sequences),
+        cache,
+        lambda: _grams(target_descriptions(sequences)),
+    )
     return Data(name, found.Y, K, {"smith_waterman": whole(found.G), **G})
 
 
 def _grams(descriptions: Mapping[str, Described]) -> Kernels:
     # Distances take most of the time, on one core each.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return dict(zip(descriptions, pool.map(lambda each: whole(each.gram()), descriptions.values()), strict=True))
+        return dict(
+            zip(
+                descriptions,
+                pool.map(lambda each: whole(each.gram()), descriptions.values()),
+                strict=True,
+            )
+        )
 
 
 def in_order(texts: Mapping[str, str], names: Sequence[Any], what: str, name: str) -> list[str]:
@@ -181,7 +203,8 @@ def in_order(texts: Mapping[str, str], names: Sequence[Any], what: str, name: st
     missing = [str(each) for each in names if str(each) not in texts]
     if missing:
         raise FileNotFoundError(
-            f"{name} has no {what} of {len(missing)} of its {len(names)} entities ({', '.join(missing[:3])}, …): put "
+            f"{name} has no {what} of {len(missing)} of its {len(names)} entities "
+            f"({', '.join(missing[:3])}, …): put "
             "the file that has them beside the others."
         )
     return [texts[str(each)] for each in names]
@@ -206,15 +229,27 @@ def drug_features(smiles: Sequence[str]) -> dict[str, np.ndarray]:
         molecules = [Chem.MolFromSmiles(text) for text in smiles]
         wrong = [text for text, molecule in zip(smiles, molecules, strict=True) if molecule is None]
         if wrong:
-            raise ValueError(f"{len(wrong)} of {len(smiles)} structures are no valid SMILES: {', '.join(wrong[:3])}.")
-        generators = {f"morgan{radius}": GetMorganGenerator(radius=radius, fpSize=WIDTH) for radius in (1, 2, 3)}
+            raise ValueError(
+                f"{len(wrong)} of {len(smiles)} structures are no valid SMILES: "
+                f"{', '.join(wrong[:3])}."
+            )
+        generators = {
+            f"morgan{radius}": GetMorganGenerator(radius=radius, fpSize=WIDTH)
+            for radius in (1, 2, 3)
+        }
         kinds = GetMorganFeatureAtomInvGen()
-        generators["feature_morgan2"] = GetMorganGenerator(radius=2, fpSize=WIDTH, atomInvariantsGenerator=kinds)
+        generators["feature_morgan2"] = GetMorganGenerator(
+            radius=2, fpSize=WIDTH, atomInvariantsGenerator=kinds
+        )
         generators["atom_pairs"] = GetAtomPairGenerator(fpSize=WIDTH)
         generators["torsions"] = GetTopologicalTorsionGenerator(fpSize=WIDTH)
         generators["paths"] = GetRDKitFPGenerator(fpSize=WIDTH, maxPath=6)
-        found = {name: count_columns(generator, molecules) for name, generator in generators.items()}
-        found["maccs"] = np.array([list(MACCSkeys.GenMACCSKeys(molecule)) for molecule in molecules], dtype=np.uint8)
+        found = {
+            name: count_columns(generator, molecules) for name, generator in generators.items()
+        }
+        found["maccs"] = np.array(
+            [list(MACCSkeys.GenMACCSKeys(molecule)) for molecule in molecules], dtype=np.uint8
+        )
         found["descriptors"] = molecule_numbers(molecules)
     return found
 
@@ -222,9 +257,10 @@ def drug_features(smiles: Sequence[str]) -> dict[str, np.ndarray]:
 def drug_descriptions(features: Mapping[str, np.ndarray]) -> dict[str, Described]:
     """Return ten descriptions of molecules by name, each with its kernel, of `drug_features`.
 
-    Counts of circular neighbourhoods (of atoms up to radius 1, 2, 3, and of kinds of atoms up to 2), of pairs of atoms,
-    of chains of four and of paths, compared by min–max; which neighbourhoods and which MACCS keys occur, compared by
-    Tanimoto; and physical and chemical descriptors, compared by an RBF.
+    Counts of circular neighbourhoods (of atoms up to radius 1, 2, 3, and of kinds of atoms up to
+    2), of pairs of atoms, of chains of four and of paths, compared by min–max; which neighbourhoods
+    and which MACCS keys occur, compared by Tanimoto; and physical and chemical descriptors,
+    compared by an RBF.
     """
     counts = {
         name: sparse.csr_array(each).astype(np.float64)
@@ -252,7 +288,9 @@ def molecule_numbers(molecules: Sequence[Any]) -> np.ndarray:
     """Return all of rdkit's descriptors of each molecule (n, d); NaN where one cannot be computed."""
     from rdkit.Chem.Descriptors import CalcMolDescriptors
 
-    rows = [list(CalcMolDescriptors(molecule, missingVal=np.nan).values()) for molecule in molecules]
+    rows = [
+        list(CalcMolDescriptors(molecule, missingVal=np.nan).values()) for molecule in molecules
+    ]
     return np.array(rows, dtype=np.float64)
 
 
@@ -295,7 +333,9 @@ def heat_kernels(edges: np.ndarray, n: int, *, normalized: bool = False) -> Kern
     the place of another eigendecomposition.
     """
     joined = np.unique(edges)
-    flow = np.maximum(diffusion_kernel(edges, joined.tolist(), beta=BETAS[0], normalized=normalized), 0.0)
+    flow = np.maximum(
+        diffusion_kernel(edges, joined.tolist(), beta=BETAS[0], normalized=normalized), 0.0
+    )
     kernels = {}
     for place, beta in enumerate(BETAS):
         if place:
@@ -310,11 +350,14 @@ def heat_kernels(edges: np.ndarray, n: int, *, normalized: bool = False) -> Kern
 def whole(K: np.ndarray) -> np.ndarray:
     """Return a kernel (n, n) that is symmetric to the last digit with ones on its diagonal, or refuse NaN and infinity.
 
-    An entity that a description says nothing of, such as a protein shorter than a word, is similar to itself alone.
+    An entity that a description says nothing of, such as a protein shorter than a word, is similar
+    to itself alone.
     """
     K = np.asarray((K + K.T) / 2, dtype=np.float64)
     if not np.isfinite(K).all():
-        raise ValueError(f"A kernel of {len(K)} entities has NaN or infinity in {(~np.isfinite(K)).sum()} cells.")
+        raise ValueError(
+            f"A kernel of {len(K)} entities has NaN or infinity in {(~np.isfinite(K)).sum()} cells."
+        )
     np.fill_diagonal(K, 1.0)
     return K
 
@@ -330,20 +373,27 @@ def digest(*parts: Any) -> str:
     return found.hexdigest()
 
 
-def kept_features(name: str, smiles: Sequence[str], cache: str | os.PathLike[str] | None) -> dict[str, np.ndarray]:
+def kept_features(
+    name: str, smiles: Sequence[str], cache: str | os.PathLike[str] | None
+) -> dict[str, np.ndarray]:
     """Return `drug_features`, kept for each version of rdkit; without rdkit, those that were kept of any."""
-    title, key = f"{name}-molecules", digest("molecules", *smiles)
+    title = f"{name}-molecules"
+    key = digest("molecules", *smiles)
     try:
         from rdkit import __version__ as release
     except ImportError:
         there = sorted(path.stem for path in cache_folder(cache).glob(f"{title}-{key}-rdkit*.npz"))
         if not there:
             raise ModuleNotFoundError(
-                f"The molecules of {name} have to be described by rdkit, which is not installed: pip install rdkit, or "
-                f"put {title}-{key}-rdkit*.npz from a machine that has it into {cache_folder(cache)}."
+                f"The molecules of {name} have to be described by rdkit, which is not installed: "
+                f"pip install rdkit, or "
+                f"put {title}-{key}-rdkit*.npz from a machine that has it into "
+                f"{cache_folder(cache)}."
             ) from None
         release = there[-1].rpartition("-rdkit")[2]
-    return kept(title, f"{key}-rdkit{release}", cache, lambda: drug_features(smiles), compressed=True)
+    return kept(
+        title, f"{key}-rdkit{release}", cache, lambda: drug_features(smiles), compressed=True
+    )
 
 
 def kept(

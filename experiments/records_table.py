@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-BEGIN, END = "<!-- records: begin -->", "<!-- records: end -->"
+BEGIN = "<!-- records: begin -->"
+END = "<!-- records: end -->"
 #: Steps of the descent in each stage; a row of the table with others says theirs.
 STEPS = 60
 #: What tells units apart.
@@ -70,28 +71,42 @@ FAMILIES = (
             ("kiba", "D"): [Published((0.567, 0.667), GRAPHS)],
         },
         (
-            "The published results are rounded, on splits that differ between papers and from ours. They show the "
-            "order of magnitude; small differences are not meaningful. The benchmark is that of DeepDTA (Öztürk, "
-            "Özgür and Ozkirimli, Bioinformatics 2018), which GraphDTA (Nguyen and others, Bioinformatics 2021) and "
+            "The published results are rounded, on splits that differ between papers and from "
+            "ours. They show the "
+            "order of magnitude; small differences are not meaningful. The benchmark is that of "
+            "DeepDTA (Öztürk, "
+            "Özgür and Ozkirimli, Bioinformatics 2018), which GraphDTA (Nguyen and others, "
+            "Bioinformatics 2021) and "
             "its successors took over.",
-            "PADME: results for new drugs (B) and new targets (C) in table 2 of PMC11187637. Its RMSE is squared here. "
-            "Which of its columns are drugs and which are targets is inferred from its footnotes. The table also lists "
-            "IVPGAN with a lower RMSE on Davis, 0.201 in A, 0.289 in B and 0.220 in C, which we have not checked.",
-            "Labels: pKd of Davis and others (Nature Biotechnology 2011), KIBA scores of Tang and others (Journal of "
+            "PADME: results for new drugs (B) and new targets (C) in table 2 of PMC11187637. Its "
+            "RMSE is squared here. "
+            "Which of its columns are drugs and which are targets is inferred from its footnotes. "
+            "The table also lists "
+            "IVPGAN with a lower RMSE on Davis, 0.201 in A, 0.289 in B and 0.220 in C, which we "
+            "have not checked.",
+            "Labels: pKd of Davis and others (Nature Biotechnology 2011), KIBA scores of Tang and "
+            "others (Journal of "
             "Chemical Information and Modeling 2014).",
         ),
     ),
     Family(
         "Networks of drugs and targets",
         ("AUPR", "AUC"),
-        {"nr": "nuclear receptors (nr)", "gpcr": "GPCRs (gpcr)", "ic": "ion channels (ic)", "e": "enzymes (e)"},
+        {
+            "nr": "nuclear receptors (nr)",
+            "gpcr": "GPCRs (gpcr)",
+            "ic": "ion channels (ic)",
+            "e": "enzymes (e)",
+        },
         {
             (name, "A"): [Published((score,), "NRLMF")]
             for name, score in {"nr": 0.728, "gpcr": 0.749, "ic": 0.906, "e": 0.892}.items()
         },
         (
-            "NRLMF: Liu, Wu, Miao, Zhao and Li (PLoS Computational Biology 2016), AUPR of ten other random folds of "
-            "pairs. Its hyperparameters were chosen on these data sets; here each fold chooses by its training labels "
+            "NRLMF: Liu, Wu, Miao, Zhao and Li (PLoS Computational Biology 2016), AUPR of ten "
+            "other random folds of "
+            "pairs. Its hyperparameters were chosen on these data sets; here each fold chooses by "
+            "its training labels "
             "alone.",
             "Labels and similarities: Yamanishi and others (Bioinformatics 2008).",
         ),
@@ -105,8 +120,10 @@ FAMILIES = (
             ("douban", "A"): [Published((0.721,), "IGMC"), Published((0.734,), "GC-MC")],
         },
         (
-            "All results are on the split of Monti, Bronstein and Bresson (NeurIPS 2017), so they are directly "
-            "comparable. IGMC: Zhang and Chen (ICLR 2020), without the graphs. GC-MC: van den Berg, "
+            "All results are on the split of Monti, Bronstein and Bresson (NeurIPS 2017), so they "
+            "are directly "
+            "comparable. IGMC: Zhang and Chen (ICLR 2020), without the graphs. GC-MC: van den "
+            "Berg, "
             "Kipf and Welling (2017).",
         ),
     ),
@@ -124,14 +141,18 @@ def read_results(paths: Iterable[Path]) -> list[dict[str, Any]]:
                 row = json.loads(line)
                 found[tuple(row[name] for name in KEY)] = row
             except (ValueError, KeyError, TypeError):
-                warnings.warn(f"{path}, line {number}: no result, left out.", UserWarning, stacklevel=2)
+                warnings.warn(
+                    f"{path}, line {number}: no result, left out.", UserWarning, stacklevel=2
+                )
     return list(found.values())
 
 
 def table(rows: Sequence[Row]) -> str:
     """Return results as Markdown: a table for each family, with what is comparable below it."""
     parts = [part for family in FAMILIES if (part := _family(family, rows))]
-    versions = sorted({", ".join(f"{name} {number}" for name, number in row["versions"].items()) for row in rows})
+    versions = sorted(
+        {", ".join(f"{name} {number}" for name, number in row["versions"].items()) for row in rows}
+    )
     days = sorted({row["date"][:10] for row in rows})
     if rows:
         when = f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}"
@@ -154,12 +175,18 @@ def _family(family: Family, rows: Sequence[Row]) -> str:
     heads = ["data", "setting", "splits", *family.measures, published, "learned in"]
     rule = ["---", "---", "---", *["--:" for _ in family.measures], "---", "---"]
     listed = ["| " + " | ".join(cells) + " |" for cells in (heads, rule, *lines)]
-    return "\n".join([f"**{family.title}**", "", *listed, "", *(f"- {note}" for note in family.notes)])
+    return "\n".join(
+        [f"**{family.title}**", "", *listed, "", *(f"- {note}" for note in family.notes)]
+    )
 
 
-def _line(family: Family, name: str, title: str, setting: str, steps: int, units: Sequence[Row]) -> list[str]:
+def _line(
+    family: Family, name: str, title: str, setting: str, steps: int, units: Sequence[Row]
+) -> list[str]:
     shown = f"{title}" if steps == STEPS else f"{title}, {steps} steps"
-    scores = [mean_and_deviation([row["scores"][measure] for row in units]) for measure in family.measures]
+    scores = [
+        mean_and_deviation([row["scores"][measure] for row in units]) for measure in family.measures
+    ]
     published = "; ".join(map(str, family.published.get((name, setting), []))) or "–"
     return [shown, setting, _units(units), *scores, published, _cost(units)]
 
@@ -194,7 +221,11 @@ def _cost(units: Sequence[Row]) -> str:
         seconds = float(np.mean([row["seconds"] for row in here]))
         shown = f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
         # A line that was written elsewhere may not tell its memory.
-        known = [memory for row in here if (memory := row.get("device_memory", row.get("memory"))) is not None]
+        known = [
+            memory
+            for row in here
+            if (memory := row.get("device_memory", row.get("memory"))) is not None
+        ]
         found.append(f"{shown}{f', {max(known):,} MiB' if known else ''} ({machine})")
     return "; ".join(found)
 
@@ -210,5 +241,8 @@ def fill(page: str, text: str) -> str:
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end) or BEGIN in rest or END in after:
-        raise ValueError(f"The page must have the marks {BEGIN} and {END}, once each, for the table to stand between.")
+        raise ValueError(
+            f"The page must have the marks {BEGIN} and {END}, once each, for the table to stand "
+            f"between."
+        )
     return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"

@@ -1,10 +1,13 @@
 """The paper's experiments one after the other, with a plan before anything starts.
 
-    python experiments/reproduce.py [--quick] [--plan] [--only table2 transfer text] [--data-home FOLDER]
-                                    [--out build] [--transfer="--repeats 100"] [--text="--data lshtc"]
+    python experiments/reproduce.py [--quick] [--plan] [--only table2 transfer text] [--data-home
+    FOLDER]
+                                    [--out build] [--transfer="--repeats 100"] [--text="--data
+                                    lshtc"]
 
-Said first is what runs, on which data and for about how long, and what is left out and why. An experiment that fails
-does not keep the others from running; the last lines say how each of them ended. ``--plan`` stops after the plan.
+Said first is what runs, on which data and for about how long, and what is left out and why. An
+experiment that fails does not keep the others from running; the last lines say how each of them
+ended. ``--plan`` stops after the plan.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ class Experiment:
     title : str
     script : str
     data : tuple of str
-        Folders of its data; those that cannot be had are done without if `partial` says that it can.
+        Folders of its data; those that cannot be had are done without if `partial` says that it
+        can.
     minutes, quick_minutes : float
         How long it takes on two cores, roughly.
     partial : str
@@ -63,9 +67,15 @@ class Experiment:
 
 
 EXPERIMENTS = {
-    "table2": Experiment("Table 2, AUC and time of each search", "drug_target.py", ("yamanishi2008",), 2.0, 0.5),
+    "table2": Experiment(
+        "Table 2, AUC and time of each search", "drug_target.py", ("yamanishi2008",), 2.0, 0.5
+    ),
     "transfer": Experiment(
-        "transfer between tasks, ten repetitions", "transfer.py", ("yamanishi2008", "davis"), 6.0, 0.5
+        "transfer between tasks, ten repetitions",
+        "transfer.py",
+        ("yamanishi2008", "davis"),
+        6.0,
+        0.5,
     ),
     "text": Experiment(
         "online learning of texts, three orders",
@@ -77,15 +87,18 @@ EXPERIMENTS = {
     ),
 }
 
-#: What is no experiment of the paper but has tables in the documentation: the scripts, and how long they take.
+#: What is no experiment of the paper but has tables in the documentation: the scripts, and how long
+#: they take.
 OTHERS = {
-    "records.py": "learned kernels on public benchmarks: hours, unit by unit (python experiments/records.py)",
+    "records.py": "learned kernels on public benchmarks: hours, unit by unit (python "
+    "experiments/records.py)",
     "pair_kernels.py": "pair kernels compared: hours",
     "intervals.py": "coverage of intervals: hours with KIBA, else less than one",
     "kiba.py": "KIBA in all settings: more than ten minutes",
     "wrong_labels.py": "planted wrong labels: a minute",
     "probabilities.py": "calibration: half a minute",
-    "peers.py": "row by row beside RLScore, scikit-learn, himalaya, GPyTorch and others: minutes, and their packages",
+    "peers.py": "row by row beside RLScore, scikit-learn, himalaya, GPyTorch and others: minutes, "
+    "and their packages",
     "recommenders.py": "beside implicit, LightFM and Surprise: minutes, and their packages",
 }
 
@@ -118,10 +131,20 @@ def plan(only: Sequence[str], home: Path | None) -> list[Step]:
 
 def shown(steps: Sequence[Step], quick: bool) -> Table:
     """Return the plan as a table."""
-    table = Table("experiment", "what", "data", "minutes", title="What runs, on two cores", title_justify="left")
+    table = Table(
+        "experiment",
+        "what",
+        "data",
+        "minutes",
+        title="What runs, on two cores",
+        title_justify="left",
+    )
     for step in steps:
         each = step.experiment
-        minutes = f"{each.quick_minutes if quick else each.minutes:g}" if step.runs else "left out"
+        if step.runs:
+            minutes = f"{each.quick_minutes if quick else each.minutes:g}"
+        else:
+            minutes = "left out"
         table.add_row(step.name, each.title, step.words, minutes)
     return table
 
@@ -131,11 +154,20 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="without what takes long")
     parser.add_argument("--plan", action="store_true", help="say what would run, and run nothing")
-    parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, default=list(EXPERIMENTS), metavar="NAME")
-    parser.add_argument("--data-home", help="folder of the data; by default ../shared/data, else that of the data sets")
-    parser.add_argument("--out", type=Path, default=HERE.parent / "build", help="where figures and numbers go")
+    parser.add_argument(
+        "--only", nargs="+", choices=EXPERIMENTS, default=list(EXPERIMENTS), metavar="NAME"
+    )
+    parser.add_argument(
+        "--data-home",
+        help="folder of the data; by default ../shared/data, else that of the data sets",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=HERE.parent / "build", help="where figures and numbers go"
+    )
     for name in EXPERIMENTS:
-        parser.add_argument(f"--{name}", type=shlex.split, default=[], metavar="ARGUMENTS", help="more for it alone")
+        parser.add_argument(
+            f"--{name}", type=shlex.split, default=[], metavar="ARGUMENTS", help="more for it alone"
+        )
     return parser.parse_args(arguments)
 
 
@@ -158,7 +190,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = subprocess.run(command(step, options, found), check=False).returncode
         ended.append((step.name, code, (time.perf_counter() - start) / 60))
     for name, code, minutes in ended:
-        console.print(f"{name}: {'done' if code == 0 else f'failed ({code})'} after {minutes:.1f} minutes")
+        console.print(
+            f"{name}: {'done' if code == 0 else f'failed ({code})'} after {minutes:.1f} minutes"
+        )
     console.print(f"Figures and all numbers are in {options.out}.", soft_wrap=True)
     sys.exit(max((abs(code) for _, code, _ in ended), default=0) and 1)
 
@@ -166,9 +200,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def command(step: Step, options: argparse.Namespace, home: str | None) -> list[str]:
     """Return how an experiment is called."""
     script = HERE / step.experiment.script
-    figures = ["--figures", str(options.out / "figures")] if importlib.util.find_spec("matplotlib") else []
+    if importlib.util.find_spec("matplotlib"):
+        figures = ["--figures", str(options.out / "figures")]
+    else:
+        figures = []
     return [
-        *(sys.executable, str(script), "--json", str(options.out / f"{script.stem}.json"), *figures),
+        *(
+            sys.executable,
+            str(script),
+            "--json",
+            str(options.out / f"{script.stem}.json"),
+            *figures,
+        ),
         *(["--quick"] if options.quick else []),
         *([] if home is None else ["--data-home", home]),
         *getattr(options, step.name),

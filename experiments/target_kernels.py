@@ -2,10 +2,11 @@
 
     python experiments/target_kernels.py [--folds 0,1,2] [--data-home FOLDER] [--cache FOLDER]
 
-One candidate at a time joins the kernel of Smith–Waterman scores, with a share of a fifth or a half. The model is a
-ridge regression of both sides. Five folds of the training part keep identical sequences together. The errors are those
-of held-out proteins (C), and of held-out proteins with held-out drugs (D), for the regularisations and the share whose
-errors are least. No label of a test part is read.
+One candidate at a time joins the kernel of Smith–Waterman scores, with a share of a fifth or a
+half. The model is a ridge regression of both sides. Five folds of the training part keep identical
+sequences together. The errors are those of held-out proteins (C), and of held-out proteins with
+held-out drugs (D), for the regularisations and the share whose errors are least. No label of a test
+part is read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ import argparse
 from collections.abc import Sequence
 
 import numpy as np
-from kinases import HINGE, LETTERS, UNKNOWN, domain_residues, encoded, pocket_columns, similarities, substitutions
+from kinases import (
+    HINGE,
+    LETTERS,
+    UNKNOWN,
+    domain_residues,
+    encoded,
+    pocket_columns,
+    similarities,
+    substitutions,
+)
 from published_folds import sources
 from records_data import digest, kept
 
@@ -32,7 +42,9 @@ def candidates(sequences: Sequence[str], residues: np.ndarray) -> dict[str, list
     shares = (residues[:, :, None] == np.arange(UNKNOWN)).mean(axis=0)
     entropy = -(shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=1)
     low = entropy < np.median(entropy)
-    pocket, hinge = (similarities(residues[:, pocket_columns()[part]]) for part in (slice(None), HINGE))
+    pocket, hinge = (
+        similarities(residues[:, pocket_columns()[part]]) for part in (slice(None), HINGE)
+    )
     return {
         "pairs of letters up to 8 apart": [cosines(words(sequences, pairs))],
         "gapped words of 3 in 5": [cosines(words(sequences, triples))],
@@ -59,7 +71,9 @@ def words(sequences: Sequence[str], patterns: Sequence[tuple[int, ...]]) -> np.n
             n = max(len(letters) - pattern[-1], 0)
             found = np.stack([letters[place : place + n] for place in pattern])
             found = found[:, (found < UNKNOWN).all(axis=0)]
-            row += np.bincount(np.ravel_multi_index(tuple(found), (UNKNOWN,) * len(pattern)), minlength=size)
+            row += np.bincount(
+                np.ravel_multi_index(tuple(found), (UNKNOWN,) * len(pattern)), minlength=size
+            )
         blocks.append(np.sqrt(counts))
     return np.hstack(blocks)
 
@@ -71,7 +85,11 @@ def blurred(counts: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(alike)
     root = vectors * np.sqrt(values.clip(0))
     cube = counts.reshape(-1, UNKNOWN, UNKNOWN, UNKNOWN)
-    return np.asarray(np.einsum("nabc,ai,bj,ck->nijk", cube, root, root, root, optimize=True).reshape(len(counts), -1))
+    return np.asarray(
+        np.einsum("nabc,ai,bj,ck->nijk", cube, root, root, root, optimize=True).reshape(
+            len(counts), -1
+        )
+    )
 
 
 def cosines(features: np.ndarray) -> np.ndarray:
@@ -85,7 +103,8 @@ def cosines(features: np.ndarray) -> np.ndarray:
 
 def completed(Y: np.ndarray, K: np.ndarray, G: np.ndarray, alpha: float = 0.05) -> np.ndarray:
     """Return labels whose missing ones are smoothed from the others, over drugs and proteins."""
-    (a, U), (b, V) = np.linalg.eigh(K), np.linalg.eigh(G)
+    a, U = np.linalg.eigh(K)
+    b, V = np.linalg.eigh(G)
     weights = np.outer(a, b) / (np.outer(a, b) + alpha)
     whole = np.where(np.isnan(Y), np.nanmean(Y, axis=1, keepdims=True), Y)
     for _ in range(20):
@@ -94,7 +113,9 @@ def completed(Y: np.ndarray, K: np.ndarray, G: np.ndarray, alpha: float = 0.05) 
     return np.asarray(whole)
 
 
-def smoothers(G: np.ndarray, train: np.ndarray, test: np.ndarray, alphas: Sequence[float]) -> list[np.ndarray]:
+def smoothers(
+    G: np.ndarray, train: np.ndarray, test: np.ndarray, alphas: Sequence[float]
+) -> list[np.ndarray]:
     """Return the matrices (n_test, n_train) of ridge regressions, one for each alpha."""
     values, V = np.linalg.eigh(G[np.ix_(train, train)])
     rows = G[np.ix_(test, train)] @ V
@@ -108,14 +129,18 @@ def parts(groups: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(np.flatnonzero(fold != each), np.flatnonzero(fold == each)) for each in range(N_FOLDS)]
 
 
-def error_of_new_proteins(Y: np.ndarray, G: np.ndarray, sequences: np.ndarray, whole: np.ndarray) -> float:
+def error_of_new_proteins(
+    Y: np.ndarray, G: np.ndarray, sequences: np.ndarray, whole: np.ndarray
+) -> float:
     """Return the least mean squared error of held-out proteins over ALPHAS, of two divisions into folds."""
     squares = np.zeros((len(ALPHAS), *Y.shape))
     for seed in range(2):
         for train, test in parts(sequences, seed):
             means = whole[:, train].mean(axis=1, keepdims=True)
             for place, S in enumerate(smoothers(G, train, test, ALPHAS)):
-                squares[place][:, test] += (Y[:, test] - means - (whole[:, train] - means) @ S.T) ** 2 / 2
+                squares[place][:, test] += (
+                    Y[:, test] - means - (whole[:, train] - means) @ S.T
+                ) ** 2 / 2
     return float(np.nanmean(squares, axis=(1, 2)).min())
 
 
@@ -132,7 +157,9 @@ def error_of_new_pairs(Y: np.ndarray, K: np.ndarray, G: np.ndarray, sequences: n
                 both = (known - grand) @ S.T
                 main = both.mean(axis=0)
                 for i, R in enumerate(left):
-                    squares[i, j] += ((Y[np.ix_(new_drugs, test)] - grand - main - R @ (both - main)) ** 2).sum()
+                    squares[i, j] += (
+                        (Y[np.ix_(new_drugs, test)] - grand - main - R @ (both - main)) ** 2
+                    ).sum()
     return float(squares.min() / Y.size)
 
 
@@ -144,11 +171,14 @@ def main() -> None:
     reader.add_argument("--cache")
     given = reader.parse_args()
     data, folds = sources(given.data_home, given.cache)
-    first, K = data.G["smith_waterman"], np.mean([*data.K.values()], axis=0)
+    first = data.G["smith_waterman"]
+    K = np.mean([*data.K.values()], axis=0)
     names, sequences = ([str(each) for each in folds[key]] for key in ("protein_ids", "sequences"))
     codes = np.unique(sequences, return_inverse=True)[1]
     key = digest("domains", *names, *sequences)
-    aligned = kept("davis-domains", key, given.cache, lambda: {"residues": domain_residues(names, sequences)})
+    aligned = kept(
+        "davis-domains", key, given.cache, lambda: {"residues": domain_residues(names, sequences)}
+    )
     joined = {"words of 2, 3, 4 and 5": [data.G[f"words{k}"] for k in (2, 3, 4, 5)]}
     joined |= candidates(sequences, aligned["residues"])
     mixed = {"Smith–Waterman alone": [first]}
@@ -161,11 +191,15 @@ def main() -> None:
         for setting in ("novel-prot", "novel-pair"):
             errors = []
             for fold in map(int, given.folds.split(",")):
-                train, labels = (folds[f"{setting}_{fold}_train_{part}"] for part in ("pairs", "labels"))
+                train, labels = (
+                    folds[f"{setting}_{fold}_train_{part}"] for part in ("pairs", "labels")
+                )
                 rows, columns = (np.unique(each) for each in train.T)
                 Y = np.full(data.Y.shape, np.nan)
                 Y[tuple(train.T)] = labels
-                Y, D, same = Y[np.ix_(rows, columns)], K[np.ix_(rows, rows)], codes[columns]
+                Y = Y[np.ix_(rows, columns)]
+                D = K[np.ix_(rows, rows)]
+                same = codes[columns]
                 parts_of = [each[np.ix_(columns, columns)] for each in kernels]
                 if setting == "novel-prot":
                     whole = completed(Y, D, first[np.ix_(columns, columns)])

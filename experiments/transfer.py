@@ -3,9 +3,10 @@
     python experiments/transfer.py [--data e|davis|both] [--repeats N] [--every N] [--quick]
                                    [--check] [--json FILE] [--figures FOLDER]
 
-Each ligand (or drug) in turn is the target task, the others are auxiliary, and predictions are for proteins that no
-model saw. Learning curves over the number of training proteins, averaged over all targets and over random splits; then
-what the paper says of them, and whether it holds here. All targets are computed at once: see `transfer_models.py`.
+Each ligand (or drug) in turn is the target task, the others are auxiliary, and predictions are for
+proteins that no model saw. Learning curves over the number of training proteins, averaged over all
+targets and over random splits; then what the paper says of them, and whether it holds here. All
+targets are computed at once: see `transfer_models.py`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ PANELS = {
 }
 
 # Differences that count as none, and what is well above chance.
-NEAR, ABOVE_CHANCE = 0.01, 0.55
+NEAR = 0.01
+ABOVE_CHANCE = 0.55
 # Sizes below which combining both sources is best in the paper.
 SCARCE = {"e": np.inf, "davis": 150}
 
@@ -115,17 +117,23 @@ class Curves:
         Of `SETS`.
     sizes : list of int
     scores : dict of str to list of lists
-        For each approach a curve for each repetition: the mean over the tasks whose score is defined.
+        For each approach a curve for each repetition: the mean over the tasks whose score is
+        defined.
     informed : dict of str to list of lists
-        The same over those tasks that have two different labels among the training proteins of the target.
+        The same over those tasks that have two different labels among the training proteins of the
+        target.
     seconds, processor_seconds : lists of float
         Time that each repetition took, by the clock and of all cores.
     """
 
     name: str
     sizes: list[int]
-    scores: dict[str, list[list[float]]] = field(default_factory=lambda: {name: [] for name in APPROACHES})
-    informed: dict[str, list[list[float]]] = field(default_factory=lambda: {name: [] for name in APPROACHES})
+    scores: dict[str, list[list[float]]] = field(
+        default_factory=lambda: {name: [] for name in APPROACHES}
+    )
+    informed: dict[str, list[list[float]]] = field(
+        default_factory=lambda: {name: [] for name in APPROACHES}
+    )
     seconds: list[float] = field(default_factory=list)
     processor_seconds: list[float] = field(default_factory=list)
 
@@ -141,7 +149,9 @@ class Curves:
         return values.std(axis=0, ddof=1) / len(values) ** 0.5
 
 
-def load_data(name: str, data_home: str | None, *, offset: float = 0.0, similarity: str = "2D") -> Data:
+def load_data(
+    name: str, data_home: str | None, *, offset: float = 0.0, similarity: str = "2D"
+) -> Data:
     """Return the enzymes with Fisher's labels, or the kinases with pKd, counted from `offset`."""
     if name == "e":
         return Data("e", *load("e", data_home), 164, list(range(25, 501, 25)))
@@ -152,7 +162,8 @@ def load_data(name: str, data_home: str | None, *, offset: float = 0.0, similari
 
 def repeat(data: Data, tasks: Tasks, curve: Curves, seed: int, alphas: Sequence[float]) -> None:
     """Add one repetition to the curves."""
-    start, processor_start = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    processor_start = time.process_time()
     train, test = data.split(seed, len(curve.seconds))
     metric = data.metric(test)
     found = {name: (np.empty(len(data.sizes)), np.empty(len(data.sizes))) for name in APPROACHES}
@@ -171,7 +182,8 @@ def repeat(data: Data, tasks: Tasks, curve: Curves, seed: int, alphas: Sequence[
 
 def run(data: Data, repeats: int, seed: int, alphas: Sequence[float]) -> Curves:
     """Compute the learning curves, telling on standard error how far it is."""
-    tasks, curve = Tasks(data.G, alphas), Curves(data.name, data.sizes)
+    tasks = Tasks(data.G, alphas)
+    curve = Curves(data.name, data.sizes)
     for repetition in range(repeats):
         repeat(data, tasks, curve, seed, alphas)
         print(
@@ -194,20 +206,24 @@ class Statement:
 def statements(curve: Curves) -> Iterator[Statement]:
     """Check what the paper says on the averages."""
     mean = {name: curve.mean(name) for name in APPROACHES}
-    sizes, independent, almost = np.array(curve.sizes), mean["independent"], mean["almost"]
+    sizes = np.array(curve.sizes)
+    independent = mean["independent"]
+    almost = mean["almost"]
     last = {name: float(mean[name][-1]) for name in APPROACHES}
     zero = max(last[name] for name in ZERO)
 
     yield Statement(
         "zero-shot learning is well above chance (0.5)",
         all(last[name] >= ABOVE_CHANCE for name in ZERO),
-        f"at {sizes[-1]} auxiliary proteins " + ", ".join(f"{name[5:]} {last[name]:.3f}" for name in ZERO),
+        f"at {sizes[-1]} auxiliary proteins "
+        + ", ".join(f"{name[5:]} {last[name]:.3f}" for name in ZERO),
     )
     after = sizes[independent > zero]
     yield Statement(
         "the independent task overtakes zero-shot as target data grow",
         bool(independent[0] < zero < independent[-1]),
-        f"zero-shot {zero:.3f}; independent {independent[0]:.3f} at {sizes[0]}, {independent[-1]:.3f} at {sizes[-1]}"
+        f"zero-shot {zero:.3f}; independent {independent[0]:.3f} at {sizes[0]}, "
+        f"{independent[-1]:.3f} at {sizes[-1]}"
         + (f", above it from {after[0]} proteins" if after.size else ""),
     )
     yield Statement(
@@ -222,22 +238,28 @@ def statements(curve: Curves) -> Iterator[Statement]:
         f"almost zero-shot is the best or near it (within {NEAR}) {where}",
         bool((lead[scarce] >= -NEAR).all()),
         f"ahead of both by {lead[scarce].min():+.3f} to {lead[scarce].max():+.3f}, "
-        f"at {sizes[scarce][0]} proteins by {lead[0]:+.3f}, at {sizes[scarce][-1]} by {lead[scarce][-1]:+.3f}",
+        f"at {sizes[scarce][0]} proteins by {lead[0]:+.3f}, at {sizes[scarce][-1]} by "
+        f"{lead[scarce][-1]:+.3f}",
     )
     yield Statement(
         f"no harm from negative transfer with much data (within {NEAR})",
         bool(almost[-1] >= independent[-1] - NEAR),
-        f"at {sizes[-1]} proteins almost zero-shot {almost[-1]:.3f}, independent {independent[-1]:.3f}",
+        f"at {sizes[-1]} proteins almost zero-shot {almost[-1]:.3f}, independent "
+        f"{independent[-1]:.3f}",
     )
     gains = {name: float(np.mean(mean[name] - independent)) for name in MULTI}
     told = ", ".join(f"{name[6:]} {gain:+.3f}" for name, gain in gains.items())
     told = f"on average over the sizes {told} against the independent task"
     if curve.name == "e":
         yield Statement(
-            "multi-task learning beats the independent task", all(gain > 0 for gain in gains.values()), told
+            "multi-task learning beats the independent task",
+            all(gain > 0 for gain in gains.values()),
+            told,
         )
         of_informed = curve.mean("independent", informed=True)
-        gains = {name: float(np.nanmean(curve.mean(name, informed=True) - of_informed)) for name in MULTI}
+        gains = {
+            name: float(np.nanmean(curve.mean(name, informed=True) - of_informed)) for name in MULTI
+        }
         yield Statement(
             "the same for ligands with an interaction among the training proteins",
             all(gain > 0 for gain in gains.values()),
@@ -245,7 +267,9 @@ def statements(curve: Curves) -> Iterator[Statement]:
         )
     else:
         yield Statement(
-            "multi-task learning fails to beat the independent task", all(gain < NEAR for gain in gains.values()), told
+            "multi-task learning fails to beat the independent task",
+            all(gain < NEAR for gain in gains.values()),
+            told,
         )
     choice = mean["multi_two_step_A"] - mean["multi_two_step_B"]
     yield Statement(
@@ -259,7 +283,9 @@ def statements(curve: Curves) -> Iterator[Statement]:
         yield Statement("zero-shot two-step by D is better than Kronecker", difference > 0, told)
     else:
         yield Statement(
-            f"zero-shot two-step by D and Kronecker are equal (within {NEAR})", abs(difference) <= NEAR, told
+            f"zero-shot two-step by D and Kronecker are equal (within {NEAR})",
+            abs(difference) <= NEAR,
+            told,
         )
 
 
@@ -268,19 +294,29 @@ def check(
 ) -> Iterator[dict[str, Any]]:
     """Compare how zero-shot learning chooses in setting A with the choice on grids that really lack the target.
 
-    Yields for each method how many of some `targets` have the `same` choice, and their mean score by ours (`score`)
-    and by the `exact` one.
+    Yields for each method how many of some `targets` have the `same` choice, and their mean score
+    by ours (`score`) and by the `exact` one.
     """
     train, test = data.split(seed, 0)
     rows = train[:size]
     tasks = Tasks(data.G, alphas)
-    training = Training(data.K[np.ix_(rows, rows)], data.Y[rows], data.K[np.ix_(test, rows)], alphas)
+    training = Training(
+        data.K[np.ix_(rows, rows)], data.Y[rows], data.K[np.ix_(test, rows)], alphas
+    )
     metric = data.metric(test)
     places = np.linspace(0, metric.rows.size - 1, min(n_targets, metric.rows.size)).astype(int)
     targets = metric.rows[places]
     for method, errors, predict in (
-        ("Kronecker", kronecker_errors(training, tasks), lambda choice: kronecker_zero_shot(training, tasks, *choice)),
-        ("two-step", pair_errors(training, tasks), lambda choice: two_step_zero_shot(training, tasks, choice)),
+        (
+            "Kronecker",
+            kronecker_errors(training, tasks),
+            lambda choice: kronecker_zero_shot(training, tasks, *choice),
+        ),
+        (
+            "two-step",
+            pair_errors(training, tasks),
+            lambda choice: two_step_zero_shot(training, tasks, choice),
+        ),
     ):
         ours = np.stack(best(of_others(errors)))
         exact = ours.copy()
@@ -288,13 +324,20 @@ def check(
             name = method.lower().replace("-", "_")
             exact[:, target] = choice_without(name, training, tasks, int(target))
         same = int((ours == exact).all(axis=0)[targets].sum())
-        found = {"data": data.name, "size": len(rows), "method": method, "targets": len(targets), "same": same}
+        found = {
+            "data": data.name,
+            "size": len(rows),
+            "method": method,
+            "targets": len(targets),
+            "same": same,
+        }
         scores = (metric.each(predict(choice))[places].mean() for choice in (ours, exact))
         yield found | dict(zip(("score", "exact"), map(float, scores), strict=True))
 
 
 CHECKED = (
-    "{data}, {size} proteins, zero-shot {method} by A: {same} of {targets} targets have the choice of a grid without "
+    "{data}, {size} proteins, zero-shot {method} by A: {same} of {targets} targets have the choice "
+    "of a grid without "
     "their labels; mean score {score:.4f}, by the exact choice {exact:.4f}"
 )
 
@@ -313,18 +356,27 @@ def table(curve: Curves) -> Table:
 def markdown(curve: Curves) -> str:
     """Return the same as a table of Markdown."""
     header = ["proteins", *map(full_name, APPROACHES)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, ["--:"] * len(header), *rows_of(curve)))
+    return "\n".join(
+        f"| {' | '.join(cells)} |" for cells in (header, ["--:"] * len(header), *rows_of(curve))
+    )
 
 
 def rows_of(curve: Curves, limit: int = 10) -> Iterator[list[str]]:
     """Yield the cells of a table, a row for each of at most `limit` sizes."""
-    for index in np.unique(np.linspace(0, len(curve.sizes) - 1, min(limit, len(curve.sizes))).round().astype(int)):
+    for index in np.unique(
+        np.linspace(0, len(curve.sizes) - 1, min(limit, len(curve.sizes))).round().astype(int)
+    ):
         yield [str(curve.sizes[index]), *(f"{curve.mean(name)[index]:.3f}" for name in APPROACHES)]
 
 
 def full_name(approach: str) -> str:
     """Return the name of an approach on one line."""
-    words = {"multi": "multi-task", "zero": "zero-shot", "almost": "almost zero-shot", "kronecker": "Kronecker"}
+    words = {
+        "multi": "multi-task",
+        "zero": "zero-shot",
+        "almost": "almost zero-shot",
+        "kronecker": "Kronecker",
+    }
     words |= {"independent": "independent task", "two": "two-step", "step": ""}
     return " ".join(filter(None, (words.get(word, word) for word in approach.split("_"))))
 
@@ -366,14 +418,26 @@ def draw(found: Sequence[Curves], path: Path) -> None:
     panels = figure.subplots(len(PANELS), len(found), squeeze=False)
     for column, curve in zip(panels.T, found, strict=True):
         score = "AUC" if curve.name == "e" else "concordance index"
-        for row, (panel, (title, approaches)) in enumerate(zip(column, PANELS.items(), strict=True)):
+        for row, (panel, (title, approaches)) in enumerate(
+            zip(column, PANELS.items(), strict=True)
+        ):
             for name in approaches:
                 colour, line = looks[name]
-                mean, error = curve.mean(name), curve.error(name)
+                mean = curve.mean(name)
+                error = curve.error(name)
                 if row == 0 and name in ZERO:
                     mean, error = np.full_like(mean, mean[-1]), np.full_like(mean, error[-1])
-                panel.plot(curve.sizes, mean, color=colour, linestyle=line, linewidth=1.5, label=full_name(name))
-                panel.fill_between(curve.sizes, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+                panel.plot(
+                    curve.sizes,
+                    mean,
+                    color=colour,
+                    linestyle=line,
+                    linewidth=1.5,
+                    label=full_name(name),
+                )
+                panel.fill_between(
+                    curve.sizes, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0
+                )
             panel.set_title(f"{SETS[curve.name]}: {title}", fontsize=10)
             panel.set(ylabel=score, xlabel="training proteins")
             panel.grid(alpha=0.3, linewidth=0.6)
@@ -385,28 +449,61 @@ def draw(found: Sequence[Curves], path: Path) -> None:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", choices=[*SETS, "both"], default="both", help="the enzymes, the kinases or both")
-    parser.add_argument("--repeats", type=int, default=10, help="random splits (default 10; the paper has 100)")
     parser.add_argument(
-        "--every", type=int, default=1, metavar="N", help="of the sizes take every Nth, and the largest"
+        "--data", choices=[*SETS, "both"], default="both", help="the enzymes, the kinases or both"
     )
-    parser.add_argument("--grid-step", type=int, default=1, metavar="N", help="of the 14 powers of ten take every Nth")
+    parser.add_argument(
+        "--repeats", type=int, default=10, help="random splits (default 10; the paper has 100)"
+    )
+    parser.add_argument(
+        "--every",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of the sizes take every Nth, and the largest",
+    )
+    parser.add_argument(
+        "--grid-step",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of the 14 powers of ten take every Nth",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the splits")
-    parser.add_argument("--offset", type=float, default=0.0, help="count pKd from here; 5 stands for no binding seen")
-    parser.add_argument("--drug-similarity", choices=["2D", "ECFP4"], default="2D", help="of the drugs of Davis")
+    parser.add_argument(
+        "--offset",
+        type=float,
+        default=0.0,
+        help="count pKd from here; 5 stands for no binding seen",
+    )
+    parser.add_argument(
+        "--drug-similarity", choices=["2D", "ECFP4"], default="2D", help="of the drugs of Davis"
+    )
     parser.add_argument("--quick", action="store_true", help="two repetitions, every fifth size")
-    parser.add_argument("--check", action="store_true", help="also check the choice of zero-shot learning by A")
-    parser.add_argument("--markdown", action="store_true", help="print the curves as tables of Markdown too")
-    parser.add_argument("--data-home", help="folder of the data; by default ../shared/data, else that of the data sets")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything here, all repetitions too")
+    parser.add_argument(
+        "--check", action="store_true", help="also check the choice of zero-shot learning by A"
+    )
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the curves as tables of Markdown too"
+    )
+    parser.add_argument(
+        "--data-home",
+        help="folder of the data; by default ../shared/data, else that of the data sets",
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write everything here, all repetitions too"
+    )
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw transfer.png here")
     found = parser.parse_args(arguments)
     if min(found.repeats, found.every, found.grid_step) < 1:
         parser.error("--repeats, --every and --grid-step must be at least 1")
     if found.figures is not None and importlib.util.find_spec("matplotlib") is None:
-        parser.error("--figures needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'")
+        parser.error(
+            "--figures needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'"
+        )
     if found.quick:
-        found.repeats, found.every = 2, 5
+        found.repeats = 2
+        found.every = 5
     return found
 
 
@@ -417,7 +514,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
     console = Console() if sys.stdout.isatty() else Console(width=110)
-    alphas, found = ALPHAS[:: options.grid_step], []
+    alphas = ALPHAS[:: options.grid_step]
+    found = []
     for name in SETS if options.data == "both" else [options.data]:
         try:
             home = find_data(options.data_home)
@@ -429,11 +527,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found.append(curve)
         console.print(table(curve))
         for statement in statements(curve):
-            verdict = "[green]holds[/green]" if statement.holds else "[red]does not hold[/red]"
-            console.print(f"{verdict}: {statement.text}: {statement.figures}", highlight=False, soft_wrap=True)
-        seconds, processor = float(np.mean(curve.seconds)), float(np.mean(curve.processor_seconds))
+            if statement.holds:
+                verdict = "[green]holds[/green]"
+            else:
+                verdict = "[red]does not hold[/red]"
+            console.print(
+                f"{verdict}: {statement.text}: {statement.figures}", highlight=False, soft_wrap=True
+            )
+        seconds = float(np.mean(curve.seconds))
+        processor = float(np.mean(curve.processor_seconds))
         console.print(
-            f"{options.repeats} repetitions, {seconds:.1f}s each ({processor:.1f}s of processor time): 100 take "
+            f"{options.repeats} repetitions, {seconds:.1f}s each ({processor:.1f}s of processor "
+            f"time): 100 take "
             f"{seconds / 0.6:.0f} minutes.",
             highlight=False,
         )
@@ -445,7 +550,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console.print(", ".join(f"{key} {value}" for key, value in versions().items()), highlight=False)
     if options.json is not None:
         chosen = {
-            key: value for key, value in vars(options).items() if not isinstance(value, Path) and key != "data_home"
+            key: value
+            for key, value in vars(options).items()
+            if not isinstance(value, Path) and key != "data_home"
         }
         options.json.write_text(as_json(found, chosen) + "\n", encoding="utf-8")
     if options.figures is not None:

@@ -1,14 +1,16 @@
 r"""The approaches of the second experiment (`transfer.py`), for all target tasks at once.
 
-Every task is the target in turn, but no model is fitted for each of them: what a model would predict had it not
-seen column t, or only some of its rows, comes for all t together out of operators of the tasks. With
+Every task is the target in turn, but no model is fitted for each of them: what a model would
+predict had it not seen column t, or only some of its rows, comes for all t together out of
+operators of the tasks. With
 :math:`\mathbf{H}` the hat matrix of a side, :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`,
 :math:`\mathbf{e} = \mathrm{diag}\,\mathbf{R}` and :math:`\mathbf{L}` the leave-one-out operator:
 
 ========================  =============================================================================================
-zero-shot, two-step       :math:`\mathbf{P}\mathbf{Y}\mathbf{L}_g^\top`, with P the map from training to test instances
-zero-shot, Kronecker      instances rotated, each is a ridge problem over the tasks: leave one out of it
-almost zero-shot          the block of missing labels in closed form (`dyadlearn.solve.columns`)
+zero-shot, two-step       :math:`\mathbf{P}\mathbf{Y}\mathbf{L}_g^\top`, with P the map from
+training to test instances zero-shot, Kronecker      instances rotated, each is a ridge problem over
+the tasks: leave one out of it almost zero-shot          the block of missing labels in closed form
+(`dyadlearn.solve.columns`)
 ========================  =============================================================================================
 
 All regularisations are chosen by squared error of exact leave-one-out predictions.
@@ -29,7 +31,8 @@ from dyadlearn.solve.columns import step_over_instances
 from dyadlearn.solve.leaving import column_weights, leave_out_columns
 from dyadlearn.spectrum import Spectrum
 
-# Pairs of regularisations are worked on in arrays of about this many numbers, which stay in the cache.
+# Pairs of regularisations are worked on in arrays of about this many numbers, which stay in the
+# cache.
 _BLOCK_NUMBERS = 2**18
 
 
@@ -45,7 +48,8 @@ class Tasks:
     """
 
     def __init__(self, G: np.ndarray, alphas: Sequence[float]) -> None:
-        self.G, self.alphas = G, alphas
+        self.G = G
+        self.alphas = alphas
         self.spectrum = Spectrum.from_gram(G)
         sides = [self.spectrum.smoother(Tikhonov(), alpha) for alpha in alphas]
         self.leverage = np.stack([side.leverage for side in sides])
@@ -65,8 +69,11 @@ class Tasks:
         determinant = self.slack.T[:, :, None] * self.slack - self.residuals**2
         diagonal = np.arange(len(self.G))
         determinant[diagonal, :, diagonal] = np.inf
-        alpha, beta = self.slack / determinant, self.residuals / determinant
-        stack = zip(*(np.moveaxis(part, 1, 0) for part in (self.residuals, alpha, beta)), strict=True)
+        alpha = self.slack / determinant
+        beta = self.residuals / determinant
+        stack = zip(
+            *(np.moveaxis(part, 1, 0) for part in (self.residuals, alpha, beta)), strict=True
+        )
         return alpha, beta, np.stack([R @ (a * b) - b for R, a, b in stack], axis=1)
 
 
@@ -86,8 +93,12 @@ class Training:
     alphas : sequence of a floats
     """
 
-    def __init__(self, K: np.ndarray, Y: np.ndarray, K_test: np.ndarray, alphas: Sequence[float]) -> None:
-        self.Y, self.K_test, self.alphas = Y, K_test, alphas
+    def __init__(
+        self, K: np.ndarray, Y: np.ndarray, K_test: np.ndarray, alphas: Sequence[float]
+    ) -> None:
+        self.Y = Y
+        self.K_test = K_test
+        self.alphas = alphas
         self.spectrum = Spectrum.from_gram(K)
         self.sides = [self.spectrum.smoother(Tikhonov(), alpha) for alpha in alphas]
         self.rotated = self.spectrum.rotate(Y)
@@ -121,7 +132,8 @@ def _products(
 
     Of the two products the one that makes the smaller matrix comes first.
     """
-    (n, q), (_, t, c) = Y.shape, right.shape
+    n, q = Y.shape
+    _, t, c = right.shape
     step = max(1, _BLOCK_NUMBERS // (n * c))
     half = (Y @ right.reshape(q, t * c)).reshape(n, t, c) if n < q else None
     for a, operator in enumerate(operators):
@@ -143,7 +155,8 @@ def pair_errors(training: Training, tasks: Tasks) -> np.ndarray:
     .. math:: Y - F_A = \frac{\mathbf{R}_k\mathbf{Y}\mathbf{H}_g + \mathbf{Y}\mathbf{R}_g}
                              {\mathbf{e}_k\mathbf{1}^\top + \mathbf{h}_k\mathbf{e}_g^\top}
     """
-    Y, (n, q) = training.Y, training.Y.shape
+    Y = training.Y
+    n, q = training.Y.shape
     errors = np.empty((len(training.alphas), len(tasks.alphas), q))
     rest = (Y @ tasks.residuals.reshape(q, -1)).reshape(n, -1, q)
     residuals = (side.residual() for side in training.sides)
@@ -158,9 +171,10 @@ def pair_errors(training: Training, tasks: Tasks) -> np.ndarray:
 def completed_errors(training: Training, tasks: Tasks, changes: np.ndarray) -> np.ndarray:
     r"""Return the errors (a, t, q, s) of `pair_errors` in the column of each target, once its labels have changed.
 
-    Where task t is the target its labels, and only its, gain :math:`\boldsymbol\delta_t`, by which the numerator of its
-    column gains :math:`h\mathbf{R}_k\boldsymbol\delta_t + e\boldsymbol\delta_t`, with h and e the leverage and slack
-    of the task. The square is multiplied out: with the denominators as weights, all s changes are then one product.
+    Where task t is the target its labels, and only its, gain :math:`\boldsymbol\delta_t`, by which
+    the numerator of its column gains :math:`h\mathbf{R}_k\boldsymbol\delta_t +
+    e\boldsymbol\delta_t`, with h and e the leverage and slack of the task. The square is multiplied
+    out: with the denominators as weights, all s changes are then one product.
 
     Parameters
     ----------
@@ -169,10 +183,13 @@ def completed_errors(training: Training, tasks: Tasks, changes: np.ndarray) -> n
     changes : array of shape (q, s, n)
         The :math:`\boldsymbol\delta_t`, s of them for each target.
     """
-    Y, (n, q), t = training.Y, training.Y.shape, len(tasks.alphas)
+    Y = training.Y
+    n, q = training.Y.shape
+    t = len(tasks.alphas)
     errors = np.empty((len(training.alphas), t, q, changes.shape[1]))
     step = max(1, 4 * _BLOCK_NUMBERS // (n * (t + changes.shape[1])))
-    # Arrays of shape (targets, t, n): the operators are symmetric, so that their rows are their columns.
+    # Arrays of shape (targets, t, n): the operators are symmetric, so that their rows are their
+    # columns.
     rest = (tasks.residuals.reshape(-1, q) @ Y.T).reshape(q, t, n)
     for a, side in enumerate(training.sides):
         R = side.residual()
@@ -182,7 +199,8 @@ def completed_errors(training: Training, tasks: Tasks, changes: np.ndarray) -> n
             delta = changes[own]
             shrunk = (delta.reshape(-1, n) @ R).reshape(delta.shape)
             numerator = rest[own] + (tasks.hats[own].reshape(-1, q) @ labels).reshape(-1, t, n)
-            h, e = tasks.leverage.T[own, :, None], tasks.slack.T[own, :, None]
+            h = tasks.leverage.T[own, :, None]
+            e = tasks.slack.T[own, :, None]
             weights = 1.0 / (side.slack + side.leverage * e) ** 2
             weighted = weights * numerator
             found = np.sum(weighted * numerator, axis=-1, keepdims=True)
@@ -201,7 +219,9 @@ def completed_errors(training: Training, tasks: Tasks, changes: np.ndarray) -> n
 def new_instance_errors(training: Training, tasks: Tasks) -> np.ndarray:
     """Return mean errors (a, t) over the whole grid in setting B, two-step."""
     problem = Problem.of(training.two_step(tasks.spectrum), training.Y)
-    return -landscape(problem, alphas=training.alphas, task_alphas=tasks.alphas, setting="B", progress=False)["B"]
+    return -landscape(
+        problem, alphas=training.alphas, task_alphas=tasks.alphas, setting="B", progress=False
+    )["B"]
 
 
 def new_both_errors(training: Training, tasks: Tasks) -> np.ndarray:
@@ -210,27 +230,35 @@ def new_both_errors(training: Training, tasks: Tasks) -> np.ndarray:
     A model that saw neither column j nor the target t errs in column j, over all instances, by
 
     .. math:: \mathbf{a}_j + \frac{e_t\mathbf{E}_j - r_{jt}\mathbf{E}_t}{e_j e_t - r_{jt}^2}, \qquad
-              \mathbf{a} = \mathbf{Y} - \mathbf{L}_k\mathbf{Y},\ \mathbf{E} = \mathbf{L}_k\mathbf{Y}\mathbf{R}_g,\
-              \mathbf{r} = \mathbf{R}_g.
+              \mathbf{a} = \mathbf{Y} - \mathbf{L}_k\mathbf{Y},\ \mathbf{E} =
+              \mathbf{L}_k\mathbf{Y}\mathbf{R}_g,\ \mathbf{r} = \mathbf{R}_g.
 
-    With :math:`\alpha` and :math:`\beta` the two factors, the sum of their squares over the instances and over j is one
-    of columns, but for :math:`-2\sum_i\mathbf{E}\circ(\mathbf{a}\boldsymbol\beta
+    With :math:`\alpha` and :math:`\beta` the two factors, the sum of their squares over the
+    instances and over j is one of columns, but for
+    :math:`-2\sum_i\mathbf{E}\circ(\mathbf{a}\boldsymbol\beta
     + \mathbf{E}(\boldsymbol\alpha\circ\boldsymbol\beta))`, which takes one product beside E.
     """
-    Y, (n, q), t = training.Y, training.Y.shape, len(tasks.alphas)
+    Y = training.Y
+    n, q = training.Y.shape
+    t = len(tasks.alphas)
     alpha, beta, mixed = tasks.without_two
     rest = (Y @ beta.reshape(q, -1)).reshape(n, t, q)
     own = [Y - side.leave_one_out(Y, training.rotated) for side in training.sides]
     norms, crosses, errors = (np.empty((len(training.alphas), t, q)) for _ in range(3))
     left_out = (side.off_diagonal() / side.slack[:, None] for side in training.sides)
-    for a, block, product in _products(left_out, Y, np.concatenate([tasks.residuals, mixed], axis=2)):
-        E, turned = product[..., :q], product[..., q:]
+    for a, block, product in _products(
+        left_out, Y, np.concatenate([tasks.residuals, mixed], axis=2)
+    ):
+        E = product[..., :q]
+        turned = product[..., q:]
         turned += rest[:, block]
         norms[a, block] = _squares(E)
         crosses[a, block] = np.einsum("ij,ibj->bj", own[a], E)
         errors[a, block] = -2 * np.einsum("ibj,ibj->bj", E, turned)
     totals = np.stack([_squares(grid) for grid in own])
-    errors += (totals.sum(axis=1, keepdims=True) - totals)[:, None, :] + np.sum(beta**2, axis=0) * norms
+    errors += (totals.sum(axis=1, keepdims=True) - totals)[:, None, :] + np.sum(
+        beta**2, axis=0
+    ) * norms
     for b in range(t):
         errors[:, b] += 2 * crosses[:, b] @ alpha[:, b] + norms[:, b] @ alpha[:, b] ** 2
     return errors
@@ -259,12 +287,16 @@ def of_others(errors: np.ndarray) -> np.ndarray:
     return errors.sum(axis=-1, keepdims=True) - errors
 
 
-def two_step_multi_task(training: Training, tasks: Tasks, choice: Sequence[np.ndarray]) -> np.ndarray:
+def two_step_multi_task(
+    training: Training, tasks: Tasks, choice: Sequence[np.ndarray]
+) -> np.ndarray:
     """Return predictions (r, q) for test instances and tasks with training labels."""
     return training.predict(training.Y @ pick(tasks.hats, choice[1]), choice[0])
 
 
-def two_step_zero_shot(training: Training, tasks: Tasks, choice: Sequence[np.ndarray]) -> np.ndarray:
+def two_step_zero_shot(
+    training: Training, tasks: Tasks, choice: Sequence[np.ndarray]
+) -> np.ndarray:
     """Return predictions (r, q) for test instances, each task predicted by a model that saw the others only."""
     q = training.Y.shape[1]
     new = pick(tasks.others, choice[1]) / tasks.slack[choice[1], np.arange(q)]
@@ -285,11 +317,14 @@ def kronecker_zero_shot(training: Training, tasks: Tasks, choice: np.ndarray) ->
     :math:`\sigma_i\mathbf{G}`, out of which every task can be left at once. Divided by :math:`\sigma_i`, what is
     predicted there are coefficients for new instances.
     """
-    values, rows = training.spectrum.values, training.rotated.T
+    values = training.spectrum.values
+    rows = training.rotated.T
     inverse = np.where(values > 0, 1.0 / np.where(values > 0, values, 1.0), 0.0)
     predictions = np.empty((len(training.K_test), rows.shape[0]))
     for index in np.unique(choice):
-        weights, direct = column_weights(tasks.spectrum, values, np.array([[training.alphas[index]]]))
+        weights, direct = column_weights(
+            tasks.spectrum, values, np.array([[training.alphas[index]]])
+        )
         given = (weights, direct, rows, tasks.spectrum.rotate(rows))
         left_out = leave_out_columns(tasks.spectrum, *given, None, 0.0)[0]
         targets = choice == index
@@ -297,7 +332,9 @@ def kronecker_zero_shot(training: Training, tasks: Tasks, choice: np.ndarray) ->
     return predictions
 
 
-def impute(training: Training, tasks: Tasks, n_observed: int, choice: Sequence[np.ndarray]) -> np.ndarray:
+def impute(
+    training: Training, tasks: Tasks, n_observed: int, choice: Sequence[np.ndarray]
+) -> np.ndarray:
     """Return what two-step puts in the place of each task's labels (n - n_observed, q) beyond the first ones.
 
     Of the other tasks all labels are known, and each has regularisations of its own.
@@ -327,8 +364,8 @@ def almost_zero_shot(
     sizes : sequence of s ints
         How many labels the target has.
     choices : sequence of s pairs of arrays of shape (q,)
-        Positions of the regularisations that impute the others. Those that predict from the completed labels are
-        chosen here, by the errors of the completed column.
+        Positions of the regularisations that impute the others. Those that predict from the
+        completed labels are chosen here, by the errors of the completed column.
     """
     q = training.Y.shape[1]
     changes = np.zeros((len(sizes), *training.Y.shape))
@@ -346,14 +383,19 @@ def almost_zero_shot(
 def choice_without(method: str, training: Training, tasks: Tasks, target: int) -> tuple[int, ...]:
     """Return the regularisations that setting A chooses on a grid without the target, as if it were not there.
 
-    For zero-shot learning `best(of_others(…))` stands for this: it leaves the errors of the target out, but its
-    labels take part in the predictions of the others.
+    For zero-shot learning `best(of_others(…))` stands for this: it leaves the errors of the target
+    out, but its labels take part in the predictions of the others.
     """
     kept = np.delete(np.arange(training.Y.shape[1]), target)
     auxiliary = Spectrum.from_gram(tasks.G[np.ix_(kept, kept)])
-    pairing = training.kronecker(auxiliary) if method == "kronecker" else training.two_step(auxiliary)
+    if method == "kronecker":
+        pairing = training.kronecker(auxiliary)
+    else:
+        pairing = training.two_step(auxiliary)
     problem = Problem.of(pairing, training.Y[:, kept])
-    scores = landscape(problem, alphas=training.alphas, task_alphas=tasks.alphas, setting="A", progress=False)["A"]
+    scores = landscape(
+        problem, alphas=training.alphas, task_alphas=tasks.alphas, setting="A", progress=False
+    )["A"]
     return tuple(int(index) for index in np.unravel_index(scores.argmax(), scores.shape))
 
 
@@ -379,21 +421,38 @@ def curves(
         Ascending; the last is what auxiliary tasks have where their amount is fixed.
     alphas : sequence of floats
     """
-    choices, training = [], None
+    choices = []
+    training = None
     for index, size in enumerate(sizes):
         rows = train[:size]
         training = Training(K[np.ix_(rows, rows)], Y[rows], K[np.ix_(test, rows)], alphas)
-        yield "independent", index, training.predict(training.Y, *best(independent_errors(training)))
+        yield (
+            "independent",
+            index,
+            training.predict(training.Y, *best(independent_errors(training))),
+        )
         errors = kronecker_errors(training, tasks)
-        yield "multi_kronecker_A", index, kronecker_multi_task(training, tasks, int(best(of_all(errors))[0][0]))
-        yield "zero_kronecker_A", index, kronecker_zero_shot(training, tasks, *best(of_others(errors)))
+        yield (
+            "multi_kronecker_A",
+            index,
+            kronecker_multi_task(training, tasks, int(best(of_all(errors))[0][0])),
+        )
+        yield (
+            "zero_kronecker_A",
+            index,
+            kronecker_zero_shot(training, tasks, *best(of_others(errors))),
+        )
         errors = pair_errors(training, tasks)
         choices.append(best(errors))
         yield "multi_two_step_A", index, two_step_multi_task(training, tasks, best(of_all(errors)))
         yield "zero_two_step_A", index, two_step_zero_shot(training, tasks, best(of_others(errors)))
         errors = np.repeat(new_instance_errors(training, tasks)[..., None], Y.shape[1], axis=-1)
         yield "multi_two_step_B", index, two_step_multi_task(training, tasks, best(errors))
-        yield "zero_two_step_D", index, two_step_zero_shot(training, tasks, best(new_both_errors(training, tasks)))
+        yield (
+            "zero_two_step_D",
+            index,
+            two_step_zero_shot(training, tasks, best(new_both_errors(training, tasks))),
+        )
     assert training is not None
     for index, predictions in enumerate(almost_zero_shot(training, tasks, sizes, choices)):
         yield "almost", index, predictions

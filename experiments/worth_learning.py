@@ -1,10 +1,10 @@
 """Is learning kernels worth it? The best single kernel, the flat average and learned weights, nested.
 
-    python experiments/worth_learning.py [--data nr,gpcr] [--settings A,B,C] [--seeds 0,1,2] [--out FILE]
-    python experiments/worth_learning.py --table FILE
+    python experiments/worth_learning.py [--data nr,gpcr] [--settings A,B,C] [--seeds 0,1,2] [--out
+    FILE] python experiments/worth_learning.py --table FILE
 
-A fifth of the pairs (A), drugs (B) or targets (C) is the test, drawn by the seed. Each of the three learns λ and the
-shares from the training labels alone, in one stage:
+A fifth of the pairs (A), drugs (B) or targets (C) is the test, drawn by the seed. Each of the three
+learns λ and the shares from the training labels alone, in one stage:
 
 - single: the best kernel of each side and its exponent, chosen by hold-out error, one side after the other.
 - flat: all kernels with equal weights (shrinkage so large that weights and exponents stay).
@@ -64,12 +64,17 @@ def load(name: str, data_home: str | None, cache: str | None) -> Data:
         return hummingbirds(Path(str(home)))
     data = yamanishi(name, home)
     found = fetch_yamanishi(name, data_home=home, instances="drugs")
-    K, G = dict(data.K), dict(data.G)
+    K = dict(data.K)
+    G = dict(data.G)
     known = np.array([str(each) in found.smiles for each in found.instance_names])
     smiles = [found.smiles[str(each)] for each in np.array(found.instance_names)[known]]
-    described = {each: whole(one.gram()) for each, one in drug_descriptions(kept_features(name, smiles, cache)).items()}
+    described = {
+        each: whole(one.gram())
+        for each, one in drug_descriptions(kept_features(name, smiles, cache)).items()
+    }
     K = {each: kernel[np.ix_(known, known)] for each, kernel in K.items()} | described
-    # Nothing but similarities is published of the targets: their powers are kernels of other widths.
+    # Nothing but similarities is published of the targets: their powers are kernels of other
+    # widths.
     similarity = G["similarity"]
     G |= {f"distance{width}": np.exp(-width * (2 - 2 * similarity)) for width in (1, 4)}
     return Data(name, data.Y[known], K, G)
@@ -78,7 +83,8 @@ def load(name: str, data_home: str | None, cache: str | None) -> Data:
 def hummingbirds(home: Path) -> Data:
     """Return visits of birds (columns) to plants (rows), log(1 + visits) summed over the sites where both occur.
 
-    Each side has a kernel of its phylogeny and two of its trait. Pairs that share no site are missing.
+    Each side has a kernel of its phylogeny and two of its trait. Pairs that share no site are
+    missing.
     """
     stored = np.load(home / "hummingbird_plant" / "tinoco.npz", allow_pickle=False)
     names = [list(stored[f"{side}_tree_tips"]) for side in ("plant", "humm")]
@@ -94,7 +100,10 @@ def hummingbirds(home: Path) -> Data:
     for side, tips in zip(("plant", "humm"), names, strict=True):
         order = [list(stored[f"{side}_trait_ids"]).index(each) for each in tips]
         trait = np.log(stored[f"{side}_trait"][order])[:, None]
-        widths = {f"trait{width}": np.exp(-width * bandwidth(trait) * (trait - trait.T) ** 2) for width in (1, 10)}
+        widths = {
+            f"trait{width}": np.exp(-width * bandwidth(trait) * (trait - trait.T) ** 2)
+            for width in (1, 10)
+        }
         kernels.append({"phylogeny": whole(normalize(stored[f"{side}_phylo_vcv"])), **widths})
     return Data("hummingbirds", np.where(met > 0, np.log1p(visits), np.nan), *kernels)
 
@@ -105,31 +114,54 @@ def test_part(Y: np.ndarray, setting: str, seed: int) -> np.ndarray:
     m, q = Y.shape
     if setting == "A":
         return np.asarray(rng.random(Y.shape) < 0.2)
-    chosen = rng.permutation(m if setting == "B" else q)[: max((m if setting == "B" else q) // 5, 1)]
+    chosen = rng.permutation(m if setting == "B" else q)[
+        : max((m if setting == "B" else q) // 5, 1)
+    ]
     mask = np.zeros(Y.shape, dtype=bool)
     mask[(chosen, slice(None)) if setting == "B" else (slice(None), chosen)] = True
     return mask
 
 
 def error(
-    K: Kernels, G: Kernels, Y: np.ndarray, test: np.ndarray, setting: str, machine: Machine, **given: Any
+    K: Kernels,
+    G: Kernels,
+    Y: np.ndarray,
+    test: np.ndarray,
+    setting: str,
+    machine: Machine,
+    **given: Any,
 ) -> tuple[float, float]:
     """Return the hold-out error of learning, and the error on the test part."""
     rows = np.flatnonzero(~test.all(axis=1)) if setting == "B" else np.arange(len(Y))
-    columns = np.flatnonzero(~test.all(axis=0)) if setting == "C" else np.arange(Y.shape[1])
+    if setting == "C":
+        columns = np.flatnonzero(~test.all(axis=0))
+    else:
+        columns = np.arange(Y.shape[1])
     new = np.setdiff1d(np.arange(len(Y)), rows), np.setdiff1d(np.arange(Y.shape[1]), columns)
     model = LearnedKernelRidge(
-        kernel="precomputed", task_kernel="precomputed", setting=setting, stages=1, progress=False, **given
+        kernel="precomputed",
+        task_kernel="precomputed",
+        setting=setting,
+        stages=1,
+        progress=False,
+        **given,
     )
     sides = [
         {each: machine.array(kernel[np.ix_(part, part)]) for each, kernel in side.items()}
         for side, part in ((K, rows), (G, columns))
     ]
-    model.fit(sides[0], machine.array(np.where(test, np.nan, Y)[np.ix_(rows, columns)]), tasks=sides[1])
+    model.fit(
+        sides[0], machine.array(np.where(test, np.nan, Y)[np.ix_(rows, columns)]), tasks=sides[1]
+    )
     predicted = model.predict(
         *(
-            None if is_known else {each: machine.array(kernel[np.ix_(fresh, part)]) for each, kernel in side.items()}
-            for side, part, fresh, is_known in ((K, rows, new[0], setting != "B"), (G, columns, new[1], setting != "C"))
+            None
+            if is_known
+            else {each: machine.array(kernel[np.ix_(fresh, part)]) for each, kernel in side.items()}
+            for side, part, fresh, is_known in (
+                (K, rows, new[0], setting != "B"),
+                (G, columns, new[1], setting != "C"),
+            )
         )
     )
     truth = Y[np.ix_(new[0] if setting == "B" else rows, new[1] if setting == "C" else columns)]
@@ -142,7 +174,10 @@ def single(data: Data, test: np.ndarray, setting: str, machine: Machine) -> floa
     """Return the test error of the best kernel of each side, chosen by hold-out error, drugs before targets."""
 
     def least(pairs: list[tuple[str, str]]) -> tuple[float, float, tuple[str, str]]:
-        found = [(*error({a: data.K[a]}, {b: data.G[b]}, data.Y, test, setting, machine), (a, b)) for a, b in pairs]
+        found = [
+            (*error({a: data.K[a]}, {b: data.G[b]}, data.Y, test, setting, machine), (a, b))
+            for a, b in pairs
+        ]
         return min(found)
 
     first = next(iter(data.G))
@@ -167,20 +202,31 @@ def main() -> None:
         return
     warnings.simplefilter("ignore")
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    machine, lines = Machine(given.device), []
+    machine = Machine(given.device)
+    lines = []
     for name in given.data.split(","):
         data = load(name, given.data_home, given.cache)
         for setting in given.settings.split(","):
             for seed in map(int, given.seeds.split(",")):
-                test, start = test_part(data.Y, setting, seed), time.perf_counter()
+                test = test_part(data.Y, setting, seed)
+                start = time.perf_counter()
                 errors = {
                     "single": single(data, test, setting, machine),
-                    "flat": error(data.K, data.G, data.Y, test, setting, machine, shrinkage=HELD)[1],
+                    "flat": error(data.K, data.G, data.Y, test, setting, machine, shrinkage=HELD)[
+                        1
+                    ],
                     "learned": error(data.K, data.G, data.Y, test, setting, machine)[1],
                 }
-                about = {"data": name, "setting": setting, "seed": seed, "date": date.today().isoformat()}
+                about = {
+                    "data": name,
+                    "setting": setting,
+                    "seed": seed,
+                    "date": date.today().isoformat(),
+                }
                 seconds = round(time.perf_counter() - start, 1)
-                lines.append(about | errors | {"seconds": seconds, "dyadlearn": dyadlearn.__version__})
+                lines.append(
+                    about | errors | {"seconds": seconds, "dyadlearn": dyadlearn.__version__}
+                )
                 with given.out.open("a") as file:
                     file.write(json.dumps(lines[-1]) + "\n")
     print(table(lines))
@@ -192,7 +238,13 @@ def table(lines: list[dict[str, Any]]) -> str:
     for line in lines:
         units[line["data"], line["setting"]].append(line)
     rows = [summary(*unit, units[unit]) for unit in sorted(units)]
-    return "\n".join(["| data | setting | single | flat | learned | difference |", "|---|---|--:|--:|--:|--:|", *rows])
+    return "\n".join(
+        [
+            "| data | setting | single | flat | learned | difference |",
+            "|---|---|--:|--:|--:|--:|",
+            *rows,
+        ]
+    )
 
 
 def summary(name: str, setting: str, lines: list[dict[str, Any]]) -> str:

@@ -1,7 +1,7 @@
 """A worker of `compare.py`: imports one version of the library and answers cases until its input ends.
 
-The first argument is the folder that `dyadlearn` must be imported from, the second "old" or "new". A request is a
-pickled pair of kind and seed, an answer what `cases.answer` returns.
+The first argument is the folder that `dyadlearn` must be imported from, the second "old" or "new".
+A request is a pickled pair of kind and seed, an answer what `cases.answer` returns.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ __all__: list[str] = []
 
 def main() -> None:
     """Answer requests from the standard input."""
-    home, version = Path(sys.argv[1]).resolve(), sys.argv[2]
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever is printed must not get between the answers
+    home = Path(sys.argv[1]).resolve()
+    version = sys.argv[2]
+    requests = sys.stdin.buffer
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(
+        sys.stderr.fileno(), sys.stdout.fileno()
+    )  # whatever is printed must not get between the answers
     import cases
     import changes
     import kinds  # noqa: F401

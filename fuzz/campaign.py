@@ -17,12 +17,25 @@ from sklearn.exceptions import ConvergenceWarning
 import dyadlearn
 from dyadlearn import exceptions
 
-__all__ = ["GENERATORS", "Case", "Outcome", "RefusedError", "WrongAnswerError", "generator", "play", "refusing"]
+__all__ = [
+    "GENERATORS",
+    "Case",
+    "Outcome",
+    "RefusedError",
+    "WrongAnswerError",
+    "generator",
+    "play",
+    "refusing",
+]
 
 # Warnings that the documentation speaks of; any other is a failure.
 DOCUMENTED_WARNINGS = (
     ConvergenceWarning,
-    *(thing for thing in vars(exceptions).values() if isinstance(thing, type) and issubclass(thing, Warning)),
+    *(
+        thing
+        for thing in vars(exceptions).values()
+        if isinstance(thing, type) and issubclass(thing, Warning)
+    ),
 )
 # Warnings that own up to a wrong answer.
 ADMITTED = {
@@ -112,11 +125,14 @@ def play(name: str, seed: int) -> Outcome:
         except WrongAnswerError as failure:
             outcome = Outcome("failed", str(failure), case.what)
         except exceptions.LeverageError as error:
-            # Without a trace: whether a singular kernel has leverage 1 may hang on rounding that a warning owned up to.
+            # Without a trace: whether a singular kernel has leverage 1 may hang on rounding that a
+            # warning owned up to.
             outcome = Outcome("failed", f"LeverageError: {error}{_where(error)}", case.what)
         except Exception as error:
             where = _where(error)
-            note = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}{where}"
+            note = (
+                f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}{where}"
+            )
             outcome = Outcome("failed", note, case.what, traceback.format_exc())
         else:
             outcome = Outcome("agreed", "", case.what)
@@ -151,5 +167,11 @@ def _is_documented(warning: warnings.WarningMessage) -> bool:
 def _where(error: BaseException) -> str:
     """Return the line of the library in which an error arose."""
     home = Path(dyadlearn.__file__).parent
-    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if home in Path(frame.filename).parents]
-    return f" ({Path(lines[-1].filename).relative_to(home)}:{lines[-1].lineno})" if lines else ""
+    lines = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if home in Path(frame.filename).parents
+    ]
+    if lines:
+        return f" ({Path(lines[-1].filename).relative_to(home)}:{lines[-1].lineno})"
+    return ""

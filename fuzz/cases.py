@@ -1,7 +1,8 @@
 """What every case of the comparison of old and new shares: the names of a version, a case, and its answers as data.
 
-Both versions run these files, each in a process of its own (`answering.py`). Only public names are used, all of them
-through `Library`, which knows those that were renamed. What is deleted must not be drawn.
+Both versions run these files, each in a process of its own (`answering.py`). Only public names are
+used, all of them through `Library`, which knows those that were renamed. What is deleted must not
+be drawn.
 """
 
 from __future__ import annotations
@@ -19,11 +20,25 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 
-__all__ = ["DIRECT", "KINDS", "LEARNED", "SINGLE", "TOL", "Answer", "Drawing", "Library", "Refusal", "answer", "kind"]
+__all__ = [
+    "DIRECT",
+    "KINDS",
+    "LEARNED",
+    "SINGLE",
+    "TOL",
+    "Answer",
+    "Drawing",
+    "Library",
+    "Refusal",
+    "answer",
+    "kind",
+]
 
-# Allowed differences, as a share of the labels' spread or of the largest value, whichever is larger: of what is solved
-# directly, of what is learned by descent, and of single precision.
-DIRECT, LEARNED, SINGLE = 1e-9, 1e-6, 1e-3
+# Allowed differences, as a share of the labels' spread or of the largest value, whichever is
+# larger: of what is solved directly, of what is learned by descent, and of single precision.
+DIRECT = 1e-9
+LEARNED = 1e-6
+SINGLE = 1e-3
 # Where conjugate gradients stop.
 TOL = 1e-13
 
@@ -48,9 +63,11 @@ class Answer:
         The allowed difference, as a share of `scale` or of the largest value, whichever is larger.
     scale : float
     common : bool
-        Whether numbers that are NaN in one version only are passed over: points of a search that only one looked at.
+        Whether numbers that are NaN in one version only are passed over: points of a search that
+        only one looked at.
     given : str or None
-        Another quantity. This one is compared only where the same entries of that one are NaN in both versions.
+        Another quantity. This one is compared only where the same entries of that one are NaN in
+        both versions.
     """
 
     value: Any
@@ -94,7 +111,10 @@ class Library:
         return {name: self.get(thing, name) for name in names.split()}
 
     def _passed(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        keys = {key: self.renamed.get(f"{name}({key})", self.renamed.get(f"({key})", key)) for key in arguments}
+        keys = {
+            key: self.renamed.get(f"{name}({key})", self.renamed.get(f"({key})", key))
+            for key in arguments
+        }
         return {new: arguments[key] for key, new in keys.items() if new is not None}
 
 
@@ -138,7 +158,9 @@ class Drawing:
         places = self.rng.choice(len(things), min(number, len(things)), replace=False)
         return [things[place] for place in sorted(places)]
 
-    def note(self, quantity: str, compute: Callable[[], Any], how: Mapping[str, Any] | None = None) -> Any:
+    def note(
+        self, quantity: str, compute: Callable[[], Any], how: Mapping[str, Any] | None = None
+    ) -> Any:
         """Compute a quantity and keep it, or the refusal; return what was computed, or None.
 
         `how` has attributes of the `Answer`.
@@ -159,7 +181,9 @@ class Drawing:
         self.note(quantity, lambda: made.append(compute()))
         return made[0] if made else None
 
-    def ask(self, quantity: str, thing: Any, method: str, /, how: Any = None, **arguments: Any) -> Any:
+    def ask(
+        self, quantity: str, thing: Any, method: str, /, how: Any = None, **arguments: Any
+    ) -> Any:
         """Note what a method returns."""
         return self.note(quantity, lambda: self.lib.do(thing, method, **arguments), how)
 
@@ -168,7 +192,9 @@ class Drawing:
         for name in names.split():
             self.note(name, lambda name=name: self.lib.get(thing, name), how)
 
-    def call(self, quantity: str, function: str, take: str = "", /, how: Any = None, **arguments: Any) -> Any:
+    def call(
+        self, quantity: str, function: str, take: str = "", /, how: Any = None, **arguments: Any
+    ) -> Any:
         """Note what a function returns, or attributes of that."""
 
         def called() -> Any:
@@ -185,7 +211,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, pd.DataFrame):
-        return {"values": _plain(value.to_numpy()), "index": list(value.index), "columns": list(value.columns)}
+        return {
+            "values": _plain(value.to_numpy()),
+            "index": list(value.index),
+            "columns": list(value.columns),
+        }
     if isinstance(value, pd.Series):
         return {"values": _plain(value.to_numpy()), "index": list(value.index)}
     if scipy.sparse.issparse(value):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 __all__ = ["EXPECTED", "RENAMED", "correct_old"]
 
-# The cases in `cases.py` use the names of the old version; the worker of the new version looks each up here. A key is
+# The cases in `cases.py` use the names of the old version; the worker of the new version looks each
+# up here. A key is
 #   "name"             a public class or function, by its path below dyadlearn, such as "explain" or "metrics.r2";
 #   "name(parameter)"  a parameter of that class, function or method, such as "explain(top)";
 #   "(parameter)"      that parameter of everything that has no entry of its own;
@@ -15,9 +16,10 @@ __all__ = ["EXPECTED", "RENAMED", "correct_old"]
 # The value is the new name, or None for a parameter that is gone and is not passed any more.
 RENAMED: dict[str, str | None] = {}
 
-# Answers that may differ, each with the reason: (kind of case, quantity, words in the description of the case, reason).
-# The quantity may be followed by a comma and the text of the difference.
-# The first three are patterns of `fnmatch`. Such differences are counted by their reason and are no failures.
+# Answers that may differ, each with the reason: (kind of case, quantity, words in the description
+# of the case, reason). The quantity may be followed by a comma and the text of the difference. The
+# first three are patterns of `fnmatch`. Such differences are counted by their reason and are no
+# failures.
 EXPECTED: list[tuple[str, str, str, str]] = []
 
 

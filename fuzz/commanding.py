@@ -26,10 +26,18 @@ from dyadlearn.cli import app
 __all__: list[str] = []
 
 # Before click 8.2 both streams come as one unless it is said otherwise.
-RUNNER = CliRunner(**({"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}))
+RUNNER = CliRunner(
+    **({"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {})
+)
 
 # As the documentation of the command line has them; 1 is a bug by definition.
-CODES = {"tune": {0, 2, 4}, "predict": {0, 2, 4}, "update": {0, 2, 4}, "inspect": {0, 3}, "evaluate": {0, 2, 3, 4}}
+CODES = {
+    "tune": {0, 2, 4},
+    "predict": {0, 2, 4},
+    "update": {0, 2, 4},
+    "inspect": {0, 3},
+    "evaluate": {0, 2, 3, 4},
+}
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 HOSTILE = (
@@ -62,7 +70,9 @@ def command(name: str, *arguments: object) -> Ran:
     if ran.code and not last.startswith("dyadlearn: "):
         raise WrongAnswerError(f"{name} ended with {ran.code} and said {ran.err[-200:]!r}")
     if "\x1b" in ran.err + ran.out:
-        raise WrongAnswerError(f"{name} sends control characters to the terminal: {(ran.err + ran.out)[-200:]!r}")
+        raise WrongAnswerError(
+            f"{name} sends control characters to the terminal: {(ran.err + ran.out)[-200:]!r}"
+        )
     return ran
 
 
@@ -83,13 +93,17 @@ class Grid:
 
 def _numbers(case: Case, rows: list[str], columns: list[str], digits: int = 2) -> Grid:
     values = np.round(case.rng.standard_normal((len(rows), len(columns))), digits)
-    return Grid(["id", *columns], [[row, *map(str, line)] for row, line in zip(rows, values.tolist(), strict=True)])
+    return Grid(
+        ["id", *columns],
+        [[row, *map(str, line)] for row, line in zip(rows, values.tolist(), strict=True)],
+    )
 
 
 def _mutate(case: Case, grid: Grid) -> None:
     """Change one thing in a table of text."""
     rng = case.rng
-    row, column = int(rng.integers(len(grid.lines))), int(rng.integers(len(grid.headings)))
+    row = int(rng.integers(len(grid.lines)))
+    column = int(rng.integers(len(grid.headings)))
     kind = str(case.pick("cell", "cell", "cell", "cell", "id", "heading", "repeat id", "repeat heading", "drop",
                          "double", "short", "long", "comma", "shuffle"))  # fmt: skip
     word = str(case.pick(*HOSTILE))
@@ -125,7 +139,21 @@ def _mutate(case: Case, grid: Grid) -> None:
 def _spoil(case: Case, content: bytes) -> bytes:
     """Change bytes of a file, as a bad disk or another program would."""
     rng = case.rng
-    kind = str(case.pick("bytes", "cut", "nul", "latin", "utf16", "bom", "crlf", "cr", "quote", "empty", "blank lines"))
+    kind = str(
+        case.pick(
+            "bytes",
+            "cut",
+            "nul",
+            "latin",
+            "utf16",
+            "bom",
+            "crlf",
+            "cr",
+            "quote",
+            "empty",
+            "blank lines",
+        )
+    )
     case.what += f" {kind}"
     place = int(rng.integers(max(len(content), 1)))
     if kind == "bytes":
@@ -156,11 +184,16 @@ def _write(case: Case, folder: Path, name: str, grid: Grid, damaged: float) -> P
     if case.chance(damaged):
         content = _spoil(case, content)
     if case.chance(0.15):
-        content, ending = gzip.compress(content, mtime=0), ending + ".gz"
+        content = gzip.compress(content, mtime=0)
+        ending = ending + ".gz"
         if damaged > 0 and case.chance(0.5):
             case.what += " damaged gz"
             place = int(case.rng.integers(len(content)))
-            content = content[:place] + bytes([content[place] ^ 1 << int(case.rng.integers(8))]) + content[place + 1 :]
+            content = (
+                content[:place]
+                + bytes([content[place] ^ 1 << int(case.rng.integers(8))])
+                + content[place + 1 :]
+            )
     path = folder / (name + ending)
     path.write_bytes(content)
     return path
@@ -169,10 +202,17 @@ def _write(case: Case, folder: Path, name: str, grid: Grid, damaged: float) -> P
 def _read(grid: Grid) -> tuple[list[str], list[str], list[float]] | str | None:
     """Read a grid of labels strictly: ids, tasks and the labels that are there, or what is wrong; None if unsure."""
     width = len(grid.headings)
-    ids, tasks = [line[0].strip() for line in grid.lines], [heading.strip() for heading in grid.headings[1:]]
+    ids = [line[0].strip() for line in grid.lines]
+    tasks = [heading.strip() for heading in grid.headings[1:]]
     if any(len(line) != width for line in grid.lines):
-        return "ragged lines" if not all(len(line) == width + 1 for line in grid.lines) else None
-    if "" in ids or "" in tasks or any(set(word) & set('\r\n\u2028\x1b"\ufeff') for word in ids + tasks):
+        if not all(len(line) == width + 1 for line in grid.lines):
+            return "ragged lines"
+        return None
+    if (
+        "" in ids
+        or "" in tasks
+        or any(set(word) & set('\r\n\u2028\x1b"\ufeff') for word in ids + tasks)
+    ):
         return None
     if len(set(ids)) < len(ids):
         return "an id that repeats"
@@ -197,12 +237,15 @@ def _read(grid: Grid) -> tuple[list[str], list[str], list[float]] | str | None:
 def tables(case: Case) -> None:
     """Grids, features and new instances with hostile cells, ids and bytes, through tune, inspect and predict."""
     rng = case.rng
-    m, q = int(rng.integers(2, 9)), int(rng.integers(1, 5))
-    instances, tasks = [f"i{number}" for number in range(m)], [f"t{number}" for number in range(q)]
+    m = int(rng.integers(2, 9))
+    q = int(rng.integers(1, 5))
+    instances = [f"i{number}" for number in range(m)]
+    tasks = [f"t{number}" for number in range(q)]
     if case.chance(0.15):
         instances = [str(number) for number in range(m)]
     labels = _numbers(case, instances, tasks, int(case.pick(0, 2)))
-    rows, columns = _numbers(case, instances, ["u", "v"]), _numbers(case, tasks, ["w"])
+    rows = _numbers(case, instances, ["u", "v"])
+    columns = _numbers(case, tasks, ["w"])
     is_long = case.chance(0.25)
     if is_long:
         labels = _listed(case, labels)
@@ -220,7 +263,15 @@ def tables(case: Case) -> None:
         }
         model = folder / "model.dyad"
         kind = str(case.pick("two-step", "kronecker", "independent", "online"))
-        arguments = [paths["labels"], "--instances", paths["instances"], "--model", kind, "--alphas", "0.1,1"]
+        arguments = [
+            paths["labels"],
+            "--instances",
+            paths["instances"],
+            "--model",
+            kind,
+            "--alphas",
+            "0.1,1",
+        ]
         arguments += ["--scoring", "neg_mean_squared_error"]
         if kind != "independent":
             arguments += ["--tasks", paths["tasks"]]
@@ -232,7 +283,8 @@ def tables(case: Case) -> None:
         if left != ({"model.dyad"} if ran.code == 0 else set()):
             raise WrongAnswerError(f"tune ended with {ran.code} and left {sorted(left)}")
         if ran.code:
-            # A list of one task, of which nothing else is said, might be a grid with a fault: there the command asks.
+            # A list of one task, of which nothing else is said, might be a grid with a fault: there
+            # the command asks.
             asks = is_long and q == 1 and "--tasks" not in arguments
             if mutated == "none" and "--format" not in arguments and kind != "online" and not asks:
                 raise WrongAnswerError(f"tune refused good tables: {ran.err.strip()}")
@@ -246,11 +298,16 @@ def tables(case: Case) -> None:
 def _listed(case: Case, labels: Grid) -> Grid:
     """Return the cells of a grid as a long table, in any order, one of them perhaps twice."""
     lines = [
-        [line[0], task, cell] for line in labels.lines for task, cell in zip(labels.headings[1:], line[1:], strict=True)
+        [line[0], task, cell]
+        for line in labels.lines
+        for task, cell in zip(labels.headings[1:], line[1:], strict=True)
     ]
     if case.chance(0.3):
         lines.append(list(lines[0]))
-    return Grid(["instance", "task", "value"], [lines[int(place)] for place in case.rng.permutation(len(lines))])
+    return Grid(
+        ["instance", "task", "value"],
+        [lines[int(place)] for place in case.rng.permutation(len(lines))],
+    )
 
 
 def _read_long(grid: Grid) -> tuple[list[str], list[str], list[float]] | str | None:
@@ -260,7 +317,9 @@ def _read_long(grid: Grid) -> tuple[list[str], list[str], list[float]] | str | N
         return None
     for instance, task, cell in grid.lines:
         pair = instance.strip(), task.strip()
-        if any(word.lower() in MISSING or set(word) & set('\r\n\u2028\x1b"\ufeff') for word in pair):
+        if any(
+            word.lower() in MISSING or set(word) & set('\r\n\u2028\x1b"\ufeff') for word in pair
+        ):
             return None
         if cell.strip().lower() in MISSING:
             continue
@@ -273,16 +332,22 @@ def _read_long(grid: Grid) -> tuple[list[str], list[str], list[float]] | str | N
     return sorted({i for i, _ in cells}), sorted({t for _, t in cells}), values
 
 
-def _check_labels(read: tuple[list[str], list[str], list[float]] | str | None, told: dict[str, Any]) -> None:
+def _check_labels(
+    read: tuple[list[str], list[str], list[float]] | str | None, told: dict[str, Any]
+) -> None:
     """Compare what a model says of its labels with a strict reading of their table."""
     if read is None or told["model"] == "OnlineTwoStepRidge":
         return
     if isinstance(read, str):
-        raise WrongAnswerError(f"{read} in the labels was taken: {told['instances']} × {told['tasks']} labels")
+        raise WrongAnswerError(
+            f"{read} in the labels was taken: {told['instances']} × {told['tasks']} labels"
+        )
     ids, tasks, values = read
     found = (told["instances"], told["tasks"], told["observed"])
     if found != (len(ids), len(tasks), len(values)):
-        raise WrongAnswerError(f"{found} instances, tasks and labels, expected {(len(ids), len(tasks), len(values))}")
+        raise WrongAnswerError(
+            f"{found} instances, tasks and labels, expected {(len(ids), len(tasks), len(values))}"
+        )
     mean = float(np.mean(values))
     if not abs(told["mean_label"] - mean) <= 1e-9 * max(1.0, float(np.abs(values).max())):
         raise WrongAnswerError(f"mean label {told['mean_label']}, expected {mean}")
@@ -290,7 +355,9 @@ def _check_labels(read: tuple[list[str], list[str], list[float]] | str | None, t
 
 def _check_new(case: Case, folder: Path, model: Path, rows: Grid) -> None:
     """Predict for new instances from a hostile table, and read what was written."""
-    new = _numbers(case, [f"n{number}" for number in range(int(case.rng.integers(1, 4)))], rows.headings[1:])
+    new = _numbers(
+        case, [f"n{number}" for number in range(int(case.rng.integers(1, 4)))], rows.headings[1:]
+    )
     if case.chance(0.6):
         _mutate(case, new)
     path = _write(case, folder, "new", new, 0.1)
@@ -314,8 +381,11 @@ def sparse_files(case: Case) -> None:
     if not hasattr(os, "fork"):
         raise RefusedError("no fork on this system")
     rng = case.rng
-    m, d = int(rng.integers(2, 8)), int(rng.integers(1, 6))
-    matrix = scipy.sparse.random_array((m, d), density=0.5, rng=rng, format=str(case.pick("csr", "csc", "coo")))
+    m = int(rng.integers(2, 8))
+    d = int(rng.integers(1, 6))
+    matrix = scipy.sparse.random_array(
+        (m, d), density=0.5, rng=rng, format=str(case.pick("csr", "csc", "coo"))
+    )
     file = io.BytesIO()
     scipy.sparse.save_npz(file, matrix)
     arrays: dict[str, Any] = dict(np.load(io.BytesIO(file.getvalue())))
@@ -330,7 +400,9 @@ def sparse_files(case: Case) -> None:
         arrays[key] = changed
         case.what += f" {value}"
     elif kind == "shape":
-        arrays["shape"] = np.array(case.pick((m + 5, d), (m, 0), (-1, d), (m, 2**40), (2**40, d), (m,), (m, d, 1)))
+        arrays["shape"] = np.array(
+            case.pick((m + 5, d), (m, 0), (-1, d), (m, 2**40), (2**40, d), (m,), (m, d, 1))
+        )
     elif kind == "dtype":
         dtype = str(case.pick("float32", "complex128", "U8", "bool", "int8"))
         arrays[name] = arrays[name].astype("U8" if arrays[name].dtype.kind == "S" else dtype)
@@ -361,7 +433,8 @@ def _in_a_child(work: Any) -> tuple[int, str]:
     """Run something in a forked process; return its number, or minus the signal it died of, and its complaint."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        # Python 3.12 and later warn where other threads hold locks: the child waits for none of them.
+        # Python 3.12 and later warn where other threads hold locks: the child waits for none of
+        # them.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:

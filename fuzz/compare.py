@@ -1,14 +1,14 @@
 """Old against new: the same random cases in two versions of the library, and every difference between their answers.
 
-    python fuzz/compare.py                        # 2,000 cases, the commit of baseline.txt against src/
-    python fuzz/compare.py --cases 10000 --seed 5
-    python fuzz/compare.py --only searches --case 71
-    python fuzz/compare.py --plant                # faults that must be found
+    python fuzz/compare.py                        # 2,000 cases, the commit of baseline.txt against
+    src/ python fuzz/compare.py --cases 10000 --seed 5 python fuzz/compare.py --only searches --case
+    71 python fuzz/compare.py --plant                # faults that must be found
 
-A case has a number, from which its kind and all that is random in it follow. Each version runs in a process of its own
-(`answering.py`), on the same libraries, with one thread. Numbers may differ by 1e-9 of the labels' spread (or of the
-largest of them), what is learned by descent by 1e-6, single precision by 1e-3; refusals must be of the same type. What
-differs on purpose stands in `changes.py`.
+A case has a number, from which its kind and all that is random in it follow. Each version runs in a
+process of its own (`answering.py`), on the same libraries, with one thread. Numbers may differ by
+1e-9 of the labels' spread (or of the largest of them), what is learned by descent by 1e-6, single
+precision by 1e-3; refusals must be of the same type. What differs on purpose stands in
+`changes.py`.
 """
 
 from __future__ import annotations
@@ -43,13 +43,36 @@ __all__ = ["Difference", "Tally", "Worker", "campaign", "differences", "kind_of"
 
 # How often each kind comes.
 ORDER = (
-    *("models", "searches", "answers", "metrics", "models", "online", "answers", "networks", "searches", "long_tables"),
-    *("models", "kernels", "answers", "listed", "searches", "online", "files", "models", "learned", "answers"),
+    *(
+        "models",
+        "searches",
+        "answers",
+        "metrics",
+        "models",
+        "online",
+        "answers",
+        "networks",
+        "searches",
+        "long_tables",
+    ),
+    *(
+        "models",
+        "kernels",
+        "answers",
+        "listed",
+        "searches",
+        "online",
+        "files",
+        "models",
+        "learned",
+        "answers",
+    ),
     *("regressors", "long_tables"),
 )
 # Differences shown in full; the others are counted.
 SHOWN = 20
-# A worker is replaced after this many cases, because the memory of a process that refits models for hours grows.
+# A worker is replaced after this many cases, because the memory of a process that refits models for
+# hours grows.
 CASES_PER_PROCESS = 250
 
 
@@ -72,13 +95,18 @@ class Worker:
         A folder of sources that are imported instead of what is installed.
     """
 
-    def __init__(self, python: Path | str, home: Path, version: str, path: Path | None = None) -> None:
+    def __init__(
+        self, python: Path | str, home: Path, version: str, path: Path | None = None
+    ) -> None:
         # Bytecode is kept, whatever the shell says: compiling all takes longer than importing it.
         variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         variables["PYTHONDONTWRITEBYTECODE"] = ""
         if path is not None:
             variables["PYTHONPATH"] = str(path)
-        self._start = [str(python), str(ROOT / "fuzz" / "answering.py"), str(home), version], variables
+        self._start = (
+            [str(python), str(ROOT / "fuzz" / "answering.py"), str(home), version],
+            variables,
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._n_cases = 0
 
@@ -89,7 +117,9 @@ class Worker:
         self._n_cases += 1
         if self._process is None:
             command, variables = self._start
-            self._process = subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._process = subprocess.Popen(
+                command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
         assert self._process.stdin is not None
         try:
             pickle.dump((kind, seed), self._process.stdin)
@@ -106,14 +136,19 @@ class Worker:
         except (EOFError, pickle.UnpicklingError):
             process = self._process
             self.close()
-            return "", {"case": Answer(Refusal("Died", f"the process ended with exit status {process.returncode}"))}
+            return "", {
+                "case": Answer(
+                    Refusal("Died", f"the process ended with exit status {process.returncode}")
+                )
+            }
         return found
 
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
             self._process.communicate()  # closes its input, at whose end it returns
-        self._process, self._n_cases = None, 0
+        self._process = None
+        self._n_cases = 0
 
 
 def old_worker() -> Worker:
@@ -136,7 +171,8 @@ class Difference:
     ----------
     quantity : str
     ratio : float
-        The largest difference over the allowed one; infinite where something else than a number differs.
+        The largest difference over the allowed one; infinite where something else than a number
+        differs.
     note : str
     """
 
@@ -150,7 +186,9 @@ def differences(old: dict[str, Answer], new: dict[str, Answer]) -> list[Differen
     found = []
     for quantity, answer in old.items():
         other = new.get(quantity)
-        if other is None or (answer.given is not None and _looked_elsewhere(old, new, answer.given)):
+        if other is None or (
+            answer.given is not None and _looked_elsewhere(old, new, answer.given)
+        ):
             continue
         worst = max(_compared(answer.value, other.value, answer, ""), default=None)
         if worst is not None and worst[0] > 1:
@@ -164,7 +202,10 @@ def differences(old: dict[str, Answer], new: dict[str, Answer]) -> list[Differen
 def _looked_elsewhere(old: dict[str, Answer], new: dict[str, Answer], quantity: str) -> bool:
     """Return True where a landscape was computed at other points."""
     values = [versions[quantity].value if quantity in versions else None for versions in (old, new)]
-    if not all(isinstance(value, np.ndarray) for value in values) or values[0].shape != values[1].shape:
+    if (
+        not all(isinstance(value, np.ndarray) for value in values)
+        or values[0].shape != values[1].shape
+    ):
         return False
     return bool((np.isnan(values[0]) != np.isnan(values[1])).any())
 
@@ -197,7 +238,9 @@ def _is_numeric(value: Any) -> bool:
     return isinstance(value, np.ndarray | int | float)
 
 
-def _numbers(old: np.ndarray, new: np.ndarray, answer: Answer, path: str) -> Iterator[tuple[float, str]]:
+def _numbers(
+    old: np.ndarray, new: np.ndarray, answer: Answer, path: str
+) -> Iterator[tuple[float, str]]:
     if old.shape != new.shape:
         yield np.inf, f"{path}shape {old.shape} and {new.shape}"
         return
@@ -210,7 +253,8 @@ def _numbers(old: np.ndarray, new: np.ndarray, answer: Answer, path: str) -> Ite
     known = ~(undefined[0] | undefined[1])
     if not known.any():
         return
-    old, new = old[known], new[known]
+    old = old[known]
+    new = new[known]
     with np.errstate(invalid="ignore"):
         apart = np.where(old == new, 0.0, np.abs(old - new))
     finite = np.abs(old[np.isfinite(old)])
@@ -224,7 +268,9 @@ def _numbers(old: np.ndarray, new: np.ndarray, answer: Answer, path: str) -> Ite
 
 def _shown(value: Any) -> str:
     if isinstance(value, Refusal):
-        return f"raised {value.error} ({value.message.splitlines()[0][:160] if value.message else ''})"
+        return (
+            f"raised {value.error} ({value.message.splitlines()[0][:160] if value.message else ''})"
+        )
     return f"returned {str(value)[:80]}"
 
 
@@ -254,18 +300,26 @@ class Tally:
     failed: list[tuple[int, str, str, Difference]] = field(default_factory=list)
     expected: Counter[str] = field(default_factory=Counter)
 
-    def count(self, number: int, kind: str, what: str, old: dict[str, Answer], new: dict[str, Answer]) -> None:
+    def count(
+        self, number: int, kind: str, what: str, old: dict[str, Answer], new: dict[str, Answer]
+    ) -> None:
         """Compare the answers to one case, and count them."""
         self.cases[kind] += 1
         for quantity, answer in old.items():
             self.quantities[kind, quantity] += 1
             if isinstance(answer.value, Refusal):
                 self.refused[kind, quantity] += 1
-                self.errors[kind, quantity, f"{answer.value.error}: {answer.value.message[:100]}"] += 1
+                self.errors[
+                    kind, quantity, f"{answer.value.error}: {answer.value.message[:100]}"
+                ] += 1
         found = differences(old, new)
         case = old.get("case")
         if case is not None and isinstance(case.value, Refusal) and not found:
-            found = [Difference("case", np.inf, f"the case itself fails in both versions: {_shown(case.value)}")]
+            found = [
+                Difference(
+                    "case", np.inf, f"the case itself fails in both versions: {_shown(case.value)}"
+                )
+            ]
         for each in found:
             names = (each.quantity, f"{each.quantity}, {each.note}")
             for of_kind, quantity, words, reason in EXPECTED:
@@ -299,7 +353,12 @@ def campaign(
     patience : int, default=None
         Stop after so many differences.
     """
-    tally, lock, end, left = Tally(), threading.Lock(), time.monotonic() + 60 * minutes, iter(numbers)
+    tally, lock, end, left = (
+        Tally(),
+        threading.Lock(),
+        time.monotonic() + 60 * minutes,
+        iter(numbers),
+    )
 
     def work(old: Worker, new: Worker) -> None:
         while time.monotonic() < end and (patience is None or len(tally.failed) < patience):
@@ -310,15 +369,23 @@ def campaign(
             kind = only or kind_of(number)
             old.ask(kind, number)
             new.ask(kind, number)
-            (what, before), (_, after) = old.answer(), new.answer()
+            what, before = old.answer()
+            _, after = new.answer()
             with lock:
                 n_before = len(tally.failed)
                 tally.count(number, kind, what, before, after)
                 for _, _, _, each in tally.failed[n_before:]:
-                    print(f"{kind} case {number}: {each.quantity}, {each.note}", file=sys.stderr, flush=True)
+                    print(
+                        f"{kind} case {number}: {each.quantity}, {each.note}",
+                        file=sys.stderr,
+                        flush=True,
+                    )
                 done = sum(tally.cases.values())
                 if done % 500 == 0:
-                    print(f"{done} of {len(numbers)} cases, {len(tally.failed)} differences", file=sys.stderr)
+                    print(
+                        f"{done} of {len(numbers)} cases, {len(tally.failed)} differences",
+                        file=sys.stderr,
+                    )
 
     threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in pairs]
     for thread in threads:
@@ -339,21 +406,29 @@ def show(tally: Tally, console: Console, *, verbose: bool, seconds: float) -> No
     failed = tally.failed if verbose else tally.failed[:SHOWN]
     for number, kind, what, each in failed:
         console.print(
-            f"[bold red]{kind}[/] case {number}: {escape(each.quantity)}, {escape(each.note)}", soft_wrap=True
+            f"[bold red]{kind}[/] case {number}: {escape(each.quantity)}, {escape(each.note)}",
+            soft_wrap=True,
         )
         if np.isfinite(each.ratio):
             console.print(f"    {each.ratio:.3g} times what is allowed", soft_wrap=True)
         console.print(f"    {escape(what)}", soft_wrap=True)
         console.print(f"    python fuzz/compare.py --only {kind} --case {number}", soft_wrap=True)
     if len(tally.failed) > len(failed):
-        console.print(f"... and {len(tally.failed) - len(failed)} more differences (--verbose shows all)")
+        console.print(
+            f"... and {len(tally.failed) - len(failed)} more differences (--verbose shows all)"
+        )
     if verbose:
         for (kind, quantity), count in sorted(tally.quantities.items()):
             refused = tally.refused[kind, quantity]
-            console.print(f"{kind:<12} {quantity:<28} {count:>6} answers, {refused:>5} refused", highlight=False)
+            console.print(
+                f"{kind:<12} {quantity:<28} {count:>6} answers, {refused:>5} refused",
+                highlight=False,
+            )
             for (*own, error), times in tally.errors.most_common():
                 if own == [kind, quantity]:
-                    console.print(f"{'':<16}{times} x {escape(error)}", highlight=False, soft_wrap=True)
+                    console.print(
+                        f"{'':<16}{times} x {escape(error)}", highlight=False, soft_wrap=True
+                    )
     table = Table(title=f"Old against new, {seconds / 60:.1f} minutes")
     for heading in ("kind", "cases", "answers", "refused", "differences"):
         table.add_column(heading, justify="left" if heading == "kind" else "right")
@@ -369,7 +444,9 @@ def show(tally: Tally, console: Console, *, verbose: bool, seconds: float) -> No
     table.add_row("all", *(str(sum(column)) for column in zip(*rows, strict=True)))
     console.print(table)
     for reason, count in tally.expected.most_common():
-        console.print(f"  expected {count} times: {escape(reason)}", highlight=False, soft_wrap=True)
+        console.print(
+            f"  expected {count} times: {escape(reason)}", highlight=False, soft_wrap=True
+        )
 
 
 def main() -> int:
@@ -379,24 +456,42 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=np.inf, help="stop after so many minutes")
     parser.add_argument("--seed", type=int, default=0, help="number of the first case (default: 0)")
     parser.add_argument("--case", type=int, help="this case only")
-    parser.add_argument("--only", choices=sorted(KINDS), metavar="KIND", help=f"one of {', '.join(sorted(KINDS))}")
-    parser.add_argument("--jobs", type=int, default=1, help="pairs of processes at once (default: 1)")
-    parser.add_argument("--same", action="store_true", help="this tree against itself, without the old version")
-    parser.add_argument("--plant", nargs="*", metavar="PACKAGE", help="plant faults, of some packages or of all")
-    parser.add_argument("--verbose", action="store_true", help="show every difference, and what was answered how often")
+    parser.add_argument(
+        "--only", choices=sorted(KINDS), metavar="KIND", help=f"one of {', '.join(sorted(KINDS))}"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="pairs of processes at once (default: 1)"
+    )
+    parser.add_argument(
+        "--same", action="store_true", help="this tree against itself, without the old version"
+    )
+    parser.add_argument(
+        "--plant", nargs="*", metavar="PACKAGE", help="plant faults, of some packages or of all"
+    )
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="show every difference, and what was answered how often",
+    )
     arguments = parser.parse_args()
     console = Console(soft_wrap=False)
     if arguments.plant is not None:
         import planting
 
         return planting.main(arguments.plant, arguments.cases, arguments.seed, console)
-    numbers = (
-        list(range(arguments.seed, arguments.seed + arguments.cases)) if arguments.case is None else [arguments.case]
-    )
+    if arguments.case is None:
+        numbers = list(range(arguments.seed, arguments.seed + arguments.cases))
+    else:
+        numbers = [arguments.case]
     if not arguments.same:
-        console.print(f"{baseline()[:9]} against {ROOT / 'src'}, cases from {numbers[0]} on.", highlight=False)
+        console.print(
+            f"{baseline()[:9]} against {ROOT / 'src'}, cases from {numbers[0]} on.", highlight=False
+        )
     began = time.monotonic()
-    pairs = [(tree_worker() if arguments.same else old_worker(), tree_worker()) for _ in range(arguments.jobs)]
+    pairs = [
+        (tree_worker() if arguments.same else old_worker(), tree_worker())
+        for _ in range(arguments.jobs)
+    ]
     tally = campaign(pairs, numbers, arguments.only, arguments.minutes)
     for worker in (worker for pair in pairs for worker in pair):
         worker.close()

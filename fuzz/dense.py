@@ -1,8 +1,9 @@
 r"""Linear algebra of the references: dense, in extended precision, and without a line of the library.
 
-A side is a kernel matrix and a filter. What a filter does is written as matrices, never through a decomposition
-that the library might share: ridge regression as an inverse, iterated ridge regression and gradient descent as
-polynomials of matrices. Only the cut-off, which is defined by eigenvalues, is computed from them.
+A side is a kernel matrix and a filter. What a filter does is written as matrices, never through a
+decomposition that the library might share: ridge regression as an inverse, iterated ridge
+regression and gradient descent as polynomials of matrices. Only the cut-off, which is defined by
+eigenvalues, is computed from them.
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ N_SWEEPS = 3
 
 def solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """Return A⁻¹B by Gaussian elimination with pivots, in extended precision, rows scaled to size 1."""
-    A, B = np.array(A, dtype=LONG), np.array(B, dtype=LONG)
-    n, is_vector = A.shape[0], B.ndim == 1
+    A = np.array(A, dtype=LONG)
+    B = np.array(B, dtype=LONG)
+    n = A.shape[0]
+    is_vector = B.ndim == 1
     if n == 0:
         return B
     size = np.abs(A).max(axis=1, initial=0)
@@ -61,8 +64,8 @@ def solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 def inverse(A: np.ndarray) -> np.ndarray:
     """Return the symmetric inverse of a matrix that is symmetric up to rounding.
 
-    A positive definite one is inverted by the Cholesky factor of its lower half. By elimination X would be the inverse
-    of both halves, and the mean of X and its transpose that of neither.
+    A positive definite one is inverted by the Cholesky factor of its lower half. By elimination X
+    would be the inverse of both halves, and the mean of X and its transpose that of neither.
     """
     lower = cholesky(A)
     if lower is None:
@@ -86,7 +89,9 @@ def cholesky(A: np.ndarray) -> np.ndarray | None:
 
 def eigenvalues(K: np.ndarray) -> np.ndarray:
     """Return ascending eigenvalues, in double precision."""
-    return np.linalg.eigvalsh(np.asarray(K, dtype=np.float64)) if len(K) else np.zeros(0)
+    if len(K):
+        return np.linalg.eigvalsh(np.asarray(K, dtype=np.float64))
+    return np.zeros(0)
 
 
 def eigen(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -156,11 +161,14 @@ def complement(c: np.ndarray) -> np.ndarray:
 def power(B: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return Bⁿ and I + B + … + Bⁿ⁻¹ by doubling."""
     eye = np.eye(len(B), dtype=LONG)
-    done, total = eye, np.zeros_like(eye)
+    done = eye
+    total = np.zeros_like(eye)
     for digit in bin(n)[2:]:
-        total, done = total + total @ done, done @ done
+        total = total + total @ done
+        done = done @ done
         if digit == "1":
-            total, done = total + done, done @ B
+            total = total + done
+            done = done @ B
     return done, total
 
 
@@ -174,7 +182,8 @@ class Operators:
     limit : array of shape (n, n) or None
         What R is proportional to on the way to zero, where it vanishes.
     definite : bool
-        Whether R is positive definite by construction, however small its eigenvalues are, but for a constant.
+        Whether R is positive definite by construction, however small its eigenvalues are, but for a
+        constant.
     constant : bool
         Whether there is a constant without penalty.
     """
@@ -204,9 +213,11 @@ class Side:
     filter : {"tikhonov", "iterated", "landweber", "cutoff"}
     alpha : float
     n_iter : int or None
-        Rounds of the iterated filter, or steps of gradient descent where they do not follow from alpha.
+        Rounds of the iterated filter, or steps of gradient descent where they do not follow from
+        alpha.
     constant : bool
-        Whether there is a constant without penalty. The kernel is then seen on all that sums to zero, `seen`.
+        Whether there is a constant without penalty. The kernel is then seen on all that sums to
+        zero, `seen`.
     noise : array of shape (n, n) or None
         Rounding of the residual operator, as a share of its largest entry, for a perturbed side.
     """
@@ -232,7 +243,9 @@ class Side:
     @property
     def _mean(self) -> Any:
         """What takes labels to their mean, of every row."""
-        return np.full_like(self._eye, LONG(1) / len(self.K)) if self.constant else np.zeros_like(self._eye)
+        if self.constant:
+            return np.full_like(self._eye, LONG(1) / len(self.K))
+        return np.zeros_like(self._eye)
 
     @property
     def _eye(self) -> np.ndarray:
@@ -246,7 +259,11 @@ class Side:
     @property
     def vanishes(self) -> bool:
         """Whether the residual operator is zero but has a limit up to its scale, as λ → 0 does."""
-        return self.interpolates and self.filter in ("tikhonov", "iterated") and not is_singular(self.seen)
+        return (
+            self.interpolates
+            and self.filter in ("tikhonov", "iterated")
+            and not is_singular(self.seen)
+        )
 
     @cached_property
     def _matrices(self) -> tuple[np.ndarray, np.ndarray]:
@@ -282,7 +299,8 @@ class Side:
             return total / LONG(top), R
         values, vectors = eigen(K)
         kept = values >= max(self.alpha, RANK_SHARE * max(values.max(), 0.0))
-        U, V = vectors[:, kept], vectors[:, ~kept]
+        U = vectors[:, kept]
+        V = vectors[:, ~kept]
         return (U / values[kept]) @ U.T, V @ V.T
 
     @property
@@ -298,7 +316,9 @@ class Side:
     @cached_property
     def H(self) -> np.ndarray:
         """Hat matrix."""
-        return self._eye if self.vanishes else self._mean + self._basis @ (self._basis.T @ self.K @ self.phi)
+        if self.vanishes:
+            return self._eye
+        return self._mean + self._basis @ (self._basis.T @ self.K @ self.phi)
 
     def predictor(self, rows: np.ndarray) -> np.ndarray:
         """Return what takes labels to predictions for rows of the kernel, shape (a, n)."""
@@ -310,7 +330,9 @@ class Side:
     @cached_property
     def limit(self) -> np.ndarray:
         """What R is proportional to where it vanishes."""
-        found = power(least_squares(self.seen, 0.0), 1 if self.filter == "tikhonov" else self.n_iter or 2)[0]
+        found = power(
+            least_squares(self.seen, 0.0), 1 if self.filter == "tikhonov" else self.n_iter or 2
+        )[0]
         return self._rounded(self._basis @ found @ self._basis.T)
 
     @property
@@ -327,7 +349,9 @@ class Side:
     @property
     def operators(self) -> Operators:
         """What the side does to labels."""
-        return Operators(self.H, self.R, self.limit if self.vanishes else None, self.definite, self.constant)
+        return Operators(
+            self.H, self.R, self.limit if self.vanishes else None, self.definite, self.constant
+        )
 
     def without(self, left_out: np.ndarray) -> tuple[np.ndarray, Operators, np.ndarray]:
         """Take rows out of the side.
@@ -342,13 +366,16 @@ class Side:
 
         Notes
         -----
-        Ridge regression is fitted again on the kernel that stays. Other filters keep the penalty built from all of
-        it: R of the rows that stay is a Schur complement.
+        Ridge regression is fitted again on the kernel that stays. Other filters keep the penalty
+        built from all of it: R of the rows that stay is a Schur complement.
         """
         kept = np.setdiff1d(np.arange(len(self.K)), left_out)
-        within, between = np.ix_(kept, kept), np.ix_(left_out, kept)
+        within = np.ix_(kept, kept)
+        between = np.ix_(left_out, kept)
         if self.filter == "tikhonov":
-            rest = Side(self.K[within], "tikhonov", self.alpha, constant=self.constant and bool(len(kept)))
+            rest = Side(
+                self.K[within], "tikhonov", self.alpha, constant=self.constant and bool(len(kept))
+            )
             return kept, rest.operators, rest.predictor(self.K[between])
         if not len(left_out):
             return kept, self.operators, np.zeros((0, len(kept)), dtype=LONG)
@@ -357,6 +384,12 @@ class Side:
         added = R[between].T @ P
         if self.vanishes:
             eye = np.eye(len(kept), dtype=LONG)
-            return kept, Operators(eye, np.zeros_like(eye), R[within] + added, False, self.constant), P
-        rest = Operators(self.H[within] - added, R[within] + added, None, self.definite, self.constant)
+            return (
+                kept,
+                Operators(eye, np.zeros_like(eye), R[within] + added, False, self.constant),
+                P,
+            )
+        rest = Operators(
+            self.H[within] - added, R[within] + added, None, self.definite, self.constant
+        )
         return kept, rest, P

@@ -65,11 +65,20 @@ def draw_shape(case: Case, largest: tuple[int, int] = (12, 10)) -> tuple[int, in
     return m, q
 
 
-def draw_side(case: Case, n: int, dtype: Any = np.float64, kinds: tuple[str, ...] | None = None) -> DrawnSide:
+def draw_side(
+    case: Case, n: int, dtype: Any = np.float64, kinds: tuple[str, ...] | None = None
+) -> DrawnSide:
     """Return a side of n entities: features in the primal or the dual, dense or sparse, a kernel, or a radial basis."""
     rng = case.rng
-    kind = str(case.pick(*(kinds or ("primal", "dual", "sparse", "precomputed", "precomputed", "rbf", "rbf"))))
-    d = int(rng.integers(1, n)) if kind == "primal" and n > 1 else int(rng.integers(n, 2 * n + 3))
+    kind = str(
+        case.pick(
+            *(kinds or ("primal", "dual", "sparse", "precomputed", "precomputed", "rbf", "rbf"))
+        )
+    )
+    if kind == "primal" and n > 1:
+        d = int(rng.integers(1, n))
+    else:
+        d = int(rng.integers(n, 2 * n + 3))
     if kind in ("sparse", "precomputed") and case.chance(0.4):
         d = int(rng.integers(1, n + 1))
     style = str(case.pick("normal", "normal", "integer", "integer", "duplicates", "scaled", "zero"))
@@ -82,14 +91,16 @@ def draw_side(case: Case, n: int, dtype: Any = np.float64, kinds: tuple[str, ...
         features = features[rng.integers(0, max(1, n // 2 + 1), size=n + 2)]
     elif style == "scaled":
         power = int(rng.integers(-4, 5))
-        # Squared distances of large features are differences, in scikit-learn too, and the kernel lacks their digits.
+        # Squared distances of large features are differences, in scikit-learn too, and the kernel
+        # lacks their digits.
         features = features * 10.0 ** (min(power, 0) if kind == "rbf" else power)
     elif style == "zero":
         features = np.zeros_like(features)
     if kind == "sparse":
         features = features * (rng.random(features.shape) < 0.6)
     features = features.astype(dtype)
-    own, new = features[:n], features[n:]
+    own = features[:n]
+    new = features[n:]
     what = f"{kind}/{style}{'' if kind in ('precomputed', 'rbf') else f' d={d}'}"
     if kind == "precomputed":
         K = np.asarray(own @ own.T)
@@ -97,16 +108,29 @@ def draw_side(case: Case, n: int, dtype: Any = np.float64, kinds: tuple[str, ...
         if case.chance(0.3):
             K = K + np.asarray(np.eye(n) * float(case.pick(0.5, 1.0, 3.0)), dtype=dtype)
         K_new = np.asarray(new @ own.T)
-        return DrawnSide(what, "precomputed", None, K, K_new, K.astype(LONG), K_new.astype(LONG), None)
-    exact, exact_new = own.astype(LONG), new.astype(LONG)
+        return DrawnSide(
+            what, "precomputed", None, K, K_new, K.astype(LONG), K_new.astype(LONG), None
+        )
+    exact = own.astype(LONG)
+    exact_new = new.astype(LONG)
     if kind == "rbf":
         gamma = float(case.pick(0.05, 0.3, 1.0))
         K = np.exp(-LONG(gamma) * ((exact[:, None] - exact[None]) ** 2).sum(axis=2))
         K_new = np.exp(-LONG(gamma) * ((exact_new[:, None] - exact[None]) ** 2).sum(axis=2))
         return DrawnSide(what, "rbf", {"gamma": gamma}, own, new, K, K_new, None)
-    K, K_new = exact @ exact.T, exact_new @ exact.T
+    K = exact @ exact.T
+    K_new = exact_new @ exact.T
     if kind == "sparse":
-        return DrawnSide(what, "linear", None, scipy.sparse.csr_array(own), scipy.sparse.csr_array(new), K, K_new, own)
+        return DrawnSide(
+            what,
+            "linear",
+            None,
+            scipy.sparse.csr_array(own),
+            scipy.sparse.csr_array(new),
+            K,
+            K_new,
+            own,
+        )
     return DrawnSide(what, "linear", None, own, new, K, K_new, own)
 
 
@@ -122,7 +146,8 @@ def draw_alpha(case: Case, K: np.ndarray) -> float:
 
 def draw_filter(case: Case, K: np.ndarray, probability: float) -> tuple[Any, Side]:
     """Return a filter of the library (None for the default) and the side of the reference, regularised by it."""
-    rng, top = case.rng, top_value(K)
+    rng = case.rng
+    top = top_value(K)
     if not case.chance(probability):
         return case.pick(None, Tikhonov()), Side(K, "tikhonov", draw_alpha(case, K))
     kind = case.pick("iterated", "landweber", "cutoff", "steps")
@@ -133,11 +158,9 @@ def draw_filter(case: Case, K: np.ndarray, probability: float) -> tuple[Any, Sid
         n_iter = int(rng.integers(1, 40))
         return Landweber(n_iter), Side(K, "landweber", draw_alpha(case, K), n_iter)
     if case.chance(0.08):
-        return (
-            (Landweber(), Side(K, "landweber", 0.0))
-            if kind == "landweber"
-            else (SpectralCutoff(), Side(K, "cutoff", 0.0))
-        )
+        if kind == "landweber":
+            return (Landweber(), Side(K, "landweber", 0.0))
+        return (SpectralCutoff(), Side(K, "cutoff", 0.0))
     if kind == "landweber":
         # Half-way between two numbers of steps: the number jumps where σ_max/λ is whole.
         steps = int(10.0 ** rng.uniform(0, 4))
@@ -153,7 +176,9 @@ def draw_filter(case: Case, K: np.ndarray, probability: float) -> tuple[Any, Sid
 def draw_labels(case: Case, shape: tuple[int, int]) -> np.ndarray:
     """Return labels of several kinds and sizes."""
     rng = case.rng
-    kind = case.pick("normal", "normal", "normal", "binary", "signs", "integers", "scaled", "sparse", "constant")
+    kind = case.pick(
+        "normal", "normal", "normal", "binary", "signs", "integers", "scaled", "sparse", "constant"
+    )
     if kind == "binary":
         return rng.integers(0, 2, size=shape).astype(float)
     if kind == "signs":
@@ -170,11 +195,16 @@ def draw_labels(case: Case, shape: tuple[int, int]) -> np.ndarray:
 
 def hide(case: Case, Y: np.ndarray, probability: float = 0.5) -> tuple[np.ndarray, str]:
     """Return labels with holes, and in words which: none, some, a block, whole rows or columns, nearly all."""
-    rng, (m, q) = case.rng, Y.shape
+    rng = case.rng
+    m, q = Y.shape
     Y = Y.copy()
     if not case.chance(probability):
         return Y, "complete"
-    kind = str(case.pick("holes", "holes", "rows", "columns", "block", "rows and holes", "few left", "one hole"))
+    kind = str(
+        case.pick(
+            "holes", "holes", "rows", "columns", "block", "rows and holes", "few left", "one hole"
+        )
+    )
     missing = np.zeros(Y.shape, dtype=bool)
     if kind in ("holes", "rows and holes"):
         missing |= rng.random(Y.shape) < rng.uniform(0.05, 0.7)
@@ -197,7 +227,8 @@ def hide(case: Case, Y: np.ndarray, probability: float = 0.5) -> tuple[np.ndarra
 
 def draw_weights(case: Case, Y: np.ndarray) -> tuple[Any, np.ndarray | None, str]:
     """Return weights as the library takes them, the weight of each cell, and a word."""
-    rng, shape = case.rng, Y.shape
+    rng = case.rng
+    shape = Y.shape
     draw = rng.random()
     if draw < 0.75:
         return None, None, ""
@@ -206,7 +237,9 @@ def draw_weights(case: Case, Y: np.ndarray) -> tuple[Any, np.ndarray | None, str
         cells = np.broadcast_to(given[:, None], shape)
     else:
         given = cells = (
-            rng.integers(0, 4, size=shape).astype(float) if draw < 0.93 else 10.0 ** rng.uniform(-2, 2, shape)
+            rng.integers(0, 4, size=shape).astype(float)
+            if draw < 0.93
+            else 10.0 ** rng.uniform(-2, 2, shape)
         )
     if not (cells[~np.isnan(Y)] > 0).any():
         return None, None, ""

@@ -26,7 +26,8 @@ from dyadlearn.exceptions import LeverageError, NothingLeftError
 
 __all__ = ["Drawn", "agree", "draw_problem", "left_out_sets"]
 
-# Relative to the largest prediction that is compared; looser only by what rounding of the kernels does.
+# Relative to the largest prediction that is compared; looser only by what rounding of the kernels
+# does.
 DIGITS = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 2e-3}
 ROUNDING = 200.0
 HOPELESS = 1e-3
@@ -52,7 +53,10 @@ class Drawn:
     @property
     def has_zero(self) -> bool:
         """Whether a side is not regularised, or as good as."""
-        sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
+        if self.model.columns is None:
+            sides = [self.model.rows]
+        else:
+            sides = [self.model.rows, self.model.columns]
         if self.model.kind == "kronecker":
             top = np.prod([top_value(side.K) for side in sides])
             return self.model.rows.alpha <= 1e-13 * top
@@ -68,10 +72,14 @@ class Drawn:
         """How much of a label a prediction can hold at most: little where the regularisation is large."""
         if self.model.constant:
             return 1.0
-        sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
+        if self.model.columns is None:
+            sides = [self.model.rows]
+        else:
+            sides = [self.model.rows, self.model.columns]
         tops = [top_value(side.K) for side in sides]
         if self.model.kind == "kronecker":
-            tops, sides = [float(np.prod(tops))], sides[:1]
+            tops = [float(np.prod(tops))]
+            sides = sides[:1]
         parts = [
             min(1.0, (side.n_iter or 1) * top / side.alpha) if side.definite else 1.0
             for side, top in zip(sides, tops, strict=True)
@@ -82,12 +90,21 @@ class Drawn:
     def rounding(self) -> float:
         """The relative error that the documentation grants singular kernels: ε‖K‖/λ.
 
-        Other filters are granted ε over what they leave of a label at least, with missing labels of any kernel.
+        Other filters are granted ε over what they leave of a label at least, with missing labels of
+        any kernel.
         """
-        eps = float(np.finfo(self.dtype).eps) * max(1.0, float(self.model.W.max()))  # a weight divides λ
-        sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
+        eps = float(np.finfo(self.dtype).eps) * max(
+            1.0, float(self.model.W.max())
+        )  # a weight divides λ
+        if self.model.columns is None:
+            sides = [self.model.rows]
+        else:
+            sides = [self.model.rows, self.model.columns]
         if not self.is_ridge and not self.is_complete:
-            left = [(s.alpha / (top_value(s.K) + s.alpha)) ** (s.n_iter or 1) if s.definite else 0.0 for s in sides]
+            left = [
+                (s.alpha / (top_value(s.K) + s.alpha)) ** (s.n_iter or 1) if s.definite else 0.0
+                for s in sides
+            ]
             least = left[0] if len(left) == 1 else left[0] + (1 - left[0]) * left[1]
             return min(eps / least, 1.0) if least > 0 else 0.0
         if not any(is_singular(side.seen) or is_singular(side.K) for side in sides):
@@ -95,7 +112,9 @@ class Drawn:
         if self.model.kind == "kronecker":
             one = float(self.model.constant)  # the constant feature of each side
             top = float(np.prod([top_value(side.K + one) for side in sides]))
-            return eps * top / self.model.rows.alpha if self.model.rows.alpha > 0 else 0.0
+            if self.model.rows.alpha > 0:
+                return eps * top / self.model.rows.alpha
+            return 0.0
         powers = [side.n_iter or 1 if side.filter == "iterated" else 1 for side in sides]
         return max(
             min(eps * (top_value(side.K) / side.alpha) ** power, 1.0) if side.alpha > 0 else 0.0
@@ -105,7 +124,10 @@ class Drawn:
     @property
     def is_projector(self) -> bool:
         """Whether no residual operator is small without being zero, so that leverage 1 is a matter of yes or no."""
-        sides = [self.model.rows] if self.model.columns is None else [self.model.rows, self.model.columns]
+        if self.model.columns is None:
+            sides = [self.model.rows]
+        else:
+            sides = [self.model.rows, self.model.columns]
         return not self.is_ridge and all(side.filter == "cutoff" for side in sides)
 
     @property
@@ -147,18 +169,26 @@ def agree(
         except ZeroDivisionError as error:
             raise RefusedError(str(error)) from None
     # Predictions of a task without a label to estimate its intercept from are NaN.
-    unknown = np.isnan(expected) if drawn.may_lack_a_constant else np.zeros(expected.shape, dtype=bool)
+    if drawn.may_lack_a_constant:
+        unknown = np.isnan(expected)
+    else:
+        unknown = np.zeros(expected.shape, dtype=bool)
     wrong = ~np.where(unknown, np.isnan(found), np.isfinite(found)) & where
     if wrong.any():
         raise WrongAnswerError(
-            f"{words}: {np.count_nonzero(wrong)} of {found.size} values are not finite, or should not be"
+            f"{words}: {np.count_nonzero(wrong)} of {found.size} values are not finite, or should "
+            f"not be"
         )
-    found, expected, *others = (np.where(unknown | np.isnan(found), 0.0, part) for part in (found, expected, *others))
+    found, expected, *others = (
+        np.where(unknown | np.isnan(found), 0.0, part) for part in (found, expected, *others)
+    )
     noise = max(float(np.abs(other - expected)[where].max(initial=0.0)) for other in others)
     scale = float(np.abs(expected).max(initial=0.0))
     labels = float(np.nanmax(np.abs(model.Y)))
     floor = (1e-12 * size / np.finfo(np.float64).eps + drawn.rounding) * labels * drawn.reach
-    tolerance = max((DIGITS[drawn.dtype] + 10 * drawn.rounding) * scale, ROUNDING * noise, floor, 1e-290)
+    tolerance = max(
+        (DIGITS[drawn.dtype] + 10 * drawn.rounding) * scale, ROUNDING * noise, floor, 1e-290
+    )
     errors = np.where(where, np.abs(found - expected), 0.0)
     error = float(errors.max(initial=0.0))
     if not np.isfinite(expected).all() or not np.isfinite(noise):
@@ -169,7 +199,8 @@ def agree(
         return False
     worst = np.unravel_index(int(np.argmax(errors)), expected.shape)
     raise WrongAnswerError(
-        f"{words}: {found[worst]:.12g}, expected {float(expected[worst]):.12g} (relative error {error / scale:.1e}, "
+        f"{words}: {found[worst]:.12g}, expected {float(expected[worst]):.12g} (relative error "
+        f"{error / scale:.1e}, "
         f"tolerance {tolerance / scale:.1e})"
         if scale
         else f"{words}: {found[worst]:.3g}, expected 0 (labels of size {labels:.1g})"
@@ -196,13 +227,19 @@ def draw_problem(case: Case, kind: str, *, holes: float = 0.5, filters: float = 
         Y = np.where(np.isnan(Y) | np.isnan(Y.T), np.nan, Y)
         if np.isnan(Y).all():
             Y[0, 0] = float(sign > 0)
-    given, weights, weights_word = (None, None, "") if is_network else draw_weights(case, Y)
+    if is_network:
+        given, weights, weights_word = (None, None, "")
+    else:
+        given, weights, weights_word = draw_weights(case, Y)
     Y = Y.astype(dtype)
     constant = case.chance(0.5)
     filter, side = draw_filter(case, rows.K, 0.0 if kind == "kronecker" else filters)
-    task_filter, task_side = None, side if is_network else None
+    task_filter = None
+    task_side = side if is_network else None
     if columns is not None:
-        task_filter, task_side = draw_filter(case, columns.K, 0.0 if kind == "kronecker" else filters)
+        task_filter, task_side = draw_filter(
+            case, columns.K, 0.0 if kind == "kronecker" else filters
+        )
     if dtype == np.float32:
         # Three digits are promised from ‖K‖/100 on.
         filter = task_filter = None
@@ -222,15 +259,20 @@ def draw_problem(case: Case, kind: str, *, holes: float = 0.5, filters: float = 
         task_side = Side(columns.K, "tikhonov", side.alpha)
     if constant:
         side = _about_its_mean(case, side)
-        task_side = side if is_network else task_side and _about_its_mean(case, task_side)
+        if is_network:
+            task_side = side
+        else:
+            task_side = task_side and _about_its_mean(case, task_side)
     model = Model(kind, side, task_side, Y.astype(np.float64), weights, sign)
     sides = {"kernel": rows.kernel, "kernel_params": rows.params}
     if columns is not None:
         sides |= {"task_kernel": columns.kernel, "task_kernel_params": columns.params}
     stopping = {"tol": 1e-12, "max_iter": 20_000}
     case.what = (
-        f"{kind} {m}×{q} {dtype} K={rows.what} G={columns.what if columns else None} λ={side.alpha:.3g} "
-        f"μ={task_side.alpha if task_side else 0:.3g} filters={side.filter},{task_side and task_side.filter} "
+        f"{kind} {m}×{q} {dtype} K={rows.what} G={columns.what if columns else None} "
+        f"λ={side.alpha:.3g} "
+        f"μ={task_side.alpha if task_side else 0:.3g} "
+        f"filters={side.filter},{task_side and task_side.filter} "
         f"{holes_word} {weights_word}{' intercept' if constant else ''}"
     )
     sides["fit_intercept"] = constant
@@ -246,7 +288,9 @@ def draw_problem(case: Case, kind: str, *, holes: float = 0.5, filters: float = 
         estimator = KroneckerRidge(side.alpha, **sides, **stopping)
     else:
         symmetry = "symmetric" if sign > 0 else "antisymmetric"
-        estimator = TwoStepRidge(side.alpha, side.alpha, filter=filter, symmetry=symmetry, **sides, **stopping)
+        estimator = TwoStepRidge(
+            side.alpha, side.alpha, filter=filter, symmetry=symmetry, **sides, **stopping
+        )
     drawn = Drawn(estimator, model, rows, columns, dtype)
     with refusing(lambda error: _why_not_fit(drawn, error)):
         tasks = None if columns is None else columns.rows
@@ -276,9 +320,15 @@ def _without_tasks(case: Case, alpha: float, filter: Any, sides: dict[str, Any])
 
 
 def _why_not_fit(drawn: Drawn, error: Exception) -> str | None:
-    if drawn.model.weights is not None and "interpolates" in str(error) and not isinstance(error, LeverageError):
+    if (
+        drawn.model.weights is not None
+        and "interpolates" in str(error)
+        and not isinstance(error, LeverageError)
+    ):
         sides = [drawn.model.rows] + ([drawn.model.columns] if drawn.model.columns else [])
-        return "weights without regularisation" if not all(side.definite for side in sides) else None
+        if not all(side.definite for side in sides):
+            return "weights without regularisation"
+        return None
     if isinstance(error, LeverageError) or not drawn.is_complete:
         nothing = np.zeros(0, dtype=int)
         slack = drawn.model.slack("A", nothing, nothing, np.zeros(drawn.model.Y.shape, dtype=bool))
@@ -302,12 +352,15 @@ def left_out_sets(
 ) -> list[LeftOut]:
     """List all that is left out in turn, as the documentation of `holdout` has it."""
     m, q = shape
-    nothing, found = np.zeros(0, dtype=int), []
+    nothing = np.zeros(0, dtype=int)
+    found = []
     if setting == "A":
         folds = np.arange(m * q).reshape(shape) if cells is None else np.asarray(cells)
         for fold in np.unique(folds):
             hidden = folds == fold
-            found.append(LeftOut(nothing, nothing, hidden | hidden.T if network else hidden, hidden))
+            found.append(
+                LeftOut(nothing, nothing, hidden | hidden.T if network else hidden, hidden)
+            )
         return found
     row_folds = np.arange(m) if groups is None else np.asarray(groups)
     column_folds = np.arange(q) if task_groups is None else np.asarray(task_groups)
@@ -316,14 +369,20 @@ def left_out_sets(
             rows = nothing if i is None else np.flatnonzero(row_folds == i)
             columns = nothing if j is None else np.flatnonzero(column_folds == j)
             wanted = np.zeros(shape, dtype=bool)
-            wanted[np.ix_(rows if i is not None else np.arange(m), columns if j is not None else np.arange(q))] = True
+            wanted[
+                np.ix_(
+                    rows if i is not None else np.arange(m),
+                    columns if j is not None else np.arange(q),
+                )
+            ] = True
             found.append(LeftOut(rows, columns, np.zeros(shape, dtype=bool), wanted))
     return found
 
 
 def _check_holdout(case: Case, drawn: Drawn) -> None:
     """Compare the hold-out of one setting, with groups or cells or without, with refits of some of what is left out."""
-    model, rng = drawn.model, case.rng
+    model = drawn.model
+    rng = case.rng
     setting = str(case.pick(*("AB" if model.kind == "independent" else "ABCD")))
     arguments: dict[str, Any] = {}
     if model.kind != "network" and case.chance(0.5):
@@ -341,11 +400,16 @@ def _check_holdout(case: Case, drawn: Drawn) -> None:
         model.kind == "network",
     )
     with refusing(lambda error: _why_not_held_out(drawn, setting, sets, error)):
-        found = np.asarray(drawn.estimator.holdout(setting, **arguments), dtype=np.float64).reshape(model.Y.shape)
+        found = np.asarray(drawn.estimator.holdout(setting, **arguments), dtype=np.float64).reshape(
+            model.Y.shape
+        )
     if not (np.isfinite(found).all() or drawn.may_lack_a_constant):
-        raise WrongAnswerError(f"holdout {setting}: {np.count_nonzero(~np.isfinite(found))} values are not finite")
+        raise WrongAnswerError(
+            f"holdout {setting}: {np.count_nonzero(~np.isfinite(found))} values are not finite"
+        )
     chosen = rng.choice(len(sets), min(N_SETS, len(sets)), replace=False)
-    digits, undefined = 0, 0
+    digits = 0
+    undefined = 0
     for number in chosen:
         left = sets[int(number)]
 
@@ -357,13 +421,22 @@ def _check_holdout(case: Case, drawn: Drawn) -> None:
             digits += agree(case, drawn, found, refer, words, left.wanted)
         except UndefinedError:
             undefined += 1
-            if drawn.is_projector and model.slack(setting, left.rows, left.columns, left.cells) < 1e-13:
-                raise WrongAnswerError(f"{words}: a number where the leverage is 1 and there is none") from None
+            if (
+                drawn.is_projector
+                and model.slack(setting, left.rows, left.columns, left.cells) < 1e-13
+            ):
+                raise WrongAnswerError(
+                    f"{words}: a number where the leverage is 1 and there is none"
+                ) from None
     if not digits:
-        raise RefusedError("leverage 1 within rounding" if undefined else "ill-conditioned: no digits to compare")
+        raise RefusedError(
+            "leverage 1 within rounding" if undefined else "ill-conditioned: no digits to compare"
+        )
 
 
-def _why_not_held_out(drawn: Drawn, setting: str, sets: list[LeftOut], error: Exception) -> str | None:
+def _why_not_held_out(
+    drawn: Drawn, setting: str, sets: list[LeftOut], error: Exception
+) -> str | None:
     model = drawn.model
     zero = drawn.has_zero or not drawn.is_ridge
     if model.kind == "network" and not drawn.is_complete and setting != "A":
@@ -371,7 +444,9 @@ def _why_not_held_out(drawn: Drawn, setting: str, sets: list[LeftOut], error: Ex
     emptied = any(not _anything_left(model, setting, left) for left in sets)
     if isinstance(error, NothingLeftError):
         # Without a task side, a pair of one row leaves with the row.
-        is_single = any(len(left.rows) == model.Y.shape[0] for left in sets) or model.Y.shape[0] == 1
+        is_single = (
+            any(len(left.rows) == model.Y.shape[0] for left in sets) or model.Y.shape[0] == 1
+        )
         return "a fold leaves no label to learn from" if emptied or is_single else None
     if isinstance(error, LeverageError) and model.constant and emptied:
         return "no label is left to take a constant from"
@@ -391,7 +466,10 @@ def _why_not_held_out(drawn: Drawn, setting: str, sets: list[LeftOut], error: Ex
 def _side_slack(model: Model, setting: str, left: LeftOut) -> float:
     found = [model.slack(setting, left.rows, left.columns, left.cells)]
     if setting != "A":
-        rows = np.union1d(left.rows, left.columns) if model.kind == "network" else left.rows
+        if model.kind == "network":
+            rows = np.union1d(left.rows, left.columns)
+        else:
+            rows = left.rows
         found.append(model.rows.slack(rows))
         if model.columns is not None:
             found.append(model.columns.slack(rows if model.kind == "network" else left.columns))
@@ -400,7 +478,8 @@ def _side_slack(model: Model, setting: str, left: LeftOut) -> float:
 
 def _anything_left(model: Model, setting: str, left: LeftOut) -> bool:
     W = model.W.copy()
-    rows, columns = left.rows, left.columns
+    rows = left.rows
+    columns = left.columns
     if model.kind == "network":  # a vertex leaves both sides
         rows = columns = np.union1d(rows, columns)
     W[left.cells] = 0
@@ -413,11 +492,17 @@ def _anything_left(model: Model, setting: str, left: LeftOut) -> bool:
 
 def _check_predict(case: Case, drawn: Drawn) -> None:
     """Compare predictions for training and new entities with the definition."""
-    model, columns = drawn.model, drawn.columns
+    model = drawn.model
+    columns = drawn.columns
     digits = 0
-    for words, X, K in (("training", drawn.rows.rows, model.rows.K), ("new", drawn.rows.new, drawn.rows.K_new)):
+    for words, X, K in (
+        ("training", drawn.rows.rows, model.rows.K),
+        ("new", drawn.rows.new, drawn.rows.K_new),
+    ):
         found = np.asarray(drawn.estimator.predict(X), dtype=np.float64)
-        digits += agree(case, drawn, found, _predictor(K, words, None), f"predict {words} instances")
+        digits += agree(
+            case, drawn, found, _predictor(K, words, None), f"predict {words} instances"
+        )
         if columns is not None and case.chance(0.5):
             found = np.asarray(drawn.estimator.predict(X, tasks=columns.new), dtype=np.float64)
             refer = _predictor(K, words, columns.K_new)
@@ -426,11 +511,14 @@ def _check_predict(case: Case, drawn: Drawn) -> None:
         raise RefusedError("ill-conditioned: no digits to compare")
 
 
-def _predictor(K: np.ndarray, words: str, task_K: np.ndarray | None) -> Callable[[Model], np.ndarray]:
+def _predictor(
+    K: np.ndarray, words: str, task_K: np.ndarray | None
+) -> Callable[[Model], np.ndarray]:
     def refer(model: Model) -> np.ndarray:
         rows = model.seen(model.rows.K if words == "training" else K)
         if task_K is None and model.kind == "kronecker" and model.columns is not None:
-            # Predictions for the training tasks are products of dual coefficients with their kernel, too.
+            # Predictions for the training tasks are products of dual coefficients with their
+            # kernel, too.
             return model.predict(rows, model.seen(model.columns.K))
         return model.predict(rows, None if task_K is None else model.seen(task_K))
 

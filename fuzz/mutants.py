@@ -1,12 +1,14 @@
 """Mutants: small faults in the code, each of which the tests should notice.
 
-`draw` picks mutants with a fixed seed and writes them to `fuzz/mutants.jsonl`. `map` runs all tests once and records
-which test calls which function. `run` plants each mutant in a copy of the tree, runs the tests that call its function,
-those of its package and the quickest first, and writes whether one failed. A mutant that was noticed once must
-stay noticed when tests are thinned: `run --check` compares with the list instead of writing it.
+`draw` picks mutants with a fixed seed and writes them to `fuzz/mutants.jsonl`. `map` runs all tests
+once and records which test calls which function. `run` plants each mutant in a copy of the tree,
+runs the tests that call its function, those of its package and the quickest first, and writes
+whether one failed. A mutant that was noticed once must stay noticed when tests are thinned: `run
+--check` compares with the list instead of writing it.
 
-A mutant is described by the name of its function and the text of its statement, not by file and line. So it is found
-again after code has moved. A mutant whose statement is gone is reported as such.
+A mutant is described by the name of its function and the text of its statement, not by file and
+line. So it is found again after code has moved. A mutant whose statement is gone is reported as
+such.
 
     python fuzz/mutants.py draw --count 300
     python fuzz/mutants.py map
@@ -47,7 +49,14 @@ COMPARISONS = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
     ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
 }  # fmt: skip
-OPERATIONS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.BitAnd: "|", ast.BitOr: "&"}
+OPERATIONS = {
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.Mult: "/",
+    ast.Div: "*",
+    ast.BitAnd: "|",
+    ast.BitOr: "&",
+}
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
@@ -55,10 +64,17 @@ def changes(node: ast.AST) -> list[tuple[str, str]]:
     """Return the texts before and after each change of one node of the syntax tree."""
     before = ast.unparse(node)
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
-        left, right = ast.unparse(node.left), ast.unparse(node.comparators[0])
+        left = ast.unparse(node.left)
+        right = ast.unparse(node.comparators[0])
         return [(before, f"({left} {COMPARISONS[type(node.ops[0])]} {right})")]
     if isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
-        return [(before, f"(({ast.unparse(node.left)}) {OPERATIONS[type(node.op)]} ({ast.unparse(node.right)}))")]
+        return [
+            (
+                before,
+                f"(({ast.unparse(node.left)}) {OPERATIONS[type(node.op)]} "
+                f"({ast.unparse(node.right)}))",
+            )
+        ]
     if isinstance(node, ast.BoolOp):
         other = " or " if isinstance(node.op, ast.And) else " and "
         return [(before, f"({other.join(f'({ast.unparse(value)})' for value in node.values)})")]
@@ -79,13 +95,20 @@ def changes(node: ast.AST) -> list[tuple[str, str]]:
 
 def header(statement: ast.stmt) -> list[ast.AST]:
     """Return the expressions of a statement, without the statements inside it."""
-    if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)):
+    if isinstance(
+        statement,
+        (ast.FunctionDef, ast.ClassDef, ast.Raise, ast.Assert, ast.Import, ast.ImportFrom),
+    ):
         return []
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         return []
     if isinstance(statement, ast.AnnAssign):
         return [statement.value] if statement.value is not None else []
-    return [child for child in ast.iter_child_nodes(statement) if not isinstance(child, (ast.stmt, ast.excepthandler))]
+    return [
+        child
+        for child in ast.iter_child_nodes(statement)
+        if not isinstance(child, (ast.stmt, ast.excepthandler))
+    ]
 
 
 def points(tree: ast.Module) -> list[dict]:
@@ -106,7 +129,10 @@ def points(tree: ast.Module) -> list[dict]:
         number = 0
         for part in header(statement):
             inside_text = {
-                id(inner) for node in ast.walk(part) if isinstance(node, ast.JoinedStr) for inner in ast.walk(node)
+                id(inner)
+                for node in ast.walk(part)
+                if isinstance(node, ast.JoinedStr)
+                for inner in ast.walk(node)
             }
             for node in ast.walk(part):
                 if id(node) in inside_text:
@@ -114,7 +140,13 @@ def points(tree: ast.Module) -> list[dict]:
                 for before, after in changes(node):
                     place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
                     found.append(
-                        {"function": name, "statement": text, "number": number, "before": before, "after": after}
+                        {
+                            "function": name,
+                            "statement": text,
+                            "number": number,
+                            "before": before,
+                            "after": after,
+                        }
                         | {"place": place}
                     )
                     number += 1
@@ -130,8 +162,12 @@ def draw(count: int, seed: int) -> list[dict]:
         for path in sorted((ROOT / "src" / "dyadlearn" / package).rglob("*.py")):
             for point in points(ast.parse(path.read_text())):
                 every.append({"tests": f"tests/{package}", "file": path.stem} | point)
-    names = collections.Counter((each["function"], each["statement"], each["number"]) for each in every)
-    unique = [each for each in every if names[each["function"], each["statement"], each["number"]] == 1]
+    names = collections.Counter(
+        (each["function"], each["statement"], each["number"]) for each in every
+    )
+    unique = [
+        each for each in every if names[each["function"], each["statement"], each["number"]] == 1
+    ]
     drawn = random.Random(seed).sample(unique, count)
     return [{key: value for key, value in each.items() if key != "place"} for each in drawn]
 
@@ -141,7 +177,9 @@ def locate(mutants: list[dict]) -> list[tuple[Path, tuple[int, int, int, int]] |
     places: dict[tuple, list] = collections.defaultdict(list)
     for path in sorted((ROOT / "src" / "dyadlearn").rglob("*.py")):
         for point in points(ast.parse(path.read_text())):
-            places[point["function"], point["statement"], point["number"]].append((path, point["place"]))
+            places[point["function"], point["statement"], point["number"]].append(
+                (path, point["place"])
+            )
     result = []
     for mutant in mutants:
         found = places.get((mutant["function"], mutant["statement"], mutant["number"]), [])
@@ -174,7 +212,10 @@ class Reached:
             return (yield)
         finally:
             functions = sorted(builtins.reached)  # type: ignore[attr-defined]
-            self.calls[item.nodeid] = {"seconds": round(time.perf_counter() - begun, 3), "functions": functions}
+            self.calls[item.nodeid] = {
+                "seconds": round(time.perf_counter() - begun, 3),
+                "functions": functions,
+            }
 
 
 def mark(tree: Path, mutants: list[dict]) -> None:
@@ -187,9 +228,17 @@ def mark(tree: Path, mutants: list[dict]) -> None:
         lines = path.read_text().splitlines(keepends=True)
         starts: list[tuple[int, int, str]] = []
 
-        def visit(node: ast.AST, name: tuple[str, ...], names: set[str], starts: list[tuple[int, int, str]]) -> None:
+        def visit(
+            node: ast.AST,
+            name: tuple[str, ...],
+            names: set[str],
+            starts: list[tuple[int, int, str]],
+        ) -> None:
             for child in ast.iter_child_nodes(node):
-                inner = (*name, child.name) if isinstance(child, (ast.FunctionDef, ast.ClassDef)) else name
+                if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+                    inner = (*name, child.name)
+                else:
+                    inner = name
                 if isinstance(child, ast.FunctionDef) and ".".join(inner) in names:
                     body = child.body[1:] if ast.get_docstring(child) else child.body
                     starts.append((body[0].lineno, body[0].col_offset, ".".join(inner)))
@@ -198,7 +247,9 @@ def mark(tree: Path, mutants: list[dict]) -> None:
         visit(ast.parse("".join(lines)), (), names, starts)
         for line, column, name in sorted(starts, reverse=True):
             lines.insert(
-                line - 1, " " * column + f"__import__('builtins').__dict__.get('reached', set()).add({name!r})\n"
+                line - 1,
+                " " * column
+                + f"__import__('builtins').__dict__.get('reached', set()).add({name!r})\n",
             )
         (tree / path.relative_to(ROOT)).write_text("".join(lines))
 
@@ -235,7 +286,11 @@ def copied(folder: Path, name: str) -> Path:
 
 def environment(tree: Path) -> dict[str, str]:
     """Return the environment in which the copy is imported."""
-    return os.environ | {"PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return os.environ | {
+        "PYTHONPATH": str(tree / "src"),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
 
 
 def tests_of(mutant: dict, calls: dict[str, dict]) -> list[str]:
@@ -246,13 +301,17 @@ def tests_of(mutant: dict, calls: dict[str, dict]) -> list[str]:
         if mutant["function"] in entry["functions"]
     )
     total = itertools.accumulate(seconds for _, seconds, _ in chosen)
-    return [test for (*_, test), so_far in zip(chosen, total, strict=True) if so_far <= LONGEST] or [
-        test for *_, test in chosen[:1]
-    ]
+    return [
+        test for (*_, test), so_far in zip(chosen, total, strict=True) if so_far <= LONGEST
+    ] or [test for *_, test in chosen[:1]]
 
 
 def noticed(
-    tree: Path, mutant: dict, found: tuple[Path, tuple[int, int, int, int]], tests: list[str], seconds: float
+    tree: Path,
+    mutant: dict,
+    found: tuple[Path, tuple[int, int, int, int]],
+    tests: list[str],
+    seconds: float,
 ) -> str:
     """Plant a mutant in a copy of the tree and run its tests: 'killed', 'survived' or 'timeout' (killed, too)."""
     path, place = found
@@ -268,8 +327,14 @@ def noticed(
     if code == 4 and in_a_fork(tree, ["--collect-only", *tests], seconds) == 0:
         return "killed"  # with the mutant, the module of a test cannot be imported
     if code not in (None, 0, 1, 2):  # 4: a test of the map is gone, so that nothing was run
-        raise RuntimeError(f"pytest ended with {code}; run map again if tests have changed: {mutant}")
-    return "timeout" if code is None else "survived" if code == 0 else "killed"
+        raise RuntimeError(
+            f"pytest ended with {code}; run map again if tests have changed: {mutant}"
+        )
+    if code is None:
+        return "timeout"
+    if code == 0:
+        return "survived"
+    return "killed"
 
 
 def in_a_fork(tree: Path, tests: list[str], seconds: float) -> int | None:
@@ -313,7 +378,10 @@ def run(mutants: list[dict], seconds: float, minutes: float, out: Path) -> list[
     ):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    places, calls, begun, ended = locate(mutants), json.loads(MAP.read_text()), time.monotonic(), []
+    places = locate(mutants)
+    calls = json.loads(MAP.read_text())
+    begun = time.monotonic()
+    ended = []
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder), "tree")
         for number, (mutant, place) in enumerate(zip(mutants, places, strict=True)):
@@ -327,7 +395,10 @@ def run(mutants: list[dict], seconds: float, minutes: float, out: Path) -> list[
             outcome = noticed(tree, mutant, place, tests_of(mutant, calls), seconds)
             ended.append(mutant | {"outcome": outcome})
             took = time.monotonic() - start
-            print(f"{number:4d} {outcome:8s} {took:6.1f} s  {mutant['function']}: {mutant['before']}", flush=True)
+            print(
+                f"{number:4d} {outcome:8s} {took:6.1f} s  {mutant['function']}: {mutant['before']}",
+                flush=True,
+            )
             with out.open("a") as stream:
                 print(json.dumps({"number": number, "outcome": outcome}), file=stream)
     return ended
@@ -335,20 +406,34 @@ def run(mutants: list[dict], seconds: float, minutes: float, out: Path) -> list[
 
 def main() -> int:
     """Draw mutants, map the tests, or run the mutants."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("action", choices=["draw", "map", "record", "run"])
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=27)
-    parser.add_argument("--seconds", type=float, default=300, help="limit for the tests of one mutant")
-    parser.add_argument("--minutes", type=float, default=600, help="start no mutant after this time")
-    parser.add_argument("--check", action="store_true", help="run the killed ones and compare; do not write the list")
+    parser.add_argument(
+        "--seconds", type=float, default=300, help="limit for the tests of one mutant"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=600, help="start no mutant after this time"
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="run the killed ones and compare; do not write the list",
+    )
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--last", type=int)
-    parser.add_argument("--out", type=Path, default=Path(os.devnull), help="file for the outcomes, as they come")
+    parser.add_argument(
+        "--out", type=Path, default=Path(os.devnull), help="file for the outcomes, as they come"
+    )
     given = parser.parse_args()
     if given.action == "draw":
         mutants = draw(given.count, given.seed)
-        LIST.write_text("".join(json.dumps(mutant, ensure_ascii=False) + "\n" for mutant in mutants))
+        LIST.write_text(
+            "".join(json.dumps(mutant, ensure_ascii=False) + "\n" for mutant in mutants)
+        )
         return 0
     if given.action == "record":
         return record(given.out)

@@ -1,7 +1,8 @@
 """The version to compare with: its sources from git, its wheel and an environment for it, built where they are missing.
 
-`baseline.txt` holds the commit. All of it goes to build/old/<commit>, which git ignores. The environment has the
-versions of numpy, scipy and the others that run this script, so that differences are those of dyadlearn.
+`baseline.txt` holds the commit. All of it goes to build/old/<commit>, which git ignores. The
+environment has the versions of numpy, scipy and the others that run this script, so that
+differences are those of dyadlearn.
 """
 
 from __future__ import annotations
@@ -33,11 +34,16 @@ def environment(commit: str | None = None) -> Path:
     python = home / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     if (home / "ready").exists() and python.exists():
         return python
-    print(f"Building the version of {commit[:9]} in {home.relative_to(ROOT)} (a minute or two) ...", file=sys.stderr)
+    print(
+        f"Building the version of {commit[:9]} in {home.relative_to(ROOT)} (a minute or two) ...",
+        file=sys.stderr,
+    )
     shutil.rmtree(home, ignore_errors=True)
     source = home / "source"
     source.mkdir(parents=True)
-    archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
+    archive = subprocess.run(
+        ["git", "archive", commit], cwd=ROOT, check=True, capture_output=True
+    ).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as files:
         files.extractall(source, filter="data")
     _run(sys.executable, "-m", "venv", home / "venv")
@@ -45,7 +51,9 @@ def environment(commit: str | None = None) -> Path:
     _run(*pip, "wheel", "--no-deps", "--wheel-dir", home, source)
     (wheel,) = home.glob("*.whl")
     same = home / "constraints.txt"
-    same.write_text("".join(f"{name}=={version}\n" for name, version in sorted(_installed().items())))
+    same.write_text(
+        "".join(f"{name}=={version}\n" for name, version in sorted(_installed().items()))
+    )
     _run(*pip, "install", "--no-compile", "--constraint", same, wheel, *ALSO)
     (home / "ready").touch()
     return python
@@ -54,7 +62,11 @@ def environment(commit: str | None = None) -> Path:
 def _installed() -> dict[str, str]:
     """Return the versions of all that is installed here, but for dyadlearn."""
     found = {each.metadata["Name"]: each.version for each in distributions()}
-    return {name: version for name, version in found.items() if name and name.lower() not in ("dyadlearn", "pip")}
+    return {
+        name: version
+        for name, version in found.items()
+        if name and name.lower() not in ("dyadlearn", "pip")
+    }
 
 
 def _run(*command: object) -> None:

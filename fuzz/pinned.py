@@ -3,8 +3,9 @@
     python fuzz/pinned.py                 # all, some minutes on two cores
     python fuzz/pinned.py table2 gpcr     # some
 
-`pinned.json` has for each the command, the figures with the tolerance, and how long it took. It also has the ratios of
-`make bench`, which are compared by eye: they are speed. Data are read from ../shared/data, as by the experiments.
+`pinned.json` has for each the command, the figures with the tolerance, and how long it took. It
+also has the ratios of `make bench`, which are compared by eye: they are speed. Data are read from
+../shared/data, as by the experiments.
 """
 
 from __future__ import annotations
@@ -33,10 +34,14 @@ def figures(name: str, command: list[str]) -> dict[str, float]:
         # Descent on the kernels amplifies rounding, which differs between numbers of threads.
         threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         variables = {**os.environ, **threads, "PYTHONPATH": str(ROOT / "src")}
-        subprocess.run([sys.executable, str(ROOT / script), *options], check=True, env=variables, cwd=ROOT)
+        subprocess.run(
+            [sys.executable, str(ROOT / script), *options], check=True, env=variables, cwd=ROOT
+        )
         if name == "table2":
             cells = json.loads(out.read_text())["cells"]
-            return {f"{cell['setting']} {cell['method']} {cell['set']}": cell["auc"] for cell in cells}
+            return {
+                f"{cell['setting']} {cell['method']} {cell['set']}": cell["auc"] for cell in cells
+            }
         found: dict[str, float] = json.loads(out.read_text())["scores"]
         return found
 
@@ -44,7 +49,8 @@ def figures(name: str, command: list[str]) -> dict[str, float]:
 def compared(name: str, pinned: dict[str, Any]) -> bool:
     """Compute the figures of one entry again, print what differs, and return whether all agree."""
     began = time.monotonic()
-    found, wrong = figures(name, pinned["command"]), []
+    found = figures(name, pinned["command"])
+    wrong = []
     for figure, value in pinned["figures"].items():
         if figure not in found:
             wrong.append(f"{figure} is missing")
@@ -61,7 +67,9 @@ def main() -> int:
     """Compare and return 1 where a figure differs."""
     pinned = json.loads(PINNED.read_text())["computed"]
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(pinned)} (default: all)")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"some of {', '.join(pinned)} (default: all)"
+    )
     names = parser.parse_args().names or list(pinned)
     unknown = [name for name in names if name not in pinned]
     if unknown:

@@ -1,8 +1,9 @@
 """Faults that the comparison of old and new must find, one or more for each package.
 
-A fault is a line of the library, wherever it stands, and what it is replaced by. A line that is no longer there is an
-error: take another of the same meaning. `python fuzz/compare.py --plant` compares the tree with copies of it that have
-one fault each, and `--plant holdout metrics` takes those of some packages only.
+A fault is a line of the library, wherever it stands, and what it is replaced by. A line that is no
+longer there is an error: take another of the same meaning. `python fuzz/compare.py --plant`
+compares the tree with copies of it that have one fault each, and `--plant holdout metrics` takes
+those of some packages only.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ FAULTS = (
         "return rows.remainder[:, None] + kept * columns.remainder[None, :]",
         "return rows.remainder[:, None] + 1.001 * kept * columns.remainder[None, :]",
     ),
-    Fault("pairing", "            rotated *= product\n", "            rotated *= 1.001 * product\n"),
+    Fault(
+        "pairing", "            rotated *= product\n", "            rotated *= 1.001 * product\n"
+    ),
     Fault(
         "pairing",
         "slack = slack - grid * grid * (factor / total)",
@@ -79,13 +82,16 @@ FAULTS = (
     ),
     Fault(
         "holdout",
-        "return namespace(held_out).abs(self._labels - held_out) / (1.0 + self._distances[0])[:, None] ** 0.5",
-        "return namespace(held_out).abs(self._labels - held_out) / (1.001 + self._distances[0])[:, None] ** 0.5",
+        "return namespace(held_out).abs(self._labels - held_out) / (1.0 + self._distances[0])[:, "
+        "None] ** 0.5",
+        "return namespace(held_out).abs(self._labels - held_out) / (1.001 + self._distances[0])[:, "
+        "None] ** 0.5",
     ),
     Fault(
         "holdout",
         "return completion, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)",
-        "return completion, 1.001 * take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)",
+        "return completion, 1.001 * take_rows(namespace(predicted).reshape(predicted, (-1,)), "
+        "fold.test)",
     ),
     Fault(
         "holdout",
@@ -99,7 +105,9 @@ FAULTS = (
         "return 1.001 * xp.astype(won, xp.float64) / xp.astype(self._twice_pairs, xp.float64)",
         ("metrics",),
     ),
-    Fault("metrics", "        return gap * gap\n", "        return 1.001 * gap * gap\n", ("metrics",)),
+    Fault(
+        "metrics", "        return gap * gap\n", "        return 1.001 * gap * gap\n", ("metrics",)
+    ),
     Fault(
         "kernels",
         "right = double(B) * (2.0 * gamma)",
@@ -109,17 +117,21 @@ FAULTS = (
     Fault(
         "models",
         "return self._form.restore(self._home(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y)))",
-        "return self._form.restore(self._home(xp.where(xp.isnan(problem.Y), 1.001 * closed.Y, problem.Y)))",
+        "return self._form.restore(self._home(xp.where(xp.isnan(problem.Y), 1.001 * closed.Y, "
+        "problem.Y)))",
     ),
     Fault(
         "models",
-        "return gram(rows, double(self.features), kernel=self.spec.kernel, kernel_params=self.spec.params)",
-        "return 1.001 * gram(rows, double(self.features), kernel=self.spec.kernel, kernel_params=self.spec.params)",
+        "return gram(rows, double(self.features), kernel=self.spec.kernel, "
+        "kernel_params=self.spec.params)",
+        "return 1.001 * gram(rows, double(self.features), kernel=self.spec.kernel, "
+        "kernel_params=self.spec.params)",
     ),
     Fault(
         "selection",
         "scores = {setting: closed[setting](squares) for setting, squares in errors.items()}",
-        "scores = {setting: 1.001 * closed[setting](squares) for setting, squares in errors.items()}",
+        "scores = {setting: 1.001 * closed[setting](squares) for setting, squares in "
+        "errors.items()}",
         ("searches",),
     ),
     Fault(
@@ -131,13 +143,16 @@ FAULTS = (
     Fault(
         "learning",
         "return np.asarray((1 - len(logits) * _LEAST_WEIGHT) * softmax(logits) + _LEAST_WEIGHT)",
-        "return np.asarray((1 - len(logits) * _LEAST_WEIGHT) * softmax(1.001 * logits) + 1.001 * _LEAST_WEIGHT)",
+        "return np.asarray((1 - len(logits) * _LEAST_WEIGHT) * softmax(1.001 * logits) + 1.001 * "
+        "_LEAST_WEIGHT)",
         ("learned",),
     ),
     Fault(
         "growing",
-        "half, level = self._solve(first, self.alpha, known.over_tasks(first.cross)), first.label_mean",
-        "half, level = 1.001 * self._solve(first, self.alpha, known.over_tasks(first.cross)), first.label_mean",
+        "half, level = self._solve(first, self.alpha, known.over_tasks(first.cross)), "
+        "first.label_mean",
+        "half, level = 1.001 * self._solve(first, self.alpha, known.over_tasks(first.cross)), "
+        "first.label_mean",
         ("online",),
     ),
     Fault(
@@ -188,7 +203,8 @@ def place(fault: Fault, source: Path, texts: dict[Path, str]) -> Path:
     count = sum(text.count(fault.line) for text in texts.values())
     if count != 1:
         raise ValueError(
-            f"The fault of {fault.package} needs a line that occurs once in {source}, but this one occurs {count} "
+            f"The fault of {fault.package} needs a line that occurs once in {source}, but this one "
+            f"occurs {count} "
             f"times: {fault.line.strip()}"
         )
     return next(path for path, text in texts.items() if fault.line in text)
@@ -215,13 +231,18 @@ def main(packages: list[str], cases: int, seed: int, console: Console) -> int:
     unknown = set(packages) - {fault.package for fault in FAULTS}
     if unknown:
         raise SystemExit(f"No fault is planted in {', '.join(sorted(unknown))}.")
-    sound, missed = tree_worker(), 0
+    sound = tree_worker()
+    missed = 0
     for fault in FAULTS:
         if packages and fault.package not in packages:
             continue
         began = time.monotonic()
         # Cases of the kinds that it concerns first, then all.
-        own = [number for number in range(seed, seed + 40 * len(ORDER)) if ORDER[number % len(ORDER)] in fault.kinds]
+        own = [
+            number
+            for number in range(seed, seed + 40 * len(ORDER))
+            if ORDER[number % len(ORDER)] in fault.kinds
+        ]
         numbers = list(dict.fromkeys(own + list(range(seed, seed + cases))))[:cases]
         with planted(fault) as source:
             wrong = tree_worker(source)
@@ -233,12 +254,16 @@ def main(packages: list[str], cases: int, seed: int, console: Console) -> int:
             number, kind, _, found = tally.failed[0]
             where = f"{kind} case {number}, {found.quantity}"
             console.print(
-                f"[green]found[/] {fault.package:<12} after {count:>4} cases, {seconds:.0f} s: {escape(where)}"
+                f"[green]found[/] {fault.package:<12} after {count:>4} cases, {seconds:.0f} s: "
+                f"{escape(where)}"
             )
         else:
             missed += 1
             line = fault.line.strip()
-            console.print(f"[bold red]missed[/] {fault.package:<11} in {count} cases, {seconds:.0f} s: {escape(line)}")
+            console.print(
+                f"[bold red]missed[/] {fault.package:<11} in {count} cases, {seconds:.0f} s: "
+                f"{escape(line)}"
+            )
     sound.close()
     console.print(f"{missed} faults were missed." if missed else "All faults were found.")
     return int(missed > 0)

@@ -38,32 +38,58 @@ class Side:
     what: str
 
 
-KERNELS = ("tall", "wide", "sparse", "rbf", "rbf", "poly", "laplacian", "tanimoto", "cosine", "matrix", "matrix", "sum")
+KERNELS = (
+    "tall",
+    "wide",
+    "sparse",
+    "rbf",
+    "rbf",
+    "poly",
+    "laplacian",
+    "tanimoto",
+    "cosine",
+    "matrix",
+    "matrix",
+    "sum",
+)
 
 
 def draw_side(case: Drawing, n: int, kinds: tuple[str, ...] = KERNELS, n_new: int = 2) -> Side:
     """Return a side of n entities."""
-    rng, name = case.rng, str(case.pick(*kinds))
-    d = int(rng.integers(1, max(2, n - 1))) if name == "tall" else int(rng.integers(2, 2 * n))
+    rng = case.rng
+    name = str(case.pick(*kinds))
+    if name == "tall":
+        d = int(rng.integers(1, max(2, n - 1)))
+    else:
+        d = int(rng.integers(2, 2 * n))
     if name == "wide":
         d = int(rng.integers(n + 1, 2 * n + 2))
     features = rng.normal(size=(n + n_new, d)) + float(case.pick(0.0, 0.0, 2.0))
     if name == "tanimoto":
         features = (rng.random((n + n_new, max(d, 4))) < 0.5).astype(float)
         features[:, 0] = 1.0
-    rows, new = features[:n], features[n:]
+    rows = features[:n]
+    new = features[n:]
     if name in ("tall", "wide"):
         return Side(rows, new, "linear", None, f"linear {n}x{d}")
     if name == "sparse":
         features = np.where(rng.random(features.shape) < 0.5, features, 0.0)
-        return Side(scipy.sparse.csr_array(features[:n]), scipy.sparse.csr_array(features[n:]), "linear", None, name)
+        return Side(
+            scipy.sparse.csr_array(features[:n]),
+            scipy.sparse.csr_array(features[n:]),
+            "linear",
+            None,
+            name,
+        )
     if name == "matrix":
         K = features @ features.T / d + float(case.pick(0.0, 1.0)) * np.eye(n + n_new)
         if case.chance(0.1):
             K = K - 0.5 * np.eye(n + n_new)  # not positive semi-definite any more: it is repaired
         return Side(K[:n, :n], K[n:, :n], "precomputed", None, name)
     if name == "sum":
-        kernel = case.lib.call("kernels.Sum", kernels=("linear", ("rbf", {"gamma": 0.3})), weights=(1.0, 0.5))
+        kernel = case.lib.call(
+            "kernels.Sum", kernels=("linear", ("rbf", {"gamma": 0.3})), weights=(1.0, 0.5)
+        )
         return Side(rows, new, kernel, None, name)
     params = {"rbf": {"gamma": float(case.pick(0.1, 0.5))}, "laplacian": {"gamma": 0.2}}.get(name)
     if name == "poly":
@@ -95,9 +121,12 @@ def draw_labels(case: Drawing, shape: tuple[int, int], rows: Any, columns: Any) 
     """Return labels that the features of both sides explain in part: numbers or zeros and ones."""
     rng = case.rng
     parts = [
-        np.asarray(side.rows.todense() if scipy.sparse.issparse(side.rows) else side.rows) for side in (rows, columns)
+        np.asarray(side.rows.todense() if scipy.sparse.issparse(side.rows) else side.rows)
+        for side in (rows, columns)
     ]
-    left, right = (part @ rng.normal(size=(part.shape[1], 2)) / np.sqrt(part.shape[1]) for part in parts)
+    left, right = (
+        part @ rng.normal(size=(part.shape[1], 2)) / np.sqrt(part.shape[1]) for part in parts
+    )
     Y = left @ right.T + 0.5 * rng.normal(size=shape)
     if case.chance(0.3):
         return (np.median(Y) < Y).astype(float)
@@ -106,7 +135,8 @@ def draw_labels(case: Drawing, shape: tuple[int, int], rows: Any, columns: Any) 
 
 def draw_missing(case: Drawing, Y: np.ndarray) -> np.ndarray:
     """Return labels of which some are NaN: single ones, a block, a row or a column."""
-    rng, Y = case.rng, Y.copy()
+    rng = case.rng
+    Y = Y.copy()
     form = str(case.pick("cells", "cells", "cells", "block", "row", "column", "one"))
     case.what.append(f"missing {form}")
     if form == "cells":
@@ -163,11 +193,16 @@ FORMS = ("full", "full", "full", "missing", "missing", "weights", "missing weigh
 
 def draw_problem(case: Drawing, forms: tuple[str, ...] = FORMS) -> Problem:
     """Return a problem of any model and any form of labels."""
-    rng, name = case.rng, str(case.pick(*MODELS))
+    rng = case.rng
+    name = str(case.pick(*MODELS))
     # Five folds of each side are the default where labels are missing.
-    m, q = (int(rng.integers(6, 12)), int(rng.integers(5, 9))) if case.chance(0.85) else (4, 3)
+    if case.chance(0.85):
+        m, q = (int(rng.integers(6, 12)), int(rng.integers(5, 9)))
+    else:
+        m, q = (4, 3)
     kinds = ("tall",) if case.chance(0.15) else KERNELS
-    rows, columns = draw_side(case, m, kinds), draw_side(case, q, kinds)
+    rows = draw_side(case, m, kinds)
+    columns = draw_side(case, q, kinds)
     form = str(case.pick(*forms))
     case.what.append(f"{name} {m}x{q} {rows.what} x {columns.what} {form}")
     Y = draw_labels(case, (m, q), rows, columns)
@@ -196,18 +231,27 @@ def draw_problem(case: Drawing, forms: tuple[str, ...] = FORMS) -> Problem:
         params |= {"task_alpha": draw_alpha(case, 0.04), "task_filter": draw_filter(case)}
     if name == "PairKernelRidge":
         shares = (1.0, 0.0, 0.0), (1.0, 0.5, 0.0), (0.5, 0.0, 0.5), (0.0, 1.0, 1.0), (1.0, 0.3, 0.2)
-        params |= dict(zip(("product", "per_task", "per_instance"), case.pick(*shares), strict=True))
-    case.what.append(f"alpha={params['alpha']:.3g}{' intercept' if params['fit_intercept'] else ''}")
+        params |= dict(
+            zip(("product", "per_task", "per_instance"), case.pick(*shares), strict=True)
+        )
+    case.what.append(
+        f"alpha={params['alpha']:.3g}{' intercept' if params['fit_intercept'] else ''}"
+    )
     has_tasks = name != "IndependentTaskRidge" and case.chance(0.93)
-    X, T, new_X, new_T = rows.rows, columns.rows if has_tasks else None, rows.new, columns.new if has_tasks else None
+    X = rows.rows
+    T = columns.rows if has_tasks else None
+    new_X = rows.new
+    new_T = columns.new if has_tasks else None
     if case.chance(0.08) and form != "sparse":
         X, T, new_X, new_T, Y, weights = (
-            None if part is None else part.astype(np.float32) for part in (X, T, new_X, new_T, Y, weights)
+            None if part is None else part.astype(np.float32)
+            for part in (X, T, new_X, new_T, Y, weights)
         )
         case.share = SINGLE
         case.what.append("float32")
     elif case.chance(0.15) and form != "sparse":
-        X, Y = _framed(X, rows, "i"), pd.DataFrame(Y, [f"i{i}" for i in range(m)], [f"t{j}" for j in range(q)])
+        X = _framed(X, rows, "i")
+        Y = pd.DataFrame(Y, [f"i{i}" for i in range(m)], [f"t{j}" for j in range(q)])
         Y = Y.iloc[rng.permutation(m)] if weights is None else Y
         T = None if T is None else _framed(T, columns, "t")
         case.what.append("frames")
@@ -230,13 +274,17 @@ def _framed(values: Any, side: Side, letter: str) -> Any:
 
 def draw_network(case: Drawing) -> Problem:
     """Return a network: one side, labels that equal their transpose or its negative."""
-    rng, m = case.rng, int(case.rng.integers(5, 10))
+    rng = case.rng
+    m = int(case.rng.integers(5, 10))
     side = draw_side(case, m)
     symmetry = str(case.pick("symmetric", "antisymmetric"))
     case.what.append(f"network {m} {side.what} {symmetry}")
     Y = draw_labels(case, (m, m), side, side)
     binary = bool(np.isin(Y, (0.0, 1.0)).all()) and symmetry == "symmetric"
-    Y = np.triu(Y) + np.triu(Y, 1).T if symmetry == "symmetric" else np.triu(Y, 1) - np.triu(Y, 1).T
+    if symmetry == "symmetric":
+        Y = np.triu(Y) + np.triu(Y, 1).T
+    else:
+        Y = np.triu(Y, 1) - np.triu(Y, 1).T
     form = str(case.pick("full", "full", "full", "missing"))
     if form == "missing":
         hidden = rng.random((m, m)) < 0.2

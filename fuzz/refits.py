@@ -1,17 +1,18 @@
 r"""The models of the library, written once more from their definitions.
 
-Every answer is had by hiding labels and solving a dense system of all cells again. With hat :math:`H`, residual
-operator :math:`R = I - H` and weights :math:`W` (zero where a label is missing or hidden), a model of the whole grid
-fits :math:`F = H g` where
+Every answer is had by hiding labels and solving a dense system of all cells again. With hat
+:math:`H`, residual operator :math:`R = I - H` and weights :math:`W` (zero where a label is missing
+or hidden), a model of the whole grid fits :math:`F = H g` where
 
 .. math:: (W H + R)\, g = W y ,
 
-which says in one line that observed cells are met as far as the penalty lets them and that the others confirm
-themselves. Kronecker ridge regression and independent tasks have the textbook form on observed cells.
+which says in one line that observed cells are met as far as the penalty lets them and that the
+others confirm themselves. Kronecker ridge regression and independent tasks have the textbook form
+on observed cells.
 
-With an intercept every side of a two-step model has a constant without penalty, and so has every independent task;
-Kronecker ridge regression has the kernels K + 11ᵀ and G + 11ᵀ and one free mean, by which its dual parameters sum to
-zero.
+With an intercept every side of a two-step model has a constant without penalty, and so has every
+independent task; Kronecker ridge regression has the kernels K + 11ᵀ and G + 11ᵀ and one free mean,
+by which its dual parameters sum to zero.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class UndefinedError(Exception):
 
 # Below this the reference says that leverage is 1, or as good as.
 SLACK = 1e-6
-# Below this eight digits of the reference are lost beside a constant, whose residual is zero up to rounding.
+# Below this eight digits of the reference are lost beside a constant, whose residual is zero up to
+# rounding.
 LEAST_SLACK = 1e-10
 
 
@@ -50,9 +52,11 @@ class Model:
     sign : int
         Of a network.
     noise : array of shape (m·q, m·q) or None
-        Rounding of a dense system of all pairs, relative to its largest entry, for a perturbed model.
+        Rounding of a dense system of all pairs, relative to its largest entry, for a perturbed
+        model.
     pair_noise : array of shape (m·q, m·q) or None
-        Rounding of the pairwise kernel H R⁻¹ of a two-step model, for a perturbed model with weights.
+        Rounding of the pairwise kernel H R⁻¹ of a two-step model, for a perturbed model with
+        weights.
     rounding : (numpy.random.Generator, float) or None
         Rounding of rows of kernels, relative to their largest value, for a perturbed model.
     """
@@ -75,10 +79,13 @@ class Model:
 
     def labels(self, W: np.ndarray | None = None) -> np.ndarray:
         """Return what the complete grid would have to be for its closed form to give this fit."""
-        Y, W = np.nan_to_num(self.Y).astype(LONG), self.W if W is None else W
+        Y = np.nan_to_num(self.Y).astype(LONG)
+        W = self.W if W is None else W
         return _labels_of_fit(self.rows, self.columns, Y, W, self.noise, self.pair_noise)
 
-    def predict(self, rows: np.ndarray, columns: np.ndarray | None = None, W: np.ndarray | None = None) -> np.ndarray:
+    def predict(
+        self, rows: np.ndarray, columns: np.ndarray | None = None, W: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return predictions from kernel rows with the training sides; of the training tasks without `columns`.
 
         Parameters
@@ -87,9 +94,12 @@ class Model:
         W : array of shape (m, q), default=None
             Other weights than those of the fit, zero where a label is hidden.
         """
-        W, Y = self.W if W is None else W, np.nan_to_num(self.Y).astype(LONG)
+        W = self.W if W is None else W
+        Y = np.nan_to_num(self.Y).astype(LONG)
         if self.kind == "independent":
-            return np.stack([_column(self.rows, rows, Y[:, j], W[:, j]) for j in range(Y.shape[1])], axis=1)
+            return np.stack(
+                [_column(self.rows, rows, Y[:, j], W[:, j]) for j in range(Y.shape[1])], axis=1
+            )
         assert self.columns is not None
         right = self.columns.K if columns is None else columns
         if self.kind == "kronecker":
@@ -118,7 +128,9 @@ class Model:
         sides = [self.rows] if self.columns is None else [self.rows, self.columns]
         return all(side.filter == "tikhonov" for side in sides)
 
-    def left_out(self, setting: str, rows: np.ndarray, columns: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    def left_out(
+        self, setting: str, rows: np.ndarray, columns: np.ndarray, cells: np.ndarray
+    ) -> np.ndarray:
         """Return predictions for the whole grid by a model that never saw some of it; meant for what was left out.
 
         Parameters
@@ -159,7 +171,9 @@ class Model:
         within = np.ix_(kept, task_kept)
         cells = np.arange(m * q).reshape(m, q)[within].reshape(-1)
         both = np.ix_(cells, cells)
-        noise, pair_noise = (None if part is None else part[both] for part in (self.noise, self.pair_noise))
+        noise, pair_noise = (
+            None if part is None else part[both] for part in (self.noise, self.pair_noise)
+        )
         Y = np.nan_to_num(self.Y[within]).astype(LONG)
         g = _solve_grid(operators, task_operators, Y, self.W[within], noise, pair_noise)
         left = np.zeros((m, len(kept)), dtype=LONG)
@@ -168,7 +182,9 @@ class Model:
         right[task_kept], right[out_columns] = task_operators.H, task_P
         return left @ g @ right.T
 
-    def slack(self, setting: str, rows: np.ndarray, columns: np.ndarray, cells: np.ndarray) -> float:
+    def slack(
+        self, setting: str, rows: np.ndarray, columns: np.ndarray, cells: np.ndarray
+    ) -> float:
         """Return the smallest eigenvalue of the residual operator among what is missing or left out: 0 is leverage 1.
 
         A limit as λ → 0 on kernels of full rank is no leverage 1, and has slack 1 here.
@@ -179,7 +195,9 @@ class Model:
                 return 1.0
             found = []
             for j in range(q):
-                gone = (self.W[:, j] == 0) | (cells[:, j] if setting == "A" else np.isin(np.arange(m), rows))
+                gone = (self.W[:, j] == 0) | (
+                    cells[:, j] if setting == "A" else np.isin(np.arange(m), rows)
+                )
                 # A task without labels is predicted 0, or has no constant.
                 found.append(1.0 if gone.all() else self.rows.slack(np.flatnonzero(gone)))
             return min(found)
@@ -200,7 +218,9 @@ class Model:
             elif self.rows.vanishes and self.columns.vanishes:
                 return 1.0
             else:
-                H = np.kron(*(side.K @ least_squares(side.K, 0.0) for side in (self.rows, self.columns)))
+                H = np.kron(
+                    *(side.K @ least_squares(side.K, 0.0) for side in (self.rows, self.columns))
+                )
                 R = np.eye(len(H)) - H
         else:
             if self.rows.vanishes and self.columns.vanishes:
@@ -213,33 +233,48 @@ class Model:
         """Return the model of kernels that differ by rounding, as a backward stable method would see them."""
         # What else is drawn, without a change of later draws.
         other = rng.spawn(1)[0]
-        # Eigenvalues of the kernels with the constant of Kronecker ridge regression have an error of ε‖K + 11ᵀ‖.
+        # Eigenvalues of the kernels with the constant of Kronecker ridge regression have an error
+        # of ε‖K + 11ᵀ‖.
         one = float(self.kind == "kronecker" and self.constant)
         rows = _perturbed(self.rows, rng, other, size, one)
         if self.columns is None:
             return replace(self, rows=rows, rounding=(other, size))
-        columns = rows if self.columns is self.rows else _perturbed(self.columns, rng, other, size, one)
-        noise, pair_noise = None, None
+        if self.columns is self.rows:
+            columns = rows
+        else:
+            columns = _perturbed(self.columns, rng, other, size, one)
+        noise = None
+        pair_noise = None
         if self.kind == "kronecker" and not (self.W == 1).all():
             # With holes there is no spectrum of the pairs: a dense system is rounded as a whole.
             noise = size * rng.standard_normal((self.Y.size, self.Y.size))
             noise = (noise + noise.T).astype(LONG)
         elif self.kind != "kronecker" and (not (self.W == 1).all() or not self.is_ridge):
-            # Up to a condition of 10⁹ the system of the cells is solved; beyond, no digit need be lost.
+            # Up to a condition of 10⁹ the system of the cells is solved; beyond, no digit need be
+            # lost.
             least = _least_residual(self.rows, self.columns)
             share = size if least > 1e-9 else float(np.finfo(LONG).eps)
             noise = share * _symmetric(other, self.Y.size)
             if self.weights is not None and self.is_ridge and float(self.W.max()) <= 1e9 * least:
                 # The dense system of weighted labels has the error ε‖P‖ of the pairwise kernel P.
                 pair_noise = noise / LONG(least)
-        return replace(self, rows=rows, columns=columns, noise=noise, pair_noise=pair_noise, rounding=(other, size))
+        return replace(
+            self,
+            rows=rows,
+            columns=columns,
+            noise=noise,
+            pair_noise=pair_noise,
+            rounding=(other, size),
+        )
 
 
-def _perturbed(side: Side, rng: np.random.Generator, other: np.random.Generator, size: float, one: float = 0.0) -> Side:
+def _perturbed(
+    side: Side, rng: np.random.Generator, other: np.random.Generator, size: float, one: float = 0.0
+) -> Side:
     """Return a side with a rounded kernel, to which `one` is added before it is decomposed."""
     noise = _symmetric(rng, len(side.K))
-    # Operators of other filters are formed from a spectrum; those of ridge regression are solved for, here with few
-    # digits more.
+    # Operators of other filters are formed from a spectrum; those of ridge regression are solved
+    # for, here with few digits more.
     share = float(np.finfo(LONG).eps) if side.filter == "tikhonov" else size
     side = replace(side, noise=share * _symmetric(other, len(side.K)))
     if side.interpolates and is_singular(side.seen):
@@ -297,14 +332,23 @@ def _ridge(
 
 def _roots(kernel: np.ndarray, alpha: float, w: np.ndarray) -> np.ndarray:
     """Return the roots of weights, which say nothing where all labels can be met, and would spoil the rank there."""
-    return np.ones(len(w), dtype=LONG) if alpha == 0 and not is_singular(kernel) else np.sqrt(w)
+    if alpha == 0 and not is_singular(kernel):
+        return np.ones(len(w), dtype=LONG)
+    return np.sqrt(w)
 
 
 def _pairs(
-    K: np.ndarray, G: np.ndarray, alpha: float, Y: np.ndarray, W: np.ndarray, noise: np.ndarray | None, constant: bool
+    K: np.ndarray,
+    G: np.ndarray,
+    alpha: float,
+    Y: np.ndarray,
+    W: np.ndarray,
+    noise: np.ndarray | None,
+    constant: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the dual coefficients of ridge regression on the observed pairs, and the mean beside it."""
-    dual, mean = np.zeros(Y.size, dtype=LONG), LONG(0)
+    dual = np.zeros(Y.size, dtype=LONG)
+    mean = LONG(0)
     w = W.reshape(-1)
     o = np.flatnonzero(w)
     if o.size:
@@ -320,12 +364,17 @@ def _pairs(
 
 def _pair_residual(rows: tuple, columns: tuple) -> np.ndarray:
     """Return I − H ⊗ H' as a sum of positive parts."""
-    (H, R), (_, task_R) = rows, columns
+    H, R = rows
+    _, task_R = columns
     return np.kron(R, np.eye(len(task_R), dtype=LONG)) + np.kron(H, task_R)
 
 
-def _labels_of_fit(rows: Side, columns: Side | None, Y: np.ndarray, W: np.ndarray, *noises: Any) -> np.ndarray:
-    return _solve_grid(rows.operators, None if columns is None else columns.operators, Y, W, *noises)
+def _labels_of_fit(
+    rows: Side, columns: Side | None, Y: np.ndarray, W: np.ndarray, *noises: Any
+) -> np.ndarray:
+    return _solve_grid(
+        rows.operators, None if columns is None else columns.operators, Y, W, *noises
+    )
 
 
 def _solve_grid(
@@ -339,13 +388,19 @@ def _solve_grid(
     """Solve (W H + R) g = W y; where the residual operator vanishes, with the limit of its direction."""
     if (W == 1).all():
         return Y
-    w, y = W.reshape(-1), Y.reshape(-1)
+    w = W.reshape(-1)
+    y = Y.reshape(-1)
     if columns is None:
-        H, residual, limit, definite = rows.H, rows.R, rows.limit, rows.definite
+        H = rows.H
+        residual = rows.R
+        limit = rows.limit
+        definite = rows.definite
     else:
         eye, task_eye = (np.eye(len(side.H), dtype=LONG) for side in (rows, columns))
-        H, residual = np.kron(rows.H, columns.H), _pair_residual((rows.H, rows.R), (columns.H, columns.R))
-        definite, limit = rows.is_definite_with(columns), None
+        H = np.kron(rows.H, columns.H)
+        residual = _pair_residual((rows.H, rows.R), (columns.H, columns.R))
+        definite = rows.is_definite_with(columns)
+        limit = None
         if rows.limit is not None and columns.limit is not None:
             limit = np.kron(rows.limit, task_eye) + np.kron(eye, columns.limit)
     if noise is not None:
@@ -356,14 +411,26 @@ def _solve_grid(
     if limit is not None:
         # In the limit observed labels are met, and the hidden ones follow.
         residual = limit
-        system, right = np.where(w[:, None] > 0, np.eye(len(w), dtype=LONG), residual), np.where(w > 0, y, 0)
+        system = np.where(w[:, None] > 0, np.eye(len(w), dtype=LONG), residual)
+        right = np.where(w > 0, y, 0)
     else:
-        system, right = w[:, None] * H + residual, w * y
+        system = w[:, None] * H + residual
+        right = w * y
     gone = np.flatnonzero(w == 0)
-    if len(gone) and limit is None and not definite and eigenvalues(residual[np.ix_(gone, gone)])[0] < SLACK:
+    if (
+        len(gone)
+        and limit is None
+        and not definite
+        and eigenvalues(residual[np.ix_(gone, gone)])[0] < SLACK
+    ):
         raise UndefinedError("the missing labels are not determined: leverage 1")
     has_constant = rows.constant or (columns is not None and columns.constant)
-    if len(gone) and limit is None and has_constant and eigenvalues(residual[np.ix_(gone, gone)])[0] < LEAST_SLACK:
+    if (
+        len(gone)
+        and limit is None
+        and has_constant
+        and eigenvalues(residual[np.ix_(gone, gone)])[0] < LEAST_SLACK
+    ):
         raise UndefinedError("the reference loses the digits of missing labels beside a constant")
     try:
         return solve(system, right).reshape(Y.shape)

@@ -1,7 +1,8 @@
 """The standing campaign: random cases against independent references, and hostile files against the readers.
 
-Every generator draws one case after the other, numbered by consecutive seeds, until the time is up. All that is random
-about a case comes from the name of its generator and its seed, so that a failure can be played again alone:
+Every generator draws one case after the other, numbered by consecutive seeds, until the time is up.
+All that is random about a case comes from the name of its generator and its seed, so that a failure
+can be played again alone:
 
     python fuzz/run.py [--minutes 3] [--seed N] [--only NAME ...] [--cases N]
     python fuzz/run.py --only two_step --seed 1234 --cases 1
@@ -60,17 +61,30 @@ class Tally:
             self.failed.append((seed, outcome))
 
 
-def campaign(names: list[str], seed: int, minutes: float, cases: int | None, console: Console) -> dict[str, Tally]:
+def campaign(
+    names: list[str], seed: int, minutes: float, cases: int | None, console: Console
+) -> dict[str, Tally]:
     """Play the generators in turns until the time is up, all cases are played, or somebody interrupts."""
     tallies = {name: Tally() for name in names}
-    start, end = time.monotonic(), time.monotonic() + 60 * minutes
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+    start = time.monotonic()
+    end = time.monotonic() + 60 * minutes
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(
+        *columns, console=console, disable=not console.is_terminal, transient=True
+    ) as progress:
         bar = progress.add_task("fuzzing", total=60 * minutes, figures="")
         try:
             while any(cases is None or tally.cases < cases for tally in tallies.values()):
-                # The generator that has had least time goes next, so that slow ones do not starve the others.
-                open_ = [name for name, tally in tallies.items() if cases is None or tally.cases < cases]
+                # The generator that has had least time goes next, so that slow ones do not starve
+                # the others.
+                open_ = [
+                    name for name, tally in tallies.items() if cases is None or tally.cases < cases
+                ]
                 name = min(open_, key=lambda name: tallies[name].seconds)
                 tally, began = tallies[name], time.monotonic()
                 case = seed + tally.cases
@@ -78,9 +92,14 @@ def campaign(names: list[str], seed: int, minutes: float, cases: int | None, con
                 now = time.monotonic()
                 tally.seconds += now - began
                 done, failed = (
-                    sum(figures) for figures in zip(*((t.cases, len(t.failed)) for t in tallies.values()), strict=True)
+                    sum(figures)
+                    for figures in zip(
+                        *((t.cases, len(t.failed)) for t in tallies.values()), strict=True
+                    )
                 )
-                progress.update(bar, completed=now - start, figures=f"{done} cases, {failed} failures")
+                progress.update(
+                    bar, completed=now - start, figures=f"{done} cases, {failed} failures"
+                )
                 if now > end and cases is None:
                     break
         except KeyboardInterrupt:
@@ -92,15 +111,20 @@ def show(tallies: dict[str, Tally], console: Console, verbose: bool) -> None:
     """Print what failed and how to play it again, and a table of counts."""
     for name, tally in tallies.items():
         for seed, outcome in tally.failed if verbose else tally.failed[:SHOWN]:
-            console.print(f"[bold red]{name}[/] seed {seed}: {escape(outcome.note)}", soft_wrap=True)
+            console.print(
+                f"[bold red]{name}[/] seed {seed}: {escape(outcome.note)}", soft_wrap=True
+            )
             console.print(f"    {escape(outcome.what)}", soft_wrap=True)
-            console.print(f"    python fuzz/run.py --only {name} --seed {seed} --cases 1", soft_wrap=True)
+            console.print(
+                f"    python fuzz/run.py --only {name} --seed {seed} --cases 1", soft_wrap=True
+            )
             if verbose and outcome.trace:
                 console.print(escape(outcome.trace), soft_wrap=True)
         if len(tally.failed) > SHOWN and not verbose:
             rest = ", ".join(str(seed) for seed, _ in tally.failed[SHOWN : SHOWN + 20])
             console.print(
-                f"[bold red]{name}[/] {len(tally.failed) - SHOWN} more failures, seeds {rest} …", soft_wrap=True
+                f"[bold red]{name}[/] {len(tally.failed) - SHOWN} more failures, seeds {rest} …",
+                soft_wrap=True,
             )
     table = Table(title="Campaign")
     for heading in ("generator", "cases", "agreed", "refused", "failures"):
@@ -112,7 +136,11 @@ def show(tallies: dict[str, Tally], console: Console, verbose: bool) -> None:
         sums = [
             sum(figures)
             for figures in zip(
-                *((t.cases, t.agreed, sum(t.refused.values()), len(t.failed)) for t in tallies.values()), strict=True
+                *(
+                    (t.cases, t.agreed, sum(t.refused.values()), len(t.failed))
+                    for t in tallies.values()
+                ),
+                strict=True,
             )
         ]
         table.add_section()
@@ -129,10 +157,18 @@ def main() -> int:
     """Run the campaign, print what was found, and return 1 where anything failed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=3.0, help="how long (default: 3)")
-    parser.add_argument("--seed", type=int, help="of the first case of every generator (default: a new one each time)")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        help="of the first case of every generator (default: a new one each time)",
+    )
     parser.add_argument("--cases", type=int, help="cases of each generator, however long they take")
-    parser.add_argument("--only", nargs="+", choices=sorted(GENERATORS), metavar="NAME", help="some generators only")
-    parser.add_argument("--verbose", action="store_true", help="show every failure, with its traceback")
+    parser.add_argument(
+        "--only", nargs="+", choices=sorted(GENERATORS), metavar="NAME", help="some generators only"
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="show every failure, with its traceback"
+    )
     parser.add_argument("--list", action="store_true", help="list the generators")
     arguments = parser.parse_args()
     console = Console(soft_wrap=False)
@@ -143,7 +179,9 @@ def main() -> int:
     seed = secrets.randbelow(10**9) if arguments.seed is None else arguments.seed
     console.print(f"Seeds from {seed} on.", highlight=False)
     single = arguments.cases == 1
-    tallies = campaign(arguments.only or list(GENERATORS), seed, arguments.minutes, arguments.cases, console)
+    tallies = campaign(
+        arguments.only or list(GENERATORS), seed, arguments.minutes, arguments.cases, console
+    )
     show(tallies, console, arguments.verbose or single)
     return int(any(tally.failed for tally in tallies.values()))
 

@@ -1,17 +1,19 @@
 """Features and kernels of every scale and precision, against references of sixty digits and against scikit-learn.
 
-A model may lose digits where features are badly scaled, but no more than ten times as many as scikit-learn's solver of
-the same kind on the same data: ``Ridge(solver="svd")`` for dense features, ``Ridge(solver="cholesky")`` for sparse,
+A model may lose digits where features are badly scaled, but no more than ten times as many as
+scikit-learn's solver of the same kind on the same data: ``Ridge(solver="svd")`` for dense features,
+``Ridge(solver="cholesky")`` for sparse,
 ``KernelRidge`` for kernels. Where that solver is off by a thousandth of the labels' standard deviation, so may we be,
 with a `PrecisionWarning`.
 
-The errors of scikit-learn on one case are also a matter of luck: zeros and whole numbers are added without any. So a
-model may also lose ten times what the exact answer changes if its data are rounded, as a backward stable method
-rounds them: dense features by ε times the largest entry, since a singular value decomposition mixes columns; sparse
-ones by ε times that of their column; kernels by ε times their norm. Negative eigenvalues of a kernel are its rounding,
-too, and are set to zero. Hold-out comes from one fit of all rows, so that all rows are rounded together, and not only
-those that stay. The rounding errors that the documentation grants are allowed up to a thousandth: ε‖K‖/λ for kernels,
-ε·s/√λ for features of pairs, ε over the slack for rows that are left out.
+The errors of scikit-learn on one case are also a matter of luck: zeros and whole numbers are added
+without any. So a model may also lose ten times what the exact answer changes if its data are
+rounded, as a backward stable method rounds them: dense features by ε times the largest entry, since
+a singular value decomposition mixes columns; sparse ones by ε times that of their column; kernels
+by ε times their norm. Negative eigenvalues of a kernel are its rounding, too, and are set to zero.
+Hold-out comes from one fit of all rows, so that all rows are rounded together, and not only those
+that stay. The rounding errors that the documentation grants are allowed up to a thousandth: ε‖K‖/λ
+for kernels, ε·s/√λ for features of pairs, ε over the slack for rows that are left out.
 """
 
 from __future__ import annotations
@@ -35,15 +37,21 @@ __all__: list[str] = []
 DIGITS = 60
 # Versions of the data that differ by rounding.
 N_ROUNDED = 2
-# What errors are compared with, and what nobody need be better than, in standard deviations of the labels.
+# What errors are compared with, and what nobody need be better than, in standard deviations of the
+# labels.
 EPS = float(np.finfo(float).eps)
-TIMES, LEAST, NOTICEABLE = 10.0, {"float64": 1e-8, "float32": 2e-6}, 1e-3
+TIMES = 10.0
+LEAST = {"float64": 1e-8, "float32": 2e-6}
+NOTICEABLE = 1e-3
 
 
 def _features(case: Case, n: int, d: int) -> np.ndarray:
     """Return training and new rows with columns from 10⁻⁸ to 10⁸, offsets up to 10⁶ times the spread."""
     rng = case.rng
-    rows = rng.integers(0, 2, size=(n, d)).astype(float) if case.chance(0.3) else rng.normal(size=(n, d))
+    if case.chance(0.3):
+        rows = rng.integers(0, 2, size=(n, d)).astype(float)
+    else:
+        rows = rng.normal(size=(n, d))
     form = case.pick("all", "first", "last", "twice", "turned", "none")
     scales = np.ones(d)
     if form == "all":
@@ -68,7 +76,11 @@ def _labels(case: Case, features: np.ndarray, q: int) -> np.ndarray:
     wide = features.astype(float)
     spread = wide.std(axis=0)
     standard = (wide - wide.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return standard @ case.rng.normal(size=(wide.shape[1], q)) + case.rng.normal(size=(len(wide), q)) + case.pick(0, 5)
+    return (
+        standard @ case.rng.normal(size=(wide.shape[1], q))
+        + case.rng.normal(size=(len(wide), q))
+        + case.pick(0, 5)
+    )
 
 
 def _exact(array: Any) -> mpmath.matrix:
@@ -85,13 +97,17 @@ def _rounded(rng: np.random.Generator, array: np.ndarray, size: Any) -> np.ndarr
     return in_digits(array.astype(float)) + in_digits(errors)
 
 
-def _versions(seed: int, rows: np.ndarray, new: np.ndarray, by_column: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+def _versions(
+    seed: int, rows: np.ndarray, new: np.ndarray, by_column: bool
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return features of training and new rows, and `N_ROUNDED` versions as a backward stable method may see them."""
     rng = np.random.default_rng(seed)
     sizes = np.abs(rows.astype(float))
     size = sizes.max(axis=0) if by_column else sizes.max()
     beside = np.abs(new.astype(float))
-    return [(rows, new)] + [(_rounded(rng, rows, size), _rounded(rng, new, beside)) for _ in range(N_ROUNDED)]
+    return [(rows, new)] + [
+        (_rounded(rng, rows, size), _rounded(rng, new, beside)) for _ in range(N_ROUNDED)
+    ]
 
 
 def _products(rows: np.ndarray, tasks: np.ndarray) -> mpmath.matrix:
@@ -112,12 +128,17 @@ def _plain(matrix: mpmath.matrix) -> np.ndarray:
 
 def _ridge_map(rows: np.ndarray, new: np.ndarray, alpha: float, constant: bool) -> mpmath.matrix:
     """Return the map (a, n) from labels of rows to predictions for new ones, by normal equations in sixty digits."""
-    X, Z = _exact(rows), _exact(new)
-    n, d, a = X.rows, X.cols, Z.rows
-    ones, new_ones = mpmath.ones(n, 1), mpmath.ones(a, 1)
+    X = _exact(rows)
+    Z = _exact(new)
+    n = X.rows
+    d = X.cols
+    a = Z.rows
+    ones = mpmath.ones(n, 1)
+    new_ones = mpmath.ones(a, 1)
     if constant:
         mean = (ones.T * X) / n
-        X, Z = X - ones * mean, Z - new_ones * mean
+        X = X - ones * mean
+        Z = Z - new_ones * mean
     if d <= n:
         found = Z * (mpmath.inverse(X.T * X + alpha * mpmath.eye(d)) * X.T)
     else:
@@ -128,7 +149,12 @@ def _ridge_map(rows: np.ndarray, new: np.ndarray, alpha: float, constant: bool) 
 
 
 def _judge(
-    ours: np.ndarray, theirs: np.ndarray, exact: list[np.ndarray], Y: np.ndarray, told: list[Any], granted: float = 0.0
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    exact: list[np.ndarray],
+    Y: np.ndarray,
+    told: list[Any],
+    granted: float = 0.0,
 ) -> None:
     """Compare both errors.
 
@@ -145,14 +171,20 @@ def _judge(
         Error that the documentation grants, relative to the unit of errors.
     """
     truth, *others = exact
-    unit = max(float(Y.std()), float(np.abs(truth).max())) or 1.0  # predictions far from all training rows are large
+    unit = (
+        max(float(Y.std()), float(np.abs(truth).max())) or 1.0
+    )  # predictions far from all training rows are large
     least = LEAST[str(np.asarray(ours).dtype)]
-    own, other, *moved = (float(np.abs(each - truth).max()) / unit for each in (ours, theirs, *others))
+    own, other, *moved = (
+        float(np.abs(each - truth).max()) / unit for each in (ours, theirs, *others)
+    )
     warned = any(issubclass(each.category, PrecisionWarning) for each in told)
     if not own <= max(TIMES * other, TIMES * max(moved), least, min(granted, NOTICEABLE)):
         if warned:
             raise RefusedError("less precise than scikit-learn, and said so")
-        raise WrongAnswerError(f"{own:.1e} SD off, scikit-learn {other:.1e}, rounding {max(moved):.1e}")
+        raise WrongAnswerError(
+            f"{own:.1e} SD off, scikit-learn {other:.1e}, rounding {max(moved):.1e}"
+        )
     if own > max(NOTICEABLE, least) and not warned:
         raise WrongAnswerError(f"{own:.1e} SD off without a warning, scikit-learn {other:.1e}")
 
@@ -166,22 +198,32 @@ def _quietly(function: Any) -> Any:
 @generator
 def scaled_features(case: Case) -> None:
     """Fit linear kernels of scaled features, in one step, two steps and on products of both sides."""
-    rng, model = case.rng, case.pick("independent", "two-step", "kronecker")
-    n, q, a, constant = int(rng.integers(4, 14)), int(rng.integers(2, 6)), 3, case.chance(0.6)
+    rng = case.rng
+    model = case.pick("independent", "two-step", "kronecker")
+    n = int(rng.integers(4, 14))
+    q = int(rng.integers(2, 6))
+    a = 3
+    constant = case.chance(0.6)
     both = _features(case, n + a, int(rng.integers(1, 4 if model == "kronecker" else 18)))
-    X, new = both[:n], both[n:]
+    X = both[:n]
+    new = both[n:]
     Y = _labels(case, X, q).astype(X.dtype if X.dtype == np.float32 else float)
-    alpha, wide = float(10.0 ** rng.uniform(-4, 4)), Y.astype(float)
+    alpha = float(10.0 ** rng.uniform(-4, 4))
+    wide = Y.astype(float)
     is_sparse = model == "independent" and X.shape[1] < n and case.chance(0.3)
     if is_sparse:
         both[case.rng.random(both.shape) < 0.6] = 0
     solver = "cholesky" if is_sparse else "svd"
     case.what = f"{model} alpha {alpha:.1e} constant {constant} sparse {is_sparse}{case.what}"
 
-    def theirs(rows: np.ndarray, labels: np.ndarray, asked: np.ndarray, ridge: float, free: bool = constant) -> Any:
+    def theirs(
+        rows: np.ndarray, labels: np.ndarray, asked: np.ndarray, ridge: float, free: bool = constant
+    ) -> Any:
         given = rows.astype(float), labels.astype(float)
         fitted = Ridge(ridge, fit_intercept=free, solver=solver)
-        return _quietly(lambda: fitted.fit(*given).predict(asked.astype(float)).reshape(len(asked), -1))
+        return _quietly(
+            lambda: fitted.fit(*given).predict(asked.astype(float)).reshape(len(asked), -1)
+        )
 
     with warnings.catch_warnings(record=True) as told, mpmath.workdps(DIGITS):
         warnings.simplefilter("always")
@@ -205,28 +247,45 @@ def scaled_features(case: Case) -> None:
             return
         granted = 0.0
         both = _features(case, q + 2, int(rng.integers(1, 4)))
-        T, new_tasks = both[:q], both[q:]
-        versions, task_versions = _versions(case.seed, X, new, False), _versions(case.seed + 1, T, new_tasks, False)
+        T = both[:q]
+        new_tasks = both[q:]
+        versions = _versions(case.seed, X, new, False)
+        task_versions = _versions(case.seed + 1, T, new_tasks, False)
         if model == "two-step":
             ridge = float(10.0 ** rng.uniform(-4, 4))
             fitted = TwoStepRidge(alpha, ridge, fit_intercept=constant).fit(X, Y, tasks=T)
             lefts = [_ridge_map(*each, alpha, constant) for each in versions]
             rights = [_ridge_map(*each, ridge, constant) for each in task_versions]
-            exact = [_plain(left * _exact(wide) * right.T) for left, right in zip(lefts, rights, strict=True)]
+            exact = [
+                _plain(left * _exact(wide) * right.T)
+                for left, right in zip(lefts, rights, strict=True)
+            ]
             halfway = theirs(X, Y, new, alpha)
             other = theirs(T, halfway.T, new_tasks, ridge).T
         else:
             fitted = KroneckerRidge(alpha, fit_intercept=constant).fit(X, Y, tasks=T)
-            flat, exact = wide.reshape(-1, 1), []
-            for (rows, asked), (task_rows, asked_tasks) in zip(versions, task_versions, strict=True):
+            flat = wide.reshape(-1, 1)
+            exact = []
+            for (rows, asked), (task_rows, asked_tasks) in zip(
+                versions, task_versions, strict=True
+            ):
                 pairs = [
-                    _products(*_with_ones(constant, *sides)) for sides in ((rows, task_rows), (asked, asked_tasks))
+                    _products(*_with_ones(constant, *sides))
+                    for sides in ((rows, task_rows), (asked, asked_tasks))
                 ]
-                exact.append(_plain(_ridge_map(*pairs, alpha, constant) * _exact(flat)).reshape(a, -1))
+                exact.append(
+                    _plain(_ridge_map(*pairs, alpha, constant) * _exact(flat)).reshape(a, -1)
+                )
             rows, asked = (_with_ones(constant, *sides) for sides in ((X, T), (new, new_tasks)))
             other = theirs(np.kron(*rows), flat, np.kron(*asked), alpha).reshape(a, -1)
-            # The features of pairs are never formed: the singular values of both sides are, with a rounding error each.
-            granted = TIMES * EPS * float(np.prod([np.linalg.norm(side, 2) for side in rows])) / alpha**0.5
+            # The features of pairs are never formed: the singular values of both sides are, with a
+            # rounding error each.
+            granted = (
+                TIMES
+                * EPS
+                * float(np.prod([np.linalg.norm(side, 2) for side in rows]))
+                / alpha**0.5
+            )
         _judge(fitted.predict(new, new_tasks), other, exact, wide, told, granted)
 
 
@@ -234,8 +293,13 @@ def scaled_features(case: Case) -> None:
 def scaled_kernels(case: Case) -> None:
     """Fit smooth kernels, and kernels with a large common part."""
     rng = case.rng
-    n, q, d, constant = int(rng.integers(4, 16)), 3, int(rng.integers(1, 5)), case.chance(0.5)
-    both = (rng.normal(size=(n + 3, d)) + case.pick(0.0, 0.0, 5.0, 50.0)).astype(case.pick("float64", "float32"))
+    n = int(rng.integers(4, 16))
+    q = 3
+    d = int(rng.integers(1, 5))
+    constant = case.chance(0.5)
+    both = (rng.normal(size=(n + 3, d)) + case.pick(0.0, 0.0, 5.0, 50.0)).astype(
+        case.pick("float64", "float32")
+    )
     name, params = case.pick(
         ("rbf", {"gamma": float(10.0 ** rng.uniform(-4, 1))}),
         ("polynomial", {"degree": 3, "gamma": 1.0, "coef0": 1.0}),
@@ -253,16 +317,27 @@ def scaled_kernels(case: Case) -> None:
         ours = model.predict(block)
         plain, plain_rows, plain_mean = (K + K.T) / 2, block, np.zeros(q)
         if constant:
-            C, plain_mean = np.eye(n) - 1 / n, wide.mean(axis=0)
-            plain_rows, plain = (block - plain.mean(axis=0)) @ C, C @ plain @ C
+            C = np.eye(n) - 1 / n
+            plain_mean = wide.mean(axis=0)
+            plain_rows = (block - plain.mean(axis=0)) @ C
+            plain = C @ plain @ C
         fitted = KernelRidge(alpha=alpha, kernel="precomputed")
-        theirs = _quietly(lambda: fitted.fit(plain, wide - plain_mean).predict(plain_rows)) + plain_mean
-        exact = [_by_kernel(*each, wide, alpha, constant) for each in _kernel_versions(case.seed, K, block)]
+        theirs = (
+            _quietly(lambda: fitted.fit(plain, wide - plain_mean).predict(plain_rows)) + plain_mean
+        )
+        exact = [
+            _by_kernel(*each, wide, alpha, constant)
+            for each in _kernel_versions(case.seed, K, block)
+        ]
         # As documented: eigenvalues have an error of ε‖K‖.
-        _judge(ours, theirs, exact, wide, told, TIMES * EPS * float(np.linalg.norm(plain, 2)) / alpha)
+        _judge(
+            ours, theirs, exact, wide, told, TIMES * EPS * float(np.linalg.norm(plain, 2)) / alpha
+        )
 
 
-def _kernel_versions(seed: int, K: np.ndarray, block: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+def _kernel_versions(
+    seed: int, K: np.ndarray, block: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return kernels of training and new rows, versions as a backward stable method may see them, and repaired ones."""
     rng = np.random.default_rng(seed)
     values, vectors = np.linalg.eigh((K + K.T) / 2)
@@ -277,14 +352,21 @@ def _kernel_versions(seed: int, K: np.ndarray, block: np.ndarray) -> list[tuple[
     return found
 
 
-def _by_kernel(K: np.ndarray, block: np.ndarray, Y: np.ndarray, alpha: float, constant: bool) -> np.ndarray:
+def _by_kernel(
+    K: np.ndarray, block: np.ndarray, Y: np.ndarray, alpha: float, constant: bool
+) -> np.ndarray:
     """Return predictions of kernel ridge regression in sixty digits."""
     n, q = Y.shape
-    kernel, rows, labels, ones = _exact(K), _exact(block), _exact(Y), mpmath.ones(n, 1)
-    kernel, mean = (kernel + kernel.T) / 2, mpmath.zeros(1, q)
+    kernel = _exact(K)
+    rows = _exact(block)
+    labels = _exact(Y)
+    ones = mpmath.ones(n, 1)
+    kernel = (kernel + kernel.T) / 2
+    mean = mpmath.zeros(1, q)
     if constant:
         centre = mpmath.eye(n) - ones * ones.T / n
-        mean, labels = ones.T * labels / n, centre * labels
+        mean = ones.T * labels / n
+        labels = centre * labels
         rows = (rows - mpmath.ones(rows.rows, 1) * (ones.T * kernel / n)) * centre
         kernel = centre * kernel * centre
     dual = mpmath.inverse(kernel + alpha * mpmath.eye(n)) * labels

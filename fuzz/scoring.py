@@ -28,7 +28,8 @@ from dyadlearn.metrics import (
 
 __all__ = ["AVERAGES", "between", "rows_of"]
 
-# Held-out predictions tie up to this share of the largest of those that are ranked together, as documented.
+# Held-out predictions tie up to this share of the largest of those that are ranked together, as
+# documented.
 TIE = 1.8e-12
 AVERAGES = {"A": "micro", "B": "instance", "C": "task", "D": "micro"}
 
@@ -52,12 +53,16 @@ def between(
 ) -> tuple[float, float] | None:
     """Return the least and the largest concordance index that rounding could give, None where it is undefined.
 
-    Differences of predictions up to `exact` are ties, those of at least `clear` are none, others may be either. So may
-    be ties of predictions that are so small beside the labels that their error, `rounding`, is wider than a tie.
+    Differences of predictions up to `exact` are ties, those of at least `clear` are none, others
+    may be either. So may be ties of predictions that are so small beside the labels that their
+    error, `rounding`, is wider than a tie.
     """
-    low, high = [], []
+    low = []
+    high = []
     for y, f in rows_of(Y, F, average):
-        least, most, pairs = 0.0, 0.0, 0
+        least = 0.0
+        most = 0.0
+        pairs = 0
         are_ties_seen = rounding <= TIE * max(map(abs, f), default=0.0)
         for a, fa in zip(y, f, strict=True):
             for b, fb in zip(y, f, strict=True):
@@ -66,9 +71,11 @@ def between(
                 pairs += 1
                 difference = fa - fb
                 if abs(difference) <= exact and are_ties_seen:
-                    least, most = least + 0.5, most + 0.5
+                    least = least + 0.5
+                    most = most + 0.5
                 elif abs(difference) >= clear:
-                    least, most = least + (difference > 0), most + (difference > 0)
+                    least = least + (difference > 0)
+                    most = most + (difference > 0)
                 else:
                     most += 1
         if pairs:
@@ -79,7 +86,10 @@ def between(
 
 def _concordance(y: list[float], f: list[float]) -> float | None:
     pairs = [
-        (fa > fb) + (fa == fb) / 2 for a, fa in zip(y, f, strict=True) for b, fb in zip(y, f, strict=True) if a > b
+        (fa > fb) + (fa == fb) / 2
+        for a, fa in zip(y, f, strict=True)
+        for b, fb in zip(y, f, strict=True)
+        if a > b
     ]
     return sum(pairs) / len(pairs) if pairs else None
 
@@ -98,7 +108,9 @@ def _squared(y: list[float], f: list[float]) -> float | None:
 
 
 def _absolute(y: list[float], f: list[float]) -> float | None:
-    return math.fsum(abs(a - b) for a, b in zip(y, f, strict=True)) / len(y) if y else None
+    if y:
+        return math.fsum(abs(a - b) for a, b in zip(y, f, strict=True)) / len(y)
+    return None
 
 
 def _correlated(y: list[float], f: list[float]) -> float | None:
@@ -112,7 +124,9 @@ def _correlated(y: list[float], f: list[float]) -> float | None:
 
 
 def _ranked(y: list[float], f: list[float]) -> float | None:
-    return _correlated(*([sum(b < a for b in row) + row.count(a) / 2 for a in row] for row in (y, f)))
+    return _correlated(
+        *([sum(b < a for b in row) + row.count(a) / 2 for a in row] for row in (y, f))
+    )
 
 
 def _interactions(Y: np.ndarray, F: np.ndarray) -> float | None:
@@ -130,14 +144,17 @@ def _determined(y: list[float], f: list[float]) -> float | None:
     if len(set(y)) < 2:
         return None
     mean = math.fsum(y) / len(y)
-    return 1 - math.fsum((a - b) ** 2 for a, b in zip(y, f, strict=True)) / math.fsum((a - mean) ** 2 for a in y)
+    return 1 - math.fsum((a - b) ** 2 for a, b in zip(y, f, strict=True)) / math.fsum(
+        (a - mean) ** 2 for a in y
+    )
 
 
 def _chances(f: list[float], worths: list[float]) -> list[float]:
     """Return the mean worth of the places that each cell may take among those it ties with."""
     found = []
     for value in f:
-        above, same = sum(other > value for other in f), f.count(value)
+        above = sum(other > value for other in f)
+        same = f.count(value)
         found.append(sum(worths[above : above + same]) / same)
     return found
 
@@ -167,9 +184,13 @@ def _gain_at(k: int | None) -> RowScore:
     def score(y: list[float], f: list[float]) -> float | None:
         if not any(a > 0 for a in y):
             return None
-        worths = [1 / math.log2(place + 2) if k is None or place < k else 0.0 for place in range(len(y))]
+        worths = [
+            1 / math.log2(place + 2) if k is None or place < k else 0.0 for place in range(len(y))
+        ]
         gained = sum(a * worth for a, worth in zip(y, _chances(f, worths), strict=True))
-        return gained / sum(a * worth for a, worth in zip(sorted(y, reverse=True), worths, strict=True))
+        return gained / sum(
+            a * worth for a, worth in zip(sorted(y, reverse=True), worths, strict=True)
+        )
 
     return score
 
@@ -180,7 +201,9 @@ def _enrichment(percent: int) -> RowScore:
             return None
         best = max(1, -(-percent * len(y) // 100))
         chances = _chances(f, [float(place < best) for place in range(len(y))])
-        return sum(c for a, c in zip(y, chances, strict=True) if a == 1) / best / (y.count(1) / len(y))
+        return (
+            sum(c for a, c in zip(y, chances, strict=True) if a == 1) / best / (y.count(1) / len(y))
+        )
 
     return score
 
@@ -196,7 +219,10 @@ def metrics(case: Case) -> None:
     shape = tuple(int(rng.integers(1, 7)) for _ in range(2))
     name = str(case.pick(*_NAMES))
     binary = name in ("auc", "ap", "precision", "recall", "ef")
-    Y = rng.integers(0, 2, shape).astype(float) if binary else rng.integers(0, 5, shape) / float(case.pick(1, 3))
+    if binary:
+        Y = rng.integers(0, 2, shape).astype(float)
+    else:
+        Y = rng.integers(0, 5, shape) / float(case.pick(1, 3))
     if case.chance(0.3):
         Y[int(rng.integers(shape[0]))] = Y[0, 0]
     if case.chance(0.5):
@@ -208,7 +234,8 @@ def metrics(case: Case) -> None:
     F = rng.standard_normal((max(depth, 1), *shape))
     if case.chance(0.6):
         F = np.round(F * float(case.pick(1, 2)))
-    k, percent = int(rng.integers(1, 8)), int(rng.integers(1, 101))
+    k = int(rng.integers(1, 8))
+    percent = int(rng.integers(1, 101))
     average = str(case.pick("micro", "instance", "task"))
     function, reference, options = {
         "auc": (roc_auc, _concordance, {}),
@@ -227,7 +254,8 @@ def metrics(case: Case) -> None:
         "ef": (enrichment_factor, _enrichment(percent), {"fraction": percent / 100}),
     }[name]
     case.what = f"{name} {shape} {average} {options}, {np.isnan(Y).sum()} missing, stack of {depth}"
-    expected, undefined = [], 0
+    expected = []
+    undefined = 0
     for grid in F:
         if name == "ic":  # of the whole grid, whatever the average
             expected.append(_interactions(Y, grid))
@@ -237,7 +265,9 @@ def metrics(case: Case) -> None:
         kept = [score for score in scores if score is not None]
         expected.append((sum(kept) / len(kept)) ** (0.5 if name == "rmse" else 1) if kept else None)
     try:
-        found, left_out = function(Y, F if depth else F[0], average=average, return_undefined=True, **options)
+        found, left_out = function(
+            Y, F if depth else F[0], average=average, return_undefined=True, **options
+        )
     except ValueError as error:
         if expected[0] is None and "undefined" in str(error):
             raise RefusedError("undefined everywhere") from None

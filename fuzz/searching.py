@@ -19,9 +19,11 @@ from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, TwoStepRidgeCV
 
 __all__: list[str] = []
 
-# Held-out predictions of the reference that differ by less than this share of their size are equal to each other, and
-# those that differ by more than the second are not; between them rounding may decide.
-EXACT, CLEAR = 1e-17, 1e-9
+# Held-out predictions of the reference that differ by less than this share of their size are equal
+# to each other, and those that differ by more than the second are not; between them rounding may
+# decide.
+EXACT = 1e-17
+CLEAR = 1e-9
 # Scores that differ by less than this share are equal.
 ROUNDING = 1e-12
 
@@ -31,12 +33,19 @@ def searches(case: Case) -> None:
     """Landscapes and what is chosen from them."""
     rng = case.rng
     kind = str(case.pick("independent", "two_step", "kronecker"))
-    m, q = int(rng.integers(2, 7)), int(rng.integers(2, 6))
+    m = int(rng.integers(2, 7))
+    q = int(rng.integers(2, 6))
     rows = draw_side(case, m, kinds=("primal", "dual", "precomputed", "rbf"))
-    columns = None if kind == "independent" else draw_side(case, q, kinds=("primal", "dual", "precomputed", "rbf"))
+    if kind == "independent":
+        columns = None
+    else:
+        columns = draw_side(case, q, kinds=("primal", "dual", "precomputed", "rbf"))
     setting = str(case.pick(*("AB" if kind == "independent" else "ABCD")))
     scoring = str(case.pick("neg_mean_squared_error", "roc_auc", "concordance_index"))
-    Y = rng.standard_normal((m, q)) if scoring != "roc_auc" else rng.integers(0, 2, (m, q)).astype(float)
+    if scoring != "roc_auc":
+        Y = rng.standard_normal((m, q))
+    else:
+        Y = rng.integers(0, 2, (m, q)).astype(float)
     holes = "complete"
     # Folds of grids with holes are drawn by the library; only leave-one-out is judged here.
     if kind == "independent" or setting == "A":
@@ -59,7 +68,13 @@ def searches(case: Case) -> None:
     if columns is not None:
         sides |= {"task_kernel": columns.kernel, "task_kernel_params": columns.params}
     constant = case.chance(0.5)
-    options = {"setting": setting, "scoring": scoring, "progress": False, "fit_intercept": constant, **sides}
+    options = {
+        "setting": setting,
+        "scoring": scoring,
+        "progress": False,
+        "fit_intercept": constant,
+        **sides,
+    }
     search: Any
     if kind == "independent":
         search = IndependentTaskRidgeCV(alphas, **options)
@@ -68,7 +83,8 @@ def searches(case: Case) -> None:
     else:
         search = TwoStepRidgeCV(alphas, task_alphas, tol=1e-12, **options)
     case.what = (
-        f"{type(search).__name__} {m}×{q} K={rows.what} G={columns and columns.what} {setting} {scoring} {holes} "
+        f"{type(search).__name__} {m}×{q} K={rows.what} G={columns and columns.what} {setting} "
+        f"{scoring} {holes} "
         f"{'/'.join(groups)} alphas={alphas} {task_alphas if kind == 'two_step' else ''}"
         f"{' intercept' if constant else ''}"
     )
@@ -77,7 +93,9 @@ def searches(case: Case) -> None:
         # Without its only label a task has no constant, and the label is not scored.
         predicted[:, (~np.isnan(Y)).sum(axis=0) < 2] = np.nan
     n_values = 1 if scoring == "neg_mean_squared_error" else 2
-    defined = any(len(set(y)) >= n_values for y, _ in rows_of(predicted, predicted, AVERAGES[setting]))
+    defined = any(
+        len(set(y)) >= n_values for y, _ in rows_of(predicted, predicted, AVERAGES[setting])
+    )
     observed = Y[~np.isnan(Y)]
     if scoring == "roc_auc" and len(np.unique(observed)) < 2:
         raise RefusedError("labels of one value")
@@ -91,14 +109,21 @@ def searches(case: Case) -> None:
         if min((~np.isnan(Y)).any(axis=axis).sum() for axis in (0, 1)) < 2 or len(observed) < 3:
             raise RefusedError("nothing to learn from once something is left out") from None
         raise
-    task_side = None if columns is None else Side(columns.K, "tikhonov", task_alphas[0], constant=constant)
+    if columns is None:
+        task_side = None
+    else:
+        task_side = Side(columns.K, "tikhonov", task_alphas[0], constant=constant)
     model = Model(kind, Side(rows.K, "tikhonov", alphas[0], constant=constant), task_side, Y)
-    sets = left_out_sets(setting, Y.shape, groups.get("groups"), groups.get("task_groups"), None, False)
+    sets = left_out_sets(
+        setting, Y.shape, groups.get("groups"), groups.get("task_groups"), None, False
+    )
 
     def held_out(model: Model) -> np.ndarray:
         found = np.zeros(Y.shape, dtype=LONG)
         for left in sets:
-            found[left.wanted] = model.left_out(setting, left.rows, left.columns, left.cells)[left.wanted]
+            found[left.wanted] = model.left_out(setting, left.rows, left.columns, left.cells)[
+                left.wanted
+            ]
         return found
 
     landscape = np.asarray(search.landscape_)
@@ -109,26 +134,52 @@ def searches(case: Case) -> None:
         at = _regularised(model, alphas[row], task_alphas[column])
         F = held_out(at)
         words = f"landscape at point {row}, {column}"
-        # As `agree` has it: the relative error that is granted to predictions of singular kernels, with its margin.
+        # As `agree` has it: the relative error that is granted to predictions of singular kernels,
+        # with its margin.
         granted = 10 * Drawn(search, at, rows, columns, np.dtype(np.float64)).rounding
-        rounded = held_out(at.perturbed(np.random.default_rng(case.seed), float(np.finfo(np.float64).eps)))
+        rounded = held_out(
+            at.perturbed(np.random.default_rng(case.seed), float(np.finfo(np.float64).eps))
+        )
         # The first is NaN where nothing can be predicted.
-        error = max(granted * float(np.nanmax(np.abs(F))), MARGIN * float(np.nanmax(np.abs(rounded - F))))
-        _check_score(np.where(np.isnan(F), np.nan, Y), F, AVERAGES[setting], scoring, float(score), words, error)
+        error = max(
+            granted * float(np.nanmax(np.abs(F))), MARGIN * float(np.nanmax(np.abs(rounded - F)))
+        )
+        _check_score(
+            np.where(np.isnan(F), np.nan, Y),
+            F,
+            AVERAGES[setting],
+            scoring,
+            float(score),
+            words,
+            error,
+        )
     best = float(np.nanmax(landscape))
     # Of scores that differ by rounding only, the most regularised is chosen.
     equal = landscape >= best - ROUNDING * abs(best)
-    place = (alphas.index(search.alpha_), task_alphas.index(search.task_alpha_) if kind == "two_step" else 0)
+    place = (
+        alphas.index(search.alpha_),
+        task_alphas.index(search.task_alpha_) if kind == "two_step" else 0,
+    )
     if not equal.reshape(len(alphas), -1)[place]:
         raise WrongAnswerError(f"alpha_ {search.alpha_} has not the best score")
     if search.best_score_ != landscape.reshape(len(alphas), -1)[place]:
-        raise WrongAnswerError(f"best_score_ {search.best_score_} is not that of alpha_ {search.alpha_}")
-    if kind != "two_step" and any(same and a > search.alpha_ for same, a in zip(equal, alphas, strict=True)):
+        raise WrongAnswerError(
+            f"best_score_ {search.best_score_} is not that of alpha_ {search.alpha_}"
+        )
+    if kind != "two_step" and any(
+        same and a > search.alpha_ for same, a in zip(equal, alphas, strict=True)
+    ):
         raise WrongAnswerError(f"alpha_ {search.alpha_} is not the most regularised of equals")
     chosen = _regularised(model, alphas[place[0]], task_alphas[place[1]])
     drawn = Drawn(search, chosen, rows, columns, np.dtype(np.float64))
     agree(case, drawn, np.asarray(search.holdout_), held_out, "holdout_ of the chosen model")
-    agree(case, drawn, np.asarray(search.predict(rows.new)), lambda model: model.predict(rows.K_new), "predict")
+    agree(
+        case,
+        drawn,
+        np.asarray(search.predict(rows.new)),
+        lambda model: model.predict(rows.K_new),
+        "predict",
+    )
 
 
 def _grid(case: Case, size: float, n: int) -> list[float]:
@@ -139,7 +190,8 @@ def _grid(case: Case, size: float, n: int) -> list[float]:
 def _error_of_sums(n: int) -> float:
     """Return the error of a difference of labels and a sum of n products with them, as a share of the labels.
 
-    Held-out predictions are such differences: those far smaller than the labels have fewer digits, or none.
+    Held-out predictions are such differences: those far smaller than the labels have fewer digits,
+    or none.
     """
     return 4 * float(np.finfo(np.float64).eps) * n**0.5
 
@@ -156,7 +208,11 @@ def _check_score(
 ) -> None:
     """Compare a score with that of the reference's predictions, given the error that the library's may have."""
     if scoring == "neg_mean_squared_error":
-        errors = [np.mean([(a - b) ** 2 for a, b in zip(y, f, strict=True)]) for y, f in rows_of(Y, F, average) if y]
+        errors = [
+            np.mean([(a - b) ** 2 for a, b in zip(y, f, strict=True)])
+            for y, f in rows_of(Y, F, average)
+            if y
+        ]
         expected = -float(np.mean(errors))
         # The free landscape of squared errors is a difference of large terms.
         tolerance = 1e-8 * abs(expected) + 1e-12 * float(np.nanmean(Y**2))
@@ -174,4 +230,6 @@ def _check_score(
     if bounds is None:
         raise WrongAnswerError(f"{words}: {found} where the score is undefined")
     if not bounds[0] - 1e-9 <= found <= bounds[1] + 1e-9:
-        raise WrongAnswerError(f"{words}: {scoring} {found:.6f}, expected {bounds[0]:.6f} … {bounds[1]:.6f}")
+        raise WrongAnswerError(
+            f"{words}: {scoring} {found:.6f}, expected {bounds[0]:.6f} … {bounds[1]:.6f}"
+        )

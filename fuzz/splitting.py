@@ -29,12 +29,21 @@ def _ids(case: Case, n: int) -> list[Any]:
 def long_tables(case: Case) -> None:
     """to_grid: repeated pairs, weights and missing values, against a dictionary."""
     rng = case.rng
-    instances, tasks = _ids(case, int(rng.integers(1, 6))), _ids(case, int(rng.integers(1, 6)))
+    instances = _ids(case, int(rng.integers(1, 6)))
+    tasks = _ids(case, int(rng.integers(1, 6)))
     n = int(rng.integers(1, 30))
-    pairs = [(instances[int(rng.integers(len(instances)))], tasks[int(rng.integers(len(tasks)))]) for _ in range(n)]
+    pairs = [
+        (instances[int(rng.integers(len(instances)))], tasks[int(rng.integers(len(tasks)))])
+        for _ in range(n)
+    ]
     y = [float(value) if rng.random() > 0.15 else float("nan") for value in rng.integers(0, 4, n)]
-    weights = [float(value) for value in rng.integers(0, 3, n)] if case.chance(0.4) else None
-    case.what = f"{n} rows of {len(instances)} × {len(tasks)} ids such as {instances[0]!r}, {tasks[0]!r}"
+    if case.chance(0.4):
+        weights = [float(value) for value in rng.integers(0, 3, n)]
+    else:
+        weights = None
+    case.what = (
+        f"{n} rows of {len(instances)} × {len(tasks)} ids such as {instances[0]!r}, {tasks[0]!r}"
+    )
     cells: dict[tuple[Any, Any], list[tuple[float, float]]] = {}
     missing = weightless = 0
     for row, (pair, value) in enumerate(zip(pairs, y, strict=True)):
@@ -61,14 +70,18 @@ def long_tables(case: Case) -> None:
     repeated = [values for values in cells.values() if len(values) > 1]
     contradicting = sum(len({value for value, _ in values}) > 1 for values in repeated)
     if (found.n_repeated, found.n_contradicting) != (len(repeated), contradicting):
-        raise WrongAnswerError(f"{found.n_repeated} repeated, {found.n_contradicting} contradicting")
+        raise WrongAnswerError(
+            f"{found.n_repeated} repeated, {found.n_contradicting} contradicting"
+        )
     expected = np.full((len(found.instances), len(found.tasks)), np.nan)
     for (i, t), values in cells.items():
         total = sum(weight for _, weight in values)
         place = found.instances.index(i), found.tasks.index(t)
         expected[place] = sum(value * weight for value, weight in values) / total
         if abs(found.weights[place] - total) > 1e-12 * total:
-            raise WrongAnswerError(f"weight {found.weights[place]} of {i!r}, {t!r}, expected {total}")
+            raise WrongAnswerError(
+                f"weight {found.weights[place]} of {i!r}, {t!r}, expected {total}"
+            )
     if not np.array_equal(np.isnan(found.grid), np.isnan(expected)):
         raise WrongAnswerError("other cells are observed")
     if np.nanmax(np.abs(found.grid - expected), initial=0.0) > 1e-12:
@@ -80,12 +93,22 @@ def folds(case: Case) -> None:
     """SettingKFold and audit: every pair tested once, and each split what it says, against sets."""
     rng = case.rng
     setting = str(case.pick("A", "B", "C", "D"))
-    instances, tasks = _ids(case, int(rng.integers(1, 9))), _ids(case, int(rng.integers(1, 9)))
+    instances = _ids(case, int(rng.integers(1, 9)))
+    tasks = _ids(case, int(rng.integers(1, 9)))
     n = int(rng.integers(1, 40))
-    pairs = [(instances[int(rng.integers(len(instances)))], tasks[int(rng.integers(len(tasks)))]) for _ in range(n)]
+    pairs = [
+        (instances[int(rng.integers(len(instances)))], tasks[int(rng.integers(len(tasks)))])
+        for _ in range(n)
+    ]
     n_splits = int(rng.integers(2, 5))
-    group_of = {i: int(rng.integers(0, 4)) for i in instances} if setting in "BD" and case.chance(0.3) else None
-    task_group_of = {t: int(rng.integers(0, 4)) for t in tasks} if setting in "CD" and case.chance(0.3) else None
+    if setting in "BD" and case.chance(0.3):
+        group_of = {i: int(rng.integers(0, 4)) for i in instances}
+    else:
+        group_of = None
+    if setting in "CD" and case.chance(0.3):
+        task_group_of = {t: int(rng.integers(0, 4)) for t in tasks}
+    else:
+        task_group_of = None
     given: dict[str, Any] = {}
     if group_of is not None:
         given["groups"] = [group_of[i] for i, _ in pairs]
@@ -97,7 +120,9 @@ def folds(case: Case) -> None:
     units = {
         "A": len(set(pairs)),
         "B": len({i for i, _ in pairs} if group_of is None else {group_of[i] for i, _ in pairs}),
-        "C": len({t for _, t in pairs} if task_group_of is None else {task_group_of[t] for _, t in pairs}),
+        "C": len(
+            {t for _, t in pairs} if task_group_of is None else {task_group_of[t] for _, t in pairs}
+        ),
     }
     units["D"] = min(units["B"], units["C"])
     try:
@@ -125,17 +150,23 @@ def _check_split(
     group_of: dict[Any, int] | None,
     task_group_of: dict[Any, int] | None,
 ) -> None:
-    used, asked = [pairs[row] for row in train], [pairs[row] for row in test]
+    used = [pairs[row] for row in train]
+    asked = [pairs[row] for row in test]
     left = {pairs[row] for row in range(len(pairs)) if row not in set(train) | set(test)}
-    known, known_tasks = {i for i, _ in used}, {t for _, t in used}
-    asked_instances, asked_tasks = {i for i, _ in asked}, {t for _, t in asked}
+    known = {i for i, _ in used}
+    known_tasks = {t for _, t in used}
+    asked_instances = {i for i, _ in asked}
+    asked_tasks = {t for _, t in asked}
     if set(used) & set(asked):
         raise WrongAnswerError("a pair is in training and in test")
     if setting in "BD" and known & asked_instances:
         raise WrongAnswerError("an instance is in training and in test")
     if setting in "CD" and known_tasks & asked_tasks:
         raise WrongAnswerError("a task is in training and in test")
-    for of, seen, tested in ((group_of, known, asked_instances), (task_group_of, known_tasks, asked_tasks)):
+    for of, seen, tested in (
+        (group_of, known, asked_instances),
+        (task_group_of, known_tasks, asked_tasks),
+    ):
         if of is not None and {of[i] for i in seen} & {of[i] for i in tested}:
             raise WrongAnswerError("a group is in training and in test")
     if setting != "D" and left:

@@ -42,7 +42,9 @@ MOST_MEMORY = 32 * 2**20
 def files(case: Case) -> None:
     """Save and load: predictions and hold-out are the same to the last bit."""
     try:
-        drawn = draw_problem(case, str(case.pick("independent", "two_step", "kronecker", "network")))
+        drawn = draw_problem(
+            case, str(case.pick("independent", "two_step", "kronecker", "network"))
+        )
     except UndefinedError as reason:
         raise RefusedError(str(reason)) from None
     model = drawn.estimator
@@ -67,7 +69,10 @@ def files(case: Case) -> None:
                 raise
             answers.append(str(error))
     first, second = answers
-    same = first == second if isinstance(first, str) else np.array_equal(first, second, equal_nan=True)
+    if isinstance(first, str):
+        same = first == second
+    else:
+        same = np.array_equal(first, second, equal_nan=True)
     if isinstance(first, str) != isinstance(second, str) or not same:
         raise WrongAnswerError("the loaded model holds out otherwise")
 
@@ -76,7 +81,9 @@ def files(case: Case) -> None:
 def tiny_models() -> tuple[bytes, ...]:
     """Return the files of some tiny models, one of each kind."""
     rng = np.random.default_rng(0)
-    X, T, Y = rng.standard_normal((5, 2)), rng.standard_normal((4, 3)), rng.standard_normal((5, 4))
+    X = rng.standard_normal((5, 2))
+    T = rng.standard_normal((4, 3))
+    Y = rng.standard_normal((5, 4))
     holes = Y.copy()
     holes[1, 2] = np.nan
     network = Y[:4] + Y[:4].T
@@ -84,13 +91,17 @@ def tiny_models() -> tuple[bytes, ...]:
     models = [
         TwoStepRidge(0.5, 0.1).fit(X, Y, tasks=T),
         TwoStepRidge(0.5, 0.1).fit(csr_array(np.round(X)), Y, tasks=csr_array(T[:, :2])),
-        TwoStepRidge(0.5, 0.5, kernel="rbf", symmetry="symmetric", filter=IteratedTikhonov(3)).fit(X[:4], network),
+        TwoStepRidge(0.5, 0.5, kernel="rbf", symmetry="symmetric", filter=IteratedTikhonov(3)).fit(
+            X[:4], network
+        ),
         KroneckerRidge(0.5, kernel="rbf", kernel_params={"gamma": 0.3}).fit(X, holes, tasks=T),
         TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="D", progress=False).fit(X, Y, tasks=T),
         IndependentTaskRidgeCV([0.1, 1, 10], progress=False).fit(X, Y),
         OnlineTwoStepRidge(0.5, keep_labels=True).fit(X, Y, tasks=T),
         Landmarks(3, random_state=0).fit(X),
-        PairRegressor(KroneckerRidge(0.5), instances=pd.DataFrame(X), tasks=pd.DataFrame(T)).fit(pairs, Y.ravel()),
+        PairRegressor(KroneckerRidge(0.5), instances=pd.DataFrame(X), tasks=pd.DataFrame(T)).fit(
+            pairs, Y.ravel()
+        ),
     ]
     found = []
     with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +118,9 @@ def broken_files(case: Case) -> None:
     rng = case.rng
     number = int(rng.integers(len(tiny_models())))
     content = bytearray(tiny_models()[number])
-    kind = str(case.pick("flips", "cut", "grown", "swapped", "forged", "forged", "forged", "forged"))
+    kind = str(
+        case.pick("flips", "cut", "grown", "swapped", "forged", "forged", "forged", "forged")
+    )
     if kind == "flips":
         for _ in range(int(rng.integers(1, 6))):
             place = int(rng.integers(len(content) if case.chance(0.5) else min(200, len(content))))
@@ -144,7 +157,10 @@ def broken_files(case: Case) -> None:
 def _use(model: Any) -> None:
     """Predict with a model that was loaded from a mutated file: an error of its own is fine, a crash is not."""
     answer = model.predict if hasattr(model, "predict") else model.transform
-    rows = [(0, 0)] if isinstance(model, PairRegressor) else np.zeros((1, getattr(model, "n_features_in_", 1)))
+    if isinstance(model, PairRegressor):
+        rows = [(0, 0)]
+    else:
+        rows = np.zeros((1, getattr(model, "n_features_in_", 1)))
     try:
         answer(rows)
         repr(model)
@@ -155,7 +171,8 @@ def _use(model: Any) -> None:
 def forge(case: Case, content: bytes) -> bytes:
     """Change the JSON of a file, or the shapes of its arrays, and make places and checksum right again."""
     length = int.from_bytes(content[:8], "little")
-    head, body = json.loads(content[8 : 8 + length]), content[8 + length :]
+    head = json.loads(content[8 : 8 + length])
+    body = content[8 + length :]
     metadata = head.pop("__metadata__")
     header = json.loads(metadata["header"])
     data = {name: body[slice(*place["data_offsets"])] for name, place in head.items()}
@@ -192,7 +209,9 @@ def forge(case: Case, content: bytes) -> bytes:
             end += len(data[each])
     metadata["header"] = json.dumps(header, separators=(",", ":"))
     metadata["checksum"] = zeros = "0" * 64
-    text = json.dumps({"__metadata__": metadata, **head}, separators=(",", ":")).encode("ascii", "replace")
+    text = json.dumps({"__metadata__": metadata, **head}, separators=(",", ":")).encode(
+        "ascii", "replace"
+    )
     text += b" " * (-len(text) % 8)
     whole = len(text).to_bytes(8, "little") + text + b"".join(data.values())
     digest = hashlib.sha256(whole).hexdigest().encode()
@@ -201,7 +220,12 @@ def forge(case: Case, content: bytes) -> bytes:
 
 def _entries(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path of every named entry of what JSON holds."""
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        pairs = value.items()
+    elif isinstance(value, list):
+        pairs = enumerate(value)
+    else:
+        pairs = ()
     for key, thing in pairs:
         if isinstance(value, dict):
             yield (*path, key)

@@ -1,7 +1,7 @@
 """Other units of labels, weights, kernels and features, other orders of rows and exchanged sides: the same answers.
 
-No reference is needed: a model that is fitted on changed data must give the answers that follow from those before. In
-`heavy_weights`, weighted ridge regression in sixty digits is the reference.
+No reference is needed: a model that is fitted on changed data must give the answers that follow
+from those before. In `heavy_weights`, weighted ridge regression in sixty digits is the reference.
 """
 
 from __future__ import annotations
@@ -66,9 +66,11 @@ class Changed:
 
 def _draw(case: Case) -> Given:
     rng = case.rng
-    m, q = int(rng.integers(3, 9)), int(rng.integers(3, 8))
+    m = int(rng.integers(3, 9))
+    q = int(rng.integers(3, 8))
     d, r = (int(rng.integers(1, 2 * n)) for n in (m, q))
-    X, T = rng.normal(size=(m, d)), rng.normal(size=(q, r))
+    X = rng.normal(size=(m, d))
+    T = rng.normal(size=(q, r))
     Y = rng.normal(size=(m, q)) + X[:, :1] + T[:, 0] + case.pick(0.0, 3.0)
     if case.chance(0.4):
         Y[rng.random(Y.shape) < rng.uniform(0.05, 0.3)] = np.nan
@@ -118,14 +120,16 @@ def _weights(case: Case, done: Changed, factor: float) -> Changed:
 
 
 def _instances(case: Case, done: Changed, factor: float) -> Changed:
-    given, factor = done.given, factor**0.5
+    given = done.given
+    factor = factor**0.5
     alphas = given.alphas * [factor**2, 1.0, factor**2]
     given = replace(given, X=factor * given.X, new=factor * given.new, alphas=alphas)
     return replace(done, given=given)
 
 
 def _tasks(case: Case, done: Changed, factor: float) -> Changed:
-    given, factor = done.given, factor**0.5
+    given = done.given
+    factor = factor**0.5
     alphas = given.alphas * [1.0, factor**2, factor**2]
     given = replace(given, T=factor * given.T, new_tasks=factor * given.new_tasks, alphas=alphas)
     return replace(done, given=given)
@@ -133,7 +137,8 @@ def _tasks(case: Case, done: Changed, factor: float) -> Changed:
 
 def _order(case: Case, done: Changed, factor: float) -> Changed:
     given = done.given
-    rows, columns = case.rng.permutation(given.Y.shape[0]), case.rng.permutation(given.Y.shape[1])
+    rows = case.rng.permutation(given.Y.shape[0])
+    columns = case.rng.permutation(given.Y.shape[1])
     weights = None if given.W is None else given.W[np.ix_(rows, columns)]
     labels = given.Y[np.ix_(rows, columns)]
     moved = replace(given, X=given.X[rows], T=given.T[columns], Y=labels, W=weights)
@@ -145,7 +150,9 @@ def _exchange(case: Case, done: Changed, factor: float) -> Changed:
     weights = None if given.W is None else given.W.T
     sides = {"X": given.T, "T": given.X, "new": given.new_tasks, "new_tasks": given.new}
     turned = replace(given, **sides, Y=given.Y.T, W=weights, alphas=given.alphas[[1, 0, 2]])
-    return replace(done, given=turned, rows=done.columns, columns=done.rows, is_turned=not done.is_turned)
+    return replace(
+        done, given=turned, rows=done.columns, columns=done.rows, is_turned=not done.is_turned
+    )
 
 
 _CHANGES = {
@@ -169,14 +176,20 @@ def _alphas(model: str, given: Given) -> dict[str, float]:
 
 def _answers(model: Any, given: Given, name: str) -> dict[str, np.ndarray]:
     asked = (given.new,) if name == "independent" else (given.new, given.new_tasks)
-    settings = "AB" if name == "independent" else [letter for letter in "ABCD" if _leaves_labels(given.Y, letter)]
-    return {"predict": model.predict(*asked)} | {setting: model.holdout(setting) for setting in settings}
+    if name == "independent":
+        settings = "AB"
+    else:
+        settings = [letter for letter in "ABCD" if _leaves_labels(given.Y, letter)]
+    return {"predict": model.predict(*asked)} | {
+        setting: model.holdout(setting) for setting in settings
+    }
 
 
 def _leaves_labels(Y: np.ndarray, setting: str) -> bool:
     """Return whether labels remain without any row, any column or both; the library refuses hold-out otherwise."""
     seen = ~np.isnan(Y)
-    of_rows, of_columns = seen.sum(axis=1), seen.sum(axis=0)
+    of_rows = seen.sum(axis=1)
+    of_columns = seen.sum(axis=0)
     left = {
         "A": np.ones(1),
         "B": of_rows,
@@ -201,12 +214,16 @@ def _back(done: Changed, name: str, setting: str, values: np.ndarray) -> np.ndar
 @generator
 def units(case: Case) -> None:
     """Fit, hold out and search in other units, orders and with exchanged sides: the answers follow."""
-    given, name, constant = _draw(case), str(case.pick(*MODELS)), case.chance(0.6)
+    given = _draw(case)
+    name = str(case.pick(*MODELS))
+    constant = case.chance(0.6)
     if name == "independent" and np.isnan(given.Y).any() and constant:
         given = replace(given, Y=np.nan_to_num(given.Y))
     is_search = case.chance(0.3)
     done = _change(case, name, given, constant, is_search)
-    case.what = f"{name} {given.Y.shape} constant {constant} search {is_search}: {', '.join(done.words)}"
+    case.what = (
+        f"{name} {given.Y.shape} constant {constant} search {is_search}: {', '.join(done.words)}"
+    )
     spread = float(np.nanstd(given.Y)) or 1.0
     found = []
     for each in (given, done.given):
@@ -220,20 +237,27 @@ def units(case: Case) -> None:
         estimator.fit(each.X, each.Y, tasks=each.T, **weights)
         found.append(_answers(estimator, each, name))
     for setting, expected in found[0].items():
-        turned = {"B": "C", "C": "B"}.get(setting, setting) if done.is_turned else setting
+        if done.is_turned:
+            turned = {"B": "C", "C": "B"}.get(setting, setting)
+        else:
+            turned = setting
         values = _back(done, name, setting, found[1][turned])
         # A shift of the labels takes digits from them.
         tolerance = DIGITS * spread + 1e-13 * abs(done.shift / done.scale)
         error = float(np.nanmax(np.abs(values - expected)))
         if not error <= tolerance * max(1.0, float(np.nanmax(np.abs(expected))) / spread):
-            raise WrongAnswerError(f"{setting}: {error / spread:.1e} of the spread of the labels off")
+            raise WrongAnswerError(
+                f"{setting}: {error / spread:.1e} of the spread of the labels off"
+            )
 
 
 @generator
 def heavy_weights(case: Case) -> None:
     """Fit weights from 1e-18 to 1e18 that differ by up to 1e16, against weighted ridge regression in sixty digits."""
-    rng, name = case.rng, str(case.pick("independent", "kronecker"))
-    given, constant = replace(_draw(case), W=None), case.chance(0.6)
+    rng = case.rng
+    name = str(case.pick("independent", "kronecker"))
+    given = replace(_draw(case), W=None)
+    constant = case.chance(0.6)
     if name == "independent":
         given = replace(given, Y=np.nan_to_num(given.Y))
     spread = float(case.pick(0.0, 2.0, 8.0, 16.0))
@@ -252,8 +276,9 @@ def heavy_weights(case: Case) -> None:
     error = float(np.abs(found - expected).max()) / size
     if error <= 1e-6:
         return
-    # Residuals of heavy labels, times the rounding of their features, move what light labels determine. A fit of pairs
-    # rounds the features of each pair by itself, so that it may lose ten times what that changes.
+    # Residuals of heavy labels, times the rounding of their features, move what light labels
+    # determine. A fit of pairs rounds the features of each pair by itself, so that it may lose ten
+    # times what that changes.
     with mpmath.workdps(60):
         errors = np.random.default_rng(case.seed)
         others = [_weighted(name, given, W, constant, errors) for _ in range(2)]
@@ -268,7 +293,11 @@ def _exact(array: np.ndarray) -> np.ndarray:
 
 
 def _weighted(
-    name: str, given: Given, W: np.ndarray, constant: bool, errors: np.random.Generator | None = None
+    name: str,
+    given: Given,
+    W: np.ndarray,
+    constant: bool,
+    errors: np.random.Generator | None = None,
 ) -> np.ndarray:
     """Return the predictions for new rows, each task by itself or all pairs together.
 
@@ -289,20 +318,31 @@ def _weighted(
     if name == "independent":
         rows = rounded(X)
         columns = [
-            _ridge(rows @ rows.T, new @ rows.T, _exact(given.Y[:, j]), given.alphas[0] / _exact(W[:, j]), constant)
+            _ridge(
+                rows @ rows.T,
+                new @ rows.T,
+                _exact(given.Y[:, j]),
+                given.alphas[0] / _exact(W[:, j]),
+                constant,
+            )
             for j in range(given.Y.shape[1])
         ]
         return np.stack(columns, axis=1)
     i, j = np.nonzero(~np.isnan(given.Y))
     pairs = rounded((X[i][:, :, None] * T[j][:, None, :]).reshape(len(i), -1))
     noise = given.alphas[0] / _exact(W[i, j])
-    found = _ridge(pairs @ pairs.T, np.kron(new, new_tasks) @ pairs.T, _exact(given.Y[i, j]), noise, constant)
+    found = _ridge(
+        pairs @ pairs.T, np.kron(new, new_tasks) @ pairs.T, _exact(given.Y[i, j]), noise, constant
+    )
     return found.reshape(len(new), len(new_tasks))
 
 
-def _ridge(K: np.ndarray, rows: np.ndarray, y: np.ndarray, noise: np.ndarray, constant: bool) -> np.ndarray:
+def _ridge(
+    K: np.ndarray, rows: np.ndarray, y: np.ndarray, noise: np.ndarray, constant: bool
+) -> np.ndarray:
     """Return predictions from kernel rows; a free mean makes the dual coefficients sum to zero."""
-    system, right = K + np.diag(noise), y
+    system = K + np.diag(noise)
+    right = y
     if constant:
         ones = _exact(np.ones((len(y), 1)))
         system = np.block([[system, ones], [ones.T, _exact(np.zeros((1, 1)))]])

@@ -121,13 +121,19 @@ def read_index(text: str) -> list[Package]:
 
 def read_vocabulary(text: str) -> dict[str, str]:
     """Return the text of every tag in a vocabulary of debtags."""
-    return {fields["Tag"]: fields.get("Description", "") for fields in stanzas(text) if fields.get("Tag")}
+    return {
+        fields["Tag"]: fields.get("Description", "")
+        for fields in stanzas(text)
+        if fields.get("Tag")
+    }
 
 
 def apt_cache(*arguments: str) -> str:
     """Run ``apt-cache`` in English and return what it prints."""
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "en"}
-    return subprocess.run(["apt-cache", *arguments], check=True, capture_output=True, text=True, env=environment).stdout
+    return subprocess.run(
+        ["apt-cache", *arguments], check=True, capture_output=True, text=True, env=environment
+    ).stdout
 
 
 def add_long_descriptions(packages: Sequence[Package]) -> list[Package]:
@@ -172,7 +178,9 @@ def count_words(texts: Sequence[str], min_texts: int) -> tuple[list[str], dict[s
     spread = Counter(word for row in counts for word in row)
     kept = sorted(word for word, n_texts in spread.items() if n_texts >= min_texts)
     column = {word: j for j, word in enumerate(kept)}
-    rows = [sorted((column[word], n) for word, n in row.items() if word in column) for row in counts]
+    rows = [
+        sorted((column[word], n) for word, n in row.items() if word in column) for row in counts
+    ]
     cells = np.array([cell for row in rows for cell in row], dtype=np.int64).reshape(-1, 2)
     # Steps from one column to the next are smaller numbers than the columns, and compress better.
     first = np.cumsum([0] + [len(row) for row in rows])
@@ -180,7 +188,9 @@ def count_words(texts: Sequence[str], min_texts: int) -> tuple[list[str], dict[s
     starts = first[:-1][np.diff(first) > 0]
     steps[starts] = cells[starts, 0]
     parts = {"lengths": np.diff(first), "steps": steps, "counts": cells[:, 1]}
-    return kept, {name: part.astype(np.min_scalar_type(part.max(initial=0))) for name, part in parts.items()}
+    return kept, {
+        name: part.astype(np.min_scalar_type(part.max(initial=0))) for name, part in parts.items()
+    }
 
 
 def build(packages: Sequence[Package], texts: Mapping[str, str]) -> dict[str, np.ndarray]:
@@ -189,7 +199,9 @@ def build(packages: Sequence[Package], texts: Mapping[str, str]) -> dict[str, np
     tags = sorted(tag for tag, n in occurrences.items() if n >= MIN_PACKAGES_OF_TAG)
     packages = [package for package in packages if not set(tags).isdisjoint(package.tags)]
     labels = np.array([[tag in package.tags for tag in tags] for package in packages])
-    kept_words, instances = count_words([package.description for package in packages], MIN_PACKAGES_OF_WORD)
+    kept_words, instances = count_words(
+        [package.description for package in packages], MIN_PACKAGES_OF_WORD
+    )
     task_words, tasks = count_words([f"{tag} {texts.get(tag, '')}" for tag in tags], 1)
     names = [
         [package.name for package in packages],
@@ -209,11 +221,19 @@ def build(packages: Sequence[Package], texts: Mapping[str, str]) -> dict[str, np
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the arguments, build the sample and write it."""
-    parser = argparse.ArgumentParser(description="Build the embedded sample of Debian packages and tags.")
-    parser.add_argument("--tables", type=Path, default=TABLES, help="folder of tables (default: %(default)s)")
-    parser.add_argument("--from-apt", action="store_true", help="read this machine's package index instead")
+    parser = argparse.ArgumentParser(
+        description="Build the embedded sample of Debian packages and tags."
+    )
+    parser.add_argument(
+        "--tables", type=Path, default=TABLES, help="folder of tables (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--from-apt", action="store_true", help="read this machine's package index instead"
+    )
     parser.add_argument("--vocabulary", type=Path, help="vocabulary of debtags, with --from-apt")
-    parser.add_argument("--output", type=Path, default=OUTPUT, help="file to write (default: %(default)s)")
+    parser.add_argument(
+        "--output", type=Path, default=OUTPUT, help="file to write (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
     if options.vocabulary and not options.from_apt:
         parser.error("--vocabulary goes with --from-apt: the tables bring their own vocabulary")
@@ -225,7 +245,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         vocabulary = next((path for path in candidates if path.exists()), None)
         if vocabulary is None:
             looked = ", ".join(map(str, candidates))
-            parser.error(f"no vocabulary at {looked}: install debtags or give a file with --vocabulary")
+            parser.error(
+                f"no vocabulary at {looked}: install debtags or give a file with --vocabulary"
+            )
         texts = read_vocabulary(vocabulary.read_text(encoding="utf-8"))
         packages = add_long_descriptions(choose_sample(read_index(apt_cache("dumpavail"))))
     else:
@@ -233,7 +255,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             parser.error(f"no folder {options.tables}: give one with --tables, or use --from-apt")
         packages, texts = read_tables(options.tables)
         packages = choose_sample(packages)
-        strays = set(tree_edges(tag for p in packages for tag in p.tags)) - set(read_tree(options.tables))
+        strays = set(tree_edges(tag for p in packages for tag in p.tags)) - set(
+            read_tree(options.tables)
+        )
         if strays:
             parser.error(f"names of tags and edges.tsv disagree on {sorted(strays)[:3]}")
 
@@ -244,7 +268,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     size = options.output.stat().st_size
     if size > MAX_BYTES:
         options.output.unlink()
-        parser.exit(1, f"the file came to {size:,} bytes, over the limit of {MAX_BYTES:,}: it was removed\n")
+        parser.exit(
+            1, f"the file came to {size:,} bytes, over the limit of {MAX_BYTES:,}: it was removed\n"
+        )
     n_packages, n_tags = len(arrays["X_lengths"]), len(arrays["tasks_lengths"])
     print(f"{n_packages:,} packages × {n_tags} tags, {size:,} bytes in {options.output}")
 

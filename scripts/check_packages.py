@@ -21,15 +21,33 @@ from rattler_build import Stage0Recipe, VariantConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 # Without these the tests of an unpacked source distribution do not run.
-SOURCES = ("src", "tests", "docs", "examples", "experiments", "benchmarks", "fuzz", "scripts", "conda")
-MADE = re.compile(r"(^|/)(\.ci|\.venv[^/]*|\.git|build|dist|_build|generated|gallery|__pycache__|\.[a-z_]+_cache)(/|$)")
-LINK = re.compile(r"\]\((?!https?:|#)|<(?:img|source)\b[^>]*\bsrc(?:set)?=\"(?!https?:)|\bhref=\"(?!https?:|#)")
+SOURCES = (
+    "src",
+    "tests",
+    "docs",
+    "examples",
+    "experiments",
+    "benchmarks",
+    "fuzz",
+    "scripts",
+    "conda",
+)
+MADE = re.compile(
+    r"(^|/)(\.ci|\.venv[^/]*|\.git|build|dist|_build|generated|gallery|__pycache__|\.[a-z_]+_cache)(/|$)"
+)
+LINK = re.compile(
+    r"\]\((?!https?:|#)|<(?:img|source)\b[^>]*\bsrc(?:set)?=\"(?!https?:)|\bhref=\"(?!https?:|#)"
+)
 
 
 def package_files() -> set[str]:
     """Return what a wheel must hold, as it is named in src/: the package, and the module that starts its command."""
     files = {path for path in (ROOT / "src" / "dyadlearn").rglob("*") if path.is_file()}
-    names = {path.relative_to(ROOT / "src").as_posix() for path in files if "__pycache__" not in path.parts}
+    names = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in files
+        if "__pycache__" not in path.parts
+    }
     return names | {"_dyadlearn_main.py"}
 
 
@@ -43,7 +61,9 @@ def read_sdist(path: Path) -> dict[str, bytes]:
     """Return the files of a source distribution by name, without the folder that they all lie in."""
     with tarfile.open(path) as archive:
         members = [member for member in archive.getmembers() if member.isfile()]
-        return {member.name.split("/", 1)[1]: archive.extractfile(member).read() for member in members}
+        return {
+            member.name.split("/", 1)[1]: archive.extractfile(member).read() for member in members
+        }
 
 
 def check_contents(wheel: dict[str, bytes], sdist: dict[str, bytes]) -> None:
@@ -57,7 +77,11 @@ def check_contents(wheel: dict[str, bytes], sdist: dict[str, bytes]) -> None:
     if not any(name.endswith("licenses/LICENSE") for name in wheel) or "LICENSE" not in sdist:
         sys.exit("The licence is not in both packages.")
     for folder in SOURCES:
-        here = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*") if path.is_file()}
+        here = {
+            path.relative_to(ROOT).as_posix()
+            for path in (ROOT / folder).rglob("*")
+            if path.is_file()
+        }
         missing = {name for name in here if not MADE.search(name)} - set(sdist)
         if missing:
             sys.exit(f"The source distribution has no {', '.join(sorted(missing))}.")
@@ -76,12 +100,21 @@ def check_no_trace(files: dict[str, bytes]) -> None:
 
 def check_metadata(metadata: Message) -> None:
     """Check what the page of the package index will show."""
-    for field in ("Name", "Version", "Summary", "License-Expression", "Requires-Python", "Description-Content-Type"):
+    for field in (
+        "Name",
+        "Version",
+        "Summary",
+        "License-Expression",
+        "Requires-Python",
+        "Description-Content-Type",
+    ):
         if not metadata[field]:
             sys.exit(f"The metadata has no {field}.")
     dead = LINK.findall(metadata.get_payload())
     if dead:
-        sys.exit(f"The page of the package index would have {len(dead)} links or pictures that lead nowhere.")
+        sys.exit(
+            f"The page of the package index would have {len(dead)} links or pictures that lead nowhere."
+        )
 
 
 def check_recipe(version: str) -> None:
@@ -91,7 +124,9 @@ def check_recipe(version: str) -> None:
         sys.exit(f"The conda recipe makes {len(variants)} packages; one was expected.")
     recipe = variants[0].recipe.to_dict()
     if recipe["build"]["noarch"] != "python" or recipe["package"]["version"] != version:
-        sys.exit(f"The conda recipe does not make a package for all platforms of version {version}.")
+        sys.exit(
+            f"The conda recipe does not make a package for all platforms of version {version}."
+        )
 
 
 def try_wheel(path: Path, version: str, *, oldest: bool) -> None:
@@ -103,12 +138,33 @@ def try_wheel(path: Path, version: str, *, oldest: bool) -> None:
         bin = home / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
         python = ["--python", bin / "python"]
         # The requirements of a wheel are not direct ones, so the oldest are those of pyproject.toml.
-        lowest = [*uv, "install", "--quiet", *python, "--resolution", "lowest-direct", "-r", ROOT / "pyproject.toml"]
+        lowest = [
+            *uv,
+            "install",
+            "--quiet",
+            *python,
+            "--resolution",
+            "lowest-direct",
+            "-r",
+            ROOT / "pyproject.toml",
+        ]
         commands = [
             *([lowest] if oldest else []),
-            [bin / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", path],
+            [
+                bin / "python",
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                path,
+            ],
             [*uv, "check", *python],
-            [bin / "python", "-c", f"import dyadlearn; assert dyadlearn.__version__ == {version!r}"],
+            [
+                bin / "python",
+                "-c",
+                f"import dyadlearn; assert dyadlearn.__version__ == {version!r}",
+            ],
             [bin / "dyadlearn", "--version"],
             [bin / "dyadlearn", "demo"],
         ]
@@ -123,17 +179,25 @@ def main() -> None:
     """Check all, and say what was checked."""
     wheels, sdists = sorted((ROOT / "dist").glob("*.whl")), sorted((ROOT / "dist").glob("*.tar.gz"))
     if len(wheels) != 1 or len(sdists) != 1:
-        sys.exit(f"dist/ has {len(wheels)} wheels and {len(sdists)} source distributions; run make dist.")
+        sys.exit(
+            f"dist/ has {len(wheels)} wheels and {len(sdists)} source distributions; run make dist."
+        )
     wheel, sdist = read_wheel(wheels[0]), read_sdist(sdists[0])
     check_contents(wheel, sdist)
     check_no_trace(wheel)
     check_no_trace(sdist)
-    metadata = Parser().parsestr(next(text for name, text in wheel.items() if name.endswith("/METADATA")).decode())
+    metadata = Parser().parsestr(
+        next(text for name, text in wheel.items() if name.endswith("/METADATA")).decode()
+    )
     check_metadata(metadata)
     check_recipe(metadata["Version"])
-    print(f"Contents and metadata of {wheels[0].name} and {sdists[0].name} are right; so is the conda recipe.")
+    print(
+        f"Contents and metadata of {wheels[0].name} and {sdists[0].name} are right; so is the conda recipe."
+    )
     for oldest in (False, True):
-        print(f"The wheel in an environment of its own, with the {'oldest' if oldest else 'newest'} dependencies:")
+        print(
+            f"The wheel in an environment of its own, with the {'oldest' if oldest else 'newest'} dependencies:"
+        )
         try_wheel(wheels[0], metadata["Version"], oldest=oldest)
     print("All packages are in order.")
 

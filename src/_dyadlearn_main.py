@@ -1,8 +1,9 @@
 """The command ``dyadlearn`` from its first moment to its last.
 
-What a command needs takes a while to load, and Ctrl-C and SIGTERM must be quiet then too: until it is loaded, they end
-the process at once, with one line. Then they raise an exception, so that the command can clean up. When the command is
-over they change nothing. This file imports nothing that takes time.
+What a command needs takes a while to load, and Ctrl-C and SIGTERM must be quiet then too: until it
+is loaded, they end the process at once, with one line. Then they raise an exception, so that the
+command can clean up. When the command is over they change nothing. This file imports nothing that
+takes time.
 """
 
 import _signal as signal  # type: ignore[import-not-found]  # signal itself would load more
@@ -33,7 +34,8 @@ _USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_
 
 def main() -> None:
     """Load the command and run it."""
-    # At once and not by an exception: compiled code would make errors of its own of that while it is loaded.
+    # At once and not by an exception: compiled code would make errors of its own of that while it
+    # is loaded.
     usual = [number for number, handler in _USUAL.items() if signal.getsignal(number) == handler]
     taken = [number for number in usual if _handle(number, _leave)]
     from dyadlearn.cli import main as run

@@ -17,4 +17,6 @@ NEEDS = {
     "dyadlearn/streams.py": ("polars",),
 }
 
-collect_ignore = [path for path, packages in NEEDS.items() if not any(find_spec(package) for package in packages)]
+collect_ignore = [
+    path for path, packages in NEEDS.items() if not any(find_spec(package) for package in packages)
+]

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-# What collecting makes stays until the end: it is not searched for garbage, which would take a tenth of the time.
+# What collecting makes stays until the end: it is not searched for garbage, which would take a
+# tenth of the time.
 gc.disable()
 
 Case = TypeVar("Case")
@@ -48,7 +49,13 @@ def _numpy64() -> Library:
 
 
 def _numpy32() -> Library:
-    return Library("numpy-float32", lambda values: np.asarray(values, dtype=np.float32), np.asarray, 1e-3, "float32")
+    return Library(
+        "numpy-float32",
+        lambda values: np.asarray(values, dtype=np.float32),
+        np.asarray,
+        1e-3,
+        "float32",
+    )
 
 
 def _strict() -> Library:
@@ -92,7 +99,8 @@ def each(request: pytest.FixtureRequest) -> Callable[[Iterable[Case]], Iterator[
     request.node.stash[_CURRENT] = current
 
     def loop(cases: Iterable[Case]) -> Iterator[Case]:
-        depth, n_cases = len(current), 0
+        depth = len(current)
+        n_cases = 0
         for case in cases:
             n_cases += 1
             current[depth:] = [case]
@@ -124,7 +132,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Name the cases that the loops of a failed test were at."""
     report = yield
     if report.when == "call" and report.failed and item.stash.get(_CURRENT, []):
-        report.sections.append(("Failed at", "\n".join(f"{case!r:.500}" for case in item.stash[_CURRENT])))
+        report.sections.append(
+            ("Failed at", "\n".join(f"{case!r:.500}" for case in item.stash[_CURRENT]))
+        )
     return report
 
 
@@ -141,7 +151,8 @@ def shared_data() -> Path:
 def real():
     """Features of 24 instances and 16 tasks with real labels."""
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(24, 5)), rng.normal(size=(16, 4))
+    X = rng.normal(size=(24, 5))
+    T = rng.normal(size=(16, 4))
     return X, X @ rng.normal(size=(5, 4)) @ T.T + 2 * rng.normal(size=(24, 16)), T
 
 
@@ -168,4 +179,6 @@ def searched(binary):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridEdgeWarning)
         X, Y, T = binary
-        return TwoStepRidgeCV([0.01, 0.1, 1, 10], [0.1, 1, 10], setting="D", scoring="roc_auc").fit(X, Y, tasks=T)
+        return TwoStepRidgeCV([0.01, 0.1, 1, 10], [0.1, 1, 10], setting="D", scoring="roc_auc").fit(
+            X, Y, tasks=T
+        )

@@ -14,13 +14,17 @@ __all__ = ["conventions"]
 def conventions(*estimators: Any) -> pytest.MarkDecorator:
     """Give a test each estimator and a list of its checks.
 
-    Checks of other array libraries are tests of their own: scikit-learn skips them unless SCIPY_ARRAY_API=1.
+    Checks of other array libraries are tests of their own: scikit-learn skips them unless
+    SCIPY_ARRAY_API=1.
     """
-    return pytest.mark.parametrize(("estimator", "checks"), [case for each in estimators for case in _cases(each)])
+    return pytest.mark.parametrize(
+        ("estimator", "checks"), [case for each in estimators for case in _cases(each)]
+    )
 
 
 def _cases(estimator: Any) -> Iterator[Any]:
-    name, checks = type(estimator).__name__, [check for _, check in estimator_checks_generator(estimator)]
+    name = type(estimator).__name__
+    checks = [check for _, check in estimator_checks_generator(estimator)]
     apart = [check for check in checks if "array_api_input" in check.func.__name__]
     yield pytest.param(estimator, [check for check in checks if check not in apart], id=name)
     for check in apart:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-N, D = 40, 3
+N = 40
+D = 3
 IDS = [f"p{row}" for row in range(N)]
 VALUES = np.random.default_rng(0).normal(size=(N, D))
 #: Who is asked for: in another order than that of the file, and in several of its blocks.
@@ -41,7 +42,9 @@ def h5(path, values=VALUES):
     import h5py
 
     with h5py.File(path, "w") as file:
-        file.create_dataset("embeddings", data=values, chunks=(7, 2), compression="gzip", fletcher32=True)
+        file.create_dataset(
+            "embeddings", data=values, chunks=(7, 2), compression="gzip", fletcher32=True
+        )
         file["ids"] = IDS
 
 
@@ -82,7 +85,11 @@ def vectors(kind):
     import pyarrow as pa
 
     return pa.table(
-        {"protein": IDS, "length": range(N), "embedding": pa.array([row.tolist() for row in VALUES], kind(pa))}
+        {
+            "protein": IDS,
+            "length": range(N),
+            "embedding": pa.array([row.tolist() for row in VALUES], kind(pa)),
+        }
     )
 
 
@@ -99,7 +106,9 @@ def parquet_fixed(path):
 
 
 def text(path):
-    lines = [",".join([name, *map(repr, row)]) for name, row in zip(IDS, VALUES.tolist(), strict=True)]
+    lines = [
+        ",".join([name, *map(repr, row)]) for name, row in zip(IDS, VALUES.tolist(), strict=True)
+    ]
     path.write_text("\n".join(["id,a,b,c", *lines]))
 
 

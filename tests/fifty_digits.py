@@ -1,7 +1,7 @@
 """Weighted ridge regressions in fifty digits, from their definitions: linear kernels, missing labels, any weights.
 
-Arrays of numpy hold numbers of mpmath. Nothing here is shared with the library, and no digit is lost where weights or
-regularisations differ by forty orders of magnitude.
+Arrays of numpy hold numbers of mpmath. Nothing here is shared with the library, and no digit is
+lost where weights or regularisations differ by forty orders of magnitude.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return X.reshape(B.shape)
 
 
-def _ridge(kernel: np.ndarray, noise: np.ndarray, y: np.ndarray, constant: bool) -> tuple[np.ndarray, Any]:
+def _ridge(
+    kernel: np.ndarray, noise: np.ndarray, y: np.ndarray, constant: bool
+) -> tuple[np.ndarray, Any]:
     """Return dual coefficients, and a free mean, which makes them sum to zero; the mean is 0 without a constant."""
     n = len(y)
     system = kernel + np.diag(noise)
@@ -59,7 +61,8 @@ def independent(
     X: np.ndarray, Y: np.ndarray, W: np.ndarray, alpha: float, new: np.ndarray, constant: bool
 ) -> np.ndarray:
     """Return the predictions of independent tasks for new instances."""
-    rows, asked = exact(X), exact(new)
+    rows = exact(X)
+    asked = exact(new)
     found = np.empty((len(new), Y.shape[1]), dtype=object)
     for j in range(Y.shape[1]):
         o = np.flatnonzero(~np.isnan(Y[:, j]))
@@ -85,7 +88,8 @@ def pair_kernel(
     K_new, G_new = (exact(rows) @ exact(own).T + one for rows, own in zip(new, (X, T), strict=True))
     i, j = np.nonzero(~np.isnan(Y))
     product, per_task, per_instance = exact(shares)
-    left, right = K[np.ix_(i, i)], G[np.ix_(j, j)]
+    left = K[np.ix_(i, i)]
+    right = G[np.ix_(j, j)]
     kernel = product * left * right
     kernel = kernel + per_task * left * (j[:, None] == j)
     kernel = kernel + per_instance * right * (i[:, None] == i)
@@ -95,15 +99,21 @@ def pair_kernel(
     return plain(product * (K_new @ grid @ G_new.T) + mean)
 
 
-def _side(rows: np.ndarray, new: np.ndarray, alpha: float, constant: bool) -> tuple[np.ndarray, np.ndarray]:
+def _side(
+    rows: np.ndarray, new: np.ndarray, alpha: float, constant: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the hat matrix of a side, and the map from its labels to predictions for new rows."""
-    X, Z, n = exact(rows), exact(new), len(rows)
+    X = exact(rows)
+    Z = exact(new)
+    n = len(rows)
     mean = exact(np.full((n, n), 1.0)) / n
     if constant:
         middle = X.sum(axis=0) / n
-        X, Z = X - middle, Z - middle
+        X = X - middle
+        Z = Z - middle
     inverse = solve(X @ X.T + alpha * exact(np.eye(n)), exact(np.eye(n)))
-    H, P = X @ X.T @ inverse, Z @ X.T @ inverse
+    H = X @ X.T @ inverse
+    P = Z @ X.T @ inverse
     if constant:
         P = P - P @ mean + exact(np.full((len(new), n), 1.0)) / n
         H = H + mean
@@ -115,7 +125,8 @@ def hidden_rows(
     X: np.ndarray, kept: np.ndarray, labels: np.ndarray, alpha: float, n_iter: int, constant: bool
 ) -> np.ndarray:
     """Return the predictions of iterated ridge regression for rows without labels: R_II f = −R_IO y."""
-    rows, n = exact(X), len(X)
+    rows = exact(X)
+    n = len(X)
     eye = exact(np.eye(n))
     R = eye
     if constant:
@@ -140,7 +151,8 @@ def two_step(
 ) -> np.ndarray:
     """Return the predictions of two steps for pairs that are new on both sides: (W H + I − H) g = W y."""
     (H, P), (task_H, task_P) = (
-        _side(rows, asked, alpha, constant) for rows, asked, alpha in zip((X, T), new, alphas, strict=True)
+        _side(rows, asked, alpha, constant)
+        for rows, asked, alpha in zip((X, T), new, alphas, strict=True)
     )
     hat = np.kron(H, task_H)
     weights = exact(np.where(np.isnan(Y), 0.0, W)).ravel()
@@ -149,7 +161,9 @@ def two_step(
     return plain(P @ labels @ task_P.T)
 
 
-def left_out(Y: np.ndarray, setting: str, cell: tuple[int, int]) -> tuple[np.ndarray, list[int], list[int]]:
+def left_out(
+    Y: np.ndarray, setting: str, cell: tuple[int, int]
+) -> tuple[np.ndarray, list[int], list[int]]:
     """Return the labels without what a setting leaves out for a cell, and the rows and columns that stay."""
     i, j = cell
     hidden = Y.copy()

@@ -35,15 +35,21 @@ def minmax(a: np.ndarray, b: np.ndarray) -> float:
     return math.fsum(map(min, a, b)) / largest if largest else 1.0
 
 
-def polynomial(a: np.ndarray, b: np.ndarray, degree: float = 3, gamma: float | None = None, coef0: float = 1) -> float:
+def polynomial(
+    a: np.ndarray, b: np.ndarray, degree: float = 3, gamma: float | None = None, coef0: float = 1
+) -> float:
     return ((gamma or 1 / len(a)) * dot(a, b) + coef0) ** degree
 
 
 def vanraden(a: np.ndarray, b: np.ndarray, frequencies: float) -> float:
-    return dot(a - 2 * frequencies, b - 2 * frequencies) / (2 * len(a) * frequencies * (1 - frequencies))
+    return dot(a - 2 * frequencies, b - 2 * frequencies) / (
+        2 * len(a) * frequencies * (1 - frequencies)
+    )
 
 
-def by_exponent(distance: Callable[..., float], default: float | None = None) -> Callable[..., float]:
+def by_exponent(
+    distance: Callable[..., float], default: float | None = None
+) -> Callable[..., float]:
     """Return exp(−γ distance)."""
     return lambda a, b, gamma=default: math.exp(-(gamma or 1 / len(a)) * distance(a, b))
 

@@ -18,7 +18,8 @@ def similarity(n: int, rng: np.random.Generator) -> np.ndarray:
     """Return a Tanimoto kernel (n, n) of random bits."""
     bits = (rng.random((n, 24)) < 0.3).astype(float)
     bits[:, 0] = 1.0
-    common, sizes = bits @ bits.T, bits.sum(axis=1)
+    common = bits @ bits.T
+    sizes = bits.sum(axis=1)
     return common / (sizes[:, None] + sizes - common)
 
 
@@ -35,9 +36,13 @@ def correlation(n: int, rng: np.random.Generator) -> np.ndarray:
     return rows @ rows.T
 
 
-def mixture(n: int, rng: np.random.Generator, constant: bool = True, put: Any = np.asarray) -> Mixture:
+def mixture(
+    n: int, rng: np.random.Generator, constant: bool = True, put: Any = np.asarray
+) -> Mixture:
     grams = [similarity(n, rng), correlation(n, rng), distance_kernel(n, rng)]
-    return Mixture([put(gram) for gram in grams], (True, False, True), constant, (False, False, True))
+    return Mixture(
+        [put(gram) for gram in grams], (True, False, True), constant, (False, False, True)
+    )
 
 
 def parameters(sides: Sequence[Mixture], rng: np.random.Generator) -> Parameters:
@@ -50,7 +55,9 @@ def parameters(sides: Sequence[Mixture], rng: np.random.Generator) -> Parameters
     return moved
 
 
-def dense_kernel(given: Mixture, logits: np.ndarray, log_exponents: np.ndarray, to_numpy: Any = np.asarray) -> Any:
+def dense_kernel(
+    given: Mixture, logits: np.ndarray, log_exponents: np.ndarray, to_numpy: Any = np.asarray
+) -> Any:
     """Return the kernel of a side, entry by entry as the definition reads."""
     shares = np.exp(logits) / np.exp(logits).sum()
     shares = (1 - len(shares) * 1e-4) * shares + 1e-4
@@ -62,7 +69,9 @@ def dense_kernel(given: Mixture, logits: np.ndarray, log_exponents: np.ndarray, 
     return total
 
 
-def dense_pairs(sides: Sequence[Mixture], at: Parameters, n_tasks: int, to_numpy: Any = np.asarray) -> np.ndarray:
+def dense_pairs(
+    sides: Sequence[Mixture], at: Parameters, n_tasks: int, to_numpy: Any = np.asarray
+) -> np.ndarray:
     """Return the kernel between all pairs (mq, mq)."""
     given = zip(sides, at.weights, at.exponents, strict=True)
     K, *others = (dense_kernel(*side, to_numpy) for side in given)
@@ -74,7 +83,12 @@ def dense_pairs(sides: Sequence[Mixture], at: Parameters, n_tasks: int, to_numpy
 
 
 def dense_predictions(
-    pairs: np.ndarray, lam: float, Y: np.ndarray, train: np.ndarray, weights: np.ndarray | None, constant: str | None
+    pairs: np.ndarray,
+    lam: float,
+    Y: np.ndarray,
+    train: np.ndarray,
+    weights: np.ndarray | None,
+    constant: str | None,
 ) -> np.ndarray:
     """Return what the training cells tell of all cells (m, q), from systems that are written out."""
     weights = np.ones(Y.shape) if weights is None else weights
@@ -84,12 +98,17 @@ def dense_predictions(
             own = np.arange(Y.size).reshape(Y.shape)[:, task]
             one = (each[:, [task]] for each in (Y, train, weights))
             values, cells, weight = one
-            found[:, [task]] = dense_predictions(pairs[np.ix_(own, own)], lam, values, cells, weight, "grand")
+            found[:, [task]] = dense_predictions(
+                pairs[np.ix_(own, own)], lam, values, cells, weight, "grand"
+            )
         return found
     at = np.flatnonzero(train)
     system = pairs[np.ix_(at, at)] + lam * np.diag(1.0 / weights.ravel()[at])
     y = Y.ravel()[at]
-    dual, mean = (np.linalg.solve(system, y), 0.0) if constant is None else bordered(system, y)
+    if constant is None:
+        dual, mean = (np.linalg.solve(system, y), 0.0)
+    else:
+        dual, mean = bordered(system, y)
     return (pairs[:, at] @ dual + mean).reshape(Y.shape)
 
 
@@ -104,7 +123,10 @@ def left_out(setting: str, shape: tuple[int, int]) -> list[np.ndarray]:
 def differences(function: Any, vector: np.ndarray, step: float = 1e-5) -> np.ndarray:
     """Return central differences along each coordinate."""
     return np.array(
-        [(function(vector + each) - function(vector - each)) / (2 * step) for each in step * np.eye(len(vector))]
+        [
+            (function(vector + each) - function(vector - each)) / (2 * step)
+            for each in step * np.eye(len(vector))
+        ]
     )
 
 
@@ -121,7 +143,10 @@ def fold_error(
 
 
 def targets(
-    Y: np.ndarray, weights: np.ndarray | None = None, constant: str | None = None, put: Any = np.asarray
+    Y: np.ndarray,
+    weights: np.ndarray | None = None,
+    constant: str | None = None,
+    put: Any = np.asarray,
 ) -> Targets:
     """Return labels to learn from; they may have holes (NaN)."""
     observed = ~np.isnan(Y)

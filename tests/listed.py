@@ -9,8 +9,10 @@ from scipy import sparse
 from dyadlearn.models import reading as training
 
 RNG = np.random.default_rng(61)
-M, Q = 21, 16
-X, T = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 4))
+M = 21
+Q = 16
+X = RNG.normal(size=(M, 3))
+T = RNG.normal(size=(Q, 4))
 FULL = X @ RNG.normal(size=(3, 4)) @ T.T + RNG.normal(size=(M, Q)) + 5.0
 Y = np.where(RNG.random((M, Q)) < 0.5, np.nan, FULL)
 # A row and a column without labels: in two-step models they count all the same.
@@ -25,7 +27,8 @@ def stored(values: np.ndarray) -> sparse.csr_array:
     return sparse.csr_array((values, (ROWS, COLUMNS)), shape=(M, Q))
 
 
-SPARSE, SPARSE_WEIGHTS = stored(VALUES), stored(WEIGHTS[ROWS, COLUMNS])
+SPARSE = stored(VALUES)
+SPARSE_WEIGHTS = stored(WEIGHTS[ROWS, COLUMNS])
 BINARY = stored((FULL[ROWS, COLUMNS] > 5.0).astype(float))
 
 

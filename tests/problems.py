@@ -1,7 +1,7 @@
 """The maker of problems: grids, kernels, holes, and the dense systems that say what belongs there.
 
-Grids are ravelled row by row, so that the pairwise kernel of cells is K ⊗ G. Nothing here knows spectra or operators
-of the package but what it makes them from.
+Grids are ravelled row by row, so that the pairwise kernel of cells is K ⊗ G. Nothing here knows
+spectra or operators of the package but what it makes them from.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from dyadlearn.spectrum import Spectrum
 SHAPES = {"tall": (9, 4), "wide": (4, 9), "square": (6, 6), "one row": (1, 8), "one column": (8, 1)}
 COMPLETE = {"tall": (7, 5), "wide": (5, 7), "square": (6, 6)}
 PATTERNS = ["5%", "50%", "95%", "rows", "columns", "rows and columns", "one cell", "none missing"]
-# The kernel of a side: well-conditioned; with a null space kept, or left out and then large or small.
+# The kernel of a side: well-conditioned; with a null space kept, or left out and then large or
+# small.
 KINDS = ["full", "singular", "primal", "thin", "sparse"]
 MODELS = ["two-step", "kronecker"]
 # The same with a constant on each side, the grand mean free.
@@ -37,11 +38,18 @@ RIDGE = Tikhonov()
 # --- long tables ---------------------------------------------------------------------------------------------
 
 
-def to_long(grid: np.ndarray, instances: Any = None, tasks: Any = None) -> tuple[list[tuple[Any, Any]], np.ndarray]:
+def to_long(
+    grid: np.ndarray, instances: Any = None, tasks: Any = None
+) -> tuple[list[tuple[Any, Any]], np.ndarray]:
     """Return the pairs of the observed cells of a grid, by position or by id, and their labels."""
     rows, columns = np.nonzero(~np.isnan(grid))
-    instances, tasks = (range(n) if ids is None else ids for n, ids in zip(grid.shape, (instances, tasks), strict=True))
-    return [(instances[i], tasks[j]) for i, j in zip(rows, columns, strict=True)], grid[rows, columns]
+    instances, tasks = (
+        range(n) if ids is None else ids
+        for n, ids in zip(grid.shape, (instances, tasks), strict=True)
+    )
+    return [(instances[i], tasks[j]) for i, j in zip(rows, columns, strict=True)], grid[
+        rows, columns
+    ]
 
 
 # --- one side ------------------------------------------------------------------------------------------------
@@ -72,7 +80,9 @@ def spectrum(
     if kind in ("full", "singular"):
         return Spectrum.from_gram(put((given @ given.T).astype(dtype)), constant=constant)
     given = given.astype(dtype)
-    return Spectrum.from_features(sparse.csr_array(given) if kind == "sparse" else put(given), constant=constant)
+    return Spectrum.from_features(
+        sparse.csr_array(given) if kind == "sparse" else put(given), constant=constant
+    )
 
 
 def residual_of(K: np.ndarray, alpha: float) -> np.ndarray:
@@ -87,7 +97,9 @@ def complement(n: int) -> np.ndarray:
     return basis
 
 
-def hat_and_residual(K: np.ndarray, alpha: float, constant: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def hat_and_residual(
+    K: np.ndarray, alpha: float, constant: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Return what ridge regression with a kernel does to its labels; a constant, if there is one, is not penalised."""
     if not constant:
         R = residual_of(K, alpha)
@@ -99,17 +111,24 @@ def hat_and_residual(K: np.ndarray, alpha: float, constant: bool = False) -> tup
 
 def predictor(K: np.ndarray, seen: np.ndarray, alpha: float, constant: bool = False) -> np.ndarray:
     """Return what takes the labels of some rows to predictions for all (n, n seen), centred anew if with a constant."""
-    own, rows = K[np.ix_(seen, seen)], K[:, seen]
+    own = K[np.ix_(seen, seen)]
+    rows = K[:, seen]
     if constant:
         rows = rows - own.mean(axis=0)
-        rows, own = (kernel - kernel.mean(axis=1, keepdims=True) for kernel in (rows, own - own.mean(axis=0)))
+        rows, own = (
+            kernel - kernel.mean(axis=1, keepdims=True) for kernel in (rows, own - own.mean(axis=0))
+        )
     return rows @ np.linalg.inv(own + alpha * np.eye(len(own))) + constant / len(own)
 
 
-def two_step_pairs(K: np.ndarray, G: np.ndarray, alpha: float, task_alpha: float, constant: bool) -> np.ndarray:
+def two_step_pairs(
+    K: np.ndarray, G: np.ndarray, alpha: float, task_alpha: float, constant: bool
+) -> np.ndarray:
     """Return the pairwise kernel H/R of two-step ridge regression (mq, mq); a free mean has no value in it."""
-    (H, R), (task_H, task_R) = hat_and_residual(K, alpha, constant), hat_and_residual(G, task_alpha, constant)
-    hat, residual = np.kron(H, task_H), np.kron(R, np.eye(len(G))) + np.kron(H, task_R)
+    H, R = hat_and_residual(K, alpha, constant)
+    task_H, task_R = hat_and_residual(G, task_alpha, constant)
+    hat = np.kron(H, task_H)
+    residual = np.kron(R, np.eye(len(G))) + np.kron(H, task_R)
     if not constant:
         return hat @ np.linalg.inv(residual)
     Z = complement(len(residual))
@@ -141,11 +160,12 @@ def data(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return features X (m, d), labels Y (m, q) that are bilinear but for their noise, and features T (q, r).
 
-    `n_new` more rows stand at the end of each side. Features are divided by `scale`, None for the root of their
-    number; a share of the labels may be `missing`.
+    `n_new` more rows stand at the end of each side. Features are divided by `scale`, None for the
+    root of their number; a share of the labels may be `missing`.
     """
     rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(m + n_new, d)), rng.normal(size=(q + n_new, r))
+    X = rng.normal(size=(m + n_new, d))
+    T = rng.normal(size=(q + n_new, r))
     X, T = (side / (side.shape[1] ** 0.5 if scale is None else scale) for side in (X, T))
     Y = X[:m] @ rng.normal(size=(d, r)) @ T[:q].T + noise * rng.normal(size=(m, q))
     return X, np.where(rng.random((m, q)) < missing, np.nan, Y), T
@@ -211,8 +231,12 @@ class Holes:
 
     def solved(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, float]:
         """Return a as a grid, zero where nothing is observed, and the free mean."""
-        grid, system = np.zeros(self.Y.size), self.system(weights)
-        grid[self.observed.ravel()], mean = bordered(*system) if self.free_mean else (np.linalg.solve(*system), 0.0)
+        grid = np.zeros(self.Y.size)
+        system = self.system(weights)
+        if self.free_mean:
+            grid[self.observed.ravel()], mean = bordered(*system)
+        else:
+            grid[self.observed.ravel()], mean = (np.linalg.solve(*system), 0.0)
         return grid.reshape(self.Y.shape), mean
 
     def dual(self, weights: np.ndarray | None = None) -> np.ndarray:
@@ -234,7 +258,10 @@ def _sides(
     """Return features of both sides, their spectra, and the state of what draws the labels."""
     rng = np.random.default_rng([seed, *shape])
     sides = [features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True)]
-    spectra = [spectrum(kind, side, dtype, constant=constant) for kind, side in zip(kinds, sides, strict=True)]
+    spectra = [
+        spectrum(kind, side, dtype, constant=constant)
+        for kind, side in zip(kinds, sides, strict=True)
+    ]
     return sides, spectra, rng.bit_generator.state
 
 
@@ -252,7 +279,8 @@ def holes(
 
     With a constant on each side (`WITH_MEAN`) labels are some way off zero.
     """
-    constant, model = model.endswith(" + 1"), model.removesuffix(" + 1")
+    constant = model.endswith(" + 1")
+    model = model.removesuffix(" + 1")
     kept = {"kronecker": "feature"}.get(model, "free") if constant else None
     sides, spectra, state = _sides(kinds, shape, dtype, seed, kept)
     rng = np.random.default_rng()
@@ -308,11 +336,15 @@ def problem(
 ) -> Problem:
     """Return a problem with random spectra and complete labels; a network has its first side on both sides.
 
-    `put` takes arrays to the library that computes; `labels` gives those of m rows and q columns in place of noise.
+    `put` takes arrays to the library that computes; `labels` gives those of m rows and q columns in
+    place of noise.
     """
     rng = np.random.default_rng(seed)
     m, q = (shape[0], shape[0]) if method == "network" else shape
-    own, tasks = (spectrum(kind, features(kind, n, rng), put=put) for kind, n in zip(kinds, (m, q), strict=True))
+    own, tasks = (
+        spectrum(kind, features(kind, n, rng), put=put)
+        for kind, n in zip(kinds, (m, q), strict=True)
+    )
     Y = rng.normal(size=(m, q)) if labels is None else labels(m, q)
     Y = Y + sign * Y.T if method == "network" else Y
     return posed(method, put(Y), own, alpha, tasks, task_alpha, sign=sign, **others)
@@ -325,7 +357,11 @@ def close(found: Any, expected: np.ndarray, rtol: float, message: str = "") -> N
     """Compare up to rounding of the largest entry."""
     scale = np.abs(expected).max(initial=0.0)
     np.testing.assert_allclose(
-        np.asarray(found, dtype=float), expected, rtol=0, atol=rtol * (scale or 1.0), err_msg=message
+        np.asarray(found, dtype=float),
+        expected,
+        rtol=0,
+        atol=rtol * (scale or 1.0),
+        err_msg=message,
     )
 
 

@@ -1,13 +1,14 @@
 """Tables of cases: a test that runs through one counts as one, and its failure says which case it was at.
 
-`@over(...)` gives a test the columns of a table, in place of a product of `pytest.mark.parametrize`:
+`@over(...)` gives a test the columns of a table, in place of a product of
+`pytest.mark.parametrize`:
 
     @over(covering(shape=SHAPES, alpha=ALPHAS, dtype=["float64", "float32"]))
     def test_something(shape, alpha, dtype, library): ...
 
-A table is a list of dictionaries: `lines` that are written out, `every` combination of values, or a `covering` few of
-them, which meet in all pairs: every value of one column stands beside every value of every other. Values given as a
-dictionary have names, and a failure shows those.
+A table is a list of dictionaries: `lines` that are written out, `every` combination of values, or a
+`covering` few of them, which meet in all pairs: every value of one column stands beside every value
+of every other. Values given as a dictionary have names, and a failure shows those.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Named:
     """A value with the name that a failure shows."""
 
     def __init__(self, name: Any, value: Any):
-        self.name, self.value = name, value
+        self.name = name
+        self.value = value
 
     def __repr__(self) -> str:
         return str(self.name)
@@ -38,7 +40,9 @@ class Named:
 def _column(values: Iterable[Any]) -> list[Any]:
     if isinstance(values, Mapping):
         return [Named(name, value) for name, value in values.items()]
-    return [Named(value.__name__, value) if hasattr(value, "__name__") else value for value in values]
+    return [
+        Named(value.__name__, value) if hasattr(value, "__name__") else value for value in values
+    ]
 
 
 def every(**columns: Iterable[Any]) -> list[Case]:
@@ -55,11 +59,16 @@ def lines(names: str, *values: Any) -> list[Case]:
 
 
 def covering(
-    *, strength: int = 2, where: Callable[..., bool] | None = None, also: Iterable[Case] = (), **columns: Iterable[Any]
+    *,
+    strength: int = 2,
+    where: Callable[..., bool] | None = None,
+    also: Iterable[Case] = (),
+    **columns: Iterable[Any],
 ) -> list[Case]:
     """Return a few combinations among which any values of `strength` columns are together at least once.
 
-    Chosen greedily, the same each time: always the combination that covers most of what is still uncovered.
+    Chosen greedily, the same each time: always the combination that covers most of what is still
+    uncovered.
 
     Parameters
     ----------
@@ -75,16 +84,22 @@ def covering(
     values = [_column(column) for column in columns.values()]
     whole = list(itertools.product(*(range(len(column)) for column in values)))
     if where is not None:
-        whole = [places for places in whole if where(**_plain(dict(zip(columns, _at(values, places), strict=True))))]
+        whole = [
+            places
+            for places in whole
+            if where(**_plain(dict(zip(columns, _at(values, places), strict=True))))
+        ]
     places = np.array(whole, dtype=int).reshape(len(whole), len(values))
     sizes = [len(column) for column in values]
     # For each set of columns the number of the combination of values that a row has in them.
-    keys, missing = [], []
+    keys = []
+    missing = []
     for group in itertools.combinations(range(len(values)), min(strength, len(values))):
         key = np.ravel_multi_index(places[:, group].T, [sizes[column] for column in group])
         keys.append(key)
         missing.append(np.isin(np.arange(np.prod([sizes[column] for column in group])), key))
-    table, used = list(also), np.zeros(len(whole))
+    table = list(also)
+    used = np.zeros(len(whole))
     while any(found.any() for found in missing):
         # Among equals the one whose values stand in the fewest rows so far.
         gain = sum(found[key] for found, key in zip(missing, keys, strict=True))
@@ -101,7 +116,9 @@ def _at(values: list[list[Any]], places: tuple[int, ...]) -> list[Any]:
 
 
 def _plain(case: Case) -> Case:
-    return {name: value.value if isinstance(value, Named) else value for name, value in case.items()}
+    return {
+        name: value.value if isinstance(value, Named) else value for name, value in case.items()
+    }
 
 
 def _share(table: list[Case], library: Any) -> list[Case]:
@@ -114,16 +131,19 @@ def _share(table: list[Case], library: Any) -> list[Case]:
 def over(table: Iterable[Case]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run the test for every row of a table; fixtures come as ever.
 
-    What a case changes with `monkeypatch` is undone before the next, and each has a folder of its own in `tmp_path`.
-    Tables may be stacked, and then all rows of one meet all rows of the other. With the fixture `library` the strictest
-    library takes all rows, and the others every second one.
+    What a case changes with `monkeypatch` is undone before the next, and each has a folder of its
+    own in `tmp_path`. Tables may be stacked, and then all rows of one meet all rows of the other.
+    With the fixture `library` the strictest library takes all rows, and the others every second
+    one.
     """
     table = list(table)
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(test)
         given = set(table[0])
-        fixtures = [parameter for name, parameter in signature.parameters.items() if name not in given]
+        fixtures = [
+            parameter for name, parameter in signature.parameters.items() if name not in given
+        ]
         asks = "each" in signature.parameters
         if not asks:
             fixtures.append(inspect.Parameter("each", inspect.Parameter.KEYWORD_ONLY))

@@ -46,7 +46,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWa
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "models.md"
 RNG = np.random.default_rng(5)
-X, T = RNG.normal(size=(8, 3)), RNG.normal(size=(6, 2))
+X = RNG.normal(size=(8, 3))
+T = RNG.normal(size=(6, 2))
 FULL = (X @ RNG.normal(size=(3, 2)) @ T.T + RNG.normal(size=(8, 6)) > 0).astype(float)
 MISSING = np.where(RNG.random(FULL.shape) < 0.15, np.nan, FULL)
 WEIGHTS = RNG.random(FULL.shape) + 0.5
@@ -77,34 +78,58 @@ class Form:
     def predictions(self) -> np.ndarray:
         """Return the predictions (m, q) for the pairs of training."""
         if isinstance(self.fitted, PairRegressor):
-            return self.fitted.predict(np.argwhere(np.ones(self.labels.shape))).reshape(self.labels.shape)
+            return self.fitted.predict(np.argwhere(np.ones(self.labels.shape))).reshape(
+                self.labels.shape
+            )
         return np.asarray(self.fitted.predict(*([X] if self.fitted.grows else [])))
 
 
 def forms() -> dict[str, Form]:
     """Return a small problem of each form of labels."""
-    alphas, how = [0.01, 1.0, 100.0], {"setting": "A", "scoring": SCORING, "cv": 3, "progress": False}
-    two_step, kronecker = TwoStepRidgeCV(alphas, alphas, **how), KroneckerRidgeCV(alphas, **how)
+    alphas = [0.01, 1.0, 100.0]
+    how = {"setting": "A", "scoring": SCORING, "cv": 3, "progress": False}
+    two_step = TwoStepRidgeCV(alphas, alphas, **how)
+    kronecker = KroneckerRidgeCV(alphas, **how)
     learned = LearnedKernelRidge(stages=1, n_steps=2, cv=2, random_state=0, progress=False)
-    pairs, sides = (PAIRS, MISSING[tuple(PAIRS.T)]), {"instances": X, "tasks": T}
+    pairs = (PAIRS, MISSING[tuple(PAIRS.T)])
+    sides = {"instances": X, "tasks": T}
     network = {"symmetry": "symmetric"}
     return {
         "full": Form("complete grid", TwoStepRidge(), (X, FULL, T), FULL, two_step),
-        "missing": Form("grid with missing labels", TwoStepRidge(), (X, MISSING, T), MISSING, two_step),
-        "weights": Form("weights (`sample_weight`)", KroneckerRidge(), (X, FULL, T, WEIGHTS), FULL, kronecker),
-        "pairs": Form(
-            LISTED, PairRegressor(KroneckerRidge(), **sides), pairs, MISSING, PairRegressor(kronecker, **sides)
+        "missing": Form(
+            "grid with missing labels", TwoStepRidge(), (X, MISSING, T), MISSING, two_step
         ),
-        "network": Form("network", TwoStepRidge(**network), (X, LINKS), LINKS, TwoStepRidgeCV(**network)),
+        "weights": Form(
+            "weights (`sample_weight`)", KroneckerRidge(), (X, FULL, T, WEIGHTS), FULL, kronecker
+        ),
+        "pairs": Form(
+            LISTED,
+            PairRegressor(KroneckerRidge(), **sides),
+            pairs,
+            MISSING,
+            PairRegressor(kronecker, **sides),
+        ),
+        "network": Form(
+            "network", TwoStepRidge(**network), (X, LINKS), LINKS, TwoStepRidgeCV(**network)
+        ),
         "online": Form(
-            "`OnlineTwoStepRidge(keep_labels=True)`", OnlineTwoStepRidge(keep_labels=True), (X, FULL, T), FULL
+            "`OnlineTwoStepRidge(keep_labels=True)`",
+            OnlineTwoStepRidge(keep_labels=True),
+            (X, FULL, T),
+            FULL,
         ),
         "statistics": Form("`OnlineTwoStepRidge()`", OnlineTwoStepRidge(), (X, FULL, T), FULL),
         "learned": Form("`LearnedKernelRidge`", learned, (X, FULL, T), FULL),
         "independent": Form(
-            "`IndependentTaskRidge`", IndependentTaskRidge(), (X, FULL), FULL, IndependentTaskRidgeCV(alphas, **how)
+            "`IndependentTaskRidge`",
+            IndependentTaskRidge(),
+            (X, FULL),
+            FULL,
+            IndependentTaskRidgeCV(alphas, **how),
         ),
-        "regressor": Form("`TwoStepRegressor`", TwoStepRegressor(Ridge(), Ridge()), (X, FULL, T), FULL),
+        "regressor": Form(
+            "`TwoStepRegressor`", TwoStepRegressor(Ridge(), Ridge()), (X, FULL, T), FULL
+        ),
     }
 
 
@@ -172,12 +197,16 @@ def asks_screen(form: Form, _: Path) -> None:
 
 
 def asks_compare(form: Form, _: Path) -> None:
-    found = dyadlearn.compare({"one": form.fitted, "other": form.fitted}, form.setting, n_resamples=20)
+    found = dyadlearn.compare(
+        {"one": form.fitted, "other": form.fitted}, form.setting, n_resamples=20
+    )
     assert_allclose(found.differences[0].difference, 0.0, atol=1e-15)
 
 
 def asks_test(form: Form, _: Path) -> None:
-    found = dyadlearn.permutation_test(form.fitted, form.setting, n_permutations=2, scoring=SCORING, progress=False)
+    found = dyadlearn.permutation_test(
+        form.fitted, form.setting, n_permutations=2, scoring=SCORING, progress=False
+    )
     assert_allclose(found.score, scored(form).score, rtol=1e-9)
     assert found.p_value in {1 / 3, 2 / 3, 1.0}
 
@@ -188,7 +217,9 @@ def asks_nested(form: Form, _: Path) -> None:
     labels = form.fitted.fitted_.labels
     folds = SettingKFold("A", 2, random_state=1).units(labels).cells
     folds = labels.spread(np.reshape(folds, labels.values.shape).astype(float))
-    grids = (X, form.labels, T, *form.given[3:])[: max(len(form.given), 3 if form.title == LISTED else 0)]
+    grids = (X, form.labels, T, *form.given[3:])[
+        : max(len(form.given), 3 if form.title == LISTED else 0)
+    ]
     search = search.model if isinstance(search, PairRegressor) else search
     for fold in (0.0, 1.0):
         grid = np.where(folds == fold, np.nan, form.labels)
@@ -217,26 +248,40 @@ def asks_with_labels(form: Form, _: Path) -> None:
         model = form.fitted.set_params(instances=new)
         asked = [(8, task) for task in range(6)]
         found = model.predict(asked, labels=(asked[::2], [1.0] * 3))
-        pairs, values = np.vstack([PAIRS, asked[::2]]), np.append(MISSING[tuple(PAIRS.T)], [1.0] * 3)
+        pairs = np.vstack([PAIRS, asked[::2]])
+        values = np.append(MISSING[tuple(PAIRS.T)], [1.0] * 3)
         expected = clone(model).fit(pairs, values).predict(asked)
         model.set_params(instances=X)
     else:
         found = form.fitted.predict(new[8:], labels=few)[0]
         weights = [np.vstack([each, np.ones(6)]) for each in form.given[3:]]
         if form.fitted.learns_kernels:  # the kernels stay as they were learned
-            K, G = (side.spec.kernel(rows) for side, rows in zip(form.fitted.fitted_.sides, (new, T), strict=True))
-            shares = dict(zip(("product", "per_task", "per_instance"), form.fitted._shares(), strict=True))
+            K, G = (
+                side.spec.kernel(rows)
+                for side, rows in zip(form.fitted.fitted_.sides, (new, T), strict=True)
+            )
+            shares = dict(
+                zip(("product", "per_task", "per_instance"), form.fitted._shares(), strict=True)
+            )
             kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
             expected = PairKernelRidge(form.fitted.alpha_, **shares, **kernels)
             expected = expected.fit(K, np.vstack([form.labels, few]), G).predict()[-1]
         else:
-            again = clone(form.model).fit(new, np.vstack([form.labels, few]), *form.given[2:3], *weights)
+            again = clone(form.model).fit(
+                new, np.vstack([form.labels, few]), *form.given[2:3], *weights
+            )
             expected = again.predict()[-1]
     assert_allclose(found, expected, rtol=1e-6)
 
 
 def asks_report(form: Form, folder: Path) -> None:
-    write_report(form.fitted, folder / "report.html", setting=form.setting, title="Title of it", progress=False)
+    write_report(
+        form.fitted,
+        folder / "report.html",
+        setting=form.setting,
+        title="Title of it",
+        progress=False,
+    )
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "Title of it" in page
     assert f"{form.labels.shape[0]}" in page
@@ -244,8 +289,17 @@ def asks_report(form: Form, folder: Path) -> None:
 
 def asks_command(form: Form, folder: Path) -> None:
     dyadlearn.save(form.fitted, folder / "model.dyad")
-    arguments = "evaluate", folder / "model.dyad", "--setting", form.setting, "--scoring", SCORING, "--json"
-    said, told = io.StringIO(), io.StringIO()
+    arguments = (
+        "evaluate",
+        folder / "model.dyad",
+        "--setting",
+        form.setting,
+        "--scoring",
+        SCORING,
+        "--json",
+    )
+    said = io.StringIO()
+    told = io.StringIO()
     with pytest.raises(SystemExit) as stop, redirect_stdout(told), redirect_stderr(said):
         get_command(app)([str(argument) for argument in arguments], prog_name="dyadlearn")
     if stop.value.code:
@@ -277,7 +331,10 @@ REFUSED = {
     ("network", "nested_score"): "A network has no folds of one side",
     ("network", "predict(labels=)"): "A network takes no labels of new nodes",
     ("independent", "predict(labels=)"): "say nothing about its other tasks",
-    **{(form, "predict(labels=)"): "keyword argument 'labels'" for form in ("online", "statistics", "regressor")},
+    **{
+        (form, "predict(labels=)"): "keyword argument 'labels'"
+        for form in ("online", "statistics", "regressor")
+    },
     ("regressor", "explain"): "has no closed form",
     ("regressor", "report"): "has no closed form",
     ("regressor", "command line"): "not an object of class TwoStepRegressor",
@@ -286,9 +343,14 @@ REFUSED = {
 
 @pytest.mark.parametrize("form", forms())
 @over(lines("answer", *ANSWERS))
-def test_every_answer_is_given_or_refused_for_a_reason(form, answer, fitted_forms, tmp_path, monkeypatch):
-    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 0)  # intervals of a report take longer than all the rest
-    ask, problem = ANSWERS[answer], fitted_forms[form]
+def test_every_answer_is_given_or_refused_for_a_reason(
+    form, answer, fitted_forms, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        "dyadlearn.views.summary._DRAWS", 0
+    )  # intervals of a report take longer than all the rest
+    ask = ANSWERS[answer]
+    problem = fitted_forms[form]
     reason = REFUSED.get((form, answer))
     if reason is None:
         ask(problem, tmp_path)
@@ -300,9 +362,15 @@ def test_every_answer_is_given_or_refused_for_a_reason(form, answer, fitted_form
 def table() -> str:
     """Return the table of answers and forms of labels in Markdown."""
     numbers = {reason: n for n, reason in enumerate(dict.fromkeys(REFUSED.values()), 1)}
-    lines = ["| | " + " | ".join(f"`{answer}`" for answer in ANSWERS) + " |", "|---|" + ":-:|" * len(ANSWERS)]
+    lines = [
+        "| | " + " | ".join(f"`{answer}`" for answer in ANSWERS) + " |",
+        "|---|" + ":-:|" * len(ANSWERS),
+    ]
     for form, problem in forms().items():
-        cells = [f"({numbers[REFUSED[form, answer]]})" if (form, answer) in REFUSED else "✓" for answer in ANSWERS]
+        cells = [
+            f"({numbers[REFUSED[form, answer]]})" if (form, answer) in REFUSED else "✓"
+            for answer in ANSWERS
+        ]
         lines.append(f"| {problem.title} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -310,25 +378,36 @@ def table() -> str:
 def written() -> str:
     """Return the section of the documentation: the table, and the reasons for what is refused."""
     reasons = {
-        NO_LABELS: "The model stores sums over instances, but no labels. `keep_labels=True` stores them.",
+        NO_LABELS: "The model stores sums over instances, but no labels. `keep_labels=True` stores "
+        "them.",
         "has no search": "The model has no hyperparameter search. Use `evaluate` with `cv=`.",
-        "A network has no folds of one side": "A fold of nodes would leave out edges that no fold predicts.",
+        "A network has no folds of one side": "A fold of nodes would leave out edges that no fold "
+        "predicts.",
         "A network takes no labels of new nodes": "A new node is a row and a column at once.",
-        "say nothing about its other tasks": "Tasks are independent, so labels of one say nothing about the others.",
-        "keyword argument 'labels'": "The model learns labels of new rows by `partial_fit`, or by another `fit`.",
-        "has no closed form": "Predictions of arbitrary regressors are not sums of labels with known weights.",
-        "not an object of class TwoStepRegressor": "A model file cannot contain estimators of other libraries.",
+        "say nothing about its other tasks": "Tasks are independent, so labels of one say nothing "
+        "about the others.",
+        "keyword argument 'labels'": "The model learns labels of new rows by `partial_fit`, or by "
+        "another `fit`.",
+        "has no closed form": "Predictions of arbitrary regressors are not sums of labels with "
+        "known weights.",
+        "not an object of class TwoStepRegressor": "A model file cannot contain estimators of "
+        "other libraries.",
     }
-    numbered = [f"{n}. {reasons[reason]}" for n, reason in enumerate(dict.fromkeys(REFUSED.values()), 1)]
+    numbered = [
+        f"{n}. {reasons[reason]}" for n, reason in enumerate(dict.fromkeys(REFUSED.values()), 1)
+    ]
     return "\n".join([table(), "", *numbered])
 
 
-BEGIN, END = "<!-- answers: begin -->\n", "\n<!-- answers: end -->"
+BEGIN = "<!-- answers: begin -->\n"
+END = "\n<!-- answers: end -->"
 
 
 def test_the_documentation_has_this_table():
     page = PAGE.read_text(encoding="utf-8")
-    assert page.partition(BEGIN)[2].partition(END)[0] == written(), "run python tests/test_answers.py"
+    assert page.partition(BEGIN)[2].partition(END)[0] == written(), (
+        "run python tests/test_answers.py"
+    )
 
 
 if __name__ == "__main__":

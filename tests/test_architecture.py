@@ -26,7 +26,9 @@ def tree_of(path: Path) -> ast.Module:
 def tree_of_imports(path: Path) -> ast.Module:
     """Parse a module up to its first function or class, or all of it where an import may stand below."""
     source = path.read_text(encoding="utf-8")
-    head, *below = re.split(r"^(?=def |async def |class |@)", source, maxsplit=1, flags=re.MULTILINE)
+    head, *below = re.split(
+        r"^(?=def |async def |class |@)", source, maxsplit=1, flags=re.MULTILINE
+    )
     statement = r"^(?:from|import|if|elif|else|try|except|finally|with|for|while|match)\b"
     in_a_class = r"^class [^\n]*(?:\n(?: [^\n]*)?)*?\n {4}(?:from|import|if|try|with) "
     late = below and re.search(f"{statement}|{in_a_class}", below[0], re.MULTILINE)
@@ -41,13 +43,21 @@ def imports(package: Path) -> dict[str, set[str]]:
         paths[name.removesuffix(".__init__")] = path
     found = {}
     for name, path in paths.items():
-        waiting, nodes = [tree_of_imports(path)], []
+        waiting = [tree_of_imports(path)]
+        nodes = []
         while waiting:  # imports inside functions are not those of the module
-            children = [node for node in ast.iter_child_nodes(waiting.pop()) if not isinstance(node, ast.FunctionDef)]
+            children = [
+                node
+                for node in ast.iter_child_nodes(waiting.pop())
+                if not isinstance(node, ast.FunctionDef)
+            ]
             nodes += [node for node in children if isinstance(node, ast.ImportFrom)]
             waiting += [node for node in children if isinstance(node, ast.stmt)]
         targets = {(node.module, alias.name) for node in nodes for alias in node.names}
-        modules = {f"{module}.{alias}" if f"{module}.{alias}" in paths else module for module, alias in targets}
+        modules = {
+            f"{module}.{alias}" if f"{module}.{alias}" in paths else module
+            for module, alias in targets
+        }
         found[name] = (modules & set(paths)) - {name}
     return found
 
@@ -89,23 +99,31 @@ def lint_imports(folder: Path, *path: Path) -> subprocess.CompletedProcess[str]:
         "from importlinter.cli import lint_imports\n"
         "sys.exit(lint_imports(no_cache=True))"
     )
-    return subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False
+    )
 
 
 def test_modules_import_only_from_layers_below():
-    pytest.importorskip("importlinter", reason="import-linter is not installed: the layers are not checked")
+    pytest.importorskip(
+        "importlinter", reason="import-linter is not installed: the layers are not checked"
+    )
     done = lint_imports(ROOT, ROOT / "src")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_an_import_from_above_would_be_seen(tmp_path):
-    pytest.importorskip("importlinter", reason="import-linter is not installed: the layers are not checked")
+    pytest.importorskip(
+        "importlinter", reason="import-linter is not installed: the layers are not checked"
+    )
     package = tmp_path / "dyadlearn"
     package.mkdir()
     (package / "__init__.py").touch()
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = contracts["tool"]["importlinter"]["contracts"][0]["layers"]
-    for module in (name for layer in layers for name in layer.replace("|", " ").replace(":", " ").split()):
+    for module in (
+        name for layer in layers for name in layer.replace("|", " ").replace(":", " ").split()
+    ):
         (package / f"{module}.py").write_text("", encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert lint_imports(tmp_path, tmp_path).returncode == 0
@@ -128,13 +146,23 @@ def private_names(path: Path) -> list[str]:
     tree = tree_of(path)
     nodes = list(ast.walk(tree))
     own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    own |= {node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+    own |= {
+        node.target.id
+        for node in nodes
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
     found = []
     for node in nodes:
-        name, of = None, None
+        name = None
+        of = None
         if isinstance(node, ast.Attribute):
-            name, of = node.attr, node.value
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr" and len(node.args) > 1:
+            name = node.attr
+            of = node.value
+        elif (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "id", "") == "getattr"
+            and len(node.args) > 1
+        ):
             name = getattr(node.args[1], "value", None)
         if not isinstance(name, str) or not name.startswith("_") or name.startswith("__"):
             continue
@@ -197,7 +225,9 @@ def is_documented(module: str, name: str) -> bool:
     home = importlib.import_module(module)
     value = getattr(home, name)
     home = importlib.import_module(getattr(value, "__module__", None) or module)
-    lines = inspect.getsource(home if home.__name__.startswith("dyadlearn") else importlib.import_module(module))
+    lines = inspect.getsource(
+        home if home.__name__.startswith("dyadlearn") else importlib.import_module(module)
+    )
     if re.search(rf"^#: [^\n]*\n(?:#[^\n]*\n)*{name}\b[^\n]* = ", lines, re.MULTILINE):
         return True
     return (inspect.isclass(value) or callable(value)) and bool((value.__doc__ or "").strip())
@@ -207,10 +237,15 @@ def test_extensions_use_few_names_of_the_core_all_public_and_documented():
     found = core_names(ROOT / "src" / "dyadlearn")
     # The same name of a package and of a module in it is one.
     names = {
-        (getattr(getattr(importlib.import_module(module), name), "__module__", module), name) for module, name in found
+        (getattr(getattr(importlib.import_module(module), name), "__module__", module), name)
+        for module, name in found
     }
     assert 60 < len(names) <= 120
-    assert [each for each in found if any(part.startswith("_") for part in (*each[0].split("."), each[1]))] == []
+    assert [
+        each
+        for each in found
+        if any(part.startswith("_") for part in (*each[0].split("."), each[1]))
+    ] == []
     assert [each for each in sorted(found) if not is_documented(*each)] == []
 
 

@@ -104,8 +104,10 @@ def test_as_array_of_takes_sequences_and_a_dtype(library):
 
 def test_float_dtype_is_single_only_where_all_floats_are(library):
     xp = namespace(library.asarray(MATRIX))
-    single, double = xp.ones(2, dtype=xp.float32), xp.ones(2, dtype=xp.float64)
-    whole, truth = xp.ones(2, dtype=xp.int64), xp.ones(2, dtype=xp.bool)
+    single = xp.ones(2, dtype=xp.float32)
+    double = xp.ones(2, dtype=xp.float64)
+    whole = xp.ones(2, dtype=xp.int64)
+    truth = xp.ones(2, dtype=xp.bool)
     for arrays, expected in (
         ([single], xp.float32),
         ([double], xp.float64),
@@ -151,7 +153,8 @@ def test_with_diagonal(library, diagonal):
 
 @over(
     every(
-        left=[np.asarray, sparse.csr_array, sparse.csr_matrix], right=[np.asarray, sparse.csr_array, sparse.csr_matrix]
+        left=[np.asarray, sparse.csr_array, sparse.csr_matrix],
+        right=[np.asarray, sparse.csr_array, sparse.csr_matrix],
     )
 )
 def test_products_are_dense(left, right):
@@ -182,7 +185,12 @@ def test_triangular_systems_are_solved_by_substitution(library):
     factor = np.tril(np.arange(1.0, 10.0).reshape(3, 3))
     found = solve_lower(library.asarray(factor), library.asarray(MATRIX.T))
     assert type(found) is type(library.asarray(MATRIX))
-    assert_allclose(library.to_numpy(found), np.linalg.solve(factor, MATRIX.T), rtol=library.rtol, atol=library.rtol)
+    assert_allclose(
+        library.to_numpy(found),
+        np.linalg.solve(factor, MATRIX.T),
+        rtol=library.rtol,
+        atol=library.rtol,
+    )
 
 
 def test_positions_are_drawn_by_their_weights(library):
@@ -193,7 +201,8 @@ def test_positions_are_drawn_by_their_weights(library):
 
 
 def test_take_rows(library):
-    array, index = library.asarray(MATRIX), np.array([3, 0, 0])
+    array = library.asarray(MATRIX)
+    index = np.array([3, 0, 0])
     assert_array_equal(to_numpy(take_rows(array, index)), MATRIX[[3, 0, 0]])
     own_index = as_array_of(index, array)
     assert_array_equal(to_numpy(take_rows(array, own_index)), MATRIX[[3, 0, 0]])
@@ -244,7 +253,9 @@ def test_values_in_some_cells(turned, cells, library):
 def test_a_factor_of_a_matrix_that_is_not_definite(library):
     A = np.random.default_rng(0).normal(size=(5, 5))
     factor = library.to_numpy(cholesky(library.asarray(A @ A.T + np.eye(5))))
-    assert_allclose(factor @ factor.T, A @ A.T + np.eye(5), rtol=10 * library.rtol, atol=10 * library.rtol)
+    assert_allclose(
+        factor @ factor.T, A @ A.T + np.eye(5), rtol=10 * library.rtol, atol=10 * library.rtol
+    )
     assert_array_equal(np.triu(factor, 1), 0.0)
     with pytest.raises(np.linalg.LinAlgError):
         cholesky(library.asarray(-np.eye(3)))
@@ -252,7 +263,8 @@ def test_a_factor_of_a_matrix_that_is_not_definite(library):
 
 def test_pieces_are_put_in_their_places(library):
     values = np.array([5.0, 6.0, 7.0, 8.0])
-    pieces, places = [library.asarray(values[:3]), library.asarray(values[3:])], [np.array([4, 0, 2]), np.array([1])]
+    pieces = [library.asarray(values[:3]), library.asarray(values[3:])]
+    places = [np.array([4, 0, 2]), np.array([1])]
     found = placed(pieces, places, 6)
     assert type(found) is type(pieces[0])
     assert found.dtype == pieces[0].dtype
@@ -260,16 +272,20 @@ def test_pieces_are_put_in_their_places(library):
     assert_array_equal(library.to_numpy(placed(pieces[1:], [np.array([0])], 1)), [8.0])
 
 
-@over(lines("shape share", ((6, 4), 0.4), ((4, 6), 0.4), ((1, 5), 1.0), ((5, 1), 0.5), ((7, 7), 0.0)))
+@over(
+    lines("shape share", ((6, 4), 0.4), ((4, 6), 0.4), ((1, 5), 1.0), ((5, 1), 0.5), ((7, 7), 0.0))
+)
 def test_products_with_a_matrix_whose_entries_change(shape, share, library):
     rng = np.random.default_rng(0)
     there = rng.random(shape) < share
     there[0, -1] = True
     rows, columns = np.nonzero(there)
-    left, right = rng.normal(size=(shape[0], 3)), rng.normal(size=(shape[1], 2))
+    left = rng.normal(size=(shape[0], 3))
+    right = rng.normal(size=(shape[1], 2))
     matrix = Scatter(rows, columns, shape, library.asarray(left))
     for _ in range(2):  # places are known the second time
-        values, grid = rng.normal(size=rows.size), np.zeros(shape)
+        values = rng.normal(size=rows.size)
+        grid = np.zeros(shape)
         grid[rows, columns] = values
         found = matrix.times(library.asarray(values), library.asarray(right))
         turned = matrix.times(library.asarray(values), library.asarray(left), transposed=True)
@@ -286,7 +302,9 @@ def test_products_of_sparse_matrices_on_several_threads(monkeypatch):
     there = rng.random((20, 7)) < 0.4
     there[4, :], there[7, :] = True, False
     rows, columns = np.nonzero(there)
-    grid, right, left = np.zeros((20, 7)), rng.normal(size=(7, 3)), rng.normal(size=(20, 2))
+    grid = np.zeros((20, 7))
+    right = rng.normal(size=(7, 3))
+    left = rng.normal(size=(20, 2))
     grid[rows, columns] = values = rng.normal(size=rows.size)
     matrix = Scatter(rows, columns, (20, 7), right)
     assert_allclose(matrix.times(values, right), grid @ right, atol=1e-14)

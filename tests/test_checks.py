@@ -37,14 +37,18 @@ def test_numbers_are_regularisation(value):
 
 @over(every(value=["1", None, True, [1.0], 1j, np.array(1.0), np.bool_(True)]))
 def test_what_is_no_number_is_a_type_error(value):
-    with pytest.raises(TypeError, match=r"^task_alpha must be a number of at least 0, found ") as caught:
+    with pytest.raises(
+        TypeError, match=r"^task_alpha must be a number of at least 0, found "
+    ) as caught:
         check_alpha(value, "task_alpha")
     assert str(caught.value).endswith(f"found {value!r}.")
 
 
 @over(every(value=[-1e-12, -1, math.nan, math.inf, -math.inf, np.float64("nan")]))
 def test_numbers_out_of_range_are_a_value_error(value):
-    with pytest.raises(ValueError, match=rf"^alpha must be a finite number of at least 0, found {float(value)}\.$"):
+    with pytest.raises(
+        ValueError, match=rf"^alpha must be a finite number of at least 0, found {float(value)}\.$"
+    ):
         check_alpha(value, "alpha")
 
 
@@ -57,7 +61,9 @@ def test_a_choice_is_returned():
 
 @over(every(value=["Clip", "", None, 1, ["clip"]]))
 def test_other_choices_are_listed(value):
-    with pytest.raises(ValueError, match=r"^repair must be one of 'clip', 'shift', found ") as caught:
+    with pytest.raises(
+        ValueError, match=r"^repair must be one of 'clip', 'shift', found "
+    ) as caught:
         check_choice(value, "repair", ("clip", "shift"))
     assert str(caught.value).endswith(f"found {value!r}.")
 
@@ -74,7 +80,9 @@ def test_whole_numbers_are_counts(value):
 
 @over(every(value=["1", None, True, np.bool_(True), [1], 1.0, np.float64(2), Fraction(1, 2)]))
 def test_what_is_no_whole_number_is_no_count(value):
-    with pytest.raises(ValueError, match=r"^max_iter must be a whole number of at least 1, found ") as caught:
+    with pytest.raises(
+        ValueError, match=r"^max_iter must be a whole number of at least 1, found "
+    ) as caught:
         check_whole(value, "max_iter")
     assert str(caught.value).endswith(f"found {value!r}.")
 
@@ -163,7 +171,9 @@ def test_labels_pass_if_one_is_observed(library, n_missing):
 
 
 def test_labels_that_are_all_missing_are_refused(library):
-    with pytest.raises(ValueError, match=r"^labels is NaN everywhere: no label is observed, so there is nothing to"):
+    with pytest.raises(
+        ValueError, match=r"^labels is NaN everywhere: no label is observed, so there is nothing to"
+    ):
         check_labels(library.asarray(np.full((3, 2), np.nan)), "labels")
 
 
@@ -188,5 +198,7 @@ def test_sparse_matrices_go_with_numpy():
 
 def test_different_libraries_are_named():
     strict = pytest.importorskip("array_api_strict")
-    with pytest.raises(TypeError, match="one library, found X of numpy, Y of array_api_strict: convert"):
+    with pytest.raises(
+        TypeError, match="one library, found X of numpy, Y of array_api_strict: convert"
+    ):
         check_same_library({"X": MATRIX, "Y": strict.asarray(MATRIX), "tasks": None})

@@ -15,11 +15,14 @@ from dyadlearn.selection import SettingKFold, landscape, nested_score
 from sweeps import every, over
 
 RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 2)), RNG.normal(size=(6, 4))
+X = RNG.normal(size=(6, 3))
+T = RNG.normal(size=(4, 2))
+Y = RNG.normal(size=(6, 4))
 MODEL = TwoStepRidge(0.1, 0.1).fit(X, Y, tasks=T)
 HOLES = Y.copy()
 HOLES[1, 2] = np.nan
-MIXED, APART = [1, "1", 2, 2, "b", "b"], [0, 1, 2, 2, 3, 3]
+MIXED = [1, "1", 2, 2, "b", "b"]
+APART = [0, 1, 2, 2, 3, 3]
 
 
 @over(every(labels=[MIXED, pd.Series(MIXED, dtype=object), [(0, 1), (0, "1"), 2, 2, "b", "b"]]))
@@ -29,17 +32,25 @@ def test_a_number_and_its_text_are_two_groups(labels):
 
 
 def test_a_number_and_its_text_are_two_folds_of_cells():
-    labels, folds = [MIXED[:4], *([["x"] * 4] * 5)], [APART[:4], *([[9] * 4] * 5)]
+    labels = [MIXED[:4], *([["x"] * 4] * 5)]
+    folds = [APART[:4], *([[9] * 4] * 5)]
     for y in (Y, HOLES):
         model = TwoStepRidge(0.1, 0.1).fit(X, y, tasks=T)
-        assert_allclose(model.holdout("A", cells=labels), model.holdout("A", cells=np.array(folds)), rtol=1e-12)
-    assert_allclose(refit(MODEL._problem(), "A", cells=labels), refit(MODEL._problem(), "A", cells=np.array(folds)))
+        assert_allclose(
+            model.holdout("A", cells=labels), model.holdout("A", cells=np.array(folds)), rtol=1e-12
+        )
+    assert_allclose(
+        refit(MODEL._problem(), "A", cells=labels),
+        refit(MODEL._problem(), "A", cells=np.array(folds)),
+    )
 
 
 def test_searches_and_nested_folds_keep_them_apart():
     def scores(groups):
         search = TwoStepRidgeCV([0.1], [0.1], setting="B")
-        landscapes = landscape(MODEL, alphas=[0.1], task_alphas=[0.1], setting="B", groups=groups)["B"]
+        landscapes = landscape(MODEL, alphas=[0.1], task_alphas=[0.1], setting="B", groups=groups)[
+            "B"
+        ]
         nested = nested_score(search, X, Y, T, cv=2, groups=groups, random_state=0).score
         return landscapes, search.fit(X, Y, T, groups=groups).best_score_, nested
 
@@ -63,7 +74,9 @@ def test_searches_and_nested_folds_keep_them_apart():
 )
 def test_a_group_that_is_missing_is_refused(labels):
     rows = [(row, 0) for row in range(6)]
-    words = r"has a missing value in row 2 \(None or NaN; 1 in all\): give each of the rows a label\.$"
+    words = (
+        r"has a missing value in row 2 \(None or NaN; 1 in all\): give each of the rows a label\.$"
+    )
     for call in (
         lambda: MODEL.holdout("B", groups=labels),
         lambda: TwoStepRidge().fit(X, HOLES, tasks=T).holdout("B", groups=labels),
@@ -80,7 +93,9 @@ def test_a_cell_without_a_fold_is_refused_also_where_labels_are_missing():
     cells = np.arange(24.0).reshape(6, 4)
     cells[1, 3] = np.nan
     for y in (Y, HOLES):
-        with pytest.raises(ValueError, match=r"^cells has a missing value in row 1, column 3 .*each of the cells"):
+        with pytest.raises(
+            ValueError, match=r"^cells has a missing value in row 1, column 3 .*each of the cells"
+        ):
             TwoStepRidge().fit(X, y, tasks=T).holdout("A", cells=cells)
 
 

@@ -1,7 +1,8 @@
 """Labels that hardly say anything: equal, single, of one row, column or class. Each call is right or says why not.
 
-`CASES` are the labels, `MODELS` the models and `CALLS` what is asked of each. `refusal` has the rules of what cannot be
-answered, with the sentence that says so. Everything else must be answered, and the check of the call knows the answer.
+`CASES` are the labels, `MODELS` the models and `CALLS` what is asked of each. `refusal` has the
+rules of what cannot be answered, with the sentence that says so. Everything else must be answered,
+and the check of the call knows the answer.
 """
 
 from __future__ import annotations
@@ -60,10 +61,14 @@ from dyadlearn.report import write_report
 from dyadlearn.selection.search import edges_of
 from sweeps import lines, over
 
-M, Q = 5, 4
+M = 5
+Q = 4
 RNG = np.random.default_rng(0)
-X, T, V = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2)), RNG.normal(size=(M, Q))
-X_NEW, T_NEW = RNG.normal(size=(2, 3)), RNG.normal(size=(2, 2))
+X = RNG.normal(size=(M, 3))
+T = RNG.normal(size=(Q, 2))
+V = RNG.normal(size=(M, Q))
+X_NEW = RNG.normal(size=(2, 3))
+T_NEW = RNG.normal(size=(2, 2))
 ALPHAS = [0.1, 1.0, 10.0]
 ERRORS = "neg_mean_squared_error"
 
@@ -143,16 +148,24 @@ class Kind:
 def kinds() -> dict[str, Kind]:
     """Return the models; searches have intercepts, since their models without are those of the others."""
     plain = {
-        "independent": (IndependentTaskRidge, lambda: IndependentTaskRidgeCV(ALPHAS, progress=False)),
+        "independent": (
+            IndependentTaskRidge,
+            lambda: IndependentTaskRidgeCV(ALPHAS, progress=False),
+        ),
         "two-step": (TwoStepRidge, lambda: TwoStepRidgeCV(ALPHAS, ALPHAS, progress=False)),
         "kronecker": (KroneckerRidge, lambda: KroneckerRidgeCV(ALPHAS, progress=False)),
-        "pair kernel": (PairKernelRidge, lambda: PairKernelRidgeCV(ALPHAS, shares=[(0.5, 0.25, 0.25)], progress=False)),
+        "pair kernel": (
+            PairKernelRidge,
+            lambda: PairKernelRidgeCV(ALPHAS, shares=[(0.5, 0.25, 0.25)], progress=False),
+        ),
         "online": (lambda **options: OnlineTwoStepRidge(keep_labels=True, **options), None),
     }
     found = {"regressor": Kind(lambda: TwoStepRegressor(Ridge(), Ridge()), "regressor")}
     for family, (model, search) in plain.items():
         found[family] = Kind(model, family)
-        found[f"{family}, no intercept"] = Kind(lambda model=model: model(fit_intercept=False), family, intercept=False)
+        found[f"{family}, no intercept"] = Kind(
+            lambda model=model: model(fit_intercept=False), family, intercept=False
+        )
         if search is not None:
             found[f"{family}, searched"] = Kind(search, family, searches=True)
     return found
@@ -228,12 +241,20 @@ def asks_interval(setting: str) -> Any:
         lower, upper = (np.asarray(end) for end in model.predict_interval(*new, coverage=0.5))
         missing = np.isnan(lower)
         assert_array_equal(missing, np.isnan(upper))
-        assert_array_equal(missing, np.broadcast_to(new[1] is None and unpredicted(kind, case), lower.shape))
+        assert_array_equal(
+            missing, np.broadcast_to(new[1] is None and unpredicted(kind, case), lower.shape)
+        )
         assert (lower <= upper)[~missing].all()
-        # Without a held-out residual, of the task in B and of the instance in C, a bound is infinite.
-        bare = {"B": ~case.observed.any(axis=0), "C": ~case.observed.any(axis=1)[:, None]}.get(setting, False)
+        # Without a held-out residual, of the task in B and of the instance in C, a bound is
+        # infinite.
+        bare = {"B": ~case.observed.any(axis=0), "C": ~case.observed.any(axis=1)[:, None]}.get(
+            setting, False
+        )
         is_flat = not kind.has_formula
-        unbounded = np.broadcast_to(is_alone(kind, case, setting) or (bare & (not is_flat)), lower.shape) & ~missing
+        unbounded = (
+            np.broadcast_to(is_alone(kind, case, setting) or (bare & (not is_flat)), lower.shape)
+            & ~missing
+        )
         assert_array_equal(lower[unbounded], -np.inf)
         assert_array_equal(upper[unbounded], np.inf)
         bounds = np.stack([lower, upper])[:, ~unbounded & ~missing]
@@ -244,12 +265,23 @@ def asks_interval(setting: str) -> Any:
     return ask
 
 
-METRICS = [ERRORS, "neg_mean_absolute_error", "r2", "pearson", "spearman", "concordance_index", "roc_auc"]
+METRICS = [
+    ERRORS,
+    "neg_mean_absolute_error",
+    "r2",
+    "pearson",
+    "spearman",
+    "concordance_index",
+    "roc_auc",
+]
 METRICS += ["average_precision", "neg_median_absolute_error"]
 UNDEFINED = (
-    "No label remains to learn from|is undefined here: it needs .*, and (Y does not have|no row of Y has|no column of "
-    "Y has) that. Give such labels, or use another metric.$|needs labels of exactly two values, found 1 in Y. Give "
-    "labels of both values|needs labels of exactly two values, found .* in Y. For real labels use the concordance index"
+    "No label remains to learn from|is undefined here: it needs .*, and (Y does not have|no row of "
+    "Y has|no column of "
+    "Y has) that. Give such labels, or use another metric.$|needs labels of exactly two values, "
+    "found 1 in Y. Give "
+    "labels of both values|needs labels of exactly two values, found .* in Y. For real labels use "
+    "the concordance index"
 )
 
 
@@ -293,7 +325,9 @@ def asks_nested(model: Any, kind: Kind, case: Case, _: Path) -> None:
 
 
 def asks_permutations(model: Any, kind: Kind, case: Case, _: Path) -> None:
-    found = permutation_test(model, "A", scoring=ERRORS, n_permutations=2, random_state=0, progress=False)
+    found = permutation_test(
+        model, "A", scoring=ERRORS, n_permutations=2, random_state=0, progress=False
+    )
     assert found.p_value in {1 / 3, 2 / 3, 1.0}
     assert np.isfinite(found.null).all()
     if is_fitted_exactly(kind, case) or (case.is_constant and case.is_complete):
@@ -301,7 +335,10 @@ def asks_permutations(model: Any, kind: Kind, case: Case, _: Path) -> None:
 
 
 def asks_comparison(model: Any, kind: Kind, case: Case, _: Path) -> None:
-    other = Kind(lambda: kind.make().set_params(alpha=7.0), kind.family) if kind.has_formula else kind
+    if kind.has_formula:
+        other = Kind(lambda: kind.make().set_params(alpha=7.0), kind.family)
+    else:
+        other = kind
     models = {"one": model, "other": model if kind.searches else other.fit(case)}
     found = compare(models, "A", scoring=ERRORS, n_resamples=20, random_state=0).differences[0]
     assert np.isfinite([found.difference, found.low, found.high]).all()
@@ -319,10 +356,18 @@ def asks_screening(model: Any, kind: Kind, case: Case, _: Path) -> None:
 
 def asks_explanation(model: Any, kind: Kind, case: Case, _: Path) -> None:
     for row, column in ((0, 0), (2, 1)):
-        if row < case.Y.shape[0] and column < case.Y.shape[1] and not unpredicted(kind, case)[column]:
+        if (
+            row < case.Y.shape[0]
+            and column < case.Y.shape[1]
+            and not unpredicted(kind, case)[column]
+        ):
             found = explain(model, row, column).prediction
-            if case.is_complete or not model.grows:  # else an online model is explained by that of another
-                expected = np.asarray(model.predict(*([case.given[0]] if model.grows else [])))[row, column]
+            if (
+                case.is_complete or not model.grows
+            ):  # else an online model is explained by that of another
+                expected = np.asarray(model.predict(*([case.given[0]] if model.grows else [])))[
+                    row, column
+                ]
                 assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -358,7 +403,9 @@ def asks_scaled_process(model: Any, kind: Kind, case: Case, _: Path) -> None:
 
 
 def asks_verification(model: Any, kind: Kind, case: Case, _: Path) -> None:
-    assert verify_holdout(model, "B", n=2, random_state=0) <= 1e-9 * max(1.0, np.nanmax(np.abs(case.Y)))
+    assert verify_holdout(model, "B", n=2, random_state=0) <= 1e-9 * max(
+        1.0, np.nanmax(np.abs(case.Y))
+    )
 
 
 def asks_report(model: Any, kind: Kind, case: Case, folder: Path) -> None:
@@ -449,25 +496,51 @@ def refusal(call: str, kind: Kind, case: Case) -> str | None:
     """Return the beginning of the sentence by which a call refuses, or None if it must answer."""
     asked = re.match(r"holdout ([A-D])(?:, (one|two) group)?", call)
     if asked:
-        is_left = not kind.intercept and kind.family == "online"  # a model without labels predicts zero
-        return NOTHING_LEFT if in_one_unit(kind, case, asked[1], asked[2]) and not is_left else None
+        is_left = (
+            not kind.intercept and kind.family == "online"
+        )  # a model without labels predicts zero
+        if in_one_unit(kind, case, asked[1], asked[2]) and not is_left:
+            return NOTHING_LEFT
+        return None
     m, q = case.Y.shape
     known = case.observed[m // 2]
     lacks = not case.is_complete
     is_one = case.observed.sum() == 1
     is_alone_in_a = is_alone(kind, case, "A")
     searched = kind.make().setting if kind.searches else "A"
-    leaves_in_a = "B" if not kind.knows_tasks else "D" if case.observed.sum() == 1 else "A"
+    if not kind.knows_tasks:
+        leaves_in_a = "B"
+    elif case.observed.sum() == 1:
+        leaves_in_a = "D"
+    else:
+        leaves_in_a = "A"
     permutes_tasks = kind.knows_tasks and q == 1 and m == 1
     rules: dict[str, list[tuple[Any, str]]] = {
-        "fit": [(kind.searches and is_alone(kind, case, searched), f"Setting {searched} leaves out each .* give more")],
-        "landscape": [(is_alone(kind, case, leaves_in_a), "Setting A leaves out each .* give more")],
+        "fit": [
+            (
+                kind.searches and is_alone(kind, case, searched),
+                f"Setting {searched} leaves out each .* give more",
+            )
+        ],
+        "landscape": [
+            (is_alone(kind, case, leaves_in_a), "Setting A leaves out each .* give more")
+        ],
         "permutation_test": [
-            (m == 1 and not permutes_tasks and not kind.knows_tasks, "Permuting instances takes two instances or more"),
-            (permutes_tasks, "Permuting tasks takes two tasks or more, found 1: permute the other side, or fit the"),
+            (
+                m == 1 and not permutes_tasks and not kind.knows_tasks,
+                "Permuting instances takes two instances or more",
+            ),
+            (
+                permutes_tasks,
+                "Permuting tasks takes two tasks or more, found 1: permute the other side, or fit "
+                "the",
+            ),
             (is_alone_in_a, NOTHING_LEFT),
         ],
-        "compare": [(is_alone_in_a, NOTHING_LEFT), (m * q == 1, "There is only one label, which cannot be resampled")],
+        "compare": [
+            (is_alone_in_a, NOTHING_LEFT),
+            (m * q == 1, "There is only one label, which cannot be resampled"),
+        ],
         "screen": [(is_alone_in_a, NOTHING_LEFT)],
         "calibrate": [
             (case.is_constant, "Probabilities are of labels of two values, and all of them are"),
@@ -479,32 +552,54 @@ def refusal(call: str, kind: Kind, case: Case) -> str | None:
             ),
         ],
         "recommend": [
-            (known.all(), r"(Every label of \d|Everything is) .*, so there is nothing to recommend"),
+            (
+                known.all(),
+                r"(Every label of \d|Everything is) .*, so there is nothing to recommend",
+            ),
             ((known | unpredicted(kind, case)).all(), "Nothing is predicted for"),
         ],
         "bootstrap_interval": [
             (is_alone_in_a, NOTHING_LEFT),
-            (min(m, q) < 2, r"Y has only 1 of the \w+ to resample: give labels of two or more, or draw the others"),
+            (
+                min(m, q) < 2,
+                r"Y has only 1 of the \w+ to resample: give labels of two or more, or draw the "
+                r"others",
+            ),
         ],
         "return_std": [
-            (is_one and kind.intercept, "One label and an unpenalised mean do not determine a scale: give more"),
-            (is_fitted_exactly(kind, case), "The labels are all zero or, with an unpenalised mean, constant"),
+            (
+                is_one and kind.intercept,
+                "One label and an unpenalised mean do not determine a scale: give more",
+            ),
+            (
+                is_fitted_exactly(kind, case),
+                "The labels are all zero or, with an unpenalised mean, constant",
+            ),
         ],
         "log_marginal_likelihood(scale=)": [
-            (is_one and kind.intercept, "One label and an unpenalised mean do not determine a scale: give more"),
+            (
+                is_one and kind.intercept,
+                "One label and an unpenalised mean do not determine a scale: give more",
+            ),
         ],
-        "verify_holdout": [(lacks, "verify_holdout compares the formulas for"), (m == 1, NOTHING_LEFT)],
+        "verify_holdout": [
+            (lacks, "verify_holdout compares the formulas for"),
+            (m == 1, NOTHING_LEFT),
+        ],
     }
     return next((sentence for applies, sentence in rules.get(call, []) if applies), None)
 
 
 # Warnings that a call may raise, with what they say.
 DOCUMENTED = {
-    NoLabelWarning: "no label to estimate an intercept from|the only ones of their task|are left without a label",
+    NoLabelWarning: "no label to estimate an intercept from|the only ones of their task|are left "
+    "without a label",
     BaselineWarning: "the best baseline, which uses no features",
     GridEdgeWarning: "on the edge of the grid",
-    UnboundedIntervalWarning: "^Some intervals are infinite, because .* too few for a coverage of 0.5: .*give more",
-    UserWarning: "^All labels are .*: there is nothing to learn|^Labels are missing, so this result is that of TwoStep",
+    UnboundedIntervalWarning: "^Some intervals are infinite, because .* too few for a coverage of "
+    "0.5: .*give more",
+    UserWarning: "^All labels are .*: there is nothing to learn|^Labels are missing, so this "
+    "result is that of TwoStep",
 }
 
 
@@ -515,7 +610,9 @@ def ask(function: Callable[[], Any], sentence: str | None) -> Any:
         if sentence is None:
             found = function()
         else:
-            with pytest.raises(ValueError, match=f"^('one' cannot be compared: )?{sentence}") as refused:
+            with pytest.raises(
+                ValueError, match=f"^('one' cannot be compared: )?{sentence}"
+            ) as refused:
                 function()
             found = None
             assert str(refused.value).endswith(".")
@@ -525,14 +622,21 @@ def ask(function: Callable[[], Any], sentence: str | None) -> Any:
     return found
 
 
-# Slow calls are asked of a few models: with and without intercept, tasks and formulas. All others are asked of all.
+# Slow calls are asked of a few models: with and without intercept, tasks and formulas. All others
+# are asked of all.
 SLOW = {
     "write_report": ("independent, no intercept", "two-step"),
     "evaluate": ("independent", "two-step, no intercept"),
     "permutation_test": ("independent", "two-step", "kronecker, no intercept"),
     "compare": ("independent", "kronecker, no intercept"),
     "bootstrap_interval": ("independent", "two-step"),
-    "interval": ("independent", "two-step", "kronecker, no intercept", "pair kernel, searched", "regressor"),
+    "interval": (
+        "independent",
+        "two-step",
+        "kronecker, no intercept",
+        "pair kernel, searched",
+        "regressor",
+    ),
     "nested_score": ("independent, searched", "kronecker, searched"),
     "save": ("independent", "two-step, searched", "online"),
 }
@@ -542,7 +646,9 @@ OF_REGRESSORS = ("predict", "holdout A", "holdout B", "interval A", "calibrate")
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_call_is_right_or_says_why_not(model, each, tmp_path, monkeypatch):
-    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 0)  # intervals of a report take longer than all the rest
+    monkeypatch.setattr(
+        "dyadlearn.views.summary._DRAWS", 0
+    )  # intervals of a report take longer than all the rest
     kind = MODELS[model]
     for name in each(CASES):
         case = CASES[name]
@@ -567,18 +673,25 @@ def listed(Y: np.ndarray) -> sparse.coo_array:
 
 @over(lines("name", *CASES))
 def test_a_list_of_pairs_says_what_the_grid_says(name, monkeypatch):
-    monkeypatch.setattr(reading, "SMALL_GRID", 0)  # take the pairs alone, although the grid is small
+    monkeypatch.setattr(
+        reading, "SMALL_GRID", 0
+    )  # take the pairs alone, although the grid is small
     monkeypatch.setattr(reading, "fits_in_memory", lambda *_: False)
     case = CASES[name]
     rows, Y, columns = case.given
     pairs = np.argwhere(case.observed)
     grid = KroneckerRidge().fit(rows, Y, columns)
     if case.is_constant and 1 < len(pairs) < Y.size:
-        with pytest.raises(ValueError, match=r"there is nothing to learn: if its zeros are labels too, pass Y.toarray"):
+        with pytest.raises(
+            ValueError,
+            match=r"there is nothing to learn: if its zeros are labels too, pass Y.toarray",
+        ):
             KroneckerRidge().fit(rows, listed(Y), columns)
         return
     of_list = KroneckerRidge().fit(rows, listed(Y), columns)
-    table = PairRegressor(KroneckerRidge(), instances=rows, tasks=columns).fit(pairs, Y[case.observed])
+    table = PairRegressor(KroneckerRidge(), instances=rows, tasks=columns).fit(
+        pairs, Y[case.observed]
+    )
     for found in (of_list.predict(), table.predict(np.argwhere(np.ones(Y.shape))).reshape(Y.shape)):
         assert_allclose(found, grid.predict(), rtol=1e-7, atol=1e-9)
     for setting in "ABC":
@@ -589,7 +702,9 @@ def test_a_list_of_pairs_says_what_the_grid_says(name, monkeypatch):
                 evaluate(table, setting, scoring=ERRORS)
             continue
         expected = np.asarray(grid.holdout(setting))[case.observed]
-        assert_allclose(of_list.holdout(setting).toarray()[case.observed], expected, rtol=1e-6, atol=1e-8)
+        assert_allclose(
+            of_list.holdout(setting).toarray()[case.observed], expected, rtol=1e-6, atol=1e-8
+        )
         score = evaluate(table, setting, scoring=ERRORS).results[0].score
         assert score == 0.0 if case.is_constant else score < 0.0
 
@@ -600,7 +715,9 @@ NETWORKS = {
     "one node": np.full((1, 1), 7.0),
     "two nodes": np.full((2, 2), 7.0),
     "one edge": changed(np.full((4, 4), np.nan), ([1, 2], [2, 1]), 7.0),
-    "a node without labels": changed(changed(np.full((4, 4), 7.0), 1, np.nan), (slice(None), 1), np.nan),
+    "a node without labels": changed(
+        changed(np.full((4, 4), 7.0), 1, np.nan), (slice(None), 1), np.nan
+    ),
 }
 
 
@@ -627,7 +744,9 @@ def remedies() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
     """Return, for each sentence, a call that is refused with it, and the call that follows its advice."""
     row = TwoStepRidge().fit(X[:1], V[:1], T)
     two = TwoStepRidge().fit(X[:2], V[:2], T)
-    same, both = (TwoStepRidge().fit(X, CASES[name].Y, T) for name in ("all 7", "all equal but one"))
+    same, both = (
+        TwoStepRidge().fit(X, CASES[name].Y, T) for name in ("all 7", "all equal but one")
+    )
     label = CASES["one label"].Y
     process = KroneckerRidge().fit(X, CASES["all 7"].Y, T)
     return {
@@ -652,15 +771,22 @@ def remedies() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
             lambda: evaluate(same, "A", scoring="r2"),
             lambda: evaluate(same, "A", scoring="neg_mean_absolute_error"),
         ),
-        "pass scale=": (process.log_marginal_likelihood, lambda: process.log_marginal_likelihood(scale=1.0)),
+        "pass scale=": (
+            process.log_marginal_likelihood,
+            lambda: process.log_marginal_likelihood(scale=1.0),
+        ),
         "give some of another value": (lambda: calibrate(same, "A"), lambda: calibrate(both, "A")),
         "over='tasks'": (
             lambda: bootstrap_interval(V[:1], V[:1], n_resamples=2),
             lambda: bootstrap_interval(V[:1], V[:1], over="tasks", n_resamples=2),
         ),
         "permute the other side": (
-            lambda: permutation_test(row, "A", permute="instances", n_permutations=2, scoring=ERRORS, progress=False),
-            lambda: permutation_test(row, "A", permute="tasks", n_permutations=2, scoring=ERRORS, progress=False),
+            lambda: permutation_test(
+                row, "A", permute="instances", n_permutations=2, scoring=ERRORS, progress=False
+            ),
+            lambda: permutation_test(
+                row, "A", permute="tasks", n_permutations=2, scoring=ERRORS, progress=False
+            ),
         ),
     }
 

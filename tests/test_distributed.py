@@ -27,14 +27,20 @@ cluster = pytest.importorskip("distributed")
 
 from dyadlearn import distributed  # noqa: E402
 
-M, P, Q, R = 90, 6, 8, 3
-ALPHAS, TASK_ALPHAS = [0.01, 0.3, 20.0], [0.1, 5.0]
+M = 90
+P = 6
+Q = 8
+R = 3
+ALPHAS = [0.01, 0.3, 20.0]
+TASK_ALPHAS = [0.1, 5.0]
 
 
 @pytest.fixture(scope="module")
 def client():
     with (
-        cluster.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as workers,
+        cluster.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as workers,
         cluster.Client(workers) as client,
     ):
         yield client
@@ -58,11 +64,15 @@ def dense(matrix, *chunks):
 
 
 def as_csr(matrix, *chunks):
-    return da.from_array(matrix, chunks=chunks).map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0)))
+    return da.from_array(matrix, chunks=chunks).map_blocks(
+        sparse.csr_array, meta=sparse.csr_array((0, 0))
+    )
 
 
 def as_csr_matrix(matrix, *chunks):
-    return da.from_array(matrix, chunks=chunks).map_blocks(sparse.csr_matrix, meta=sparse.csr_matrix((0, 0)))
+    return da.from_array(matrix, chunks=chunks).map_blocks(
+        sparse.csr_matrix, meta=sparse.csr_matrix((0, 0))
+    )
 
 
 BLOCKS = {
@@ -98,8 +108,12 @@ def test_fit_and_predict_equal_the_local_models(each, data, blocks):
         assert_allclose(model.coef_, local.coef_, rtol=1e-10, atol=1e-12)
         assert_allclose(model.intercept_, local.intercept_, rtol=1e-10, atol=1e-12)
         assert_allclose(model.predict(X), batch.predict(X), rtol=1e-10, atol=1e-12)
-        predicted, zero_shot = distributed.predict(model, blocks[0]), distributed.predict(model, blocks[0], tasks=T[:2])
-        assert (predicted.shape, predicted.chunks[0]) == ((M, Q), tuple(filter(None, blocks[0].chunks[0])))
+        predicted = distributed.predict(model, blocks[0])
+        zero_shot = distributed.predict(model, blocks[0], tasks=T[:2])
+        assert (predicted.shape, predicted.chunks[0]) == (
+            (M, Q),
+            tuple(filter(None, blocks[0].chunks[0])),
+        )
         assert_allclose(predicted.compute(), batch.predict(X), rtol=1e-10, atol=1e-12)
         assert_allclose(zero_shot.compute(), batch.predict(X, tasks=T[:2]), rtol=1e-10, atol=1e-12)
 
@@ -114,19 +128,26 @@ def held_out_locally(data):
         for setting in settings:
             held_out = batch.set_alpha(0.3, 0.2).holdout(setting)
             scores = [
-                [-np.mean((batch.set_alpha(alpha, other).holdout(setting) - Y) ** 2) for other in TASK_ALPHAS]
+                [
+                    -np.mean((batch.set_alpha(alpha, other).holdout(setting) - Y) ** 2)
+                    for other in TASK_ALPHAS
+                ]
                 for alpha in ALPHAS
             ]
             found[setting, fit_intercept] = held_out, scores
     return found
 
 
-def test_holdout_and_landscape_equal_the_local_models(each, data, blocks, held_out_locally, request):
+def test_holdout_and_landscape_equal_the_local_models(
+    each, data, blocks, held_out_locally, request
+):
     _, _, T = data
     # Settings do not depend on the form of the blocks: each form meets a third of them.
     first = [*BLOCKS, "processes"].index(request.node.callspec.params["blocks"]) % 3
     models = {
-        fit_intercept: distributed.fit(OnlineTwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept), *blocks, tasks=T)
+        fit_intercept: distributed.fit(
+            OnlineTwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept), *blocks, tasks=T
+        )
         for fit_intercept in (True, False)
     }
     for setting, fit_intercept in each(list(held_out_locally)[first::3]):
@@ -142,7 +163,9 @@ def test_holdout_and_landscape_equal_the_local_models(each, data, blocks, held_o
 @pytest.mark.parametrize("with_tasks", [True, False])
 def test_a_regularisation_that_interpolates_has_no_score(threads, data, with_tasks):
     X, Y, T = data
-    X, T = np.column_stack([X, np.arange(M) == 0]), T if with_tasks else None  # row 0 alone has the last feature
+    # row 0 alone has the last feature
+    X = np.column_stack([X, np.arange(M) == 0])
+    T = T if with_tasks else None
     blocks = dense(X, 40, P + 1), dense(Y, 40, Q)
     model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), *blocks, tasks=T)
     local = OnlineTwoStepRidge(0.3, 0.2).fit(X, Y, tasks=T)
@@ -162,14 +185,19 @@ def test_independent_tasks_and_a_vector_of_labels(threads, data, kind):
     blocks = kind(X, 40, P), kind(Y, 40, Q)
     model = distributed.fit(OnlineTwoStepRidge(0.3), *blocks)
     local = IndependentTaskRidge(0.3).fit(X, Y)
-    assert_allclose(distributed.predict(model, blocks[0]).compute(), local.predict(X), rtol=1e-10, atol=1e-12)
-    assert_allclose(distributed.holdout(model, *blocks).compute(), local.holdout("B"), rtol=1e-10, atol=1e-12)
+    assert_allclose(
+        distributed.predict(model, blocks[0]).compute(), local.predict(X), rtol=1e-10, atol=1e-12
+    )
+    assert_allclose(
+        distributed.holdout(model, *blocks).compute(), local.holdout("B"), rtol=1e-10, atol=1e-12
+    )
     scores = distributed.landscape(model, *blocks, ALPHAS)
     expected = [-np.mean((local.set_alpha(alpha).holdout("B") - Y) ** 2) for alpha in ALPHAS]
     assert_allclose(scores, expected, rtol=1e-10)
 
     y = da.from_array(Y[:, 0], chunks=40)
-    model, local = distributed.fit(OnlineTwoStepRidge(0.3), blocks[0], y), IndependentTaskRidge(0.3).fit(X, Y[:, 0])
+    model = distributed.fit(OnlineTwoStepRidge(0.3), blocks[0], y)
+    local = IndependentTaskRidge(0.3).fit(X, Y[:, 0])
     for ours, theirs in (
         (distributed.predict(model, blocks[0]), local.predict(X)),
         (distributed.holdout(model, blocks[0], y), local.holdout("B")),
@@ -182,7 +210,10 @@ def test_blocks_far_from_zero_and_from_each_other(threads, data):
     X, Y, T = (np.round(part * 2**12) / 2**12 for part in data)
     apart = 10.0 * (np.arange(M) // 40)[:, None]
     model = distributed.fit(
-        OnlineTwoStepRidge(0.3, 0.2), dense(X + apart + 2.0**20, 40, P), dense(Y + 1e6, 40, Q), tasks=T
+        OnlineTwoStepRidge(0.3, 0.2),
+        dense(X + apart + 2.0**20, 40, P),
+        dense(Y + 1e6, 40, Q),
+        tasks=T,
     )
     local = OnlineTwoStepRidge(0.3, 0.2).fit(X + apart, Y, tasks=T)
     assert_allclose(model.coef_, local.coef_, rtol=0, atol=1e-10 * np.abs(local.coef_).max())
@@ -211,8 +242,12 @@ def test_a_feature_map_is_fitted_on_rows_of_all_blocks(threads, data, monkeypatc
     X, Y, T = data
     monkeypatch.setattr(distributed, "SAMPLE", 9)
     feature_map = Nystroem(kernel="rbf", gamma=0.1, n_components=4, random_state=0)
-    model = distributed.fit(OnlineTwoStepRidge(feature_map=feature_map), dense(X, 40, P), dense(Y, 40, Q), tasks=T)
-    assert_array_equal(model.feature_map_.component_indices_, feature_map.fit(X[::10]).component_indices_)
+    model = distributed.fit(
+        OnlineTwoStepRidge(feature_map=feature_map), dense(X, 40, P), dense(Y, 40, Q), tasks=T
+    )
+    assert_array_equal(
+        model.feature_map_.component_indices_, feature_map.fit(X[::10]).component_indices_
+    )
     assert_array_equal(model.feature_map_.components_, feature_map.components_)
     local = OnlineTwoStepRidge(feature_map=feature_map).fit(X, Y, tasks=T)
     assert_allclose(model.predict(X), local.predict(X), rtol=1e-10, atol=1e-12)
@@ -234,7 +269,9 @@ def test_single_precision_stays(threads, data):
 def test_tuning_sets_the_best_regularisation(threads, data):
     X, Y, T = data
     blocks = dense(X, 40, P), dense(Y, 40, Q)
-    model = distributed.tune(distributed.fit(OnlineTwoStepRidge(), *blocks, tasks=T), *blocks, ALPHAS, TASK_ALPHAS)
+    model = distributed.tune(
+        distributed.fit(OnlineTwoStepRidge(), *blocks, tasks=T), *blocks, ALPHAS, TASK_ALPHAS
+    )
     local = OnlineTwoStepRidge().fit(X, Y, tasks=T).tune(X, Y, ALPHAS, TASK_ALPHAS)
     assert (model.alpha, model.task_alpha) == (local.alpha, local.task_alpha)
     assert_allclose(model.landscape_, local.landscape_, rtol=1e-10)
@@ -243,7 +280,9 @@ def test_tuning_sets_the_best_regularisation(threads, data):
 
 def test_the_model_goes_on_learning_without_a_cluster(threads, data):
     X, Y, T = data
-    model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), dense(X[:60], 40, P), dense(Y[:60], 40, Q), tasks=T)
+    model = distributed.fit(
+        OnlineTwoStepRidge(0.3, 0.2), dense(X[:60], 40, P), dense(Y[:60], 40, Q), tasks=T
+    )
     model.partial_fit(X[60:], Y[60:]).forget(X[:10], Y[:10])
     batch = TwoStepRidge(0.3, 0.2).fit(X[10:], Y[10:], tasks=T)
     assert_allclose(model.predict(X), batch.predict(X), rtol=1e-9, atol=1e-11)
@@ -287,7 +326,8 @@ def test_a_worker_killed_in_the_middle_changes_nothing(client, data, tmp_path):
 def test_nothing_with_a_side_of_m_comes_to_the_caller(data, monkeypatch):
     rng = np.random.default_rng(0)
     m = 4_000
-    X, Y = rng.normal(size=(m, P)), rng.normal(size=(m, Q))
+    X = rng.normal(size=(m, P))
+    Y = rng.normal(size=(m, Q))
     T = data[2]
     come = []
     computed = distributed._computed
@@ -307,7 +347,11 @@ def test_nothing_with_a_side_of_m_comes_to_the_caller(data, monkeypatch):
         distributed.holdout(model, *blocks, "B")
     assert come
     for found in come:
-        arrays = [part for part in getattr(found, "__dict__", {"": found}).values() if isinstance(part, np.ndarray)]
+        arrays = [
+            part
+            for part in getattr(found, "__dict__", {"": found}).values()
+            if isinstance(part, np.ndarray)
+        ]
         assert arrays
         assert max(part.size for part in arrays) <= max(P, Q) ** 2
 
@@ -332,7 +376,8 @@ def test_answers_wait_until_they_are_asked_for(data):
 
 def refused(data, match, error=ValueError, *, model=None, X=None, Y=None, tasks=None):
     model = OnlineTwoStepRidge() if model is None else model
-    X, Y = dense(data[0], 40, P) if X is None else X, dense(data[1], 40, Q) if Y is None else Y
+    X = dense(data[0], 40, P) if X is None else X
+    Y = dense(data[1], 40, Q) if Y is None else Y
     with pytest.raises(error, match=match):
         distributed.fit(model, X, Y, tasks=data[2] if tasks is None else tasks)
 
@@ -342,13 +387,28 @@ def test_bad_arrays_are_refused(data):
     X, Y, T = data
     refused(data, "X must be a dask array, found ndarray", TypeError, X=X)
     refused(data, "y must be a dask array, found ndarray", TypeError, Y=Y)
-    refused(data, r"X must be a matrix with rows and columns, found shape \(90,\)", X=dense(X[:, 0], 40))
-    refused(data, "y must have one or two dimensions and labels, found shape", Y=dense(Y[:, :, None], 40, Q, 1))
+    refused(
+        data, r"X must be a matrix with rows and columns, found shape \(90,\)", X=dense(X[:, 0], 40)
+    )
+    refused(
+        data,
+        "y must have one or two dimensions and labels, found shape",
+        Y=dense(Y[:, :, None], 40, Q, 1),
+    )
     refused(data, "X has 89 instances, but Y has 90 rows", X=dense(X[:-1], 40, P))
-    refused(data, "X must be a matrix with rows and columns", X=dense(X[:0], 40, P), Y=dense(Y[:0], 40, Q))
+    refused(
+        data,
+        "X must be a matrix with rows and columns",
+        X=dense(X[:0], 40, P),
+        Y=dense(Y[:0], 40, Q),
+    )
     refused(data, "tasks has 7 rows, but Y has 8 columns", tasks=T[:-1])
     unknown = dense(X, 40, P)
-    refused(data, r"X has chunks of unknown size: call its compute_chunk_sizes\(\)", X=unknown[unknown[:, 0] > 0])
+    refused(
+        data,
+        r"X has chunks of unknown size: call its compute_chunk_sizes\(\)",
+        X=unknown[unknown[:, 0] > 0],
+    )
 
 
 @pytest.mark.usefixtures("threads")
@@ -357,12 +417,20 @@ def test_an_error_names_the_block(data, kind):
     X, Y, _ = data
     broken = X.copy()
     broken[47, 1] = np.nan
-    refused(data, "In the block that begins with row 40: Input X contains NaN", X=kind(broken, 40, P))
+    refused(
+        data, "In the block that begins with row 40: Input X contains NaN", X=kind(broken, 40, P)
+    )
     holes = Y.copy()
     holes[84, 2] = np.inf
-    refused(data, "In the block that begins with row 80: Input Y contains infinity", Y=kind(holes, 40, Q))
+    refused(
+        data,
+        "In the block that begins with row 80: Input Y contains infinity",
+        Y=kind(holes, 40, Q),
+    )
     model = distributed.fit(OnlineTwoStepRidge(), dense(X, 40, P), dense(Y, 40, Q))
-    with pytest.raises(ValueError, match="In the block that begins with row 40: Input X contains NaN"):
+    with pytest.raises(
+        ValueError, match="In the block that begins with row 40: Input X contains NaN"
+    ):
         distributed.predict(model, kind(broken, 40, P)).compute()
 
 
@@ -371,24 +439,34 @@ def test_labels_with_holes_are_refused(data):
     X, Y, T = data
     holes = Y.copy()
     holes[84, 2] = np.nan
-    refused(data, "In the block that begins with row 80: Input Y contains NaN", Y=dense(holes, 40, Q))
+    refused(
+        data, "In the block that begins with row 80: Input Y contains NaN", Y=dense(holes, 40, Q)
+    )
     first = Y.copy()
     first[0, 2] = np.nan
     refused(data, "on a cluster every label must be observed", Y=dense(first, 40, Q))
     model = OnlineTwoStepRidge().fit(X, holes, tasks=T)
     for ask in (distributed.holdout, distributed.landscape):
-        with pytest.raises(ValueError, match="was fitted with missing labels: use its methods holdout and landscape"):
+        with pytest.raises(
+            ValueError,
+            match="was fitted with missing labels: use its methods holdout and landscape",
+        ):
             ask(model, dense(X, 40, P), dense(holes, 40, Q))
-    assert_allclose(distributed.predict(model, dense(X, 40, P)).compute(), model.predict(X), rtol=1e-12)
+    assert_allclose(
+        distributed.predict(model, dense(X, 40, P)).compute(), model.predict(X), rtol=1e-12
+    )
 
 
 @pytest.mark.usefixtures("threads")
 def test_leverage_one_is_refused(data):
-    X, Y = np.zeros((M, P)), data[1]
+    X = np.zeros((M, P))
+    Y = data[1]
     X[50, 0] = 1.0
     blocks = dense(X, 40, P), dense(Y, 40, Q)
     model = distributed.fit(OnlineTwoStepRidge(alpha=0.0), *blocks)
-    with pytest.raises(LeverageError, match=r"begins with row 40: 1 of 40 rows have leverage 1 \(positions 10\)"):
+    with pytest.raises(
+        LeverageError, match=r"begins with row 40: 1 of 40 rows have leverage 1 \(positions 10\)"
+    ):
         distributed.holdout(model, *blocks).compute()
     with pytest.raises(LeverageError, match="begins with row 40: 1 of 40 rows"):
         distributed.landscape(model, *blocks, [0.0])
@@ -397,8 +475,18 @@ def test_leverage_one_is_refused(data):
 @pytest.mark.usefixtures("threads")
 def test_models_that_cannot_be_learnt_from_sums_are_refused(data):
     refused(data, "keep_labels would gather rows", model=OnlineTwoStepRidge(keep_labels=True))
-    refused(data, "Expected an OnlineTwoStepRidge, found IndependentTaskRidge", TypeError, model=IndependentTaskRidge())
-    refused(data, "Expected an OnlineTwoStepRidge, found TwoStepRidgeCV", TypeError, model=TwoStepRidgeCV())
+    refused(
+        data,
+        "Expected an OnlineTwoStepRidge, found IndependentTaskRidge",
+        TypeError,
+        model=IndependentTaskRidge(),
+    )
+    refused(
+        data,
+        "Expected an OnlineTwoStepRidge, found TwoStepRidgeCV",
+        TypeError,
+        model=TwoStepRidgeCV(),
+    )
 
 
 @pytest.mark.usefixtures("threads")
@@ -406,14 +494,20 @@ def test_a_failure_leaves_the_model_as_it_was(data):
     X, Y, T = data
     model = OnlineTwoStepRidge(0.3).fit(X, Y, tasks=T)
     before = dict(vars(model))
-    refused(data, "contains NaN", model=model, X=dense(np.where(np.arange(M)[:, None] == 88, np.nan, X), 40, P))
+    refused(
+        data,
+        "contains NaN",
+        model=model,
+        X=dense(np.where(np.arange(M)[:, None] == 88, np.nan, X), 40, P),
+    )
     assert vars(model) == before
 
 
 @pytest.mark.usefixtures("threads")
 def test_a_fitted_model_refuses_what_does_not_fit_it(data):
     X, Y, T = data
-    rows, labels = dense(X, 40, P), dense(Y, 40, Q)
+    rows = dense(X, 40, P)
+    labels = dense(Y, 40, Q)
     model = distributed.fit(OnlineTwoStepRidge(), rows, labels)
     with pytest.raises(ValueError, match="X has 5 features, but OnlineTwoStepRidge is expecting 6"):
         distributed.predict(model, rows[:, :5])
@@ -425,7 +519,11 @@ def test_a_fitted_model_refuses_what_does_not_fit_it(data):
         distributed.holdout(model, rows, labels, "D")
     with pytest.raises(ValueError, match="alphas is empty"):
         distributed.landscape(model, rows, labels, [])
-    with pytest.raises(ValueError, match="X holds instances that the model has not learned, among them row 3"):
-        distributed.holdout(model, dense(np.where(np.arange(M)[:, None] == 3, 100.0, X), 40, P), labels).compute()
+    with pytest.raises(
+        ValueError, match="X holds instances that the model has not learned, among them row 3"
+    ):
+        distributed.holdout(
+            model, dense(np.where(np.arange(M)[:, None] == 3, 100.0, X), 40, P), labels
+        ).compute()
     with pytest.raises(TypeError, match="Expected an OnlineTwoStepRidge, found TwoStepRidge"):
         distributed.predict(TwoStepRidge().fit(X, Y), rows)

@@ -36,7 +36,9 @@ VERSION = (0, f"dyadlearn {dyadlearn.__version__}\n", "")
 
 
 def run(*words: str, **given: Any) -> tuple[int, str, str]:
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, **given)
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, check=False, **given
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -53,7 +55,12 @@ def test_an_interrupt_while_it_is_loaded_is_one_line():
     assert run("-c", interrupt("scipy", "SIGTERM") + START) == TERMINATED
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN);"
     after = "; assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN"
-    script = interrupt("scipy") + ignored + START.replace("main()", "") + "\ntry: main()\nexcept SystemExit: pass\n"
+    script = (
+        interrupt("scipy")
+        + ignored
+        + START.replace("main()", "")
+        + "\ntry: main()\nexcept SystemExit: pass\n"
+    )
     assert run("-c", script + after[2:]) == (0, *GONE[1:])
 
 
@@ -64,9 +71,12 @@ def test_an_interrupt_while_the_package_is_loaded_as_a_command_is_one_line(tmp_p
     places = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     for module in ("dyadlearn", "dyadlearn.cli"):
         (tmp_path / "sitecustomize.py").write_text(interrupt("scipy"), encoding="utf-8")
-        assert run("-m", module, "inspect", "gone", env={**os.environ, "PYTHONPATH": places}) == QUIET
+        assert (
+            run("-m", module, "inspect", "gone", env={**os.environ, "PYTHONPATH": places}) == QUIET
+        )
     script = (
-        interrupt("scipy") + "\ntry:\n    import dyadlearn.models\nexcept KeyboardInterrupt:\n    print('raised')\n"
+        interrupt("scipy")
+        + "\ntry:\n    import dyadlearn.models\nexcept KeyboardInterrupt:\n    print('raised')\n"
     )
     assert run("-c", script) == (0, "raised\n", "")
 
@@ -113,27 +123,48 @@ sys.argv = "dyadlearn tune y.csv --instances x.csv --tasks t.csv --alphas 1,10 -
 from _dyadlearn_main import main
 main()
 """
-PHASES = ("Working", "Reading", "Decomposing 6 instances", "Decomposing 4 tasks", "Final fit", "Hold-out", "Writing")
+PHASES = (
+    "Working",
+    "Reading",
+    "Decomposing 6 instances",
+    "Decomposing 4 tasks",
+    "Final fit",
+    "Hold-out",
+    "Writing",
+)
 
 
 @pytest.mark.slow
 def test_every_phase_of_tune_is_told(tmp_path):
     for name, shape in (("x", (6, 2)), ("t", (4, 2)), ("y", (6, 4))):
-        rows = ["," + ",".join(f"{'t' if name == 'y' else 'f'}{column}" for column in range(shape[1]))]
+        rows = [
+            "," + ",".join(f"{'t' if name == 'y' else 'f'}{column}" for column in range(shape[1]))
+        ]
         for row in range(shape[0]):
             values = [f"{(row * 7 + column * 3) % 5}" for column in range(shape[1])]
             rows.append(",".join([f"{'t' if name == 't' else 'x'}{row}", *values]))
         (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    code, _, told = run("-c", SLOW, cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    code, _, told = run(
+        "-c", SLOW, cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
     assert code == 0, told
-    titles = list(dict.fromkeys(line.split(":")[0] for line in told.splitlines() if not line.startswith("note")))
+    titles = list(
+        dict.fromkeys(
+            line.split(":")[0] for line in told.splitlines() if not line.startswith("note")
+        )
+    )
     assert [title for title in titles if title in PHASES] == list(PHASES), told
 
 
 def test_it_is_what_is_installed():
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads(
+        (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    )
     assert project["project"]["scripts"] == {"dyadlearn": "_dyadlearn_main:main"}
-    assert "src/_dyadlearn_main.py" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert (
+        "src/_dyadlearn_main.py"
+        in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    )
 
 
 def test_the_package_is_the_command():

@@ -12,11 +12,16 @@ from dyadlearn._tables import Ids, Table
 
 pd = pytest.importorskip("pandas")
 
-M, Q = 12, 7
-PROTEINS, DRUGS = [f"P{i}" for i in range(M + 2)], [f"D{j}" for j in range(Q + 2)]
+M = 12
+Q = 7
+PROTEINS = [f"P{i}" for i in range(M + 2)]
+DRUGS = [f"D{j}" for j in range(Q + 2)]
 RNG = np.random.default_rng(3)
-X, T = RNG.normal(size=(M + 2, 3)), RNG.normal(size=(Q + 2, 2))
-Y = pd.DataFrame(X[:M] @ RNG.normal(size=(3, 2)) @ T[:Q].T + 0.1, index=PROTEINS[:M], columns=DRUGS[:Q])
+X = RNG.normal(size=(M + 2, 3))
+T = RNG.normal(size=(Q + 2, 2))
+Y = pd.DataFrame(
+    X[:M] @ RNG.normal(size=(3, 2)) @ T[:Q].T + 0.1, index=PROTEINS[:M], columns=DRUGS[:Q]
+)
 # Frames in another order than that of the labels, as the files are.
 FRAMES = pd.DataFrame(X, index=PROTEINS)[::-1], pd.DataFrame(T, index=DRUGS)[::-1]
 
@@ -37,7 +42,9 @@ def known(files):
 
 @pytest.fixture
 def new(files):
-    return read_features(files[0], pd.Index(PROTEINS[M:])), read_features(files[1], pd.Index(DRUGS[Q:]))
+    return read_features(files[0], pd.Index(PROTEINS[M:])), read_features(
+        files[1], pd.Index(DRUGS[Q:])
+    )
 
 
 def frames(ids, side):
@@ -83,8 +90,12 @@ def test_long_tables_and_what_is_kept_of_them(files, tmp_path):
     pairs = [(protein, drug) for protein in Y.index for drug in Y.columns]
     labels = Y.to_numpy().ravel()
     whole = read_features(files[0]), read_features(files[1])
-    model = dl.PairRegressor(dl.KroneckerRidge(), instances=whole[0], tasks=whole[1]).fit(pairs, labels)
-    twin = dl.PairRegressor(dl.KroneckerRidge(), instances=FRAMES[0], tasks=FRAMES[1]).fit(pairs, labels)
+    model = dl.PairRegressor(dl.KroneckerRidge(), instances=whole[0], tasks=whole[1]).fit(
+        pairs, labels
+    )
+    twin = dl.PairRegressor(dl.KroneckerRidge(), instances=FRAMES[0], tasks=FRAMES[1]).fit(
+        pairs, labels
+    )
     asked = [("P12", "D8"), ("P0", "D7")]
     assert_allclose(model.predict(asked), twin.predict(asked), rtol=1e-9)
     dl.save(model, tmp_path / "m.dyad")
@@ -94,7 +105,9 @@ def test_long_tables_and_what_is_kept_of_them(files, tmp_path):
 def test_descriptions_and_landmarks(files, known):
     both = dl.Descriptions({"embedding": known[0], "frame": frames(Y.index, 0)})
     assert_array_equal(both.tables["frame"].values, known[0].values)  # in the order of the first
-    model = dl.LearnedKernelRidge(n_steps=2, stages=1, progress=False).fit({"a": known[0]}, Y, tasks=known[1])
+    model = dl.LearnedKernelRidge(n_steps=2, stages=1, progress=False).fit(
+        {"a": known[0]}, Y, tasks=known[1]
+    )
     assert model.predict({"a": read_features(files[0], ["P13"])}, tasks=known[1]).shape == (1, Q)
     landmarks = dl.Landmarks(n_components=4, random_state=0).fit(known[0])
     assert_allclose(landmarks.transform(known[0]), landmarks.transform(known[0].values))
@@ -105,7 +118,8 @@ def test_what_is_asked_of_a_model(known, new, tmp_path):
     twin = dl.TwoStepRidge().fit(frames(Y.index, 0), Y, tasks=frames(Y.columns, 1))
     wanted = [("P12", "D8"), ("P13", "D7")]
     assert_allclose(
-        model.predict_pairs(*new, wanted), twin.predict_pairs(frames(PROTEINS[M:], 0), frames(DRUGS[Q:], 1), wanted)
+        model.predict_pairs(*new, wanted),
+        twin.predict_pairs(frames(PROTEINS[M:], 0), frames(DRUGS[Q:], 1), wanted),
     )
     assert_allclose(model.holdout("D").loc[Y.index], twin.holdout("D").loc[Y.index], rtol=1e-9)
     best = dl.recommend(model, X=new[0], n=2)
@@ -136,10 +150,16 @@ def test_ids_that_do_not_match_are_named(known, files):
 
 
 def test_single_precision(tmp_path):
-    np.savez(tmp_path / "x.npz", **{name: row.astype(np.float16) for name, row in zip(PROTEINS, X, strict=True)})
+    np.savez(
+        tmp_path / "x.npz",
+        **{name: row.astype(np.float16) for name, row in zip(PROTEINS, X, strict=True)},
+    )
     half = read_features(tmp_path / "x.npz", Y.index)
     assert half.values.dtype == np.float32
-    assert dl.IndependentTaskRidge().fit(half, Y.astype(np.float32)).predict(half).to_numpy().dtype == np.float32
+    assert (
+        dl.IndependentTaskRidge().fit(half, Y.astype(np.float32)).predict(half).to_numpy().dtype
+        == np.float32
+    )
     assert dl.IndependentTaskRidge().fit(half, Y).predict(half).to_numpy().dtype == np.float64
 
 
@@ -163,11 +183,17 @@ def test_names_of_features_are_looked_at(tmp_path):
 
 
 def test_a_kernel_of_new_pairs_is_put_in_order_by_its_ids():
-    K, G = X[:M] @ X[:M].T + np.eye(M), T[:Q] @ T[:Q].T + np.eye(Q)
-    sides = (Table(K, Ids(tuple(PROTEINS[:M])), Ids(tuple(PROTEINS[:M]))), Table(G, Ids(tuple(DRUGS[:Q]))))
+    K = X[:M] @ X[:M].T + np.eye(M)
+    G = T[:Q] @ T[:Q].T + np.eye(Q)
+    sides = (
+        Table(K, Ids(tuple(PROTEINS[:M])), Ids(tuple(PROTEINS[:M]))),
+        Table(G, Ids(tuple(DRUGS[:Q]))),
+    )
     pairs = [(protein, drug) for protein in Y.index for drug in Y.columns]
     ridge = dl.KroneckerRidge(kernel="precomputed", task_kernel="precomputed")
-    model = dl.PairRegressor(ridge, instances=sides[0], tasks=sides[1]).fit(pairs, Y.to_numpy().ravel())
+    model = dl.PairRegressor(ridge, instances=sides[0], tasks=sides[1]).fit(
+        pairs, Y.to_numpy().ravel()
+    )
     rows = X[M:] @ X[:M].T
     straight = Table(rows, Ids(("P12", "P13")), Ids(tuple(PROTEINS[:M])))
     turned = Table(rows[:, ::-1], Ids(("P12", "P13")), Ids(tuple(PROTEINS[:M][::-1])))

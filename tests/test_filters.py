@@ -41,9 +41,12 @@ def steps(filter: Landweber, alpha: float, largest: float) -> int:
     return math.ceil(largest / alpha) if filter.n_iter is None else filter.n_iter
 
 
-def exact_residual(filter: SpectralFilter, sigma: float, alpha: float, largest: float) -> mpmath.mpf:
+def exact_residual(
+    filter: SpectralFilter, sigma: float, alpha: float, largest: float
+) -> mpmath.mpf:
     """Return 1 − f in the working precision of mpmath, as the definition reads."""
-    exact_sigma, exact_alpha = mpmath.mpf(sigma), mpmath.mpf(alpha)
+    exact_sigma = mpmath.mpf(sigma)
+    exact_alpha = mpmath.mpf(alpha)
     if isinstance(filter, Tikhonov):
         return exact_alpha / (exact_sigma + exact_alpha)
     if isinstance(filter, IteratedTikhonov):
@@ -75,8 +78,8 @@ def assert_digits(found: float, exact: mpmath.mpf, tolerance: float, what: str) 
 def test_thirteen_digits_of_phi_shrinkage_and_residual(filter):
     """Each of φ, f and 1 − f has a relative error of at most 1e-13 against 50 digits of mpmath.
 
-    The one excuse is the problem itself: where t steps of `Landweber` leave (1 − σ/σ_max)^t, a change of σ
-    in its last place changes the exact answer by tσ/(σ_max − σ) last places.
+    The one excuse is the problem itself: where t steps of `Landweber` leave (1 − σ/σ_max)^t, a
+    change of σ in its last place changes the exact answer by tσ/(σ_max − σ) last places.
     """
     with mpmath.workdps(50):
         for alpha in ALPHAS:
@@ -85,12 +88,17 @@ def test_thirteen_digits_of_phi_shrinkage_and_residual(filter):
             residual = filter.remainder(EIGENVALUES, alpha)
             for i, sigma in enumerate(EIGENVALUES):
                 exact = exact_residual(filter, sigma, alpha, LARGEST)
-                inverse = (1 - exact) / sigma if sigma else exact_phi_at_zero(filter, alpha, LARGEST)
+                if sigma:
+                    inverse = (1 - exact) / sigma
+                else:
+                    inverse = exact_phi_at_zero(filter, alpha, LARGEST)
                 condition = 1.0
                 if isinstance(filter, Landweber) and sigma < LARGEST:
                     condition = steps(filter, alpha, LARGEST) * sigma / (LARGEST - sigma)
                 where = f"at σ={sigma}, λ={alpha}"
-                assert_digits(residual[i], exact, max(1e-13, 2 * EPSILON * condition), f"1 - f {where}")
+                assert_digits(
+                    residual[i], exact, max(1e-13, 2 * EPSILON * condition), f"1 - f {where}"
+                )
                 assert_digits(shrinkage[i], 1 - exact, 1e-13, f"f {where}")
                 assert_digits(phi[i], inverse, 1e-13, f"φ {where}")
 
@@ -152,10 +160,14 @@ def test_a_given_number_of_steps_replaces_alpha():
     assert not fixed.uses_alpha()
     for alpha in (0.0, 1e-6, 1e6):
         assert_allclose(fixed.remainder(values, alpha), (1 - values / 2.0) ** 3, rtol=1e-15)
-        assert_allclose(fixed.phi(values, alpha), [1.5, (1 - 0.75**3) / 0.5, 0.875, 0.5], rtol=1e-15)
+        assert_allclose(
+            fixed.phi(values, alpha), [1.5, (1 - 0.75**3) / 0.5, 0.875, 0.5], rtol=1e-15
+        )
     # ⌈2.0 / 0.7⌉ = 3
     for name in ("phi", "shrinkage", "remainder"):
-        assert_array_equal(getattr(Landweber(), name)(values, 0.7), getattr(fixed, name)(values, 0.0))
+        assert_array_equal(
+            getattr(Landweber(), name)(values, 0.7), getattr(fixed, name)(values, 0.0)
+        )
 
 
 def test_one_round_of_iterated_tikhonov_is_tikhonov():
@@ -166,15 +178,20 @@ def test_one_round_of_iterated_tikhonov_is_tikhonov():
 
 
 def test_iterated_tikhonov_fits_its_own_residuals():
-    values, labels, alpha = np.array([0.0, 0.3, 2.0]), np.array([1.0, -2.0, 0.5]), 0.7
+    values = np.array([0.0, 0.3, 2.0])
+    labels = np.array([1.0, -2.0, 0.5])
+    alpha = 0.7
     fitted = np.zeros(3)
     for n_iter in range(1, 6):
         fitted = fitted + values / (values + alpha) * (labels - fitted)
-        assert_allclose(IteratedTikhonov(n_iter).shrinkage(values, alpha) * labels, fitted, rtol=1e-14)
+        assert_allclose(
+            IteratedTikhonov(n_iter).shrinkage(values, alpha) * labels, fitted, rtol=1e-14
+        )
 
 
 def test_landweber_descends_the_squared_error():
-    values, labels = np.array([0.0, 0.3, 2.0]), np.array([1.0, -2.0, 0.5])
+    values = np.array([0.0, 0.3, 2.0])
+    labels = np.array([1.0, -2.0, 0.5])
     coefficients = np.zeros(3)
     for n_iter in range(1, 6):
         coefficients = coefficients + (labels - values * coefficients) / values.max()
@@ -196,7 +213,9 @@ def test_no_vanishing_residual_where_there_is_no_limit(filter):
 
 @over(every(n_iter=[0, -1, 1.5, 2.0, True, "3"], filter=[IteratedTikhonov, Landweber]))
 def test_a_bad_number_of_iterations_is_refused(filter, n_iter):
-    with pytest.raises(ValueError, match=f"n_iter must be a whole number of at least 1, found {n_iter!r}"):
+    with pytest.raises(
+        ValueError, match=f"n_iter must be a whole number of at least 1, found {n_iter!r}"
+    ):
         filter(n_iter)
 
 
@@ -220,9 +239,9 @@ def test_filters_with_equal_parameters_are_equal():
     assert repr(IteratedTikhonov(3)) == "IteratedTikhonov(n_iter=3)"
 
 
-# Admissibility (as the paper defines it, with the ratio (σ/λ)^ν that its proof uses; the printed (λ/σ)^ν
-# diverges for every filter as σ → 0): sup |σφ| ≤ D, sup |φ| ≤ B/λ, sup |1 − σφ| ≤ γ and
-# sup (σ/λ)^ν |1 − σφ| ≤ γ_ν for all ν up to the qualification, the suprema over 0 < σ ≤ κ², 0 < λ ≤ κ².
+# Admissibility (as the paper defines it, with the ratio (σ/λ)^ν that its proof uses; the printed
+# (λ/σ)^ν diverges for every filter as σ → 0): sup |σφ| ≤ D, sup |φ| ≤ B/λ, sup |1 − σφ| ≤ γ and sup
+# (σ/λ)^ν |1 − σφ| ≤ γ_ν for all ν up to the qualification, the suprema over 0 < σ ≤ κ², 0 < λ ≤ κ².
 KAPPA_SQUARED = 4.0
 LAMBDAS = KAPPA_SQUARED * 10.0 ** -np.arange(0.0, 10.0, 0.5)
 # A cut-off has its supremum just below λ.
@@ -277,7 +296,11 @@ def test_gamma_nu_does_not_depend_on_lambda_up_to_the_qualification(filter, shar
     assert_allclose(suprema[-6:], gamma, rtol=1e-2)
 
 
-@over(covering(filter=[f for f in ADMISSIBLE if math.isfinite(f.qualification)], excess=[0.1, 0.5, 2.0]))
+@over(
+    covering(
+        filter=[f for f in ADMISSIBLE if math.isfinite(f.qualification)], excess=[0.1, 0.5, 2.0]
+    )
+)
 def test_beyond_the_qualification_every_bound_is_exceeded(filter, excess):
     """The supremum grows as (κ²/λ)^(ν − ν̄), without end as λ → 0."""
     nu = filter.qualification + excess
@@ -300,8 +323,8 @@ def test_qualification(filter, qualification):
     assert filter.qualification == qualification
 
 
-# The two-step filter φ_d(σ)φ_t(s) at ς = σs and λ = λ_d λ_t, for the factorizations that the constants a and
-# b allow: σ, s ≤ a√ς and λ_d, λ_t ≤ b√λ.
+# The two-step filter φ_d(σ)φ_t(s) at ς = σs and λ = λ_d λ_t, for the factorizations that the
+# constants a and b allow: σ, s ≤ a√ς and λ_d, λ_t ≤ b√λ.
 FACTORIZATION_BOUNDS = [(1.0, 1.0), (1.0, 3.0), (2.0, 1.0), (2.0, 3.0)]
 
 
@@ -310,16 +333,23 @@ def factorizations(bound: float) -> np.ndarray:
     return bound ** np.linspace(-1, 1, 5)
 
 
-def two_step_values(a: float, b: float, alpha: float) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def two_step_values(
+    a: float, b: float, alpha: float
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Return the filter, its shrinkage and its residual at SIGMAS, for every allowed factorization."""
-    tikhonov, root = Tikhonov(), np.sqrt(SIGMAS)
+    tikhonov = Tikhonov()
+    root = np.sqrt(SIGMAS)
     values = []
     for c in factorizations(a):
         for e in factorizations(b):
-            alpha_d, alpha_t = e * alpha**0.5, alpha**0.5 / e
-            f_d, f_t = tikhonov.shrinkage(c * root, alpha_d), tikhonov.shrinkage(root / c, alpha_t)
+            alpha_d = e * alpha**0.5
+            alpha_t = alpha**0.5 / e
+            f_d = tikhonov.shrinkage(c * root, alpha_d)
+            f_t = tikhonov.shrinkage(root / c, alpha_t)
             # 1 − f_d f_t without the difference
-            residual = tikhonov.remainder(c * root, alpha_d) + f_d * tikhonov.remainder(root / c, alpha_t)
+            residual = tikhonov.remainder(c * root, alpha_d) + f_d * tikhonov.remainder(
+                root / c, alpha_t
+            )
             phi = tikhonov.phi(c * root, alpha_d) * tikhonov.phi(root / c, alpha_t)
             values.append((phi, f_d * f_t, residual))
     return values

@@ -35,7 +35,8 @@ def rooms(script):
 def test_every_generator_runs_and_replays(rooms):
     play = rooms["campaign"].play
     for name in rooms["campaign"].GENERATORS:
-        first, second = play(name, 1), play(name, 2)
+        first = play(name, 1)
+        second = play(name, 2)
         assert first.what != second.what
         assert {first.verdict, second.verdict} <= {"agreed", "refused", "failed"}
         assert play(name, 1) == first
@@ -62,20 +63,52 @@ def raising(function):
 
 # What is broken and how, for the generator that must see it.
 BREAKS = {
-    "independent": ("fitting", "IndependentTaskRidge.holdout", changing(lambda found: found * (1 + 1e-6))),
-    "two_step": ("fitting", "TwoStepRidge.holdout", changing(lambda found: found + 1e-6 * abs(found).max())),
+    "independent": (
+        "fitting",
+        "IndependentTaskRidge.holdout",
+        changing(lambda found: found * (1 + 1e-6)),
+    ),
+    "two_step": (
+        "fitting",
+        "TwoStepRidge.holdout",
+        changing(lambda found: found + 1e-6 * abs(found).max()),
+    ),
     "kronecker": ("fitting", "KroneckerRidge.predict", changing(lambda found: found * (1 + 1e-6))),
     "network": ("fitting", "TwoStepRidge.fit", raising),
     "online": ("growing", "OnlineTwoStepRidge.predict", changing(lambda found: found[::-1])),
     "units": ("units", "TwoStepRidge.predict", changing(lambda found: found + 1.0)),
-    "heavy_weights": ("units", "KroneckerRidge.predict", changing(lambda found: found * (1 + 1e-5))),
-    "scales": ("growing", "OnlineTwoStepRidge.predict", changing(lambda found: found + 1e-6 * np.ptp(found))),
-    "scaled_features": ("scaling", "TwoStepRidge.predict", changing(lambda found: found * (1 + 1e-4))),
-    "scaled_kernels": ("scaling", "IndependentTaskRidge.predict", changing(lambda found: found * (1 + 1e-4))),
+    "heavy_weights": (
+        "units",
+        "KroneckerRidge.predict",
+        changing(lambda found: found * (1 + 1e-5)),
+    ),
+    "scales": (
+        "growing",
+        "OnlineTwoStepRidge.predict",
+        changing(lambda found: found + 1e-6 * np.ptp(found)),
+    ),
+    "scaled_features": (
+        "scaling",
+        "TwoStepRidge.predict",
+        changing(lambda found: found * (1 + 1e-4)),
+    ),
+    "scaled_kernels": (
+        "scaling",
+        "IndependentTaskRidge.predict",
+        changing(lambda found: found * (1 + 1e-4)),
+    ),
     "searches": ("searching", "between", changing(lambda found: (2.0, 3.0))),
     "metrics": ("scoring", "average_precision", changing(lambda found: (found[0] / 2, found[1]))),
-    "folds": ("splitting", "SettingKFold.split", changing(lambda found: [(train, train) for train, _ in found])),
-    "long_tables": ("splitting", "to_grid", changing(lambda found: replace(found, grid=found.grid + 1))),
+    "folds": (
+        "splitting",
+        "SettingKFold.split",
+        changing(lambda found: [(train, train) for train, _ in found]),
+    ),
+    "long_tables": (
+        "splitting",
+        "to_grid",
+        changing(lambda found: replace(found, grid=found.grid + 1)),
+    ),
     "files": ("storing", "load", changing(lambda found: found.set_params(repair="shift"))),
     "broken_files": ("storing", "load", raising),
     "told_files": ("commanding", "app", raising),
@@ -104,7 +137,8 @@ def test_a_wrong_answer_is_seen(rooms, name):
 
 
 def test_a_strange_warning_is_seen(rooms, monkeypatch):
-    play, fitting = rooms["campaign"].play, rooms["fitting"]
+    play = rooms["campaign"].play
+    fitting = rooms["fitting"]
     seed = next(seed for seed in range(100) if play("kronecker", seed).verdict == "agreed")
 
     def warn(found):
@@ -148,11 +182,13 @@ def test_an_interruption_shows_what_was_found(script, rooms, monkeypatch, capsys
 @over(every(kind=["independent", "two_step", "network"], constant=[False, True]))
 def test_the_two_readings_of_ridge_regression_agree(rooms, kind, constant):
     """Refitting, and a fixed penalty with what is left out imputed, are the same for one round of iterated ridge."""
-    dense, refits = rooms["dense"], rooms["refits"]
+    dense = rooms["dense"]
+    refits = rooms["refits"]
     rng = np.random.default_rng(0)
     K, G = (B @ B.T for B in (rng.normal(size=(5, 7)), rng.normal(size=(4, 2))))
     if kind == "network":
-        G, Y = K, rng.normal(size=(5, 5))
+        G = K
+        Y = rng.normal(size=(5, 5))
         Y = Y - Y.T
     else:
         Y = rng.normal(size=(5, 4))
@@ -161,11 +197,14 @@ def test_the_two_readings_of_ridge_regression_agree(rooms, kind, constant):
     models = []
     for name in ("tikhonov", "iterated"):
         rows, columns = (
-            dense.Side(M.astype(dense.LONG), name, alpha, 1, constant) for M, alpha in ((K, 0.3), (G, 0.2))
+            dense.Side(M.astype(dense.LONG), name, alpha, 1, constant)
+            for M, alpha in ((K, 0.3), (G, 0.2))
         )
         if kind == "network":
             columns = rows
-        models.append(refits.Model(kind, rows, None if kind == "independent" else columns, Y, weights))
+        models.append(
+            refits.Model(kind, rows, None if kind == "independent" else columns, Y, weights)
+        )
     cells = np.zeros(Y.shape, dtype=bool)
     cells[1, 2] = True
     for setting in "AB" if kind == "independent" else "ABCD":
@@ -175,11 +214,14 @@ def test_the_two_readings_of_ridge_regression_agree(rooms, kind, constant):
 
 
 def test_the_reference_of_setting_a_confirms_itself(rooms):
-    dense, refits = rooms["dense"], rooms["refits"]
+    dense = rooms["dense"]
+    refits = rooms["refits"]
     rng = np.random.default_rng(0)
     K, G = (B @ B.T for B in (rng.normal(size=(4, 4)), rng.normal(size=(3, 3))))
     Y = rng.normal(size=(4, 3))
-    model = refits.Model("two_step", dense.Side(K, "tikhonov", 0.3), dense.Side(G, "tikhonov", 0.2), Y)
+    model = refits.Model(
+        "two_step", dense.Side(K, "tikhonov", 0.3), dense.Side(G, "tikhonov", 0.2), Y
+    )
     cells = np.zeros(Y.shape, dtype=bool)
     cells[2, 1] = True
     filled = Y.copy()
@@ -190,9 +232,14 @@ def test_the_reference_of_setting_a_confirms_itself(rooms):
 
 def test_elimination_solves(rooms):
     rng = np.random.default_rng(0)
-    A, scales = rng.normal(size=(6, 6)), 10.0 ** rng.integers(-8, 8, size=(6, 1))
+    A = rng.normal(size=(6, 6))
+    scales = 10.0 ** rng.integers(-8, 8, size=(6, 1))
     b = rng.normal(size=(6, 2))
-    assert_allclose(rooms["dense"].solve(scales * A, scales * b).astype(float), np.linalg.solve(A, b), rtol=1e-10)
+    assert_allclose(
+        rooms["dense"].solve(scales * A, scales * b).astype(float),
+        np.linalg.solve(A, b),
+        rtol=1e-10,
+    )
 
 
 def test_the_reference_keeps_digits_on_nearly_singular_kernels(rooms):
@@ -209,7 +256,11 @@ def test_eigenvectors_in_extended_precision(rooms):
     kept = found > 5e-10
     truth = (vectors[:, :4] / values[:4]) @ vectors[:, :4].T
     assert np.count_nonzero(kept) == 4
-    assert_allclose(((turned[:, kept] / found[kept]) @ turned[:, kept].T / 1e9).astype(float), truth / 1e9, atol=1e-9)
+    assert_allclose(
+        ((turned[:, kept] / found[kept]) @ turned[:, kept].T / 1e9).astype(float),
+        truth / 1e9,
+        atol=1e-9,
+    )
 
 
 # --- old against new --------------------------------------------------------------------------------
@@ -245,14 +296,17 @@ def test_a_difference_is_noticed(compare, rooms, monkeypatch):
     assert compare.differences(right, answered(rooms, "models", 1)) == []
     for model in ("IndependentTaskRidge", "KroneckerRidge", "TwoStepRidge", "PairKernelRidge"):
         kind = getattr(importlib.import_module("dyadlearn"), model)
-        monkeypatch.setattr(kind, "holdout", changing(lambda found: found * (1 + 1e-8))(kind.holdout))
+        monkeypatch.setattr(
+            kind, "holdout", changing(lambda found: found * (1 + 1e-8))(kind.holdout)
+        )
     found = compare.differences(right, answered(rooms, "models", 1))
     assert found
     assert all(each.quantity.startswith("holdout") and 1 < each.ratio < 100 for each in found)
 
 
 def test_another_type_of_error_is_noticed(compare, rooms):
-    Answer, Refusal = rooms["cases"].Answer, rooms["cases"].Refusal
+    Answer = rooms["cases"].Answer
+    Refusal = rooms["cases"].Refusal
     old = {"fit": Answer(Refusal("ValueError", "words"))}
     assert compare.differences(old, {"fit": Answer(Refusal("ValueError", "other words"))}) == []
     assert compare.differences(old, {"fit": Answer(Refusal("TypeError", "words"))})
@@ -262,7 +316,10 @@ def test_another_type_of_error_is_noticed(compare, rooms):
 def test_points_that_one_version_looked_at_are_passed_over(compare, rooms):
     Answer = rooms["cases"].Answer
     old, new = (
-        {"landscape_": Answer(np.array(scores), common=True), "alpha_": Answer(alpha, given="landscape_")}
+        {
+            "landscape_": Answer(np.array(scores), common=True),
+            "alpha_": Answer(alpha, given="landscape_"),
+        }
         for scores, alpha in (([1.0, 2.0, np.nan], 2.0), ([1.0, np.nan, 0.5], 1.0))
     )
     assert compare.differences(old, new) == []
@@ -272,7 +329,9 @@ def test_points_that_one_version_looked_at_are_passed_over(compare, rooms):
 
 def test_expected_differences_are_counted_apart(compare, rooms, monkeypatch):
     Answer = rooms["cases"].Answer
-    monkeypatch.setattr(compare, "EXPECTED", [("models", "hold*", "*float32*", "rounded otherwise")])
+    monkeypatch.setattr(
+        compare, "EXPECTED", [("models", "hold*", "*float32*", "rounded otherwise")]
+    )
     tally = compare.Tally()
     for what in ("TwoStepRidge float32", "TwoStepRidge"):
         tally.count(7, "models", what, {"holdout A": Answer(1.0)}, {"holdout A": Answer(2.0)})
@@ -281,7 +340,12 @@ def test_expected_differences_are_counted_apart(compare, rooms, monkeypatch):
 
 
 def test_new_names_are_looked_up(compare, rooms):
-    renamed = {"explain": "diagnostics.explain", "explain(top)": "n", "(cv)": None, ".alpha_": "alpha"}
+    renamed = {
+        "explain": "diagnostics.explain",
+        "explain(top)": "n",
+        "(cv)": None,
+        ".alpha_": "alpha",
+    }
     lib = rooms["cases"].Library(renamed)
     assert lib.find("explain") is importlib.import_module("dyadlearn").explain
     assert lib._passed("explain", {"top": 3, "cv": 2, "task": 1}) == {"n": 3, "task": 1}

@@ -18,7 +18,8 @@ from sweeps import lines, over
 def decomposed(name):
     """Return the eigenvalues (k,), ascending, of the Gram matrix without its null space, and the left singular vectors.
 
-    With 80 digits nothing of features between 1e-8 and 1e8 is rounding, and what is null is exactly collinear.
+    With 80 digits nothing of features between 1e-8 and 1e8 is rounding, and what is null is exactly
+    collinear.
     """
     with mpmath.workdps(80):
         A = mpmath.matrix(FEATURES[name].tolist())
@@ -45,8 +46,12 @@ FEATURES = {
     "0 and 1 beside a position": np.column_stack([1e8 * Z[:, 0], Z[:, 1] > 0, Z[:, 2]]),
     "largest twice": np.column_stack([Z * SPREADS, 1e8 * Z[:, 5]]),
     "smallest twice": np.column_stack([Z * SPREADS, 1e-8 * Z[:, 0]]),
-    "small copies of large ones": np.column_stack([Z[:, :3] * 2.0**20, Z[:, :3] * 2.0**-20, Z[:, 3:]]),
-    "a sum of a large and a small one": np.column_stack([2.0**8 * np.round(8 * Z[:, 0]), np.round(8 * Z[:, 1])])
+    "small copies of large ones": np.column_stack(
+        [Z[:, :3] * 2.0**20, Z[:, :3] * 2.0**-20, Z[:, 3:]]
+    ),
+    "a sum of a large and a small one": np.column_stack(
+        [2.0**8 * np.round(8 * Z[:, 0]), np.round(8 * Z[:, 1])]
+    )
     @ np.array([[1.0, 0, 1], [0, 1, 1]]),
     "fewer rows than features": (Z * SPREADS)[:4],
     "features of zeros": np.column_stack([np.zeros(40), Z * SPREADS, np.zeros(40)]),
@@ -59,11 +64,13 @@ FEATURES = {
 def test_equals_a_decomposition_in_80_digits(name, library):
     if library.dtype == "float32":
         return  # Gram matrices are in double precision whatever the features are
-    features, (exact, U) = FEATURES[name], decomposed(name)
+    features = FEATURES[name]
+    exact, U = decomposed(name)
     gram = library.asarray(features.T @ features)
     values, vectors = gram_eigen(gram, len(features))
     assert type(values) is type(vectors) is type(gram)
-    values, vectors = library.to_numpy(values), library.to_numpy(vectors)
+    values = library.to_numpy(values)
+    vectors = library.to_numpy(vectors)
     assert len(values) == len(exact), "the rank is another one"
     assert_allclose(values, exact.astype(float), rtol=1e-9)
     assert_allclose(vectors.T @ vectors, np.eye(len(exact)), rtol=0, atol=1e-9)
@@ -71,11 +78,15 @@ def test_equals_a_decomposition_in_80_digits(name, library):
     labels = np.random.default_rng(1).normal(size=(len(features), 1))
     for alpha in (0.0, 1e-12, 1e-3, 1.0, 1e6):
         wanted = U @ ((exact / (exact + alpha))[:, None] * (U.T @ labels))
-        found = features @ (vectors @ ((vectors.T @ (features.T @ labels)) / (values + alpha)[:, None]))
+        found = features @ (
+            vectors @ ((vectors.T @ (features.T @ labels)) / (values + alpha)[:, None])
+        )
         assert_allclose(found, wanted.astype(float), rtol=0, atol=1e-9)
 
 
-def test_scales_that_are_rotated_into_all_features_are_known_to_the_rounding_of_the_largest(library):
+def test_scales_that_are_rotated_into_all_features_are_known_to_the_rounding_of_the_largest(
+    library,
+):
     if library.dtype == "float32":
         return
     features = FEATURES["rotated"]
@@ -96,8 +107,10 @@ def test_ranks_of_exactly_dependent_features():
 def test_labels_of_fewer_rows_than_features_are_reproduced():
     for seed in range(50):
         rng = np.random.default_rng(seed)
-        n, d = int(rng.integers(2, 12)), int(rng.integers(12, 14))
-        parts, labels = np.round(64 * rng.normal(size=(n, d))), rng.normal(size=(n, 1))
+        n = int(rng.integers(2, 12))
+        d = int(rng.integers(12, 14))
+        parts = np.round(64 * rng.normal(size=(n, d)))
+        labels = rng.normal(size=(n, 1))
         features = parts * 2.0 ** rng.integers(-26, 27, d)
         values, vectors = gram_eigen(features.T @ features, n)
         found = features @ (vectors @ ((vectors.T @ (features.T @ labels)) / values[:, None]))
@@ -109,12 +122,16 @@ def test_many_features_of_scales_far_apart(library):
     if library.dtype == "float32":
         return  # Gram matrices are in double precision whatever the features are
     rng = np.random.default_rng(0)
-    parts, scales, labels = rng.normal(size=(200, 60)), 10.0 ** rng.uniform(-8, 8, 60), rng.normal(size=(200, 1))
+    parts = rng.normal(size=(200, 60))
+    scales = 10.0 ** rng.uniform(-8, 8, 60)
+    labels = rng.normal(size=(200, 1))
     features = parts * scales
     values, vectors = map(library.to_numpy, gram_eigen(library.asarray(features.T @ features), 200))
     for alpha in (0.0, 1e-9, 1.0, 1e6):
         weights = np.linalg.solve(parts.T @ parts + np.diag(alpha / scales**2), parts.T @ labels)
-        found = features @ (vectors @ ((vectors.T @ (features.T @ labels)) / (values + alpha)[:, None]))
+        found = features @ (
+            vectors @ ((vectors.T @ (features.T @ labels)) / (values + alpha)[:, None])
+        )
         assert_allclose(found, parts @ weights, rtol=0, atol=1e-12)
 
 
@@ -128,7 +145,9 @@ def test_nothing_but_null_space(library):
 
 def test_plain_where_features_are_of_one_size(monkeypatch):
     calls = []
-    monkeypatch.setattr(_gram, "_graded", lambda *given, graded=_gram._graded: calls.append(1) or graded(*given))
+    monkeypatch.setattr(
+        _gram, "_graded", lambda *given, graded=_gram._graded: calls.append(1) or graded(*given)
+    )
     for factor, is_graded in ((9.0, False), (11.0, True)):
         calls.clear()
         features = np.array([[1.0, 0.0], [0.0, factor]])

@@ -86,16 +86,21 @@ print(json.dumps(found))
 def asked() -> dict[str, set[tuple[str, str]]]:
     """Return which package asks for which unwanted module in which step."""
     script = SCRIPT.format(unwanted=set(UNWANTED), steps=STEPS)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
-    # scikit-learn itself looks for pandas and rich, and does without them; that is not ours to change.
+    # scikit-learn itself looks for pandas and rich, and does without them; that is not ours to
+    # change.
     return {
         name: {(importer, module) for importer, module in pairs if importer != "sklearn"}
         for name, pairs in json.loads(done.stdout).items()
     }
 
 
-@pytest.mark.parametrize("step", [step for step in STEPS if step not in ("command line", "unwanted")])
+@pytest.mark.parametrize(
+    "step", [step for step in STEPS if step not in ("command line", "unwanted")]
+)
 def test_nothing_optional_is_loaded(asked, step):
     assert not asked[step]
 

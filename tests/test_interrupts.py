@@ -8,7 +8,14 @@ import threading
 import pytest
 
 from dyadlearn import _interrupts
-from dyadlearn._interrupts import Interrupted, current, ignore_signals, keeping_best, number_of, raise_interrupt
+from dyadlearn._interrupts import (
+    Interrupted,
+    current,
+    ignore_signals,
+    keeping_best,
+    number_of,
+    raise_interrupt,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -47,7 +47,15 @@ def test_one_column_is_not_a_vector():
     assert grid.restore(grid.values).shape == (2, 1)
 
 
-@over(lines("given kept", ("float32", "float32"), ("float64", "float64"), ("int8", "float64"), ("bool", "float64")))
+@over(
+    lines(
+        "given kept",
+        ("float32", "float32"),
+        ("float64", "float64"),
+        ("int8", "float64"),
+        ("bool", "float64"),
+    )
+)
 def test_single_precision_stays_and_whole_numbers_become_floats(given, kept):
     assert read_labels(np.ones((2, 2), dtype=given)).values.dtype == kept
 
@@ -65,7 +73,9 @@ def test_every_library_is_kept(library):
 
 
 def test_a_pandas_frame_brings_its_ids():
-    frame = pd.DataFrame(GRID, index=pd.Index(["p1", "p2"], name="protein"), columns=["d1", "d2", "d3"])
+    frame = pd.DataFrame(
+        GRID, index=pd.Index(["p1", "p2"], name="protein"), columns=["d1", "d2", "d3"]
+    )
     grid = read_labels(frame)
     assert grid.kind == "pandas"
     assert grid.row_ids.labels == ("p1", "p2")
@@ -116,7 +126,9 @@ def test_ids_that_repeat_are_named():
 
 @over(every(container=[sparse.csr_array, sparse.csr_matrix, sparse.coo_array]))
 def test_sparse_labels_are_refused_because_their_zeros_are_labels(container):
-    with pytest.raises(TypeError, match=r"Y is sparse, but its zeros are labels too: .* Y\.toarray\(\)"):
+    with pytest.raises(
+        TypeError, match=r"Y is sparse, but its zeros are labels too: .* Y\.toarray\(\)"
+    ):
         read_labels(container(np.eye(2)))
 
 
@@ -196,7 +208,9 @@ def test_fisher_relabelling_in_every_library(library):
 
 def test_fisher_relabelling_keeps_the_form_of_the_labels():
     frame = pd.DataFrame(BINARY[1], index=["p1", "p2"], columns=["d1", "d2", "d3"])
-    assert_frame_equal(fisher_relabel(frame), pd.DataFrame(slow_fisher(BINARY[1]), frame.index, frame.columns))
+    assert_frame_equal(
+        fisher_relabel(frame), pd.DataFrame(slow_fisher(BINARY[1]), frame.index, frame.columns)
+    )
     table = pl.DataFrame({"protein": ["p1", "p2"], "d1": [1, 0], "d2": [0, 0]})
     expected = pl.DataFrame({"protein": ["p1", "p2"], "d1": [4.0, -4 / 3], "d2": [-4 / 3, -4 / 3]})
     assert_polars_equal(fisher_relabel(table), expected)
@@ -216,7 +230,8 @@ def test_fisher_needs_two_classes(Y, count):
 def both_forms(weighted):
     """Return the same labels as a grid and as a list."""
     rng = np.random.default_rng(0)
-    Y, weights = rng.normal(size=(7, 5)), rng.uniform(0.5, 2.0, (7, 5))
+    Y = rng.normal(size=(7, 5))
+    weights = rng.uniform(0.5, 2.0, (7, 5))
     Y[rng.random(Y.shape) < 0.4] = np.nan
     grid = Labels.of_grid(Y, weights if weighted else None)
     return grid, grid.listed()
@@ -241,7 +256,10 @@ def test_a_grid_and_a_list_have_the_same_parts(weighted):
     assert_same(grid, listed)
     left = np.random.default_rng(1).random(grid.shape) < 0.5
     assert_same(grid.hide(left), listed.hide(left[grid.observed]))
-    assert_same(grid.part(np.array([0, 2, 6]), np.array([1, 4])), listed.part(np.array([0, 2, 6]), np.array([1, 4])))
+    assert_same(
+        grid.part(np.array([0, 2, 6]), np.array([1, 4])),
+        listed.part(np.array([0, 2, 6]), np.array([1, 4])),
+    )
     assert_same(grid.transposed, listed.transposed)
     assert not np.isnan(grid.values[grid.observed & left]).any()  # nothing is written to
     for axis, length in enumerate(grid.shape):
@@ -263,12 +281,15 @@ def test_a_full_grid_is_one_without_missing_labels_or_weights():
 
 def slow_scores(Y: np.ndarray) -> np.ndarray:
     """Return the normal score of each observed label from its mean rank."""
-    scores, observed = np.full(Y.shape, np.nan), ~np.isnan(Y)
+    scores = np.full(Y.shape, np.nan)
+    observed = ~np.isnan(Y)
     scores[observed] = norm.ppf((rankdata(Y[observed]) - 0.5) / observed.sum())
     return scores
 
 
-@over(every(Y=[GRID, *BINARY, np.exp(np.random.default_rng(0).normal(size=(7, 4))), np.zeros((2, 3))]))
+@over(
+    every(Y=[GRID, *BINARY, np.exp(np.random.default_rng(0).normal(size=(7, 4))), np.zeros((2, 3))])
+)
 def test_normal_scores_are_those_of_the_ranks_and_can_be_inverted(Y):
     before = Y.copy()
     transformer = NormalScores()
@@ -284,19 +305,26 @@ def test_normal_scores_between_and_beyond_the_labels():
     transformer = NormalScores().fit([1.0, 2.0, 4.0])
     low, high = norm.ppf([1 / 6, 5 / 6])
     assert_allclose(transformer.transform([0.0, 3.0, 9.0]), [low, high / 2, high], rtol=1e-12)
-    assert_allclose(transformer.inverse_transform([-9.0, high / 2, 9.0]), [1.0, 3.0, 4.0], rtol=1e-12)
+    assert_allclose(
+        transformer.inverse_transform([-9.0, high / 2, 9.0]), [1.0, 3.0, 4.0], rtol=1e-12
+    )
 
 
 def test_normal_scores_of_one_value_keep_what_is_missing():
     transformer = NormalScores().fit([[3.0, np.nan], [3.0, 3.0]])
-    assert_array_equal(transformer.transform([[3.0, np.nan], [np.nan, 5.0]]), [[0.0, np.nan], [np.nan, 0.0]])
+    assert_array_equal(
+        transformer.transform([[3.0, np.nan], [np.nan, 5.0]]), [[0.0, np.nan], [np.nan, 0.0]]
+    )
     assert_array_equal(transformer.inverse_transform([np.nan, 0.0, 2.0]), [np.nan, 3.0, 3.0])
 
 
 def test_normal_scores_in_every_library(library):
     Y = library.asarray(GRID)
     transformer = NormalScores().fit(Y)
-    for values, expected in ((transformer.transform(Y), slow_scores(GRID)), (transformer.inverse_transform(Y), None)):
+    for values, expected in (
+        (transformer.transform(Y), slow_scores(GRID)),
+        (transformer.inverse_transform(Y), None),
+    ):
         assert type(values) is type(Y)
         assert values.dtype == Y.dtype
         if expected is not None:
@@ -321,12 +349,15 @@ def test_normal_scores_name_what_is_wrong():
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_normal_scores_in_a_transformed_target_regressor(share):
     rng = np.random.default_rng(3)
-    X, T = rng.normal(size=(12, 3)), rng.normal(size=(9, 2))
+    X = rng.normal(size=(12, 3))
+    T = rng.normal(size=(9, 2))
     Y = np.where(rng.random((12, 9)) < share, np.nan, np.exp(X[:, :2] @ T.T))
     model = KroneckerRidge(0.1, kernel="rbf", task_kernel="rbf")
     # scikit-learn refuses NaN in labels, and its check of the inverse does not know them.
     with config_context(assume_finite=True):
-        regressor = TransformedTargetRegressor(model, transformer=NormalScores(), check_inverse=share == 0)
+        regressor = TransformedTargetRegressor(
+            model, transformer=NormalScores(), check_inverse=share == 0
+        )
         regressor.fit(X, Y, tasks=T)
     scores = NormalScores().fit(Y)
     model.fit(X, slow_scores(Y), tasks=T)
@@ -338,10 +369,13 @@ def test_normal_scores_in_a_transformed_target_regressor(share):
 
 def test_normal_scores_of_pairs_are_fitted_in_each_fold():
     rng = np.random.default_rng(4)
-    X, T = rng.normal(size=(10, 3)), rng.normal(size=(8, 2))
+    X = rng.normal(size=(10, 3))
+    T = rng.normal(size=(8, 2))
     pairs = np.argwhere(rng.random((10, 8)) < 0.7)
     y = np.exp((X[:, :2] @ T.T)[tuple(pairs.T)])
-    regressor = PairRegressor(KroneckerRidge(0.1, kernel="rbf", task_kernel="rbf"), instances=X, tasks=T)
+    regressor = PairRegressor(
+        KroneckerRidge(0.1, kernel="rbf", task_kernel="rbf"), instances=X, tasks=T
+    )
     folds = SettingKFold("B", n_splits=2, random_state=0)
     ranked = TransformedTargetRegressor(regressor, transformer=NormalScores())
     predicted = cross_val_predict(ranked, pairs, y, cv=folds)

@@ -19,15 +19,27 @@ from dyadlearn.labels import LongGrid, to_grid
 from sweeps import every, lines, over
 
 NAN = float("nan")
-# An id is missing, a value is missing, a pair is repeated with the same value and another with different ones.
-PAIRS = [("p1", "d1"), ("p2", "d1"), ("p1", "d2"), ("p2", "d1"), (None, "d1"), ("p3", "d1"), ("p1", "d1"), ("p1", "d1")]
+# An id is missing, a value is missing, a pair is repeated with the same value and another with
+# different ones.
+PAIRS = [
+    ("p1", "d1"),
+    ("p2", "d1"),
+    ("p1", "d2"),
+    ("p2", "d1"),
+    (None, "d1"),
+    ("p3", "d1"),
+    ("p1", "d1"),
+    ("p1", "d1"),
+]
 VALUES = [1.0, 2.0, 3.0, 2.0, 7.0, NAN, 4.0, 4.0]
 
 
 def slow_grid(rows: list[Any], weights: list[float] | None = None) -> tuple[Any, ...]:
     """Collect the values of each pair in lists, and average these."""
     kept: dict[Any, list[tuple[float, float]]] = {}
-    instances, tasks, counts = [], [], {"ids": 0, "values": 0, "weightless": 0}
+    instances = []
+    tasks = []
+    counts = {"ids": 0, "values": 0, "weightless": 0}
     for (instance, task, value), weight in zip(rows, weights or [1.0] * len(rows), strict=True):
         if instance is None or task is None or instance != instance or task != task:
             counts["ids"] += 1
@@ -39,7 +51,8 @@ def slow_grid(rows: list[Any], weights: list[float] | None = None) -> tuple[Any,
             kept.setdefault((instance, task), []).append((value, weight))
             instances += [instance] if instance not in instances else []
             tasks += [task] if task not in tasks else []
-    grid, total = np.full((len(instances), len(tasks)), NAN), np.zeros((len(instances), len(tasks)))
+    grid = np.full((len(instances), len(tasks)), NAN)
+    total = np.zeros((len(instances), len(tasks)))
     for (instance, task), found in kept.items():
         cell = instances.index(instance), tasks.index(task)
         total[cell] = sum(weight for _, weight in found)
@@ -75,18 +88,30 @@ def test_a_small_table_by_hand():
     assert_array_equal(found.grid, [[3.0, 3.0], [2.0, NAN]])
     assert_array_equal(found.weights, [[3.0, 1.0], [2.0, 0.0]])
     assert (found.instances, found.tasks) == (("p1", "p2"), ("d1", "d2"))
-    assert (found.n_rows, found.n_dropped, found.n_missing_ids, found.n_missing_values) == (8, 2, 1, 1)
+    assert (found.n_rows, found.n_dropped, found.n_missing_ids, found.n_missing_values) == (
+        8,
+        2,
+        1,
+        1,
+    )
     assert (found.n_repeated, found.n_contradicting, found.n_observed) == (2, 1, 3)
-    assert repr(found) == "LongGrid(2 × 2, n_observed=3, n_rows=8, n_dropped=2, n_repeated=2, n_contradicting=1)"
+    assert (
+        repr(found)
+        == "LongGrid(2 × 2, n_observed=3, n_rows=8, n_dropped=2, n_repeated=2, n_contradicting=1)"
+    )
 
 
 @over(every(ids=["integers", "floats", "text", "mixed"], weighted=[False, True], n=[1, 40, 400]))
 def test_tables_row_by_row(ids, weighted, n):
     rng = np.random.default_rng(n)
-    first, second = rng.integers(5, 25, size=n), rng.integers(0, 9, size=n)
+    first = rng.integers(5, 25, size=n)
+    second = rng.integers(0, 9, size=n)
     # Few distinct values, so that some repeats agree.
     values = rng.choice([0.1, 0.7, -3.3, NAN] if n > 1 else [0.1], size=n)
-    weights = rng.choice([0.0, 0.3, 2.5], size=n) if weighted and n > 1 else np.full(n, 0.3)
+    if weighted and n > 1:
+        weights = rng.choice([0.0, 0.3, 2.5], size=n)
+    else:
+        weights = np.full(n, 0.3)
     given = {
         "integers": lambda i: int(i),
         "floats": lambda i: NAN if i == 7 and n > 1 else i / 4,
@@ -99,7 +124,11 @@ def test_tables_row_by_row(ids, weighted, n):
         pairs = np.array(pairs)
     found = to_grid(pairs, values, weights=weights if weighted else None)
     assert_is_twin(found, rows, weights.tolist() if weighted else None)
-    assert_is_twin(to_grid(rows, weights=weights if weighted else None), rows, weights.tolist() if weighted else None)
+    assert_is_twin(
+        to_grid(rows, weights=weights if weighted else None),
+        rows,
+        weights.tolist() if weighted else None,
+    )
 
 
 def test_equal_repeats_keep_all_their_digits():
@@ -133,15 +162,20 @@ def test_single_precision_stays(given, kept):
 
 
 def test_values_of_every_library(library):
-    assert_array_equal(to_grid([(0, 0), (0, 1), (1, 1)], library.asarray([1.0, 2.0, NAN])).grid, [[1.0, 2.0]])
+    assert_array_equal(
+        to_grid([(0, 0), (0, 1), (1, 1)], library.asarray([1.0, 2.0, NAN])).grid, [[1.0, 2.0]]
+    )
 
 
 # --- frames ------------------------------------------------------------------------------------
 
 
 def test_pandas_in_pandas_out():
-    frame = pd.DataFrame({"protein": [p for p, _ in PAIRS], "drug": [d for _, d in PAIRS], "kd": VALUES})
-    index, columns = pd.Index(["p1", "p2"], name="protein"), pd.Index(["d1", "d2"], name="drug")
+    frame = pd.DataFrame(
+        {"protein": [p for p, _ in PAIRS], "drug": [d for _, d in PAIRS], "kd": VALUES}
+    )
+    index = pd.Index(["p1", "p2"], name="protein")
+    columns = pd.Index(["d1", "d2"], name="drug")
     for found in (to_grid(frame), to_grid(frame[["protein", "drug"]], frame["kd"])):
         assert_frame_equal(found.grid, pd.DataFrame([[3.0, 3.0], [2.0, NAN]], index, columns))
         assert_frame_equal(found.weights, pd.DataFrame([[3.0, 1.0], [2.0, 0.0]], index, columns))
@@ -149,11 +183,16 @@ def test_pandas_in_pandas_out():
 
 
 def test_polars_in_polars_out():
-    frame = pl.DataFrame({"protein": [p for p, _ in PAIRS], "drug": [d for _, d in PAIRS], "kd": VALUES})
+    frame = pl.DataFrame(
+        {"protein": [p for p, _ in PAIRS], "drug": [d for _, d in PAIRS], "kd": VALUES}
+    )
     expected = pl.DataFrame({"protein": ["p1", "p2"], "d1": [3.0, 2.0], "d2": [3.0, NAN]})
     for found in (to_grid(frame), to_grid(frame[["protein", "drug"]], frame["kd"])):
         assert_polars_equal(found.grid, expected)
-        assert_polars_equal(found.weights, pl.DataFrame({"protein": ["p1", "p2"], "d1": [3.0, 2.0], "d2": [1.0, 0.0]}))
+        assert_polars_equal(
+            found.weights,
+            pl.DataFrame({"protein": ["p1", "p2"], "d1": [3.0, 2.0], "d2": [1.0, 0.0]}),
+        )
         assert (found.n_missing_ids, found.n_missing_values) == (1, 1)
 
 
@@ -164,7 +203,9 @@ def test_whole_numbers_as_ids_of_frames():
     assert found.grid.columns.tolist() == [2, 1]
     found = to_grid(pl.DataFrame(data))
     # A first column of numbers would be read as labels.
-    assert_polars_equal(found.grid, pl.DataFrame({"protein": ["30", "10"], "2": [1.0, 2.0], "1": [3.0, NAN]}))
+    assert_polars_equal(
+        found.grid, pl.DataFrame({"protein": ["30", "10"], "2": [1.0, 2.0], "1": [3.0, NAN]})
+    )
     assert found.instances == (30, 10)
 
 
@@ -194,7 +235,9 @@ def test_missing_values_of_every_kind(values):
             pd.DataFrame({"i": pd.Series([1, None, 2], dtype="Int64"), "t": ["a", "a", None]}),
             pd.DataFrame({"i": [1.0, NAN, 2.0], "t": pd.Categorical(["a", "a", None])}),
             pl.DataFrame({"i": [1, None, 2], "t": ["a", "a", None]}),
-            pl.DataFrame({"i": [1.0, NAN, 2.0], "t": pl.Series(["a", "a", None], dtype=pl.Categorical)}),
+            pl.DataFrame(
+                {"i": [1.0, NAN, 2.0], "t": pl.Series(["a", "a", None], dtype=pl.Categorical)}
+            ),
             np.array([(1, "a"), (None, "a"), (2, None)], dtype=object),
         ]
     )
@@ -216,24 +259,102 @@ def test_columns_without_names():
 @over(
     lines(
         "pairs y options error message",
-        ([(1, 2)], None, {}, ValueError, r"^pairs must have three columns \(instance, task, value\), or two with y"),
-        (np.ones((4, 4)), None, {}, ValueError, r"^pairs must have three columns .* found shape \(4, 4\)\.$"),
-        ([(1, 2, 3)], [1.0], {}, ValueError, r"^pairs must have two columns \(instance, task\), found rows of an"),
-        (pd.DataFrame({"i": [1]}), [1.0], {}, ValueError, r"two columns \(instance, task\), found shape \(1, 1\)"),
+        (
+            [(1, 2)],
+            None,
+            {},
+            ValueError,
+            r"^pairs must have three columns \(instance, task, value\), or two with y",
+        ),
+        (
+            np.ones((4, 4)),
+            None,
+            {},
+            ValueError,
+            r"^pairs must have three columns .* found shape \(4, 4\)\.$",
+        ),
+        (
+            [(1, 2, 3)],
+            [1.0],
+            {},
+            ValueError,
+            r"^pairs must have two columns \(instance, task\), found rows of an",
+        ),
+        (
+            pd.DataFrame({"i": [1]}),
+            [1.0],
+            {},
+            ValueError,
+            r"two columns \(instance, task\), found shape \(1, 1\)",
+        ),
         ([], [], {}, ValueError, r"^pairs is empty\.$"),
         (pl.DataFrame({"i": [], "t": []}), [], {}, ValueError, r"^pairs is empty\.$"),
-        (7, [1.0], {}, TypeError, r"^pairs must be an array, a list of rows or a data frame, found int\.$"),
-        ([(1, 2)], [1.0, 2.0], {}, ValueError, r"^y must have one value for each of 1 pairs, found shape \(2,\)\.$"),
-        ([(1, 2)], [[1.0]], {}, ValueError, r"^y must have one value for each of 1 pairs, found shape \(1, 1\)\.$"),
+        (
+            7,
+            [1.0],
+            {},
+            TypeError,
+            r"^pairs must be an array, a list of rows or a data frame, found int\.$",
+        ),
+        (
+            [(1, 2)],
+            [1.0, 2.0],
+            {},
+            ValueError,
+            r"^y must have one value for each of 1 pairs, found shape \(2,\)\.$",
+        ),
+        (
+            [(1, 2)],
+            [[1.0]],
+            {},
+            ValueError,
+            r"^y must have one value for each of 1 pairs, found shape \(1, 1\)\.$",
+        ),
         ([(1, 2)], ["high"], {}, ValueError, r"^y holds text where numbers belong"),
         ([(1, 2)], [1j], {}, TypeError, r"^y must hold real numbers, found complex128\.$"),
-        ([(1, 2), (1, 3)], [1.0, -np.inf], {}, ValueError, r"^y contains infinity, first in row 1: expected finite"),
-        ([(1, 2), (1, 3)], [NAN, None], {}, ValueError, r"^No observation is left: each of 2 rows lacks an id, a v"),
+        (
+            [(1, 2), (1, 3)],
+            [1.0, -np.inf],
+            {},
+            ValueError,
+            r"^y contains infinity, first in row 1: expected finite",
+        ),
+        (
+            [(1, 2), (1, 3)],
+            [NAN, None],
+            {},
+            ValueError,
+            r"^No observation is left: each of 2 rows lacks an id, a v",
+        ),
         ([(1, 2)], [1.0], {"weights": [0]}, ValueError, r"^No observation is left"),
-        ([(1, 2)], [1.0], {"weights": [-1]}, ValueError, r"^weights must be finite and at least 0, found -1.0 in row"),
-        ([(1, 2)], [1.0], {"weights": [NAN]}, ValueError, r"^weights must be finite and at least 0, found nan in row"),
-        ([(1, 2)], [1.0], {"weights": 3.0}, ValueError, r"^weights must have one value for each of 1 pairs, found sh"),
-        ([(1, 2)], [1.0], {"instances": [2]}, IdError, r"^1 not among the ids of instances \(such as 2\)\.$"),
+        (
+            [(1, 2)],
+            [1.0],
+            {"weights": [-1]},
+            ValueError,
+            r"^weights must be finite and at least 0, found -1.0 in row",
+        ),
+        (
+            [(1, 2)],
+            [1.0],
+            {"weights": [NAN]},
+            ValueError,
+            r"^weights must be finite and at least 0, found nan in row",
+        ),
+        (
+            [(1, 2)],
+            [1.0],
+            {"weights": 3.0},
+            ValueError,
+            r"^weights must have one value for each of 1 pairs, found sh",
+        ),
+        (
+            [(1, 2)],
+            [1.0],
+            {"instances": [2]},
+            IdError,
+            r"^1 not among the ids of instances \(such as 2\)\.$",
+        ),
         ([(1, 2)], [1.0], {"tasks": [2, 2]}, IdError, r"^tasks has repeated ids: 2 \(1 of 1 ids\)"),
         ([([], 2)], [1.0], {}, TypeError, r"^pairs holds a value that cannot be an id or label"),
     )
@@ -253,7 +374,14 @@ def test_a_grid_too_large_for_memory_is_not_begun():
 
 
 @over(
-    every(column=[np.array([5, 2, 5, 9]), np.array([5.0, 2.0, 5.0, 9.0]), [5, 2, 5, 9], np.array(["5", "2", "5", "9"])])
+    every(
+        column=[
+            np.array([5, 2, 5, 9]),
+            np.array([5.0, 2.0, 5.0, 9.0]),
+            [5, 2, 5, 9],
+            np.array(["5", "2", "5", "9"]),
+        ]
+    )
 )
 def test_values_are_numbered_as_they_appear(column):
     codes, values = distinct(column, "pairs")
@@ -263,6 +391,10 @@ def test_values_are_numbered_as_they_appear(column):
 
 
 def test_missing_floats_are_refused_with_their_row():
-    with pytest.raises(ValueError, match=r"^pairs has a missing value in row 1: drop the row, or fill it in\.$"):
+    with pytest.raises(
+        ValueError, match=r"^pairs has a missing value in row 1: drop the row, or fill it in\.$"
+    ):
         factorize([np.array([1.0, 2.0]), np.array([1.0, NAN])], "pairs")
-    assert_array_equal(missing([1, None, NAN, "nan", np.float32(NAN)]), [False, True, True, False, True])
+    assert_array_equal(
+        missing([1, None, NAN, "nan", np.float32(NAN)]), [False, True, True, False, True]
+    )

@@ -9,7 +9,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn import _means as means
-from dyadlearn._means import about, centred, difference, mean_of, moments, moved, value, with_constants
+from dyadlearn._means import (
+    about,
+    centred,
+    difference,
+    mean_of,
+    moments,
+    moved,
+    value,
+    with_constants,
+)
 from sweeps import every, over
 
 
@@ -21,7 +30,8 @@ def exact_mean(matrix):
 def missing(mean, wanted):
     """Return how far a mean is from exact numbers."""
     return max(
-        abs(float(Fraction(high) + Fraction(low) - exact)) for high, low, exact in zip(*mean, wanted, strict=True)
+        abs(float(Fraction(high) + Fraction(low) - exact))
+        for high, low, exact in zip(*mean, wanted, strict=True)
     )
 
 
@@ -37,7 +47,8 @@ def test_a_mean_is_right_to_the_rounding_of_the_spread(offset):
 def test_a_mean_stays_right_however_often_it_moves():
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(2000, 2)) + 1e6
-    mean, n = mean_of(matrix[:1]), 1
+    mean = mean_of(matrix[:1])
+    n = 1
     for row in matrix[1:]:
         n += 1
         mean = moved(mean, difference(mean_of(row[None, :]), mean) / n)
@@ -64,19 +75,29 @@ def test_moments(wrap):
 
 def test_rows_are_summed_block_by_block(monkeypatch, library):
     rng = np.random.default_rng(0)
-    rows, first, second = rng.normal(size=(7, 3)), rng.normal(size=7), rng.normal(size=3)
+    rows = rng.normal(size=(7, 3))
+    first = rng.normal(size=7)
+    second = rng.normal(size=3)
     monkeypatch.setattr(means, "_BLOCK_BYTES", dict.fromkeys((False, True), 2 * 8 * 3))
     matrix = library.asarray(rows.copy())  # it is overwritten
     assert_allclose(library.to_numpy(value(mean_of(matrix))), rows.mean(axis=0), rtol=library.rtol)
     means.add_outer(matrix, *map(library.asarray, (first, second)))
-    assert_allclose(library.to_numpy(matrix), rows + np.outer(first, second), rtol=library.rtol, atol=library.rtol)
+    assert_allclose(
+        library.to_numpy(matrix),
+        rows + np.outer(first, second),
+        rtol=library.rtol,
+        atol=library.rtol,
+    )
 
 
 def test_sparse_features_that_every_row_has_keep_their_digits():
     rng = np.random.default_rng(0)
-    year, rare = 2000.0 + np.round(rng.normal(size=100) * 64) / 64, rng.normal(size=100) * (rng.random(100) < 0.2)
+    year = 2000.0 + np.round(rng.normal(size=100) * 64) / 64
+    rare = rng.normal(size=100) * (rng.random(100) < 0.2)
     matrix = np.column_stack([year + 1e9, rare, np.full(100, 1 / 3)])
-    twice = sparse.csr_array(sparse.coo_array((np.ones(4), ([0, 0, 1, 1], [0, 0, 1, 1])), shape=(2, 2)))
+    twice = sparse.csr_array(
+        sparse.coo_array((np.ones(4), ([0, 0, 1, 1], [0, 0, 1, 1])), shape=(2, 2))
+    )
     mean, gram = moments(sparse.csr_array(matrix))
     dense_mean, dense_gram = moments(matrix)
     assert_allclose(gram, dense_gram, rtol=1e-12, atol=1e-13)
@@ -85,12 +106,16 @@ def test_sparse_features_that_every_row_has_keep_their_digits():
     assert sparse.issparse(rows)
     assert rows.nnz == 200 + (rare != 0).sum()
     assert_allclose(rows.toarray() - rest, centred(matrix, dense_mean), atol=1e-13)
-    assert_allclose(moments(twice)[1], moments(twice.toarray())[1])  # entries that stand there twice
+    assert_allclose(
+        moments(twice)[1], moments(twice.toarray())[1]
+    )  # entries that stand there twice
 
 
 def test_rows_with_constants():
     rng = np.random.default_rng(0)
-    matrix, W, b = rng.normal(size=(5, 3)), rng.normal(size=(3, 2)), rng.normal(size=2)
+    matrix = rng.normal(size=(5, 3))
+    W = rng.normal(size=(3, 2))
+    b = rng.normal(size=2)
     mean = mean_of(rng.normal(size=(9, 3)))
     coefficients = np.vstack([W, b, -value(mean) @ W])
     wanted = (matrix - value(mean)) @ W + b

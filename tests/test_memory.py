@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from dyadlearn import _memory
-from dyadlearn._memory import available_memory, cgroup_memory, check_memory, host_memory, machine_memory, process_memory
+from dyadlearn._memory import (
+    available_memory,
+    cgroup_memory,
+    check_memory,
+    host_memory,
+    machine_memory,
+    process_memory,
+)
 from dyadlearn.exceptions import NotEnoughMemoryError
 from sweeps import lines, over
 
@@ -31,7 +38,8 @@ def version_1(folder: str, limit: object, used: int, cached: int = 0) -> dict[st
     return {
         f"{folder}/memory.limit_in_bytes": limit,
         f"{folder}/memory.usage_in_bytes": used,
-        f"{folder}/memory.stat": f"cache {9 * GIB}\ntotal_inactive_file {cached}\ntotal_active_file 0",
+        f"{folder}/memory.stat": f"cache {9 * GIB}\ntotal_inactive_file "
+        f"{cached}\ntotal_active_file 0",
     }
 
 
@@ -40,22 +48,31 @@ def version_2(folder: str, limit: object, used: int, cached: int = 0) -> dict[st
     return {
         f"{folder}/memory.max": limit,
         f"{folder}/memory.current": used,
-        f"{folder}/memory.stat": f"anon {used}\ninactive_file {cached // 2}\nactive_file {cached - cached // 2}",
+        f"{folder}/memory.stat": f"anon {used}\ninactive_file {cached // 2}\nactive_file "
+        f"{cached - cached // 2}",
     }
 
 
 NO_LIMIT = 9223372036854771712
-V1, V2 = "5:cpu:/else\n4:memory:/a/b\n0::/", "0::/a/b"
+V1 = "5:cpu:/else\n4:memory:/a/b\n0::/"
+V2 = "0::/a/b"
 SHARED = "7:cpu,memory:/a/b"
 CASES = {
     "no groups": ({}, None),
     "v1, own group": ({"proc/self/cgroup": V1, **version_1("/a/b", 4 * GIB, GIB)}, 3 * GIB),
     "v1, the one around is tighter": (
-        {"proc/self/cgroup": V1, **version_1("/a/b", 4 * GIB, GIB), **version_1("/a", 5 * GIB, 3 * GIB)},
+        {
+            "proc/self/cgroup": V1,
+            **version_1("/a/b", 4 * GIB, GIB),
+            **version_1("/a", 5 * GIB, 3 * GIB),
+        },
         2 * GIB,
     ),
     "v1, no limit": ({"proc/self/cgroup": V1, **version_1("/a/b", NO_LIMIT, GIB)}, None),
-    "v1, controllers mounted together": ({"proc/self/cgroup": SHARED, **version_1("/a/b", 4 * GIB, GIB)}, 3 * GIB),
+    "v1, controllers mounted together": (
+        {"proc/self/cgroup": SHARED, **version_1("/a/b", 4 * GIB, GIB)},
+        3 * GIB,
+    ),
     "v1, a container that sees its own group alone": (
         {"proc/self/cgroup": V1, **version_1("", 2 * GIB, GIB)},
         GIB,
@@ -66,19 +83,33 @@ CASES = {
     ),
     "v2, own group": ({"proc/self/cgroup": V2, **version_2("/a/b", 4 * GIB, GIB)}, 3 * GIB),
     "v2, the outermost is tightest": (
-        {"proc/self/cgroup": V2, **version_2("/a/b", "max", GIB), **version_2("", 3 * GIB, 2 * GIB)},
+        {
+            "proc/self/cgroup": V2,
+            **version_2("/a/b", "max", GIB),
+            **version_2("", 3 * GIB, 2 * GIB),
+        },
         GIB,
     ),
     "v2, no limit": ({"proc/self/cgroup": V2, **version_2("/a/b", "max", GIB)}, None),
-    "v2, the root of a namespace": ({"proc/self/cgroup": "0::/", **version_2("", 4 * GIB, GIB)}, 3 * GIB),
-    "v2, outside of the namespace": ({"proc/self/cgroup": "0::/../c", **version_2("", 4 * GIB, GIB)}, 3 * GIB),
+    "v2, the root of a namespace": (
+        {"proc/self/cgroup": "0::/", **version_2("", 4 * GIB, GIB)},
+        3 * GIB,
+    ),
+    "v2, outside of the namespace": (
+        {"proc/self/cgroup": "0::/../c", **version_2("", 4 * GIB, GIB)},
+        3 * GIB,
+    ),
     "v2, files in the cache can be dropped": (
         {"proc/self/cgroup": V2, **version_2("/a/b", 4 * GIB, 4 * GIB, GIB)},
         GIB,
     ),
     "v2, over its limit": ({"proc/self/cgroup": V2, **version_2("/a/b", GIB, 2 * GIB)}, 0),
     "both, v2 in a folder of its own": (
-        {"proc/self/cgroup": V1, **version_1("/a/b", 4 * GIB, GIB), **version_2("/unified", 2 * GIB, GIB)},
+        {
+            "proc/self/cgroup": V1,
+            **version_1("/a/b", 4 * GIB, GIB),
+            **version_2("/unified", 2 * GIB, GIB),
+        },
         GIB,
     ),
     "nonsense": ({"proc/self/cgroup": "what\n0::/a", "sys/fs/cgroup/a/memory.max": "??"}, None),
@@ -97,7 +128,9 @@ def test_what_the_machine_has(tmp_path):
 
 def test_a_machine_without_such_a_file(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "sysconf_names", {"SC_AVPHYS_PAGES": 86}, raising=False)
-    monkeypatch.setattr(os, "sysconf", {"SC_AVPHYS_PAGES": 5, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)
+    monkeypatch.setattr(
+        os, "sysconf", {"SC_AVPHYS_PAGES": 5, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False
+    )
     assert machine_memory(tmp_path) == 5 * 4096
     monkeypatch.delattr(os, "sysconf")
     assert machine_memory(tmp_path) is None

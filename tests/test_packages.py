@@ -44,7 +44,8 @@ def test_the_citation_is_of_this_version_and_complete():
 
 def test_the_conda_recipe_asks_for_what_the_package_asks_for():
     recipe = read_yaml("conda", "recipe.yaml")
-    context, requirements = recipe["context"], recipe["requirements"]
+    context = recipe["context"]
+    requirements = recipe["requirements"]
     assert recipe["package"] == {"name": PROJECT["name"], "version": "${{ version }}"}
     assert context["version"] == dyadlearn.__version__
     # The names on conda-forge are those of the package index, for all of these.
@@ -66,9 +67,13 @@ def test_the_conda_recipe_asks_for_what_the_package_asks_for():
 
 def test_the_oldest_python_is_the_same_everywhere():
     oldest = PROJECT["requires-python"].removeprefix(">=")
-    listed = [part.rsplit(" ", 1)[1] for part in PROJECT["classifiers"] if re.search(r":: \d\.\d+$", part)]
+    listed = [
+        part.rsplit(" ", 1)[1] for part in PROJECT["classifiers"] if re.search(r":: \d\.\d+$", part)
+    ]
     assert listed[0] == oldest
-    assert listed == [f"3.{minor}" for minor in range(int(oldest[2:]), int(oldest[2:]) + len(listed))]
+    assert listed == [
+        f"3.{minor}" for minor in range(int(oldest[2:]), int(oldest[2:]) + len(listed))
+    ]
     assert PYPROJECT["tool"]["mypy"]["python_version"] == oldest
     assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py{oldest.replace('.', '')}"
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -77,9 +82,13 @@ def test_the_oldest_python_is_the_same_everywhere():
 
 
 def test_the_page_of_the_package_index_has_no_link_that_leads_nowhere():
-    # As the plugin of the build does it: fragments one after another, then the substitutions in their order.
+    # As the plugin of the build does it: fragments one after another, then the substitutions in
+    # their order.
     hook = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
-    fragments = [part.get("text") or (ROOT / part["path"]).read_text(encoding="utf-8") for part in hook["fragments"]]
+    fragments = [
+        part.get("text") or (ROOT / part["path"]).read_text(encoding="utf-8")
+        for part in hook["fragments"]
+    ]
     readme = page = "".join(fragments)
     for change in hook["substitutions"]:
         page = re.sub(change["pattern"], change["replacement"], page)
@@ -92,7 +101,9 @@ def test_the_page_of_the_package_index_has_no_link_that_leads_nowhere():
     assert code.findall(page) == code.findall(readme)
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make: what it would install is not tested")
+@pytest.mark.skipif(
+    shutil.which("make") is None, reason="there is no make: what it would install is not tested"
+)
 def test_make_installs_no_more_than_a_target_needs(tmp_path, each):
     package = "install --quiet --disable-pip-version-check --no-compile --editable .\n"
     tools = "install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'\n"
@@ -112,7 +123,9 @@ def test_make_installs_no_more_than_a_target_needs(tmp_path, each):
         for stamp in there:
             (folder / ".venv" / stamp).touch()
         command = ["make", "--dry-run", target, f"PYTHON={sys.executable}"]
-        plan = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+        plan = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=True
+        ).stdout
         assert re.findall(r"\binstall --quiet.*\n", plan) == installs
         assert {"demo": "dyadlearn demo --force\n", "test": "-m pytest"}[target] in plan
 

@@ -20,7 +20,9 @@ class Tags(HTMLParser):
 
     def __init__(self, markup):
         super().__init__()
-        self.seen, self.open, self.texts = set(), [], []
+        self.seen = set()
+        self.open = []
+        self.texts = []
         self.feed(markup)
         self.close()
 
@@ -46,7 +48,9 @@ class Tags(HTMLParser):
 )
 def test_text_is_never_wider_than_its_place(heading, cell):
     for width in (40, 80):
-        text = as_text(make_table(["id", heading], [[cell, "-0.1235"]]), f"A sentence on {cell}.", width=width)
+        text = as_text(
+            make_table(["id", heading], [[cell, "-0.1235"]]), f"A sentence on {cell}.", width=width
+        )
         assert max(map(cell_len, text.splitlines())) <= width
         assert "-0.1235" in text
         assert "\x1b" not in text
@@ -86,10 +90,24 @@ def test_a_notebook_shows_the_first_rows_of_a_long_result():
             return "Result(<b>)"
 
         def columns(self):
-            return {"drug": [f"<i>{place}" for place in range(self.size)], "score": [0.5] * self.size}
+            return {
+                "drug": [f"<i>{place}" for place in range(self.size)],
+                "score": [0.5] * self.size,
+            }
 
-    few, many = Tags(Result(3)._repr_html_()), Tags(Result(50)._repr_html_())
-    assert few.texts == ["Result(<b>)", "drug", "score", "<i>0", "0.5", "<i>1", "0.5", "<i>2", "0.5"]
+    few = Tags(Result(3)._repr_html_())
+    many = Tags(Result(50)._repr_html_())
+    assert few.texts == [
+        "Result(<b>)",
+        "drug",
+        "score",
+        "<i>0",
+        "0.5",
+        "<i>1",
+        "0.5",
+        "<i>2",
+        "0.5",
+    ]
     assert many.texts[-1] == "30 more rows: see frame()."
     assert many.texts.count("0.5") == 20
 

@@ -27,8 +27,12 @@ class Notebook(io.StringIO):
 
     def __init__(self, monkeypatch, kernel=True, step=1.0):
         super().__init__()
-        self.now, self.step = 0.0, step
-        shell = types.SimpleNamespace(kernel=object()) if kernel else types.SimpleNamespace()
+        self.now = 0.0
+        self.step = step
+        if kernel:
+            shell = types.SimpleNamespace(kernel=object())
+        else:
+            shell = types.SimpleNamespace()
         package = types.ModuleType("IPython")
         package.get_ipython = lambda: shell
         monkeypatch.setitem(sys.modules, "IPython", package)
@@ -184,7 +188,9 @@ def test_a_step_that_takes_long_is_told_every_ten_seconds(nobody, monkeypatch):
     log = Log(monkeypatch)
     with Progress(None, "Decomposing 5,000 instances", None):
         log.wait(35)
-    assert log.lines[:3] == [f"Decomposing 5,000 instances: 0:{seconds}" for seconds in (10, 20, 30)]
+    assert log.lines[:3] == [
+        f"Decomposing 5,000 instances: 0:{seconds}" for seconds in (10, 20, 30)
+    ]
 
 
 def test_all_phases_are_told_and_counted_in_what_is_left(nobody, monkeypatch):

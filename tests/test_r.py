@@ -23,7 +23,9 @@ def _blocks(language):
 
 
 def test_what_the_page_shows_is_what_the_scripts_do():
-    code = "".join((_SCRIPTS / name).read_text(encoding="utf-8") for name in ("dyadlearn.R", "xnet_users.R"))
+    code = "".join(
+        (_SCRIPTS / name).read_text(encoding="utf-8") for name in ("dyadlearn.R", "xnet_users.R")
+    )
     assert [block for block in _blocks("r") if block not in code] == []
 
 
@@ -32,13 +34,22 @@ def test_the_script_equals_base_r_and_prints_what_the_page_shows(tmp_path):
     if rscript is None:
         pytest.skip("There is no Rscript: examples/r/xnet_users.R was NOT run.")
     asked = 'cat(tryCatch(as.character(packageVersion("reticulate")), error = function(e) "none"))'
-    found = subprocess.run([rscript, "-e", asked], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(
+        [rscript, "-e", asked], capture_output=True, text=True, check=True
+    ).stdout
     if found == "none" or [int(part) for part in found.split(".")[:2]] < [1, 38]:
-        pytest.skip(f"reticulate 1.38 or newer is needed, found {found}: examples/r/xnet_users.R was NOT run.")
+        pytest.skip(
+            f"reticulate 1.38 or newer is needed, found {found}: examples/r/xnet_users.R was NOT "
+            f"run."
+        )
     source = os.pathsep.join([str(_ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "RETICULATE_PYTHON": sys.executable, "PYTHONPATH": source}
     ran = subprocess.run(
-        [rscript, "xnet_users.R", str(tmp_path)], cwd=_SCRIPTS, env=environment, capture_output=True, text=True
+        [rscript, "xnet_users.R", str(tmp_path)],
+        cwd=_SCRIPTS,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert ran.returncode == 0, ran.stderr
     printed = [line.rstrip() for line in ran.stdout.splitlines()]

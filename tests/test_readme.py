@@ -36,9 +36,12 @@ def with_examples() -> list[Path]:
 def write_tables(folder: Path) -> None:
     """Write the tables that the README reads: 40 drugs, 25 proteins, and 600 labels of the first 38 drugs."""
     data = make_dyads(40, 25, noise=0.3, random_state=0)
-    drugs, proteins = [f"d{i}" for i in range(40)], [f"p{j}" for j in range(25)]
+    drugs = [f"d{i}" for i in range(40)]
+    proteins = [f"p{j}" for j in range(25)]
     pairs = pd.DataFrame(data.Y[:38] + 6, drugs[:38], proteins).rename_axis("drug").reset_index()
-    pairs = pairs.melt("drug", var_name="protein", value_name="affinity").sample(600, random_state=0)
+    pairs = pairs.melt("drug", var_name="protein", value_name="affinity").sample(
+        600, random_state=0
+    )
     pairs.to_csv(folder / "affinities.csv", index=False)
     pd.DataFrame(data.X, drugs).to_csv(folder / "drugs.csv", index_label="drug")
     pd.DataFrame(data.tasks, proteins).to_csv(folder / "proteins.csv", index_label="protein")
@@ -86,6 +89,8 @@ def test_the_readme_example_is_short():
 def test_files_that_pages_link_to_exist(each):
     for page in each(PAGES):
         text = page.read_text(encoding="utf-8")
-        links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text) + re.findall(r'src="([^":]+)"', text)
+        links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text) + re.findall(
+            r'src="([^":]+)"', text
+        )
         missing = [link for link in links if not (page.parent / link).exists()]
         assert not missing

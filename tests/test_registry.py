@@ -13,24 +13,32 @@ from dyadlearn._registry import MODELS
 from sweeps import lines, over
 
 ROOT = Path(__file__).resolve().parents[1]
-CLASSES = sorted({name for each in MODELS.values() for name in (each.model, each.search) if name is not None})
+CLASSES = sorted(
+    {name for each in MODELS.values() for name in (each.model, each.search) if name is not None}
+)
 
 
 def test_the_table_says_what_the_classes_are(each):
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(6, 2)), rng.normal(size=(5, 2)), rng.normal(size=(6, 5))
+    X = rng.normal(size=(6, 2))
+    T = rng.normal(size=(5, 2))
+    Y = rng.normal(size=(6, 5))
     for name in each(MODELS):
         entry = MODELS[name]
         model = getattr(dyadlearn, entry.model)
         parameters = inspect.signature(model).parameters
-        assert entry.alphas == tuple(alpha for alpha in ("alpha", "task_alpha") if alpha in parameters)
+        assert entry.alphas == tuple(
+            alpha for alpha in ("alpha", "task_alpha") if alpha in parameters
+        )
         assert model.searches is (entry.search == entry.model)
         if entry.search is not None:
             search = getattr(dyadlearn, entry.search)
             assert search.searches
             assert issubclass(search, model)
             grids = tuple(
-                alpha.removesuffix("s") for alpha in inspect.signature(search).parameters if "alphas" in alpha
+                alpha.removesuffix("s")
+                for alpha in inspect.signature(search).parameters
+                if "alphas" in alpha
             )
             assert grids == entry.alphas
         if entry.search not in (None, entry.model):
@@ -52,6 +60,10 @@ def test_every_parameter_is_documented_once(name):
     wanted = inspect.signature(kind).parameters
     assert list(parameter_docs(kind)) == list(wanted)
     section = kind.__doc__.partition("Parameters\n")[2].partition("Attributes\n")[0]
-    lines = [line for line in inspect.cleandoc(section).splitlines() if " : " in line and not line.startswith(" ")]
+    lines = [
+        line
+        for line in inspect.cleandoc(section).splitlines()
+        if " : " in line and not line.startswith(" ")
+    ]
     documented = [parameter for line in lines for parameter in line.partition(" : ")[0].split(", ")]
     assert sorted(documented) == sorted(wanted)

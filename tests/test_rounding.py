@@ -20,7 +20,9 @@ def test_what_is_below_the_level_is_zero(library):
         "all": np.array([1e-2]),
     }
     for level in levels.values():
-        expected = np.where(np.abs(grid.astype(library.dtype)) <= level.astype(library.dtype), 0.0, grid)
+        expected = np.where(
+            np.abs(grid.astype(library.dtype)) <= level.astype(library.dtype), 0.0, grid
+        )
         for given in (library.asarray(grid.copy()), library.asarray(grid.T.copy()).T):
             settled = settle(given, library.asarray(level))
             assert settled is given
@@ -30,15 +32,24 @@ def test_what_is_below_the_level_is_zero(library):
 def test_a_difference_is_settled(library):
     """With weights of rows and of cells, in both directions, over a grid or not; also of a product on its side."""
     rng = np.random.default_rng(1)
-    labels, product = rng.normal(size=(6, 4)), rng.normal(size=(6, 4))
+    labels = rng.normal(size=(6, 4))
+    product = rng.normal(size=(6, 4))
     product[2], level = labels[2] + 1e-3, np.full(4, 1e-2)
-    rows, cells = np.ones((6, 1)), 1.0 + 0.1 * (np.arange(6)[:, None] != 2) * rng.random((6, 4))
+    rows = np.ones((6, 1))
+    cells = 1.0 + 0.1 * (np.arange(6)[:, None] != 2) * rng.random((6, 4))
     for own, over, sign in ((None, None, 1), (rows, rows, 1), (cells, 2.0 * cells, -1)):
         difference = sign * ((1.0 if own is None else own) * labels - product)
-        expected = np.where(np.abs(difference) <= level, 0.0, difference) / (1.0 if over is None else over)
+        expected = np.where(np.abs(difference) <= level, 0.0, difference) / (
+            1.0 if over is None else over
+        )
         assert np.count_nonzero(expected == 0) >= 4
         parts = [None if part is None else library.asarray(part) for part in (own, over)]
         for given in (library.asarray(product.copy()), library.asarray(product.T.copy()).T):
             args = (library.asarray(labels), parts[0], given, library.asarray(level), parts[1])
             assert settled_difference(*args, sign=sign) is given
-            assert_allclose(to_numpy(given), expected, rtol=1e-5 if library.dtype == "float32" else 1e-12, atol=0)
+            assert_allclose(
+                to_numpy(given),
+                expected,
+                rtol=1e-5 if library.dtype == "float32" else 1e-12,
+                atol=0,
+            )

@@ -1,7 +1,7 @@
 """Units do not matter: what happens to every answer if labels, features, kernels or weights are multiplied or moved.
 
-Each change of the data says how it changes the regularisation and the answers. All models and forms of labels undergo
-all changes that the theory knows for them.
+Each change of the data says how it changes the regularisation and the answers. All models and forms
+of labels undergo all changes that the theory knows for them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Data:
 
 def draw(form: str, seed: int = 0) -> Data:
     rng = np.random.default_rng(seed)
-    m, q = 7, 6
+    m = 7
+    q = 6
     X, T, new, new_tasks = (rng.normal(size=(n, 3)) for n in (m, q, 2, 2))
     Y = X[:, :1] * T[:, 0] + X[:, 1:2] + 0.5 * rng.normal(size=(m, q)) + 2.0
     W = None
@@ -68,8 +69,8 @@ class Change:
     data : callable
         Returns the changed data.
     alphas : callable
-        Returns the factors of `alpha` and `task_alpha` that leave the model what it is, for a model with one
-        regularisation (True) or two (False).
+        Returns the factors of `alpha` and `task_alpha` that leave the model what it is, for a model
+        with one regularisation (True) or two (False).
     scale, shift : float
         What predictions are multiplied by, and what is added.
     models : set of str
@@ -100,7 +101,8 @@ def _weights(data: Data, *, factor: float) -> Data:
     return replace(data, W=factor * weights)
 
 
-# With an intercept, Kronecker ridge regression adds a constant of size 1 to each kernel: its features have a unit.
+# With an intercept, Kronecker ridge regression adds a constant of size 1 to each kernel: its
+# features have a unit.
 WITHOUT_UNIT = frozenset({"independent", "two-step", "kronecker, no intercept", "network"})
 TAKES_UP = frozenset({"independent", "kronecker", "kronecker, no intercept"})
 HAS_INTERCEPT = frozenset({"independent", "two-step", "kronecker", "network"})
@@ -117,14 +119,22 @@ for c in FACTORS:
     CHANGES |= {
         f"labels × {c:g}": Change(partial(_labels, factor=c), scale=c),
         f"weights × {c:g}": Change(partial(_weights, factor=c), one_side(0, c), models=TAKES_UP),
-        f"instances × {c:g}": Change(partial(_instances, factor=c), one_side(0, c**2), models=nodes),
-        f"tasks × {c:g}": Change(partial(_tasks, factor=c), one_side(1, c**2), models=nodes - {"independent"}),
+        f"instances × {c:g}": Change(
+            partial(_instances, factor=c), one_side(0, c**2), models=nodes
+        ),
+        f"tasks × {c:g}": Change(
+            partial(_tasks, factor=c), one_side(1, c**2), models=nodes - {"independent"}
+        ),
         f"nodes × {c:g}": Change(
-            partial(_instances, factor=c), lambda one, c=c: (c**2, c**2), models=frozenset({"network"})
+            partial(_instances, factor=c),
+            lambda one, c=c: (c**2, c**2),
+            models=frozenset({"network"}),
         ),
     }
 # A millionth of a standard deviation is left of each label.
-CHANGES["labels + 1e6"] = Change(partial(_labels, factor=1.0, shift=1e6), shift=1e6, models=HAS_INTERCEPT)
+CHANGES["labels + 1e6"] = Change(
+    partial(_labels, factor=1.0, shift=1e6), shift=1e6, models=HAS_INTERCEPT
+)
 
 
 @dataclass(frozen=True)
@@ -150,7 +160,9 @@ def network(**params: Any) -> TwoStepRidge:
 MODELS = {
     "independent": Entry(lambda alpha, task_alpha: IndependentTaskRidge(alpha), settings="AB"),
     "kronecker": Entry(lambda alpha, task_alpha: KroneckerRidge(alpha)),
-    "kronecker, no intercept": Entry(lambda alpha, task_alpha: KroneckerRidge(alpha, fit_intercept=False)),
+    "kronecker, no intercept": Entry(
+        lambda alpha, task_alpha: KroneckerRidge(alpha, fit_intercept=False)
+    ),
     "two-step": Entry(TwoStepRidge, one=False),
     "network": Entry(network, one=False, forms=("full",)),
 }
@@ -169,7 +181,10 @@ def fit(name: str, data: Data, alpha: float = 0.7, task_alpha: float = 0.3) -> A
 def answers(name: str, model: Any, data: Data, settings: str) -> dict[str, np.ndarray]:
     """Return what is in the units of the labels, and changes with them."""
     found = {f"holdout {setting}": model.holdout(setting) for setting in settings}
-    asked = (data.new,) if name in ("independent", "network") else (data.new, data.new_tasks)
+    if name in ("independent", "network"):
+        asked = (data.new,)
+    else:
+        asked = (data.new, data.new_tasks)
     found["predict"] = model.predict(*asked)
     found["fitted"] = model.predict()
     found["lower"], found["upper"] = model.predict_interval(data.new, coverage=0.5)
@@ -181,20 +196,28 @@ def unchanged(model: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"explain": explain(model, 1, 2).weights}
     for metric in ("r2", "pearson"):
         found[metric] = evaluate(model, "B", scoring=metric)[metric]
-    found["p"] = permutation_test(model, "B", n_permutations=9, random_state=0, progress=False).p_value
+    found["p"] = permutation_test(
+        model, "B", n_permutations=9, random_state=0, progress=False
+    ).p_value
     return found
 
 
 def cases() -> list[Any]:
-    return [pytest.param(name, form, id=f"{name}, {form}") for name, entry in MODELS.items() for form in entry.forms]
+    return [
+        pytest.param(name, form, id=f"{name}, {form}")
+        for name, entry in MODELS.items()
+        for form in entry.forms
+    ]
 
 
 @pytest.mark.parametrize(("name", "form"), cases())
 def test_units_do_not_matter(name, form):
-    data, entry = draw(form), MODELS[name]
+    data = draw(form)
+    entry = MODELS[name]
     settings = entry.settings_of(form)
     plain = fit(name, data)
-    expected, same = answers(name, plain, data, settings), unchanged(plain)
+    expected = answers(name, plain, data, settings)
+    same = unchanged(plain)
     spread = float(np.nanstd(data.Y))
     for words, change in CHANGES.items():
         if change.models and name not in change.models:
@@ -208,18 +231,25 @@ def test_units_do_not_matter(name, form):
             back = (values - change.shift) / change.scale
             assert_allclose(back, expected[answer], rtol=0, atol=atol, err_msg=f"{answer}, {words}")
         for answer, values in unchanged(model).items():
-            assert_allclose(values, same[answer], rtol=1e-5, atol=1e-6, err_msg=f"{answer}, {words}")
+            assert_allclose(
+                values, same[answer], rtol=1e-5, atol=1e-6, err_msg=f"{answer}, {words}"
+            )
 
 
-@pytest.mark.parametrize(("name", "form"), [case for case in cases() if case.values[0] != "network"])
+@pytest.mark.parametrize(
+    ("name", "form"), [case for case in cases() if case.values[0] != "network"]
+)
 def test_the_order_of_rows_does_not_matter(name, form):
-    data, settings = draw(form), MODELS[name].settings_of(form)
+    data = draw(form)
+    settings = MODELS[name].settings_of(form)
     rng = np.random.default_rng(1)
-    rows, columns = rng.permutation(len(data.X)), rng.permutation(len(data.T))
+    rows = rng.permutation(len(data.X))
+    columns = rng.permutation(len(data.T))
     within = np.ix_(rows, columns)
     weights = None if data.W is None else data.W[within]
     moved = replace(data, X=data.X[rows], T=data.T[columns], Y=data.Y[within], W=weights)
-    plain, model = fit(name, data), fit(name, moved)
+    plain = fit(name, data)
+    model = fit(name, moved)
     for setting in settings:
         assert_allclose(model.holdout(setting), plain.holdout(setting)[within], rtol=0, atol=RTOL)
     assert_allclose(model.predict(), plain.predict()[within], rtol=0, atol=RTOL)
@@ -230,7 +260,8 @@ def test_the_order_of_rows_does_not_matter(name, form):
 @pytest.mark.parametrize("form", ["full", "missing", "weighted"])
 @pytest.mark.parametrize("name", ["kronecker", "kronecker, no intercept", "two-step"])
 def test_the_sides_may_be_exchanged(name, form):
-    data, settings = draw(form), MODELS[name].settings_of(form)
+    data = draw(form)
+    settings = MODELS[name].settings_of(form)
     weights = None if data.W is None else data.W.T
     turned = Data(data.T, data.X, data.Y.T, weights, data.new_tasks, data.new)
     plain = fit(name, data)
@@ -240,7 +271,10 @@ def test_the_sides_may_be_exchanged(name, form):
         other = {"B": "C", "C": "B"}.get(setting, setting)
         assert_allclose(model.holdout(other).T, plain.holdout(setting), rtol=0, atol=RTOL)
     assert_allclose(
-        model.predict(data.new_tasks, data.new).T, plain.predict(data.new, data.new_tasks), rtol=0, atol=RTOL
+        model.predict(data.new_tasks, data.new).T,
+        plain.predict(data.new, data.new_tasks),
+        rtol=0,
+        atol=RTOL,
     )
 
 
@@ -263,7 +297,11 @@ def table(data: Data, alphas: tuple[float, float]) -> np.ndarray:
     return model.fit(pairs, data.Y[rows, columns], sample_weight=weights).predict(pairs)
 
 
-OTHERS = {"online": (online, "two-step"), "regressors": (steps, "two-step"), "long table": (table, "kronecker")}
+OTHERS = {
+    "online": (online, "two-step"),
+    "regressors": (steps, "two-step"),
+    "long table": (table, "kronecker"),
+}
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -277,4 +315,6 @@ def test_units_do_not_matter_to_other_estimators(name):
         alpha, task_alpha = change.alphas(model != "two-step")
         found = predict(change.data(data), (0.7 * alpha, 0.3 * task_alpha))
         atol = (RTOL if change.shift == 0 else 1e-5) * float(np.nanstd(data.Y))
-        assert_allclose((found - change.shift) / change.scale, expected, rtol=0, atol=atol, err_msg=words)
+        assert_allclose(
+            (found - change.shift) / change.scale, expected, rtol=0, atol=atol, err_msg=words
+        )

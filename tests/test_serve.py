@@ -22,7 +22,11 @@ ITEMS = [f"film {j}" for j in range(9)]
 
 def data():
     rng = np.random.default_rng(0)
-    users = pd.DataFrame(rng.normal(size=(20, 3)), index=[f"u{i}" for i in range(20)], columns=["age", "north", "east"])
+    users = pd.DataFrame(
+        rng.normal(size=(20, 3)),
+        index=[f"u{i}" for i in range(20)],
+        columns=["age", "north", "east"],
+    )
     films = pd.DataFrame(rng.normal(size=(9, 2)), index=ITEMS)
     Y = 3 + users.to_numpy() @ rng.normal(size=(3, 2)) @ films.to_numpy().T
     Y[rng.random(Y.shape) < 0.5] = np.nan
@@ -36,7 +40,9 @@ def model_of(users, films, Y):
 @pytest.fixture
 def service():
     # Imported here, by the one worker that runs these tests.
-    pytest.importorskip("fastapi", reason="fastapi is not installed: the example service is not tested")
+    pytest.importorskip(
+        "fastapi", reason="fastapi is not installed: the example service is not tested"
+    )
     pytest.importorskip("httpx", reason="httpx is not installed: the example service is not tested")
     spec = importlib.util.spec_from_file_location("serve_fastapi", SERVICE)
     module = importlib.util.module_from_spec(spec)
@@ -56,7 +62,9 @@ def client(tmp_path, service):
 def same(answer, expected):
     assert answer.status_code == 200
     assert [each["item"] for each in answer.json()] == list(expected.columns()["task"])
-    assert_allclose([each["score"] for each in answer.json()], expected.columns()["score"], rtol=1e-9)
+    assert_allclose(
+        [each["score"] for each in answer.json()], expected.columns()["score"], rtol=1e-9
+    )
 
 
 def test_lists_for_known_and_new_users(client):
@@ -75,9 +83,13 @@ def test_lists_for_known_and_new_users(client):
 def test_ratings_that_arrive_are_as_if_they_had_been_there(client):
     users, films, Y = data()
     for user, ratings in (("u16", {"film 1": 4.0, "film 5": 2.0}), ("u3", {"film 7": 1.5})):
-        answer = client.post(f"/users/{user}", json={"features": users.loc[user].tolist(), "ratings": ratings})
+        answer = client.post(
+            f"/users/{user}", json={"features": users.loc[user].tolist(), "ratings": ratings}
+        )
         assert answer.status_code == 200
-        Y.loc[user] = pd.Series(ratings).reindex(ITEMS).fillna(Y.loc[user] if user == "u3" else np.nan)
+        Y.loc[user] = (
+            pd.Series(ratings).reindex(ITEMS).fillna(Y.loc[user] if user == "u3" else np.nan)
+        )
     assert answer.json() == {"users": 16, "items": 9}
     there = [*users.index[:15], "u16"]
     model = model_of(users.loc[there], films, Y.loc[there])
@@ -85,7 +97,9 @@ def test_ratings_that_arrive_are_as_if_they_had_been_there(client):
         same(client.get(f"/users/{user}?k=3"), recommend(model, instance=user, n=3))
 
 
-def test_an_item_with_one_rating_is_not_recommended_until_more_users_have_rated_it(service, tmp_path):
+def test_an_item_with_one_rating_is_not_recommended_until_more_users_have_rated_it(
+    service, tmp_path
+):
     from fastapi.testclient import TestClient
 
     users, films, Y = data()
@@ -97,11 +111,18 @@ def test_an_item_with_one_rating_is_not_recommended_until_more_users_have_rated_
     client = TestClient(service.make_app(tmp_path / "rare.dyad", min_ratings=3))
 
     def listed():
-        for answer in (client.get("/users/u3?k=9"), client.post("/lists", json={"features": [0.1, 0.2, 0.3]})):
+        for answer in (
+            client.get("/users/u3?k=9"),
+            client.post("/lists", json={"features": [0.1, 0.2, 0.3]}),
+        ):
             yield "film 8" in [each["item"] for each in answer.json()]
 
     assert not any(listed())
-    for user, expected in (("u1", False), ("u1", False), ("u2", True)):  # a rating that is sent twice counts once
+    for user, expected in (
+        ("u1", False),
+        ("u1", False),
+        ("u2", True),
+    ):  # a rating that is sent twice counts once
         rating = {"features": users.loc[user].tolist(), "ratings": {"film 8": 50.0}}
         assert client.post(f"/users/{user}", json=rating).status_code == 200
         assert list(listed()) == [expected, expected]
@@ -118,16 +139,34 @@ def test_errors_are_sentences(client):
             "features: 3 numbers are expected (age, north, east), 1 were sent.",
         ),
         (client.post("/lists", json={"features": "abc"}), 422, "features: "),
-        (client.post("/users/u3", json={**features, "ratings": {"film 99": 1.0}}), 404, "no item 'film 99'"),
-        (client.post("/users/u3", json={**features, "ratings": {}}), 422, "ratings: "),
-        (client.post("/users/u3", json={**features, "ratings": {"film 1": "good"}}), 422, "film 1: "),
         (
-            client.post("/users/u3", json={**features, "ratings": {"film 0": 2.0, "film 1": 1e308}}),
+            client.post("/users/u3", json={**features, "ratings": {"film 99": 1.0}}),
+            404,
+            "no item 'film 99'",
+        ),
+        (client.post("/users/u3", json={**features, "ratings": {}}), 422, "ratings: "),
+        (
+            client.post("/users/u3", json={**features, "ratings": {"film 1": "good"}}),
+            422,
+            "film 1: ",
+        ),
+        (
+            client.post(
+                "/users/u3", json={**features, "ratings": {"film 0": 2.0, "film 1": 1e308}}
+            ),
             422,
             "film 1: ratings are from ",
         ),
-        (client.post("/users/u3", json={**features, "ratings": {"film 1": -1e9}}), 422, " -1e+09 was sent."),
-        (client.post("/lists", json={"features": [0.1, 1e308, 0.2]}), 422, "1: Input should be less than or equal"),
+        (
+            client.post("/users/u3", json={**features, "ratings": {"film 1": -1e9}}),
+            422,
+            " -1e+09 was sent.",
+        ),
+        (
+            client.post("/lists", json={"features": [0.1, 1e308, 0.2]}),
+            422,
+            "1: Input should be less than or equal",
+        ),
         (
             client.post("/users/u3", json={"features": [1.0], "ratings": {"film 1": 1.0}}),
             422,

@@ -12,7 +12,11 @@ from sweeps import every, lines, over
 
 @over(
     lines(
-        "setting new_instance new_task", ("A", False, False), ("B", True, False), ("C", False, True), ("D", True, True)
+        "setting new_instance new_task",
+        ("A", False, False),
+        ("B", True, False),
+        ("C", False, True),
+        ("D", True, True),
     )
 )
 def test_what_is_new(setting, new_instance, new_task):
@@ -38,7 +42,10 @@ def test_the_words_of_other_libraries(setting, words):
 
 def test_one_new_parent_is_no_setting_before_its_side_is_known():
     for word in ("T1", " t1 "):
-        with pytest.raises(ValueError, match=r"^T1 does not name the new parent: use B if .* rows, C if .* columns\.$"):
+        with pytest.raises(
+            ValueError,
+            match=r"^T1 does not name the new parent: use B if .* rows, C if .* columns\.$",
+        ):
             as_setting(word)
 
 
@@ -69,7 +76,11 @@ def test_no_setting_and_a_repeated_setting_are_refused():
         ("", ValueError, f"setting names no setting: expected {expected}."),
         ([], ValueError, f"setting names no setting: expected {expected}."),
         ("ABA", ValueError, "setting must name each setting once, found A more than once."),
-        (["CV1", "row", "D"], ValueError, "setting must name each setting once, found B more than once."),
+        (
+            ["CV1", "row", "D"],
+            ValueError,
+            "setting must name each setting once, found B more than once.",
+        ),
     ):
         with pytest.raises(kind, match=f"^{re.escape(message)}$"):
             as_settings(wrong)
@@ -83,7 +94,9 @@ def test_a_setting_stands_for_itself():
 
 def test_an_unknown_word_is_refused_in_one_line():
     for word in ("E", "nothing like it", "cold_drug"):
-        with pytest.raises(ValueError, match=f"^Unknown setting '{word}': expected A .*, B .*, C .* or D ") as caught:
+        with pytest.raises(
+            ValueError, match=f"^Unknown setting '{word}': expected A .*, B .*, C .* or D "
+        ) as caught:
             as_setting(word)
         assert len(str(caught.value)) < 180
 

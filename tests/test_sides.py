@@ -16,7 +16,9 @@ def test_sides_have_the_names_that_are_given():
     assert side_names(("gene", "gene"), network=True).both == ("genes", "genes")
 
 
-@over(lines("sides", "ab", ("host",), ("host", ""), ("host", 3), ("a", "b", "c"), ("x" * 41, "y"), 5))
+@over(
+    lines("sides", "ab", ("host",), ("host", ""), ("host", 3), ("a", "b", "c"), ("x" * 41, "y"), 5)
+)
 def test_names_that_are_none_are_refused(sides):
     with pytest.raises(ValueError, match="two words"):
         side_names(sides)
@@ -63,7 +65,14 @@ def test_what_is_told_of_a_very_long_word_is_short(sides):
 
 
 @over(
-    every(words=[("Wirt", "Schmarotzer"), ("宿主", "寄生虫"), ("protein (human)", "R&D project 2"), ("café", "d'or")])
+    every(
+        words=[
+            ("Wirt", "Schmarotzer"),
+            ("宿主", "寄生虫"),
+            ("protein (human)", "R&D project 2"),
+            ("café", "d'or"),
+        ]
+    )
 )
 def test_plain_words_of_any_script(words):
     assert side_names(words) == words
@@ -84,7 +93,9 @@ def test_settings_in_words():
         "C: new parasite",
         "D: both new",
     ]
-    assert [SideNames().in_words(setting) for setting in Setting] == [setting.in_words for setting in Setting]
+    assert [SideNames().in_words(setting) for setting in Setting] == [
+        setting.in_words for setting in Setting
+    ]
 
 
 @over(

@@ -132,11 +132,14 @@ def test_combinations_of_large_sparse_features_keep_their_digits(constant, size)
     turn = np.linalg.qr(rng.normal(size=(7, 7)))[0]
     features = (rng.normal(size=(30, 7)) * np.repeat([size, 1.0], [4, 3])) @ turn
     features[:9] = 0.0
-    Y, alpha = rng.normal(size=(30, 2)), 1e-2
+    Y = rng.normal(size=(30, 2))
+    alpha = 1e-2
     found = Spectrum.from_features(sparse.csr_array(features), constant=constant)
     dense = Spectrum.from_features(features, constant=constant)
     assert_allclose(np.sort(found.values), np.sort(dense.values), rtol=1e-7, atol=1e-12)
-    coefficients, expected = (each.smoother(Tikhonov(), alpha).coefficients(Y) for each in (found, dense))
+    coefficients, expected = (
+        each.smoother(Tikhonov(), alpha).coefficients(Y) for each in (found, dense)
+    )
     if constant == "free":  # the rows of dense features are centred
         expected[-1] -= features.mean(axis=0) @ expected[:-1]
     assert_allclose(coefficients, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
@@ -181,20 +184,24 @@ def test_sparse_features_give_vectors_only_on_demand():
 
 def test_small_eigenvalues_of_a_kernel_are_dropped_beside_a_small_ridge_only():
     """Those that fall smoothly into the noise count beside a larger ridge; below a gap they are null space."""
-    eps, n = np.finfo(np.float64).eps, 100
+    eps = np.finfo(np.float64).eps
+    n = 100
     diagonal = np.ones(n)
     diagonal[:3] = [7.9 * eps, 0.5 * n * eps, 1.5 * n * eps]
     whole = Spectrum.from_gram(np.diag(diagonal))
     assert_allclose(whole.noise, n * eps, rtol=1e-9)
     assert np.count_nonzero(whole.values) == n
-    above, below = whole.resolved(1.01 * n * eps), whole.resolved(0.99 * n * eps)
+    above = whole.resolved(1.01 * n * eps)
+    below = whole.resolved(0.99 * n * eps)
     assert above is whole
     assert np.count_nonzero(below.values) == n - 2
     assert below.resolved(1.0) is whole
     for ridge, dropped in ((0.0, 2), (0.5 * n * eps, 2), (2 * n * eps, 0)):
         side = below.smoother(Tikhonov(), ridge)
         assert np.count_nonzero(side.phi == 0) == dropped
-        assert_allclose(side.at(1.0).phi[side.phi > 0], 1 / (1 + side.spectrum.values[side.phi > 0]), rtol=1e-14)
+        assert_allclose(
+            side.at(1.0).phi[side.phi > 0], 1 / (1 + side.spectrum.values[side.phi > 0]), rtol=1e-14
+        )
     for third, dropped in ((0.9e-8, 0), (1.1e-8, 2)):
         diagonal[2] = third
         assert np.count_nonzero(Spectrum.from_gram(np.diag(diagonal)).values) == n - dropped
@@ -202,7 +209,8 @@ def test_small_eigenvalues_of_a_kernel_are_dropped_beside_a_small_ridge_only():
 
 def test_the_size_of_a_centred_kernel_is_its_own():
     """A large constant in all entries says nothing of the eigenvalues that are left without it."""
-    rng, n = np.random.default_rng(0), 40
+    rng = np.random.default_rng(0)
+    n = 40
     features = rng.normal(size=(n, n)) * 10.0 ** -np.arange(n)[None, :].clip(0, 4)
     small = Spectrum.from_gram(features @ features.T + 2.0**20, constant="free")
     centred = features - features.mean(axis=0)
@@ -220,7 +228,11 @@ SPREADS = {
 }
 
 
-@over(covering(spread=SPREADS, turned=[False, True], tall=[True, False], constant=[None, "free", "feature"]))
+@over(
+    covering(
+        spread=SPREADS, turned=[False, True], tall=[True, False], constant=[None, "free", "feature"]
+    )
+)
 def test_singular_values_of_features_keep_their_digits(spread, turned, tall, constant):
     """Squares of small singular values are lost in a Gram matrix; references are in extended precision."""
     rng = np.random.default_rng(1)
@@ -237,7 +249,9 @@ def test_singular_values_of_features_keep_their_digits(spread, turned, tall, con
     exact = mpmath.matrix((wide if tall else wide.T).astype(object).tolist())
     with mpmath.workdps(60):
         gram = exact.T * exact
-        roots = np.sort([float(mpmath.sqrt(abs(value))) for value in mpmath.eigsy(gram, eigvals_only=True)])[::-1]
+        roots = np.sort(
+            [float(mpmath.sqrt(abs(value))) for value in mpmath.eigsy(gram, eigvals_only=True)]
+        )[::-1]
     own = np.sort(found.penalised**0.5)[::-1]
     resolved = roots > 1e-13 * roots[0]
     assert len(own) >= resolved.sum()
@@ -249,8 +263,15 @@ def test_singular_values_of_features_keep_their_digits(spread, turned, tall, con
 
 @over(every(precision=["float32", "int64"], constant=[None, "free", "feature"], tall=[True, False]))
 def test_any_precision_is_decomposed_in_double(precision, constant, tall):
-    features = np.random.default_rng(2).integers(-9, 9, size=(12, 4) if tall else (4, 12)).astype(precision)
-    found, expected = (Spectrum.from_features(each, constant=constant) for each in (features, features.astype(float)))
+    features = (
+        np.random.default_rng(2)
+        .integers(-9, 9, size=(12, 4) if tall else (4, 12))
+        .astype(precision)
+    )
+    found, expected = (
+        Spectrum.from_features(each, constant=constant)
+        for each in (features, features.astype(float))
+    )
     assert found.values.dtype == found.vectors.dtype == found.components.dtype == np.float64
     assert_allclose(found.values, expected.values, rtol=1e-12, atol=1e-12)
     gram = (features @ features.T).astype("float32")
@@ -259,13 +280,16 @@ def test_any_precision_is_decomposed_in_double(precision, constant, tall):
 
 def test_directions_that_no_arithmetic_resolves_are_null_space():
     """A column is known to ε of its length, and a combination of columns to as much of theirs."""
-    eps, n = np.finfo(np.float64).eps, 400
+    eps = np.finfo(np.float64).eps
+    n = 400
     rng = np.random.default_rng(0)
     large, other = rng.normal(size=(2, n))
     tiny = 1e-14 * other
     graded = Spectrum.from_features(np.column_stack([large, tiny]))
     assert np.count_nonzero(graded.values) == 2  # small beside nothing but another feature
-    assert_allclose(np.sqrt(graded.values), [np.linalg.norm(large), np.linalg.norm(tiny)], rtol=1e-2)
+    assert_allclose(
+        np.sqrt(graded.values), [np.linalg.norm(large), np.linalg.norm(tiny)], rtol=1e-2
+    )
     hidden = Spectrum.from_features(
         np.column_stack([large, large + tiny])
     )  # as large as what rounding does to a column
@@ -293,16 +317,21 @@ def test_apply_is_a_function_of_the_kernel(make, null_weight):
     before = Y.copy()
     projector = spectrum.vectors @ spectrum.vectors.T
     weights = np.random.default_rng(3).normal(size=spectrum.values.shape)
-    dense = (spectrum.vectors * weights) @ spectrum.vectors.T + null_weight * (np.eye(len(K)) - projector)
+    dense = (spectrum.vectors * weights) @ spectrum.vectors.T + null_weight * (
+        np.eye(len(K)) - projector
+    )
     assert_allclose(spectrum.apply(weights, null_weight, Y), dense @ Y, atol=1e-12)
     assert_array_equal(Y, before)
 
 
 @over(every(**spectra, block={"whole": 1000, "in blocks": 2}))
 def test_matrix_and_its_diagonal(monkeypatch, make, block):
-    monkeypatch.setattr(room, "row_blocks", lambda n, _: [slice(i, min(i + block, n)) for i in range(0, n, block)])
+    monkeypatch.setattr(
+        room, "row_blocks", lambda n, _: [slice(i, min(i + block, n)) for i in range(0, n, block)]
+    )
     spectrum, K = make()
-    U, n = spectrum.vectors, len(K)
+    U = spectrum.vectors
+    n = len(K)
     several = np.random.default_rng(3).normal(size=(len(spectrum.values), 3))
     matrices = [U @ np.diag(weights) @ U.T for weights in several.T]
     assert_allclose(spectrum.matrix(several[:, 0]), matrices[0], atol=1e-13)
@@ -351,7 +380,9 @@ def test_the_basis_turns_spectral_into_model_coefficients(make):
 @over(every(make=[singular, primal, primal_sparse]))
 def test_null_phi_is_the_filter_at_zero(make, filter, alpha, expected):
     spectrum, _ = make()
-    assert_allclose(spectrum.smoother(filter, alpha).null_phi, expected(spectrum.values.max()), rtol=1e-13)
+    assert_allclose(
+        spectrum.smoother(filter, alpha).null_phi, expected(spectrum.values.max()), rtol=1e-13
+    )
 
 
 @over(every(container=[np.asarray, sparse.csr_array]))
@@ -384,7 +415,9 @@ def test_smoother_without_regularisation_is_the_projector(make):
     assert_allclose(side.slack, 1 - np.diag(projector), atol=1e-11)
 
 
-@over(covering(**spectra, alpha=[1e-3, 1.0, 30.0, 1e4], n_labels={"few labels": 2, "many labels": 20}))
+@over(
+    covering(**spectra, alpha=[1e-3, 1.0, 30.0, 1e4], n_labels={"few labels": 2, "many labels": 20})
+)
 def test_smoothing_against_its_dense_twin(make, alpha, n_labels):
     """Many columns of labels are multiplied with the matrix itself, few with its factors."""
     spectrum, K = make()
@@ -450,7 +483,8 @@ def exact_ridge(K: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
     n = len(K)
     exact = mpmath.matrix(K.tolist())
     inverse = mpmath.inverse(exact + mpmath.mpf(alpha) * mpmath.eye(n))
-    H, R = exact * inverse, mpmath.mpf(alpha) * inverse
+    H = exact * inverse
+    R = mpmath.mpf(alpha) * inverse
     return (
         np.array([[H[i, j] for j in range(n)] for i in range(n)]),
         np.array([[R[i, j] for j in range(n)] for i in range(n)]),
@@ -458,7 +492,10 @@ def exact_ridge(K: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def largest_relative_error(found: np.ndarray, exact: np.ndarray) -> float:
-    return max(float(abs(mpmath.mpf(float(a)) / b - 1)) for a, b in zip(found.ravel(), exact.ravel(), strict=True))
+    return max(
+        float(abs(mpmath.mpf(float(a)) / b - 1))
+        for a, b in zip(found.ravel(), exact.ravel(), strict=True)
+    )
 
 
 @over(every(alpha=[1e-10, 1e-4, 1.0, 1e6, 1e10]))
@@ -506,7 +543,8 @@ def test_slack_in_the_primal_counts_the_null_space():
 
 def test_every_library_computes_the_same(library):
     features = whole_features(7, 4)
-    K, Y = features @ features.T + np.eye(7), whole_features(7, 2, seed=5)
+    K = features @ features.T + np.eye(7)
+    Y = whole_features(7, 2, seed=5)
     for build, given in (
         (Spectrum.from_gram, K),
         (Spectrum.from_gram, features @ features.T),
@@ -515,7 +553,8 @@ def test_every_library_computes_the_same(library):
         expected = build(given)
         found = build(library.asarray(given))
         tolerance = 10 * library.rtol
-        side, expected_side = found.smoother(Tikhonov(), 0.5), expected.smoother(Tikhonov(), 0.5)
+        side = found.smoother(Tikhonov(), 0.5)
+        expected_side = expected.smoother(Tikhonov(), 0.5)
         for own, other in (
             (side.hat(), expected_side.hat()),
             (side.residual(), expected_side.residual()),
@@ -532,7 +571,9 @@ def test_every_library_computes_the_same(library):
         ):
             assert type(own) is type(library.asarray(Y))
             assert own.dtype == namespace(own).float64
-            assert_allclose(library.to_numpy(own), other, rtol=tolerance, atol=tolerance * abs(other).max())
+            assert_allclose(
+                library.to_numpy(own), other, rtol=tolerance, atol=tolerance * abs(other).max()
+            )
         assert_allclose(found.smoother(Tikhonov(), 0.5).null_phi, 2.0, rtol=1e-6)
         assert found.is_singular == expected.is_singular
         assert found.is_truncated == expected.is_truncated
@@ -540,7 +581,9 @@ def test_every_library_computes_the_same(library):
 
 def test_an_asymmetric_matrix_is_averaged_with_a_warning():
     K = np.array([[2.0, 0.75], [0.5, 2.0]])
-    with pytest.warns(KernelRepairWarning, match=r"^The drug kernel is asymmetric \(largest gap 0\.25; averaged"):
+    with pytest.warns(
+        KernelRepairWarning, match=r"^The drug kernel is asymmetric \(largest gap 0\.25; averaged"
+    ):
         spectrum = Spectrum.from_gram(K, name="The drug kernel")
     assert_allclose(np.sort(spectrum.values), [1.375, 2.625], rtol=1e-14)
     assert_array_equal(K, [[2.0, 0.75], [0.5, 2.0]])
@@ -626,26 +669,37 @@ def _has_form(level, form, **_):
 
 
 FORMS = {
-    "kernel": lambda rows, level: Spectrum.from_gram(rows @ rows.T, constant="feature", level=level),
+    "kernel": lambda rows, level: Spectrum.from_gram(
+        rows @ rows.T, constant="feature", level=level
+    ),
     "features": lambda rows, level: Spectrum.from_features(rows, constant="feature", level=level),
-    "sparse": lambda rows, level: Spectrum.from_features(sparse.csr_array(rows), constant="feature", level=level),
+    "sparse": lambda rows, level: Spectrum.from_features(
+        sparse.csr_array(rows), constant="feature", level=level
+    ),
 }
 
 
 @over(covering(level=[0.3, 4.0, 0.0], form=FORMS, other=[0.5, 2.0], where=_has_form))
 def test_constant_features_of_any_size(level, form, other):
     """Of the whole kernel, of a part of it, and with another constant."""
-    rows, new = whole_features(8, 3), whole_features(2, 3, seed=1)
+    rows = whole_features(8, 3)
+    new = whole_features(2, 3, seed=1)
     kernel = rows @ rows.T
     found = form(rows, level)
     assert_allclose(found.matrix(found.values), kernel + level, rtol=0, atol=1e-12)
     block = new if found.components is not None else new @ rows.T
     block = np.column_stack([block, np.full(2, found.last_entry)])
     assert_allclose(found.expand(found.project(block)), new @ rows.T + level, rtol=0, atol=1e-12)
-    assert_allclose(block @ found.lift(found.rotate(kernel)), found.project(block) @ found.rotate(kernel), rtol=1e-10)
+    assert_allclose(
+        block @ found.lift(found.rotate(kernel)),
+        found.project(block) @ found.rotate(kernel),
+        rtol=1e-10,
+    )
     some = np.array([1, 4, 5])
     part = found.part(some)
-    assert_allclose(part.matrix(part.values), kernel[np.ix_(some, some)] + level, rtol=0, atol=1e-12)
+    assert_allclose(
+        part.matrix(part.values), kernel[np.ix_(some, some)] + level, rtol=0, atol=1e-12
+    )
     assert part.level == level
     moved = found.at_level(other)
     assert_allclose(moved.matrix(moved.values), kernel + other, rtol=0, atol=1e-12)
@@ -658,7 +712,12 @@ def exact_roots(features):
         exact = mpmath.matrix(features.tolist())
         ones = mpmath.ones(exact.rows, 1)
         exact = exact - ones * (ones.T * exact) / exact.rows
-        return np.sort([float(mpmath.sqrt(abs(each))) for each in mpmath.eigsy(exact.T * exact, eigvals_only=True)])
+        return np.sort(
+            [
+                float(mpmath.sqrt(abs(each)))
+                for each in mpmath.eigsy(exact.T * exact, eigvals_only=True)
+            ]
+        )
 
 
 def test_centring_keeps_the_digits_of_small_differences():
@@ -693,7 +752,10 @@ def test_the_rounding_of_sparse_features_is_the_variance_inflation(constant, alp
     X = np.random.default_rng(0).normal(size=(9, 3)) * [1e8, 1.0, 1e-3]
     X[:, 1] = 1e-8 * X[:, 0] + 1e-4 * X[:, 1]
     spectrum = Spectrum.from_features(sparse.csr_array(X), constant=constant)
-    rows = X - X.mean(axis=0) if constant == "free" else np.column_stack([X, np.ones(9)][: 1 + bool(constant)])
+    if constant == "free":
+        rows = X - X.mean(axis=0)
+    else:
+        rows = np.column_stack([X, np.ones(9)][: 1 + bool(constant)])
     scale = np.linalg.norm(rows, axis=0)
     unit = (rows / scale).T @ (rows / scale)
     inflation = np.diagonal(np.linalg.inv(unit + np.diag(alpha / scale**2)))

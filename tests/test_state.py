@@ -145,7 +145,13 @@ class Chart(Stored):
     )
 )
 def test_shapes_fit_to_each_other(change, fits):
-    state = {"n_rows": 2, "values": np.ones((2, 3)), "names": None, "ruler": None, "other": None} | change
+    state = {
+        "n_rows": 2,
+        "values": np.ones((2, 3)),
+        "names": None,
+        "ruler": None,
+        "other": None,
+    } | change
     if fits:
         assert Chart.from_state(state, "chart").n_rows == 2
     else:

@@ -22,7 +22,9 @@ from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.store.container import read_container, write_container
 from dyadlearn.streams import fit_stream
 
-P, Q, R = 5, 4, 2
+P = 5
+Q = 4
+R = 2
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,8 @@ def learnt(value):
 
 
 def assert_same_bits(model, other):
-    mine, theirs = learnt(model), learnt(other)
+    mine = learnt(model)
+    theirs = learnt(other)
     assert mine.keys() == theirs.keys()
     assert len(mine) > 5
     for name, value in mine.items():
@@ -112,7 +115,9 @@ RESUMED = [
 ]
 
 
-def test_resumed_after_any_batch_it_is_the_same_bit_for_bit(each, batches, tasks, tmp_path, monkeypatch):
+def test_resumed_after_any_batch_it_is_the_same_bit_for_bit(
+    each, batches, tasks, tmp_path, monkeypatch
+):
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
     for kind, form in each(RESUMED):
         stream = [FORMS[form](X, Y) for X, Y in batches]
@@ -121,7 +126,9 @@ def test_resumed_after_any_batch_it_is_the_same_bit_for_bit(each, batches, tasks
         for count in each((5,) if form == "dense" else (1,)):
             checkpoint = tmp_path / f"{kind} {form} {count}.dyad"
             fit_stream(MODELS[kind](), stream[:count], checkpoint=checkpoint, every=2, **given)
-            model = fit_stream(MODELS[kind](), iter(stream), checkpoint=checkpoint, every=2, **given)
+            model = fit_stream(
+                MODELS[kind](), iter(stream), checkpoint=checkpoint, every=2, **given
+            )
             assert_same_bits(model, expected)
             assert_same_bits(load(checkpoint), expected)
 
@@ -147,7 +154,8 @@ def test_interrupted_by_an_error_it_goes_on_after_the_last_checkpoint(batches, t
     assert read == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6]
 
 
-# A process that learns in child processes and kills them, so that the library is imported once only.
+# A process that learns in child processes and kills them, so that the library is imported once
+# only.
 KILLED = """
 import json, os, signal, sys, time
 import numpy as np
@@ -215,7 +223,11 @@ print(json.dumps({"seen": seen, "files": files}))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are killed where they can be forked")
 def test_killed_again_and_again_it_is_the_same_bit_for_bit(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -245,10 +257,14 @@ def test_a_checkpoint_that_fails_leaves_the_one_before(batches, tmp_path, monkey
     assert_same_bits(model, fit_stream(OnlineTwoStepRidge(), batches))
 
 
-def test_checkpoints_are_written_after_the_first_batch_then_every_few_and_at_the_end(batches, tmp_path, monkeypatch):
+def test_checkpoints_are_written_after_the_first_batch_then_every_few_and_at_the_end(
+    batches, tmp_path, monkeypatch
+):
     written = []
     monkeypatch.setattr(
-        streams, "write_model", lambda model, path, stream: written.append((stream["n_batches"], model.n_seen_))
+        streams,
+        "write_model",
+        lambda model, path, stream: written.append((stream["n_batches"], model.n_seen_)),
     )
     fit_stream(OnlineTwoStepRidge(), batches, checkpoint=tmp_path / "model.dyad", every=3)
     rows = np.cumsum([len(X) for X, _ in batches])
@@ -282,7 +298,10 @@ def test_another_stream_is_refused(batches, checkpoint):
         assert not hasattr(model, "n_features_in_")
         assert checkpoint.read_bytes() == before
 
-    refused(batches[:3], r"ended after 3 batches, but the checkpoint .*model.dyad has learned 4\. Give the same")
+    refused(
+        batches[:3],
+        r"ended after 3 batches, but the checkpoint .*model.dyad has learned 4\. Give the same",
+    )
     X, Y = batches[0]
     told = r"The stream has changed: its first 4 batches are not those of the checkpoint .*model.dyad\. Give the same"
     refused(batches[1:], told)
@@ -312,25 +331,53 @@ def test_equal_numbers_are_the_same_stream(batches, tasks, checkpoint):
 
 def test_a_checkpoint_that_does_not_say_how_far_it_came_is_refused(batches, checkpoint):
     header, arrays = read_container(checkpoint)
-    plain, model = header["stream"], OnlineTwoStepRidge()
-    changes = [{"digest": 3}, {"n_batches": 0}, {"n_batches": -1}, {"n_batches": 2.0}, {"n_rows": "4"}]
-    for forged in ({}, [], None, 3, "digest", {"n_batches": 2}, *(plain | change for change in changes)):
+    plain = header["stream"]
+    model = OnlineTwoStepRidge()
+    changes = [
+        {"digest": 3},
+        {"n_batches": 0},
+        {"n_batches": -1},
+        {"n_batches": 2.0},
+        {"n_rows": "4"},
+    ]
+    for forged in (
+        {},
+        [],
+        None,
+        3,
+        "digest",
+        {"n_batches": 2},
+        *(plain | change for change in changes),
+    ):
         write_container(checkpoint, {**header, "stream": forged}, arrays)
-        with pytest.raises(ModelFileError, match=r"model.dyad does not contain its position in the stream"):
+        with pytest.raises(
+            ModelFileError, match=r"model.dyad does not contain its position in the stream"
+        ):
             fit_stream(model, batches, checkpoint=checkpoint)
     assert not hasattr(model, "n_features_in_")
 
 
 def test_other_parameters_are_refused(batches, checkpoint):
-    with pytest.raises(ValueError, match=r"was made with alpha=1.0, and the model has alpha=2.0: use the same param"):
+    with pytest.raises(
+        ValueError,
+        match=r"was made with alpha=1.0, and the model has alpha=2.0: use the same param",
+    ):
         fit_stream(OnlineTwoStepRidge(2.0), batches, checkpoint=checkpoint)
-    with pytest.raises(ValueError, match=r"made with fit_intercept=True, and the model has fit_intercept=False"):
+    with pytest.raises(
+        ValueError, match=r"made with fit_intercept=True, and the model has fit_intercept=False"
+    ):
         fit_stream(OnlineTwoStepRidge(fit_intercept=False), batches, checkpoint=checkpoint)
-    with pytest.raises(ValueError, match=r"made with feature_map=None, and the model has feature_map=Landmarks"):
+    with pytest.raises(
+        ValueError, match=r"made with feature_map=None, and the model has feature_map=Landmarks"
+    ):
         fit_stream(OnlineTwoStepRidge(feature_map=Landmarks(2)), batches, checkpoint=checkpoint)
-    with pytest.raises(ValueError, match=r"made with feature_map=None, and the model has feature_map=array"):
+    with pytest.raises(
+        ValueError, match=r"made with feature_map=None, and the model has feature_map=array"
+    ):
         fit_stream(OnlineTwoStepRidge(feature_map=np.ones((5, 2))), batches, checkpoint=checkpoint)
-    with pytest.raises(ValueError, match="holds a OnlineTwoStepRidge, and the model is a SGDRegressor"):
+    with pytest.raises(
+        ValueError, match="holds a OnlineTwoStepRidge, and the model is a SGDRegressor"
+    ):
         fit_stream(SGDRegressor(), batches, checkpoint=checkpoint)
 
 
@@ -342,7 +389,9 @@ def test_other_tasks_are_refused(batches, tasks, checkpoint):
 def test_other_files_are_refused(batches, tasks, tmp_path):
     path = tmp_path / "model.dyad"
     save(OnlineTwoStepRidge().fit(*batches[0]), path)
-    with pytest.raises(ModelFileError, match="is a model but no checkpoint of a stream: give another name"):
+    with pytest.raises(
+        ModelFileError, match="is a model but no checkpoint of a stream: give another name"
+    ):
         fit_stream(OnlineTwoStepRidge(), batches, checkpoint=path)
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(ModelFileError, match="was cut short"):
@@ -350,7 +399,8 @@ def test_other_files_are_refused(batches, tasks, tmp_path):
 
 
 def test_what_cannot_be_stored_is_told_after_the_first_batch(batches, tmp_path):
-    path, read = tmp_path / "model.dyad", []
+    path = tmp_path / "model.dyad"
+    read = []
 
     def stream():
         for number, batch in enumerate(batches):
@@ -358,20 +408,30 @@ def test_what_cannot_be_stored_is_told_after_the_first_batch(batches, tmp_path):
             yield batch
 
     with pytest.raises(ModelFileError, match="feature_map is of type Nystroem"):
-        fit_stream(OnlineTwoStepRidge(feature_map=Nystroem(n_components=2)), stream(), checkpoint=path)
+        fit_stream(
+            OnlineTwoStepRidge(feature_map=Nystroem(n_components=2)), stream(), checkpoint=path
+        )
     with pytest.raises(ModelFileError, match="not an object of class SGDRegressor"):
         fit_stream(SGDRegressor(), ((X, Y[:, 0]) for X, Y in stream()), checkpoint=path)
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match="A checkpoint holds numpy arrays, and the batches are not"):
-        fit_stream(OnlineTwoStepRidge(), (map(torch.as_tensor, batch) for batch in stream()), checkpoint=path)
+        fit_stream(
+            OnlineTwoStepRidge(),
+            (map(torch.as_tensor, batch) for batch in stream()),
+            checkpoint=path,
+        )
     assert read == [0, 0, 0]
     assert not path.exists()
 
 
 def test_other_array_libraries_do_without_checkpoints(batches, library):
-    model = fit_stream(OnlineTwoStepRidge(), (tuple(map(library.asarray, batch)) for batch in batches))
+    model = fit_stream(
+        OnlineTwoStepRidge(), (tuple(map(library.asarray, batch)) for batch in batches)
+    )
     expected = fit_stream(OnlineTwoStepRidge(), batches)
-    assert_allclose(library.to_numpy(model.coef_), expected.coef_, rtol=library.rtol, atol=library.rtol)
+    assert_allclose(
+        library.to_numpy(model.coef_), expected.coef_, rtol=library.rtol, atol=library.rtol
+    )
 
 
 def test_frames_are_batches_too(batches, tmp_path):
@@ -404,8 +464,10 @@ def test_progress_is_shown_to_those_who_watch(batches, capsys, tmp_path):
 
 def rated(batches):
     """Return the batches as frames with holes; every second one speaks of users of the one before it too."""
-    pd, rng = pytest.importorskip("pandas"), np.random.default_rng(3)
-    frames, count = [], 0
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(3)
+    frames = []
+    count = 0
     for number, (X, Y) in enumerate(batches):
         names = [f"u{count + row}" for row in range(len(X))]
         count += len(X)
@@ -419,7 +481,9 @@ def rated(batches):
 
 @pytest.mark.parametrize("cut", [1, 5])
 def test_ratings_go_on_after_a_crash(batches, tasks, tmp_path, cut):
-    pd, frames, path = pytest.importorskip("pandas"), rated(batches), tmp_path / "model.dyad"
+    pd = pytest.importorskip("pandas")
+    frames = rated(batches)
+    path = tmp_path / "model.dyad"
 
     def model():
         return OnlineTwoStepRidge(keep_labels=True)

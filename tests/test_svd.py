@@ -66,7 +66,12 @@ def test_features_are_decomposed(way, monkeypatch, case, block, library):
     assert_allclose(left.T @ left, np.eye(d), atol=1e-11)
     assert_allclose(right.T @ right, np.eye(d), atol=1e-13)
     assert_allclose((left * roots) @ right.T, features, atol=1e-14 * max(roots[0], 1.0))
-    assert_allclose(roots, np.linalg.svd(features, compute_uv=False), rtol=1e-11, atol=1e-14 * max(roots[0], 1.0))
+    assert_allclose(
+        roots,
+        np.linalg.svd(features, compute_uv=False),
+        rtol=1e-11,
+        atol=1e-14 * max(roots[0], 1.0),
+    )
 
 
 def test_blocks_are_long_and_small():
@@ -74,4 +79,6 @@ def test_blocks_are_long_and_small():
         slices = Blocks((n, d), lambda rows: None, np.empty(0)).slices
         assert sum(rows.stop - rows.start for rows in slices) == n
         lengths = [rows.stop - rows.start for rows in slices[:-1]]
-        assert all(4 * d <= length and 8 * d * length <= max(2**25, 32 * d * d) for length in lengths)
+        assert all(
+            4 * d <= length and 8 * d * length <= max(2**25, 32 * d * d) for length in lengths
+        )

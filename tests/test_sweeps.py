@@ -23,7 +23,11 @@ def test_a_covering_table_has_all_pairs_and_far_fewer_rows():
 
 
 def test_what_must_not_or_must_stand_in_a_table():
-    table = covering(**COLUMNS, where=lambda a, b, c, d: a != 3 or b == 1, also=[{"a": 9, "b": 1, "c": 0.0, "d": "p"}])
+    table = covering(
+        **COLUMNS,
+        where=lambda a, b, c, d: a != 3 or b == 1,
+        also=[{"a": 9, "b": 1, "c": 0.0, "d": "p"}],
+    )
     assert ("3", "y") not in together(table, ("a", "b"))
     assert {("3", "x"), ("2", "y"), ("9", "1")} <= together(table, ("a", "b"))
 

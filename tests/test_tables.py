@@ -37,7 +37,9 @@ def test_positions_follow_the_wanted_order():
 
 def test_unknown_ids_are_named_with_a_few_known_ones():
     ids = Ids(tuple("abcdef"))
-    with pytest.raises(IdError, match=r"^'x', 'y' not among the ids of X \(such as 'a', 'b', 'c', …\)\.$"):
+    with pytest.raises(
+        IdError, match=r"^'x', 'y' not among the ids of X \(such as 'a', 'b', 'c', …\)\.$"
+    ):
         ids.positions(["a", "x", "y", "x"], "X")
 
 
@@ -59,7 +61,8 @@ def test_order_as_brings_ids_into_the_order_of_the_target(labels):
 
 
 def test_ids_that_do_not_match_are_counted_and_a_few_are_shown():
-    own, other = Ids(tuple("abcdefgh")), Ids(("h", "z"))
+    own = Ids(tuple("abcdefgh"))
+    other = Ids(("h", "z"))
     with pytest.raises(IdError) as caught:
         own.order_as(other, "X", "the rows of Y")
     assert str(caught.value) == (
@@ -88,7 +91,9 @@ def test_a_number_is_not_the_text_of_it():
 
 def test_repeated_ids_are_named_once_each():
     with pytest.raises(
-        IdError, match=r"^The index of X has repeated ids: 'b', 'a' \(2 of 3 ids\): aggregate or rename them\.$"
+        IdError,
+        match=r"^The index of X has repeated ids: 'b', 'a' \(2 of 3 ids\): aggregate or rename "
+        r"them\.$",
     ):
         make_ids(["a", "b", "b", "b", "a", "c"], None, "The index of X")
 
@@ -106,7 +111,9 @@ def test_names_of_axes_are_text():
 # --- reading -----------------------------------------------------------------------------------
 
 
-@over(every(plain=[VALUES, VALUES.tolist(), (1.0, 2.0), sparse.csr_array(VALUES), object(), "text"]))
+@over(
+    every(plain=[VALUES, VALUES.tolist(), (1.0, 2.0), sparse.csr_array(VALUES), object(), "text"])
+)
 def test_what_is_no_frame_passes_through(plain):
     table = read_table(plain, "X")
     assert table.values is plain
@@ -183,7 +190,9 @@ def test_series_of_pandas_have_ids_and_of_polars_none():
 )
 def test_text_among_the_values_is_refused(frame):
     with pytest.raises(
-        ValueError, match=r"^tasks holds text \(such as 'a'\) in column 'name': expected numbers\. Put ids in the index"
+        ValueError,
+        match=r"^tasks holds text \(such as 'a'\) in column 'name': expected numbers\. Put ids in "
+        r"the index",
     ):
         read_table(frame, "tasks")
 
@@ -224,7 +233,8 @@ def test_repeated_column_ids_are_refused():
 
 # --- reordering --------------------------------------------------------------------------------
 
-ROWS, COLUMNS = np.array([2, 0, 1]), np.array([1, 0])
+ROWS = np.array([2, 0, 1])
+COLUMNS = np.array([1, 0])
 
 
 @over(every(frame={"pandas": pandas_frame(), "polars": polars_frame(["a", "b", "c"])}))
@@ -235,7 +245,9 @@ def test_take_reorders_values_and_ids_together(frame):
     assert table.column_ids.labels == ("g", "f")
     assert type(table.values) is type(frame)
     assert_array_equal(np.asarray(read_table(frame, "X").take(ROWS).values), VALUES[ROWS])
-    assert_array_equal(np.asarray(read_table(frame, "X").take(None, COLUMNS).values), VALUES[:, COLUMNS])
+    assert_array_equal(
+        np.asarray(read_table(frame, "X").take(None, COLUMNS).values), VALUES[:, COLUMNS]
+    )
 
 
 def test_take_reorders_numbered_columns_of_pandas():
@@ -267,7 +279,8 @@ def test_nothing_to_take_leaves_the_values_alone():
 
 @over(every(kind=["pandas", "polars"]))
 def test_a_written_table_reads_back(kind):
-    rows, columns = Ids(("a", "b", "c"), "name"), Ids(("f", "g"))
+    rows = Ids(("a", "b", "c"), "name")
+    columns = Ids(("f", "g"))
     table = read_table(write_table(VALUES, rows, columns, kind), "the answer")
     assert table.kind == kind
     assert table.row_ids == rows
@@ -277,24 +290,32 @@ def test_a_written_table_reads_back(kind):
 
 def test_written_pandas_keeps_labels_and_names():
     frame = write_table(VALUES, Ids((3, 1, 2), "instance"), Ids((10, 20), "task"), "pandas")
-    expected = pd.DataFrame(VALUES, pd.Index([3, 1, 2], name="instance"), pd.Index([10, 20], name="task"))
+    expected = pd.DataFrame(
+        VALUES, pd.Index([3, 1, 2], name="instance"), pd.Index([10, 20], name="task")
+    )
     pd.testing.assert_frame_equal(frame, expected)
 
 
 def test_written_polars_has_a_leading_column_of_ids():
     frame = write_table(VALUES, Ids(("a", "b", "c"), "instance"), Ids(("f", "g")), "polars")
-    assert frame.equals(pl.DataFrame({"instance": ["a", "b", "c"], "f": VALUES[:, 0], "g": VALUES[:, 1]}))
+    assert frame.equals(
+        pl.DataFrame({"instance": ["a", "b", "c"], "f": VALUES[:, 0], "g": VALUES[:, 1]})
+    )
     assert write_table(VALUES, Ids(("a", "b", "c")), None, "polars").columns == ["id", "0", "1"]
 
 
 def test_what_has_no_ids_is_numbered():
     pd.testing.assert_frame_equal(write_table(VALUES, None, None, "pandas"), pd.DataFrame(VALUES))
-    assert write_table(VALUES, None, None, "polars").equals(pl.DataFrame({"0": VALUES[:, 0], "1": VALUES[:, 1]}))
+    assert write_table(VALUES, None, None, "polars").equals(
+        pl.DataFrame({"0": VALUES[:, 0], "1": VALUES[:, 1]})
+    )
 
 
 def test_vectors_become_series():
     series = write_table(VALUES[:, 0], Ids(("a", "b", "c"), "name"), None, "pandas")
-    pd.testing.assert_series_equal(series, pd.Series(VALUES[:, 0], pd.Index(["a", "b", "c"], name="name")))
+    pd.testing.assert_series_equal(
+        series, pd.Series(VALUES[:, 0], pd.Index(["a", "b", "c"], name="name"))
+    )
     series = write_table(VALUES[:, 0], None, None, "polars")
     assert isinstance(series, pl.Series)
     assert series.to_list() == VALUES[:, 0].tolist()
@@ -315,9 +336,12 @@ def test_a_task_named_as_the_column_of_ids_takes_nothing_away():
 
 
 def test_ids_that_are_the_same_as_text_are_never_merged_in_frames_of_text():
-    values, ids = np.arange(4.0).reshape(2, 2), Ids((1, "1"))
+    values = np.arange(4.0).reshape(2, 2)
+    ids = Ids((1, "1"))
     for rows, columns in ((ids, None), (None, ids)):
-        with pytest.raises(IdError, match=r"^The (rows|columns) have the ids 1 and '1', which are the same"):
+        with pytest.raises(
+            IdError, match=r"^The (rows|columns) have the ids 1 and '1', which are the same"
+        ):
             write_table(values, rows, columns, "polars")
         assert write_table(values, rows, columns, "pandas").shape == (2, 2)
     assert write_table(values, Ids((1, "a")), None, "polars").columns == ["id", "0", "1"]

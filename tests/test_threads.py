@@ -13,13 +13,16 @@ from dyadlearn._threads import for_each
 
 
 def blas_threads():
-    return max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+    return max(
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    )
 
 
 @pytest.mark.parametrize("n_operations", [0.0, 1e12])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_piece_is_done_once_and_threads_are_given_back(threads, n_operations):
-    done, inside = [], []
+    done = []
+    inside = []
     with threadpool_limits(threads, user_api="blas"):
         before = blas_threads()
 
@@ -67,5 +70,7 @@ def test_arrays_of_other_libraries_are_worked_on_one_by_one():
     strict = pytest.importorskip("array_api_strict")
     threads = set()
     with threadpool_limits(2, user_api="blas"):
-        for_each(lambda _: threads.add(threading.get_ident()), [0, 1], strict.ones(1), n_operations=1e12)
+        for_each(
+            lambda _: threads.add(threading.get_ident()), [0, 1], strict.ones(1), n_operations=1e12
+        )
     assert threads == {threading.get_ident()}

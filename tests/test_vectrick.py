@@ -11,7 +11,15 @@ from dyadlearn.vectrick import sandwich, sandwich_at
 from sweeps import covering, every, over
 
 # (a, m, q, b): left (a, m), middle (m, q), right (b, q)
-SHAPES = [(2, 3, 4, 5), (7, 3, 4, 2), (1, 6, 2, 9), (9, 2, 6, 1), (4, 4, 4, 4), (1, 1, 1, 1), (5, 8, 1, 3)]
+SHAPES = [
+    (2, 3, 4, 5),
+    (7, 3, 4, 2),
+    (1, 6, 2, 9),
+    (9, 2, 6, 1),
+    (4, 4, 4, 4),
+    (1, 1, 1, 1),
+    (5, 8, 1, 3),
+]
 shapes = {"shape": SHAPES}
 
 CONTAINERS = {"dense": np.asarray, "csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
@@ -20,7 +28,8 @@ CONTAINERS = {"dense": np.asarray, "csr_array": sparse.csr_array, "csr_matrix": 
 def operands(shape: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     a, m, q, b = shape
     rng = np.random.default_rng(sum(shape))
-    left, right = rng.normal(size=(a, m)), rng.normal(size=(b, q))
+    left = rng.normal(size=(a, m))
+    right = rng.normal(size=(b, q))
     left[rng.random(left.shape) < 0.3] = 0.0
     right[rng.random(right.shape) < 0.3] = 0.0
     return left, rng.normal(size=(m, q)), right
@@ -62,14 +71,20 @@ def test_sandwich_takes_the_cheaper_order(monkeypatch):
 
 @over(
     covering(
-        **shapes, gather_cost={"gathered": 0, "whole": 10**9}, left_container=CONTAINERS, right_container=CONTAINERS
+        **shapes,
+        gather_cost={"gathered": 0, "whole": 10**9},
+        left_container=CONTAINERS,
+        right_container=CONTAINERS,
     )
 )
-def test_sandwich_at_samples_the_product(monkeypatch, shape, gather_cost, left_container, right_container):
+def test_sandwich_at_samples_the_product(
+    monkeypatch, shape, gather_cost, left_container, right_container
+):
     monkeypatch.setattr(vectrick, "GATHER_COST", gather_cost)
     left, middle, right = operands(shape)
     rng = np.random.default_rng(0)
-    rows, columns = rng.integers(len(left), size=11), rng.integers(len(right), size=11)
+    rows = rng.integers(len(left), size=11)
+    columns = rng.integers(len(right), size=11)
     found = sandwich_at(left_container(left), middle, right_container(right), rows, columns)
     assert found.shape == (11,)
     twin = kronecker_twin(left, middle, right)
@@ -88,7 +103,8 @@ def test_sandwich_at_chooses_by_cost(monkeypatch):
 
     monkeypatch.setattr(vectrick, "matmul", recorded)
     left, middle, right = operands((20, 3, 4, 20))
-    few, many = np.zeros(2, dtype=int), np.zeros(400, dtype=int)
+    few = np.zeros(2, dtype=int)
+    many = np.zeros(400, dtype=int)
     sandwich_at(left, middle, right, few, few)
     assert right_shapes == [(3, 4)]
     right_shapes.clear()
@@ -99,9 +115,12 @@ def test_sandwich_at_chooses_by_cost(monkeypatch):
 @over(every(container=CONTAINERS))
 def test_gathered_pairs_run_in_blocks(monkeypatch, container):
     monkeypatch.setattr(vectrick, "GATHER_COST", 0)
-    monkeypatch.setattr(vectrick, "row_blocks", lambda n, *_: [slice(i, min(i + 3, n)) for i in range(0, n, 3)])
+    monkeypatch.setattr(
+        vectrick, "row_blocks", lambda n, *_: [slice(i, min(i + 3, n)) for i in range(0, n, 3)]
+    )
     left, middle, right = operands((7, 3, 4, 6))
-    rows, columns = np.arange(7), np.array([5, 0, 3, 3, 1, 2, 4])
+    rows = np.arange(7)
+    columns = np.array([5, 0, 3, 3, 1, 2, 4])
     found = sandwich_at(left, middle, container(right), rows, columns)
     assert_allclose(found, (left @ middle @ right.T)[rows, columns], atol=1e-14)
 
@@ -114,7 +133,9 @@ def test_pairs_of_the_same_row_share_its_product(monkeypatch, dtype):
     rows = np.array([3, 3, 3, 3, 0, 6, 6, 3, 3, 5])
     columns = rng.integers(6, size=10)
     monkeypatch.setattr(vectrick, "GATHER_COST", 0)
-    monkeypatch.setattr(vectrick, "row_blocks", lambda n, *_: [slice(i, min(i + 3, n)) for i in range(0, n, 3)])
+    monkeypatch.setattr(
+        vectrick, "row_blocks", lambda n, *_: [slice(i, min(i + 3, n)) for i in range(0, n, 3)]
+    )
     found = {}
     for run, name in ((0, "runs"), (10**9, "pairs")):
         monkeypatch.setattr(vectrick, "_RUN", run)

@@ -11,9 +11,14 @@ from dyadlearn.settings import Setting
 
 def ridge(rows, labels, alpha, constant):
     """Return coefficients (d,) or (d, k) and the constants of one ridge regression, as its definition reads."""
-    mean, level = (rows.mean(axis=0), labels.mean(axis=0)) if constant else (np.zeros(rows.shape[1]), 0.0)
+    if constant:
+        mean, level = (rows.mean(axis=0), labels.mean(axis=0))
+    else:
+        mean, level = (np.zeros(rows.shape[1]), 0.0)
     about = np.vstack([rows - mean, alpha**0.5 * np.eye(rows.shape[1])])
-    w = np.linalg.lstsq(about, np.concatenate([labels - level, np.zeros((rows.shape[1], *labels.shape[1:]))]), 1e-13)[0]
+    w = np.linalg.lstsq(
+        about, np.concatenate([labels - level, np.zeros((rows.shape[1], *labels.shape[1:]))]), 1e-13
+    )[0]
     return w, level - mean @ w
 
 
@@ -32,7 +37,9 @@ def two_ridges(X, Y, T, new, new_tasks, alpha, task_alpha, constant):
     labelled = ~np.isnan(Y).all(axis=0)
     if not labelled.any():
         return np.full((len(new), len(new_tasks)), np.nan if constant else 0.0)
-    w, b = ridge(T[labelled], first[:, labelled].T, task_alpha, constant)  # the regressions of instances are alike
+    w, b = ridge(
+        T[labelled], first[:, labelled].T, task_alpha, constant
+    )  # the regressions of instances are alike
     return (new_tasks @ w + b).T
 
 
@@ -40,7 +47,9 @@ def labels_with_holes(shape=(20, 4, 7, 3), holes=0.4, seed=0, offset=0.0):
     """Return instances, labels with holes and tasks; the last task but one has one label, the last none."""
     m, d, q, r = shape
     rng = np.random.default_rng(seed)
-    X, Y, T = rng.normal(size=(m, d)), rng.normal(size=(m, q)), rng.normal(size=(q, r))
+    X = rng.normal(size=(m, d))
+    Y = rng.normal(size=(m, q))
+    T = rng.normal(size=(q, r))
     Y[rng.random((m, q)) < holes] = np.nan
     Y[:, 1] = np.where(np.isnan(Y[:, 0]), np.nan, Y[:, 1])  # two that are observed together
     Y[:, 0] = np.where(np.isnan(Y[:, 1]), np.nan, Y[:, 0])
@@ -51,25 +60,31 @@ def labels_with_holes(shape=(20, 4, 7, 3), holes=0.4, seed=0, offset=0.0):
 
 def predicted(model, new, new_tasks):
     half = model.rows(new) @ model.coefficients
-    return half if new_tasks is None else half @ model.statistics.rows_of_tasks(new_tasks).T
+    if new_tasks is None:
+        return half
+    return half @ model.statistics.rows_of_tasks(new_tasks).T
 
 
 def check(model, X, Y, T, **options):
     rng = np.random.default_rng(5)
-    new, new_tasks = (
-        rng.normal(size=(3, X.shape[1])),
-        None if T is None else np.vstack([T, rng.normal(size=(2, T.shape[1]))]),
-    )
+    new = rng.normal(size=(3, X.shape[1]))
+    new_tasks = None if T is None else np.vstack([T, rng.normal(size=(2, T.shape[1]))])
     found = predicted(model, new, new_tasks)
     wanted = two_ridges(X, Y, T, new, new_tasks, *options.values())
     assert_allclose(found, wanted, rtol=1e-8, atol=1e-9)
-    assert_allclose(predicted(model, sparse.csr_array(new), new_tasks), wanted, rtol=1e-8, atol=1e-9)
+    assert_allclose(
+        predicted(model, sparse.csr_array(new), new_tasks), wanted, rtol=1e-8, atol=1e-9
+    )
     interactions, instances, tasks, level = model.effects
     if T is None:
-        assert_allclose(new @ interactions + (0 if level is None else level), wanted, rtol=1e-7, atol=1e-8)
+        assert_allclose(
+            new @ interactions + (0 if level is None else level), wanted, rtol=1e-7, atol=1e-8
+        )
     else:
         half = new @ interactions + (0 if tasks is None else tasks)
-        whole = half @ new_tasks.T + (0 if instances is None else (new @ instances)[:, None] + level)
+        whole = half @ new_tasks.T + (
+            0 if instances is None else (new @ instances)[:, None] + level
+        )
         assert_allclose(whole, wanted, rtol=1e-7, atol=1e-8)
 
 
@@ -78,8 +93,14 @@ def refitted_without(X, Y, T, alpha, task_alpha, constant, setting):
     found = np.full(Y.shape, np.nan)
     for i in range(len(X)):
         for j in range(Y.shape[1]):
-            rows = np.delete(np.arange(len(X)), i) if setting.new_instance else np.arange(len(X))
-            columns = np.delete(np.arange(len(Y.T)), j) if setting.new_task else np.arange(len(Y.T))
+            if setting.new_instance:
+                rows = np.delete(np.arange(len(X)), i)
+            else:
+                rows = np.arange(len(X))
+            if setting.new_task:
+                columns = np.delete(np.arange(len(Y.T)), j)
+            else:
+                columns = np.arange(len(Y.T))
             labels = Y.copy()
             if setting is Setting.A or T is None:
                 labels[i, j] = np.nan

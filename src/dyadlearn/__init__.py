@@ -63,7 +63,10 @@ __all__ = [
 
 # Models that the list above does not name, for type checkers, are public all the same.
 __all__ += [
-    str(name) for each in _MODELS.values() for name in (each.model, each.search) if name not in (None, *__all__)
+    str(name)
+    for each in _MODELS.values()
+    for name in (each.model, each.search)
+    if name not in (None, *__all__)
 ]
 
 # Modules in which public names are looked for; they are imported when a name is first used.

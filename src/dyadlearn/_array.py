@@ -1,7 +1,7 @@
 """Functions that depend on the array library; the only module with such code.
 
-All other modules use the Array API standard, with arrays of numpy, torch, cupy or array-api-strict. Sparse matrices of
-scipy are supported separately, as features only.
+All other modules use the Array API standard, with arrays of numpy, torch, cupy or array-api-strict.
+Sparse matrices of scipy are supported separately, as features only.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from scipy import linalg, sparse
 
 from dyadlearn._threads import for_each, n_workers
 
-# An array of any library; docstrings give the shapes. It is not plain Any, so that `dyadlearn._state` can recognise
-# fields of this type at run time.
+# An array of any library; docstrings give the shapes. It is not plain Any, so that
+# `dyadlearn._state` can recognise fields of this type at run time.
 Array = Annotated[Any, "array"]
 
-# Since version 2 numpy has the functions of the standard itself; a layer above it would slow down small problems.
+# Since version 2 numpy has the functions of the standard itself; a layer above it would slow down
+# small problems.
 _TYPES_OF_NUMPY = frozenset([np.ndarray, np.float64, type(None)])
 # Namespaces by the types of the arrays, since some libraries take long to return theirs.
 _NAMESPACES: dict[frozenset[type], ModuleType] = {}
@@ -51,7 +52,9 @@ def is_foreign(array: Any) -> bool:
     """Return whether `array` is an Array API array of a library other than numpy."""
     if type(array) is np.ndarray or is_sparse(array):
         return False
-    return bool(array_api_compat.is_array_api_obj(array) and not array_api_compat.is_numpy_array(array))
+    return bool(
+        array_api_compat.is_array_api_obj(array) and not array_api_compat.is_numpy_array(array)
+    )
 
 
 def namespace(*arrays: Any) -> ModuleType:
@@ -62,7 +65,9 @@ def namespace(*arrays: Any) -> ModuleType:
     dense = [a for a in arrays if a is not None and not is_sparse(a)]
     types = frozenset(map(type, dense))
     if types not in _NAMESPACES:
-        _NAMESPACES[types] = np if types <= _TYPES_OF_NUMPY else array_api_compat.array_namespace(*dense)
+        _NAMESPACES[types] = (
+            np if types <= _TYPES_OF_NUMPY else array_api_compat.array_namespace(*dense)
+        )
     return _NAMESPACES[types]
 
 
@@ -107,7 +112,9 @@ def refuse_mask(array: Any, name: str) -> Any:
     """Return a masked array without masked entries as an ordinary one; raise if there are masked entries."""
     if np.ma.is_masked(array):
         hidden = f"hides {np.sum(array.mask)} of its {array.size} values"
-        raise ValueError(f"{name} is a masked array that {hidden}; only labels may be missing: fill them in.")
+        raise ValueError(
+            f"{name} is a masked array that {hidden}; only labels may be missing: fill them in."
+        )
     return without_mask(array)
 
 
@@ -116,7 +123,9 @@ def as_array_of(values: Any, like: Array, dtype: Any = None) -> Array:
     xp = namespace(like)
     if not is_foreign(like):
         return xp.asarray(values, dtype=dtype)
-    if isinstance(values, np.ndarray) and not (values.flags.writeable and min(values.strides, default=0) >= 0):
+    if isinstance(values, np.ndarray) and not (
+        values.flags.writeable and min(values.strides, default=0) >= 0
+    ):
         values = values.copy()  # torch accepts neither read-only arrays nor negative strides
     return xp.asarray(values, dtype=dtype, device=array_api_compat.device(like))
 
@@ -134,7 +143,10 @@ def on_device(values: np.ndarray, device: str) -> Array:
     values = np.ascontiguousarray(values)
     name = next((name for name in ("torch", "cupy") if find_spec(name) is not None), None)
     if name is None:
-        raise ImportError(f"device={device!r} needs torch or cupy, neither of which is installed: pip install torch")
+        raise ImportError(
+            f"device={device!r} needs torch or cupy, neither of which is installed: pip install "
+            f"torch"
+        )
     try:
         if name == "torch":
             import torch
@@ -148,7 +160,12 @@ def on_device(values: np.ndarray, device: str) -> Array:
             raise ValueError("cupy knows devices such as 'cuda' and 'cuda:1'")
         with cupy.cuda.Device(int(number or 0)):
             return cupy.asarray(values)
-    except (RuntimeError, AssertionError, TypeError, ValueError) as error:  # torch raises any of them
+    except (
+        RuntimeError,
+        AssertionError,
+        TypeError,
+        ValueError,
+    ) as error:  # torch raises any of them
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         reason = "use 'cpu' or 'cuda'" if reason.startswith("Expected one of") else reason
         raise ValueError(f"{name} cannot compute on device={device!r} here: {reason}.") from error
@@ -162,7 +179,9 @@ def float_dtype(*arrays: Any) -> Any:
     xp = namespace(*arrays)
     given = [a.dtype for a in arrays if a is not None]
     floats = [dtype for dtype in given if dtype in (xp.float32, xp.float64)]
-    return xp.float32 if floats and all(dtype == xp.float32 for dtype in floats) else xp.float64
+    if floats and all(dtype == xp.float32 for dtype in floats):
+        return xp.float32
+    return xp.float64
 
 
 def epsilon(array: Array) -> float:
@@ -191,7 +210,9 @@ def least_positions(values: Array, count: int) -> np.ndarray:
 
 def zeros(shape: tuple[int, ...], like: Array, dtype: Any = None) -> Array:
     """Return zeros of the library and device of `like`, and of its dtype or another one."""
-    dtype, device = like.dtype if dtype is None else dtype, getattr(like, "device", None)  # sparse matrices have none
+    # sparse matrices have none
+    dtype = like.dtype if dtype is None else dtype
+    device = getattr(like, "device", None)
     return namespace(like).zeros(shape, dtype=dtype, device=device)
 
 
@@ -207,7 +228,9 @@ def cast(array: Array, dtype: Any) -> Array:
     """Return an array or sparse matrix in another precision; it is not copied if it has this precision."""
     if array.dtype == dtype:
         return array
-    return array.astype(dtype) if is_sparse(array) else namespace(array).astype(array, dtype)
+    if is_sparse(array):
+        return array.astype(dtype)
+    return namespace(array).astype(array, dtype)
 
 
 def double(array: Array) -> Array:
@@ -223,14 +246,17 @@ def double(array: Array) -> Array:
     except (TypeError, RuntimeError, ValueError) as error:  # libraries raise different types
         device = array_api_compat.device(array) if is_foreign(array) else "cpu"
         raise TypeError(
-            f"Models compute in double precision, which the device {str(device)!r} does not have: move the arrays to "
+            f"Models compute in double precision, which the device {str(device)!r} does not have: "
+            f"move the arrays to "
             "the processor or to a CUDA device."
         ) from error
 
 
 def copied(array: Array) -> Array:
     """Return a copy of an array or sparse matrix."""
-    return array.copy() if is_sparse(array) else namespace(array).asarray(array, copy=True)
+    if is_sparse(array):
+        return array.copy()
+    return namespace(array).asarray(array, copy=True)
 
 
 def dense(matrix: Array) -> Array:
@@ -243,8 +269,11 @@ def matmul(left: Array, right: Array) -> Array:
     if not (is_sparse(left) and is_sparse(right)):
         return dense(left @ right)
     # In blocks, because a sparse product that is nearly full takes more memory than a dense one.
-    left, right = left.tocsr(), right.tocsr()
-    product = np.empty((left.shape[0], right.shape[1]), dtype=np.result_type(left.dtype, right.dtype))
+    left = left.tocsr()
+    right = right.tocsr()
+    product = np.empty(
+        (left.shape[0], right.shape[1]), dtype=np.result_type(left.dtype, right.dtype)
+    )
     for rows in row_blocks(product.shape[0], 8 * product.shape[1]):
         product[rows] = (left[rows] @ right).toarray()
     return product
@@ -287,8 +316,9 @@ _LEAST_FACTOR = 48
 def positive_solver(matrix: Array) -> Callable[[Array], Array]:
     """Factorise a positive definite matrix (n, n) and return a function that solves systems with it.
 
-    Only the upper triangle is read. The argument may be overwritten. Raises `numpy.linalg.LinAlgError` if the matrix is
-    singular, and with numpy if it is not positive definite.
+    Only the upper triangle is read. The argument may be overwritten. Raises
+    `numpy.linalg.LinAlgError` if the matrix is singular, and with numpy if it is not positive
+    definite.
     """
     if not is_foreign(matrix):
         # The transpose is column-major, which LAPACK expects, so that nothing is copied.
@@ -303,7 +333,8 @@ def positive_solver(matrix: Array) -> Callable[[Array], Array]:
 def positive_inverse(matrix: Array) -> Array:
     """Return the inverse of a positive definite matrix (n, n), which may be overwritten.
 
-    Raises `numpy.linalg.LinAlgError` if the matrix is singular, and with numpy if it is not positive definite.
+    Raises `numpy.linalg.LinAlgError` if the matrix is singular, and with numpy if it is not
+    positive definite.
     """
     if is_foreign(matrix):
         xp = namespace(matrix)
@@ -314,8 +345,8 @@ def positive_inverse(matrix: Array) -> Array:
 def inverse_and_log_determinant(matrix: Array) -> tuple[Array, float]:
     """Return the inverse of a positive definite matrix (n, n), and the logarithm of its determinant.
 
-    The determinant is that of the Cholesky factor. The argument may be overwritten. Raises `numpy.linalg.LinAlgError`
-    if the matrix is not positive definite.
+    The determinant is that of the Cholesky factor. The argument may be overwritten. Raises
+    `numpy.linalg.LinAlgError` if the matrix is not positive definite.
     """
     factor = cholesky(matrix) if is_foreign(matrix) else _factor_in_place(matrix)
     xp = namespace(factor)
@@ -334,14 +365,18 @@ def inverse_and_log_determinant(matrix: Array) -> tuple[Array, float]:
 def _factor_in_place(matrix: np.ndarray) -> np.ndarray:
     """Return the lower Cholesky factor of a matrix of numpy, which is overwritten; its upper triangle is arbitrary."""
     # The transpose is column-major, which LAPACK expects, so that nothing is copied.
-    factor: np.ndarray = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)[0]
+    factor: np.ndarray = linalg.cho_factor(
+        matrix.T, lower=True, overwrite_a=True, check_finite=False
+    )[0]
     return factor
 
 
 def _inverse_of_factor(factor: np.ndarray) -> np.ndarray:
     """Return the inverse of a matrix from its column-major Cholesky factor, which is overwritten."""
     potri = linalg.lapack.spotri if factor.dtype == np.float32 else linalg.lapack.dpotri
-    upper: np.ndarray = potri(factor, lower=True, overwrite_c=True)[0].T  # LAPACK fills one triangle
+    upper: np.ndarray = potri(factor, lower=True, overwrite_c=True)[
+        0
+    ].T  # LAPACK fills one triangle
     for rows in row_blocks(len(upper), 1, 256):
         upper[rows.stop :, rows] = upper[rows, rows.stop :].T
         block = upper[rows, rows]
@@ -354,7 +389,10 @@ def is_definite(matrix: Array) -> bool:
     xp = namespace(matrix)
     try:
         # The function of scipy takes half the time of that of numpy.
-        factor = cholesky(matrix) if is_foreign(matrix) else linalg.cholesky(matrix.T, check_finite=False)
+        if is_foreign(matrix):
+            factor = cholesky(matrix)
+        else:
+            factor = linalg.cholesky(matrix.T, check_finite=False)
     except np.linalg.LinAlgError:
         return False
     return bool(xp.all(xp.isfinite(xp.linalg.diagonal(factor))))
@@ -409,11 +447,13 @@ def solve_lower(factor: Array, right: Array) -> Array:
 def pivoted_qr(matrix: Array) -> tuple[Array, Array]:
     """Return orthonormal columns Q (n, r) and a matrix R (r, p) of full rank r whose product is a matrix (n, p).
 
-    Columns are eliminated in descending order of their size, until all that is left of them is rounding. The rounding
-    error of a column is relative to its own size.
+    Columns are eliminated in descending order of their size, until all that is left of them is
+    rounding. The rounding error of a column is relative to its own size.
     """
     values = to_numpy(matrix)
-    orthogonal, triangle, order = linalg.qr(values, mode="economic", pivoting=True, check_finite=False)
+    orthogonal, triangle, order = linalg.qr(
+        values, mode="economic", pivoting=True, check_finite=False
+    )
     left = np.abs(np.diagonal(triangle))
     sizes = np.linalg.norm(values, axis=0)[order[: left.size]]
     least = max(values.shape) * np.finfo(values.dtype).eps * sizes
@@ -426,12 +466,15 @@ def pivoted_qr(matrix: Array) -> tuple[Array, Array]:
 def sorted_qr(matrix: Array) -> tuple[Array, Array]:
     r"""Return orthonormal columns Q (n, p) and a matrix X (p, p) with :math:`\mathbf{AX} = \mathbf{Q}`.
 
-    The matrix A (n, p) has full rank. Its rows and columns may differ by many orders of magnitude: rows are sorted by
-    their size and columns are pivoted, so that rounding errors are relative to each row (Cox and Higham 1998).
+    The matrix A (n, p) has full rank. Its rows and columns may differ by many orders of magnitude:
+    rows are sorted by their size and columns are pivoted, so that rounding errors are relative to
+    each row (Cox and Higham 1998).
     """
     values = to_numpy(matrix)
     order = np.argsort(-np.abs(values).max(axis=1, initial=0.0), kind="stable")
-    ordered, triangle, columns = linalg.qr(values[order], mode="economic", pivoting=True, check_finite=False)
+    ordered, triangle, columns = linalg.qr(
+        values[order], mode="economic", pivoting=True, check_finite=False
+    )
     orthogonal = np.empty_like(ordered)
     orthogonal[order] = ordered
     inverse = np.empty_like(triangle)
@@ -444,25 +487,32 @@ def sorted_qr(matrix: Array) -> tuple[Array, Array]:
 def sorted_least_squares(matrix: Array, right: Array) -> tuple[Array, float]:
     r"""Return the X (p, c) with the least :math:`\|\mathbf{AX}-\mathbf{B}\|`, and an estimate of its largest error.
 
-    Rows of the matrix A (n, p) may differ by many orders of magnitude. They are sorted by their size and columns are
-    pivoted, so that rounding errors are relative to each row (Cox and Higham 1998). The estimate is infinite for a
-    singular matrix.
+    Rows of the matrix A (n, p) may differ by many orders of magnitude. They are sorted by their
+    size and columns are pivoted, so that rounding errors are relative to each row (Cox and Higham
+    1998). The estimate is infinite for a singular matrix.
     """
-    A, B = to_numpy(matrix), to_numpy(right)
+    A = to_numpy(matrix)
+    B = to_numpy(right)
     sizes = np.abs(A).max(axis=1, initial=0.0)
     order = np.argsort(-sizes, kind="stable")
-    orthogonal, triangle, columns = linalg.qr(A[order], mode="economic", pivoting=True, check_finite=False)
+    orthogonal, triangle, columns = linalg.qr(
+        A[order], mode="economic", pivoting=True, check_finite=False
+    )
     X = np.zeros((A.shape[1], B.shape[1]), dtype=A.dtype)
     if A.shape[0] < A.shape[1] or not np.diagonal(triangle).all():
         return as_array_of(X, right), np.inf
     X[columns] = linalg.solve_triangular(triangle, orthogonal.T @ B[order], check_finite=False)
     # Perturbed rows change X by A⁺ dA X, and by the inverse of AᵀA times dAᵀ and the residuals.
-    inverse = linalg.solve_triangular(triangle, np.eye(A.shape[1], dtype=A.dtype), check_finite=False)
+    inverse = linalg.solve_triangular(
+        triangle, np.eye(A.shape[1], dtype=A.dtype), check_finite=False
+    )
     errors = np.finfo(A.dtype).eps * sizes[order]
     moved = (np.abs(inverse @ orthogonal.T) @ errors)[:, None] * np.abs(X).max(axis=0, initial=0.0)
     residuals = np.abs(A @ X - B)[order]
     terms = (np.abs(A) @ np.abs(X) + np.abs(B))[order]
-    residuals[residuals <= 4.0 * A.shape[1] * np.finfo(A.dtype).eps * terms] = 0.0  # rounding of the difference itself
+    residuals[residuals <= 4.0 * A.shape[1] * np.finfo(A.dtype).eps * terms] = (
+        0.0  # rounding of the difference itself
+    )
     along_residuals = errors @ residuals
     moved += np.abs(inverse @ inverse.T).sum(axis=1)[:, None] * along_residuals
     return as_array_of(X, right), float(moved.max(initial=0.0))
@@ -492,7 +542,11 @@ def with_value(matrix: Array, cells: np.ndarray, value: float) -> Array:
     if not cells.size:
         return matrix
     flat = xp.reshape(matrix, (-1,))
-    if array_api_compat.is_torch_array(matrix) or array_api_compat.is_cupy_array(matrix) or not is_foreign(matrix):
+    if (
+        array_api_compat.is_torch_array(matrix)
+        or array_api_compat.is_cupy_array(matrix)
+        or not is_foreign(matrix)
+    ):
         flat[as_array_of(cells, matrix)] = value
     else:  # the standard only allows assignment by masks
         mask = np.zeros(flat.shape, dtype=bool)
@@ -505,7 +559,9 @@ def running_sum(values: Array) -> Array:
     """Return the sums of the first 1, 2, … values along the last axis."""
     xp = namespace(values)
     # The standard has cumulative_sum since 2023.12, older libraries only cumsum.
-    return xp.cumsum(values, -1) if hasattr(xp, "cumsum") else xp.cumulative_sum(values, axis=-1)
+    if hasattr(xp, "cumsum"):
+        return xp.cumsum(values, -1)
+    return xp.cumulative_sum(values, axis=-1)
 
 
 def drawn(weights: Array, uniform: np.ndarray) -> np.ndarray:
@@ -522,7 +578,8 @@ def drawn(weights: Array, uniform: np.ndarray) -> np.ndarray:
 
 def placed(pieces: Sequence[Array], places: Sequence[np.ndarray], n: int) -> Array:
     """Return a vector (n,) with the entries of pieces at integer places, all different, and NaN elsewhere."""
-    xp, at = namespace(*pieces), np.concatenate(places)
+    xp = namespace(*pieces)
+    at = np.concatenate(places)
     everything = xp.concat([*pieces, xp.full_like(pieces[0][:1], float("nan"))])
     index = np.full(n, at.size)
     index[at] = np.arange(at.size)
@@ -553,8 +610,11 @@ class Scatter:
            [1., 3.]]))
     """
 
-    def __init__(self, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int], like: Array) -> None:
-        self.shape, self._places = shape, (rows, columns)
+    def __init__(
+        self, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int], like: Array
+    ) -> None:
+        self.shape = shape
+        self._places = (rows, columns)
         self._like = as_array_of(np.empty(0), like)
 
     def times(self, values: Array, matrix: Array, *, transposed: bool = False) -> Array:
@@ -563,7 +623,10 @@ class Scatter:
             import torch
 
             cells, transposed_cells, order = self._cells
-            given = (transposed_cells, values[order], self.shape[::-1]) if transposed else (cells, values, self.shape)
+            if transposed:
+                given = (transposed_cells, values[order], self.shape[::-1])
+            else:
+                given = (cells, values, self.shape)
             # The cells were checked on input; without this, torch warns that they are not checked.
             with torch.sparse.check_sparse_tensor_invariants(enable=False):
                 return torch.sparse.mm(torch.sparse_coo_tensor(*given, is_coalesced=True), matrix)
@@ -580,7 +643,9 @@ class Scatter:
             product = left @ right
         else:
             product = np.empty((left.shape[0], right.shape[1]), dtype=right.dtype)
-            ends = np.searchsorted(left.indptr, np.linspace(0, left.nnz, 4 * workers + 1)[1:-1]).tolist()
+            ends = np.searchsorted(
+                left.indptr, np.linspace(0, left.nnz, 4 * workers + 1)[1:-1]
+            ).tolist()
 
             def multiply(rows: slice) -> None:
                 product[rows] = left[rows] @ right
@@ -591,10 +656,18 @@ class Scatter:
 
     def _sparse(self, values: np.ndarray, transposed: bool) -> sparse.csr_array:
         """Return the matrix with these values, or its transpose."""
-        (rows, columns), shape = self._places, self.shape
+        rows, columns = self._places
+        shape = self.shape
         if transposed:
-            rows, columns, values, shape = columns[self._order], rows[self._order], values[self._order], shape[::-1]
-        return sparse.csr_array((values, columns, np.searchsorted(rows, np.arange(shape[0] + 1))), shape=shape)
+            rows, columns, values, shape = (
+                columns[self._order],
+                rows[self._order],
+                values[self._order],
+                shape[::-1],
+            )
+        return sparse.csr_array(
+            (values, columns, np.searchsorted(rows, np.arange(shape[0] + 1))), shape=shape
+        )
 
     @cached_property
     def _order(self) -> np.ndarray:

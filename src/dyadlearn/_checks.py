@@ -17,14 +17,16 @@ from sklearn.utils.validation import check_array, validate_data
 
 from dyadlearn._array import Array, detached, is_foreign, is_sparse, library, namespace, refuse_mask
 
-#: Default regularisations, as multiples of the scale of a kernel: 10⁻⁷ … 10⁶, the grid of the paper.
+#: Default regularisations, as multiples of the scale of a kernel: 10⁻⁷ … 10⁶, the grid of the
+#: paper.
 DEFAULT_ALPHAS: tuple[float, ...] = tuple(10.0**power for power in range(-7, 7))
 
 #: Types that numbers are checked and computed in.
 FLOATS = [np.float64, np.float32]
 
 
-# Files whose frames are between functions of the package: the dispatch of functions and of context managers.
+# Files whose frames are between functions of the package: the dispatch of functions and of context
+# managers.
 _BETWEEN = (functools.__file__, contextlib.__file__)
 
 
@@ -50,7 +52,9 @@ def check_alpha(value: Any, name: str) -> float:
     if not (number >= 0 and math.isfinite(number)):
         raise ValueError(f"{name} must be a finite number of at least 0, found {number}.")
     if 0 < number < sys.float_info.min:
-        raise ValueError(f"{name} is too small to be computed with: use 0 or at least 1e-300, found {number}.")
+        raise ValueError(
+            f"{name} is too small to be computed with: use 0 or at least 1e-300, found {number}."
+        )
     return number
 
 
@@ -79,9 +83,15 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
 
 def check_whole(value: Any, name: str, least: int = 1, most: float = math.inf) -> int:
     """Return a whole number of at least `least` and at most `most`; raise ValueError for any other value."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, Integral)
+        or not least <= int(value) <= most
+    ):
         bound = "" if most == math.inf else f" and at most {most}"
-        raise ValueError(f"{name} must be a whole number of at least {least}{bound}, found {value!r}.")
+        raise ValueError(
+            f"{name} must be a whole number of at least {least}{bound}, found {value!r}."
+        )
     return int(value)
 
 
@@ -107,10 +117,17 @@ def is_ready(values: Any) -> bool:
 def _is_clean(values: Any) -> bool:
     """Return whether values are ready, finite and not empty."""
     # Both the largest and the smallest entry are NaN if one entry is.
-    return is_ready(values) and values.size > 0 and math.isfinite(values.max()) and math.isfinite(values.min())
+    return (
+        is_ready(values)
+        and values.size > 0
+        and math.isfinite(values.max())
+        and math.isfinite(values.min())
+    )
 
 
-def check_matrix(array: Any, name: str, *, accept_sparse: bool = False, allow_nan: bool = False) -> Array:
+def check_matrix(
+    array: Any, name: str, *, accept_sparse: bool = False, allow_nan: bool = False
+) -> Array:
     """Return a non-empty finite real matrix of floats, in the library it came in."""
     check_not_empty(array, name)
     if _is_clean(array):
@@ -136,7 +153,8 @@ def check_feature_names(expected: Sequence[Any], found: Sequence[Any], owner: st
     if set(expected) == set(found):
         remedy = "put the columns in the order of the training data"
     raise ValueError(
-        f"The feature names of {owner} should match those that were passed during fit, in the same order: expected "
+        f"The feature names of {owner} should match those that were passed during fit, in the same "
+        f"order: expected "
         f"{list(expected)[:5]}, found {list(found)[:5]}; {remedy}."
     )
 
@@ -144,13 +162,18 @@ def check_feature_names(expected: Sequence[Any], found: Sequence[Any], owner: st
 def _without_names(estimator: Any) -> Any:
     """Return an estimator with the same attributes, except the feature names."""
     bare = object.__new__(type(estimator))
-    vars(bare).update({name: value for name, value in vars(estimator).items() if name != "feature_names_in_"})
+    vars(bare).update(
+        {name: value for name, value in vars(estimator).items() if name != "feature_names_in_"}
+    )
     return bare
 
 
-def check_instances(estimator: Any, table: Any, *, is_kernel: bool, reset: bool, allow_nan: bool = False) -> Array:
+def check_instances(
+    estimator: Any, table: Any, *, is_kernel: bool, reset: bool, allow_nan: bool = False
+) -> Array:
     """Return the rows of a Table of instances, and store (`reset`) or compare their number of features."""
-    names, known = table.column_ids, getattr(estimator, "feature_names_in_", None)
+    names = table.column_ids
+    known = getattr(estimator, "feature_names_in_", None)
     is_frame = hasattr(table.values, "columns")
     if not (reset or is_kernel or is_frame) and names is not None and known is not None:
         check_feature_names(known.tolist(), names.labels, "X")
@@ -169,7 +192,11 @@ def check_instances(estimator: Any, table: Any, *, is_kernel: bool, reset: bool,
 def _how(accept_sparse: bool, allow_nan: bool) -> dict[str, Any]:
     """Return keyword arguments of scikit-learn's checks of a matrix."""
     finite = "allow-nan" if allow_nan else True
-    return {"accept_sparse": "csr" if accept_sparse else False, "ensure_all_finite": finite, "dtype": FLOATS}
+    return {
+        "accept_sparse": "csr" if accept_sparse else False,
+        "ensure_all_finite": finite,
+        "dtype": FLOATS,
+    }
 
 
 def check_not_empty(array: Any, name: str) -> None:
@@ -184,26 +211,35 @@ def reading_numbers(values: Any, name: str) -> Iterator[None]:
     """Raise errors of numpy about text or other objects in `values` with the name of the argument; raise for dates."""
     dtype = getattr(values, "dtype", None)
     if getattr(dtype, "kind", "") in ("m", "M") or getattr(dtype, "is_temporal", bool)():
-        raise ValueError(f"{name} holds dates or durations ({dtype}): make numbers of them first, such as days.")
+        raise ValueError(
+            f"{name} holds dates or durations ({dtype}): make numbers of them first, such as days."
+        )
     try:
         yield
     except ValueError as error:
         if "contains NaN" in str(error) and not is_sparse(values):
             remedy = "only labels may be missing. Fill in the value, or remove its row or column"
-            raise ValueError(f"Input {name} contains NaN in {_first_missing(values)}: {remedy}.") from error
+            raise ValueError(
+                f"Input {name} contains NaN in {_first_missing(values)}: {remedy}."
+            ) from error
         if "could not convert string" not in str(error):
             raise
         raise ValueError(f"{name} holds text where numbers belong: {error}.") from error
     except TypeError as error:
         if "must be a string or a real number" not in str(error):
             raise
-        raise TypeError(f"{name} holds something that is no number: {error}. Convert it to floats.") from error
+        raise TypeError(
+            f"{name} holds something that is no number: {error}. Convert it to floats."
+        ) from error
 
 
 def _first_missing(values: Any) -> str:
     """Return the row and column of the first missing value in words: names of a pandas frame, else positions."""
     is_pandas = hasattr(values, "iloc")
-    missing = values.isna().to_numpy() if is_pandas else np.isnan(np.asarray(values, dtype=np.float64))
+    if is_pandas:
+        missing = values.isna().to_numpy()
+    else:
+        missing = np.isnan(np.asarray(values, dtype=np.float64))
     row, column = np.argwhere(missing)[0]
     if is_pandas:
         return f"row {values.index[row]!r}, column {values.columns[column]!r}"
@@ -216,13 +252,18 @@ def check_real(array: Array, name: str) -> Array:
     if xp.isdtype(array.dtype, "complex floating"):
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
     array = detached(array)
-    return array if array.dtype in (xp.float32, xp.float64) else xp.astype(array, xp.float64)
+    if array.dtype in (xp.float32, xp.float64):
+        return array
+    return xp.astype(array, xp.float64)
 
 
 def check_no_infinity(Y: Array, name: str = "Y") -> None:
     """Raise if a label is infinite; NaN means missing."""
     if bool(namespace(Y).any(namespace(Y).isinf(Y))):
-        raise ValueError(f"Input {name} contains infinity or a value too large for {str(Y.dtype).split('.')[-1]}.")
+        raise ValueError(
+            f"Input {name} contains infinity or a value too large for "
+            f"{str(Y.dtype).split('.')[-1]}."
+        )
 
 
 def check_labels(Y: Array, name: str = "Y") -> None:
@@ -230,7 +271,9 @@ def check_labels(Y: Array, name: str = "Y") -> None:
     check_no_infinity(Y, name)
     xp = namespace(Y)
     if bool(xp.all(xp.isnan(Y))):
-        raise ValueError(f"{name} is NaN everywhere: no label is observed, so there is nothing to learn from.")
+        raise ValueError(
+            f"{name} is NaN everywhere: no label is observed, so there is nothing to learn from."
+        )
 
 
 def check_range(size: float, computed: float, like: Array, name: str) -> None:
@@ -238,7 +281,8 @@ def check_range(size: float, computed: float, like: Array, name: str) -> None:
     xp = namespace(like)
     if size != 0 and not float(xp.finfo(like.dtype).smallest_normal) <= computed < float("inf"):
         raise ValueError(
-            f"{name} are so {'small' if size < 1 else 'large'} ({size:.3g}) that the kernel leaves the range of "
+            f"{name} are so {'small' if size < 1 else 'large'} ({size:.3g}) that the kernel leaves "
+            f"the range of "
             f"{str(like.dtype).rpartition('.')[2]}: scale them."
         )
 
@@ -248,4 +292,6 @@ def check_same_library(arrays: dict[str, Any]) -> None:
     libraries = {name: library(array) for name, array in arrays.items() if array is not None}
     if len(set(libraries.values())) > 1:
         listed = ", ".join(f"{name} of {owner}" for name, owner in libraries.items())
-        raise TypeError(f"All inputs must be arrays of one library, found {listed}: convert them first.")
+        raise TypeError(
+            f"All inputs must be arrays of one library, found {listed}: convert them first."
+        )

@@ -17,7 +17,10 @@ Column = np.ndarray | list[Any]
 # Kernel rows that differ by less than this, relative to the largest, differ by rounding.
 _ROUNDING = 1e-10
 
-_FORMS = {2: "two columns (instance, task)", 3: "three columns (instance, task, value), or two with y beside them"}
+_FORMS = {
+    2: "two columns (instance, task)",
+    3: "three columns (instance, task, value), or two with y beside them",
+}
 
 
 def id_columns(pairs: Any, name: str) -> tuple[Column, Column]:
@@ -58,7 +61,10 @@ def table_columns(table: Any, name: str, n_columns: int) -> list[Column]:
 
         frame = nw.from_native(table, eager_only=True, pass_through=True)
         if not isinstance(frame, nw.DataFrame):
-            raise TypeError(f"{name} must be an array, a list of rows or a data frame, found {type(table).__name__}.")
+            raise TypeError(
+                f"{name} must be an array, a list of rows or a data frame, found "
+                f"{type(table).__name__}."
+            )
         columns = [series_column(series) for series in frame.iter_columns()]
     if len(columns) != n_columns:
         raise ValueError(f"{name} must have {_FORMS[n_columns]}, found shape {tuple(table.shape)}.")
@@ -68,7 +74,11 @@ def table_columns(table: Any, name: str, n_columns: int) -> list[Column]:
 
 
 def _is_row(row: Any, n_columns: int) -> bool:
-    return isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) and len(row) == n_columns
+    return (
+        isinstance(row, Sequence | np.ndarray)
+        and not isinstance(row, str)
+        and len(row) == n_columns
+    )
 
 
 def series_column(series: Any) -> Column:
@@ -96,7 +106,9 @@ def label_array(labels: Any) -> np.ndarray:
     table = nw.from_native(labels, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(table, nw.Series):
         column = series_column(table)
-        return column if isinstance(column, np.ndarray) else np.fromiter(column, object, len(column))
+        if isinstance(column, np.ndarray):
+            return column
+        return np.fromiter(column, object, len(column))
     if not isinstance(table, nw.DataFrame):
         return to_numpy(labels)
     values = np.empty(table.shape, dtype=object)
@@ -123,14 +135,22 @@ def factorize(columns: Sequence[Column], name: str) -> list[np.ndarray]:
     values: Column
     kinds = {column.dtype.kind if isinstance(column, np.ndarray) else "O" for column in columns}
     if len(kinds) == 1 and kinds <= set("iubf"):
-        values, first, codes = np.unique(np.concatenate(columns), return_index=True, return_inverse=True)
+        values, first, codes = np.unique(
+            np.concatenate(columns), return_index=True, return_inverse=True
+        )
         codes = np.argsort(np.argsort(first))[codes]
     else:
-        rows = [value for column in columns for value in (column if isinstance(column, list) else column.tolist())]
+        rows = [
+            value
+            for column in columns
+            for value in (column if isinstance(column, list) else column.tolist())
+        ]
         try:
             values = list(dict.fromkeys(rows))
         except TypeError as error:
-            raise TypeError(f"{name} holds a value that cannot be an id or label ({error}).") from error
+            raise TypeError(
+                f"{name} holds a value that cannot be an id or label ({error})."
+            ) from error
         number = {value: code for code, value in enumerate(values)}
         codes = np.fromiter(map(number.__getitem__, rows), dtype=np.intp, count=len(rows))
     if missing(values).any():
@@ -157,22 +177,34 @@ def group_codes(labels: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     """
     if isinstance(labels, list | tuple):
         # numpy would convert the 1 in [1, "1"] to text, and labels that are tuples to matrices.
-        column = np.fromiter(labels, object, len(labels)) if len(shape) == 1 else np.array(labels, dtype=object)
+        if len(shape) == 1:
+            column = np.fromiter(labels, object, len(labels))
+        else:
+            column = np.array(labels, dtype=object)
     else:
         column = label_array(labels)
-        if not isinstance(labels, np.ndarray) and column.shape == (*shape, 1):  # a frame with one column
+        if not isinstance(labels, np.ndarray) and column.shape == (
+            *shape,
+            1,
+        ):  # a frame with one column
             column = column[:, 0]
     each = "rows" if len(shape) == 1 else "cells"
     if column.shape != shape:
         size = " × ".join(map(str, shape))
-        raise ValueError(f"{name} must have one value for each of {size} {each}, found shape {column.shape}.")
+        raise ValueError(
+            f"{name} must have one value for each of {size} {each}, found shape {column.shape}."
+        )
     column = column.reshape(-1)
     absent = missing(column)
     if absent.any():
         place = np.unravel_index(int(np.argmax(absent)), shape)
-        where = ", ".join(f"{axis} {position}" for axis, position in zip(("row", "column"), place, strict=False))
+        where = ", ".join(
+            f"{axis} {position}" for axis, position in zip(("row", "column"), place, strict=False)
+        )
         count = f"(None or NaN; {absent.sum()} in all)"
-        raise ValueError(f"{name} has a missing value in {where} {count}: give each of the {each} a label.")
+        raise ValueError(
+            f"{name} has a missing value in {where} {count}: give each of the {each} a label."
+        )
     return factorize([column], name)[0].reshape(shape)
 
 
@@ -181,7 +213,9 @@ def distinct(column: Column, name: str) -> tuple[np.ndarray, list[Any]]:
     (codes,) = factorize([column], name)
     rows = np.empty(int(codes.max()) + 1, dtype=np.intp)
     rows[codes] = np.arange(len(codes))
-    return codes, [column[row] for row in rows] if isinstance(column, list) else column[rows].tolist()
+    return codes, [column[row] for row in rows] if isinstance(column, list) else column[
+        rows
+    ].tolist()
 
 
 def missing(column: Column) -> np.ndarray:
@@ -207,12 +241,17 @@ def lacks_id(column: Column) -> np.ndarray:
 
 def row_keys(rows: Array) -> list[bytes]:
     """Return a key for each row of a matrix, which may be sparse; equal rows have equal keys."""
-    matrix = sparse.csr_array(rows if is_sparse(rows) else to_numpy(rows), dtype=np.float64, copy=True)
+    matrix = sparse.csr_array(
+        rows if is_sparse(rows) else to_numpy(rows), dtype=np.float64, copy=True
+    )
     matrix.sum_duplicates()  # also sorts the indices
     matrix.eliminate_zeros()
     matrix.data[np.isnan(matrix.data)] = np.nan  # NaN has several binary forms
-    columns, ends = matrix.indices.astype(np.int64), zip(matrix.indptr, matrix.indptr[1:], strict=False)
-    return [columns[start:stop].tobytes() + matrix.data[start:stop].tobytes() for start, stop in ends]
+    columns = matrix.indices.astype(np.int64)
+    ends = zip(matrix.indptr, matrix.indptr[1:], strict=False)
+    return [
+        columns[start:stop].tobytes() + matrix.data[start:stop].tobytes() for start, stop in ends
+    ]
 
 
 def identical_rows(rows: Array) -> np.ndarray:
@@ -230,12 +269,15 @@ def nearly_identical_rows(matrix: Array, scale: Array | float = 1.0) -> np.ndarr
 
     Rows are compared with their neighbours in the order of a random projection.
     """
-    values, scale = to_numpy(matrix), to_numpy(scale) * np.ones(matrix.shape[1])
+    values = to_numpy(matrix)
+    scale = to_numpy(scale) * np.ones(matrix.shape[1])
     along = values @ (scale * np.random.default_rng(0).normal(size=len(scale)))
-    order, rounding = np.argsort(along), _ROUNDING * np.abs(along).max(initial=0.0)
+    order = np.argsort(along)
+    rounding = _ROUNDING * np.abs(along).max(initial=0.0)
     near = np.flatnonzero(np.diff(along[order]) <= rounding)
     gaps = np.abs((values[order[near]] - values[order[near + 1]]) * scale).max(axis=1, initial=0.0)
-    is_first, codes = np.ones(len(order), dtype=bool), np.empty(len(order), dtype=np.intp)
+    is_first = np.ones(len(order), dtype=bool)
+    codes = np.empty(len(order), dtype=np.intp)
     is_first[near[gaps <= rounding] + 1] = False
     codes[order] = np.cumsum(is_first) - 1
     return codes
@@ -266,7 +308,10 @@ def is_same_partition(codes: np.ndarray, others: np.ndarray) -> bool:
     """
     determined = []
     for first, second in ((codes, others), (others, codes)):
-        numbers = first if _are_small(first) else np.unique(first, return_inverse=True)[1]
+        if _are_small(first):
+            numbers = first
+        else:
+            numbers = np.unique(first, return_inverse=True)[1]
         value_of = np.zeros(int(numbers.max(initial=0)) + 1, dtype=second.dtype)
         value_of[numbers] = second
         determined.append(bool((value_of[numbers] == second).all()))

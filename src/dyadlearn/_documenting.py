@@ -17,8 +17,9 @@ _ENTRY = re.compile(r"^(\S.*?)( : .*)?\n((?:(?: .*)?\n)*)", re.MULTILINE)
 def documented(cls: T) -> T:
     """Complete the sections Parameters and Attributes of a class by those of its bases.
 
-    Parameters are those of the signature, in its order, each as the first class in the order of inheritance documents
-    it. Attributes are those that the class documents, and then those of its bases.
+    Parameters are those of the signature, in its order, each as the first class in the order of
+    inheritance documents it. Attributes are those that the class documents, and then those of its
+    bases.
 
     Examples
     --------
@@ -29,7 +30,9 @@ def documented(cls: T) -> T:
         See `dyadlearn.metrics.scorer`; greater is better.
     """
     attributes = _entries(cls, "Attributes").values()
-    cls.__doc__ = _composed(cls, {"Parameters": parameter_docs(cls).values(), "Attributes": attributes})
+    cls.__doc__ = _composed(
+        cls, {"Parameters": parameter_docs(cls).values(), "Attributes": attributes}
+    )
     return cls
 
 
@@ -54,7 +57,9 @@ def _composed(cls: type, composed: Mapping[str, Iterable[str]]) -> str | None:
     new = {name: "\n".join(dict.fromkeys(entries)) + "\n\n" for name, entries in composed.items()}
     # The new sections come first, and replace those of the same name.
     sections = {**new, **dict(zip(parts[::2], parts[1::2], strict=True)), **new}
-    return f"{head.rstrip()}\n\n" + "".join(f"{name}\n{'-' * len(name)}\n{body}" for name, body in sections.items())
+    return f"{head.rstrip()}\n\n" + "".join(
+        f"{name}\n{'-' * len(name)}\n{body}" for name, body in sections.items()
+    )
 
 
 def _entries(cls: type, section: str, wanted: Iterable[str] | None = None) -> dict[str, str]:
@@ -64,6 +69,10 @@ def _entries(cls: type, section: str, wanted: Iterable[str] | None = None) -> di
         _, *parts = _SECTION.split(inspect.cleandoc(vars(base).get("__doc__") or "") + "\n")
         own = dict(zip(parts[::2], parts[1::2], strict=True)).get(section, "")
         for names, kind, body in _ENTRY.findall(own):
-            new = [name for name in names.split(", ") if name not in entries and (wanted is None or name in wanted)]
+            new = [
+                name
+                for name in names.split(", ")
+                if name not in entries and (wanted is None or name in wanted)
+            ]
             entries.update(dict.fromkeys(new, f"{', '.join(new)}{kind}\n{body}".rstrip()))
     return entries

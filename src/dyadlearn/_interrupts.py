@@ -1,9 +1,10 @@
 """Interrupts by Ctrl-C and, in commands, by SIGTERM.
 
-A search that has a best result so far should not lose it. `keeping_best` replaces the signal handlers while such a
-computation runs. Before there is a result, an interrupt raises `KeyboardInterrupt` as always. Once `Interrupts.keep`
-was called, the first interrupt ends only the work that may be left out, which `Interrupts.attempt` runs; all other work
-is finished. A second interrupt raises.
+A search that has a best result so far should not lose it. `keeping_best` replaces the signal
+handlers while such a computation runs. Before there is a result, an interrupt raises
+`KeyboardInterrupt` as always. Once `Interrupts.keep` was called, the first interrupt ends only the
+work that may be left out, which `Interrupts.attempt` runs; all other work is finished. A second
+interrupt raises.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Result = TypeVar("Result")
 
 #: The signals that ask a process to stop.
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Seconds within which further signals belong to the first one: the command `timeout`, for example, sends two.
+# Seconds within which further signals belong to the first one: the command `timeout`, for example,
+# sends two.
 _SAME = 1.0
 _TOLD = "Interrupted: the final fit of the best result so far is being finished. Interrupt again to stop without it."
 

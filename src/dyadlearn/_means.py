@@ -1,27 +1,28 @@
 r"""Accurate means, centred features, and coordinates orthogonal to the constant vector.
 
-An unpenalised constant requires centred features, and each added or removed row changes the mean. A second moment
-about zero loses digits if the mean is large relative to the spread. Moments about the mean do not. They are merged, and
-split again, by
+An unpenalised constant requires centred features, and each added or removed row changes the mean. A
+second moment about zero loses digits if the mean is large relative to the spread. Moments about the
+mean do not. They are merged, and split again, by
 
 .. math:: \mathbf{C} = \mathbf{C}_1 + \mathbf{C}_2 + \frac{n_1n_2}{n_1+n_2}\,(\bar{\boldsymbol\phi}_2 -
           \bar{\boldsymbol\phi}_1)(\bar{\boldsymbol\phi}_2-\bar{\boldsymbol\phi}_1)^\top .
 
-A mean is stored as two numbers for each feature: the rounded mean and its rounding error. After any number of updates,
-its error is that of rounding the spread, not the offset.
+A mean is stored as two numbers for each feature: the rounded mean and its rounding error. After any
+number of updates, its error is that of rounding the spread, not the offset.
 
-Sparse features stay sparse. Columns without zeros, such as a constant or a year, are centred entry by entry. The other
-columns would become dense. Their moments are corrected afterwards, which loses no digits: the mean of a column with
-zeros is not large relative to its spread.
+Sparse features stay sparse. Columns without zeros, such as a constant or a year, are centred entry
+by entry. The other columns would become dense. Their moments are corrected afterwards, which loses
+no digits: the mean of a column with zeros is not large relative to its spread.
 
-A Householder reflection maps :math:`\mathbf{1}/\sqrt n` to the first unit vector. Its other columns are an orthonormal
-basis :math:`\mathbf{Z}` (n × n − 1) of the vectors that sum to zero. The basis is never formed: with
+A Householder reflection maps :math:`\mathbf{1}/\sqrt n` to the first unit vector. Its other columns
+are an orthonormal basis :math:`\mathbf{Z}` (n × n − 1) of the vectors that sum to zero. The basis
+is never formed: with
 :math:`\mathbf{x}_0` the first row,
 
 .. math:: \mathbf{Z}^\top\mathbf{X} = \mathbf{X}_{1:} - \frac{\mathbf{x}_0 + \sum_i\mathbf{x}_i/\sqrt n}{\sqrt n + 1}.
 
-Eigenvectors computed in these coordinates are orthogonal to :math:`\mathbf{1}` to the last digit. Those of a doubly
-centred kernel are not: its null space contains :math:`\mathbf{1}`.
+Eigenvectors computed in these coordinates are orthogonal to :math:`\mathbf{1}` to the last digit.
+Those of a doubly centred kernel are not: its null space contains :math:`\mathbf{1}`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, double, is_foreign, is_sparse, matmul, namespace, row_blocks, zeros
+from dyadlearn._array import (
+    Array,
+    double,
+    is_foreign,
+    is_sparse,
+    matmul,
+    namespace,
+    row_blocks,
+    zeros,
+)
 
 # Bytes of a block of rows that stays in the cache of a processor, and of one for a GPU.
 _BLOCK_BYTES = {False: 2**20, True: 2**26}
@@ -66,13 +76,15 @@ def _blocks(matrix: Array) -> Iterator[slice]:
 
 def to_complement(rows: Array) -> Array:
     r"""Return :math:`\mathbf{Z}^\top\mathbf{X}` of shape (n - 1, p) for rows of shape (n, p)."""
-    xp, root = namespace(rows), math.sqrt(rows.shape[0])
+    xp = namespace(rows)
+    root = math.sqrt(rows.shape[0])
     return rows[1:, :] - (rows[:1, :] + xp.sum(rows, axis=0, keepdims=True) / root) / (root + 1.0)
 
 
 def reflected(rows: Array) -> Array:
     r"""Return rows (n, p) reflected so that the first is along :math:`-\mathbf{1}/\sqrt n`; this is an involution."""
-    xp, root = namespace(rows), math.sqrt(rows.shape[0])
+    xp = namespace(rows)
+    root = math.sqrt(rows.shape[0])
     return xp.concat([-xp.sum(rows, axis=0, keepdims=True) / root, to_complement(rows)], axis=0)
 
 
@@ -86,7 +98,8 @@ def with_constant(vectors: Array) -> Array:
 
 def add_constant(vectors: Array) -> Array:
     r"""Return `with_constant` of the block ``vectors[1:, :-1]`` of an array (n, k + 1), which is overwritten."""
-    n, k = vectors.shape[0], vectors.shape[1] - 1
+    n = vectors.shape[0]
+    k = vectors.shape[1] - 1
     root = math.sqrt(n)
     share = namespace(vectors).sum(vectors[1:, :k], axis=0) / root
     vectors[0, :k] = -share
@@ -107,23 +120,29 @@ def with_ones(rows: Array, value: float = 1.0) -> Any:
 def framed(components: Array, last: Array) -> Array:
     """Return components (d, k) with a last row (k,) for the feature of ones and a last column for the constant."""
     xp = namespace(components)
-    corner = xp.concat([zeros((components.shape[0], 1), components), zeros((1, 1), components) + 1.0], axis=0)
+    corner = xp.concat(
+        [zeros((components.shape[0], 1), components), zeros((1, 1), components) + 1.0], axis=0
+    )
     return xp.concat([xp.concat([components, last[None, :]], axis=0), corner], axis=1)
 
 
 def mean_of(matrix: Array) -> Array:
     """Return the mean (2, d) of the rows of a matrix (n, d), in double precision.
 
-    The mean of a feature that is equal in all rows is exactly this number: its differences from a rough mean are equal,
-    and their mean is not rounded.
+    The mean of a feature that is equal in all rows is exactly this number: its differences from a
+    rough mean are equal, and their mean is not rounded.
     """
     if is_sparse(matrix):
         n, d = matrix.shape
         rough = np.asarray(matrix.sum(axis=0)).reshape(-1) / n
         stored, full = _full_columns(matrix)
-        gaps = np.bincount(stored.indices, weights=stored.data - rough[stored.indices], minlength=d) / n
+        gaps = (
+            np.bincount(stored.indices, weights=stored.data - rough[stored.indices], minlength=d)
+            / n
+        )
         return _exact_sum(rough, np.where(full, gaps, 0.0))
-    # The sum of many rows accumulates rounding errors; the sum of the differences from a rough mean hardly does.
+    # The sum of many rows accumulates rounding errors; the sum of the differences from a rough mean
+    # hardly does.
     rough = _sums(matrix) / matrix.shape[0]
     return _exact_sum(rough, rest_of(matrix, rough))
 
@@ -176,8 +195,9 @@ def _full_columns(matrix: Array) -> tuple[sparse.csr_array, np.ndarray]:
 def with_constants(matrix: Array, mean: Array) -> Array:
     r"""Return the rows by which coefficients (d + 2, p) of centred features are multiplied.
 
-    The first d rows of the coefficients belong to the features. The next row has the values :math:`\mathbf{b}` at the
-    mean, and the last one is :math:`-\bar{\boldsymbol\phi}^\top` times the first d. Dense rows are
+    The first d rows of the coefficients belong to the features. The next row has the values
+    :math:`\mathbf{b}` at the mean, and the last one is :math:`-\bar{\boldsymbol\phi}^\top` times
+    the first d. Dense rows are
     :math:`[\boldsymbol\phi-\bar{\boldsymbol\phi}, 1, 0]`, which is accurate for large offsets. Sparse rows are
     :math:`[\boldsymbol\phi, 1, 1]`, which preserves zeros.
 

@@ -1,12 +1,12 @@
 """Memory: free memory of the device of an array, and the estimated peak memory of each computation.
 
-Free memory is the least of that of the machine, of the control groups of the process and of its limits, or that of the
-GPU. Linux provides it in files; other systems provide less.
+Free memory is the least of that of the machine, of the control groups of the process and of its
+limits, or that of the GPU. Linux provides it in files; other systems provide less.
 
-`check_memory` is called before the work at seven kinds of places: where files are read and sparse data become dense,
-where kernels are computed, decomposed and solved with, where grids are stacked, where folds are solved again, and where
-statistics of a stream are kept. The counts of numbers are upper bounds, at most about twice the real peak
-(``python benchmarks/memory.py`` compares them).
+`check_memory` is called before the work at seven kinds of places: where files are read and sparse
+data become dense, where kernels are computed, decomposed and solved with, where grids are stacked,
+where folds are solved again, and where statistics of a stream are kept. The counts of numbers are
+upper bounds, at most about twice the real peak (``python benchmarks/memory.py`` compares them).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from dyadlearn._array import Array, device_memory
 from dyadlearn.exceptions import NotEnoughMemoryError
 
 _ROOT = Path("/")
-# Seconds for which the free memory is cached, so that a loop over small problems does not read files all the time.
+# Seconds for which the free memory is cached, so that a loop over small problems does not read
+# files all the time.
 _FRESH = 0.1
 _last: tuple[float, int | None] = (float("-inf"), None)
 
@@ -31,9 +32,14 @@ _caches: list[Callable[[], bool]] = []
 # Version 1 of control groups writes a number of at least this size if there is no limit.
 _NO_LIMIT = 2**62
 
-# Files of each version of control groups: limit, usage, and the entries of cached files in memory.stat.
+# Files of each version of control groups: limit, usage, and the entries of cached files in
+# memory.stat.
 _FILES = {
-    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")),
+    1: (
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ("total_inactive_file", "total_active_file"),
+    ),
     2: ("memory.max", "memory.current", ("inactive_file", "active_file")),
 }
 
@@ -53,11 +59,14 @@ def check_memory(need: float, like: Array, purpose: str, remedy: str = _LESS) ->
         free = available_memory(like)
         assert free is not None
         raise NotEnoughMemoryError(
-            f"{purpose} needs about {in_bytes(need)} of memory, but only {in_bytes(free)} are free: {remedy}."
+            f"{purpose} needs about {in_bytes(need)} of memory, but only {in_bytes(free)} are "
+            f"free: {remedy}."
         )
 
 
-def check_kernel_memory(n: int, p: int, like: Array, bytes_each: float = 8, n_blocks: int = 1) -> None:
+def check_kernel_memory(
+    n: int, p: int, like: Array, bytes_each: float = 8, n_blocks: int = 1
+) -> None:
     """Raise `NotEnoughMemoryError` if there is no memory for a kernel between n and p entities.
 
     Parameters
@@ -71,7 +80,12 @@ def check_kernel_memory(n: int, p: int, like: Array, bytes_each: float = 8, n_bl
         Number of blocks of rows, of at most `BLOCK` values, that are in memory beside it.
     """
     need = 1.1 * bytes_each * n * p + 8.0 * n_blocks * min(n * p, BLOCK)
-    check_memory(need, like, f"A kernel of {n} × {p} entities", "use fewer of them, or Landmarks of the kernel")
+    check_memory(
+        need,
+        like,
+        f"A kernel of {n} × {p} entities",
+        "use fewer of them, or Landmarks of the kernel",
+    )
 
 
 def fits_in_memory(need: float, like: Array) -> bool:
@@ -117,8 +131,8 @@ class SideSize(NamedTuple):
     n_rows, n_columns : int
         Shape of the input; the columns are d features or n kernel values.
     form : {"gram", "kernel", "features", "wide", "sparse"}
-        A given kernel, a kernel function of features, or a linear kernel of dense features, fewer than rows or not, or
-        of sparse ones.
+        A given kernel, a kernel function of features, or a linear kernel of dense features, fewer
+        than rows or not, or of sparse ones.
     """
 
     n_rows: int
@@ -133,7 +147,8 @@ class SideSize(NamedTuple):
     @property
     def numbers(self) -> tuple[int, int]:
         """Numbers of values: during the decomposition, with the workspace of LAPACK, and stored after it."""
-        n, d = self.n_rows, self.n_columns
+        n = self.n_rows
+        d = self.n_columns
         return {
             "gram": (6 * n * n, n * n),
             "kernel": (7 * n * n + n * d, n * n + n * d),
@@ -144,7 +159,12 @@ class SideSize(NamedTuple):
 
 
 def solve_numbers(
-    shape: tuple[int, int], ranks: Sequence[int], *, coupled: bool, complete: bool, weighted: bool = False
+    shape: tuple[int, int],
+    ranks: Sequence[int],
+    *,
+    coupled: bool,
+    complete: bool,
+    weighted: bool = False,
 ) -> float:
     """Return the number of values in memory for solving for the coefficients, including the labels.
 
@@ -160,13 +180,17 @@ def solve_numbers(
         Whether all labels are observed and none has a weight, so that there is a closed form.
     weighted : bool
     """
-    (m, q), k, r = shape, ranks[0], ranks[-1]
+    m, q = shape
+    k = ranks[0]
+    r = ranks[-1]
     rotated = k * r if coupled else k * q
     if complete:
         return 2.0 * m * q + 3.0 * max(k * q, rotated) + m * k + coupled * q * r
     # Conjugate gradients keep several grids; tasks on their own are solved one after the other.
     grids = (9.0 if coupled else 7.0) * (2.0 if weighted else 1.0)
-    sides = sum(1.5 * n * rank + min(n, 2 * rank) ** 2 for n, rank in zip(shape, ranks, strict=False))
+    sides = sum(
+        1.5 * n * rank + min(n, 2 * rank) ** 2 for n, rank in zip(shape, ranks, strict=False)
+    )
     return grids * m * q + 6.0 * rotated * coupled + sides
 
 
@@ -194,12 +218,20 @@ def holdout_numbers(
         Number of grids that are held out together.
     """
     m, q = shape
-    # Squared eigenvectors come in blocks; groups are predicted one by one and put in order at the end.
+    # Squared eigenvectors come in blocks; groups are predicted one by one and put in order at the
+    # end.
     squares = max(min(n * rank, 2**23) for n, rank in zip(shape, ranks, strict=False))
-    groups = 0.0 if largest_group == 1 else 2.0**19 + 2.5 * m * q + largest_group * (max(ranks) + 2.0 * largest_group)
+    if largest_group == 1:
+        groups = 0.0
+    else:
+        groups = 2.0**19 + 2.5 * m * q + largest_group * (max(ranks) + 2.0 * largest_group)
     rotated = max(ranks[0] * q, ranks[-1] * m)
     stacked = 8.0 * (n_stacked - 1) * m * q
-    return max(n_grids[0] * m * q + n_grids[1] * rotated, 2.0 * m * q + 1.2 * squares) + groups + stacked
+    return (
+        max(n_grids[0] * m * q + n_grids[1] * rotated, 2.0 * m * q + 1.2 * squares)
+        + groups
+        + stacked
+    )
 
 
 # Free memory ---------------------------------------------------------------------------------------
@@ -287,15 +319,17 @@ def _groups(root: Path) -> Iterator[tuple[int, Path]]:
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if "memory" in controllers.split(","):
-            version, top = 1, mount / "memory"
+            version = 1
+            top = mount / "memory"
         elif number == "0" and not controllers:
             # Next to groups of version 1, those of version 2 have a separate folder.
-            version, top = 2, mount / "unified" if (mount / "unified").is_dir() else mount
+            version = 2
+            top = mount / "unified" if (mount / "unified").is_dir() else mount
         else:
             continue
         parts = PurePosixPath(path).parts[1:]
-        # In a container, the path may be that of the host, although only the outermost group is visible. Folders that
-        # do not exist have no limit to read.
+        # In a container, the path may be that of the host, although only the outermost group is
+        # visible. Folders that do not exist have no limit to read.
         parts = () if ".." in parts else parts
         for depth in range(len(parts), -1, -1):
             yield version, top.joinpath(*parts[:depth])
@@ -309,7 +343,9 @@ def _left_in_group(folder: Path, limit: str, usage: str, cached: tuple[str, ...]
     if used is None:
         return None
     # Cached files count as used, but are dropped if memory is needed.
-    statistics = dict(line.split(maxsplit=1) for line in _read(folder / "memory.stat").splitlines() if " " in line)
+    statistics = dict(
+        line.split(maxsplit=1) for line in _read(folder / "memory.stat").splitlines() if " " in line
+    )
     droppable = sum(_number(statistics.get(name, "")) or 0 for name in cached)
     return max(0, allowed - max(0, used - droppable))
 

@@ -1,8 +1,8 @@
 """One line of progress: on a terminal, below a notebook's cell, or in a log.
 
-Lines may be nested: a command shows a line, the search in it another one, and its final fit a third. The innermost one
-is shown, with the time that is left of the outermost one with a known number of steps. A thread repeats the line while
-a step takes long; it ends with the outermost line.
+Lines may be nested: a command shows a line, the search in it another one, and its final fit a
+third. The innermost one is shown, with the time that is left of the outermost one with a known
+number of steps. A thread repeats the line while a step takes long; it ends with the outermost line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from time import monotonic
 from typing import Any, Self
 
 # Seconds until the first line and between two lines: on a terminal or in a notebook, and in a log.
-_WATCHED, _LOGGED = (0.5, 0.25), (10.0, 10.0)
+_WATCHED = (0.5, 0.25)
+_LOGGED = (10.0, 10.0)
 # Seconds between two looks at the clock while a step takes long.
 _PULSE = 0.25
 
@@ -48,7 +49,9 @@ class _Display:
         self._next = now + first
         self.shown = ""
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, args=(self._ended,), name="progress", daemon=True)
+        self._thread = threading.Thread(
+            target=self._watch, args=(self._ended,), name="progress", daemon=True
+        )
         with suppress(RuntimeError):  # a system without threads, or a process that ends
             self._thread.start()
 
@@ -109,20 +112,22 @@ def _display() -> _Display:
 class Progress:
     """Counts finished steps and shows one line of them, such as ``Search D: 12 of 25, 0:41, about 0:44 left``.
 
-    A terminal and a notebook update the line in place and clear it in the end. Any other standard error, such as the
-    file of a log, gets another line from time to time: nothing for work of a few seconds, unless `show` is True. The
-    line is repeated while a step takes long.
+    A terminal and a notebook update the line in place and clear it in the end. Any other standard
+    error, such as the file of a log, gets another line from time to time: nothing for work of a few
+    seconds, unless `show` is True. The line is repeated while a step takes long.
 
     Parameters
     ----------
     total : float or None
-        Expected number of steps; None if unknown. It is no longer shown where there turn out to be more.
+        Expected number of steps; None if unknown. It is no longer shown where there turn out to be
+        more.
     title : str
     show : bool or None
-        False shows nothing, also of the lines inside. None shows the line, but nothing in a log for work of a few
-        seconds.
+        False shows nothing, also of the lines inside. None shows the line, but nothing in a log for
+        work of a few seconds.
     of : float, default=0
-        Number of steps of the enclosing line that this work takes. They are finished when this work is.
+        Number of steps of the enclosing line that this work takes. They are finished when this work
+        is.
     """
 
     def __init__(self, total: float | None, title: str, show: bool | None, of: float = 0.0) -> None:
@@ -150,7 +155,9 @@ class Progress:
             if kind is None and self.depth:
                 self._add_to(display.bars[self.depth - 1])
             if self.is_shown and display.is_log:
-                if (self.show or self.was_shown) and display.shown != (last := self.words(monotonic())):
+                if (self.show or self.was_shown) and display.shown != (
+                    last := self.words(monotonic())
+                ):
                     display.write(last)
             elif self.is_shown:
                 display.write("")

@@ -15,7 +15,8 @@ class Registered(NamedTuple):
     model : str
         Name of the class.
     search : str or None
-        Name of the class that chooses the regularisation; `model` if it chooses the regularisation itself.
+        Name of the class that chooses the regularisation; `model` if it chooses the regularisation
+        itself.
     alphas : tuple of str
         Names of the regularisation parameters.
     settings : str
@@ -41,14 +42,22 @@ class Registered(NamedTuple):
 #: By the names that the command line gives them.
 MODELS = {
     "two-step": Registered(
-        "a regression over instances, then one over tasks", "TwoStepRidge", "TwoStepRidgeCV", ("alpha", "task_alpha")
+        "a regression over instances, then one over tasks",
+        "TwoStepRidge",
+        "TwoStepRidgeCV",
+        ("alpha", "task_alpha"),
     ),
     "kronecker": Registered("one regression over all pairs", "KroneckerRidge", "KroneckerRidgeCV"),
     "independent": Registered(
-        "one regression per task", "IndependentTaskRidge", "IndependentTaskRidgeCV", settings="AB", needs_tasks=False
+        "one regression per task",
+        "IndependentTaskRidge",
+        "IndependentTaskRidgeCV",
+        settings="AB",
+        needs_tasks=False,
     ),
     "pair-kernel": Registered(
-        "one regression over all pairs, with an additional function for each task and each instance",
+        "one regression over all pairs, with an additional function for each task and each "
+        "instance",
         "PairKernelRidge",
         "PairKernelRidgeCV",
         is_command=False,
@@ -75,7 +84,9 @@ def names_where(*, has_alpha: str = "", setting: str = "") -> tuple[str, ...]:
     return tuple(
         name
         for name, each in MODELS.items()
-        if each.is_command and (not has_alpha or has_alpha in each.alphas) and setting in each.settings
+        if each.is_command
+        and (not has_alpha or has_alpha in each.alphas)
+        and setting in each.settings
     )
 
 

@@ -12,15 +12,17 @@ from dyadlearn._array import Array, epsilon, namespace, solve
 from dyadlearn._checks import caller_level
 from dyadlearn.exceptions import PrecisionWarning
 
-# The error of a sum of n products is about ε√n/2 times the largest product; the margin is eight times as large.
+# The error of a sum of n products is about ε√n/2 times the largest product; the margin is eight
+# times as large.
 _MARGIN = 4.0
 
 
 def rounding_level(labels: Array, top: Array | float, n_terms: int | None = None) -> Array:
     r"""Return an upper bound of the rounding error of a difference that is zero, for each column of labels.
 
-    The operator :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top` has no entry above :math:`\max|w|`, so that its
-    product with a column y, and the subtracted values, have errors of a few
+    The operator :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top` has no entry above
+    :math:`\max|w|`, so that its product with a column y, and the subtracted values, have errors of
+    a few
     :math:`\varepsilon\sqrt n\,\max|w|\,\max|y|`.
 
     Parameters
@@ -38,16 +40,19 @@ def rounding_level(labels: Array, top: Array | float, n_terms: int | None = None
     xp = namespace(labels)
     if labels.shape[0] == 0:
         return xp.zeros_like(xp.sum(labels, axis=0))
-    highest, lowest = xp.max(labels, axis=0), -xp.min(labels, axis=0)
-    size = xp.where(highest > lowest, highest, lowest)  # no copy of all labels, nor squares that could overflow
+    highest = xp.max(labels, axis=0)
+    lowest = -xp.min(labels, axis=0)
+    size = xp.where(
+        highest > lowest, highest, lowest
+    )  # no copy of all labels, nor squares that could overflow
     return (_MARGIN * epsilon(labels) * math.sqrt(n_terms or labels.shape[0])) * size * top
 
 
 def settle(difference: Array, level: Array) -> Array:
     """Set entries of a difference that are only rounding to exactly zero, in place, and return the difference.
 
-    Predictions that are zero when a model is fitted again are then exactly zero, so that they tie. Entries above the
-    level are not changed.
+    Predictions that are zero when a model is fitted again are then exactly zero, so that they tie.
+    Entries above the level are not changed.
 
     Parameters
     ----------
@@ -59,7 +64,13 @@ def settle(difference: Array, level: Array) -> Array:
 
 
 def settled_difference(
-    labels: Array, own: Array | None, product: Array, level: Array, over: Array | None = None, *, sign: int = 1
+    labels: Array,
+    own: Array | None,
+    product: Array,
+    level: Array,
+    over: Array | None = None,
+    *,
+    sign: int = 1,
 ) -> Array:
     r"""Return :math:`\pm(\mathbf{w}\circ\mathbf{Y} - \mathbf{P})/\mathbf{e}`, settled, in place of the product P.
 
@@ -88,7 +99,8 @@ def settled_difference(
 
 def ratio(top: Array | float, bottom: Array) -> Array:
     """Return quotients, zero where the divisor is not positive."""
-    xp, positive = namespace(bottom), bottom > 0
+    xp = namespace(bottom)
+    positive = bottom > 0
     return xp.where(positive, top / xp.where(positive, bottom, 1.0), 0.0)
 
 
@@ -109,7 +121,8 @@ def check_ridge(name: str, ridge: float, size: float, like: Array) -> None:
     visible = size * float(finfo.smallest_normal) / float(finfo.eps)
     if 0 < ridge < visible:
         raise ValueError(
-            f"{name} = {ridge:g} vanishes beside eigenvalues of up to {size:.3g}: use 0, or at least {visible:.1g}."
+            f"{name} = {ridge:g} vanishes beside eigenvalues of up to {size:.3g}: use 0, or at "
+            f"least {visible:.1g}."
         )
 
 
@@ -135,7 +148,8 @@ def warn_of_rounding(error: float, what: str = "predictions") -> None:
     if is_noticeable(error):
         digits = max(0, math.floor(-math.log10(min(error, 1.0))))
         warnings.warn(
-            f"alpha is so small, or weights differ so much, that rounding leaves {digits} accurate digits of the "
+            f"alpha is so small, or weights differ so much, that rounding leaves {digits} accurate "
+            f"digits of the "
             f"{what}: use a larger alpha, or weights that differ less.",
             PrecisionWarning,
             stacklevel=caller_level(),
@@ -172,9 +186,10 @@ def solve_block(
 ) -> Array:
     r"""Solve systems of blocks of a residual operator; raise if a block is numerically singular.
 
-    The entries of a block are rounded, so that the error of its eigenvalues is :math:`\varepsilon` times the largest.
-    If some remainders are zero, the smallest eigenvalue must have six accurate digits (half of all digits in single
-    precision) and exceed the `floor` of slacks; otherwise one digit is enough.
+    The entries of a block are rounded, so that the error of its eigenvalues is :math:`\varepsilon`
+    times the largest. If some remainders are zero, the smallest eigenvalue must have six accurate
+    digits (half of all digits in single precision) and exceed the `floor` of slacks; otherwise one
+    digit is enough.
 
     Parameters
     ----------
@@ -188,7 +203,8 @@ def solve_block(
     refusal : callable
         Function that returns the error to raise if a block is singular.
     error : float, default=0.0
-        Absolute error of the eigenvalues, for a block that is the difference of an identity and a hat matrix.
+        Absolute error of the eigenvalues, for a block that is the difference of an identity and a
+        hat matrix.
 
     Returns
     -------

@@ -1,13 +1,14 @@
 """State of an object in a model file.
 
-A class that can be stored derives from `Stored`, which has two methods: `state` returns the named values of an object,
-and `from_state` creates the object from them, or raises if they do not fit together. The state consists of **the
-arguments of the constructor**, which are the fields of a dataclass. A new filter or kernel that is a dataclass of
-numbers and arrays needs no further code; `_shapes` and `_fits` state which of its parts must fit together. An estimator
-also stores its learned attributes: those that its class declares with their types.
+A class that can be stored derives from `Stored`, which has two methods: `state` returns the named
+values of an object, and `from_state` creates the object from them, or raises if they do not fit
+together. The state consists of **the arguments of the constructor**, which are the fields of a
+dataclass. A new filter or kernel that is a dataclass of numbers and arrays needs no further code;
+`_shapes` and `_fits` state which of its parts must fit together. An estimator also stores its
+learned attributes: those that its class declares with their types.
 
-Only classes of this library that derive from `Stored` are created from a file. Names in a file are never imported or
-called.
+Only classes of this library that derive from `Stored` are created from a file. Names in a file are
+never imported or called.
 """
 
 from __future__ import annotations
@@ -47,14 +48,15 @@ def stored_estimators() -> list[str]:
 class Stored:
     """Base class of objects in a model file.
 
-    Base classes are declared with ``stored=False``. Classes that users derive are not stored, because a reader of the
-    file would not have them.
+    Base classes are declared with ``stored=False``. Classes that users derive are not stored,
+    because a reader of the file would not have them.
     """
 
     #: Cached properties that are stored if they have been computed.
     _kept: ClassVar[tuple[str, ...]] = ()
-    #: Shapes of arrays of floats, and lengths of ids, by attribute. A letter stands for the same length wherever it
-    #: occurs, a word for an attribute with the length; "sparse" allows a sparse matrix too.
+    #: Shapes of arrays of floats, and lengths of ids, by attribute. A letter stands for the same
+    #: length wherever it occurs, a word for an attribute with the length; "sparse" allows a sparse
+    #: matrix too.
     _shapes: ClassVar[Mapping[str, str]] = {}
     #: Name of the class in a file; None if it is not stored.
     _file_name: ClassVar[str | None] = None
@@ -68,7 +70,8 @@ class Stored:
 
     def state(self) -> dict[str, Any]:
         """Return the parts of the object: plain values, arrays and other objects that have a state."""
-        values, names = vars(self), (*_arguments(type(self)), *self._kept)
+        values = vars(self)
+        names = (*_arguments(type(self)), *self._kept)
         return {name.removeprefix("_"): values[name] for name in names if name in values}
 
     @classmethod
@@ -111,7 +114,8 @@ class StoredEstimator(Stored, stored=False):
     _made_again: ClassVar[tuple[str, ...]] = ()
     #: Learned attributes that not every fitted estimator has; a file must hold all others.
     _not_always: ClassVar[tuple[str, ...]] = ("feature_names_in_",)
-    #: Parameters that were added after the first release: older files lack them, and they have their defaults.
+    #: Parameters that were added after the first release: older files lack them, and they have
+    #: their defaults.
     _later: ClassVar[tuple[str, ...]] = ()
 
     n_features_in_: int
@@ -119,7 +123,11 @@ class StoredEstimator(Stored, stored=False):
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and the learned attributes."""
-        learnt = {name.removeprefix("_"): vars(self)[name] for name in _learnt(type(self)) if name in vars(self)}
+        learnt = {
+            name.removeprefix("_"): vars(self)[name]
+            for name in _learnt(type(self))
+            if name in vars(self)
+        }
         if learnt:
             self._check_params()
         return {"parameters": self.get_params(deep=False), **learnt}  # type: ignore[attr-defined]
@@ -130,7 +138,8 @@ class StoredEstimator(Stored, stored=False):
         learned = dict(state)
         parameters = learned.pop("parameters")
         known = _signature(cls).parameters.keys()
-        unknown, missing = parameters.keys() - known, known - parameters.keys() - set(cls._later)
+        unknown = parameters.keys() - known
+        missing = known - parameters.keys() - set(cls._later)
         if unknown:
             raise ModelFileError(f"its {cls.__name__} has the unknown parameters {sorted(unknown)}")
         if missing:
@@ -206,20 +215,27 @@ def _arguments(cls: type) -> dict[str, Any]:
 
 def _learnt(cls: type[StoredEstimator]) -> dict[str, Any]:
     """Return the attributes that estimators of a class have after fitting, with their types."""
-    hints, others = _hints(cls), {*_signature(cls).parameters, *cls._made_again}
+    hints = _hints(cls)
+    others = {*_signature(cls).parameters, *cls._made_again}
     ours = [base for base in reversed(cls.__mro__) if base.__module__.startswith("dyadlearn.")]
     declared = dict.fromkeys(name for base in ours for name in inspect.get_annotations(base))
     return {
         name: hints[name]
         for name in declared
-        if (name[0] == "_" or name[-1] == "_") and name not in others and get_origin(hints[name]) is not ClassVar
+        if (name[0] == "_" or name[-1] == "_")
+        and name not in others
+        and get_origin(hints[name]) is not ClassVar
     }
 
 
 def _needed(cls: type[StoredEstimator]) -> dict[str, Any]:
     """Return the attributes that every fitted estimator of a class has, with their types."""
     # What the class itself has, such as a property, is not stored.
-    return {name: hint for name, hint in _learnt(cls).items() if name not in cls._not_always and not hasattr(cls, name)}
+    return {
+        name: hint
+        for name, hint in _learnt(cls).items()
+        if name not in cls._not_always and not hasattr(cls, name)
+    }
 
 
 # Checks of values that were read -------------------------------------------------------------------
@@ -230,9 +246,12 @@ def _checked(
 ) -> dict[str, Any]:
     """Return values by the names of their attributes, after checking that all are there and of the right types."""
     attributes = {name.removeprefix("_"): name for name in (*needed, *optional)}
-    missing, unknown = {name.removeprefix("_") for name in needed} - state.keys(), state.keys() - attributes.keys()
+    missing = {name.removeprefix("_") for name in needed} - state.keys()
+    unknown = state.keys() - attributes.keys()
     if missing or unknown:
-        faults = [f"lacks {sorted(missing)}"] * bool(missing) + [f"has the unknown {sorted(unknown)}"] * bool(unknown)
+        faults = [f"lacks {sorted(missing)}"] * bool(missing) + [
+            f"has the unknown {sorted(unknown)}"
+        ] * bool(unknown)
         raise ModelFileError(f"its {where or 'model'} {' and '.join(faults)}")
     hints = {**needed, **optional}
     for name, value in state.items():
@@ -250,13 +269,17 @@ def _is_of(value: Any, hint: Any) -> bool:
     if hint in (int, float):
         kinds = (int, np.integer) if hint is int else (int, float, np.integer, np.floating)
         return isinstance(value, kinds) and not isinstance(value, bool)
-    origin, parts = get_origin(hint), get_args(hint)
+    origin = get_origin(hint)
+    parts = get_args(hint)
     if origin in (Union, UnionType):
         return any(_is_of(value, part) for part in parts)
     if origin in (tuple, list):
         if not isinstance(value, origin):
             return False
-        wanted = parts if origin is tuple and parts[-1] is not Ellipsis else parts[:1] * len(value)
+        if origin is tuple and parts[-1] is not Ellipsis:
+            wanted = parts
+        else:
+            wanted = parts[:1] * len(value)
         return len(value) == len(wanted) and all(map(_is_of, value, wanted))
     return isinstance(value, origin or hint)
 
@@ -268,12 +291,15 @@ def _shapes_fit(loaded: Stored) -> bool:
         value = _part(loaded, name)
         if value is None:
             continue
-        shape, is_array = words.removeprefix("sparse ").split(), hasattr(value, "shape")
+        shape = words.removeprefix("sparse ").split()
+        is_array = hasattr(value, "shape")
         found = tuple(value.shape) if is_array else (len(value),)
         for word, length in zip(shape, found, strict=False):
             lengths.setdefault(word, length if len(word) == 1 else _part(loaded, word))
         wanted = tuple(lengths.get(word) for word in shape)
-        if found != wanted or (is_array and not is_shaped(value, *wanted, sparse=words.startswith("sparse "))):
+        if found != wanted or (
+            is_array and not is_shaped(value, *wanted, sparse=words.startswith("sparse "))
+        ):
             return False
     return True
 

@@ -1,31 +1,37 @@
 r"""Decompositions in double precision: SVD of dense features in blocks, and eigendecomposition of Gram matrices.
 
-**Features.** The Gram matrix :math:`\boldsymbol\Phi^\top\boldsymbol\Phi` resolves singular values above
+**Features.** The Gram matrix :math:`\boldsymbol\Phi^\top\boldsymbol\Phi` resolves singular values
+above
 :math:`\sqrt\varepsilon\,s_{\max}`, a singular value decomposition those above :math:`\varepsilon\,s_{\max}`. The Gram
-matrix is much cheaper, and as accurate if the features are well conditioned. It is used if its condition is at most
-10²: its eigenvectors are the right singular vectors. Otherwise the features are factorised,
+matrix is much cheaper, and as accurate if the features are well conditioned. It is used if its
+condition is at most 10²: its eigenvectors are the right singular vectors. Otherwise the features
+are factorised,
 :math:`\boldsymbol\Phi = \mathbf{QR}`, by the QR decomposition of each block of rows below the R of the previous
 blocks, followed by a singular value decomposition of R, which has the size of the Gram matrix.
 
-Sparse features are decomposed by their Gram matrix, unless it has few digits of some combinations (`gram_error`).
-Blocks of rows are then made dense, and factorised without Q (`right_svd`).
+Sparse features are decomposed by their Gram matrix, unless it has few digits of some combinations
+(`gram_error`). Blocks of rows are then made dense, and factorised without Q (`right_svd`).
 
 **Gram matrices** of features with different scales. The eigenvalues of :math:`\mathbf{G} =
-\boldsymbol\Phi^\top\boldsymbol\Phi` are squared singular values. A plain eigendecomposition resolves them to
+\boldsymbol\Phi^\top\boldsymbol\Phi` are squared singular values. A plain eigendecomposition
+resolves them to
 :math:`\varepsilon\,\sigma_{\max}`: next to a feature of spread 10⁸, features of spread 1 are lost in rounding. The
-entries of G are accurate to :math:`\varepsilon\sqrt{G_{ii}G_{jj}}`, so that the matrix of unit diagonal,
+entries of G are accurate to :math:`\varepsilon\sqrt{G_{ii}G_{jj}}`, so that the matrix of unit
+diagonal,
 
 .. math:: \mathbf{S} = \mathbf{D}^{-1}\mathbf{G}\mathbf{D}^{-1}, \qquad \mathbf{D}^2 = \mathrm{diag}(\mathbf{G}),
 
-is accurate to :math:`\varepsilon`. It shows which features are collinear and which are only small. Its Cholesky factor
+is accurate to :math:`\varepsilon`. It shows which features are collinear and which are only small.
+Its Cholesky factor
 :math:`\mathbf{S} = \mathbf{R}^\top\mathbf{R}` gives :math:`\mathbf{G} = \mathbf{F}^\top\mathbf{F}` with
 :math:`\mathbf{F} = \mathbf{RD} = \mathbf{Q}\,\mathrm{diag}(\mathbf{s})\,\mathbf{V}^\top`. With the features in
-descending order of D, both rows and columns of F descend, and its singular values keep their digits.
+descending order of D, both rows and columns of F descend, and its singular values keep their
+digits.
 
-An entry of V is small if the scales of its feature and of its singular value are far apart. It is multiplied by large
-features, and so needs a small relative error. :math:`\mathbf{V} =
-\mathbf{F}^{-1}\mathbf{Q}\,\mathrm{diag}(\mathbf{s})` has it if :math:`D_j > s_k`, and the singular value decomposition
-otherwise.
+An entry of V is small if the scales of its feature and of its singular value are far apart. It is
+multiplied by large features, and so needs a small relative error. :math:`\mathbf{V} =
+\mathbf{F}^{-1}\mathbf{Q}\,\mathrm{diag}(\mathbf{s})` has it if :math:`D_j > s_k`, and the singular
+value decomposition otherwise.
 """
 
 from __future__ import annotations
@@ -120,8 +126,9 @@ class Thin:
     def doubt(self, offsets: Array | None = None) -> Array:
         r"""Return the rounding error of each singular value, shape (d,); smaller values may be zero.
 
-        The error of a column is :math:`\varepsilon` times its length, and that of a combination of columns follows.
-        For centred features with `offsets` (d,), it is at least :math:`\varepsilon` times the offset.
+        The error of a column is :math:`\varepsilon` times its length, and that of a combination of
+        columns follows. For centred features with `offsets` (d,), it is at least
+        :math:`\varepsilon` times the offset.
         """
         return _doubt_of_roots(self.right, self.lengths, max(self.left.shape), offsets)
 
@@ -137,18 +144,24 @@ def _doubt_of_roots(right: Array, lengths: Array, n: int, offsets: Array | None)
 
 def economy_svd(features: Blocks, out: Array) -> Thin:
     """Decompose features (n, d) with n ≥ d; U is written to `out` (n, d)."""
-    xp, gram = namespace(features.like), features.gram()
+    xp = namespace(features.like)
+    gram = features.gram()
     values, vectors = eigh(gram)
     if _is_well_conditioned(values):
         roots = xp.flip(values**0.5)
         right = xp.flip(vectors, axis=1)
-        return Thin(features.times(right / roots, out), roots, right, xp.linalg.diagonal(gram) ** 0.5)
+        return Thin(
+            features.times(right / roots, out), roots, right, xp.linalg.diagonal(gram) ** 0.5
+        )
     return _from_householder(features, gram, out)
 
 
 def _from_householder(features: Blocks, gram: Array, out: Array) -> Thin:
     """Return the decomposition by QR of successive blocks of rows; Q is computed from the last block to the first."""
-    xp, d, factor, tops = namespace(features.like), features.shape[1], None, []
+    xp = namespace(features.like)
+    d = features.shape[1]
+    factor = None
+    tops = []
     order, back = _by_length(xp.linalg.diagonal(gram))
     slices = features.slices
     if len(slices) > 1 and slices[-1].stop - slices[-1].start < d:
@@ -156,7 +169,9 @@ def _from_householder(features: Blocks, gram: Array, out: Array) -> Thin:
     for rows in slices:
         block = take_rows(features.read(rows).T, order).T
         above = 0 if factor is None else d
-        block, factor = xp.linalg.qr(block if factor is None else xp.concat([factor, block], axis=0))
+        block, factor = xp.linalg.qr(
+            block if factor is None else xp.concat([factor, block], axis=0)
+        )
         tops.append(block[:above, :])
         out[rows, :] = block[above:, :]
     turn, roots, right = svd(factor)
@@ -184,14 +199,18 @@ def right_svd(features: Blocks, offsets: Array | None = None) -> tuple[Array, Ar
     noise : float
         The largest square of a singular value that may be hidden by rounding; positive.
     """
-    xp, squares, factor = namespace(features.like), 0.0, None
+    xp = namespace(features.like)
+    squares = 0.0
+    factor = None
     for rows in features.slices:
         squares = squares + xp.sum(features.read(rows) ** 2, axis=0)
     lengths = squares**0.5
     order, back = _by_length(lengths)
     for rows in features.slices:
         block = take_rows(features.read(rows).T, order).T
-        factor = np.linalg.qr(block if factor is None else np.concatenate([factor, block]), mode="r")
+        factor = np.linalg.qr(
+            block if factor is None else np.concatenate([factor, block]), mode="r"
+        )
     _, roots, rows_of_right = svd(factor)
     right = take_rows(rows_of_right.T, back)
     doubt = _doubt_of_roots(right, lengths, features.shape[0], offsets)
@@ -229,7 +248,8 @@ def _is_well_conditioned(values: Array) -> bool:
 
 #: Largest ratio of diagonal entries for which a plain eigendecomposition is used.
 _PLAIN = 100.0
-#: Largest number of features for the accurate SVD driver, which is ten times slower for many features.
+#: Largest number of features for the accurate SVD driver, which is ten times slower for many
+#: features.
 _FINE = 256
 
 
@@ -245,15 +265,16 @@ def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple
     n_rows : int
         Number n of rows of :math:`\boldsymbol\Phi`.
     rounding : array of shape (d,), default=None
-        Rounding error of the diagonal in units of the machine precision. None is :math:`\sqrt n` times the diagonal,
-        the rounding error of sums; it is larger after subtractions.
+        Rounding error of the diagonal in units of the machine precision. None is :math:`\sqrt n`
+        times the diagonal, the rounding error of sums; it is larger after subtractions.
 
     Returns
     -------
     values : array of shape (k,)
         Eigenvalues in ascending order.
     vectors : array of shape (d, k)
-        Contiguous, as in a model file: products with a part of a larger array are rounded differently.
+        Contiguous, as in a model file: products with a part of a larger array are rounded
+        differently.
 
     Examples
     --------
@@ -278,14 +299,18 @@ def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple
     values, ordered = _graded(to_numpy(gram)[np.ix_(order, order)], n_rows, known)
     vectors = np.zeros((sizes.size, values.size))
     vectors[order] = ordered
-    return as_array_of(row_major(values[::-1]), gram), as_array_of(row_major(vectors[:, ::-1]), gram)
+    return as_array_of(row_major(values[::-1]), gram), as_array_of(
+        row_major(vectors[:, ::-1]), gram
+    )
 
 
-def gram_error(gram: np.ndarray, n_rows: int, lengths_along: Callable[[np.ndarray], np.ndarray]) -> float:
+def gram_error(
+    gram: np.ndarray, n_rows: int, lengths_along: Callable[[np.ndarray], np.ndarray]
+) -> float:
     r"""Return the largest relative error of a combination of features in a Gram matrix.
 
-    It is :math:`\varepsilon` times the variance inflation, and infinite if the Gram matrix does not see a combination
-    at all, unless the features themselves show that it is zero.
+    It is :math:`\varepsilon` times the variance inflation, and infinite if the Gram matrix does not
+    see a combination at all, unless the features themselves show that it is zero.
 
     Parameters
     ----------
@@ -306,7 +331,8 @@ def gram_error(gram: np.ndarray, n_rows: int, lengths_along: Callable[[np.ndarra
     others = np.delete(np.arange(order.size), pivots)
     right = np.hstack([np.eye(pivots.size), root[:, others]])
     solved = linalg.solve_triangular(root[:, pivots], right, check_finite=False)
-    inverse, combined = solved[:, : pivots.size], solved[:, pivots.size :]
+    inverse = solved[:, : pivots.size]
+    combined = solved[:, pivots.size :]
     error = epsilon(gram) * float(np.sum(inverse**2, axis=1).max(initial=0.0))
     if not others.size:
         return error
@@ -344,39 +370,54 @@ def unit_noise(diagonal: Array, scale: Array, n_rows: int, rounding: Array | Non
     return 4.0 * epsilon(diagonal) * (int(diagonal.shape[0]) + scale**2 * sums)
 
 
-def _graded(gram: np.ndarray, n_rows: int, rounding: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _graded(
+    gram: np.ndarray, n_rows: int, rounding: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the result of `gram_eigen` in descending order, for features in descending order of their scales."""
     squares = np.diagonal(gram)
     scale = unit_scale(squares)
-    root, pivots = _echelon(gram * scale[:, None] * scale, np.sqrt(unit_noise(squares, scale, n_rows, rounding)))
+    root, pivots = _echelon(
+        gram * scale[:, None] * scale, np.sqrt(unit_noise(squares, scale, n_rows, rounding))
+    )
     if gram.shape[0] <= _FINE:
-        # The other driver, gesdd, computes small singular values only up to the rounding error of the largest.
-        Q, s, rows = linalg.svd(root / scale, full_matrices=False, lapack_driver="gesvd", check_finite=False)
+        # The other driver, gesdd, computes small singular values only up to the rounding error of
+        # the largest.
+        Q, s, rows = linalg.svd(
+            root / scale, full_matrices=False, lapack_driver="gesvd", check_finite=False
+        )
     else:
         # That of numpy uses gesdd and lets other threads run, such as one that shows the progress.
         Q, s, rows = np.linalg.svd(root / scale, full_matrices=False)
-    return s**2, np.where(squares[:, None] > s**2, _right_inverse(root, pivots, scale, Q) * s, rows.T)
+    return s**2, np.where(
+        squares[:, None] > s**2, _right_inverse(root, pivots, scale, Q) * s, rows.T
+    )
 
 
 def _echelon(unit: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return R of shape (k, d) with RᵀR a matrix of unit diagonal (d, d), and its k linearly independent columns.
 
-    Rows of R are zero before their pivots. A column that is a combination of previous columns has no pivot. The error
-    of entry (i, j) of the matrix is at most the product of entries i and j of `doubt` (d,).
+    Rows of R are zero before their pivots. A column that is a combination of previous columns has
+    no pivot. The error of entry (i, j) of the matrix is at most the product of entries i and j of
+    `doubt` (d,).
     """
     d = len(unit)
     root, failed = linalg.lapack.dpotrf(unit, clean=1)
     if not failed:
         inverse = linalg.solve_triangular(root, np.eye(d), check_finite=False)
-        if np.sum((doubt[:, None] * inverse) ** 2) < 1.0:  # positive definite in spite of the errors
+        if (
+            np.sum((doubt[:, None] * inverse) ** 2) < 1.0
+        ):  # positive definite in spite of the errors
             return root, np.arange(d)
-    root, left, pivots = np.zeros((d, d)), np.diagonal(unit).copy(), list[int]()
+    root = np.zeros((d, d))
+    left = np.diagonal(unit).copy()
+    pivots = list[int]()
     doubt = doubt.copy()
     for column in range(d):
         # The remainder of a column has the error of the combination of columns that was subtracted.
         if left[column] <= doubt[column] ** 2:
             continue
-        k, pivot = len(pivots), math.sqrt(left[column])
+        k = len(pivots)
+        pivot = math.sqrt(left[column])
         row = (unit[column] - root[:k, column] @ root[:k]) / pivot
         root[k, column:] = row[column:]
         left -= row**2
@@ -385,13 +426,18 @@ def _echelon(unit: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return root[: len(pivots)], np.array(pivots)
 
 
-def _right_inverse(root: np.ndarray, pivots: np.ndarray, scale: np.ndarray, Q: np.ndarray) -> np.ndarray:
+def _right_inverse(
+    root: np.ndarray, pivots: np.ndarray, scale: np.ndarray, Q: np.ndarray
+) -> np.ndarray:
     r"""Return the least solution (d, k) of :math:`\mathbf{F}\mathbf{P} = \mathbf{Q}` for F = R / `scale`."""
-    (k, d), others = root.shape, np.delete(np.arange(len(scale)), pivots)
-    # Columns without a pivot are combinations of larger ones, with coefficients of at most about one.
+    k, d = root.shape
+    others = np.delete(np.arange(len(scale)), pivots)
+    # Columns without a pivot are combinations of larger ones, with coefficients of at most about
+    # one.
     right = np.hstack([Q, root[:, others] / scale[others]])
     both = scale[pivots, None] * linalg.solve_triangular(root[:, pivots], right, check_finite=False)
-    first, null = both[:, :k], both[:, k:]
+    first = both[:, :k]
+    null = both[:, k:]
     result = np.empty((d, k))
     result[others] = np.linalg.solve(null.T @ null + np.eye(d - k), null.T @ first)
     result[pivots] = first - null @ result[others]

@@ -1,7 +1,8 @@
 """Tables of values with ids, and conversions from and to data frames.
 
-Ids are the index of a pandas frame, or the first column of any other frame if it is text; column names are ids too.
-Tables with ids are aligned by their ids, never by position. All functions that accept a frame accept a `Table`.
+Ids are the index of a pandas frame, or the first column of any other frame if it is text; column
+names are ids too. Tables with ids are aligned by their ids, never by position. All functions that
+accept a frame accept a `Table`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, is_foreign, is_missing, is_sparse, namespace, refuse_mask, take_rows
+from dyadlearn._array import (
+    Array,
+    is_foreign,
+    is_missing,
+    is_sparse,
+    namespace,
+    refuse_mask,
+    take_rows,
+)
 from dyadlearn._state import Stored
 from dyadlearn._text import quoted
 from dyadlearn.exceptions import IdError
@@ -51,17 +60,22 @@ class Ids(Stored):
         unknown = self.lacking(wanted)
         if unknown:
             hint = _written_alike(unknown, self.labels)
-            raise IdError(f"{shown(unknown)} not among the ids of {owner} (such as {shown(self.labels, 3)}).{hint}")
+            raise IdError(
+                f"{shown(unknown)} not among the ids of {owner} (such as "
+                f"{shown(self.labels, 3)}).{hint}"
+            )
         return np.array([where[label] for label in wanted], dtype=np.intp)
 
     def order_as(self, target: Ids | None, own: str, other: str) -> np.ndarray | None:
         """Return the positions that sort these ids in the order of `target`; None if they are in this order.
 
-        None is also returned without a `target`. Raises `IdError` with a few of the ids that only one of the two has.
+        None is also returned without a `target`. Raises `IdError` with a few of the ids that only
+        one of the two has.
         """
         if target is None or self.labels == target.labels:
             return None
-        missing, extra = self.lacking(target.labels), target.lacking(self.labels)
+        missing = self.lacking(target.labels)
+        extra = target.lacking(self.labels)
         if missing or extra:
             gaps = (missing, other), (extra, own)
             parts = [f"{len(ids)} only in {table} ({shown(ids)})" for ids, table in gaps if ids]
@@ -71,7 +85,9 @@ class Ids(Stored):
 
     def take(self, positions: Iterable[int] | None) -> Ids:
         """Return some of the ids, in this order; None means all of them."""
-        return self if positions is None else replace(self, labels=tuple(self.labels[place] for place in positions))
+        if positions is None:
+            return self
+        return replace(self, labels=tuple(self.labels[place] for place in positions))
 
 
 def shown(labels: Sequence[Any], limit: int = 5) -> str:
@@ -80,7 +96,9 @@ def shown(labels: Sequence[Any], limit: int = 5) -> str:
     return shown + (", …" if len(labels) > limit else "")
 
 
-def not_found(lacking: Sequence[Any], n_wanted: int, of: str, where: str, known: Sequence[Any]) -> IdError:
+def not_found(
+    lacking: Sequence[Any], n_wanted: int, of: str, where: str, known: Sequence[Any]
+) -> IdError:
     """Return the error for missing ids, with similar existing ids.
 
     Parameters
@@ -94,10 +112,17 @@ def not_found(lacking: Sequence[Any], n_wanted: int, of: str, where: str, known:
     known : sequence of ids
         Existing ids.
     """
-    named = ", ".join(f"{quoted(label)}{_similar(label, known)}" for label in lacking[:5]) + ", …" * (len(lacking) > 5)
+    named = ", ".join(
+        f"{quoted(label)}{_similar(label, known)}" for label in lacking[:5]
+    ) + ", …" * (len(lacking) > 5)
     count = "all" if len(lacking) == n_wanted else f"{len(lacking)} of the"
-    such = f" Its ids are such as {shown(known[:3])}." if known and "did you mean" not in named else ""
-    return IdError(f"{where} lacks {count} {n_wanted} {of}: {named}.{such} Add them, or leave them out.")
+    if known and "did you mean" not in named:
+        such = f" Its ids are such as {shown(known[:3])}."
+    else:
+        such = ""
+    return IdError(
+        f"{where} lacks {count} {n_wanted} {of}: {named}.{such} Add them, or leave them out."
+    )
 
 
 def _similar(label: Any, known: Sequence[Any]) -> str:
@@ -105,12 +130,17 @@ def _similar(label: Any, known: Sequence[Any]) -> str:
     spelled = {re.sub(r"[\W_]", "", str(other)).casefold(): other for other in known}
     # Similar spellings of very many or very long ids take too long to find.
     is_short = len(known) <= _MANY and len(str(label)) <= _LONG
-    close = difflib.get_close_matches(str(label), map(str, known), n=1, cutoff=0.8) if is_short else []
+    if is_short:
+        close = difflib.get_close_matches(str(label), map(str, known), n=1, cutoff=0.8)
+    else:
+        close = []
     meant = spelled.get(re.sub(r"[\W_]", "", str(label)).casefold(), next(iter(close), None))
     return "" if meant is None else f" (did you mean {quoted(meant)}?)"
 
 
-def looks_transposed(rows: Ids | None, columns: Ids | None, instances: Ids | None, tasks: Ids | None) -> bool:
+def looks_transposed(
+    rows: Ids | None, columns: Ids | None, instances: Ids | None, tasks: Ids | None
+) -> bool:
     """Return whether labels are transposed: their ids have the instances in columns instead of rows.
 
     Parameters
@@ -124,15 +154,20 @@ def looks_transposed(rows: Ids | None, columns: Ids | None, instances: Ids | Non
         return False
     if columns.labels == tuple(range(len(columns))):
         return False  # the default column names of a frame are no ids
-    row_set, instance_set = set(rows.labels), set(instances.labels)
+    row_set = set(rows.labels)
+    instance_set = set(instances.labels)
     is_swapped = not row_set & instance_set and bool(set(columns.labels) & instance_set)
     return is_swapped and (tasks is None or not tasks.labels or bool(row_set & set(tasks.labels)))
 
 
-def near_miss(unknown: Iterable[Hashable], known: Iterable[Hashable]) -> tuple[Hashable, Hashable] | None:
+def near_miss(
+    unknown: Iterable[Hashable], known: Iterable[Hashable]
+) -> tuple[Hashable, Hashable] | None:
     """Return one of `unknown` and one of `known` ids that differ in type or blanks only, such as 1 and "1"."""
     texts = {_bare_text(label): label for label in known}
-    return next(((label, texts[_bare_text(label)]) for label in unknown if _bare_text(label) in texts), None)
+    return next(
+        ((label, texts[_bare_text(label)]) for label in unknown if _bare_text(label) in texts), None
+    )
 
 
 def _bare_text(label: Hashable) -> str:
@@ -142,10 +177,10 @@ def _bare_text(label: Hashable) -> str:
 def _written_alike(unknown: Iterable[Hashable], known: Iterable[Hashable]) -> str:
     """Return a sentence on ids that differ in type or blanks only, if there are any."""
     pair = near_miss(unknown, known)
+    if pair is None:
+        return ""
     return (
-        ""
-        if pair is None
-        else f" {quoted(pair[0])} and {quoted(pair[1])} differ in type or blanks only: read both alike."
+        f" {quoted(pair[0])} and {quoted(pair[1])} differ in type or blanks only: read both alike."
     )
 
 
@@ -154,7 +189,10 @@ def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
     ids = Ids(tuple(labels), None if name is None else str(name))
     for position, label in enumerate(ids.labels):
         if is_missing(label) or (isinstance(label, str) and not label.strip()):
-            raise IdError(f"{owner} has no id at position {position} ({label!r}): give it one, or leave it out.")
+            raise IdError(
+                f"{owner} has no id at position {position} ({label!r}): give it one, or leave it "
+                f"out."
+            )
     check_id_types(ids.labels, owner)
     if len(set(ids.labels)) < len(ids.labels):
         seen: set[Hashable] = set()
@@ -172,7 +210,9 @@ def check_id_types(labels: Sequence[Any], owner: str) -> None:
     for label in labels:
         if not isinstance(label, str | Integral) or isinstance(label, bool):
             kind = f"{quoted(label)} of type {type(label).__name__}"
-            raise IdError(f"{owner} has the id {kind}: ids must be text or whole numbers: use .astype(str).")
+            raise IdError(
+                f"{owner} has the id {kind}: ids must be text or whole numbers: use .astype(str)."
+            )
 
 
 # The libraries that a frame can be of.
@@ -205,10 +245,14 @@ class Table(Stored):
     def from_state(cls, state: Mapping[str, Any], where: str) -> Table:
         """Return the table of a state; without the library of its frame answers are arrays, and ids stay."""
         table = super().from_state(state, where)
-        return replace(table, kind=None) if table.kind is not None and find_spec(table.kind) is None else table
+        if table.kind is not None and find_spec(table.kind) is None:
+            return replace(table, kind=None)
+        return table
 
     def _fits(self) -> bool:
-        return self.kind in (None, *_FRAMES) and (self.values is None or self.fits(self.values.shape))
+        return self.kind in (None, *_FRAMES) and (
+            self.values is None or self.fits(self.values.shape)
+        )
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Return whether the ids are as many as the rows and columns of a shape (m, q)."""
@@ -220,7 +264,9 @@ class Table(Stored):
     def __repr__(self) -> str:
         if self.values is None:
             return "Table of ids"
-        shape = " × ".join(f"{n} {word}" for n, word in zip(self.values.shape, ("rows", "columns"), strict=False))
+        shape = " × ".join(
+            f"{n} {word}" for n, word in zip(self.values.shape, ("rows", "columns"), strict=False)
+        )
         kind = getattr(self.values, "dtype", self.kind)
         ids = "" if self.row_ids is None else f", ids {shown(self.row_ids.labels, 3)}"
         return f"Table of {shape} ({kind}){ids}"
@@ -236,9 +282,15 @@ class Table(Stored):
         Parameters
         ----------
         kind : {"pandas", "polars", "pyarrow"}, default=None
-            Library of the frame; None is that of the input, else pandas or polars, whichever is installed.
+            Library of the frame; None is that of the input, else pandas or polars, whichever is
+            installed.
         """
-        return write_table(np.asarray(self.values), self.row_ids, self.column_ids, _frame_library(kind or self.kind))
+        return write_table(
+            np.asarray(self.values),
+            self.row_ids,
+            self.column_ids,
+            _frame_library(kind or self.kind),
+        )
 
     @property
     def transposed(self) -> Table:
@@ -249,18 +301,24 @@ class Table(Stored):
         """Return some rows and columns, in this order; None means all of them."""
         row_ids = None if self.row_ids is None else self.row_ids.take(rows)
         column_ids = None if self.column_ids is None else self.column_ids.take(columns)
-        return replace(self, values=_taken(self.values, rows, columns), row_ids=row_ids, column_ids=column_ids)
+        return replace(
+            self, values=_taken(self.values, rows, columns), row_ids=row_ids, column_ids=column_ids
+        )
 
     def rows_as(self, target: Ids | None, own: str, other: str) -> Table:
         """Return the table with its rows in the order of `target`, if both have ids.
 
         Raises `IdError` if the ids differ; the message calls them `own` and `other`.
         """
-        return self if self.row_ids is None else self.take(self.row_ids.order_as(target, own, other))
+        if self.row_ids is None:
+            return self
+        return self.take(self.row_ids.order_as(target, own, other))
 
     def columns_as(self, target: Ids | None, own: str, other: str) -> Table:
         """Return the table with its columns in the order of `target`, as `rows_as` does with rows."""
-        return self if self.column_ids is None else self.take(None, self.column_ids.order_as(target, own, other))
+        if self.column_ids is None:
+            return self
+        return self.take(None, self.column_ids.order_as(target, own, other))
 
     def squared(self, name: str) -> Table:
         """Return a kernel (n, n) with its columns in the order of its rows, and its ids on both sides.
@@ -275,7 +333,9 @@ class Table(Stored):
         """Return other values (m, q) in the type of the input: vector, series, frame or array."""
         if self.is_vector:
             values = namespace(values).reshape(values, (-1,))
-        return values if self.kind is None else write_table(values, self.row_ids, self.column_ids, self.kind)
+        if self.kind is None:
+            return values
+        return write_table(values, self.row_ids, self.column_ids, self.kind)
 
 
 def _taken(values: Any, rows: np.ndarray | None, columns: np.ndarray | None) -> Any:
@@ -285,7 +345,9 @@ def _taken(values: Any, rows: np.ndarray | None, columns: np.ndarray | None) -> 
         values = values if rows is None else take_rows(values, rows)
         if columns is None:
             return values
-        return take_rows(values.T, columns).T if is_foreign(values) else values[:, columns]
+        if is_foreign(values):
+            return take_rows(values.T, columns).T
+        return values[:, columns]
     import narwhals as nw
 
     frame = nw.from_native(values, allow_series=True)
@@ -295,7 +357,12 @@ def _taken(values: Any, rows: np.ndarray | None, columns: np.ndarray | None) -> 
 
 
 def read_table(
-    table: Any, name: str, *, of_words: bool = False, n_columns: int | None = None, describes: bool = True
+    table: Any,
+    name: str,
+    *,
+    of_words: bool = False,
+    n_columns: int | None = None,
+    describes: bool = True,
 ) -> Table:
     """Return the `Table` of a frame, with its values and ids; other objects have no ids, a `Table` is not changed.
 
@@ -307,7 +374,8 @@ def read_table(
     of_words : bool, default=False
         Whether values may be text or other objects; False only allows numbers.
     n_columns : int, default=None
-        Number of columns without that of the ids, if it is known: a frame with so many columns has no column of ids.
+        Number of columns without that of the ids, if it is known: a frame with so many columns has
+        no column of ids.
     describes : bool, default=True
         Whether the rows describe entities, so that text may be SMILES.
     """
@@ -325,8 +393,12 @@ def read_table(
         raise TypeError(f"{name} is a lazy frame: collect it first.")
     if not isinstance(frame, nw.DataFrame | nw.Series):
         return Table(table)
-    kind, index = str(frame.implementation.value), nw.maybe_get_index(frame)
-    row_ids = None if index is None else make_ids(index.tolist(), index.name, f"The index of {name}")
+    kind = str(frame.implementation.value)
+    index = nw.maybe_get_index(frame)
+    if index is None:
+        row_ids = None
+    else:
+        row_ids = make_ids(index.tolist(), index.name, f"The index of {name}")
     if isinstance(frame, nw.Series):
         return Table(table, row_ids, None, kind)
     schema = frame.schema
@@ -337,14 +409,24 @@ def read_table(
         frame = frame.drop(first)
         del schema[first]
     text = [column for column, dtype in schema.items() if _is_text(dtype)]
-    odd = text or [column for column, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()]
+    odd = text or [
+        column for column, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()
+    ]
     if odd and not of_words:
-        what, remedy = f"values of type {schema[odd[0]]}", "Convert them to numbers, such as days since a fixed date."
+        what = f"values of type {schema[odd[0]]}"
+        remedy = "Convert them to numbers, such as days since a fixed date."
         if text:
-            example = next((cell for cell in frame.get_column(text[0]).to_list() if not is_missing(cell)), "")
-            what, remedy = f"text (such as {str(example)[:20]!r})", "Put ids in the index of a pandas frame or in the "
+            example = next(
+                (cell for cell in frame.get_column(text[0]).to_list() if not is_missing(cell)), ""
+            )
+            what = f"text (such as {str(example)[:20]!r})"
+            remedy = "Put ids in the index of a pandas frame or in the "
             remedy += "first column of any other"
-            remedy += "; for SMILES, use dyadlearn.kernels.chemistry.MorganFingerprints." if describes else "."
+            remedy += (
+                "; for SMILES, use dyadlearn.kernels.chemistry.MorganFingerprints."
+                if describes
+                else "."
+            )
             if re.fullmatch(r"[-+]?\d*,\d+", str(example).strip()):
                 remedy = "Write decimals with a point."
         raise ValueError(f"{name} holds {what} in column {shown(odd)}: expected numbers. {remedy}")
@@ -361,7 +443,9 @@ def library_of(given: Any) -> str | None:
 
 def formed_as(table: Table, *given: Any) -> Any:
     """Return results in the type of the inputs: a `Table`, a frame or an array."""
-    return table if any(isinstance(item, Table) for item in given) else table.restore(table.values)
+    if any(isinstance(item, Table) for item in given):
+        return table
+    return table.restore(table.values)
 
 
 def is_whole(values: Any) -> bool:
@@ -376,7 +460,11 @@ def is_whole(values: Any) -> bool:
         frame = nw.from_native(values, allow_series=True, pass_through=True)
         if isinstance(frame, nw.DataFrame | nw.Series):
             dtypes = frame.schema.values() if isinstance(frame, nw.DataFrame) else [frame.dtype]
-            return all(dtype.is_integer() or isinstance(dtype, nw.Boolean) for dtype in dtypes if not _is_text(dtype))
+            return all(
+                dtype.is_integer() or isinstance(dtype, nw.Boolean)
+                for dtype in dtypes
+                if not _is_text(dtype)
+            )
     dtype = values.dtype if hasattr(values, "dtype") else np.asarray(values).dtype
     return dtype.kind in "biu"
 
@@ -389,7 +477,10 @@ def _is_text(dtype: Any) -> bool:
 
 def _column_ids(labels: Iterable[Any], name: str, axis: str | None = None) -> Ids:
     """Return the ids of columns. A name that is neither text nor a whole number, such as a wavelength, becomes text."""
-    texts = [label if isinstance(label, str | int) or is_missing(label) else str(label) for label in labels]
+    texts = [
+        label if isinstance(label, str | int) or is_missing(label) else str(label)
+        for label in labels
+    ]
     return make_ids(texts, axis, f"The columns of {name}")
 
 
@@ -413,13 +504,16 @@ def in_order(
     name, other : str
         Names of the labels, and of the data they are matched with, in messages.
     n_columns : int, default=None
-        Number of columns of groups or folds, which may be text or any other values; None only allows numbers.
+        Number of columns of groups or folds, which may be text or any other values; None only
+        allows numbers.
     """
     if labels is None:
         return None
     are_words = n_columns is not None
     table = read_table(labels, name, of_words=are_words, n_columns=n_columns, describes=False)
-    table = table.rows_as(row_ids, name, other).columns_as(column_ids, f"the columns of {name}", other)
+    table = table.rows_as(row_ids, name, other).columns_as(
+        column_ids, f"the columns of {name}", other
+    )
     return table.values if table.kind is None or are_words else np.asarray(table.values)
 
 
@@ -433,19 +527,32 @@ def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind
     if kind == "pandas":
         import pandas as pd
 
-        index = None if row_ids is None else pd.Index(list(row_ids.labels), name=row_ids.name)
+        if row_ids is None:
+            index = None
+        else:
+            index = pd.Index(list(row_ids.labels), name=row_ids.name)
         if values.ndim == 1:
             return pd.Series(values, index=index)
-        columns = None if column_ids is None else pd.Index(list(column_ids.labels), name=column_ids.name)
+        if column_ids is None:
+            columns = None
+        else:
+            columns = pd.Index(list(column_ids.labels), name=column_ids.name)
         return pd.DataFrame(values, index=index, columns=columns)
     if values.ndim == 1:
         return nw.new_series("", values, backend=kind).to_native()
-    columns = range(values.shape[1]) if column_ids is None else text_ids(column_ids, "The columns", str).labels
+    if column_ids is None:
+        columns = range(values.shape[1])
+    else:
+        columns = text_ids(column_ids, "The columns", str).labels
     names = [str(label) for label in columns]
     data: dict[str, Any] = {}
     if row_ids is not None:
         # A column holds values of one type.
-        row_ids = row_ids if len(set(map(type, row_ids.labels))) == 1 else text_ids(row_ids, "The rows", str)
+        row_ids = (
+            row_ids
+            if len(set(map(type, row_ids.labels))) == 1
+            else text_ids(row_ids, "The rows", str)
+        )
         data[free_name(row_ids.name or "id", names)] = list(row_ids.labels)
     data |= {label: values[:, j] for j, label in enumerate(names)}
     return nw.from_dict(data, backend=kind).to_native()
@@ -453,7 +560,9 @@ def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind
 
 def id_text(label: Any) -> str:
     """Return an id as text for files and the command line, without surrounding blanks; empty for None."""
-    return "" if label is None else (label.decode() if isinstance(label, bytes) else str(label)).strip()
+    if label is None:
+        return ""
+    return (label.decode() if isinstance(label, bytes) else str(label)).strip()
 
 
 def text_ids(ids: Ids, owner: str, text: Callable[[Any], str] = id_text) -> Ids:
@@ -472,7 +581,10 @@ def text_ids(ids: Ids, owner: str, text: Callable[[Any], str] = id_text) -> Ids:
         other = texts.setdefault(text(label), label)
         if other is not label:
             both = f"{quoted(other)} and {quoted(label)}"
-            raise IdError(f"{owner} have the ids {both}, which are the same as text: rename one, or use pandas.")
+            raise IdError(
+                f"{owner} have the ids {both}, which are the same as text: rename one, or use "
+                f"pandas."
+            )
     return Ids(tuple(texts), ids.name)
 
 

@@ -29,7 +29,9 @@ def power(value: float) -> str:
     if value > 0 and not 1e-3 <= value <= 1e4:
         exponent = math.floor(math.log10(value) + 1e-12)
         mantissa = f"{value / 10.0**exponent:.3g}"
-        return f"10{superscript(exponent)}" if mantissa == "1" else f"{mantissa}·10{superscript(exponent)}"
+        if mantissa == "1":
+            return f"10{superscript(exponent)}"
+        return f"{mantissa}·10{superscript(exponent)}"
     return f"{value:.3g}" if value < 1000 else f"{value:.5g}"
 
 
@@ -59,11 +61,14 @@ def joined(names: Sequence[str]) -> str:
 
 #: Options of rich: ids with colons and brackets are not read as emoji or colours.
 PLAIN: Any = {"emoji": False, "markup": False, "highlight": False}
-# Control characters of C0 (except line breaks and tabs), C1 and Unicode, which move the cursor or hide text.
+# Control characters of C0 (except line breaks and tabs), C1 and Unicode, which move the cursor or
+# hide text.
 _CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 # Largest lengths of a heading of numbers and of a word in it; longer ones are broken.
-_LONGEST, _LONGEST_WORD = 18, 24
-# Maximum numbers of characters of a message of another library, and of an id or a cell in a message.
+_LONGEST = 18
+_LONGEST_WORD = 24
+# Maximum numbers of characters of a message of another library, and of an id or a cell in a
+# message.
 _LONGEST_LINE = 200
 _LONGEST_QUOTE = 100
 
@@ -111,7 +116,9 @@ def number(value: Any, digits: int = 4) -> str:
         return "–"
     if isinstance(value, str | bool):
         return str(value)
-    return f"{value:.{digits}g}" if isinstance(value, Real) and not isinstance(value, Integral) else str(value)
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        return f"{value:.{digits}g}"
+    return str(value)
 
 
 def make_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
@@ -137,7 +144,10 @@ def make_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int
         is_text = place < left
         lines = [heading] if is_text else _short_lines(heading)
         table.add_column(
-            "\n".join(map(_cell, lines)), justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text
+            "\n".join(map(_cell, lines)),
+            justify="left" if is_text else "right",
+            overflow="fold",
+            no_wrap=not is_text,
         )
     for row in rows:
         table.add_row(*map(_cell, row))
@@ -206,5 +216,7 @@ def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int
 
 def _html_row(tag: str, texts: Sequence[str], sides: Sequence[str]) -> str:
     cells = zip(texts, sides, strict=True)
-    row = (f'<{tag} style="text-align:{side}">{escape(_cell(text))}</{tag}>' for text, side in cells)
+    row = (
+        f'<{tag} style="text-align:{side}">{escape(_cell(text))}</{tag}>' for text, side in cells
+    )
     return f"<tr>{''.join(row)}</tr>"

@@ -1,7 +1,7 @@
 """Parallel calls of a function, each with one thread of linear algebra.
 
-Matrix products use all cores, but the operations between them do not. Many similar calls are faster if each core runs
-a separate call.
+Matrix products use all cores, but the operations between them do not. Many similar calls are faster
+if each core runs a separate call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ Item = TypeVar("Item")
 _TRIED = 512
 
 
-def for_each(work: Callable[[Item], None], items: Sequence[Item], like: Any, *, n_operations: float) -> None:
+def for_each(
+    work: Callable[[Item], None], items: Sequence[Item], like: Any, *, n_operations: float
+) -> None:
     """Call `work` on every item, on as many threads as linear algebra is allowed to use.
 
     Parameters

@@ -1,18 +1,21 @@
 r"""Fitting, predicting, hold-out and tuning on dask arrays, on one machine or on a cluster.
 
-`OnlineTwoStepRidge` depends on the data only through sums over rows. For each block of rows, its worker computes
+`OnlineTwoStepRidge` depends on the data only through sums over rows. For each block of rows, its
+worker computes
 
 .. math:: \boldsymbol\Phi_b^\top\boldsymbol\Phi_b, \qquad \boldsymbol\Phi_b^\top\mathbf{Y}_b\boldsymbol\Psi ,
 
-centred at the means of the block if there is an intercept. The sums are added in a tree, always in the same order: the
-result is the same bit for bit, whichever workers did the work or were lost. The matrices to decompose are d × d and
-r × r. With their decompositions, each block is predicted, held out and scored separately. Results with m rows are dask
-arrays; they are not sent to the caller unless computed there.
+centred at the means of the block if there is an intercept. The sums are added in a tree, always in
+the same order: the result is the same bit for bit, whichever workers did the work or were lost. The
+matrices to decompose are d × d and r × r. With their decompositions, each block is predicted, held
+out and scored separately. Results with m rows are dask arrays; they are not sent to the caller
+unless computed there.
 
-The fitted model is an ordinary `OnlineTwoStepRidge`: it can be saved, it learns and forgets further batches,
-and it no longer needs dask.
+The fitted model is an ordinary `OnlineTwoStepRidge`: it can be saved, it learns and forgets further
+batches, and it no longer needs dask.
 
-Computations run on the `distributed.Client` that was created last; without a client, on threads of this machine.
+Computations run on the `distributed.Client` that was created last; without a client, on threads of
+this machine.
 """
 
 from __future__ import annotations
@@ -67,8 +70,8 @@ def fit(model: OnlineTwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineT
     X : dask array of shape (m, p)
         Features of the instances, in blocks of numpy arrays or scipy's sparse matrices.
     y : dask array of shape (m, q) or (m,)
-        Labels of the instances for all tasks. Its blocks are aligned with those of `X`. Missing labels (NaN) are not
-        supported.
+        Labels of the instances for all tasks. Its blocks are aligned with those of `X`. Missing
+        labels (NaN) are not supported.
     tasks : array, sparse matrix or frame of shape (q, p'), default=None
         Features of the tasks, in memory.
 
@@ -92,19 +95,25 @@ def fit(model: OnlineTwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineT
     """
     _check_online(model)
     if model.keep_labels:
-        raise ValueError("keep_labels would gather rows from the cluster: leave it out, and give the arrays again.")
+        raise ValueError(
+            "keep_labels would gather rows from the cluster: leave it out, and give the arrays "
+            "again."
+        )
     rows, labels = _aligned(X, y)
     with all_or_nothing(model):
         needs_rows = hasattr(model.feature_map, "transform") and not is_fitted(model.feature_map)
         count = min(SAMPLE if needs_rows else 1, rows.shape[0])
         places = np.arange(count) * rows.shape[0] // count
         first, first_labels = _computed([rows[places], labels[places]])
-        # Fitting a few rows checks the parameters and the tasks, fits the feature maps and reads all ids.
+        # Fitting a few rows checks the parameters and the tasks, fits the feature maps and reads
+        # all ids.
         model.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
         like = model.statistics_
         if not like.is_complete:
             remedy = "use partial_fit of the model or fit_stream"
-            raise ValueError(f"Y contains NaN, but on a cluster every label must be observed: {remedy}.")
+            raise ValueError(
+                f"Y contains NaN, but on a cluster every label must be observed: {remedy}."
+            )
         collected = partial(collect, constant=like.has_constant)
         total = _summed(collected, merge, rows, labels, getattr(model, "feature_map_", None))
         # The features of the tasks do not travel with every block.
@@ -147,7 +156,9 @@ def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
         model.predict(np.zeros((1, rows.shape[1])), tasks=tasks)  # checks the tasks
         tasks = read_table(unwrap_tasks(tasks), "tasks").values
     width = model.n_tasks_ if tasks is None else tasks.shape[0]
-    predictions = _lazily(_block_predictions, rows, None, width, answer.dtype, None, copy(model), tasks)
+    predictions = _lazily(
+        _block_predictions, rows, None, width, answer.dtype, None, copy(model), tasks
+    )
     return predictions[:, 0] if answer.ndim == 1 and tasks is None else predictions
 
 
@@ -182,12 +193,20 @@ def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = 
     """
     wanted, rows, labels, *parts = _left_out(model, X, y, setting)
     dtype = _answer(model, rows).dtype
-    predictions = _lazily(_block_holdout, rows, labels, labels.shape[1], dtype, *parts, wanted, dtype)
+    predictions = _lazily(
+        _block_holdout, rows, labels, labels.shape[1], dtype, *parts, wanted, dtype
+    )
     return predictions[:, 0] if y.ndim == 1 else predictions
 
 
 def landscape(
-    model: OnlineTwoStepRidge, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str = "B"
+    model: OnlineTwoStepRidge,
+    X: Any,
+    y: Any,
+    alphas: Alphas = None,
+    task_alphas: Alphas = None,
+    *,
+    setting: str = "B",
 ) -> np.ndarray:
     """Return the negative mean squared error of hold-out predictions for every regularisation.
 
@@ -200,8 +219,9 @@ def landscape(
     Returns
     -------
     array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
-        Scores; greater is better. The score is NaN, with a warning that names the values, where held-out labels have
-        leverage 1. `LeverageError` is raised if this is so for all values in a block of rows.
+        Scores; greater is better. The score is NaN, with a warning that names the values, where
+        held-out labels have leverage 1. `LeverageError` is raised if this is so for all values in a
+        block of rows.
 
     Examples
     --------
@@ -213,7 +233,8 @@ def landscape(
     >>> distributed.landscape(model, X, Y, alphas=[1.0, 100.0]).round(3)
     array([-4.269, -3.511])
     """
-    values, task_values = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
+    values = check_alphas(alphas, "alphas")
+    task_values = check_alphas(task_alphas, "task_alphas")
     wanted, rows, labels, *parts = _left_out(model, X, y, setting)
     errors = _summed(_block_errors, np.add, rows, labels, *parts, values, task_values, wanted)
     scores = np.asarray(-errors / labels.shape[0])
@@ -222,11 +243,18 @@ def landscape(
 
 
 def tune(
-    model: OnlineTwoStepRidge, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str = "B"
+    model: OnlineTwoStepRidge,
+    X: Any,
+    y: Any,
+    alphas: Alphas = None,
+    task_alphas: Alphas = None,
+    *,
+    setting: str = "B",
 ) -> OnlineTwoStepRidge:
     """Set the regularisation of a model to the best of `landscape`, and return the model; parameters as there.
 
-    Ties are resolved in favour of the largest values. The attribute `landscape_` of the model contains the scores.
+    Ties are resolved in favour of the largest values. The attribute `landscape_` of the model
+    contains the scores.
 
     Examples
     --------
@@ -238,8 +266,11 @@ def tune(
     >>> distributed.tune(model, X, Y, alphas=[1.0, 100.0]).alpha
     100.0
     """
-    values, task_values = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
-    return model.set_best(landscape(model, X, y, values, task_values, setting=setting), values, task_values)
+    values = check_alphas(alphas, "alphas")
+    task_values = check_alphas(task_alphas, "task_alphas")
+    return model.set_best(
+        landscape(model, X, y, values, task_values, setting=setting), values, task_values
+    )
 
 
 # Checks of the arguments -------------------------------------------------------------------------
@@ -266,7 +297,9 @@ def _aligned(X: Any, y: Any = None) -> tuple[Any, Any]:
             remedy = "use the methods of the model, or dask.array.from_array"
             raise TypeError(f"{name} must be a dask array, found {type(array).__name__}: {remedy}.")
         if any(np.isnan(size) for sizes in array.chunks for size in sizes):
-            raise ValueError(f"{name} has chunks of unknown size: call its compute_chunk_sizes() first.")
+            raise ValueError(
+                f"{name} has chunks of unknown size: call its compute_chunk_sizes() first."
+            )
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X must be a matrix with rows and columns, found shape {X.shape}.")
     blocks = tuple(size for size in X.chunks[0] if size)
@@ -280,16 +313,24 @@ def _aligned(X: Any, y: Any = None) -> tuple[Any, Any]:
     return rows, labels.rechunk((blocks, labels.shape[1]))
 
 
-def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setting, Any, Any, Any, OnlineRidge]:
+def _left_out(
+    model: Any, X: Any, y: Any, setting: str | Setting
+) -> tuple[Setting, Any, Any, Any, OnlineRidge]:
     """Return the setting, the rows and labels to leave out, the feature map, and both sides of the model decomposed."""
     rows, labels = _aligned(X, y)
     _answer(model, rows)
-    wanted, known = as_setting(setting), model.statistics_
+    wanted = as_setting(setting)
+    known = model.statistics_
     check_knows_tasks(known, wanted)
     if not known.is_complete:
-        raise ValueError("This model was fitted with missing labels: use its methods holdout and landscape.")
+        raise ValueError(
+            "This model was fitted with missing labels: use its methods holdout and landscape."
+        )
     if labels.shape[1] != known.n_tasks:
-        raise ValueError(f"Y has {labels.shape[1]} columns, but {known.n_tasks} tasks are known: give one per task.")
+        raise ValueError(
+            f"Y has {labels.shape[1]} columns, but {known.n_tasks} tasks are known: give one per "
+            f"task."
+        )
     # Decomposed once, for all workers.
     for side in (known.groups[0], known.task_sums):
         _ = None if side is None else side.eigen
@@ -303,7 +344,8 @@ def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setti
 def _on_blocks(function: Callable[..., Any], rows: Any, labels: Any, *parts: Any) -> list[Any]:
     """Return ``function(Φ, Y, *parts)`` of every block as a delayed value; `parts` begin with the feature map."""
     # One node of the graph is shared by all blocks, so that each worker receives it once.
-    shared, work = dask.delayed(parts, traverse=False), dask.delayed(_on_block)
+    shared = dask.delayed(parts, traverse=False)
+    work = dask.delayed(_on_block)
     starts = np.cumsum([0, *rows.chunks[0][:-1]]).tolist()
     labels = [None] * len(starts) if labels is None else labels.to_delayed().ravel()
     blocks = zip(starts, rows.to_delayed().ravel(), labels, strict=True)
@@ -312,16 +354,23 @@ def _on_blocks(function: Callable[..., Any], rows: Any, labels: Any, *parts: Any
 
 def _summed(function: Callable[..., Any], add: Callable[[Any, Any], Any], *arguments: Any) -> Any:
     """Return the sum of the values of `_on_blocks`, added in a tree, always in the same order."""
-    level, total = _on_blocks(function, *arguments), dask.delayed(reduce)
+    level = _on_blocks(function, *arguments)
+    total = dask.delayed(reduce)
     while len(level) > 1:
-        level = [total(add, level[first : first + FAN_IN]) for first in range(0, len(level), FAN_IN)]
+        level = [
+            total(add, level[first : first + FAN_IN]) for first in range(0, len(level), FAN_IN)
+        ]
     return _computed(level)[0]
 
 
-def _lazily(function: Callable[..., Any], rows: Any, labels: Any, width: int, dtype: Any, *parts: Any) -> Any:
+def _lazily(
+    function: Callable[..., Any], rows: Any, labels: Any, width: int, dtype: Any, *parts: Any
+) -> Any:
     """Return the dask array (m, width) whose blocks are the values of `_on_blocks`."""
     found = zip(_on_blocks(function, rows, labels, *parts), rows.chunks[0], strict=True)
-    return da.concatenate([da.from_delayed(block, (size, width), dtype=dtype) for block, size in found])
+    return da.concatenate(
+        [da.from_delayed(block, (size, width), dtype=dtype) for block, size in found]
+    )
 
 
 def _computed(values: list[Any]) -> list[Any]:
@@ -334,23 +383,34 @@ def _computed(values: list[Any]) -> list[Any]:
 # Functions that run on workers -------------------------------------------------------------------
 
 
-def _on_block(function: Callable[..., Any], start: int, block: Array, labels: Array | None, parts: Any) -> Any:
+def _on_block(
+    function: Callable[..., Any], start: int, block: Array, labels: Array | None, parts: Any
+) -> Any:
     """Call `function` with features and labels of a block; errors name the first row of the block."""
     feature_map, *rest = parts
     try:
         Phi = check_matrix(block, "X", accept_sparse=True)
         Phi = Phi if feature_map is None else mapped(Phi, feature_map, "feature_map")
-        return function(Phi, None if labels is None else check_matrix(labels, "Y", accept_sparse=True), *rest)
+        return function(
+            Phi, None if labels is None else check_matrix(labels, "Y", accept_sparse=True), *rest
+        )
     except ValueError as error:
         kind = LeverageError if isinstance(error, LeverageError) else ValueError
         raise kind(f"In the block that begins with row {start}: {error}") from error
 
 
 def _block_errors(
-    Phi: Array, Y: Array, ridge: OnlineRidge, alphas: list[float], task_alphas: list[float], setting: Setting
+    Phi: Array,
+    Y: Array,
+    ridge: OnlineRidge,
+    alphas: list[float],
+    task_alphas: list[float],
+    setting: Setting,
 ) -> Array:
     columns = task_alphas if ridge.statistics.tasks is not None else task_alphas[:1]
-    errors = where_defined(lambda a, b: online_squared_errors(ridge, Phi, Y, a, b, setting), alphas, columns)
+    errors = where_defined(
+        lambda a, b: online_squared_errors(ridge, Phi, Y, a, b, setting), alphas, columns
+    )
     return Y.shape[0] * errors  # weighted by the size of the block
 
 

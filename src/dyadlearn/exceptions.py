@@ -1,7 +1,7 @@
 """Exceptions and warnings of the library.
 
-Every exception is a subclass of the built-in exception that a caller would expect, such as `ValueError` or
-`MemoryError`.
+Every exception is a subclass of the built-in exception that a caller would expect, such as
+`ValueError` or `MemoryError`.
 """
 
 

@@ -38,40 +38,44 @@ def read_features(
     ``.txt``                  gzipped, are always read completely
     ========================= ===========================================================================
 
-    Half and single precision become single precision, all other numbers double precision. Files are never unpickled,
-    only this file and the file of its ids are read, and sizes are checked before reading.
+    Half and single precision become single precision, all other numbers double precision. Files are
+    never unpickled, only this file and the file of its ids are read, and sizes are checked before
+    reading.
 
     Parameters
     ----------
     path : path
         File to read.
     ids : sequence of ids, index or series, default=None
-        Ids of the rows to return, in this order, such as ``labels.index``; None returns all rows. Ids are compared as
-        text, so that 7 matches "7". Only the blocks with these rows, or the arrays with these names, are read. With
-        ids from a data frame, predictions for the table are frames of the same library.
+        Ids of the rows to return, in this order, such as ``labels.index``; None returns all rows.
+        Ids are compared as text, so that 7 matches "7". Only the blocks with these rows, or the
+        arrays with these names, are read. With ids from a data frame, predictions for the table are
+        frames of the same library.
     key : str, default=None
-        Name of the part of the file with the features, if there are several: a data set, group or array such as
+        Name of the part of the file with the features, if there are several: a data set, group or
+        array such as
         ``group/data``, or a column of vectors.
     row_ids : sequence of ids, or str, default=None
-        Ids of all rows in their order, if the file does not contain them; or the name of their array or column in the
-        file, or of another file with one id per line.
+        Ids of all rows in their order, if the file does not contain them; or the name of their
+        array or column in the file, or of another file with one id per line.
     pool : {"mean"}, default=None
-        Pooling of an array with several rows for one id, such as one row for each residue of a protein; None raises an
-        error for such arrays.
+        Pooling of an array with several rows for one id, such as one row for each residue of a
+        protein; None raises an error for such arrays.
     of : str, default=None
         Name of the rows in messages, such as "proteins".
 
     Returns
     -------
     Table
-        Table with ``values`` (n, d) and ``ids``. All functions that accept a data frame accept it; ``to_frame()``
-        converts it to a data frame, for scikit-learn.
+        Table with ``values`` (n, d) and ``ids``. All functions that accept a data frame accept it;
+        ``to_frame()`` converts it to a data frame, for scikit-learn.
 
     Raises
     ------
     DataFileError
-        If the file is damaged, has the wrong content, is a device or a pipe, refers to another file, or exceeds the
-        size limit when unpacked; or if features are missing, infinite or of different lengths.
+        If the file is damaged, has the wrong content, is a device or a pipe, refers to another
+        file, or exceeds the size limit when unpacked; or if features are missing, infinite or of
+        different lengths.
     NotEnoughMemoryError
         If the requested features need more memory than is free.
     IdError
@@ -108,7 +112,9 @@ def read_features(
     place = Path(path)
     if suffix_of(place) not in ENDINGS:
         ending = place.suffix or "nothing"
-        raise DataFileError(f"{place} ends in {ending!r}: features are read from {', '.join(ENDINGS)} files.")
+        raise DataFileError(
+            f"{place} ends in {ending!r}: features are read from {', '.join(ENDINGS)} files."
+        )
     if not isinstance(key, str | None):
         raise TypeError(f"key must be the name of a part of the file, found {key!r}.")
     file = open_features(place, key, row_ids, pool)
@@ -116,8 +122,11 @@ def read_features(
         raise file.without_ids
     if ids is None:
         return file.read()
-    labels, name = listed(ids, "ids"), getattr(ids, "name", None)
+    labels = listed(ids, "ids")
+    name = getattr(ids, "name", None)
     if not labels:
         raise ValueError("ids is empty: name whose features are wanted, or leave it out for all.")
     wanted = wanted_ids(labels, name if isinstance(name, str) else None, "ids")
-    return replace(file.read(file.places(wanted.labels, of or "ids")), row_ids=wanted, kind=library_of(ids))
+    return replace(
+        file.read(file.places(wanted.labels, of or "ids")), row_ids=wanted, kind=library_of(ids)
+    )

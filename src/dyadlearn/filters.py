@@ -3,10 +3,11 @@ r"""Spectral filters: regularised inverses of one side's eigenvalues.
 A filter is a function :math:`\varphi_\lambda(\sigma)` that approximates :math:`1/\sigma`
 for large eigenvalues and stays bounded for small ones. Coefficients need
 :math:`\varphi`, predictions need the shrinkage :math:`f(\sigma) = \sigma\varphi(\sigma)`, and
-hold-out predictions need the remainder :math:`1 - f(\sigma)`. Each of the three has a separate formula, because
+hold-out predictions need the remainder :math:`1 - f(\sigma)`. Each of the three has a separate
+formula, because
 ``1 - f`` loses all digits for small :math:`\lambda`, and ``1 - remainder`` for large :math:`\lambda`. The residual
-operator of a side is :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, with the remainders as eigenvalues; its diagonal is
-the slack.
+operator of a side is :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, with the remainders as
+eigenvalues; its diagonal is the slack.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from dyadlearn._checks import check_whole
 from dyadlearn._rounding import ratio
 from dyadlearn._state import Stored
 
-__all__ = ["IteratedTikhonov", "Landweber", "SpectralCutoff", "SpectralFilter", "Tabulated", "Tikhonov"]
+__all__ = [
+    "IteratedTikhonov",
+    "Landweber",
+    "SpectralCutoff",
+    "SpectralFilter",
+    "Tabulated",
+    "Tikhonov",
+]
 
 
 class SpectralFilter(Stored, ABC, stored=False):
@@ -41,8 +49,8 @@ class SpectralFilter(Stored, ABC, stored=False):
         A filter with a larger qualification converges faster to smooth functions.
         """
 
-    #: Whether refitting without some rows equals holding them out with the penalty of all rows. This is only true for
-    #: ridge regression, φ = 1/(σ + c), if c does not depend on the spectrum.
+    #: Whether refitting without some rows equals holding them out with the penalty of all rows.
+    #: This is only true for ridge regression, φ = 1/(σ + c), if c does not depend on the spectrum.
     refits: ClassVar[bool] = False
 
     def ridge(self, alpha: float) -> float:
@@ -66,20 +74,27 @@ class SpectralFilter(Stored, ABC, stored=False):
         -------
         array of shape (k,)
         """
-        return ratio(1.0, values) if self._interpolates(alpha) else self._phi(values, alpha)
+        if self._interpolates(alpha):
+            return ratio(1.0, values)
+        return self._phi(values, alpha)
 
     def shrinkage(self, values: Array, alpha: float) -> Array:
         r"""Return :math:`f(\sigma) = \sigma\varphi_\lambda(\sigma)`, shape (k,) as `values`."""
-        return _where(values > 0, values) if self._interpolates(alpha) else self._shrinkage(values, alpha)
+        if self._interpolates(alpha):
+            return _where(values > 0, values)
+        return self._shrinkage(values, alpha)
 
     def remainder(self, values: Array, alpha: float) -> Array:
         r"""Return the remainder :math:`1 - f(\sigma)`, shape (k,) as `values`."""
-        return _where(~(values > 0), values) if self._interpolates(alpha) else self._remainder(values, alpha)
+        if self._interpolates(alpha):
+            return _where(~(values > 0), values)
+        return self._remainder(values, alpha)
 
     def vanishing_remainder(self, values: Array) -> Array | None:
         r"""Return the limit of :math:`1 - f` up to a factor as :math:`\lambda \to 0`, for a full-rank spectrum.
 
-        Hold-out predictions do not change when the remainder is scaled, so that this limit gives them for
+        Hold-out predictions do not change when the remainder is scaled, so that this limit gives
+        them for
         :math:`\lambda = 0`. Return None if the limit depends on more than the spectrum.
         """
         return None
@@ -220,7 +235,8 @@ class Landweber(SpectralFilter):
     Parameters
     ----------
     n_iter : int or None, default=None
-        Fixed number of steps t, with which `alpha` has no effect; None is :math:`\lceil\sigma_{\max}/\lambda\rceil`.
+        Fixed number of steps t, with which `alpha` has no effect; None is
+        :math:`\lceil\sigma_{\max}/\lambda\rceil`.
 
     Examples
     --------
@@ -254,7 +270,8 @@ class Landweber(SpectralFilter):
         return namespace(values).exp(self._log_remainder(values, alpha))
 
     def _log_remainder(self, values: Array, alpha: float) -> Array:
-        xp, top = namespace(values), largest(values)
+        xp = namespace(values)
+        top = largest(values)
         if top == 0:
             return xp.zeros_like(values)
         share = values / top

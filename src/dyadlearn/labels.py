@@ -1,6 +1,7 @@
 """Labels of pairs: the observed cells of a grid of instances × tasks, and conversions of tables from and to grids.
 
-Every model is fitted on `Labels`. Grids with NaN, sparse matrices, long tables and data frames are converted to it.
+Every model is fitted on `Labels`. Grids with NaN, sparse matrices, long tables and data frames are
+converted to it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,14 @@ from dyadlearn._array import (
     to_numpy,
     without_mask,
 )
-from dyadlearn._checks import FLOATS, check_labels, check_not_empty, check_real, is_ready, reading_numbers
+from dyadlearn._checks import (
+    FLOATS,
+    check_labels,
+    check_not_empty,
+    check_real,
+    is_ready,
+    reading_numbers,
+)
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored, is_shaped
@@ -56,15 +64,16 @@ __all__ = [
 class Labels(Stored):
     """Observed labels of the pairs of m instances and q tasks: cells of a grid, with values and weights.
 
-    Labels are stored in one of two ways. A *grid* has a value for each of the m × q cells, NaN where the label is
-    missing. A *list* has only the observed cells, so that its size does not depend on that of the grid. Held-out
-    predictions, folds and scores of labels have the shape of `values`.
+    Labels are stored in one of two ways. A *grid* has a value for each of the m × q cells, NaN
+    where the label is missing. A *list* has only the observed cells, so that its size does not
+    depend on that of the grid. Held-out predictions, folds and scores of labels have the shape of
+    `values`.
 
     Attributes
     ----------
     rows, columns : integer arrays of shape (n,), of numpy, or None
-        Instance and task of each label of a list: all cells different, in ascending order of rows and then of columns.
-        None for a grid.
+        Instance and task of each label of a list: all cells different, in ascending order of rows
+        and then of columns. None for a grid.
     values : array of shape (n,), or (m, q) for a grid
         Labels.
     shape : (int, int)
@@ -90,15 +99,29 @@ class Labels(Stored):
     weights: Array | None = None
 
     def _fits(self) -> bool:
-        rows, columns, shape = self.rows, self.columns, self.shape
+        rows = self.rows
+        columns = self.columns
+        shape = self.shape
         if rows is None or columns is None:
             cells_fit = rows is columns
         else:
             shape = rows.shape
             sides = zip((rows, columns), self.shape, strict=True)
-            are_inside = all(at.dtype.kind in "iu" and ((at >= 0) & (at < length)).all() for at, length in sides)
-            cells_fit = len(shape) == 1 and columns.shape == shape and are_inside and _in_order(rows, columns).all()
-        return bool(cells_fit) and is_shaped(self.values, *shape) and is_shaped(self.weights, *shape) and self.size > 0
+            are_inside = all(
+                at.dtype.kind in "iu" and ((at >= 0) & (at < length)).all() for at, length in sides
+            )
+            cells_fit = (
+                len(shape) == 1
+                and columns.shape == shape
+                and are_inside
+                and _in_order(rows, columns).all()
+            )
+        return (
+            bool(cells_fit)
+            and is_shaped(self.values, *shape)
+            and is_shaped(self.weights, *shape)
+            and self.size > 0
+        )
 
     @classmethod
     def of_grid(cls, Y: Array, weights: Array | None = None) -> Self:
@@ -107,11 +130,18 @@ class Labels(Stored):
 
     @classmethod
     def of_pairs(
-        cls, rows: np.ndarray, columns: np.ndarray, values: Array, shape: tuple[int, int], weights: Array | None = None
+        cls,
+        rows: np.ndarray,
+        columns: np.ndarray,
+        values: Array,
+        shape: tuple[int, int],
+        weights: Array | None = None,
     ) -> Self:
         """Return a list of labels from cells in any order, all different."""
         labels = cls(rows, columns, values, shape, weights)
-        return labels if _in_order(rows, columns).all() else labels.take(np.lexsort((columns, rows)))
+        if _in_order(rows, columns).all():
+            return labels
+        return labels.take(np.lexsort((columns, rows)))
 
     @classmethod
     def from_sparse(cls, matrix: Any, name: str = "Y") -> Self:
@@ -120,7 +150,9 @@ class Labels(Stored):
         Raises ValueError if a cell is stored twice. `name` is the name of the matrix in messages.
         """
         if matrix.ndim != 2:
-            raise ValueError(f"{name} must be a matrix of instances × tasks, found {matrix.ndim} dimension(s).")
+            raise ValueError(
+                f"{name} must be a matrix of instances × tasks, found {matrix.ndim} dimension(s)."
+            )
         stored = sparse.coo_array(matrix)
         labels = cls.of_pairs(stored.row, stored.col, stored.data, stored.shape)
         rows, columns = labels.places
@@ -128,7 +160,8 @@ class Labels(Stored):
         if not later.all():
             at = int(np.argmin(later))
             raise ValueError(
-                f"{name} stores {int((~later).sum())} pair(s) more than once, first that of row {rows[at]} and "
+                f"{name} stores {int((~later).sum())} pair(s) more than once, first that of row "
+                f"{rows[at]} and "
                 f"column {columns[at]}: give one value a pair."
             )
         return labels
@@ -175,7 +208,9 @@ class Labels(Stored):
     def in_double(self) -> Self:
         """Return the labels in double precision, without a copy if they are already."""
         labels = self._changed(double)
-        return self if labels.values is self.values and labels.weights is self.weights else labels
+        if labels.values is self.values and labels.weights is self.weights:
+            return self
+        return labels
 
     def _changed(self, change: Callable[[Array], Array], **fields: Any) -> Self:
         """Return the labels after the same change of values and weights, with some other fields."""
@@ -209,7 +244,9 @@ class Labels(Stored):
         """Return some labels of a list, by a mask of shape (n,) or by positions."""
         at = np.flatnonzero(kept) if kept.dtype == bool else kept
         rows, columns = self.places
-        return self._changed(lambda values: take_rows(values, at), rows=rows[at], columns=columns[at])
+        return self._changed(
+            lambda values: take_rows(values, at), rows=rows[at], columns=columns[at]
+        )
 
     def part(self, rows: np.ndarray, columns: np.ndarray) -> Self:
         """Return the labels of the grid of some rows and columns, given by positions in ascending order."""
@@ -236,8 +273,14 @@ class Labels(Stored):
         """Return the labels as a list."""
         if self.grid is None:
             return self
-        xp, flat, (rows, columns) = namespace(self.values), np.flatnonzero(self.observed), self.places
-        return self._changed(lambda grid: take_rows(xp.reshape(grid, (-1,)), flat), rows=rows, columns=columns)
+        xp, flat, (rows, columns) = (
+            namespace(self.values),
+            np.flatnonzero(self.observed),
+            self.places,
+        )
+        return self._changed(
+            lambda grid: take_rows(xp.reshape(grid, (-1,)), flat), rows=rows, columns=columns
+        )
 
     def spread(self, values: Array, absent: float = math.nan) -> Array:
         """Return values of the shape of `values` as a grid (m, q), with `absent` in the other cells.
@@ -246,7 +289,11 @@ class Labels(Stored):
         """
         if self.grid is not None:
             return values
-        check_memory(2 * 8 * math.prod(self.shape), self.values, f"A grid of {self.shape[0]} × {self.shape[1]}")
+        check_memory(
+            2 * 8 * math.prod(self.shape),
+            self.values,
+            f"A grid of {self.shape[0]} × {self.shape[1]}",
+        )
         grid = np.full(self.shape, absent)
         grid[self.places] = to_numpy(values)
         return as_array_of(grid, values)
@@ -271,7 +318,8 @@ class Labels(Stored):
 
     def to_sparse(self, values: Array | None = None) -> sparse.csr_array:
         """Return the values of a list, or other values for the same cells, as a sparse matrix (m, q)."""
-        data, (rows, columns) = to_numpy(self.values if values is None else values), self.places
+        data = to_numpy(self.values if values is None else values)
+        rows, columns = self.places
         starts = np.searchsorted(rows, np.arange(self.shape[0] + 1))
         return sparse.csr_array((data, columns, starts), shape=self.shape)
 
@@ -280,7 +328,9 @@ class Labels(Stored):
     @property
     def total(self) -> float:
         """Sum of the weights of all labels; without weights, the number of labels."""
-        return float(self.size) if self.weights is None else float(namespace(self.weights).sum(self.weights))
+        if self.weights is None:
+            return float(self.size)
+        return float(namespace(self.weights).sum(self.weights))
 
     @property
     def largest_weight(self) -> float:
@@ -301,7 +351,9 @@ class Labels(Stored):
     @property
     def mean_weight(self) -> float:
         """Mean weight of the observed labels; 1 without weights."""
-        return 1.0 if self.weights is None else float(np.mean(to_numpy(self.weights)[self.observed]))
+        if self.weights is None:
+            return 1.0
+        return float(np.mean(to_numpy(self.weights)[self.observed]))
 
     def sums(self, axis: int) -> Array:
         """Return the sum of the weights of each column (axis 0) or each row (axis 1)."""
@@ -317,7 +369,9 @@ class Labels(Stored):
 
 def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return, for each cell except the first, whether it follows the previous one, by row and then by column."""
-    return np.asarray((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1])))
+    return np.asarray(
+        (rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1]))
+    )
 
 
 def read_labels(Y: Any, name: str = "Y") -> Table:
@@ -336,7 +390,9 @@ def read_labels(Y: Any, name: str = "Y") -> Table:
             make_ids(list(getattr(Y, "columns", ())), None, f"The columns of {name}")
     values = table.values
     if is_sparse(values):
-        raise TypeError(f"{name} is sparse, but its zeros are labels too: give it dense, as {name}.toarray().")
+        raise TypeError(
+            f"{name} is sparse, but its zeros are labels too: give it dense, as {name}.toarray()."
+        )
     check_not_empty(values, name)
     if is_foreign(values):
         values = check_real(values, name)
@@ -344,7 +400,9 @@ def read_labels(Y: Any, name: str = "Y") -> Table:
             raise ValueError(f"{name} must have one or two dimensions, found {values.ndim}.")
     elif not is_ready(values):
         with reading_numbers(values, name):
-            values = check_array(values, dtype=FLOATS, ensure_2d=False, ensure_all_finite=False, input_name=name)
+            values = check_array(
+                values, dtype=FLOATS, ensure_2d=False, ensure_all_finite=False, input_name=name
+            )
     is_vector = table.is_vector or values.ndim == 1
     if values.ndim == 1:
         values = namespace(values).reshape(values, (-1, 1))
@@ -366,12 +424,16 @@ def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Ta
     m, q = labels.shape
     if m != q:
         raise ValueError(f"The labels of a network form a square grid, found {m} × {q}.")
-    grid = replace(form, values=labels.values).columns_as(form.row_ids, "the columns of Y", "the rows of Y")
-    values, xp = grid.values, namespace(grid.values)
+    grid = replace(form, values=labels.values).columns_as(
+        form.row_ids, "the columns of Y", "the rows of Y"
+    )
+    values = grid.values
+    xp = namespace(grid.values)
     one_way = xp.isnan(values) & ~xp.isnan(values.T)
     if bool(xp.any(one_way)):
         raise ValueError(
-            f"Y is NaN (not observed) in one direction only for {int(xp.sum(xp.astype(one_way, xp.int64)))} edges of "
+            f"Y is NaN (not observed) in one direction only for "
+            f"{int(xp.sum(xp.astype(one_way, xp.int64)))} edges of "
             "the network: give their labels in both directions, or NaN in both."
         )
     gap = xp.abs(values - sign * values.T)
@@ -379,10 +441,13 @@ def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Ta
         largest = float(xp.max(xp.where(xp.isnan(gap), 0.0, gap)))
         word = "symmetric" if sign > 0 else "antisymmetric"
         raise ValueError(
-            f"Y is not {word}: it differs from {'' if sign > 0 else 'minus '}its transpose by up to {largest:.3g}. "
+            f"Y is not {word}: it differs from {'' if sign > 0 else 'minus '}its transpose by up "
+            f"to {largest:.3g}. "
             f"Use (Y {'+' if sign > 0 else '-'} Y.T) / 2 if this is intended."
         )
-    return Labels.of_grid(values), form if form.column_ids is None else replace(form, column_ids=form.row_ids)
+    return Labels.of_grid(values), form if form.column_ids is None else replace(
+        form, column_ids=form.row_ids
+    )
 
 
 def distinct_labels(Y: Any) -> np.ndarray:
@@ -413,8 +478,8 @@ def fisher_relabel(Y: Any) -> Array:
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels of two distinct values, the larger of which is the positive class. NaN means a missing label: it stays
-        NaN and is not counted.
+        Labels of two distinct values, the larger of which is the positive class. NaN means a
+        missing label: it stays NaN and is not counted.
 
     Returns
     -------
@@ -434,11 +499,20 @@ def fisher_relabel(Y: Any) -> Array:
     distinct = distinct_labels(values)
     if distinct.size != 2:
         remedy = "give labels of both classes, and of no other"
-        raise ValueError(f"Fisher's rule needs labels of exactly two values, found {distinct.size} in Y: {remedy}.")
+        raise ValueError(
+            f"Fisher's rule needs labels of exactly two values, found {distinct.size} in Y: "
+            f"{remedy}."
+        )
     positive = values == float(distinct[1])
-    total, n_positive = Labels.of_grid(values).size, int(xp.sum(xp.astype(positive, xp.int64)))
-    classes = xp.full_like(values, total / n_positive), xp.full_like(values, -total / (total - n_positive))
-    return grid.restore(xp.where(xp.isnan(values), values, xp.where(positive, *classes)))  # NaN stays
+    total = Labels.of_grid(values).size
+    n_positive = int(xp.sum(xp.astype(positive, xp.int64)))
+    classes = (
+        xp.full_like(values, total / n_positive),
+        xp.full_like(values, -total / (total - n_positive)),
+    )
+    return grid.restore(
+        xp.where(xp.isnan(values), values, xp.where(positive, *classes))
+    )  # NaN stays
 
 
 class NormalScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -448,9 +522,10 @@ class NormalScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     .. math:: \Phi^{-1}\Bigl(\frac{r - 1/2}{n}\Bigr)
 
-    with the distribution function :math:`\Phi` of the standard normal distribution. All observed labels of all tasks
-    are ranked together, and equal labels have their mean rank. Labels between observed ones are interpolated. Labels
-    outside their range have the score of the nearest one. NaN stays NaN.
+    with the distribution function :math:`\Phi` of the standard normal distribution. All observed
+    labels of all tasks are ranked together, and equal labels have their mean rank. Labels between
+    observed ones are interpolated. Labels outside their range have the score of the nearest one.
+    NaN stays NaN.
 
     Attributes
     ----------
@@ -465,8 +540,8 @@ class NormalScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Squared errors of predictions that are transformed back are usually larger than those of a model of the labels
-    themselves. Use the scores if only the order of the predictions matters.
+    Squared errors of predictions that are transformed back are usually larger than those of a model
+    of the labels themselves. Use the scores if only the order of the predictions matters.
 
     Examples
     --------
@@ -498,7 +573,8 @@ class NormalScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_labels(values)
         values = to_numpy(values)
         self.labels_, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-        # The mean rank of equal labels minus 1/2 is the number of smaller labels plus half the number of equal ones.
+        # The mean rank of equal labels minus 1/2 is the number of smaller labels plus half the
+        # number of equal ones.
         self.scores_ = ndtri((np.cumsum(counts) - counts / 2) / counts.sum())
         return self
 
@@ -528,7 +604,8 @@ class LongPairs:
     Attributes
     ----------
     rows, columns : integer arrays of shape (n,)
-        Positions of instance and task among the ids, in ascending order of rows and then of columns.
+        Positions of instance and task among the ids, in ascending order of rows and then of
+        columns.
     values, weights : arrays of shape (n,)
         Label of each pair, averaged over repeated rows, and the sum of the weights of its rows.
     instances, tasks : tuple of shape (m,) and (q,)
@@ -536,8 +613,8 @@ class LongPairs:
     n_rows : int
         Number of rows of the table.
     n_missing_ids, n_missing_values, n_zero_weight : int
-        Numbers of rows dropped because of a missing id, a missing value or a weight of zero. A row is counted once, by
-        the first of these reasons.
+        Numbers of rows dropped because of a missing id, a missing value or a weight of zero. A row
+        is counted once, by the first of these reasons.
     n_repeated : int
         Number of pairs with more than one row, not counting dropped rows.
     n_contradicting : int
@@ -569,10 +646,13 @@ class LongPairs:
 
     def to_grid(self) -> LongGrid:
         """Return the grid of the pairs, as arrays."""
-        m, q = len(self.instances), len(self.tasks)
+        m = len(self.instances)
+        q = len(self.tasks)
         check_memory(3 * 8 * m * q, self.values, f"A grid of {m} × {q}")
-        grid, weights = np.full((m, q), np.nan, dtype=self.values.dtype), np.zeros((m, q))
-        grid[self.rows, self.columns], weights[self.rows, self.columns] = self.values, self.weights
+        grid = np.full((m, q), np.nan, dtype=self.values.dtype)
+        weights = np.zeros((m, q))
+        grid[self.rows, self.columns] = self.values
+        weights[self.rows, self.columns] = self.weights
         return LongGrid(**{**vars(self), "weights": weights}, grid=grid)
 
 
@@ -585,9 +665,10 @@ class LongGrid(LongPairs):
     grid : array or frame of shape (m, q)
         Labels, averaged over repeated rows of a pair; NaN for pairs without a row.
     weights : array or frame of shape (m, q)
-        Sum of the weights of each pair's rows; without weights, their number. 0 for pairs without a row.
-    rows, columns, values, instances, tasks, n_rows, n_missing_ids, n_missing_values, n_zero_weight, n_repeated,
-    n_contradicting
+        Sum of the weights of each pair's rows; without weights, their number. 0 for pairs without a
+        row.
+    rows, columns, values, instances, tasks, n_rows, n_missing_ids, n_missing_values, n_zero_weight,
+    n_repeated, n_contradicting
         As in `LongPairs`.
     """
 
@@ -609,11 +690,13 @@ def to_grid(
 ) -> LongGrid:
     r"""Convert a long table (instance, task, value) to a grid.
 
-    The label of a pair is the weighted mean of its rows :math:`r`. Cells without a row are NaN (missing labels):
+    The label of a pair is the weighted mean of its rows :math:`r`. Cells without a row are NaN
+    (missing labels):
 
     .. math:: Y_{it} = \frac{\sum_{r : (i, t)} w_r\, y_r}{\sum_{r : (i, t)} w_r}
 
-    Rows without an id or a value, or with a weight of zero, are dropped and counted. An empty text is a missing id.
+    Rows without an id or a value, or with a weight of zero, are dropped and counted. An empty text
+    is a missing id.
 
     Parameters
     ----------
@@ -624,14 +707,16 @@ def to_grid(
     weights : array, list or series of shape (n,), default=None
         Weight of each row in the mean of its pair, at least 0; None gives all rows the same weight.
     instances, tasks : sequence of ids, default=None
-        Ids of the rows and columns of the grid, in this order; other ids in the table raise an error. None means the
-        ids of the rows that are not dropped, in the order of their first appearance.
+        Ids of the rows and columns of the grid, in this order; other ids in the table raise an
+        error. None means the ids of the rows that are not dropped, in the order of their first
+        appearance.
 
     Returns
     -------
     LongGrid
-        The grid and the counts. The grid is a frame if `pairs` is one, else an array. A frame of pandas has the
-        instance ids in the index, a frame of another library in the first column, as text.
+        The grid and the counts. The grid is a frame if `pairs` is one, else an array. A frame of
+        pandas has the instance ids in the index, a frame of another library in the first column, as
+        text.
 
     Examples
     --------
@@ -645,7 +730,9 @@ def to_grid(
             [ 3.,  3.]]), ('ann', 'bob'), ('tea', 'cake'))
     """
     first, second, *values = table_columns(pairs, "pairs", 3 if y is None else 2)
-    grid = averaged_pairs(first, second, values[0] if y is None else y, weights, instances, tasks).to_grid()
+    grid = averaged_pairs(
+        first, second, values[0] if y is None else y, weights, instances, tasks
+    ).to_grid()
     if isinstance(pairs, list | tuple | np.ndarray) or is_foreign(pairs):
         return grid
     import narwhals as nw
@@ -653,11 +740,16 @@ def to_grid(
     frame = nw.from_native(pairs, eager_only=True)
     kind = str(frame.implementation.value)
     names = [name if isinstance(name, str) else None for name in frame.columns[:2]]
-    rows, columns = Ids(grid.instances, names[0]), Ids(grid.tasks, names[1])
+    rows = Ids(grid.instances, names[0])
+    columns = Ids(grid.tasks, names[1])
     if kind != "pandas":
-        # Only pandas has an index; elsewhere the ids of a grid are its first column, provided that it is text.
-        rows, columns = text_ids(rows, "The instances", str), text_ids(columns, "The tasks", str)
-    frames = {name: write_table(getattr(grid, name), rows, columns, kind) for name in ("grid", "weights")}
+        # Only pandas has an index; elsewhere the ids of a grid are its first column, provided that
+        # it is text.
+        rows = text_ids(rows, "The instances", str)
+        columns = text_ids(columns, "The tasks", str)
+    frames = {
+        name: write_table(getattr(grid, name), rows, columns, kind) for name in ("grid", "weights")
+    }
     return replace(grid, **frames)
 
 
@@ -687,26 +779,42 @@ def averaged_pairs(
     n_rows = len(first)
     values = read_numbers(y, "y", n_rows)
     if np.isinf(values).any():
-        raise ValueError(f"y contains infinity, first in row {np.argmax(np.isinf(values))}: expected finite values.")
-    given = np.ones(n_rows) if weights is None else read_numbers(weights, weights_name, n_rows)
+        raise ValueError(
+            f"y contains infinity, first in row {np.argmax(np.isinf(values))}: expected finite "
+            f"values."
+        )
+    if weights is None:
+        given = np.ones(n_rows)
+    else:
+        given = read_numbers(weights, weights_name, n_rows)
     if not (np.isfinite(given) & (given >= 0)).all():
         row = int(np.argmin(np.isfinite(given) & (given >= 0)))
-        raise ValueError(f"{weights_name} must be finite and at least 0, found {given[row]} in row {row}.")
+        raise ValueError(
+            f"{weights_name} must be finite and at least 0, found {given[row]} in row {row}."
+        )
     no_id = lacks_id(first) | lacks_id(second)
     no_value = np.isnan(values) & ~no_id
     no_weight = (given == 0) & ~no_id & ~no_value
     kept = ~(no_id | no_value | no_weight)
     if not kept.any():
-        raise ValueError(f"No observation is left: each of {n_rows} rows lacks an id, a value or a weight above 0.")
+        raise ValueError(
+            f"No observation is left: each of {n_rows} rows lacks an id, a value or a weight above "
+            f"0."
+        )
     if not kept.all():
-        first, second = ([*compress(c, kept)] if isinstance(c, list) else c[kept] for c in (first, second))
-        values, given = values[kept], given[kept]
+        first, second = (
+            [*compress(c, kept)] if isinstance(c, list) else c[kept] for c in (first, second)
+        )
+        values = values[kept]
+        given = given[kept]
     rows, instance_ids = _numbered(first, instances, "instances")
     columns, task_ids = _numbered(second, tasks, "tasks")
     numbers, cells = np.unique(pair_numbers(rows, columns, len(task_ids)), return_inverse=True)
     size = numbers.size
-    count, total = np.bincount(cells, minlength=size), np.bincount(cells, given, minlength=size)
-    # The mean is one value of the pair plus the mean difference from it, so that equal values are not rounded.
+    count = np.bincount(cells, minlength=size)
+    total = np.bincount(cells, given, minlength=size)
+    # The mean is one value of the pair plus the mean difference from it, so that equal values are
+    # not rounded.
     one = np.empty(size)
     one[cells] = values
     gap = values - one[cells]
@@ -741,11 +849,15 @@ def read_numbers(values: Any, name: str, n_rows: int) -> np.ndarray:
             raise TypeError(f"{name} must hold real numbers, found {numbers.dtype}.")
         numbers = numbers if numbers.dtype == np.float32 else numbers.astype(np.float64)
     if numbers.shape != (n_rows,):
-        raise ValueError(f"{name} must have one value for each of {n_rows} pairs, found shape {numbers.shape}.")
+        raise ValueError(
+            f"{name} must have one value for each of {n_rows} pairs, found shape {numbers.shape}."
+        )
     return numbers
 
 
-def _numbered(column: Column, wanted: Sequence[Hashable] | None, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
+def _numbered(
+    column: Column, wanted: Sequence[Hashable] | None, name: str
+) -> tuple[np.ndarray, tuple[Hashable, ...]]:
     """Return the position of each row's id, and the ids in the order of their positions."""
     codes, labels = distinct(column, "pairs")
     if wanted is None:

@@ -14,8 +14,8 @@ __all__ = ["Setting", "as_setting", "as_settings"]
 class Setting(Stored, StrEnum):
     """Prediction setting: which parts of a pair are new at prediction time.
 
-    A is a new pair of a known instance and a known task, B a new instance with a known task, C a known instance with a
-    new task, and D a new instance with a new task.
+    A is a new pair of a known instance and a known task, B a new instance with a known task, C a
+    known instance with a new task, and D a new instance with a new task.
 
     Examples
     --------
@@ -64,8 +64,8 @@ class Setting(Stored, StrEnum):
         return {Setting.B: Setting.C, Setting.C: Setting.B}.get(self, self)
 
 
-#: Names of the settings elsewhere, in lower case: RLScore, xnet, TDC and DeepPurpose, DataSAIL, genomic prediction of
-#: lines in environments, and of hybrids.
+#: Names of the settings elsewhere, in lower case: RLScore, xnet, TDC and DeepPurpose, DataSAIL,
+#: genomic prediction of lines in environments, and of hybrids.
 _WORDS = {
     Setting.A: ("in_sample_loo", "interaction", "edges", "random", "r", "cv2", "t2"),
     Setting.B: ("leave_x1_out", "row", "cold_instance", "i1e", "cv1"),
@@ -80,7 +80,8 @@ def as_setting(name: str | Setting) -> Setting:
     Parameters
     ----------
     name : str or Setting
-        A letter A to D, or the name of the setting elsewhere, such as ``leave_x1_out`` of RLScore, ``row`` or
+        A letter A to D, or the name of the setting elsewhere, such as ``leave_x1_out`` of RLScore,
+        ``row`` or
         ``vertices`` of xnet, ``I1e`` of DataSAIL, ``cold_task`` as in TDC, or ``CV1`` of genomic prediction.
 
     Returns
@@ -100,9 +101,12 @@ def as_setting(name: str | Setting) -> Setting:
         if word in (setting.value.lower(), *words):
             return setting
     if word == "t1":
-        raise ValueError("T1 does not name the new parent: use B if new parents are rows, C if they are columns.")
+        raise ValueError(
+            "T1 does not name the new parent: use B if new parents are rows, C if they are columns."
+        )
     raise ValueError(
-        f"Unknown setting {name!r}: expected A (a new pair), B (a new instance), C (a new task) or D (both new)."
+        f"Unknown setting {name!r}: expected A (a new pair), B (a new instance), C (a new task) or "
+        f"D (both new)."
     )
 
 
@@ -129,7 +133,9 @@ def as_settings(settings: str | Iterable[str | Setting]) -> list[Setting]:
         raise ValueError(f"setting names no setting: expected {_EXPECTED}.")
     repeated = [each.value for each in dict.fromkeys(found) if found.count(each) > 1]
     if repeated:
-        raise ValueError(f"setting must name each setting once, found {', '.join(repeated)} more than once.")
+        raise ValueError(
+            f"setting must name each setting once, found {', '.join(repeated)} more than once."
+        )
     return found
 
 
@@ -141,4 +147,7 @@ def check_groups(setting: Setting, groups: Any, task_groups: Any, cells: Any = N
         (cells, "cells", "single pairs", setting is Setting.A),
     ):
         if labels is not None and not leaves:
-            raise ValueError(f"{name} are groups of left-out {what}, and setting {setting.value} leaves none out.")
+            raise ValueError(
+                f"{name} are groups of left-out {what}, and setting {setting.value} leaves none "
+                f"out."
+            )

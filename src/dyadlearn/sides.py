@@ -88,7 +88,9 @@ class SideNames(NamedTuple):
         'C: new parasite'
         """
         word = self.new_in(setting)
-        return setting.in_words if word == setting.description else f"{setting.value}: new {word}"
+        if word == setting.description:
+            return setting.in_words
+        return f"{setting.value}: new {word}"
 
 
 def plural(word: str) -> str:
@@ -119,8 +121,8 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
     Parameters
     ----------
     sides : (str, str) or None
-        Singular names of an instance and of a task; None is ``("instance", "task")``, and ``("node", "node")`` in a
-        network.
+        Singular names of an instance and of a task; None is ``("instance", "task")``, and
+        ``("node", "node")`` in a network.
     network : bool, default=False
         Whether both sides are the same nodes, so that both may have the same name.
 
@@ -135,16 +137,25 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
     """
     if sides is None:
         return SideNames("node", "node") if network else SideNames()
-    given = tuple(sides) if isinstance(sides, Sequence) and not isinstance(sides, str) else ()
+    if isinstance(sides, Sequence) and not isinstance(sides, str):
+        given = tuple(sides)
+    else:
+        given = ()
     words = [word.strip() for word in given if isinstance(word, str)]
     if len(given) != 2 or len(words) != 2 or not all(words):
-        raise _refusal('words, for one instance and for one task, such as ("host", "parasite")', _cut(sides))
+        raise _refusal(
+            'words, for one instance and for one task, such as ("host", "parasite")', _cut(sides)
+        )
     for word in words:
         if len(word) > _LONGEST:
-            raise _refusal(f"words of at most {_LONGEST} letters", f"one of {len(word)}: {_cut(word)}")
+            raise _refusal(
+                f"words of at most {_LONGEST} letters", f"one of {len(word)}: {_cut(word)}"
+            )
         if not word.isprintable() or not word[0].isalnum() or _MARKUP & set(word):
             marks = " ".join(sorted(_MARKUP))
-            raise _refusal(f"words of plain letters, without line breaks and any of {marks}", _cut(word))
+            raise _refusal(
+                f"words of plain letters, without line breaks and any of {marks}", _cut(word)
+            )
     if words[0].casefold() == words[1].casefold() and not (network and words[0] == words[1]):
         raise _refusal("different words", f"{words[0]!r} and {words[1]!r}")
     return SideNames(*words)

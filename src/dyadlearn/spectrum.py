@@ -14,7 +14,8 @@ A side may have a constant of one of two kinds. A *free* constant is an unpenali
 .. math:: \mathbf{H} = \tfrac1n\mathbf{11}^\top + \mathbf{K}_c(\mathbf{K}_c+\lambda\mathbf{I})^{-1}, \qquad
           \mathbf{H1} = \mathbf{1}.
 
-A constant *feature* is an additional feature of the same value :math:`\sqrt a` for all rows, penalised as the others:
+A constant *feature* is an additional feature of the same value :math:`\sqrt a` for all rows,
+penalised as the others:
 :math:`\mathbf{K} + a\mathbf{11}^\top`. In both cases rows to predict for have a last entry, and the coefficients have a
 last row for it. The entry is one, and for a constant feature in the primal :math:`\sqrt a`.
 """
@@ -67,18 +68,26 @@ from dyadlearn._svd import Blocks, economy_svd, graded_svd, gram_eigen, gram_err
 from dyadlearn._tables import shown
 from dyadlearn.exceptions import LeverageError, NothingLeftError
 from dyadlearn.filters import SpectralFilter, Tabulated
-from dyadlearn.kernels.repair import announced_repair, rank_threshold, symmetrized, symmetry_tolerance
+from dyadlearn.kernels.repair import (
+    announced_repair,
+    rank_threshold,
+    symmetrized,
+    symmetry_tolerance,
+)
 
 __all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "nothing_left", "slack_floor"]
 
-# A kernel has a null space if some eigenvalues are noise and all others exceed this share of the largest one. If
-# eigenvalues decrease smoothly there is no such gap, and eigenvalues below the noise are not set to zero.
+# A kernel has a null space if some eigenvalues are noise and all others exceed this share of the
+# largest one. If eigenvalues decrease smoothly there is no such gap, and eigenvalues below the
+# noise are not set to zero.
 _GAP = 1e-8
 # Slack of a row below which its residual is computed by itself.
 _HIGH = 1e-2
-# Most multiplications of a decomposition of sparse features, beside those of the eigenvectors of their Gram matrix.
+# Most multiplications of a decomposition of sparse features, beside those of the eigenvectors of
+# their Gram matrix.
 _MOST_WORK = 2e10
-# Largest relative error of a combination of sparse features for which their Gram matrix is used in any case.
+# Largest relative error of a combination of sparse features for which their Gram matrix is used in
+# any case.
 _ROUGH_GRAM = 1e-10
 
 
@@ -86,30 +95,34 @@ _ROUGH_GRAM = 1e-10
 class Spectrum(Stored):
     r"""Eigenvalues and eigenvectors of the kernel of one side, always in double precision.
 
-    Create one with `from_gram` (dual) or `from_features` (a linear kernel). Eigenvalues that are indistinguishable from
-    zero because of rounding are only set to zero for a ridge that is as small, see `resolved`.
+    Create one with `from_gram` (dual) or `from_features` (a linear kernel). Eigenvalues that are
+    indistinguishable from zero because of rounding are only set to zero for a ridge that is as
+    small, see `resolved`.
 
     Attributes
     ----------
     values : array of shape (k,)
         Eigenvalues :math:`\boldsymbol\sigma \ge 0`, in any order.
     vectors : array of shape (n, k)
-        Eigenvectors :math:`\mathbf{U}`. With k < n the spectrum is truncated: the other eigenvalues are zero.
+        Eigenvectors :math:`\mathbf{U}`. With k < n the spectrum is truncated: the other eigenvalues
+        are zero.
     components : array of shape (d, k) or None
         The right singular vectors :math:`\mathbf{W}` of the features
         :math:`\boldsymbol\Phi = \mathbf{U}\,\mathrm{diag}(\sqrt{\boldsymbol\sigma})\,\mathbf{W}^\top`.
     constant : {"free", "feature"} or None
-        Kind of constant. A free constant is the last direction; its entry of `values` is zero, and filters do not apply
-        to it.
+        Kind of constant. A free constant is the last direction; its entry of `values` is zero, and
+        filters do not apply to it.
     noise : float
-        Size up to which eigenvalues are indistinguishable from zero because of rounding. The spectrum of features does
-        not contain such eigenvalues.
+        Size up to which eigenvalues are indistinguishable from zero because of rounding. The
+        spectrum of features does not contain such eigenvalues.
     size : float
         Largest eigenvalue before centring, the scale of the rounding errors.
     identity : float
-        Part of the kernel of a new row with itself that comes from its identity, see `with_identity`.
+        Part of the kernel of a new row with itself that comes from its identity, see
+        `with_identity`.
     level : float
-        Constant a that a constant feature adds to the kernel; positive in the primal, at least zero in the dual.
+        Constant a that a constant feature adds to the kernel; positive in the primal, at least zero
+        in the dual.
 
     Examples
     --------
@@ -149,19 +162,23 @@ class Spectrum(Stored):
     ) -> Spectrum:
         """Return the spectrum of a Gram matrix of shape (n, n), with or without a constant.
 
-        An asymmetric matrix is averaged with its transpose. Negative eigenvalues are set to zero (``repair="clip"``) or
-        the spectrum is shifted (``"shift"``). Both give a warning with the size of the change; with
+        An asymmetric matrix is averaged with its transpose. Negative eigenvalues are set to zero
+        (``repair="clip"``) or the spectrum is shifted (``"shift"``). Both give a warning with the
+        size of the change; with
         ``repair="error"`` they raise `KernelError`. A matrix without positive eigenvalues always does. `name` is the
         name of the matrix in messages.
         """
         symmetric, gap = symmetrized(gram, "error" if repair == "error" else "mean", name)
         symmetric = double(symmetric)
-        xp, n, beside = namespace(gram), gram.shape[0], 0.0
+        xp = namespace(gram)
+        n = gram.shape[0]
+        beside = 0.0
         if constant == "feature":
             symmetric = symmetric + level
         is_reflected = constant != "free" and _has_common_part(symmetric)
         if is_reflected:
-            # A large common part of all entries is separated, so that the other directions keep their digits.
+            # A large common part of all entries is separated, so that the other directions keep
+            # their digits.
             symmetric = reflected(symmetric)
             symmetric = reflected(symmetric.T)
         elif constant == "free":
@@ -176,33 +193,47 @@ class Spectrum(Stored):
         vectors = reflected(vectors) if is_reflected else vectors
         size = largest(xp.abs(raw))
         if size <= n * epsilon(raw) * beside:  # after centring only rounding errors remain
-            raw, size = xp.zeros_like(raw), 0.0
+            raw = xp.zeros_like(raw)
+            size = 0.0
         # Eigenvalues as small as the rounding error of the largest one are divided by.
-        check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
-        values = announced_repair(raw, repair, n, name, beside, gap if gap > symmetry_tolerance(gram) else 0.0)
+        check_range(
+            size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}"
+        )
+        values = announced_repair(
+            raw, repair, n, name, beside, gap if gap > symmetry_tolerance(gram) else 0.0
+        )
         noise = rank_threshold(values, max(n, 8))
         values = _with_null_space(values, raw, noise)
         if constant == "free":
-            values, vectors = xp.concat([values, zeros((1,), values)]), with_constant(vectors)
+            values = xp.concat([values, zeros((1,), values)])
+            vectors = with_constant(vectors)
         return cls(values, n, None, vectors, None, constant, noise, max(size, beside), level=level)
 
     @classmethod
     def from_features(
-        cls, features: Array, *, name: str = "the features", constant: str | None = None, level: float = 1.0
+        cls,
+        features: Array,
+        *,
+        name: str = "the features",
+        constant: str | None = None,
+        level: float = 1.0,
     ) -> Spectrum:
         r"""Return the spectrum of the linear kernel of features :math:`\boldsymbol\Phi` (n, d).
 
-        Dense features are decomposed by their singular values, see `dyadlearn._svd`, and read in blocks, without a
-        copy in double precision. Sparse features stay sparse: their d × d Gram matrix is decomposed. `name` is the name
-        of the features in messages.
+        Dense features are decomposed by their singular values, see `dyadlearn._svd`, and read in
+        blocks, without a copy in double precision. Sparse features stay sparse: their d × d Gram
+        matrix is decomposed. `name` is the name of the features in messages.
 
-        With a free constant, the components belong to rows :math:`(\boldsymbol\phi - \bar{\boldsymbol\phi}, 1)` of
-        dense features, and to :math:`(\boldsymbol\phi, 1)` of sparse ones, which are not centred.
+        With a free constant, the components belong to rows :math:`(\boldsymbol\phi -
+        \bar{\boldsymbol\phi}, 1)` of dense features, and to :math:`(\boldsymbol\phi, 1)` of sparse
+        ones, which are not centred.
         """
         if is_sparse(features):
             return cls._from_sparse(features, name, constant, level)
-        xp, (n, d) = namespace(features), features.shape
-        # The largest absolute value, without a copy. Features of a part of a side may have no column.
+        xp = namespace(features)
+        n, d = features.shape
+        # The largest absolute value, without a copy. Features of a part of a side may have no
+        # column.
         extreme = max(float(xp.max(features)), -float(xp.min(features))) if d else 0.0
         like = zeros((0,), features, xp.float64)
         check_range(extreme, n * extreme * extreme, like, name)
@@ -210,38 +241,53 @@ class Spectrum(Stored):
             free = cls.from_features(features, name=name, constant="free")
             return free.with_constant_feature(means_of(features), level)
         is_free = constant == "free"
-        means, rows = means_of(features) if is_free else None, n - is_free
+        means = means_of(features) if is_free else None
+        rows = n - is_free
         shift = None if means is None else _complement_shift(features, means)
 
         def cut(places: slice, columns: slice) -> Array:
             """Return a block in double precision: centred, and in coordinates orthogonal to the constant."""
             block = double(features[places.start + is_free : places.stop + is_free, columns])
-            # Means and shift are subtracted one after the other, because their sum would be rounded.
-            return block if means is None or shift is None else (block - means[columns]) - shift[columns]
+            # Means and shift are subtracted one after the other, because their sum would be
+            # rounded.
+            if means is None or shift is None:
+                return block
+            return (block - means[columns]) - shift[columns]
 
         k = min(rows, d)
         if rows >= d:
             vectors = zeros((n, k + is_free), like)
-            svd = economy_svd(Blocks((rows, d), lambda here: cut(here, slice(0, d)), like), vectors[n - rows :, :k])
-            roots, components = svd.roots, row_major(svd.right)
+            svd = economy_svd(
+                Blocks((rows, d), lambda here: cut(here, slice(0, d)), like),
+                vectors[n - rows :, :k],
+            )
+            roots = svd.roots
+            components = row_major(svd.right)
             if is_free:
                 add_constant(vectors)
         else:
-            svd = economy_svd(Blocks((d, rows), lambda here: cut(slice(0, rows), here).T, like), zeros((d, k), like))
-            roots, components, vectors = svd.roots, svd.left, row_major(svd.right)
+            svd = economy_svd(
+                Blocks((d, rows), lambda here: cut(slice(0, rows), here).T, like),
+                zeros((d, k), like),
+            )
+            roots = svd.roots
+            components = svd.left
+            vectors = row_major(svd.right)
             vectors = with_constant(vectors) if is_free else vectors
         doubt = svd.doubt(means if rows >= d else None)
         seen = roots > doubt
         noise = largest(xp.where(seen, 0.0, doubt)) ** 2
         places = np.flatnonzero(to_numpy(seen))
         if places.size < k:
-            roots, components = take_rows(roots, places), take_rows(components.T, places).T
+            roots = take_rows(roots, places)
+            components = take_rows(components.T, places).T
             vectors = take_rows(vectors.T, np.append(places, k) if is_free else places).T
         with np.errstate(under="ignore"):
             values = roots**2
         size = largest(values)
         if is_free:
-            components, values = framed(components, xp.zeros_like(values)), xp.concat([values, zeros((1,), values)])
+            components = framed(components, xp.zeros_like(values))
+            values = xp.concat([values, zeros((1,), values)])
         return cls(values, n, components, vectors, None, constant, noise, size)
 
     def with_constant_feature(self, means: Array, level: float = 1.0) -> Spectrum:
@@ -251,8 +297,8 @@ class Spectrum(Stored):
                   \begin{bmatrix}\mathrm{diag}(\mathbf{s})\mathbf{W}^\top & \mathbf{0} \\
                   \sqrt n\,\bar{\boldsymbol\phi}^\top & \sqrt{na}\end{bmatrix}
 
-        The matrix on the right is small. Features far from zero are nearly multiples of the column of ones, and a joint
-        decomposition would lose their differences.
+        The matrix on the right is small. Features far from zero are nearly multiples of the column
+        of ones, and a joint decomposition would lose their differences.
 
         Parameters
         ----------
@@ -262,32 +308,63 @@ class Spectrum(Stored):
             Constant a > 0 that is added to the kernel.
         """
         assert self.components is not None
-        xp, root = namespace(self.values), math.sqrt(self.n_rows)
+        xp = namespace(self.values)
+        root = math.sqrt(self.n_rows)
         right = self.components[:-1, :-1]
-        above = xp.concat([self._roots[:-1, None] * right.T, zeros((right.shape[1], 1), right)], axis=1)
+        above = xp.concat(
+            [self._roots[:-1, None] * right.T, zeros((right.shape[1], 1), right)], axis=1
+        )
         last = root * xp.concat([means, zeros((1,), means) + math.sqrt(level)])
         left, roots, rows = graded_svd(xp.concat([above, last[None, :]], axis=0))
         vectors = self.vectors
-        for here in row_blocks(self.n_rows, 8 * vectors.shape[1]):  # in place, since this spectrum is not used again
+        for here in row_blocks(
+            self.n_rows, 8 * vectors.shape[1]
+        ):  # in place, since this spectrum is not used again
             vectors[here, : left.shape[1]] = vectors[here, :] @ left
-        values, vectors = roots**2, vectors[:, : left.shape[1]]
-        given = (values, self.n_rows, row_major(rows.T), vectors, None, "feature", self.noise, largest(values))
+        values = roots**2
+        vectors = vectors[:, : left.shape[1]]
+        given = (
+            values,
+            self.n_rows,
+            row_major(rows.T),
+            vectors,
+            None,
+            "feature",
+            self.noise,
+            largest(values),
+        )
         return Spectrum(*given, level=level)
 
     @classmethod
-    def _from_sparse(cls, features: Array, name: str, constant: str | None, level: float) -> Spectrum:
+    def _from_sparse(
+        cls, features: Array, name: str, constant: str | None, level: float
+    ) -> Spectrum:
         n = features.shape[0]
         features = double(features)
         size = float(abs(features).max()) if features.nnz else 0.0
         check_range(size, n * size * size, features, name)
         if constant == "feature":
             features = with_ones(features, math.sqrt(level))
-        means, gram = moments(features) if constant == "free" else (None, matmul(features.T, features))
+        if constant == "free":
+            means, gram = moments(features)
+        else:
+            means, gram = (None, matmul(features.T, features))
         values, components, noise = _decomposed_sparse(features, means, gram)
         if means is None:
-            return cls(values, n, components, None, features, constant, noise, largest(values), level=level)
+            return cls(
+                values, n, components, None, features, constant, noise, largest(values), level=level
+            )
         components = framed(components, -(value(means) @ components))
-        return cls(np.append(values, 0.0), n, components, None, with_ones(features), constant, noise, largest(values))
+        return cls(
+            np.append(values, 0.0),
+            n,
+            components,
+            None,
+            with_ones(features),
+            constant,
+            noise,
+            largest(values),
+        )
 
     def resolved(self, ridge: float) -> Spectrum:
         """Return the spectrum for a ridge, with eigenvalues up to `floor(ridge)` set to zero."""
@@ -296,14 +373,17 @@ class Spectrum(Stored):
 
     def floor(self, ridge: float) -> float:
         """Return the size up to which eigenvalues count as zero if the ridge is no larger than it, else 0."""
-        return self._unresolved if ridge <= self._unresolved and self.components is None else 0.0
+        if ridge <= self._unresolved and self.components is None:
+            return self._unresolved
+        return 0.0
 
     @cached_property
     def _unresolved(self) -> float:
         """Size up to which eigenvalues are rounding: `noise`, or that of the common part that centring subtracted."""
         if self.components is not None or not self.has_free_constant:
             return self.noise
-        # The common part c of all entries has the norm cn, and their rounding errors one of about 2εc√n.
+        # The common part c of all entries has the norm cn, and their rounding errors one of about
+        # 2εc√n.
         level = 8.0 * epsilon(self.values) * self.size / math.sqrt(self.n_rows)
         values = self.penalised
         above = values[values > level]
@@ -314,7 +394,8 @@ class Spectrum(Stored):
 
     @cached_property
     def _without_noise(self) -> Spectrum:
-        xp, zero = namespace(self.values), namespace(self.values).zeros_like(self.values)
+        xp = namespace(self.values)
+        zero = namespace(self.values).zeros_like(self.values)
         quiet = (self.values > 0) & (self.values <= self._unresolved)
         if not bool(xp.any(quiet)):
             return self
@@ -325,25 +406,33 @@ class Spectrum(Stored):
     def rounding(self, ridge: float) -> float:
         r"""Return the largest relative error of :math:`1/(\sigma+\lambda)` that rounding may cause.
 
-        Eigenvalues of a kernel are known up to :math:`\varepsilon\,\sigma_{\max}`. Singular values of features are
-        known up to :math:`\varepsilon\,s_{\max}`, and so a small eigenvalue up to
+        Eigenvalues of a kernel are known up to :math:`\varepsilon\,\sigma_{\max}`. Singular values
+        of features are known up to :math:`\varepsilon\,s_{\max}`, and so a small eigenvalue up to
         :math:`2\varepsilon\sqrt{\sigma\,\sigma_{\max}}`. The Gram matrix of sparse features is known up to
         :math:`\varepsilon` times the lengths of its columns, whatever their scales: the error grows with the variance
-        inflation of a column that is close to a combination of others. With `noise`, the features themselves were
-        decomposed.
+        inflation of a column that is close to a combination of others. With `noise`, the features
+        themselves were decomposed.
         """
-        values, error = self.resolved(ridge).penalised, epsilon(self.values)
+        values = self.resolved(ridge).penalised
+        error = epsilon(self.values)
         positive = values[values > 0]
         if 0 in positive.shape:
             return 0.0
         if self._features is not None and not self.noise:
             return error * self._inflation(ridge)
-        if ridge <= self._unresolved and (self.components is not None or positive.shape[0] < values.shape[0]):
+        if ridge <= self._unresolved and (
+            self.components is not None or positive.shape[0] < values.shape[0]
+        ):
             return math.inf  # eigenvalues that were set to zero may be positive
         # Features that are dependent have directions whose singular values are rounding.
         has_dropped = self.components is not None and self._features is None and self.noise > 0
-        divisor = ridge if has_dropped else ridge + float(namespace(values).min(positive))
-        return error * self.size / divisor if self.components is None else 8 * error * math.sqrt(self.size / divisor)
+        if has_dropped:
+            divisor = ridge
+        else:
+            divisor = ridge + float(namespace(values).min(positive))
+        if self.components is None:
+            return error * self.size / divisor
+        return 8 * error * math.sqrt(self.size / divisor)
 
     def _inflation(self, ridge: float) -> float:
         r"""Return the largest :math:`[\mathbf{G}]_{jj}[(\mathbf{G}+\lambda\mathbf{I})^{-1}]_{jj}` of the Gram G."""
@@ -366,13 +455,18 @@ class Spectrum(Stored):
         recomputed = fields.pop("recomputed")
         spectrum = super().from_state(fields, where)
         if recomputed is True:
-            need = 0 if spectrum._vectors is not None else spectrum.n_rows * spectrum.values.nbytes
+            if spectrum._vectors is not None:
+                need = 0
+            else:
+                need = spectrum.n_rows * spectrum.values.nbytes
             check_memory(need, spectrum.values, f"Computing the eigenvectors of its {where}")
             _ = spectrum.vectors
         return spectrum
 
     def _fits(self) -> bool:
-        k, own, features = self.values.size, self.components, self._features
+        k = self.values.size
+        own = self.components
+        features = self._features
         return (
             (self._vectors is None) != (features is None)
             and (features is None or own is not None)
@@ -442,7 +536,8 @@ class Spectrum(Stored):
     @property
     def uncertainty(self) -> float:
         """Relative rounding error of the smallest positive eigenvalue, between 0 and 1."""
-        xp, top = namespace(self.values), largest(self.values)
+        xp = namespace(self.values)
+        top = largest(self.values)
         # Eigenvalues from singular values of features are accurate enough.
         if top == 0 or (self.components is not None and self._features is None):
             return 0.0
@@ -459,25 +554,34 @@ class Spectrum(Stored):
     def basis(self) -> Array:
         r"""Map from spectral to model coefficients, shape (n, k) or, in the primal, (d, k).
 
-        In the dual a prediction is a kernel row times :math:`\mathbf{U}\boldsymbol\gamma`, in the primal a
-        feature row times :math:`\mathbf{W}\,\mathrm{diag}(\sqrt{\boldsymbol\sigma})\boldsymbol\gamma`. `lift` and
+        In the dual a prediction is a kernel row times :math:`\mathbf{U}\boldsymbol\gamma`, in the
+        primal a feature row times
+        :math:`\mathbf{W}\,\mathrm{diag}(\sqrt{\boldsymbol\sigma})\boldsymbol\gamma`. `lift` and
         `project` add the constant in the dual.
         """
-        return self.vectors if self.components is None else self.components * self._roots
+        if self.components is None:
+            return self.vectors
+        return self.components * self._roots
 
     @property
     def last_entry(self) -> float:
         r"""Last entry of rows to predict for, if there is a constant: 1, or :math:`\sqrt a` in the primal."""
-        return math.sqrt(self.level) if self.constant == "feature" and self.components is not None else 1.0
+        if self.constant == "feature" and self.components is not None:
+            return math.sqrt(self.level)
+        return 1.0
 
     def lift(self, spectral: Array) -> Array:
         r"""Return the coefficients (n or d, p) of kernel or feature rows from spectral coefficients (k, p)."""
-        return self._dual_of(spectral) if self.components is None else self.basis @ spectral
+        if self.components is None:
+            return self._dual_of(spectral)
+        return self.basis @ spectral
 
     def as_dual(self, coefficients: Array) -> Array:
         """Return dual coefficients (n, p) from the coefficients of features (d, p)."""
         assert self.components is not None
-        xp, roots, mean = namespace(coefficients), self._roots[:, None], None
+        xp = namespace(coefficients)
+        roots = self._roots[:, None]
+        mean = None
         along = self.components.T @ coefficients
         if self.constant == "feature":
             # The last row also contains a free mean, which is not part of the kernel.
@@ -485,13 +589,17 @@ class Spectrum(Stored):
             mean = (coefficients[-1:, :] - last @ along) / (1.0 - float(last[0, :] @ last[0, :]))
             along = along - last.T @ mean
         dual = self._dual_of(ratio(1.0, roots) * along)
-        return dual if mean is None else xp.concat([dual[:-1, :], dual[-1:, :] + self.last_entry * mean])
+        if mean is None:
+            return dual
+        return xp.concat([dual[:-1, :], dual[-1:, :] + self.last_entry * mean])
 
     def _dual_of(self, spectral: Array) -> Array:
         """Return the coefficients of kernel rows, with a last row for a constant, from spectral coefficients."""
         xp = namespace(spectral)
         if self.has_free_constant:
-            return xp.concat([self.vectors[:, :-1] @ spectral[:-1, :], math.sqrt(self.n_rows) * spectral[-1:, :]])
+            return xp.concat(
+                [self.vectors[:, :-1] @ spectral[:-1, :], math.sqrt(self.n_rows) * spectral[-1:, :]]
+            )
         lifted = self.vectors @ spectral
         if self.constant is None:
             return lifted
@@ -499,10 +607,15 @@ class Spectrum(Stored):
 
     def completed(self) -> Spectrum:
         """Return the same spectrum in the dual, including its null space."""
-        xp, k = namespace(self.values), int(self.values.shape[0])
-        values, vectors = self.values, self.vectors
+        xp = namespace(self.values)
+        k = int(self.values.shape[0])
+        values = self.values
+        vectors = self.vectors
         if self.is_truncated:
-            every = xp.linalg.qr(vectors, mode="complete")[0] if k else xp.eye(self.n_rows, dtype=values.dtype)
+            if k:
+                every = xp.linalg.qr(vectors, mode="complete")[0]
+            else:
+                every = xp.eye(self.n_rows, dtype=values.dtype)
             own = k - self.has_free_constant  # a free constant stays the last direction
             vectors = xp.concat([vectors[:, :own], every[:, k:], vectors[:, own:]], axis=1)
             values = xp.concat([values[:own], zeros((self.n_rows - k,), values), values[own:]])
@@ -511,12 +624,16 @@ class Spectrum(Stored):
     def with_identity(self, share: float) -> Spectrum:
         r"""Return the spectrum of :math:`\mathbf{K} + \delta\mathbf{I}`, in which each row also counts as itself.
 
-        The kernel is centred, too, if there is a free constant. The spectrum must be in the dual and not truncated.
+        The kernel is centred, too, if there is a free constant. The spectrum must be in the dual
+        and not truncated.
         """
         if not share:
             return self
         if self.components is not None or self.is_truncated:
-            raise ValueError("identity needs all directions of the kernel: fit the model again with this identity.")
+            raise ValueError(
+                "identity needs all directions of the kernel: fit the model again with this "
+                "identity."
+            )
         values = self.values + share
         if self.has_free_constant:
             values[-1] = 0.0
@@ -556,8 +673,8 @@ class Spectrum(Stored):
     def training_rows(self, product: Array) -> Array:
         r"""Return `product` (a, n or d) times the transposed training block: predictions for training rows.
 
-        In the dual the block is :math:`\mathbf{K}`, in the primal :math:`\boldsymbol\Phi`, with a last column of
-        `last_entry` where there is a constant.
+        In the dual the block is :math:`\mathbf{K}`, in the primal :math:`\boldsymbol\Phi`, with a
+        last column of `last_entry` where there is a constant.
         """
         if self._features is not None:
             return matmul(self._features, product.T).T
@@ -621,7 +738,9 @@ class Spectrum(Stored):
         blocks = list(row_blocks(n, k * itemsize(self.vectors)))
         if len(blocks) == 1:
             squares = self.vectors**2
-            return product_like(squares, weights) if weights.ndim == 2 else squares @ weights
+            if weights.ndim == 2:
+                return product_like(squares, weights)
+            return squares @ weights
         result = zeros((n, *weights.shape[1:]), self.vectors)
         for rows in blocks:
             result[rows, ...] = self.vectors[rows, :] ** 2 @ weights
@@ -637,7 +756,8 @@ class Spectrum(Stored):
         """Return the spectrum of the kernel of some rows only."""
         if rows.size == self.n_rows:
             return self
-        vectors, constant = take_rows(self.vectors, rows), "free" if self.has_free_constant else None
+        vectors = take_rows(self.vectors, rows)
+        constant = "free" if self.has_free_constant else None
         if self.components is not None:
             part = Spectrum.from_features(vectors * self.values**0.5, constant=constant)
         else:
@@ -668,9 +788,9 @@ class Spectrum(Stored):
 class Smoother:
     r"""Operators of one side with a filter: hat matrix, residual, leverage, leave-one-out.
 
-    Hat matrix and leverage are computed from the shrinkage f, the residual operator and its diagonal from 1 − f, and
-    neither from the other by subtraction. Products use the smaller and thus more accurate of the two: the residual
-    for small λ, the hat matrix for large λ.
+    Hat matrix and leverage are computed from the shrinkage f, the residual operator and its
+    diagonal from 1 − f, and neither from the other by subtraction. Products use the smaller and
+    thus more accurate of the two: the residual for small λ, the hat matrix for large λ.
 
     Attributes
     ----------
@@ -702,9 +822,11 @@ class Smoother:
     def phi(self) -> Array:
         r"""The regularised inverse :math:`\varphi(\boldsymbol\sigma)`, shape (k,); zero on null directions.
 
-        Kernel rows are zero along null directions, and :math:`\varphi(0) = 1/\lambda` would amplify rounding errors.
+        Kernel rows are zero along null directions, and :math:`\varphi(0) = 1/\lambda` would amplify
+        rounding errors.
         """
-        xp, values = namespace(self.spectrum.values), self.spectrum.penalised
+        xp = namespace(self.spectrum.values)
+        values = self.spectrum.penalised
         phi = self.filter.phi(values, self.alpha)
         return self._and_constant(xp.where(values > 0, phi, 0.0), 1.0 / self.spectrum.n_rows)
 
@@ -759,8 +881,11 @@ class Smoother:
     @cached_property
     def _diagonals(self) -> tuple[Array, Array]:
         """Leverage and slack, in one pass over the eigenvectors."""
-        both = self.spectrum.diagonal(namespace(self.shrinkage).stack([self.shrinkage, self.remainder], axis=1))
-        leverage, slack = both[:, 0], both[:, 1]
+        both = self.spectrum.diagonal(
+            namespace(self.shrinkage).stack([self.shrinkage, self.remainder], axis=1)
+        )
+        leverage = both[:, 0]
+        slack = both[:, 1]
         if self.spectrum.is_truncated:
             slack = slack + self.spectrum.outside
         return leverage, slack
@@ -797,7 +922,9 @@ class Smoother:
         """Return the residual operator between some distinct rows without forming it."""
         if not self.spectrum.is_truncated:
             return self.spectrum.block(self.remainder, rows)
-        return with_diagonal(self.spectrum.block(-self.shrinkage, rows), take_rows(self.slack, rows))
+        return with_diagonal(
+            self.spectrum.block(-self.shrinkage, rows), take_rows(self.slack, rows)
+        )
 
     def off_diagonal(self) -> Array:
         r"""Return :math:`\mathbf{H}^\circ`, the hat matrix with a zero diagonal, shape (n, n)."""
@@ -809,16 +936,21 @@ class Smoother:
         if self.contrast is not None:
             return labels
         product = self.product(labels, rotated)
-        return settled_difference(labels, None, product, self.level(labels)) if self.prefers_residual else product
+        if self.prefers_residual:
+            return settled_difference(labels, None, product, self.level(labels))
+        return product
 
     def smooth_others(self, labels: Array, rotated: Array | None = None) -> tuple[Array, Array]:
         r"""Return :math:`\mathbf{HY}` and :math:`\mathbf{H}^\circ\mathbf{Y}` for labels of shape (n, p).
 
         `rotated` is as in `product`.
         """
-        product, level = self.product(labels, rotated), self.level(labels)
+        product = self.product(labels, rotated)
+        level = self.level(labels)
         if self.prefers_residual:
-            return settle(labels - product, level), settle(self.slack[:, None] * labels - product, level)
+            return settle(labels - product, level), settle(
+                self.slack[:, None] * labels - product, level
+            )
         return product, settle(product - self.leverage[:, None] * labels, level)
 
     def leave_one_out(self, labels: Array, rotated: Array | None = None) -> Array:
@@ -844,12 +976,18 @@ class Smoother:
         if self.contrast is not None:
             return self.scaled().leave_one_out(labels, rotated)
         self.check_slack()
-        product, level, slack = self.product(labels, rotated), self.level(labels), self.slack[:, None]
-        own, sign = (slack, 1) if self.prefers_residual else (self.leverage[:, None], -1)
+        product = self.product(labels, rotated)
+        level = self.level(labels)
+        slack = self.slack[:, None]
+        if self.prefers_residual:
+            own, sign = (slack, 1)
+        else:
+            own, sign = (self.leverage[:, None], -1)
         held_out = settled_difference(labels, own, product, level, slack, sign=sign)
         if self.prefers_residual or self.spectrum.is_truncated:
             return held_out
-        # Rows of high leverage are outliers beside others whose residuals are large: theirs are small.
+        # Rows of high leverage are outliers beside others whose residuals are large: theirs are
+        # small.
         high = np.flatnonzero(to_numpy(self.slack) < _HIGH)
         if not high.size:
             return held_out
@@ -862,8 +1000,11 @@ class Smoother:
         """Return the leave-one-out predictions of some rows by the residual operator, shape (r, p)."""
         along = self.spectrum.rotate(labels) if rotated is None else rotated
         product = take_rows(self.spectrum.vectors, rows) @ (self.remainder[:, None] * along)
-        own, slack = take_rows(labels, rows), take_rows(self.slack, rows)[:, None]
-        return settled_difference(own, slack, product, rounding_level(labels, largest(self.remainder)) * slack, slack)
+        own = take_rows(labels, rows)
+        slack = take_rows(self.slack, rows)[:, None]
+        return settled_difference(
+            own, slack, product, rounding_level(labels, largest(self.remainder)) * slack, slack
+        )
 
     def rounding_of_left_out(self) -> float:
         """Return an upper bound of the rounding error of `leave_one_out`, relative to the largest label.
@@ -872,14 +1013,18 @@ class Smoother:
         """
         side = self.scaled()
         least = -largest(-side.slack)
-        error = epsilon(side.slack) * largest(side.remainder if side.prefers_residual else side.shrinkage)
+        error = epsilon(side.slack) * largest(
+            side.remainder if side.prefers_residual else side.shrinkage
+        )
         if self.spectrum.is_sparse:
             error = max(error, self.spectrum.rounding(self.alpha))
         return error / least
 
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `product` for each column of labels, shape (p,)."""
-        return rounding_level(labels, largest(self.remainder if self.prefers_residual else self.shrinkage))
+        return rounding_level(
+            labels, largest(self.remainder if self.prefers_residual else self.shrinkage)
+        )
 
     def scaled(self) -> Smoother:
         """Return operators with a scaled residual that is nonzero at λ = 0; hold-out does not depend on the scale."""
@@ -898,7 +1043,9 @@ class Smoother:
             return slack_floor(self.spectrum, 1.0)  # there is no other direction to mix with
         values = to_numpy(self.spectrum.penalised)
         gap = float(values[kept].min() - values[~kept].max())
-        return slack_floor(self.spectrum, largest(self.spectrum.values) / gap if gap > 0 else math.inf)
+        return slack_floor(
+            self.spectrum, largest(self.spectrum.values) / gap if gap > 0 else math.inf
+        )
 
     @cached_property
     def is_graded(self) -> bool:
@@ -906,11 +1053,16 @@ class Smoother:
 
         A free constant is ignored: any remaining row determines it.
         """
-        return is_graded(self._of_filter(self.remainder)[:, None], self.spectrum.n_rows, self.spectrum.is_truncated)
+        return is_graded(
+            self._of_filter(self.remainder)[:, None],
+            self.spectrum.n_rows,
+            self.spectrum.is_truncated,
+        )
 
     def check_slack(self) -> None:
         """Raise `LeverageError` naming the rows whose leverage is 1."""
-        # With a positive remainder everywhere, the slack is positive; only remainders of exactly zero can make it zero.
+        # With a positive remainder everywhere, the slack is positive; only remainders of exactly
+        # zero can make it zero.
         check_cells(self.slack, self.slack_floor, "rows")
 
     def product(self, labels: Array, rotated: Array | None = None) -> Array:
@@ -927,7 +1079,8 @@ class Smoother:
         array of shape (n, p)
         """
         weights = self.remainder if self.prefers_residual else self.shrinkage
-        (n, k), p = self.spectrum.vectors.shape, labels.shape[1]
+        n, k = self.spectrum.vectors.shape
+        p = labels.shape[1]
         if rotated is not None:
             return product_like(self.spectrum.vectors, weights[:, None] * rotated)
         if 2 * k * p <= n * (k + p):
@@ -935,11 +1088,14 @@ class Smoother:
         return product_like(self.spectrum.matrix(weights), labels)
 
 
-def _decomposed_sparse(features: Any, means: Array | None, gram: Array) -> tuple[Array, Array, float]:
+def _decomposed_sparse(
+    features: Any, means: Array | None, gram: Array
+) -> tuple[Array, Array, float]:
     """Return eigenvalues, right singular vectors and noise of sparse features, about their means (2, d) if given.
 
-    They are those of the Gram matrix, unless it loses digits and a decomposition of the features is affordable. The
-    noise of a Gram matrix is zero if it hides nothing: that of its rank is relative to each feature.
+    They are those of the Gram matrix, unless it loses digits and a decomposition of the features is
+    affordable. The noise of a Gram matrix is zero if it hides nothing: that of its rank is relative
+    to each feature.
     """
     n, d = features.shape
     offsets = np.zeros(d) if means is None else value(means)
@@ -973,9 +1129,11 @@ def _has_common_part(kernel: Array) -> bool:
 def _with_null_space(values: Array, raw: Array, noise: float) -> Array:
     """Return repaired eigenvalues: with zeros for a null space, or all positive if there is no null space.
 
-    `raw` are the eigenvalues before the repair. Those that are negative beyond rounding are always set to zero.
+    `raw` are the eigenvalues before the repair. Those that are negative beyond rounding are always
+    set to zero.
     """
-    xp, size = namespace(values), largest(values)
+    xp = namespace(values)
+    size = largest(values)
     null = values <= noise
     if size == 0 or float(xp.min(values[~null])) > _GAP * size:
         return xp.where(null, 0.0, values)
@@ -994,26 +1152,32 @@ def _length(vector: Array) -> float:
     """Return the Euclidean norm of a vector (n,) whose squares may overflow or underflow."""
     xp = namespace(vector)
     size = largest(xp.abs(vector))
-    return size * float(xp.linalg.vector_norm(vector / size)) if 0 < size < math.inf else size
+    if 0 < size < math.inf:
+        return size * float(xp.linalg.vector_norm(vector / size))
+    return size
 
 
 def slack_floor(spectrum: Spectrum, condition: float) -> float:
     r"""Return the slack below which fewer than six digits are accurate, if some remainders are zero.
 
-    The slack is then the diagonal of a projector, a sum of squares of components. Their error is :math:`\varepsilon`
-    times the `condition`: the largest eigenvalue divided by the gap between the eigenvalues with and without a
-    remainder. For a truncated spectrum, the slack is computed by subtraction from 1 instead. Eigenvalues of blocks are
-    less accurate than this bound.
+    The slack is then the diagonal of a projector, a sum of squares of components. Their error is
+    :math:`\varepsilon` times the `condition`: the largest eigenvalue divided by the gap between the
+    eigenvalues with and without a remainder. For a truncated spectrum, the slack is computed by
+    subtraction from 1 instead. Eigenvalues of blocks are less accurate than this bound.
     """
     precision = spectrum.n_rows * epsilon(spectrum.values)
-    floor = 1e6 * precision if spectrum.is_truncated else 1e12 * (precision * condition) ** 2
+    if spectrum.is_truncated:
+        floor = 1e6 * precision
+    else:
+        floor = 1e12 * (precision * condition) ** 2
     return min(floor, 1e-6)
 
 
 def nothing_left() -> NothingLeftError:
     """Return the error for labels that are all left out at once."""
     return NothingLeftError(
-        "No label remains to learn from, because all of them are left out at once, as those of 1 sample are: give "
+        "No label remains to learn from, because all of them are left out at once, as those of 1 "
+        "sample are: give "
         "labels of more instances and tasks, or use more folds or smaller groups."
     )
 
@@ -1028,8 +1192,10 @@ def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageErro
 def interpolation_error(positions: np.ndarray, total: int, what: str) -> LeverageError:
     """Return the error for rows, cells or pairs with leverage 1 beside other labels."""
     return LeverageError(
-        f"{len(positions)} of {total} {what} have leverage 1 (positions {shown(positions.tolist(), 10)}): the model "
-        "interpolates them, so that they cannot be predicted when they are left out. Use a larger alpha."
+        f"{len(positions)} of {total} {what} have leverage 1 (positions "
+        f"{shown(positions.tolist(), 10)}): the model "
+        "interpolates them, so that they cannot be predicted when they are left out. Use a larger "
+        "alpha."
     )
 
 

@@ -1,7 +1,8 @@
 """Learning from streams of batches that do not fit into memory together, with checkpoints.
 
-A checkpoint is a model file whose header also contains the position in the stream. The file is replaced atomically: at
-any moment it is the complete old or the complete new checkpoint, and its model matches its position.
+A checkpoint is a model file whose header also contains the position in the stream. The file is
+replaced atomically: at any moment it is the complete old or the complete new checkpoint, and its
+model matches its position.
 """
 
 from __future__ import annotations
@@ -41,36 +42,39 @@ def fit_stream(
 ) -> Any:
     """Fit a model on a stream of batches, with checkpoints to resume from after a crash.
 
-    If the process is killed, the same call resumes after the last checkpoint. The final model is the same, **bit for
-    bit**, as without the interruption. (Another version of the linear algebra library, or another number of threads,
-    changes the rounding in any case.)
+    If the process is killed, the same call resumes after the last checkpoint. The final model is
+    the same, **bit for bit**, as without the interruption. (Another version of the linear algebra
+    library, or another number of threads, changes the rounding in any case.)
 
     Parameters
     ----------
     model : OnlineTwoStepRidge, or any estimator with `partial_fit`
         Model, unfitted or fitted on earlier data. It is modified in place.
     batches : iterable of (X, y)
-        Instances (l, p) and their labels (l, q) of each batch, NaN for missing labels: a list, or a generator, for
-        example one that reads a file at a time. To resume, it must yield the same batches again; batches before the
-        checkpoint are read, compared by a digest of their numbers and ids, and skipped.
+        Instances (l, p) and their labels (l, q) of each batch, NaN for missing labels: a list, or a
+        generator, for example one that reads a file at a time. To resume, it must yield the same
+        batches again; batches before the checkpoint are read, compared by a digest of their numbers
+        and ids, and skipped.
     tasks : array, sparse matrix or frame of shape (q, p'), default=None
         Features of the tasks, for an `OnlineTwoStepRidge`.
     checkpoint : path or None, default=None
-        Model file to write, for `dyadlearn.load` or to resume; None writes no checkpoints. Only one process may write
-        to it at a time. A process that is killed while writing may leave a hidden file ``.….part`` in the same folder,
-        which is removed after a day.
-        With checkpoints, batches must be numpy arrays, sparse matrices or frames, and feature maps must be `Landmarks`
-        or an array: apply other feature maps to the batches beforehand.
+        Model file to write, for `dyadlearn.load` or to resume; None writes no checkpoints. Only one
+        process may write to it at a time. A process that is killed while writing may leave a hidden
+        file ``.….part`` in the same folder, which is removed after a day. With checkpoints, batches
+        must be numpy arrays, sparse matrices or frames, and feature maps must be `Landmarks` or an
+        array: apply other feature maps to the batches beforehand.
     every : int, default=10
-        Number of batches between two checkpoints. There is also one after the first batch, so that a model which
-        cannot be stored raises early, and one at the end.
+        Number of batches between two checkpoints. There is also one after the first batch, so that
+        a model which cannot be stored raises early, and one at the end.
     resume : bool, default=True
         Whether to resume from the file `checkpoint` if it exists; False overwrites it.
     known : {"error", "replace"} or None, default=None
-        Treatment of instances whose ids an `OnlineTwoStepRidge` already has, as in its `partial_fit`; None is
-        "error". With "replace", labels of one instance may be in several batches.
+        Treatment of instances whose ids an `OnlineTwoStepRidge` already has, as in its
+        `partial_fit`; None is "error". With "replace", labels of one instance may be in several
+        batches.
     progress : bool or None, default=None
-        Whether to show the progress on standard error; None shows it if standard error is a terminal.
+        Whether to show the progress on standard error; None shows it if standard error is a
+        terminal.
 
     Returns
     -------
@@ -80,7 +84,8 @@ def fit_stream(
     Raises
     ------
     ValueError
-        If the stream or the parameters of the model differ from those of the checkpoint. The model is not changed.
+        If the stream or the parameters of the model differ from those of the checkpoint. The model
+        is not changed.
 
     See Also
     --------
@@ -106,27 +111,38 @@ def fit_stream(
     """
     check_whole(every, "every")
     path = None if checkpoint is None else Path(checkpoint)
-    stream, position = iter(batches), _Position()
+    stream = iter(batches)
+    position = _Position()
     if path is not None and resume and path.exists():
         stored, position = _read_checkpoint(path, model)
         _skip(stream, position, path)
         vars(model).clear()
         vars(model).update(vars(stored))
-    begin, clock = position, time.perf_counter()
-    with Progress(len(batches) if isinstance(batches, Sized) else None, "Learning", progress) as bar:
+    begin = position
+    clock = time.perf_counter()
+    with Progress(
+        len(batches) if isinstance(batches, Sized) else None, "Learning", progress
+    ) as bar:
         bar.advance(position.n_batches)
         for X, y in stream:
             if path is not None and is_foreign(X):
                 remedy = "convert them, or use no checkpoint"
-                raise TypeError(f"A checkpoint holds numpy arrays, and the batches are not: {remedy}.")
-            # The first batch of a stream sets the tasks; after resuming, they are compared with those of the file.
+                raise TypeError(
+                    f"A checkpoint holds numpy arrays, and the batches are not: {remedy}."
+                )
+            # The first batch of a stream sets the tasks; after resuming, they are compared with
+            # those of the file.
             options = {"tasks": tasks if position is begin else None, "known": known}
-            model.partial_fit(X, y, **{name: value for name, value in options.items() if value is not None})
+            model.partial_fit(
+                X, y, **{name: value for name, value in options.items() if value is not None}
+            )
             position = position.after(X, y, with_digest=path is not None)
             if path is not None and (position.n_batches == 1 or position.n_batches % every == 0):
                 write_model(model, path, stream=asdict(position))
             speed = (position.n_rows - begin.n_rows) / max(time.perf_counter() - clock, 1e-9)
-            bar.advance(1, f"{position.n_batches:,} batches, {position.n_rows:,} rows, {speed:,.0f} rows/s")
+            bar.advance(
+                1, f"{position.n_batches:,} batches, {position.n_rows:,} rows, {speed:,.0f} rows/s"
+            )
     if path is not None and position is not begin and position.n_batches % every:
         write_model(model, path, stream=asdict(position))
     return model
@@ -155,11 +171,18 @@ def _digest(before: str, tables: Iterable[Table]) -> str:
     """Return the digest of earlier batches and of the ids, shapes and numbers of another batch."""
     digest = hashlib.blake2b(before.encode(), digest_size=16)
     for table in tables:
-        ids = [[] if ids is None else list(map(str, ids.labels)) for ids in (table.row_ids, table.column_ids)]
+        ids = [
+            [] if ids is None else list(map(str, ids.labels))
+            for ids in (table.row_ids, table.column_ids)
+        ]
         if is_sparse(table.values):
             matrix = sparse.csr_array(table.values, copy=True)
             matrix.sum_duplicates()
-            parts = [matrix.indptr.astype("<i8"), matrix.indices.astype("<i8"), matrix.data.astype("<f8")]
+            parts = [
+                matrix.indptr.astype("<i8"),
+                matrix.indices.astype("<i8"),
+                matrix.data.astype("<f8"),
+            ]
         else:
             parts = [np.ascontiguousarray(table.values, dtype="<f8")]
         digest.update(repr((ids, [part.shape for part in parts])).encode(errors="backslashreplace"))
@@ -172,7 +195,9 @@ def _read_checkpoint(path: Path, model: Any) -> tuple[Any, _Position]:
     """Return the model and the position in a file, after checking that `model` has the same parameters."""
     known, header = read_model(path)
     if "stream" not in header:
-        raise ModelFileError(f"{path} is a model but no checkpoint of a stream: give another name or resume=False.")
+        raise ModelFileError(
+            f"{path} is a model but no checkpoint of a stream: give another name or resume=False."
+        )
     if type(known) is not type(model):
         kinds = f"holds a {type(known).__name__}, and the model is a {type(model).__name__}"
         raise ValueError(f"The checkpoint {path} {kinds}.")
@@ -186,11 +211,18 @@ def _read_checkpoint(path: Path, model: Any) -> tuple[Any, _Position]:
             same = np.array_equal(value, other)  # a feature map may be an array
         if not same:
             both = f"was made with {name}={other!r}, and the model has {name}={value!r}"
-            raise ValueError(f"The checkpoint {path} {both}: use the same parameters, or resume=False to begin again.")
+            raise ValueError(
+                f"The checkpoint {path} {both}: use the same parameters, or resume=False to begin "
+                f"again."
+            )
     match header["stream"]:
-        case {"n_batches": int(n_batches), "n_rows": int(n_rows), "digest": str(digest)} if n_batches > 0:
+        case {"n_batches": int(n_batches), "n_rows": int(n_rows), "digest": str(digest)} if (
+            n_batches > 0
+        ):
             return known, _Position(n_batches, n_rows, digest)
-    raise ModelFileError(f"{path} does not contain its position in the stream: begin again with resume=False.")
+    raise ModelFileError(
+        f"{path} does not contain its position in the stream: begin again with resume=False."
+    )
 
 
 def _skip(stream: Iterator[tuple[Any, Any]], wanted: _Position, path: Path) -> None:

@@ -7,19 +7,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from dyadlearn._array import Array, is_foreign, is_sparse, itemsize, matmul, namespace, row_blocks, take_rows, zeros
+from dyadlearn._array import (
+    Array,
+    is_foreign,
+    is_sparse,
+    itemsize,
+    matmul,
+    namespace,
+    row_blocks,
+    take_rows,
+    zeros,
+)
 from dyadlearn._threads import for_each
 
 __all__ = ["GATHER_COST", "dots_at", "gather_cost", "left_first", "sandwich", "sandwich_at"]
 
-# A gathered dot product reads q numbers per pair from memory; a matrix product reuses them. One operation of a gathered
-# product takes about as long as this many operations of a matrix product, on a processor (8 to 50 on different ones)
-# and on an accelerator.
+# A gathered dot product reads q numbers per pair from memory; a matrix product reuses them. One
+# operation of a gathered product takes about as long as this many operations of a matrix product,
+# on a processor (8 to 50 on different ones) and on an accelerator.
 GATHER_COST = 24
 _GATHER_COST_ELSEWHERE = 64
-# Gathered rows should fit into the cache of a processor; an accelerator is faster with large blocks.
+# Gathered rows should fit into the cache of a processor; an accelerator is faster with large
+# blocks.
 _GATHER_BYTES = {False: 2**19, True: 2**29}
-# Numbers to gather for one row of `half` from which on a product of its own takes less time than copies of the row.
+# Numbers to gather for one row of `half` from which on a product of its own takes less time than
+# copies of the row.
 _RUN = 2**13
 
 
@@ -68,8 +80,8 @@ def left_first(a: int, b: int, m: int, q: int) -> bool:
 def sandwich_at(left: Array, middle: Array, right: Array, rows: Array, columns: Array) -> Array:
     r"""Return ``(left @ middle @ right.T)[rows, columns]`` by the cheaper of two methods.
 
-    Either the whole product is computed and sampled, or one dot product per pair is computed, in blocks of bounded
-    size.
+    Either the whole product is computed and sampled, or one dot product per pair is computed, in
+    blocks of bounded size.
 
     Parameters
     ----------
@@ -99,12 +111,18 @@ def dots_at(half: Array, right: Array, rows: Array, columns: Array) -> Array:
     Successive pairs with the same row share its product, so sorted rows take about half the time.
     """
     xp = namespace(half)
-    (a, q), b, n = half.shape, right.shape[0], rows.shape[0]
+    a, q = half.shape
+    b = right.shape[0]
+    n = rows.shape[0]
     if a * b <= gather_cost(half) * n:
         grid = matmul(half, right.T)
         return take_rows(xp.reshape(grid, (-1,)), rows * b + columns)
     values = zeros((n,), half)
-    ends = np.append(np.flatnonzero(rows[1:] != rows[:-1]) + 1, n) if isinstance(half, np.ndarray) else ()
+    ends = (
+        np.append(np.flatnonzero(rows[1:] != rows[:-1]) + 1, n)
+        if isinstance(half, np.ndarray)
+        else ()
+    )
     in_runs = len(ends) > 0 and n * q >= _RUN * len(ends) and not is_sparse(right)
 
     def gather(block: slice) -> None:

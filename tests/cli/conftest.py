@@ -120,9 +120,11 @@ class Tables:
 def tables(tmp_path) -> Tables:
     """Labels of 12 users × 8 items that their features nearly explain, as 0 and 1, in files."""
     rng = np.random.default_rng(7)
-    X, T = rng.normal(size=(12, 3)), rng.normal(size=(8, 2))
+    X = rng.normal(size=(12, 3))
+    T = rng.normal(size=(8, 2))
     Y = (X @ rng.normal(size=(3, 2)) @ T.T + 0.1 * rng.normal(size=(12, 8)) > 0).astype(float)
-    users, items = [f"u{i}" for i in range(12)], [f"i{j}" for j in range(8)]
+    users = [f"u{i}" for i in range(12)]
+    items = [f"i{j}" for j in range(8)]
     found = Tables(tmp_path, X, T, Y, users, items)
     write_csv(found.labels, users, items, Y)
     # In another order than the labels: they must be matched by name.

@@ -34,7 +34,18 @@ def test_help_names_the_commands_and_the_exit_codes(run):
     assert ran.code == 0
     listed = ran.out.partition("Commands:")[2].partition("Exit codes")[0]
     assert [line.split()[0] for line in listed.splitlines() if line.strip()] == COMMANDS
-    ten = {"demo", "datasets", "tune", "evaluate", "predict", "recommend", "screen", "update", "inspect", "report"}
+    ten = {
+        "demo",
+        "datasets",
+        "tune",
+        "evaluate",
+        "predict",
+        "recommend",
+        "screen",
+        "update",
+        "inspect",
+        "report",
+    }
     assert ten <= set(COMMANDS)
     assert "..." not in listed  # every line is whole
     assert "Exit codes" in ran.out
@@ -151,7 +162,9 @@ def test_no_command_needs_a_library_of_data_frames(tables, model, run, tmp_path,
 
 
 @pytest.mark.slow
-def test_another_process_needs_no_library_of_data_frames_and_predicts_the_same(tables, model, run, tmp_path):
+def test_another_process_needs_no_library_of_data_frames_and_predicts_the_same(
+    tables, model, run, tmp_path
+):
     path = tmp_path / "other.dyad"
     script = f"""
 import sys
@@ -173,7 +186,9 @@ for words in (
     except SystemExit as stop:
         assert not stop.code, words
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     expected = run("predict", model, *tables.sides).out
     assert expected.startswith("instance,i7,i6")
@@ -213,7 +228,9 @@ INPUTS = [
 def test_an_output_is_no_input_of_the_same_command(tmp_path, run, monkeypatch, each):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    for (name, command), link in each(list(zip(INPUTS, cycle(["", "folder/..", "soft", "hard"]), strict=False))):
+    for (name, command), link in each(
+        list(zip(INPUTS, cycle(["", "folder/..", "soft", "hard"]), strict=False))
+    ):
         # Nothing is read: no file has the content that the command needs.
         for path in tmp_path.glob("*.*"):
             path.unlink()
@@ -235,9 +252,15 @@ def test_other_outputs_are_not_taken_for_inputs(tmp_path, run, monkeypatch, each
     for name in ("linear", "m.dyad"):
         (tmp_path / name).write_text("content")
     cases = [
-        ("tune y.csv --model independent --instances x.csv --kernel linear -o linear -f", "x.csv: No such file"),
+        (
+            "tune y.csv --model independent --instances x.csv --kernel linear -o linear -f",
+            "x.csv: No such file",
+        ),
         ("tune y.csv --model independent --instances . -o linear -f", ".: Is a directory"),
-        ("update m.dyad --instances x.csv --labels y.csv -o m.dyad -f", "m.dyad is not a model file"),
+        (
+            "update m.dyad --instances x.csv --labels y.csv -o m.dyad -f",
+            "m.dyad is not a model file",
+        ),
     ]
     for command, expected in each(cases):
         ran = run(*command.split())

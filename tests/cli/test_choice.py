@@ -31,7 +31,17 @@ def chosen(tables, labels, setting):
 
 
 def words_of(tables, *more):
-    return ["tune", tables.labels, *tables.sides, "--alphas", "0.1,1,10", "-o", tables.folder / "m.dyad", "-f", *more]
+    return [
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--alphas",
+        "0.1,1,10",
+        "-o",
+        tables.folder / "m.dyad",
+        "-f",
+        *more,
+    ]
 
 
 @pytest.mark.parametrize("setting", ["A", "B", "C", "D"])
@@ -45,7 +55,9 @@ def test_tune_keeps_the_better_model(tables, run, request, setting, is_complete)
     assert sorted(ran.json["choice"]["scores"]) == sorted(twin.scores)
     for name, score in twin.scores.items():
         assert_allclose(ran.json["choice"]["scores"][name], score, rtol=1e-9)
-    assert set(twin.scores) == ({"two-step", "kronecker"} if is_complete or setting == "A" else {"kronecker"})
+    assert set(twin.scores) == (
+        {"two-step", "kronecker"} if is_complete or setting == "A" else {"kronecker"}
+    )
     assert_allclose(ran.json["score"], twin.model.best_score_, rtol=1e-9)
     assert ran.json["reason"] == twin.model.holdout_reason_
     found = load(tables.folder / "m.dyad")
@@ -60,7 +72,10 @@ def test_the_line_says_which_and_why(tables, run, holes):
     printed = " ".join(ran.out.split())
     assert "model kronecker" in printed
     assert "Why kronecker: roc_auc in setting B: kronecker 0." in printed
-    assert "two-step was left out: 5 folds, refitted: two-step ridge regression has no formula for" in printed
+    assert (
+        "two-step was left out: 5 folds, refitted: two-step ridge regression has no formula for"
+        in printed
+    )
     found = load(tables.folder / "m.dyad")
     # All say the same of how the score was held out.
     assert f"{found.holdout_reason_}" in printed
@@ -76,16 +91,26 @@ def test_the_line_says_which_and_why(tables, run, holes):
 
 
 def test_options_of_one_model_choose_it(tables, run):
-    for option, model, value in (("--task-alphas", "two-step", "0.1,1"), ("--constants", "kronecker", "0.5,20")):
+    for option, model, value in (
+        ("--task-alphas", "two-step", "0.1,1"),
+        ("--constants", "kronecker", "0.5,20"),
+    ):
         ran = run(*words_of(tables, option, value, "--json"))
         assert ran.code == 0, ran.err
         assert ran.json["model"] == model
         assert "choice" not in ran.json
     ran = run(*words_of(tables, "--task-alphas", "1", "--constants", "1"))
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "dyadlearn: --task-alphas and --constants are of different models: leave one of them out.\n"
+    assert (
+        ran.err
+        == "dyadlearn: --task-alphas and --constants are of different models: leave one of them "
+        "out.\n"
+    )
     ran = run(*words_of(tables, "--steps", "3"))
-    assert ran.err == "dyadlearn: tune without --model has no option --steps: use it with --model learned.\n"
+    assert (
+        ran.err
+        == "dyadlearn: tune without --model has no option --steps: use it with --model learned.\n"
+    )
 
 
 def test_no_intercept_means_no_constants(tables, run):
@@ -98,12 +123,17 @@ def test_no_intercept_means_no_constants(tables, run):
 def test_a_method_is_forced(tables, run, holes):
     ran = run(*words_of(tables, "--setting", "B", "--method", "folds", "--json"))
     assert ran.code == 0, ran.err
-    assert (ran.json["holdout"], ran.json["reason"]) == ("5 folds, refitted", "5 folds, refitted: folds were asked for")
+    assert (ran.json["holdout"], ran.json["reason"]) == (
+        "5 folds, refitted",
+        "5 folds, refitted: folds were asked for",
+    )
     assert sorted(ran.json["choice"]["scores"]) == ["kronecker", "two-step"]
     path = tables.folder / "m.dyad"
     ran = run(*words_of(tables, "--setting", "B", "--model", "two-step", "--method", "exact"))
     assert ran.code == 2
-    assert "Setting B has no exact hold-out here: two-step ridge regression has no formula" in ran.err
+    assert (
+        "Setting B has no exact hold-out here: two-step ridge regression has no formula" in ran.err
+    )
     assert "Use --method folds, or no method." in ran.err
     scored = run("evaluate", path, "--setting", "B", "--method", "folds", "--json").json["settings"]
     assert scored[0]["method"] == "5 folds, refitted"

@@ -12,7 +12,8 @@ from dyadlearn import TwoStepRidge, datasets
 from dyadlearn.cli import demo
 from dyadlearn.datasets import debtags_kernels, load_debtags
 
-ROWS, COLUMNS = np.arange(0, 1500, 25), np.arange(0, 151, 6)
+ROWS = np.arange(0, 1500, 25)
+COLUMNS = np.arange(0, 151, 6)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,9 @@ def kernels():
 @pytest.fixture
 def small_debtags(kernels, monkeypatch, tmp_path):
     """Let the demonstration run on 60 packages and 26 tags, in an empty folder."""
-    data, rows, columns = load_debtags(), ROWS, COLUMNS
+    data = load_debtags()
+    rows = ROWS
+    columns = COLUMNS
     part = Bunch(
         X=data.X[rows],
         tasks=data.tasks[columns],
@@ -50,7 +53,9 @@ def test_every_setting_and_what_is_missing(small_debtags, run, tmp_path):
     for name in ("independent", "kronecker", "two-step"):
         assert name in ran.out
     assert "guess" not in ran.out
-    means = {line.split()[0]: line.split()[2:] for line in ran.out.splitlines() if " means " in line}
+    means = {
+        line.split()[0]: line.split()[2:] for line in ran.out.splitlines() if " means " in line
+    }
     assert set(means) == {"tag", "package", "both"}
     assert [["–" in cell for cell in cells] for cells in means.values()] == [
         [False, False, True, True],
@@ -59,7 +64,9 @@ def test_every_setting_and_what_is_missing(small_debtags, run, tmp_path):
     ]
     assert "The likeliest missing tags" in ran.out
     assert "Done in" in ran.out
-    assert (tmp_path / "report.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+    assert (
+        (tmp_path / "report.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
@@ -76,9 +83,14 @@ def test_the_figures_are_those_of_the_models(small_debtags, run, tmp_path):
     Y = small_debtags.Y
     for setting in "AD":  # to 1e-4, as nearly equal predictions count as tied in one of the two
         model = TwoStepRidge(
-            best[setting]["alpha"], best[setting]["task_alpha"], kernel="precomputed", task_kernel="precomputed"
+            best[setting]["alpha"],
+            best[setting]["task_alpha"],
+            kernel="precomputed",
+            task_kernel="precomputed",
         ).fit(K, Y, tasks=G)
-        assert_allclose(best[setting]["auc"], roc_auc_score(Y.ravel(), model.holdout(setting).ravel()), 1e-4)
+        assert_allclose(
+            best[setting]["auc"], roc_auc_score(Y.ravel(), model.holdout(setting).ravel()), 1e-4
+        )
     assert set(ran.json["models"]["independent"]) == {"A", "B"}
     # Popularity of a tag among the other packages, package by package.
     others = (Y.sum(axis=0) - Y) / (len(Y) - 1)

@@ -20,9 +20,15 @@ from sweeps import lines, over
 
 def dyads(tables, terminal=None, labels=None, instances=None, tasks=None, **options):
     terminal = terminal or Terminal(quiet=True)
-    sides = {"instances": [str(instances or tables.instances)], "tasks": [str(tasks or tables.tasks)]}
+    sides = {
+        "instances": [str(instances or tables.instances)],
+        "tasks": [str(tasks or tables.tasks)],
+    }
     # As typer gives what may be repeated.
-    options = {name: [each] if name in ("kernel", "instances_smiles") else each for name, each in options.items()}
+    options = {
+        name: [each] if name in ("kernel", "instances_smiles") else each
+        for name, each in options.items()
+    }
     given = Tune(labels=labels or tables.labels, output=Path("m.dyad"), **sides, **options)
     return read_dyads(given.labels, given, terminal)
 
@@ -42,7 +48,10 @@ def test_entities_without_labels_are_left_out_and_counted(tables, put):
     found = dyads(tables, terminal)
     assert_array_equal(found.instances.values, tables.X[:5])
     assert_array_equal(found.tasks.values, tables.T[2:])
-    assert [note.partition(" in ")[0] for note in terminal.notes] == ["7 of 12 instances", "2 of 8 tasks"]
+    assert [note.partition(" in ")[0] for note in terminal.notes] == [
+        "7 of 12 instances",
+        "2 of 8 tasks",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -50,11 +59,13 @@ def test_entities_without_labels_are_left_out_and_counted(tables, put):
     [
         (
             "instances",
-            r"users\.csv lacks 1 of the 12 instances of .*labels\.csv: 'user1' \(did you mean 'user01'\?\)",
+            r"users\.csv lacks 1 of the 12 instances of .*labels\.csv: 'user1' \(did you mean "
+            r"'user01'\?\)",
         ),
         (
             "tasks",
-            r"items\.csv lacks 2 of the 8 tasks of .*labels\.csv: 'x', 'y'\. Its ids are such as 'i1', 'i0'\.",
+            r"items\.csv lacks 2 of the 8 tasks of .*labels\.csv: 'x', 'y'\. Its ids are such as "
+            r"'i1', 'i0'\.",
         ),
     ],
 )
@@ -94,7 +105,9 @@ def test_the_nearest_id_is_named(tables, put, own, known, hint):
 def test_nobody_is_mistaken_for_another_that_has_labels(tables, put):
     put(tables.labels, ["user100", "user10", *tables.users[2:]], tables.items, tables.Y)
     put(tables.instances, ["user10", *tables.users[2:]], "abc", tables.X[1:])
-    with pytest.raises(IdError, match=r"users\.csv lacks 1 of the 12 instances of .*: 'user100'\. Add"):
+    with pytest.raises(
+        IdError, match=r"users\.csv lacks 1 of the 12 instances of .*: 'user100'\. Add"
+    ):
         dyads(tables)
 
 
@@ -110,7 +123,9 @@ def test_files_without_headings(tables, put):
 
 def test_tables_that_have_nothing_in_common(tables, put):
     put(tables.instances, range(12), "abc", tables.X)
-    with pytest.raises(IdError, match=r"lacks all 12 instances of .*: 'u0', 'u1'.* such as '0', '1', '2'"):
+    with pytest.raises(
+        IdError, match=r"lacks all 12 instances of .*: 'u0', 'u1'.* such as '0', '1', '2'"
+    ):
         dyads(tables)
 
 
@@ -130,7 +145,9 @@ def test_without_ids_the_order_counts(tables):
     assert found.labels.column_ids.labels == tuple(tables.items[::-1])
     assert sum("are matched by their order" in note for note in terminal.notes) == 2
     np.save(tables.folder / "labels.npy", tables.Y[:5])
-    with pytest.raises(ValueError, match=r"users\.csv has 12 rows, but .*labels\.npy has 5 rows: without ids"):
+    with pytest.raises(
+        ValueError, match=r"users\.csv has 12 rows, but .*labels\.npy has 5 rows: without ids"
+    ):
         dyads(tables, labels=tables.folder / "labels.npy")
 
 
@@ -151,7 +168,9 @@ def test_long_tables_are_recognised(tables, heading):
     missing = np.add.outer(np.arange(12), np.arange(8)) % 3 == 0
     order = [found.labels.column_ids.labels.index(item) for item in tables.items]
     rows = [found.labels.row_ids.labels.index(user) for user in tables.users]
-    assert_array_equal(found.labels.values[np.ix_(rows, order)], np.where(missing, np.nan, tables.Y))
+    assert_array_equal(
+        found.labels.values[np.ix_(rows, order)], np.where(missing, np.nan, tables.Y)
+    )
     assert_array_equal(found.instances.values[rows], tables.X)
 
 
@@ -195,13 +214,17 @@ def test_what_becomes_of_the_rows_is_told(tmp_path):
         "options message",
         (
             {"format": "long"},
-            r"has 4 columns \('time', .*\).*name those of instance, task and value, such as by --columns",
+            r"has 4 columns \('time', .*\).*name those of instance, task and value, such as by "
+            r"--columns",
         ),
         ({"columns": "user,item"}, "--columns must name three columns"),
         ({"columns": "user,item,star"}, "no column 'star'"),
         ({"columns": "user,item,user"}, "--columns must name three columns"),
         ({"columns": "time,user,item"}, r"line 2, column 'item': 'p' is not a number"),
-        ({"columns": "user,item,stars", "format": "grid"}, "--columns names the columns of a long table"),
+        (
+            {"columns": "user,item,stars", "format": "grid"},
+            "--columns names the columns of a long table",
+        ),
         ({"format": "wide"}, "--format is grid or long, found 'wide'"),
     )
 )
@@ -221,7 +244,10 @@ def test_labels_that_are_none(tmp_path):
 
 
 def test_fill_is_for_long_tables(tables):
-    with pytest.raises(ValueError, match=r"--fill is for pairs that a long table lacks, but .*labels\.csv is a grid"):
+    with pytest.raises(
+        ValueError,
+        match=r"--fill is for pairs that a long table lacks, but .*labels\.csv is a grid",
+    ):
         dyads(tables, fill=0.0)
 
 
@@ -238,18 +264,26 @@ def test_a_column_of_texts_may_hold_smiles(tables):
             path.write_text("\n".join(["id;weight;smiles", *lines]) + "\n")
             with pytest.raises(DataFileError) as caught:
                 dyads(tables, **{side: path})
-            assert str(caught.value) == f"{path}, line 2, column 'smiles': {cells[0]!r} is not a number{hint}."
+            assert (
+                str(caught.value)
+                == f"{path}, line 2, column 'smiles': {cells[0]!r} is not a number{hint}."
+            )
 
 
 @pytest.mark.parametrize("kind", ["smiles", "fasta"])
 def test_what_cannot_be_read_is_left_out_with_its_labels(tables, kind):
     if kind == "smiles":
         pytest.importorskip("rdkit")
-        path, options = tables.folder / "drugs.csv", {"instances_smiles": "smiles"}
+        path = tables.folder / "drugs.csv"
+        options = {"instances_smiles": "smiles"}
         texts = ["C" * (i + 1) if i != 4 else "C(" for i in range(12)]
-        lines = ["id,smiles", *(f"{user},{text}" for user, text in zip(tables.users, texts, strict=True))]
+        lines = [
+            "id,smiles",
+            *(f"{user},{text}" for user, text in zip(tables.users, texts, strict=True)),
+        ]
     else:
-        path, options = tables.folder / "p.fa", {"kernel": "spectrum:k=1"}
+        path = tables.folder / "p.fa"
+        options = {"kernel": "spectrum:k=1"}
         texts = ["MKVL"[: i % 4 + 1] if i != 4 else "M1" for i in range(12)]
         lines = [f">{user}\n{text}" for user, text in zip(tables.users, texts, strict=True)]
     path.write_text("\n".join(lines) + "\n")
@@ -259,7 +293,11 @@ def test_what_cannot_be_read_is_left_out_with_its_labels(tables, kind):
         found = dyads(tables, terminal, instances=path, drop_invalid=True, **options)
     kept = [i for i in range(12) if i != 4]
     assert_array_equal(found.labels.values, tables.Y[kept])
-    assert found.labels.row_ids.labels == found.instances.row_ids.labels == tuple(tables.users[i] for i in kept)
+    assert (
+        found.labels.row_ids.labels
+        == found.instances.row_ids.labels
+        == tuple(tables.users[i] for i in kept)
+    )
     assert found.instances.values.shape[0] == 11
     assert "'u4'" in terminal.notes[0]
 
@@ -294,7 +332,10 @@ NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in 
         ("id,y1,y2\na,,1\nb,NA,2\n", "grid"),
         ("7,y1,y2\n1,0,1\n2,1,0\n3,1,1\n", "grid"),
         # One slip in them: a typing error, a dash, a decimal comma, a comparison, a repeated id.
-        (GRID.replace("r3,1.5", "r3,1.5x"), "may be a grid .*line 5, column 'y1': '1.5x' is not a number"),
+        (
+            GRID.replace("r3,1.5", "r3,1.5x"),
+            "may be a grid .*line 5, column 'y1': '1.5x' is not a number",
+        ),
         (GRID.replace("r3,1.5", "r3,-"), "line 5, column 'y1': '-' is not"),
         (GRID.replace("r3,1.5", 'r3,"1,5"'), "'1,5' is not a number, write decimals with a point"),
         (GRID.replace("r3,1.5", "r3,<1"), "'<1' is not a number"),
@@ -304,8 +345,14 @@ NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in 
         ),
         ("id,y1,y2\n1,0,1\n1,1,0\n2,1,1\n", "the id '1' is repeated, in lines 2 and 3"),
         # Many slips of one kind, too.
-        ('id;y1;y2\na;1,5;3\nb;2,5;4\nc;"3,5";5\n', "'1,5' is not a number, write decimals with a point"),
-        ("id;y1;y2;y3\na;-2,3e-05;1;2\n", r"'-2,3e-05' is not a number, write decimals with a point\. Correct that"),
+        (
+            'id;y1;y2\na;1,5;3\nb;2,5;4\nc;"3,5";5\n',
+            "'1,5' is not a number, write decimals with a point",
+        ),
+        (
+            "id;y1;y2;y3\na;-2,3e-05;1;2\n",
+            r"'-2,3e-05' is not a number, write decimals with a point\. Correct that",
+        ),
         ("id,y1,y2\na,n.d.,3\nb,n.d.,4\n", "'n.d.' is not a number"),
         ("id,y1,y2\na,x,3\n", "'x' is not a number"),
         ("id,y1,y2\na,0.5,1\na,0.6,1\nb,0.7,2\nb,0.4,2\n", "the id 'a' is repeated, in"),
@@ -320,13 +367,19 @@ NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in 
         (NUMBERS.replace(",10,", ",x10,"), "long"),
         # One slip in them.
         (PAIRS.replace("u1,i2", "u1,12"), "long"),
-        (PAIRS.replace("u1,i2", "u1,"), "may be a grid of the tasks 'item', 'stars' or a long table"),
+        (
+            PAIRS.replace("u1,i2", "u1,"),
+            "may be a grid of the tasks 'item', 'stars' or a long table",
+        ),
         (NUMBERS.replace("1,11,4", "1,10,4"), "may be a grid"),
         # Four: grids, or long tables whose columns want names.
         ("id,y1,y2,y3\na,1,2,3\nb,4,5,6\n", "grid"),
         ("u,i,r,time\na,i998,5,1\nb,i9,4,1\n", r"'i998' is not a number\. .*--columns u,i,r\."),
         ("u,i,r,time\n1,10,5,1\n1,11,4,2\n", r"the id '1' is repeated, in .*--columns u,i,r\."),
-        ("1,10,5,99\n1,11,4,98\n1,12,4,98\n", r"the id '1' is repeated, in .* by --columns 1,2,3\."),
+        (
+            "1,10,5,99\n1,11,4,98\n1,12,4,98\n",
+            r"the id '1' is repeated, in .* by --columns 1,2,3\.",
+        ),
     )
 )
 def test_grid_or_long(tmp_path, text, shape):
@@ -365,19 +418,24 @@ def test_a_long_table_of_known_tasks_is_recognised(tmp_path, text, shape):
 
 def test_the_files_of_both_sides_tell_a_list_of_one_task(tables):
     path = tables.folder / "list.csv"
-    user, item = tables.users[3], tables.items[3]
+    user = tables.users[3]
+    item = tables.items[3]
     path.write_text("user,item,stars\n" + "".join(f"{each},{item},2\n" for each in tables.users))
     assert dyads(tables, labels=path).labels.column_ids.labels == (item,)
     path.write_text("item,user,stars\n" + "".join(f"{each},{user},2\n" for each in tables.items))
     assert dyads(tables, labels=path, transpose=True).labels.row_ids.labels == (user,)
-    with pytest.raises(DataFileError, match="may be a grid of the tasks 'user', 'stars' or a long table"):
+    with pytest.raises(
+        DataFileError, match="may be a grid of the tasks 'user', 'stars' or a long table"
+    ):
         dyads(tables, labels=path)
 
 
 def test_the_options_decide(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text(GRID.replace("r3,1.5", "r3,1.5x"))
-    with pytest.raises(DataFileError, match=r"l\.csv, line 5, column 'y1': '1.5x' is not a number\.$"):
+    with pytest.raises(
+        DataFileError, match=r"l\.csv, line 5, column 'y1': '1.5x' is not a number\.$"
+    ):
         read_labels(path, LabelFile(format="grid"), Terminal(quiet=True))
     assert read_labels(path, LabelFile(format="long"), Terminal(quiet=True)).values.shape == (8, 8)
 
@@ -391,7 +449,10 @@ def test_a_grid_that_could_be_long_is_told(tmp_path):
         (LabelFile(format="grid"), None, 0),
     ):
         terminal = Terminal(quiet=True)
-        assert read_labels(path, options, terminal, known=known).column_ids.labels == ("item", "stars")
+        assert read_labels(path, options, terminal, known=known).column_ids.labels == (
+            "item",
+            "stars",
+        )
         assert sum("add --format long" in note for note in terminal.notes) == notes
 
 
@@ -407,7 +468,11 @@ def test_first_lines_of_long_tables(tmp_path):
             "'u0' and 'i0' look like a pair, but '0x' is not",
         ),
         ("0,1,2\n" + NUMBERS.partition("\n")[2], None, "'0', '1', '2' may be headings or a pair"),
-        ("0,1,2\n" + NUMBERS.partition("\n")[2], "1,2,3", "'0', '1', '2' may be headings or a pair"),
+        (
+            "0,1,2\n" + NUMBERS.partition("\n")[2],
+            "1,2,3",
+            "'0', '1', '2' may be headings or a pair",
+        ),
         ("1,10,5,99\n1,11,4,98\n", "1,10,5", "'1', '10', '5', '99' may be headings or a pair"),
         ("1,2,3,99\n1,11,4,98\n", "1,2,3", "'1', '2', '3', '99' may be headings or a pair"),
     ):
@@ -419,7 +484,9 @@ def test_first_lines_of_long_tables(tmp_path):
 def test_long_tables_without_headings(tmp_path):
     """Ratings of MovieLens: user, item, rating and time, with tabs and no headings."""
     path = tmp_path / "u.data"
-    path.write_text("196\t242\t3\t881250949\n186\t302\t3\t891717742\n196\t302\t1\t878887116\n186\t242\t5\t1\n")
+    path.write_text(
+        "196\t242\t3\t881250949\n186\t302\t3\t891717742\n196\t302\t1\t878887116\n186\t242\t5\t1\n"
+    )
     grid = read_labels(path, LabelFile(columns="1,2,3"), Terminal(quiet=True))
     assert (grid.row_ids.labels, grid.column_ids.labels) == (("196", "186"), ("242", "302"))
     assert_array_equal(grid.values, [[3, 1], [5, 3]])
@@ -439,10 +506,15 @@ def test_long_tables_without_headings(tmp_path):
 
 def test_names_of_columns_that_are_numbers(tmp_path):
     """A parquet file always has names of columns."""
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "l.parquet"
-    pq.write_table(pa.table({"0": ["u0", "u0", "u1"], "1": ["i0", "i1", "i1"], "2": [1.0, 2.0, 3.0]}), path)
-    assert_array_equal(read_labels(path, LabelFile(), Terminal(quiet=True)).values, [[1, 2], [np.nan, 3]])
+    pq.write_table(
+        pa.table({"0": ["u0", "u0", "u1"], "1": ["i0", "i1", "i1"], "2": [1.0, 2.0, 3.0]}), path
+    )
+    assert_array_equal(
+        read_labels(path, LabelFile(), Terminal(quiet=True)).values, [[1, 2], [np.nan, 3]]
+    )
 
 
 @over(

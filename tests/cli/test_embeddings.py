@@ -17,7 +17,8 @@ from dyadlearn.cli.entities import Files, file_options, open_source
 h5py = pytest.importorskip("h5py")
 pa = pytest.importorskip("pyarrow")
 
-NEW_USERS, NEW_ITEMS = ["n0", "n1"], ["j0"]
+NEW_USERS = ["n0", "n1"]
+NEW_ITEMS = ["j0"]
 
 
 def one_each(path, labels, rows, also=()):
@@ -36,8 +37,11 @@ def stores(tables):
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(1)
-    X, T = np.vstack([tables.X, rng.normal(size=(2, 3))]), np.vstack([tables.T, rng.normal(size=(1, 2))])
-    users = one_each(tables.folder / "users.h5", [*tables.users, *NEW_USERS], X, also=["unread", "zz"])
+    X = np.vstack([tables.X, rng.normal(size=(2, 3))])
+    T = np.vstack([tables.T, rng.normal(size=(1, 2))])
+    users = one_each(
+        tables.folder / "users.h5", [*tables.users, *NEW_USERS], X, also=["unread", "zz"]
+    )
     items = tables.folder / "items.parquet"
     pq.write_table(pa.table({"item": [*tables.items, *NEW_ITEMS], "vector": T.tolist()}), items)
     return users, items, X, T
@@ -47,16 +51,32 @@ def stores(tables):
 def stored(tables, stores, run):
     """A model made of them; the others, which have no labels, were left out."""
     path = tables.folder / "stored.dyad"
-    words = ["--instances", stores[0], "--tasks", stores[1], "--setting", "D", "--alphas", "0.1,1,10"]
+    words = [
+        "--instances",
+        stores[0],
+        "--tasks",
+        stores[1],
+        "--setting",
+        "D",
+        "--alphas",
+        "0.1,1,10",
+    ]
     words += ["--model", "two-step"]
     ran = run("tune", tables.labels, *words, "-o", path, "--json")
     assert ran.code == 0, ran.err
-    assert any("4 of 16 instances in" in note and "users.h5 have no labels" in note for note in ran.json["notes"])
+    assert any(
+        "4 of 16 instances in" in note and "users.h5 have no labels" in note
+        for note in ran.json["notes"]
+    )
     return path
 
 
 def test_the_model_is_that_of_the_tables(tables, stores, stored, model, run):
-    assert_allclose(load(stored).predict(tables.X, tables.T), load(model).predict(tables.X, tables.T), rtol=1e-10)
+    assert_allclose(
+        load(stored).predict(tables.X, tables.T),
+        load(model).predict(tables.X, tables.T),
+        rtol=1e-10,
+    )
     found = run("inspect", stored, "--json").json["files"]
     assert found == {"labels": "labels.csv", "instances": "users.h5", "tasks": "items.parquet"}
 
@@ -72,9 +92,26 @@ def test_new_ones_of_any_format(tables, stores, stored, put, run, get):
     (tables.folder / "wanted.txt").write_text("n0\nn1\n")
     items = f"{stores[1]}::vector,row_ids=item,ids={tables.folder / 'new_items.txt'}"
     (tables.folder / "new_items.txt").write_text("j0\n")
-    for users in ("new.npy", "new.npz", "new.csv", "new.h5", f"users.h5::ids={tables.folder / 'wanted.txt'}"):
+    for users in (
+        "new.npy",
+        "new.npz",
+        "new.csv",
+        "new.h5",
+        f"users.h5::ids={tables.folder / 'wanted.txt'}",
+    ):
         output = tables.folder / "p.csv"
-        ran = run("predict", stored, "--instances", tables.folder / users, "--tasks", items, "-o", output, "-f", "-q")
+        ran = run(
+            "predict",
+            stored,
+            "--instances",
+            tables.folder / users,
+            "--tasks",
+            items,
+            "-o",
+            output,
+            "-f",
+            "-q",
+        )
         assert ran.code == 0, ran.err
         lines = get(output)
         assert lines[0][1:] == NEW_ITEMS
@@ -85,16 +122,30 @@ def test_new_ones_of_any_format(tables, stores, stored, put, run, get):
 def test_pairs_tell_who_is_read(tables, stores, stored, run):
     pairs = tables.folder / "pairs.csv"
     pairs.write_text("user,item\nn1,j0\nu3,i2\nn1,i0\n")
-    ran = run("predict", stored, "--instances", stores[0], "--tasks", stores[1], "--pairs", pairs, "--json")
+    ran = run(
+        "predict",
+        stored,
+        "--instances",
+        stores[0],
+        "--tasks",
+        stores[1],
+        "--pairs",
+        pairs,
+        "--json",
+    )
     assert ran.code == 0, ran.err
     assert ran.json["instances"] == 2  # of 16, two of which cannot be read
     whole = load(stored).predict(stores[2], stores[3])
-    assert_allclose(ran.json["predictions"]["prediction"], [whole[13, 8], whole[3, 2], whole[13, 0]], rtol=1e-9)
+    assert_allclose(
+        ran.json["predictions"]["prediction"], [whole[13, 8], whole[3, 2], whole[13, 0]], rtol=1e-9
+    )
     refused = run("predict", stored, "--instances", stores[0], "--tasks", stores[1])
     assert refused.code == 2
     assert "'unread' holds" in refused.err
     pairs.write_text("user,item\nq1,j0\n")
-    refused = run("predict", stored, "--instances", stores[0], "--tasks", stores[1], "--pairs", pairs)
+    refused = run(
+        "predict", stored, "--instances", stores[0], "--tasks", stores[1], "--pairs", pairs
+    )
     assert refused.code == 2
     assert "lacks all 1 requested ids: " in refused.err
     pairs.write_text("user,item\nq1,j0\nn1,j0\n")
@@ -106,7 +157,16 @@ def test_pairs_tell_who_is_read(tables, stores, stored, run):
 
 def test_recommending_explaining(tables, stores, stored, run):
     explained = run(
-        "predict", "--explain", stored, "--instance", "n0", "--instances", stores[0], "--task", "i1", "--json"
+        "predict",
+        "--explain",
+        stored,
+        "--instance",
+        "n0",
+        "--instances",
+        stores[0],
+        "--task",
+        "i1",
+        "--json",
     )
     assert explained.code == 0, explained.err
     assert_allclose(explained.json["prediction"], load(stored).predict(stores[2][[12]])[0, 1])
@@ -128,23 +188,34 @@ def test_wrong_numbers_of_features_have_one_sentence(tables, stores, stored, run
 
 
 def test_an_online_model_grows_from_a_store(tables, stores, put, run):
-    path, labels = (
-        tables.folder / "o.dyad",
-        put(tables.folder / "first.csv", tables.users[:8], tables.items, tables.Y[:8]),
-    )
+    path = tables.folder / "o.dyad"
+    labels = put(tables.folder / "first.csv", tables.users[:8], tables.items, tables.Y[:8])
     words = ["--instances", stores[0], "--tasks", stores[1]]
-    assert run("tune", labels, *words, "--model", "online", "--alphas", "1", "-o", path, "-q").code == 0
+    assert (
+        run("tune", labels, *words, "--model", "online", "--alphas", "1", "-o", path, "-q").code
+        == 0
+    )
     more = put(tables.folder / "more.csv", tables.users[8:], tables.items, tables.Y[8:])
     ran = run("update", path, "--instances", stores[0], "--labels", more, "--json")
     assert ran.code == 0, ran.err
     assert ran.json["instances"] == 12
     lost = put(tables.folder / "lost.csv", ["u1x"], tables.items, tables.Y[:1])
-    assert "lacks all 1 instances of" in run("update", path, "--instances", stores[0], "--labels", lost).err
+    assert (
+        "lacks all 1 instances of"
+        in run("update", path, "--instances", stores[0], "--labels", lost).err
+    )
 
 
 def test_several_descriptions_of_which_one_is_a_store(tables, stores, put, run):
     path = tables.folder / "learned.dyad"
-    words = ["--instances", f"emb={stores[0]}", "--instances", f"table={tables.instances}", "--tasks", stores[1]]
+    words = [
+        "--instances",
+        f"emb={stores[0]}",
+        "--instances",
+        f"table={tables.instances}",
+        "--tasks",
+        stores[1],
+    ]
     ran = run(
         "tune",
         "--model",
@@ -163,22 +234,53 @@ def test_several_descriptions_of_which_one_is_a_store(tables, stores, put, run):
     )
     assert ran.code == 0, ran.err
     # The table tells who is new.
-    new = put(tables.folder / "few.csv", ["n1", "n0"], ["age", "height", "mood"], stores[2][[13, 12]])
-    words = ["predict", path, "--instances", f"emb={stores[0]}", "--instances", f"table={new}", "--json"]
+    new = put(
+        tables.folder / "few.csv", ["n1", "n0"], ["age", "height", "mood"], stores[2][[13, 12]]
+    )
+    words = [
+        "predict",
+        path,
+        "--instances",
+        f"emb={stores[0]}",
+        "--instances",
+        f"table={new}",
+        "--json",
+    ]
     ran = run(*words)
     assert ran.code == 0, ran.err
     assert ran.json["rows"] == ["n1", "n0"]
     pairs = tables.folder / "pairs.csv"
     pairs.write_text("user,item\nn0,i3\n")
     again = run(
-        "predict", path, "--instances", f"emb={stores[0]}", "--instances", f"table={new}", "--pairs", pairs, "--json"
+        "predict",
+        path,
+        "--instances",
+        f"emb={stores[0]}",
+        "--instances",
+        f"table={new}",
+        "--pairs",
+        pairs,
+        "--json",
     )
-    assert_allclose(again.json["predictions"]["prediction"][0], ran.json["predictions"][1][3], rtol=1e-9)
+    assert_allclose(
+        again.json["predictions"]["prediction"][0], ran.json["predictions"][1][3], rtol=1e-9
+    )
 
 
 def test_arrays_take_their_ids_from_beside_them(tables, run):
     np.save(tables.folder / "x.npy", tables.X[::-1])
-    words = ["--tasks", tables.tasks, "--alphas", "1", "--setting", "D", "-f", "-q", "-o", tables.folder / "m.dyad"]
+    words = [
+        "--tasks",
+        tables.tasks,
+        "--alphas",
+        "1",
+        "--setting",
+        "D",
+        "-f",
+        "-q",
+        "-o",
+        tables.folder / "m.dyad",
+    ]
     assert run("tune", tables.labels, "--instances", tables.folder / "x.npy", *words).code == 0
     in_order = load(tables.folder / "m.dyad").predict(tables.X[:1])
     (tables.folder / "names.txt").write_text("\n".join(tables.users[::-1]))
@@ -223,12 +325,16 @@ def test_what_stands_after_the_name_of_a_file(tmp_path, tables, run, monkeypatch
     one_each(Path("odd::name.h5"), tables.users, tables.X)
     assert open_source(Path("odd::name.h5")).file.ids.labels == tuple(sorted(tables.users))
     Path("p.fasta").write_text(">a\nACDE\n")
-    ran = run("tune", tables.labels, "--instances", "p.fasta::x", "--model", "independent", "-o", "m.dyad")
+    ran = run(
+        "tune", tables.labels, "--instances", "p.fasta::x", "--model", "independent", "-o", "m.dyad"
+    )
     assert (ran.code, "p.fasta holds sequences: leave out ::" in ran.err) == (2, True)
 
 
 def test_residues_are_pooled_where_that_is_asked_for(tables, run):
-    path = one_each(tables.folder / "r.h5", tables.users, tables.X[:, None] + np.array([-1.0, 1.0])[:, None])
+    path = one_each(
+        tables.folder / "r.h5", tables.users, tables.X[:, None] + np.array([-1.0, 1.0])[:, None]
+    )
     words = ["--tasks", tables.tasks, "--alphas", "1", "-o", tables.folder / "m.dyad"]
     refused = run("tune", tables.labels, "--instances", path, *words)
     assert refused.code == 2
@@ -244,7 +350,8 @@ def test_the_page_does_what_it_says(run, monkeypatch):
     text = (Path(__file__).resolve().parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
     fence = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
     blocks = {
-        kind: [block[2] for block in fence.finditer(text) if block[1] == kind] for kind in ("python", "sh", "text")
+        kind: [block[2] for block in fence.finditer(text) if block[1] == kind]
+        for kind in ("python", "sh", "text")
     }
     made: dict[str, Any] = {}
     for example in DocTestParser().get_examples(blocks["python"][0]):
@@ -262,4 +369,6 @@ def test_the_page_does_what_it_says(run, monkeypatch):
     shown = [line.strip() for line in blocks["text"][0].splitlines() if line.strip()]
     assert len(shown) == 10
     for line in shown:
-        assert re.search(r"\s+".join(re.escape(word).replace("…", r"\d*") for word in line.split()), printed), line
+        assert re.search(
+            r"\s+".join(re.escape(word).replace("…", r"\d*") for word in line.split()), printed
+        ), line

@@ -36,8 +36,11 @@ def tuned(**options):
 
 def side(path, places=None, kernel=None, smiles=None, terminal=None, fingerprint=None):
     source = open_source(path, smiles, kernel)
-    n, how = source.file.n if places is None else len(places), tuned(fingerprint=fingerprint)
-    table, recipes, kept = training_side({"": source}, {"": places}, how, terminal or Terminal(quiet=True))
+    n = source.file.n if places is None else len(places)
+    how = tuned(fingerprint=fingerprint)
+    table, recipes, kept = training_side(
+        {"": source}, {"": places}, how, terminal or Terminal(quiet=True)
+    )
     assert_array_equal(kept, np.arange(n))
     return table, recipes[""]
 
@@ -102,7 +105,9 @@ def test_new_rows_of_a_kernel_are_matched_with_training(tmp_path, put):
     terminal = Terminal(quiet=True)
     recipe = Recipe("kernel", "precomputed")
     path = put(tmp_path / "n.csv", ["x"], ["c", "other", "a", "b"], [[3.0, 9.0, 1.0, 2.0]])
-    assert_array_equal(new_entities(open_new(path, recipe), recipe, Ids(IDS), terminal).values, [[1.0, 2.0, 3.0]])
+    assert_array_equal(
+        new_entities(open_new(path, recipe), recipe, Ids(IDS), terminal).values, [[1.0, 2.0, 3.0]]
+    )
     assert terminal.notes[0].endswith("that the model does not use: 'other' (1).")
     put(path, ["x"], ["a", "b"], [[1.0, 2.0]])
     with pytest.raises(ValueError, match=r"lacks 1 of the 3 columns .*: 'c'\."):
@@ -115,9 +120,14 @@ def test_new_rows_of_a_kernel_are_matched_with_training(tmp_path, put):
 def test_new_features_are_matched_by_name(tmp_path, put):
     recipe = Recipe("features", "rbf", names=["p", "q"])
     path = put(tmp_path / "n.csv", ["x"], ["q", "p"], [[2.0, 1.0]])
-    assert_array_equal(new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True)).values, [[1.0, 2.0]])
+    assert_array_equal(
+        new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True)).values,
+        [[1.0, 2.0]],
+    )
     put(path, ["x"], ["q", "r"], [[2.0, 1.0]])
-    with pytest.raises(ValueError, match="lacks 1 of the 2 columns that the model needs, the features: 'p'"):
+    with pytest.raises(
+        ValueError, match="lacks 1 of the 2 columns that the model needs, the features: 'p'"
+    ):
         new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True))
 
 
@@ -127,7 +137,9 @@ def test_molecules(tmp_path):
 
     path = tmp_path / "drugs.csv"
     path.write_text("drug,name,structure\na,ethanol,CCO\nb,propanol,CCCO\nc,benzene,c1ccccc1\n")
-    table, recipe = side(path, np.array([0, 2]), smiles="structure", fingerprint="radius=1,n_bits=512")
+    table, recipe = side(
+        path, np.array([0, 2]), smiles="structure", fingerprint="radius=1,n_bits=512"
+    )
     assert table.values.shape == (2, 512)
     assert recipe.of_model == ("tanimoto", None)
     again = new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True))
@@ -135,12 +147,19 @@ def test_molecules(tmp_path):
     assert_array_equal(again.values[[0, 2]].toarray(), table.values.toarray())
     assert_allclose(tanimoto(again.values)[0, 2], 0.0)
     path.write_text("drug,structure\na,CCO\nb,CCO(\n")
-    with pytest.raises(ValueError, match=r"Not valid: 1 of 2 molecules: 'b' \('CCO\('\)\. ") as caught:
+    with pytest.raises(
+        ValueError, match=r"Not valid: 1 of 2 molecules: 'b' \('CCO\('\)\. "
+    ) as caught:
         side(path, smiles="structure")
     assert "leave them out with --drop-invalid." in spoken(str(caught.value))
-    with pytest.raises(ValueError, match=r"Not valid: 1 of 2 .*: 'b' \('CCO\('\)\. Correct or remove them\.$"):
+    with pytest.raises(
+        ValueError, match=r"Not valid: 1 of 2 .*: 'b' \('CCO\('\)\. Correct or remove them\.$"
+    ):
         new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True))
-    with pytest.raises(ValueError, match="--fingerprint has no option 'bits': its options are radius, n_bits, counts"):
+    with pytest.raises(
+        ValueError,
+        match="--fingerprint has no option 'bits': its options are radius, n_bits, counts",
+    ):
         side(path, smiles="structure", fingerprint="bits=3")
 
 
@@ -170,7 +189,9 @@ def test_sequences(tmp_path, kernel):
 def test_what_does_not_belong_together(tmp_path, put):
     path = tmp_path / "p.fasta"
     path.write_text(FASTA)
-    with pytest.raises(KernelError, match="The kernel of sequences is smith-waterman or spectrum, found 'rbf'"):
+    with pytest.raises(
+        KernelError, match="The kernel of sequences is smith-waterman or spectrum, found 'rbf'"
+    ):
         side(path, kernel="rbf")
     table = put(tmp_path / "f.csv", IDS, "pq", K[:, :2])
     with pytest.raises(ValueError, match="expected a FASTA file"):
@@ -185,11 +206,16 @@ def test_files_of_one_side_keep_what_all_of_them_describe(tmp_path, put):
     put(tmp_path / "k.csv", IDS, IDS, K)
     (tmp_path / "p.fasta").write_text(FASTA)
     (tmp_path / "d.csv").write_text("drug,structure\na,CCO\nb,CCO(\nc,c1ccccc1\n")
-    sources = {name: open_source(tmp_path / file, None, None) for name, file in (("k", "k.csv"), ("p", "p.fasta"))}
+    sources = {
+        name: open_source(tmp_path / file, None, None)
+        for name, file in (("k", "k.csv"), ("p", "p.fasta"))
+    }
     sources["d"] = open_source(tmp_path / "d.csv", "structure", None)
     places = dict.fromkeys(sources, np.arange(3))
     with pytest.warns(UserWarning, match="'b'.*are left out"):
-        found, recipes, kept = training_side(sources, places, tuned(drop_invalid=True), Terminal(quiet=True))
+        found, recipes, kept = training_side(
+            sources, places, tuned(drop_invalid=True), Terminal(quiet=True)
+        )
     assert_array_equal(kept, [0, 2])
     assert found.row_ids.labels == ("a", "c")
     assert {name: table.values.shape for name, table in found.tables.items()} == {
@@ -200,7 +226,9 @@ def test_files_of_one_side_keep_what_all_of_them_describe(tmp_path, put):
     assert_array_equal(found.tables["k"].values, K[np.ix_([0, 2], [0, 2])])
     assert recipes["p"].sequences == ["MKVLAAGG", "WWPWW"]
     # A model file keeps all of it.
-    assert in_words(recipes).startswith("k: a precomputed kernel; p: sequences, smith-waterman kernel; d: SMILES")
+    assert in_words(recipes).startswith(
+        "k: a precomputed kernel; p: sequences, smith-waterman kernel; d: SMILES"
+    )
     assert recipes_from_state(recipes_state(recipes), "tasks") == recipes
 
 
@@ -229,7 +257,9 @@ ONE = Files({"": Path("drugs.csv")}, "--instances")
 
 def test_files_and_their_names(tmp_path, monkeypatch):
     assert Files.of(["drugs.csv"], "--instances") == ONE
-    assert Files.of(["ecfp=drugs.csv", "sim = kernel.csv"], "--instances").paths.keys() == PATHS.keys()
+    assert (
+        Files.of(["ecfp=drugs.csv", "sim = kernel.csv"], "--instances").paths.keys() == PATHS.keys()
+    )
     assert Files.of(["ecfp=a=b.csv"], "--instances").paths == {"ecfp": Path("a=b.csv")}
     assert Files.of(["folder/a=b.csv"], "--instances").paths == {"": Path("folder/a=b.csv")}
     monkeypatch.chdir(tmp_path)
@@ -240,7 +270,10 @@ def test_files_and_their_names(tmp_path, monkeypatch):
 
 
 WRONG = {
-    ("a.csv", "b.csv"): "--instances is given 2 times: give each file a name, such as --instances structure=a.csv",
+    (
+        "a.csv",
+        "b.csv",
+    ): "--instances is given 2 times: give each file a name, such as --instances structure=a.csv",
     ("x=a.csv", "b.csv"): "such as --instances structure=b.csv",
     ("x=a.csv", "x=b.csv"): "--instances has two files with the name 'x'",
 }
@@ -269,8 +302,18 @@ def test_what_is_said_of_each_file():
 
 
 UNCLEAR = [
-    (ONE, ["rbf", "linear"], True, "--kernel is given 2 times, but --instances names a single file"),
-    (SEVERAL, ["other=rbf"], True, "--kernel other=rbf names the file 'other', but --instances has 'ecfp', 'sim'"),
+    (
+        ONE,
+        ["rbf", "linear"],
+        True,
+        "--kernel is given 2 times, but --instances names a single file",
+    ),
+    (
+        SEVERAL,
+        ["other=rbf"],
+        True,
+        "--kernel other=rbf names the file 'other', but --instances has 'ecfp', 'sim'",
+    ),
     (SEVERAL, ["ecfp=rbf", "ecfp=linear"], True, "--kernel is given twice for 'ecfp'"),
     (SEVERAL, ["rbf", "linear"], True, "write it as --kernel ecfp=linear"),
     (SEVERAL, ["smiles"], False, "write it as --kernel ecfp=smiles"),

@@ -74,7 +74,9 @@ def test_verify_refits(model, run):
 
 def test_as_many_cells_are_refitted_as_asked_for(model, run, monkeypatch):
     asked = []
-    monkeypatch.setattr(dyadlearn, "verify_holdout", lambda model, setting, **more: asked.append(more["n"]) or 0.0)
+    monkeypatch.setattr(
+        dyadlearn, "verify_holdout", lambda model, setting, **more: asked.append(more["n"]) or 0.0
+    )
     assert run("evaluate", model, "--verify", "-n", 3, "--setting", "AD", "-q").code == 0
     assert asked == [3, 3]
 
@@ -102,7 +104,9 @@ def test_a_search_is_judged_by_what_it_was_chosen_by(tables, run):
         ("average_precision", "average_precision"),
         (scorer("precision_at_k", k=3), "precision_at_3"),
     ):
-        search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], setting="D", scoring=scoring).fit(tables.X, tables.Y, tables.T)
+        search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], setting="D", scoring=scoring).fit(
+            tables.X, tables.Y, tables.T
+        )
         save(search, path)
         ran = run("evaluate", path, "--json", "--setting", "D")
         assert ran.code == 0, ran.err
@@ -117,7 +121,8 @@ def test_settings_have_the_names_of_other_fields(model, run):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"), [(["--setting", "X"], "Unknown setting"), (["--scoring", "auc"], "Unknown scoring")]
+    ("words", "message"),
+    [(["--setting", "X"], "Unknown setting"), (["--scoring", "auc"], "Unknown scoring")],
 )
 def test_wrong_words(model, run, words, message):
     ran = run("evaluate", model, *words)
@@ -167,13 +172,27 @@ def files(tables):
 def test_what_the_library_finds(files, run):
     paths, models = files
     found = compare(models, "B", n_resamples=50, random_state=3)
-    ran = run("evaluate", paths[0], "--against", paths[1], "--setting", "B", "--resamples", 50, "--seed", 3, "--json")
+    ran = run(
+        "evaluate",
+        paths[0],
+        "--against",
+        paths[1],
+        "--setting",
+        "B",
+        "--resamples",
+        50,
+        "--seed",
+        3,
+        "--json",
+    )
     assert (ran.code, len(ran.json["settings"])) == (0, 1)
     [figures] = ran.json["settings"]
     assert (figures["verdict"], figures["coverage"]) == (found.verdict, 0.95)
     assert figures["scores"] == pytest.approx(found.scores)
     [line] = figures["differences"]
-    assert_allclose([line["low"], line["high"]], [found.differences[0].low, found.differences[0].high])
+    assert_allclose(
+        [line["low"], line["high"]], [found.differences[0].low, found.differences[0].high]
+    )
     seen = run(
         "evaluate",
         paths[0],
@@ -188,34 +207,51 @@ def test_what_the_library_finds(files, run):
         "--sides",
         "host,parasite",
     )
-    assert "95 % intervals from 50 bootstrap samples of hosts and parasites" in " ".join(seen.out.split())
+    assert "95 % intervals from 50 bootstrap samples of hosts and parasites" in " ".join(
+        seen.out.split()
+    )
     assert found.verdict in " ".join(seen.out.split())
-    assert all(word in seen.out for word in ("two_step", "kronecker", "difference", "best fraction"))
+    assert all(
+        word in seen.out for word in ("two_step", "kronecker", "difference", "best fraction")
+    )
 
 
 def test_comparison_into_a_file(files, run, get):
     paths, _ = files
     out = paths[0].parent / "table.csv"
-    ran = run("evaluate", paths[0], "--against", paths[1], "--setting", "D", "--resamples", 20, "-o", out)
+    ran = run(
+        "evaluate", paths[0], "--against", paths[1], "--setting", "D", "--resamples", 20, "-o", out
+    )
     assert f"Wrote 2 rows to {out}." in " ".join(ran.out.split())
     lines = get(out)
     assert lines[0][:4] == ["setting", "model", "roc_auc", "difference"]
     assert len(lines) == 3
-    assert "exists already" in run("evaluate", paths[0], "--against", paths[1], "--setting", "D", "-o", out).err
+    assert (
+        "exists already"
+        in run("evaluate", paths[0], "--against", paths[1], "--setting", "D", "-o", out).err
+    )
 
 
 def test_several_settings_have_an_answer_each(files, run, get):
     paths, models = files
     out = paths[0].parent / "table.csv"
-    for words, rows in ((["--against", paths[1], "--resamples", 10], 4), (["--permutations", 2], 2), ([], 2)):
+    for words, rows in (
+        (["--against", paths[1], "--resamples", 10], 4),
+        (["--permutations", 2], 2),
+        ([], 2),
+    ):
         ran = run("evaluate", paths[0], "--setting", "BD", *words, "--json", "-q")
         assert [each["setting"] for each in ran.json["settings"]] == ["B", "D"]
         assert run("evaluate", paths[0], "--setting", "BD", *words, "-o", out, "-f", "-q").code == 0
         lines = get(out)
-        assert [line[lines[0].index("setting")] for line in lines[1:]] == ["B"] * (rows // 2) + ["D"] * (rows // 2)
+        assert [line[lines[0].index("setting")] for line in lines[1:]] == ["B"] * (rows // 2) + [
+            "D"
+        ] * (rows // 2)
     found = {setting: compare(models, setting, n_resamples=10, random_state=0) for setting in "BD"}
     ran = run("evaluate", paths[0], "--setting", "BD", "--against", paths[1], "--resamples", 10)
-    assert all(" ".join(each.verdict.split()) in " ".join(ran.out.split()) for each in found.values())
+    assert all(
+        " ".join(each.verdict.split()) in " ".join(ran.out.split()) for each in found.values()
+    )
 
 
 def test_files_of_the_same_name_are_called_by_their_paths(files, run):
@@ -223,16 +259,33 @@ def test_files_of_the_same_name_are_called_by_their_paths(files, run):
     other = paths[0].parent / "other"
     other.mkdir()
     (other / "two_step.dyad").write_bytes(paths[1].read_bytes())
-    ran = run("evaluate", paths[0], "--against", other / "two_step.dyad", "--setting", "B", "--resamples", 10, "--json")
+    ran = run(
+        "evaluate",
+        paths[0],
+        "--against",
+        other / "two_step.dyad",
+        "--setting",
+        "B",
+        "--resamples",
+        10,
+        "--json",
+    )
     assert set(ran.json["settings"][0]["scores"]) == {str(paths[0]), str(other / "two_step.dyad")}
 
 
 def test_what_cannot_be_compared(files, tables, run):
     paths, _ = files
-    assert "is given twice" in run("evaluate", paths[0], "--against", paths[0], "--setting", "B").err
-    assert "Unknown setting" in run("evaluate", paths[0], "--against", paths[1], "--setting", "E").err
+    assert (
+        "is given twice" in run("evaluate", paths[0], "--against", paths[0], "--setting", "B").err
+    )
+    assert (
+        "Unknown setting" in run("evaluate", paths[0], "--against", paths[1], "--setting", "E").err
+    )
     ran = run("evaluate", paths[0], "--against", paths[1])
-    assert (ran.code, "('two_step' for none, 'kronecker' for none): name one by --setting" in ran.err) == (2, True)
+    assert (
+        ran.code,
+        "('two_step' for none, 'kronecker' for none): name one by --setting" in ran.err,
+    ) == (2, True)
     other = tables.folder / "other.dyad"
     save(TwoStepRidge().fit(tables.X, 1 - tables.Y, tasks=tables.T), other)
     ran = run("evaluate", paths[0], "--against", other, "--setting", "B")
@@ -248,14 +301,25 @@ def test_the_setting_that_all_were_tuned_for(tables, run):
     paths = {}
     for name, setting, alphas in (("a", "D", "1,10"), ("b", "D", "100"), ("c", "B", "1,10")):
         paths[name] = tables.folder / f"{name}.dyad"
-        given = ("tune", tables.labels, "--instances", tables.instances, "--tasks", tables.tasks, "-o", paths[name])
+        given = (
+            "tune",
+            tables.labels,
+            "--instances",
+            tables.instances,
+            "--tasks",
+            tables.tasks,
+            "-o",
+            paths[name],
+        )
         assert run(*given, "--setting", setting, "--alphas", alphas).code == 0
     ran = run("evaluate", paths["a"], "--against", paths["b"], "--resamples", 10, "--json")
     assert (ran.code, ran.json["settings"][0]["setting"]) == (0, "D")
     [own] = run("evaluate", paths["a"], "--setting", "D", "--json").json["settings"]
     permuted = run("evaluate", paths["a"], "--permutations", 1, "--json").json["settings"][0]
     # One model in one setting has one score, whichever command tells it.
-    assert_allclose([own["scores"]["roc_auc"], permuted["score"]], ran.json["settings"][0]["scores"]["a"])
+    assert_allclose(
+        [own["scores"]["roc_auc"], permuted["score"]], ran.json["settings"][0]["scores"]["a"]
+    )
     seen = run("evaluate", paths["a"], "--against", paths["b"], "--resamples", 10).out
     assert "roc_auc" in next(line for line in seen.splitlines() if "difference" in line)
     assert "'a' for D, 'c' for B" in run("evaluate", paths["a"], "--against", paths["c"]).err
@@ -285,16 +349,16 @@ def test_what_is_not_said_is_what_the_model_was_tuned_for(tables, model, run):
     assert_allclose(ran["score"], own.best_score_)
     path = tables.folder / "fixed.dyad"
     save(TwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
-    ran = run("evaluate", path, "--permutations", 2, "--permute", "tasks", "--scoring", "r2", "--json").json[
-        "settings"
-    ][0]
+    ran = run(
+        "evaluate", path, "--permutations", 2, "--permute", "tasks", "--scoring", "r2", "--json"
+    ).json["settings"][0]
     assert (ran["setting"], ran["permuted"], ran["scoring"]) == ("B", "tasks", "r2")
 
 
 def test_wrong_words_of_permutations(tables, model, run):
-    assert "permute must be" in run("evaluate", model, "--permutations", 2, "--permute", "rows").err.replace(
-        "--permute must", "permute must"
-    )
+    assert "permute must be" in run(
+        "evaluate", model, "--permutations", 2, "--permute", "rows"
+    ).err.replace("--permute must", "permute must")
     assert run("evaluate", model, "--permutations", 0).code == 2
     path = tables.folder / "online.dyad"
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
@@ -308,19 +372,34 @@ def test_wrong_words_of_permutations(tables, model, run):
 
 def test_sides_are_called_by_their_names(tables, run):
     path = tables.folder / "named.dyad"
-    given = ("tune", tables.labels, "--instances", tables.instances, "--tasks", tables.tasks, "-o", path)
+    given = (
+        "tune",
+        tables.labels,
+        "--instances",
+        tables.instances,
+        "--tasks",
+        tables.tasks,
+        "-o",
+        path,
+    )
     assert run(*given, "--setting", "B", "--sides", "user,film").code == 0
     assert " users " in run("evaluate", path, "--setting", "B", "--permutations", "3").out
-    ran = run("predict", "--explain", path, "--instance", "u0", "--task", "i0", "--sides", "reader,book")
+    ran = run(
+        "predict", "--explain", path, "--instance", "u0", "--task", "i0", "--sides", "reader,book"
+    )
     assert ran.code == 0
     assert "reader" in ran.out
     assert "book" in ran.out
     assert (
-        run("evaluate", path, "--permutations", 2, "--permute", "films", "--json").json["settings"][0]["permuted"]
+        run("evaluate", path, "--permutations", 2, "--permute", "films", "--json").json["settings"][
+            0
+        ]["permuted"]
         == "tasks"
     )
     assert (
-        run("evaluate", path, "--permutations", 2, "--permute", "tasks", "--json").json["settings"][0]["permuted"]
+        run("evaluate", path, "--permutations", 2, "--permute", "tasks", "--json").json["settings"][
+            0
+        ]["permuted"]
         == "tasks"
     )
     wrong = run("evaluate", path, "--permutations", 2, "--permute", "rows")

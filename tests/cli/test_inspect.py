@@ -39,7 +39,9 @@ def test_what_a_file_holds(tables, model, run):
 
 def test_models_saved_in_python(tables, run):
     path = tables.folder / "p.dyad"
-    plain = TwoStepRidge(0.5, kernel="rbf", kernel_params={"gamma": 0.1}).fit(tables.X, tables.Y, tasks=tables.T)
+    plain = TwoStepRidge(0.5, kernel="rbf", kernel_params={"gamma": 0.1}).fit(
+        tables.X, tables.Y, tasks=tables.T
+    )
     save(plain, path)
     found = run("inspect", path, "--json").json
     assert (found["alpha"], found["scoring"], found["instance_ids"]) == (0.5, None, None)
@@ -58,11 +60,19 @@ def test_models_saved_in_python(tables, run):
     found = run("inspect", path, "--json").json
     assert (found["fit_intercept"], found["intercept"]) == (True, load(path).intercept_.tolist())
     assert (found["instances"], found["tasks"], found["task_side"]) == (12, 8, None)
-    save(PairRegressor(TwoStepRidge(), instances=tables.X, tasks=tables.T).fit([(0, 0), (1, 1)], [1.0, 2.0]), path)
+    save(
+        PairRegressor(TwoStepRidge(), instances=tables.X, tasks=tables.T).fit(
+            [(0, 0), (1, 1)], [1.0, 2.0]
+        ),
+        path,
+    )
     assert run("inspect", path, "--json").json["observed"] == 2
     save(Landmarks(2).fit(tables.X), path)
     ran = run("inspect", path)
-    assert (ran.code, ran.err) == (3, f"dyadlearn: {path} holds a feature map, not a model: it cannot predict.\n")
+    assert (ran.code, ran.err) == (
+        3,
+        f"dyadlearn: {path} holds a feature map, not a model: it cannot predict.\n",
+    )
 
 
 def test_files_that_are_none(tables, model, run):
@@ -88,7 +98,8 @@ def test_report(tables, model, run):
     assert run("report", model, "-o", path).code == 2
     refused = run("report", model, "-o", path.with_suffix(".pdf"))
     assert (refused.code, "must end in one of .html, .htm" in refused.err) == (2, True)
-    fasta, table = path.with_name("items.fasta"), path.with_name("names.csv")
+    fasta = path.with_name("items.fasta")
+    table = path.with_name("names.csv")
     fasta.write_text(">i1 first <item>\nMKV\n>i2\nMKV\n")
     table.write_text("id,name\nu1,Ann\n")
     words = ["--names", fasta, "--names", table, "--setting", "A"]
@@ -97,7 +108,9 @@ def test_report(tables, model, run):
     assert "i1 (first &lt;item&gt;)" in page.replace("<wbr>", "")
     assert "u1 (Ann)" in page
     assert path.read_text(encoding="utf-8") == page
-    assert run("report", model, "-o", path, "-f", "--sides", "user,item", "--setting", "A").code == 0
+    assert (
+        run("report", model, "-o", path, "-f", "--sides", "user,item", "--setting", "A").code == 0
+    )
     assert "12 users × 8 items" in path.read_text(encoding="utf-8")
 
 
@@ -108,7 +121,10 @@ def test_a_report_that_cannot_be_written(tables, model, run, monkeypatch):
     monkeypatch.setattr("dyadlearn.report.write_report", fail)
     ran = run("report", model, "-o", tables.folder / "r.html")
     assert ran.code == 4
-    assert ran.err == f"dyadlearn: {tables.folder / 'r.html'}: could not be written (No space left on device).\n"
+    assert (
+        ran.err == f"dyadlearn: {tables.folder / 'r.html'}: could not be written (No space left on "
+        f"device).\n"
+    )
 
 
 @pytest.mark.parametrize("words", [["--setting", "Q"], ["--scoring", "nonesuch"]])
@@ -131,23 +147,36 @@ def test_a_forged_header_is_a_bad_model_file(tables, model, run):
         {"command_line": {**about, "origin": {"scoring": {}}}},
         *(
             {"command_line": {**about, "instances": {**about["instances"], **wrong}}}
-            for wrong in ({"kind": {}}, {"params": 3}, {"kernel": None}, {"names": [{}]}, {"column": 1}, {"more": 1})
+            for wrong in (
+                {"kind": {}},
+                {"params": 3},
+                {"kernel": None},
+                {"names": [{}]},
+                {"column": 1},
+                {"more": 1},
+            )
         ),
     ):
         write_container(model, {**header, **change}, arrays)
         for words in (["inspect", model], ["predict", model, "--instances", tables.instances]):
             ran = run(*words)
             assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1), (change, ran.err)
-            assert ran.err.startswith(f"dyadlearn: {model} is damaged or was written by another version")
+            assert ran.err.startswith(
+                f"dyadlearn: {model} is damaged or was written by another version"
+            )
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_a_regularisation_for_each_task_survives_the_file(tables, run, get):
     pd = pytest.importorskip("pandas")
     X, Y = (pd.DataFrame(values, tables.users) for values in (tables.X, tables.Y))
-    Y.columns, X.columns = tables.items, ["a", "b", "c"]
-    path, output = tables.folder / "each.dyad", tables.folder / "predicted.csv"
-    search = IndependentTaskRidgeCV([0.1, 1.0, 10.0], alpha_per_task=True).fit(X, Y + 0.1 * np.arange(8))
+    Y.columns = tables.items
+    X.columns = ["a", "b", "c"]
+    path = tables.folder / "each.dyad"
+    output = tables.folder / "predicted.csv"
+    search = IndependentTaskRidgeCV([0.1, 1.0, 10.0], alpha_per_task=True).fit(
+        X, Y + 0.1 * np.arange(8)
+    )
     save(search, path)
     found = run("inspect", path, "--json").json
     assert (found["alpha"], found["score"]) == (search.alpha_.tolist(), search.best_score_)

@@ -19,7 +19,10 @@ from dyadlearn.selection.landscape import _PointScore
 from dyadlearn.selection.search import Search
 from sweeps import lines, over
 
-CODES = {signal.SIGINT: (130, "dyadlearn: interrupted."), signal.SIGTERM: (143, "dyadlearn: terminated.")}
+CODES = {
+    signal.SIGINT: (130, "dyadlearn: interrupted."),
+    signal.SIGTERM: (143, "dyadlearn: terminated."),
+}
 
 
 @contextmanager
@@ -89,9 +92,21 @@ PHASES = lines(
 
 
 @over(PHASES)
-def test_a_signal_in_any_phase_of_tune_keeps_the_best_model(owner, name, call, kept, notes, holes, run):
+def test_a_signal_in_any_phase_of_tune_keeps_the_best_model(
+    owner, name, call, kept, notes, holes, run
+):
     before = sorted(holes.folder.iterdir())
-    words = ["tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10,100", "-o", holes.folder / "m.dyad"]
+    words = [
+        "tune",
+        holes.labels,
+        *holes.sides,
+        "--cv",
+        "2",
+        "--alphas",
+        "1,10,100",
+        "-o",
+        holes.folder / "m.dyad",
+    ]
     for number in CODES:
         with interrupting(owner, name, number, call):
             ran = run(*words)
@@ -111,9 +126,23 @@ LEARNING = lines(
 
 
 @over(LEARNING)
-def test_a_signal_in_any_phase_of_learning_keeps_the_best_model(owner, name, call, kept, holes, run):
+def test_a_signal_in_any_phase_of_learning_keeps_the_best_model(
+    owner, name, call, kept, holes, run
+):
     before = sorted(holes.folder.iterdir())
-    words = ["tune", "--model", "learned", holes.labels, *holes.sides, "--cv", "2", "--steps", "3", "--setting", "B"]
+    words = [
+        "tune",
+        "--model",
+        "learned",
+        holes.labels,
+        *holes.sides,
+        "--cv",
+        "2",
+        "--steps",
+        "3",
+        "--setting",
+        "B",
+    ]
     for number in CODES:
         with interrupting(owner, name, number, call):
             ran = run(*words, "-o", holes.folder / "m.dyad")
@@ -159,7 +188,17 @@ def test_a_second_signal_ends_the_command(holes, run, monkeypatch):
 
     monkeypatch.setattr(Search, "_keep_holdout", again)
     with interrupting(Search, "_solve", signal.SIGINT):
-        ran = run("tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-o", holes.folder / "m.dyad")
+        ran = run(
+            "tune",
+            holes.labels,
+            *holes.sides,
+            "--cv",
+            "2",
+            "--alphas",
+            "1,10",
+            "-o",
+            holes.folder / "m.dyad",
+        )
     *_, told, line = ran.err.splitlines()
     assert "is being finished" in told
     assert (ran.code, line, ran.out) == (130, "dyadlearn: interrupted.", "")
@@ -184,10 +223,23 @@ def test_signals_that_come_together_are_one(holes, run, monkeypatch):
 def test_nothing_of_an_interrupt_is_told_to_the_quiet(holes, run):
     path = holes.folder / "m.dyad"
     with interrupting(Search, "_solve", signal.SIGINT):
-        ran = run("tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-o", path, "-q")
+        ran = run(
+            "tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-o", path, "-q"
+        )
     assert (ran.code, ran.err, path.exists()) == (130, "dyadlearn: interrupted.\n", True)
     with interrupting(Search, "_solve", signal.SIGINT):
-        figures = run("tune", holes.labels, *holes.sides, "--cv", "2", "--alphas", "1,10", "-fo", path, "--json").json
+        figures = run(
+            "tune",
+            holes.labels,
+            *holes.sides,
+            "--cv",
+            "2",
+            "--alphas",
+            "1,10",
+            "-fo",
+            path,
+            "--json",
+        ).json
     assert figures["baselines"] == {}
     assert "Because of the interrupt, the model is not compared with baselines." in figures["notes"]
 
@@ -196,7 +248,17 @@ def test_nothing_of_an_interrupt_is_told_to_the_quiet(holes, run):
 def test_a_signal_keeps_the_better_of_both_models(holes, run, call, model):
     """Nine points of two-step ridge, which have the least work, come before nine of Kronecker ridge."""
     path = holes.folder / "m.dyad"
-    words = ["tune", holes.labels, *holes.sides, "--setting", "A", "--alphas", "1,10,100", "-o", path]
+    words = [
+        "tune",
+        holes.labels,
+        *holes.sides,
+        "--setting",
+        "A",
+        "--alphas",
+        "1,10,100",
+        "-o",
+        path,
+    ]
     with interrupting(_PointScore, "__call__", signal.SIGINT, call):
         ran = run(*words)
     assert ran.code == 130

@@ -16,9 +16,19 @@ from dyadlearn import TwoStepRidgeCV
 from dyadlearn.datasets import fetch_yamanishi
 
 COMMAND = [sys.executable, "-m", "dyadlearn.cli"]
-TUNE = ["tune", "labels.csv", "--instances", "targets.csv", "--tasks", "drugs.csv", "--setting", "D"]
+TUNE = [
+    "tune",
+    "labels.csv",
+    "--instances",
+    "targets.csv",
+    "--tasks",
+    "drugs.csv",
+    "--setting",
+    "D",
+]
 # Of 26 targets and 54 drugs, the last ones are new.
-M, Q = 20, 44
+M = 20
+Q = 44
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +39,8 @@ def nr(shared_data):
 @pytest.fixture
 def folder(nr, put, tmp_path, monkeypatch):
     """A folder with the three tables of the nuclear receptors, and kernels of new targets and new drugs."""
-    targets, drugs = nr.instance_names, nr.task_names
+    targets = nr.instance_names
+    drugs = nr.task_names
     put(tmp_path / "labels.csv", targets[:M], drugs[:Q], nr.Y[:M, :Q])
     put(tmp_path / "targets.csv", targets, targets, nr.K)
     put(tmp_path / "drugs.csv", drugs, drugs, nr.G)
@@ -48,20 +59,35 @@ def test_the_whole_way(nr, folder, run, get):
     tuned = run(*TUNE, "--model", "two-step", "-o", "model.dyad", "--json")
     assert tuned.code == 0, tuned.err
     chosen = tuned.json
-    twin = TwoStepRidgeCV(setting="D", scoring="roc_auc", kernel="precomputed", task_kernel="precomputed")
+    twin = TwoStepRidgeCV(
+        setting="D", scoring="roc_auc", kernel="precomputed", task_kernel="precomputed"
+    )
     twin.fit(nr.K[:M, :M], nr.Y[:M, :Q], tasks=nr.G[:Q, :Q])
-    assert_allclose([chosen["alpha"], chosen["task_alpha"]], [twin.alpha_, twin.task_alpha_], rtol=1e-12)
+    assert_allclose(
+        [chosen["alpha"], chosen["task_alpha"]], [twin.alpha_, twin.task_alpha_], rtol=1e-12
+    )
     assert_allclose(chosen["score"], twin.best_score_)
 
     evaluated = run("evaluate", "model.dyad", "--json")
     assert evaluated.code == 0
     rows = {row["setting"]: row for row in evaluated.json["settings"]}
     assert_allclose(rows["D"]["scores"]["roc_auc"], twin.best_score_)
-    verified = run("evaluate", "model.dyad", "--setting", "BC", "--verify", "--json").json["settings"]
+    verified = run("evaluate", "model.dyad", "--setting", "BC", "--verify", "--json").json[
+        "settings"
+    ]
     assert max(row["difference"] for row in verified) < 1e-8
     assert [row["scores"] for row in verified] == [rows[setting]["scores"] for setting in "BC"]
 
-    words = ["predict", "model.dyad", "--instances", "new_targets.csv", "--tasks", "new_drugs.csv", "-o", "p.csv"]
+    words = [
+        "predict",
+        "model.dyad",
+        "--instances",
+        "new_targets.csv",
+        "--tasks",
+        "new_drugs.csv",
+        "-o",
+        "p.csv",
+    ]
     done = run(*words)
     assert (done.code, done.out, done.err) == (0, "Wrote 6 × 10 predictions to p.csv.\n", "")
     lines = get(folder / "p.csv")
@@ -89,7 +115,9 @@ def misspell(folder):
 
 def transpose(folder):
     rows = [line.split(",") for line in (folder / "labels.csv").read_text().splitlines()]
-    (folder / "labels.csv").write_text("\n".join(",".join(line) for line in zip(*rows, strict=True)))
+    (folder / "labels.csv").write_text(
+        "\n".join(",".join(line) for line in zip(*rows, strict=True))
+    )
 
 
 def scribble(folder):
@@ -102,13 +130,21 @@ def scribble(folder):
 @pytest.mark.parametrize(
     ("breaking", "sentence"),
     [
-        (misspell, "targets.csv lacks 1 of the 20 instances of labels.csv: 'hsa2O99' (did you mean 'hsa2099'?)."),
+        (
+            misspell,
+            "targets.csv lacks 1 of the 20 instances of labels.csv: 'hsa2O99' (did you mean "
+            "'hsa2099'?).",
+        ),
         (
             transpose,
-            "labels.csv looks transposed: its tasks are ids of targets.csv, the file of --instances: add --transpose.",
+            "labels.csv looks transposed: its tasks are ids of targets.csv, the file of "
+            "--instances: add --transpose.",
         ),
         (scribble, "drugs.csv, line 5, column 'D00067': 'o.5' is not a number."),
-        (lambda folder: (folder / "targets.csv").unlink(), "targets.csv: No such file or directory."),
+        (
+            lambda folder: (folder / "targets.csv").unlink(),
+            "targets.csv: No such file or directory.",
+        ),
     ],
     ids=["misspelt id", "transposed matrix", "non-numeric cell", "missing file"],
 )
@@ -128,7 +164,12 @@ def test_a_model_file_cut_in_half(folder, run):
     content = (folder / "model.dyad").read_bytes()
     (folder / "model.dyad").write_bytes(content[: len(content) // 2])
     before = files(folder)
-    for words in (["evaluate"], ["screen"], ["predict", "--instances", "new_targets.csv", "-o", "p.csv"], ["report"]):
+    for words in (
+        ["evaluate"],
+        ["screen"],
+        ["predict", "--instances", "new_targets.csv", "-o", "p.csv"],
+        ["report"],
+    ):
         ran = run(words[0], "model.dyad", *words[1:])
         assert ran.code == 3
         assert ran.err.startswith("dyadlearn: model.dyad was cut short")
@@ -138,7 +179,8 @@ def test_a_model_file_cut_in_half(folder, run):
 
 def test_a_full_disk(folder, run):
     resource = pytest.importorskip("resource", reason="this system cannot limit the size of files")
-    before, limits = files(folder), resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = files(folder)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
     try:
         ran = run(*TUNE, "--alphas", "0.1,1", "-o", "model.dyad", "-q")
@@ -154,9 +196,12 @@ def test_a_full_disk(folder, run):
 def test_an_interrupt_in_the_middle_of_tune(folder):
     before = files(folder)
     words = [*COMMAND, *TUNE, "--alphas", "1e-7:1e6:3000", "-o", "model.dyad"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
-        # The last note before the search begins is about the kernel of the drugs, which is asymmetric.
+        # The last note before the search begins is about the kernel of the drugs, which is
+        # asymmetric.
         while "asymmetric" not in process.stderr.readline():
             assert process.poll() is None
         time.sleep(0.2)

@@ -18,17 +18,30 @@ from dyadlearn.kernels.vectors import rbf
 def several(tables, put):
     """Files of two descriptions of the users, one a kernel, and of new users, with words that name them."""
     rng = np.random.default_rng(1)
-    X, noise = rng.normal(size=(15, 3)), rng.normal(size=(15, 2))
+    X = rng.normal(size=(15, 3))
+    noise = rng.normal(size=(15, 2))
     X[:12] = tables.X
     names = [*tables.users, "n0", "n1", "n2"]
     K = rbf(X, gamma=0.2)
-    folder, old, new = tables.folder, tables.users, names[12:]
+    folder = tables.folder
+    old = tables.users
+    new = names[12:]
     put(folder / "noise.csv", old, ["x", "y"], noise[:12])
     put(folder / "sim.csv", old[::-1], old, K[11::-1, :12])
     put(folder / "new_noise.csv", new[::-1], ["y", "x"], noise[12:][::-1, ::-1])
     put(folder / "new_sim.csv", new, old, K[12:, :12])
-    words = ["--instances", f"noise={folder / 'noise.csv'}", "--instances", f"sim={folder / 'sim.csv'}"]
-    asked = ["--instances", f"sim={folder / 'new_sim.csv'}", "--instances", f"noise={folder / 'new_noise.csv'}"]
+    words = [
+        "--instances",
+        f"noise={folder / 'noise.csv'}",
+        "--instances",
+        f"sim={folder / 'sim.csv'}",
+    ]
+    asked = [
+        "--instances",
+        f"sim={folder / 'new_sim.csv'}",
+        "--instances",
+        f"noise={folder / 'new_noise.csv'}",
+    ]
     tables_of = {"noise": noise, "sim": K}
     return words, asked, tables_of
 
@@ -79,7 +92,11 @@ def test_the_model_is_the_one_the_library_learns(tables, several, learned, run, 
     twin.fit(training, tables.Y, tasks=tables.T)
     assert_allclose(found.holdout_error_, twin.holdout_error_)
     assert found.weights_["instances"].keys() == twin.weights_["instances"].keys()
-    assert_allclose(list(found.weights_["instances"].values()), list(twin.weights_["instances"].values()), rtol=1e-5)
+    assert_allclose(
+        list(found.weights_["instances"].values()),
+        list(twin.weights_["instances"].values()),
+        rtol=1e-5,
+    )
     ran = run("predict", path, *asked, "-o", tables.folder / "p.csv")
     if setting == "A" and found.n_stages_ > 1:
         assert ran.code == 2
@@ -88,7 +105,9 @@ def test_the_model_is_the_one_the_library_learns(tables, several, learned, run, 
     new = {"noise": described["noise"][12:], "sim": described["sim"][12:, :12]}
     rows = get(tables.folder / "p.csv")
     assert [row[0] for row in rows[1:]] == ["n0", "n1", "n2"]
-    assert_allclose(np.array([row[1:] for row in rows[1:]], dtype=float), twin.predict(new), rtol=1e-5)
+    assert_allclose(
+        np.array([row[1:] for row in rows[1:]], dtype=float), twin.predict(new), rtol=1e-5
+    )
 
 
 def test_what_people_see(tables, several, run):
@@ -141,7 +160,10 @@ def test_what_machines_see(tables, several, run):
     assert found["stage_errors"] == model.stage_errors_
     # The score can be compared with those of the baselines.
     inspected = run("inspect", tables.folder / "m.dyad", "--json").json
-    assert (inspected["scoring"], inspected["score"]) == ("neg_mean_squared_error", -found["holdout_error"])
+    assert (inspected["scoring"], inspected["score"]) == (
+        "neg_mean_squared_error",
+        -found["holdout_error"],
+    )
     assert inspected["baselines"] == pytest.approx(found["baselines"])
     for side in ("instances", "tasks"):
         assert_allclose(sum(found["weights"][side].values()), 1)
@@ -150,17 +172,38 @@ def test_what_machines_see(tables, several, run):
     assert_allclose(sum(found["shares"].values()), 1)
     assert found["baselines"].keys() == {"grand_mean", "instance_means", "task_means", "additive"}
     assert found["sides"] == ["user", "item"]
-    words += ["--stages", 1, "--steps", 1, "--cv", 2, "--scoring", "r2", "-o", tables.folder / "r2.dyad"]
-    found, model = run(*words).json, load(tables.folder / "r2.dyad")
+    words += [
+        "--stages",
+        1,
+        "--steps",
+        1,
+        "--cv",
+        2,
+        "--scoring",
+        "r2",
+        "-o",
+        tables.folder / "r2.dyad",
+    ]
+    found = run(*words).json
+    model = load(tables.folder / "r2.dyad")
     assert (found["scoring"], found["score"]) == ("r2", model.holdout_score_)
     assert found["baselines"] == pytest.approx(model.baselines_)
-    assert "r2 in setting A" in run(*(word for word in words if word not in ("--json", "-q")), "--force").out
+    assert (
+        "r2 in setting A"
+        in run(*(word for word in words if word not in ("--json", "-q")), "--force").out
+    )
 
 
 def test_one_table_a_side_and_a_long_table_of_labels(tables, run):
     long = tables.folder / "long.csv"
-    lines = [f"{u},{i},{tables.Y[a, b]}" for a, u in enumerate(tables.users) for b, i in enumerate(tables.items)]
-    long.write_text("user,item,likes\n" + "\n".join(line for place, line in enumerate(lines) if place % 5))
+    lines = [
+        f"{u},{i},{tables.Y[a, b]}"
+        for a, u in enumerate(tables.users)
+        for b, i in enumerate(tables.items)
+    ]
+    long.write_text(
+        "user,item,likes\n" + "\n".join(line for place, line in enumerate(lines) if place % 5)
+    )
     path = tables.folder / "m.dyad"
     words = [
         "tune",
@@ -175,19 +218,43 @@ def test_one_table_a_side_and_a_long_table_of_labels(tables, run):
         "--steps",
         2,
     ]
-    ran = run(*words, "--stages", 1, "--cv", 3, "--seed", 4, "--shrinkage", 0, "--no-normalize", "-o", path, "--json")
+    ran = run(
+        *words,
+        "--stages",
+        1,
+        "--cv",
+        3,
+        "--seed",
+        4,
+        "--shrinkage",
+        0,
+        "--no-normalize",
+        "-o",
+        path,
+        "--json",
+    )
     assert ran.code == 0, ran.err
     assert ran.json["observed"] == 76
     found = load(path)
     assert found.get_params()["kernel"] == "linear"
     assert found.get_params()["task_kernel"] == ("rbf", {"gamma": 0.5})
     assert (found.random_state, found.shrinkage, found.normalize) == (4, 0.0, False)
-    new = run("predict", path, "--instances", tables.instances, "--tasks", tables.tasks, "--long", "--json")
+    new = run(
+        "predict",
+        path,
+        "--instances",
+        tables.instances,
+        "--tasks",
+        tables.tasks,
+        "--long",
+        "--json",
+    )
     assert len(new.json["predictions"]["prediction"]) == 96
 
 
 def test_known_pairs_of_a_model_with_profiles(tables, several, run, put):
-    path, noise = tables.folder / "m.dyad", several[0][:2]
+    path = tables.folder / "m.dyad"
+    noise = several[0][:2]
     # What features do not tell of the users, their other labels do.
     put(tables.labels, tables.users, tables.items, tables.X @ np.ones((3, 2)) @ tables.T.T)
     words = [
@@ -230,7 +297,16 @@ def test_the_other_commands_take_such_a_file(tables, several, learned, run):
     assert run("inspect", path, "--json").json["weights"] == load(path).weights_
     scores = {}
     for nested in ("--nested", "--no-nested"):
-        ran = run("evaluate", path, "--setting", "B", "--scoring", "neg_mean_squared_error", nested, "--json")
+        ran = run(
+            "evaluate",
+            path,
+            "--setting",
+            "B",
+            "--scoring",
+            "neg_mean_squared_error",
+            nested,
+            "--json",
+        )
         assert ran.code == 0, ran.err
         (row,) = ran.json["settings"]
         scores[nested] = row["scores"]["neg_mean_squared_error"]
@@ -241,7 +317,9 @@ def test_the_other_commands_take_such_a_file(tables, several, learned, run):
     explained = run("predict", "--explain", path, *why, "--json").json
     predicted = run("predict", path, *asked, "--json").json["predictions"]
     assert_allclose(explained["prediction"], predicted[1][2])
-    best = run("recommend", path, "--new", asked[1], "--new", asked[3], "-n", 1, "--json").json["best"]
+    best = run("recommend", path, "--new", asked[1], "--new", asked[3], "-n", 1, "--json").json[
+        "best"
+    ]
     assert [row["instance"] for row in best] == ["n0", "n1", "n2"]
     bounds = run("predict", path, *asked, "--interval", 0.9, "--json").json["predictions"]
     assert all(low < high for low, high in zip(bounds["lower"], bounds["upper"], strict=True))
@@ -256,14 +334,21 @@ def test_a_model_that_was_saved_in_python(tables, several, run):
     path = tables.folder / "m.dyad"
     _, asked, described = several
     training = {"noise": described["noise"][:12], "sim": described["sim"][:12, :12]}
-    model = LearnedKernelRidge(kernel={"noise": "rbf", "sim": "precomputed"}, setting="B", n_steps=2)
+    model = LearnedKernelRidge(
+        kernel={"noise": "rbf", "sim": "precomputed"}, setting="B", n_steps=2
+    )
     save(model.fit(training, tables.Y), path)
     found = models.load_model(path)
     assert found.recipes[1] is None
-    assert {name: recipe.kind for name, recipe in found.recipes[0].items()} == {"noise": "features", "sim": "kernel"}
+    assert {name: recipe.kind for name, recipe in found.recipes[0].items()} == {
+        "noise": "features",
+        "sim": "kernel",
+    }
     ran = run("predict", path, *asked, "--json", "-q")
     assert ran.code == 0, ran.err
-    plain = LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=2).fit(training["sim"], tables.Y)
+    plain = LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=2).fit(
+        training["sim"], tables.Y
+    )
     save(plain, path)
     assert models.load_model(path).recipes[0][""].kind == "kernel"
     assert "features" not in run("inspect", path).out.partition("weigh")[0]
@@ -271,7 +356,10 @@ def test_a_model_that_was_saved_in_python(tables, several, run):
 
 REFUSED = [
     (["--instances", "users.csv"], "use --instances noise=FILE; found a file without a name"),
-    (["--instances", "size=new_noise.csv"], "The model was trained on files with the names 'noise', 'sim'"),
+    (
+        ["--instances", "size=new_noise.csv"],
+        "The model was trained on files with the names 'noise', 'sim'",
+    ),
     (
         ["--instances", "noise=new_noise.csv", "--instances", "sim=sim.csv"],
         "The ids of sim.csv and new_noise.csv do not match",
@@ -289,34 +377,54 @@ def test_new_users_who_bring_other_descriptions(tables, learned, run, monkeypatc
 
 
 def test_new_users_who_lack_descriptions(tables, several, learned, run, put, monkeypatch):
-    path, described = learned("B"), several[2]
+    path = learned("B")
+    described = several[2]
     model = load(path)
     monkeypatch.chdir(tables.folder)
-    noise, sim, names = described["noise"][12:], described["sim"][12:, :12], ["n0", "n1", "n2"]
+    noise = described["noise"][12:]
+    sim = described["sim"][12:, :12]
+    names = ["n0", "n1", "n2"]
     ran = run("predict", path, "--instances", "sim=new_sim.csv", "--json")
     assert (ran.code, ran.json["rows"]) == (0, names), ran.err
     assert_allclose(ran.json["predictions"], model.predict({"sim": sim}), rtol=1e-10)
     (note,) = ran.json["notes"]
     assert note == "Some rows of --instances lack 'noise': predicted from their other descriptions."
     noise[1] = np.nan
-    put(tables.folder / "empty.csv", names, ["x", "y"], np.where(np.isnan(noise), "", noise.astype(str)))
+    put(
+        tables.folder / "empty.csv",
+        names,
+        ["x", "y"],
+        np.where(np.isnan(noise), "", noise.astype(str)),
+    )
     files = ["--instances", "sim=new_sim.csv", "--instances", "noise=empty.csv"]
     ran = run("predict", path, *files, "--json")
-    assert_allclose(ran.json["predictions"], model.predict({"noise": noise, "sim": sim}), rtol=1e-10)
+    assert_allclose(
+        ran.json["predictions"], model.predict({"noise": noise, "sim": sim}), rtol=1e-10
+    )
     assert ran.json["notes"] == [note]
     best = run("recommend", path, "--new", "sim=new_sim.csv", "-n", 1, "--json")
     assert (best.code, best.json["notes"]) == (0, [note.replace("--instances", "--new")])
     for words, message in (
-        (["--instances", "noise=empty.csv"], "has no description of row 'n1': give one of 'noise', 'sim'"),
+        (
+            ["--instances", "noise=empty.csv"],
+            "has no description of row 'n1': give one of 'noise', 'sim'",
+        ),
         ([*files, "--interval", 0.9], "need all descriptions: give 'noise' for each row"),
     ):
         ran = run("predict", path, *words)
         assert (ran.code, ran.out) == (2, ""), words
         assert message in ran.err, words
     noise[1, 0] = 0.0
-    put(tables.folder / "empty.csv", names, ["x", "y"], np.where(np.isnan(noise), "", noise.astype(str)))
+    put(
+        tables.folder / "empty.csv",
+        names,
+        ["x", "y"],
+        np.where(np.isnan(noise), "", noise.astype(str)),
+    )
     ran = run("predict", path, *files)
-    assert (ran.code, "'noise' has NaN in part of row 'n1': fill it in" in ran.err) == (2, True), ran.err
+    assert (ran.code, "'noise' has NaN in part of row 'n1': fill it in" in ran.err) == (2, True), (
+        ran.err
+    )
 
 
 WRONG = [
@@ -333,7 +441,18 @@ WRONG = [
 def test_wrong_words(tables, several, run):
     path = tables.folder / "m.dyad"
     for words, message in WRONG:
-        ran = run("tune", "--model", "learned", tables.labels, *several[0], "--tasks", tables.tasks, "-o", path, *words)
+        ran = run(
+            "tune",
+            "--model",
+            "learned",
+            tables.labels,
+            *several[0],
+            "--tasks",
+            tables.tasks,
+            "-o",
+            path,
+            *words,
+        )
         assert (ran.code, ran.out) == (2, ""), words
         assert message in ran.err, words
         assert not path.exists()
@@ -348,7 +467,17 @@ def test_an_interrupt_keeps_the_best_so_far(tables, several, run, monkeypatch):
     monkeypatch.setattr(Progress, "advance", stop)
     path = tables.folder / "m.dyad"
     ran = run(
-        "tune", "--model", "learned", tables.labels, *several[0], "--tasks", tables.tasks, "--setting", "B", "-o", path
+        "tune",
+        "--model",
+        "learned",
+        tables.labels,
+        *several[0],
+        "--tasks",
+        tables.tasks,
+        "--setting",
+        "B",
+        "-o",
+        path,
     )
     assert ran.code == 130
     assert "Learning was interrupted" in ran.err
@@ -359,8 +488,17 @@ def test_molecules_beside_a_table(tables, put, run):
     pytest.importorskip("rdkit")
     smiles = ["C", "CC", "CCO", "c1ccccc1", "CCN", "CO", "CCC", "not one"]
     path = tables.folder / "drugs.csv"
-    path.write_text("id,structure\n" + "\n".join(f"{i},{s}" for i, s in zip(tables.items, smiles, strict=True)))
-    words = ["--instances", tables.instances, "--tasks", f"ecfp={path}", "--tasks", f"size={tables.tasks}"]
+    path.write_text(
+        "id,structure\n" + "\n".join(f"{i},{s}" for i, s in zip(tables.items, smiles, strict=True))
+    )
+    words = [
+        "--instances",
+        tables.instances,
+        "--tasks",
+        f"ecfp={path}",
+        "--tasks",
+        f"size={tables.tasks}",
+    ]
     words += ["--tasks-smiles", "ecfp=structure", "--setting", "B", "--steps", 2]
     ran = run("tune", "--model", "learned", tables.labels, *words, "-o", tables.folder / "m.dyad")
     assert ran.code == 2

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import KroneckerRidge, KroneckerRidgeCV, SettingKFold, TwoStepRidge, TwoStepRidgeCV, evaluate, load, save
+from dyadlearn import (
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    SettingKFold,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    evaluate,
+    load,
+    save,
+)
 from dyadlearn.labels import LongPairs
 from dyadlearn.models import reading as training
 from listed import COLUMNS, ROWS, SPARSE, VALUES, M, Q, T, X, Y, listed
@@ -16,7 +25,8 @@ __all__ = ["listed"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
-USERS, ITEMS = [f"u{place}" for place in range(M)], [f"i{place}" for place in range(Q)]
+USERS = [f"u{place}" for place in range(M)]
+ITEMS = [f"i{place}" for place in range(Q)]
 
 
 @pytest.fixture
@@ -28,7 +38,9 @@ def files(listed, tmp_path, put, monkeypatch):
         f"{USERS[row]},{ITEMS[column]},{value!r}"
         for row, column, value in zip(ROWS, COLUMNS, VALUES.tolist(), strict=True)
     ]
-    (tmp_path / "ratings.csv").write_text("\n".join(["user,item,stars", *pairs]) + "\n", encoding="utf-8")
+    (tmp_path / "ratings.csv").write_text(
+        "\n".join(["user,item,stars", *pairs]) + "\n", encoding="utf-8"
+    )
 
     def refuse(self):
         raise AssertionError("a grid is formed")
@@ -42,7 +54,17 @@ def sides(files):
 
 
 def tuned(run, files, kind):
-    words = ("tune", files / "ratings.csv", *sides(files), "--model", kind, "--setting", "D", "--cv", 2)
+    words = (
+        "tune",
+        files / "ratings.csv",
+        *sides(files),
+        "--model",
+        kind,
+        "--setting",
+        "D",
+        "--cv",
+        2,
+    )
     ran = run(*words, "--alphas", "0.1,10", "-o", files / "model.dyad", "--force", "--json")
     assert ran.code == 0, ran.err
     return ran
@@ -81,10 +103,18 @@ def test_tune_chooses_as_the_library_does(files, run, kind):
     assert found._problem().labels.grid is None
     assert twin._problem().labels.grid is None
     assert (ran.json["alpha"], ran.json["task_alpha"]) == (twin.alpha_, twin.task_alpha_)
-    assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (M - 1, Q - 1, ROWS.size)
+    assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (
+        M - 1,
+        Q - 1,
+        ROWS.size,
+    )
     assert ran.json["holdout"] == twin.holdout_method_
-    assert ran.json["holdout"] == {"kronecker": "exact leave-fold-out", "two-step": "2×2 folds, refitted"}[kind]
-    # Ids are in the order of the table, folds are dealt in the order of ids: these are the same here for the rows only.
+    assert (
+        ran.json["holdout"]
+        == {"kronecker": "exact leave-fold-out", "two-step": "2×2 folds, refitted"}[kind]
+    )
+    # Ids are in the order of the table, folds are dealt in the order of ids: these are the same
+    # here for the rows only.
     order = found._form.column_ids.positions([ITEMS[place] for place in known[1]], "")
     assert found._form.row_ids.labels == tuple(USERS[place] for place in known[0])
     assert_allclose(found.predict(X[:4])[:, order], twin.predict(X[:4]), rtol=1e-6)
@@ -94,16 +124,31 @@ def test_a_model_in_a_file_predicts_and_is_evaluated(made, files, run, get):
     made("kronecker")
     model = load(files / "model.dyad")
     wanted = [(USERS[place], ITEMS[place % Q]) for place in range(6)]
-    (files / "wanted.csv").write_text("user,item\n" + "\n".join(map(",".join, wanted)), encoding="utf-8")
+    (files / "wanted.csv").write_text(
+        "user,item\n" + "\n".join(map(",".join, wanted)), encoding="utf-8"
+    )
     expected = model.predict_pairs(X, T, [(place, place % Q) for place in range(6)])
     for shown in (["--pairs", files / "wanted.csv"], ["--long"], []):
-        ran = run("predict", files / "model.dyad", *sides(files), *shown, "-o", files / "out.csv", "--force")
+        ran = run(
+            "predict",
+            files / "model.dyad",
+            *sides(files),
+            *shown,
+            "-o",
+            files / "out.csv",
+            "--force",
+        )
         assert ran.code == 0, ran.err
         lines = get(files / "out.csv")
-        found = {(line[0], line[1]): float(line[2]) for line in lines[1:]} if shown else {}
+        if shown:
+            found = {(line[0], line[1]): float(line[2]) for line in lines[1:]}
+        else:
+            found = {}
         if not shown:
             found = {
-                (line[0], item): float(v) for line in lines[1:] for item, v in zip(lines[0][1:], line[1:], strict=True)
+                (line[0], item): float(v)
+                for line in lines[1:]
+                for item, v in zip(lines[0][1:], line[1:], strict=True)
             }
         assert len(found) == (6 if "--pairs" in shown else M * Q)
         assert_allclose([found[pair] for pair in wanted], expected)
@@ -111,13 +156,22 @@ def test_a_model_in_a_file_predicts_and_is_evaluated(made, files, run, get):
     assert bounds.code == 0, bounds.err
     assert len(bounds.json["predictions"]["lower"]) == M * Q
     # A side that is left out is that of training.
-    ran = run("predict", files / "model.dyad", *sides(files)[:2], "--pairs", files / "wanted.csv", "--json")
+    ran = run(
+        "predict",
+        files / "model.dyad",
+        *sides(files)[:2],
+        "--pairs",
+        files / "wanted.csv",
+        "--json",
+    )
     assert_allclose(ran.json["predictions"]["prediction"], expected)
     ran = run("evaluate", files / "model.dyad", "--scoring", "r2", "--setting", "AD", "--json")
     assert ran.code == 0, ran.err
     table = evaluate(model, "AD", scoring="r2")
     assert_allclose([row["scores"]["r2"] for row in ran.json["settings"]], table["r2"])
-    assert_allclose([row["baselines"]["r2"]["additive"] for row in ran.json["settings"]], table["additive"])
+    assert_allclose(
+        [row["baselines"]["r2"]["additive"] for row in ran.json["settings"]], table["additive"]
+    )
 
 
 @over(
@@ -153,14 +207,19 @@ def test_inspect_says_what_the_model_is(made, files, run):
     made("two-step")
     ran = run("inspect", files / "model.dyad", "--json")
     assert ran.json["fitted_on"] == f"{ROWS.size:,} observed pairs alone, without a grid"
-    assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (M - 1, Q - 1, ROWS.size)
+    assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (
+        M - 1,
+        Q - 1,
+        ROWS.size,
+    )
     assert_allclose(ran.json["mean_label"], VALUES.mean())
     assert "observed pairs alone" in run("inspect", files / "model.dyad").out
 
 
 def test_a_list_answers_what_a_grid_does(made, files, run):
     made("kronecker")
-    model, other = files / "model.dyad", files / "other.dyad"
+    model = files / "model.dyad"
+    other = files / "other.dyad"
     other.write_bytes(model.read_bytes())
     for words in (
         ("screen", model),
@@ -183,20 +242,50 @@ def test_a_table_may_name_the_task_first(made, files, run):
     """Its pairs are read column by column then, and kept row by row all the same."""
     made("kronecker")
     model = load(files / "model.dyad")
-    words = ("tune", files / "ratings.csv", "--columns", "item,user,stars", "--transpose", *sides(files))
-    more = ("--model", "kronecker", "--setting", "D", "--cv", 2, "--alphas", model.alpha_, "-o", files / "other.dyad")
+    words = (
+        "tune",
+        files / "ratings.csv",
+        "--columns",
+        "item,user,stars",
+        "--transpose",
+        *sides(files),
+    )
+    more = (
+        "--model",
+        "kronecker",
+        "--setting",
+        "D",
+        "--cv",
+        2,
+        "--alphas",
+        model.alpha_,
+        "-o",
+        files / "other.dyad",
+    )
     ran = run(*words, *more)
     assert ran.code == 0, ran.err
     other = load(files / "other.dyad")
     assert other._problem().labels.grid is None
     asked = [(USERS[1], ITEMS[2]), (USERS[9], ITEMS[0])]
-    assert_allclose(other.predict_pairs(None, None, asked), model.predict_pairs(None, None, asked), rtol=1e-6)
+    assert_allclose(
+        other.predict_pairs(None, None, asked), model.predict_pairs(None, None, asked), rtol=1e-6
+    )
 
 
 def test_an_online_model_takes_the_grid(files, run, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(training, "SMALL_GRID", 0)
-    words = ("tune", files / "ratings.csv", *sides(files), "--model", "online", "--alphas", "0.1,10", "--cv", 2)
+    words = (
+        "tune",
+        files / "ratings.csv",
+        *sides(files),
+        "--model",
+        "online",
+        "--alphas",
+        "0.1,10",
+        "--cv",
+        2,
+    )
     ran = run(*words, "-o", files / "other.dyad")
     assert ran.code == 0, ran.err
     assert load(files / "other.dyad").n_seen_ == M - 1

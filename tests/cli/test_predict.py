@@ -30,8 +30,14 @@ from dyadlearn.models.base import PairModel
 def new(tables, put):
     """Three new users and two new items; the columns are in another order than in training."""
     rng = np.random.default_rng(1)
-    X, T = rng.normal(size=(3, 3)), rng.normal(size=(2, 2))
-    users = put(tables.folder / "new_users.csv", ["n0", "n1", "n2"], ["mood", "age", "height"], X[:, [2, 0, 1]])
+    X = rng.normal(size=(3, 3))
+    T = rng.normal(size=(2, 2))
+    users = put(
+        tables.folder / "new_users.csv",
+        ["n0", "n1", "n2"],
+        ["mood", "age", "height"],
+        X[:, [2, 0, 1]],
+    )
     items = put(tables.folder / "new_items.csv", ["m0", "m1"], ["size", "price"], T[:, [1, 0]])
     return {"X": X, "T": T, "users": users, "items": items}
 
@@ -66,9 +72,22 @@ def test_new_tasks_for_the_instances_of_training(tables, model, new, run):
 @pytest.mark.parametrize("kernel", ["rbf:gamma=0.3", "linear"])
 def test_the_instances_of_training_under_any_kernel(tables, new, run, kernel):
     path = tables.folder / "k.dyad"
-    run("tune", tables.labels, *tables.sides, "--kernel", kernel, "--alphas", "0.1,1", "-o", path, "-q")
+    run(
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--kernel",
+        kernel,
+        "--alphas",
+        "0.1,1",
+        "-o",
+        path,
+        "-q",
+    )
     ran = run("predict", path, "--tasks", new["items"], "--json")
-    assert_allclose(ran.json["predictions"], load(path).predict(tables.X, tasks=new["T"]), rtol=1e-10)
+    assert_allclose(
+        ran.json["predictions"], load(path).predict(tables.X, tasks=new["T"]), rtol=1e-10
+    )
 
 
 def test_pairs_and_long_tables(tables, model, new, run, get):
@@ -81,7 +100,9 @@ def test_pairs_and_long_tables(tables, model, new, run, get):
     lines = [line[0].split("\t") for line in get(out)]
     assert lines[0] == ["instance", "task", "prediction"]
     assert [line[:2] for line in lines[1:]] == [["n2", "m0"], ["n0", "m1"], ["n2", "m0"]]
-    assert_array_equal([float(line[2]) for line in lines[1:]], [expected[2, 0], expected[0, 1], expected[2, 0]])
+    assert_array_equal(
+        [float(line[2]) for line in lines[1:]], [expected[2, 0], expected[0, 1], expected[2, 0]]
+    )
     ran = run("predict", model, *sides, "--long", "--json")
     assert_array_equal(ran.json["predictions"]["prediction"], expected.ravel())
     assert ran.json["predictions"]["task"] == ["m0", "m1"] * 3
@@ -89,7 +110,10 @@ def test_pairs_and_long_tables(tables, model, new, run, get):
     refused = run("predict", model, *sides, "--pairs", wanted)
     assert refused.code == 2
     assert f"{wanted}, line 3: instance 'u1' is not in " in refused.err
-    assert "(ids such as 'n0', 'n1', 'n2'). Add its row to that file, or predict a mean by --baseline." in refused.err
+    assert (
+        "(ids such as 'n0', 'n1', 'n2'). Add its row to that file, or predict a mean by --baseline."
+        in refused.err
+    )
 
 
 def test_pairs_of_training_ids_need_no_file(tables, model, run, tmp_path):
@@ -102,7 +126,8 @@ def test_pairs_of_training_ids_need_no_file(tables, model, run, tmp_path):
     refused = run("predict", model, "--pairs", wanted)
     assert (refused.code, refused.err) == (
         2,
-        f"dyadlearn: {wanted}, line 3: task 'nothing' is not in the model (ids such as 'i0', 'i1', 'i2', …). "
+        f"dyadlearn: {wanted}, line 3: task 'nothing' is not in the model (ids such as 'i0', 'i1', "
+        f"'i2', …). "
         "Leave it out, or predict a mean by --baseline.\n",
     )
 
@@ -110,10 +135,15 @@ def test_pairs_of_training_ids_need_no_file(tables, model, run, tmp_path):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of two rows, and the number of rows of each prediction."""
-    sizes, predict = [], PairModel.predict
+    sizes = []
+    predict = PairModel.predict
 
     def counted(self, X=None, tasks=None):
-        sizes.append(tuple(None if side is None else len(getattr(side, "values", side)) for side in (X, tasks)))
+        sizes.append(
+            tuple(
+                None if side is None else len(getattr(side, "values", side)) for side in (X, tasks)
+            )
+        )
         return predict(self, X, tasks=tasks)
 
     monkeypatch.setattr(PairModel, "predict", counted)
@@ -124,7 +154,8 @@ def small_blocks(monkeypatch):
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv.gz", ".parquet"])
 def test_block_by_block(tables, model, new, run, ending, small_blocks):
-    out, expected = tables.folder / f"out{ending}", load(model).predict(new["X"], new["T"])
+    out = tables.folder / f"out{ending}"
+    expected = load(model).predict(new["X"], new["T"])
     for more in ([], ["--long"], ["--long", "--interval", "0.8"]):
         small_blocks.clear()
         sides = ["--instances", new["users"], "--tasks", new["items"]]
@@ -136,7 +167,10 @@ def test_block_by_block(tables, model, new, run, ending, small_blocks):
             assert cells.ids().labels == ("n0", "n1", "n2")
             assert_allclose(cells.table().values, expected, rtol=1e-13)
             continue
-        bounds = load(model).predict_interval(new["X"], new["T"], coverage=0.8) if more[1:] else ()
+        if more[1:]:
+            bounds = load(model).predict_interval(new["X"], new["T"], coverage=0.8)
+        else:
+            bounds = ()
         assert cells.labels(0) == ["n0", "n0", "n1", "n1", "n2", "n2"]
         assert cells.labels(1) == ["m0", "m1"] * 3
         for place, grid in enumerate((expected, *bounds), 2):
@@ -146,10 +180,8 @@ def test_block_by_block(tables, model, new, run, ending, small_blocks):
 def test_new_tasks_block_by_block(tables, model, run, put, small_blocks):
     """With the instances of training, blocks are of tasks, whose rows are written in the end."""
     T = np.random.default_rng(3).normal(size=(5, 2))
-    items, out = (
-        put(tables.folder / "m.csv", [f"m{i}" for i in range(5)], ["price", "size"], T),
-        tables.folder / "o.csv",
-    )
+    items = put(tables.folder / "m.csv", [f"m{i}" for i in range(5)], ["price", "size"], T)
+    out = tables.folder / "o.csv"
     assert run("predict", model, "--tasks", items, "-o", out).code == 0
     assert small_blocks == [(None, 2), (None, 2), (None, 1)]
     sheet = open_features(out).take()
@@ -159,7 +191,9 @@ def test_new_tasks_block_by_block(tables, model, run, put, small_blocks):
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet"])
-@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (MemoryError("none left"), 4)])
+@pytest.mark.parametrize(
+    ("error", "code"), [(KeyboardInterrupt, 130), (MemoryError("none left"), 4)]
+)
 def test_what_fails_between_blocks_leaves_nothing(
     tables, model, new, run, small_blocks, monkeypatch, ending, error, code
 ):
@@ -194,7 +228,10 @@ def test_formats(tables, model, new, run, ending):
     assert sheet.column_ids.labels == tuple(tables.items)
     assert_array_equal(sheet.values, load(model).predict(new["X"]))
     if ending == ".csv.gz":
-        assert io.BytesIO(gzip.decompress(out.read_bytes())).readline() == b"instance,i0,i1,i2,i3,i4,i5,i6,i7\n"
+        assert (
+            io.BytesIO(gzip.decompress(out.read_bytes())).readline()
+            == b"instance,i0,i1,i2,i3,i4,i5,i6,i7\n"
+        )
 
 
 @pytest.mark.parametrize(
@@ -216,7 +253,18 @@ def test_wrong_words(tables, model, new, run, words, code, message, monkeypatch)
 
 def test_independent_tasks_are_those_of_training(tables, new, run):
     path = tables.folder / "i.dyad"
-    run("tune", tables.labels, *tables.sides, "--model", "independent", "--alphas", "1,10", "-o", path, "-q")
+    run(
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--model",
+        "independent",
+        "--alphas",
+        "1,10",
+        "-o",
+        path,
+        "-q",
+    )
     ran = run("predict", path, "--instances", new["users"], "--json")
     assert_array_equal(ran.json["predictions"], load(path).predict(new["X"]))
     ran = run("predict", path, "--tasks", new["items"])
@@ -225,15 +273,22 @@ def test_independent_tasks_are_those_of_training(tables, new, run):
 
 def test_ids_that_are_the_same_as_text(tables, run):
     pd = pytest.importorskip("pandas")
-    path, ids = tables.folder / "p.dyad", [1, "1", 2, "x"]
+    path = tables.folder / "p.dyad"
+    ids = [1, "1", 2, "x"]
     X = pd.DataFrame(tables.X, index=tables.users, columns=["age", "height", "mood"])
     T = pd.DataFrame(tables.T[:4], index=ids)
     save(TwoStepRidge().fit(X, pd.DataFrame(tables.Y[:, :4], X.index, ids), tasks=T), path)
-    commands = [["predict", path, "--instances", tables.instances], ["screen", path], ["recommend", path, "--for", "1"]]
+    commands = [
+        ["predict", path, "--instances", tables.instances],
+        ["screen", path],
+        ["recommend", path, "--for", "1"],
+    ]
     for command in commands:
         ran = run(*command)
         assert (ran.code, ran.out) == (2, "")
-        assert "The tasks of the model have the ids 1 and '1', which are the same as text" in ran.err
+        assert (
+            "The tasks of the model have the ids 1 and '1', which are the same as text" in ran.err
+        )
     assert run("inspect", path, "--json").json["task_ids"] == ["1", "1", "2", "x"]
     # Likewise where features are.
     T = pd.DataFrame(tables.T, index=tables.items, columns=[1, "1"])
@@ -263,7 +318,8 @@ HOSTILE = [
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".csv.gz"])
 def test_hostile_ids_are_read_back(tables, run, ending):
     pd = pytest.importorskip("pandas")
-    path, out = tables.folder / "p.dyad", tables.folder / f"out{ending}"
+    path = tables.folder / "p.dyad"
+    out = tables.folder / f"out{ending}"
     Y = pd.DataFrame(np.resize(tables.Y, (12, len(HOSTILE))), index=tables.users, columns=HOSTILE)
     Y = Y.rename(columns={"a,b": " a,b\r"})  # blanks around an id do not count
     save(IndependentTaskRidge().fit(pd.DataFrame(tables.X, index=tables.users), Y), path)
@@ -288,20 +344,27 @@ def test_models_saved_in_python(tables, new, run):
     assert_allclose(ran.json["predictions"], load(path).predict(tables.X[::-1]))
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
     ran = run("predict", path, "--instances", tables.instances, "--tasks", tables.tasks, "--json")
-    assert_allclose(ran.json["predictions"], load(path).predict(tables.X[::-1], tasks=tables.T[::-1]))
+    assert_allclose(
+        ran.json["predictions"], load(path).predict(tables.X[::-1], tasks=tables.T[::-1])
+    )
     refused = run("predict", path, "--tasks", tables.tasks)
     assert "predicts only for given instances: give --instances" in refused.err
 
 
 def test_feature_names_of_models_saved_from_frames_are_those_of_the_file(tables, run, put, each):
     """The columns are matched by name, whatever their order, and nothing is said."""
-    path, new = tables.folder / "p.dyad", np.random.default_rng(7).normal(size=(2, 3))
+    path = tables.folder / "p.dyad"
+    new = np.random.default_rng(7).normal(size=(2, 3))
     features = pd.DataFrame(tables.X, columns=["age", "height", "mood"])
     labels = pd.DataFrame(tables.Y, columns=[f"t{j}" for j in range(tables.Y.shape[1])])
     tasks = pd.DataFrame(tables.T, labels.columns, [f"f{j}" for j in range(tables.T.shape[1])])
-    written = put(tables.folder / "named.csv", ["n0", "n1"], ["mood", "age", "height"], new[:, [2, 0, 1]])
+    written = put(
+        tables.folder / "named.csv", ["n0", "n1"], ["mood", "age", "height"], new[:, [2, 0, 1]]
+    )
     other = put(tables.folder / "other.csv", ["n0", "n1"], ["mood", "age", "weight"], new)
-    turned = put(tables.folder / "turned.csv", ["a", "b"], list(tasks.columns[::-1]), tables.T[:2, ::-1])
+    turned = put(
+        tables.folder / "turned.csv", ["a", "b"], list(tasks.columns[::-1]), tables.T[:2, ::-1]
+    )
     models = [
         TwoStepRidge(),
         KroneckerRidge(),
@@ -316,7 +379,9 @@ def test_feature_names_of_models_saved_from_frames_are_those_of_the_file(tables,
         expected = model.predict(pd.DataFrame(new, columns=features.columns), tasks[:2].to_numpy())
         assert_allclose(ran.json["predictions"], expected, rtol=1e-9)
         refused = run("predict", path, "--instances", other)
-        assert "lacks 1 of the 3 columns that the model needs, the features: 'height'" in refused.err
+        assert (
+            "lacks 1 of the 3 columns that the model needs, the features: 'height'" in refused.err
+        )
 
 
 def test_an_update_of_a_model_saved_from_frames_says_nothing_of_names(tables, run, put):
@@ -325,8 +390,11 @@ def test_an_update_of_a_model_saved_from_frames_says_nothing_of_names(tables, ru
     labels = pd.DataFrame(tables.Y, columns=[f"t{j}" for j in range(tables.Y.shape[1])])
     model = OnlineTwoStepRidge(keep_labels=True).fit(features, labels)
     save(model, path)
-    new, grid = np.random.default_rng(7).normal(size=(2, 3)), tables.Y[:2]
-    users = put(tables.folder / "more.csv", ["n0", "n1"], ["mood", "age", "height"], new[:, [2, 0, 1]])
+    new = np.random.default_rng(7).normal(size=(2, 3))
+    grid = tables.Y[:2]
+    users = put(
+        tables.folder / "more.csv", ["n0", "n1"], ["mood", "age", "height"], new[:, [2, 0, 1]]
+    )
     given = put(tables.folder / "more_y.csv", ["n0", "n1"], list(labels.columns), grid)
     ran = run("update", path, "--labels", given, "--instances", users)
     assert (ran.code, ran.err) == (0, "")
@@ -342,18 +410,34 @@ def test_an_update_of_a_model_saved_from_frames_says_nothing_of_names(tables, ru
 def test_bounds_stand_beside_predictions(tables, model, new, run, put):
     fitted = load(model)
     X = np.concatenate([tables.X[:2], new["X"]])
-    users = put(tables.folder / "users_2.csv", ["u0", "u1", "n0", "n1", "n2"], ["age", "height", "mood"], X)
+    users = put(
+        tables.folder / "users_2.csv", ["u0", "u1", "n0", "n1", "n2"], ["age", "height", "mood"], X
+    )
     ran = run("predict", model, "--instances", users, "--interval", "0.6", "--json")
     assert "around its held-out prediction" in ran.err
-    assert "around" not in run("predict", model, "--instances", new["users"], "--interval", "0.6").err
-    known, fresh = fitted.predict_interval(coverage=0.6), fitted.predict_interval(new["X"], coverage=0.6)
+    assert (
+        "around" not in run("predict", model, "--instances", new["users"], "--interval", "0.6").err
+    )
+    known = fitted.predict_interval(coverage=0.6)
+    fresh = fitted.predict_interval(new["X"], coverage=0.6)
     rows = [list(fitted._form.row_ids.labels).index(name) for name in ("u0", "u1")]
     for end, name in enumerate(("lower", "upper")):
         expected = np.concatenate([np.asarray(known[end])[rows], np.asarray(fresh[end])])
         assert_allclose(ran.json["predictions"][name], expected.ravel())
     assert_allclose(ran.json["predictions"]["prediction"], fitted.predict(X).ravel())
     out = tables.folder / "bounds.csv"
-    ran = run("predict", model, "--instances", new["users"], "--tasks", new["items"], "--interval", "0.6", "-o", out)
+    ran = run(
+        "predict",
+        model,
+        "--instances",
+        new["users"],
+        "--tasks",
+        new["items"],
+        "--interval",
+        "0.6",
+        "-o",
+        out,
+    )
     assert (ran.code, ran.out) == (0, f"Wrote 6 predictions to {out}.\n")
     assert out.read_text().splitlines()[0] == "instance,task,prediction,lower,upper"
 
@@ -361,7 +445,10 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["--interval", "1.5"], "--interval must be a coverage between 0 and 1, such as 0.9, found 1.5"),
+        (
+            ["--interval", "1.5"],
+            "--interval must be a coverage between 0 and 1, such as 0.9, found 1.5",
+        ),
         (["--interval", "0.9", "--probability"], "--interval has no effect beside --probability"),
     ],
 )
@@ -390,10 +477,23 @@ def calibrated():
 def test_probabilities_of_what_is_new(tables, model, calibrated, new, run, get):
     out = tables.folder / "p.csv"
     found = calibrated(model)
-    ran = run("predict", model, "--instances", new["users"], "--tasks", new["items"], "--probability", "-o", out)
+    ran = run(
+        "predict",
+        model,
+        "--instances",
+        new["users"],
+        "--tasks",
+        new["items"],
+        "--probability",
+        "-o",
+        out,
+    )
     assert (ran.code, ran.out) == (0, f"Wrote 3 × 2 probabilities to {out}.\n")
-    brier, base = found["D"].brier, found["D"].baseline_brier
-    assert f"setting D have a held-out Brier score of {brier:.4f} (base rate: {base:.4f})" in ran.err
+    brier = found["D"].brier
+    base = found["D"].baseline_brier
+    assert (
+        f"setting D have a held-out Brier score of {brier:.4f} (base rate: {base:.4f})" in ran.err
+    )
     assert_allclose(numbers(get(out)), found.predict(new["X"], new["T"]))
     ran = run("predict", model, "--tasks", new["items"], "--probability", "--json")
     assert ran.json["calibration"]["setting"] == ["C"]
@@ -405,13 +505,17 @@ def test_probabilities_of_what_is_new(tables, model, calibrated, new, run, get):
 def test_probabilities_of_what_is_known(tables, model, calibrated, new, run, put, monkeypatch):
     """Ids of training count as known, and each pair has the map of its setting, in whatever blocks it is predicted."""
     X = np.concatenate([tables.X[:2], new["X"]])
-    users = put(tables.folder / "users_2.csv", ["u0", "u1", "n0", "n1", "n2"], ["age", "height", "mood"], X)
+    users = put(
+        tables.folder / "users_2.csv", ["u0", "u1", "n0", "n1", "n2"], ["age", "height", "mood"], X
+    )
     found = calibrated(model)
     ran = run("predict", model, "--instances", users, "--probability", "--json")
     assert ran.json["calibration"]["setting"] == ["A", "B"]
     expected = np.concatenate([np.asarray(found.predict())[:2], found.predict(new["X"])])
     assert_allclose(ran.json["probabilities"], expected)
-    monkeypatch.setattr("dyadlearn.cli.predict.row_blocks", lambda n, *_: [slice(i, i + 1) for i in range(n)])
+    monkeypatch.setattr(
+        "dyadlearn.cli.predict.row_blocks", lambda n, *_: [slice(i, i + 1) for i in range(n)]
+    )
     ran = run("predict", model, "--instances", users, "--probability", "--json")
     assert_allclose(ran.json["probabilities"], expected)
     wanted = tables.folder / "wanted.csv"
@@ -457,8 +561,11 @@ def test_probabilities_that_there_are_none_of(tables, new, run):
 def few(tables, put):
     """Two new users, the columns in another order than in training, and one new item."""
     rng = np.random.default_rng(1)
-    X, T = rng.normal(size=(2, 3)), rng.normal(size=(1, 2))
-    users = put(tables.folder / "new_users.csv", ["n0", "n1"], ["mood", "age", "height"], X[:, [2, 0, 1]])
+    X = rng.normal(size=(2, 3))
+    T = rng.normal(size=(1, 2))
+    users = put(
+        tables.folder / "new_users.csv", ["n0", "n1"], ["mood", "age", "height"], X[:, [2, 0, 1]]
+    )
     items = put(tables.folder / "new_items.csv", ["m0"], ["price", "size"], T)
     return {"X": X, "T": T, "users": users, "items": items}
 
@@ -467,14 +574,24 @@ def test_a_pair_of_training(model, run):
     found = explain(load(model), "u3", "i5", n=4)
     ran = run("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4, "--json")
     assert ran.json["prediction"] == pytest.approx(found.prediction)
-    assert (ran.json["instance"], ran.json["setting"], ran.json["label"]) == ("u3", "A", found.label)
+    assert (ran.json["instance"], ran.json["setting"], ran.json["label"]) == (
+        "u3",
+        "A",
+        found.label,
+    )
     for kind in ("pair", "instance", "task"):
-        listed, rest = ran.json[f"{kind}s"]["listed"], ran.json[f"{kind}s"]["rest"]
+        listed = ran.json[f"{kind}s"]["listed"]
+        rest = ran.json[f"{kind}s"]["rest"]
         assert_allclose([row["contribution"] for row in listed], found.by(kind).contributions)
-        assert_allclose(sum(row["contribution"] for row in listed) + rest["contribution"], found.prediction)
+        assert_allclose(
+            sum(row["contribution"] for row in listed) + rest["contribution"], found.prediction
+        )
     assert (listed[0]["task"], rest["count"]) == (found.tasks.ids[0], 4)
     seen = run("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4)
-    assert f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}, the sum of:" in seen.out
+    assert (
+        f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}, the sum of:"
+        in seen.out
+    )
     assert "92 others" in seen.out
     assert "note: The weights assume a fixed regularisation" in seen.err
 
@@ -482,10 +599,23 @@ def test_a_pair_of_training(model, run):
 def test_new_entities_of_files(model, few, run):
     loaded = load(model)
     cases = [
-        (["--instances", few["users"], "--instance", "n1", "--task", "i2"], (few["X"][1:], "i2"), "B"),
+        (
+            ["--instances", few["users"], "--instance", "n1", "--task", "i2"],
+            (few["X"][1:], "i2"),
+            "B",
+        ),
         (["--instance", "u2", "--tasks", few["items"]], ("u2", few["T"]), "C"),
         (
-            ["--instances", few["users"], "--instance", "n0", "--tasks", few["items"], "--task", "m0"],
+            [
+                "--instances",
+                few["users"],
+                "--instance",
+                "n0",
+                "--tasks",
+                few["items"],
+                "--task",
+                "m0",
+            ],
             (few["X"][:1], few["T"]),
             "D",
         ),
@@ -501,7 +631,17 @@ def test_new_entities_of_files(model, few, run):
     assert (ran.code, "has 2 rows: choose one instance by --instance" in ran.err) == (2, True)
     assert (
         "'n7' not among the ids of"
-        in run("predict", "--explain", model, "--instances", few["users"], "--instance", "n7", "--task", "i2").err
+        in run(
+            "predict",
+            "--explain",
+            model,
+            "--instances",
+            few["users"],
+            "--instance",
+            "n7",
+            "--task",
+            "i2",
+        ).err
     )
 
 
@@ -521,7 +661,10 @@ def test_one_list_into_a_file(tables, model, run, get):
 
 def test_what_cannot_be_explained(tables, model, few, run):
     for words, message in (
-        (("--instance", "u3"), "Choose one task: give --task, an id of training or of the file of --tasks."),
+        (
+            ("--instance", "u3"),
+            "Choose one task: give --task, an id of training or of the file of --tasks.",
+        ),
         (("--instance", "nobody", "--task", "i5"), "'nobody' not among the ids of the instances"),
         (("--instance", "u3", "--task", "i5", "--instances", "gone.csv"), "gone.csv"),
     ):
@@ -535,7 +678,8 @@ def test_what_cannot_be_explained(tables, model, few, run):
     ran = run("predict", "--explain", path, "--instance", 1, "--tasks", few["items"])
     assert (ran.code, "leave --tasks out" in ran.err) == (2, True)
     assert (
-        "must be a position from 0, found 'x'" in run("predict", "--explain", path, "--instance", "x", "--task", 2).err
+        "must be a position from 0, found 'x'"
+        in run("predict", "--explain", path, "--instance", "x", "--task", 2).err
     )
     ran = run("predict", "--explain", path, "--instance", 1, "--task", 2, "--json")
     assert ran.json["prediction"] == pytest.approx(explain(load(path), 1, 2).prediction)
@@ -552,8 +696,23 @@ def test_a_network_lists_its_nodes_once(tables, run):
 
 
 def test_pairs_of_an_online_model_need_instances(tables, run, tmp_path):
-    path, wanted = tmp_path / "online.dyad", tmp_path / "pairs.csv"
-    assert run("tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "1", "-o", path, "-q").code == 0
+    path = tmp_path / "online.dyad"
+    wanted = tmp_path / "pairs.csv"
+    assert (
+        run(
+            "tune",
+            tables.labels,
+            *tables.sides,
+            "--model",
+            "online",
+            "--alphas",
+            "1",
+            "-o",
+            path,
+            "-q",
+        ).code
+        == 0
+    )
     wanted.write_text("user,item\nu3,i1\n")
     ran = run("predict", path, "--pairs", wanted)
     assert (ran.code, "which online models do not know" in ran.err) == (2, True)
@@ -568,13 +727,19 @@ def test_intervals_of_two_values_name_probabilities(model, new, run):
 def test_labels_of_new_rows(tables, model, new, run):
     few = np.full((3, 8), np.nan)
     few[0, 1], few[0, 4], few[2, 5] = 1.0, 0.0, 1.0
-    grid, listed = tables.folder / "few.csv", tables.folder / "few_pairs.csv"
+    grid = tables.folder / "few.csv"
+    listed = tables.folder / "few_pairs.csv"
     grid.write_text("user,i4,i1,i5\nn2,,,1\nn0,0,1,\n")
     listed.write_text("user,item,liked\nn0,i1,1\nn0,i4,0\nn2,i5,1\n")
-    fitted, ask = load(model), ["predict", model, "--instances", new["users"], "--json"]
+    fitted = load(model)
+    ask = ["predict", model, "--instances", new["users"], "--json"]
     expected = fitted.predict(new["X"], labels=few)
     assert np.abs(expected - fitted.predict(new["X"]))[[0, 2]].max() > 0.01
-    for labels in (["--labels", grid], ["--labels", listed], ["--labels", listed, "--columns", "user,item,liked"]):
+    for labels in (
+        ["--labels", grid],
+        ["--labels", listed],
+        ["--labels", listed, "--columns", "user,item,liked"],
+    ):
         assert_allclose(run(*ask, *labels).json["predictions"], expected, rtol=1e-12)
     asked = tables.folder / "asked.csv"
     asked.write_text("user,item\nn2,i0\n")
@@ -600,10 +765,17 @@ def test_labels_of_new_rows_that_are_refused(tables, model, new, run):
         assert (ran.code, message in ran.err) == (2, True), ran.err
     ran = run("predict", model, "--instances", new["users"], "--columns", "1,2,3")
     assert (ran.code, "--columns goes with --labels" in ran.err) == (2, True), ran.err
-    save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), tables.folder / "online.dyad")
+    save(
+        OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), tables.folder / "online.dyad"
+    )
     few.write_text("user,i4\nn0,0\n")
-    ran = run("predict", tables.folder / "online.dyad", "--instances", new["users"], "--labels", few)
-    assert (ran.code, "An online model learns labels of new instances by dyadlearn update" in ran.err) == (2, True)
+    ran = run(
+        "predict", tables.folder / "online.dyad", "--instances", new["users"], "--labels", few
+    )
+    assert (
+        ran.code,
+        "An online model learns labels of new instances by dyadlearn update" in ran.err,
+    ) == (2, True)
 
 
 # --- scales and unknown ids ----------------------------------------------------------------------
@@ -617,9 +789,23 @@ def test_predictions_are_clipped_to_a_scale(tables, model, new, run, tmp_path):
     assert_allclose(ran.json["predictions"], np.clip(expected, 0.3, 0.6))
     wanted = tmp_path / "pairs.csv"
     wanted.write_text("user,item\nn0,i0\nn1,i1\n")
-    ran = run("predict", model, "--instances", new["users"], "--pairs", wanted, "--clip", "0.3,0.6", "--json")
-    assert_allclose(ran.json["predictions"]["prediction"], np.clip(expected[[0, 1], [0, 1]], 0.3, 0.6))
-    ran = run("predict", model, "--instances", new["users"], "--interval", "0.6", "--clip=-1,2", "--json")
+    ran = run(
+        "predict",
+        model,
+        "--instances",
+        new["users"],
+        "--pairs",
+        wanted,
+        "--clip",
+        "0.3,0.6",
+        "--json",
+    )
+    assert_allclose(
+        ran.json["predictions"]["prediction"], np.clip(expected[[0, 1], [0, 1]], 0.3, 0.6)
+    )
+    ran = run(
+        "predict", model, "--instances", new["users"], "--interval", "0.6", "--clip=-1,2", "--json"
+    )
     assert min(ran.json["predictions"]["lower"]) >= -1
     assert max(ran.json["predictions"]["upper"]) <= 2
     best = run("recommend", model, "--for", "u3", "--clip", "0.2,0.4", "--json").json["best"]

@@ -11,15 +11,21 @@ import pytest
 
 from dyadlearn import load
 
-pytest.importorskip("rdkit", reason="rdkit is not installed: the commands of the README are not run")
-pytest.importorskip("Bio", reason="biopython is not installed: the commands of the README are not run")
+pytest.importorskip(
+    "rdkit", reason="rdkit is not installed: the commands of the README are not run"
+)
+pytest.importorskip(
+    "Bio", reason="biopython is not installed: the commands of the README are not run"
+)
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
 def commands() -> list[list[str]]:
     """Return the arguments of each command of the README's first block for the shell."""
-    block = re.search(r"^```sh\n(.*?)^```$", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    block = re.search(
+        r"^```sh\n(.*?)^```$", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
     assert block is not None
     return [shlex.split(line) for line in block[1].replace("\\\n", " ").splitlines()]
 
@@ -32,8 +38,14 @@ def test_the_commands_lead_from_smiles_and_sequences_to_a_report(tmp_path, monke
     for name, texts in (("drugs.csv", drugs), ("new_drugs.csv", ["CCCCCCCCO", "CCCCCCCCN"])):
         rows = [f"{name[0]}{i},{text}" for i, text in enumerate(texts)]
         Path(name).write_text("\n".join(["drug,smiles", *rows]) + "\n")
-    Path("proteins.fasta").write_text("".join(f">{name}\n{sequence}\n" for name, sequence in proteins.items()))
-    pairs = [f"d{i},{p},{i % 3 + i / 20 + len(p) + rng.normal() / 5:.2f}" for i in range(21) for p in proteins]
+    Path("proteins.fasta").write_text(
+        "".join(f">{name}\n{sequence}\n" for name, sequence in proteins.items())
+    )
+    pairs = [
+        f"d{i},{p},{i % 3 + i / 20 + len(p) + rng.normal() / 5:.2f}"
+        for i in range(21)
+        for p in proteins
+    ]
     Path("affinities.csv").write_text("\n".join(["drug,protein,affinity", *pairs]) + "\n")
     assert [words[:2] for words in commands()] == [
         ["dyadlearn", name] for name in ("tune", "evaluate", "predict", "report")

@@ -53,12 +53,21 @@ def test_ids_that_are_unknown_or_of_both_sides(tables, run, put):
     path = tables.folder / "b.dyad"
     run("tune", tables.labels, *tables.sides, "--alphas", "1,10", "-o", path, "-q")
     ran = run("recommend", path, "--for", "x2")
-    assert (ran.code, ran.err) == (2, "dyadlearn: 'x2' is among the instances and the tasks: choose one by --side.\n")
-    assert run("recommend", path, "--for", "x2", "--side", "task", "--json").json["recommended"] == "instances"
+    assert (ran.code, ran.err) == (
+        2,
+        "dyadlearn: 'x2' is among the instances and the tasks: choose one by --side.\n",
+    )
+    assert (
+        run("recommend", path, "--for", "x2", "--side", "task", "--json").json["recommended"]
+        == "instances"
+    )
     ran = run("recommend", path, "--for", "nobody")
     assert ran.code == 2
     assert "has no instance or task 'nobody' (ids are such as 'x0', 'i0')" in ran.err
-    assert "--side must be instance or task" in run("recommend", path, "--for", "x2", "--side", "row").err
+    assert (
+        "--side must be instance or task"
+        in run("recommend", path, "--for", "x2", "--side", "row").err
+    )
 
 
 def test_a_node_of_a_network_is_one(tables, run):
@@ -69,7 +78,9 @@ def test_a_node_of_a_network_is_one(tables, run):
     save(TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(tables.X, frame), path)
     ran = run("recommend", path, "--for", "u2", "-n", 1, "--json")
     assert ran.json["recommended"] == "nodes"
-    assert [entry["node"] for entry in ran.json["best"]] == list(recommend(load(path), instance="u2", n=1).ids)
+    assert [entry["node"] for entry in ran.json["best"]] == list(
+        recommend(load(path), instance="u2", n=1).ids
+    )
 
 
 def test_models_without_ids_are_asked_by_position(tables, run):
@@ -92,7 +103,13 @@ def test_labels_that_are_no_zeros_and_ones_have_nothing_unobserved(tables, run, 
 
 @pytest.mark.parametrize(
     "words",
-    [["screen"], ["recommend", "--for", "u1"], ["recommend", "--pairs"], ["evaluate"], ["report", "-o", "r.html"]],
+    [
+        ["screen"],
+        ["recommend", "--for", "u1"],
+        ["recommend", "--pairs"],
+        ["evaluate"],
+        ["report", "-o", "r.html"],
+    ],
 )
 def test_an_online_model_keeps_no_labels(tables, run, words):
     path = tables.folder / "o.dyad"
@@ -103,11 +120,16 @@ def test_an_online_model_keeps_no_labels(tables, run, words):
 
 
 def test_recommend_for_new_ones(tables, model, run, put, get):
-    X_new, T_new = tables.X[:3] + 0.5, tables.T[:2] - 0.5
-    new, new_tasks = tables.folder / "new.csv", tables.folder / "new_tasks.csv"
+    X_new = tables.X[:3] + 0.5
+    T_new = tables.T[:2] - 0.5
+    new = tables.folder / "new.csv"
+    new_tasks = tables.folder / "new_tasks.csv"
     # With columns in another order and one that nobody asked for.
     put(
-        new, ["n0", "n1", "n2"], ["mood", "age", "height", "shoes"], np.column_stack([X_new[:, [2, 0, 1]], X_new[:, 0]])
+        new,
+        ["n0", "n1", "n2"],
+        ["mood", "age", "height", "shoes"],
+        np.column_stack([X_new[:, [2, 0, 1]], X_new[:, 0]]),
     )
     put(new_tasks, ["t0", "t1"], ["price", "size"], T_new)
     found = recommend(load(model), X=Table(X_new, make_ids(["n0", "n1", "n2"], None, "X")), n=2)
@@ -128,7 +150,10 @@ def test_recommend_for_new_ones(tables, model, run, put, get):
     turned = recommend(load(model), tasks=T_new, n=3)
     assert [line[1] for line in lines[1:]] == [name for own in turned.ids for name in own]
     ran = run("recommend", model, "--new", new, "--zeros")
-    assert (ran.code, "--zeros has no effect beside --new: leave one of them out" in ran.err) == (2, True)
+    assert (ran.code, "--zeros has no effect beside --new: leave one of them out" in ran.err) == (
+        2,
+        True,
+    )
     ran = run("recommend", model, "--new", tables.folder / "nothing.csv")
     assert ran.code == 2
 
@@ -140,19 +165,35 @@ def test_an_online_model_recommends_for_those_that_it_has_kept(tables, run, put)
     put(tables.labels, tables.users, tables.items, holes)
     words = ["--model", "online", "--alphas", "0.1,1,10", "--keep-labels", "-o", path, "-q"]
     assert run("tune", tables.labels, *tables.sides, *words).code == 0
-    found = recommend(load(path), instance=tables.users[2], n=2)  # its zeros are labels, so that none is held out
+    found = recommend(
+        load(path), instance=tables.users[2], n=2
+    )  # its zeros are labels, so that none is held out
     ran = run("recommend", path, "--for", tables.users[2], "-n", 2, "--json")
     assert [entry["task"] for entry in ran.json["best"]] == list(found.ids)
     assert set(found.ids) < set(tables.items[:3])
     refused = run("recommend", path, "--for", "nobody")
     assert (refused.code, "'nobody' not among the ids of the instances" in refused.err) == (2, True)
     ran = run("recommend", path, "--for", tables.items[0], "--side", "task", "-n", 1, "--json")
-    assert [entry["instance"] for entry in ran.json["best"]] == [tables.users[2]]  # the only one without a label
+    assert [entry["instance"] for entry in ran.json["best"]] == [
+        tables.users[2]
+    ]  # the only one without a label
 
 
 def test_an_online_model_recommends_for_new_ones(tables, run, put):
-    path, new = tables.folder / "o.dyad", tables.folder / "new.csv"
-    run("tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "0.1,1,10", "-o", path, "-q")
+    path = tables.folder / "o.dyad"
+    new = tables.folder / "new.csv"
+    run(
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--model",
+        "online",
+        "--alphas",
+        "0.1,1,10",
+        "-o",
+        path,
+        "-q",
+    )
     put(new, ["n0", "n1"], ["age", "height", "mood"], tables.X[:2] + 0.5)
     found = run("recommend", path, "--new", new, "-n", 2, "--json").json
     assert {entry["task"] for entry in found["best"]} <= set(tables.items)
@@ -171,4 +212,7 @@ def test_the_top_pairs(model, run):
     assert "Best pairs that are not observed" in seen.out
     for words in ([], ["--pairs", "--for", "u1"], ["--new", "x.csv", "--pairs"]):
         ran = run("recommend", model, *words)
-        assert (ran.code, "one of --for (a known id), --new (a file) and --pairs" in ran.err) == (2, True)
+        assert (ran.code, "one of --for (a known id), --new (a file) and --pairs" in ran.err) == (
+            2,
+            True,
+        )

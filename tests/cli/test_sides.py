@@ -47,11 +47,18 @@ def test_names_go_from_tune_to_every_command(tables, named, run, get, put):
     run("screen", path, "-o", out)
     assert get(out)[0][:2] == ["host", "parasite"]
     assert "Best parasites for u3" in run("recommend", path, "--for", "u3").out
-    assert list(run("recommend", path, "--for", "u3", "--json").json["best"][0]) == ["parasite", "score", "label"]
+    assert list(run("recommend", path, "--for", "u3", "--json").json["best"][0]) == [
+        "parasite",
+        "score",
+        "label",
+    ]
     assert run("recommend", path, "--for", "u3", "--side", "parasite").err == (
         "dyadlearn: The model has no parasite 'u3' (ids are such as 'i0').\n"
     )
-    assert "--side must be host or parasite" in run("recommend", path, "--for", "u3", "--side", "row").err
+    assert (
+        "--side must be host or parasite"
+        in run("recommend", path, "--for", "u3", "--side", "row").err
+    )
     run("recommend", path, "--pairs", "-o", out, "-f")
     assert get(out)[0] == ["host", "parasite", "score", "label"]
     new = put(tables.folder / "new.csv", ["n0"], ["age", "height", "mood"], tables.X[:1])

@@ -18,10 +18,21 @@ from sweeps import lines, over
 
 
 def test_json_holds_what_json_can_hold(capsys):
-    figures = {"a": float("nan"), "b": np.array([1.5, np.inf]), 3: (True, None, "é"), "d": np.int64(4)}
+    figures = {
+        "a": float("nan"),
+        "b": np.array([1.5, np.inf]),
+        3: (True, None, "é"),
+        "d": np.int64(4),
+    }
     Terminal(json=True).result(figures)
     out = capsys.readouterr().out
-    assert json.loads(out) == {"a": None, "b": [1.5, None], "3": [True, None, "é"], "d": 4, "notes": []}
+    assert json.loads(out) == {
+        "a": None,
+        "b": [1.5, None],
+        "3": [True, None, "é"],
+        "d": 4,
+        "notes": [],
+    }
     assert "é" in out
 
 
@@ -79,7 +90,10 @@ def test_numbers_for_people(value, text):
 @over(
     lines(
         "sentence said",
-        ("nothing is left; zeros=True takes zeros for it.", "nothing is left; --zeros takes zeros for it."),
+        (
+            "nothing is left; zeros=True takes zeros for it.",
+            "nothing is left; --zeros takes zeros for it.",
+        ),
         ('leave them out with on_error="drop".', "leave them out with --drop-invalid."),
         ("fit it with tasks=, or ask for setting A.", "fit it with --tasks, or ask for setting A."),
         ("by data_home= or by a variable.", "by --data-home or by a variable."),
@@ -89,7 +103,10 @@ def test_numbers_for_people(value, text):
             "give --cv, a number of folds, for example five.",
         ),
         ("9 folds need at least as many.", "9 folds (--cv) need at least as many."),
-        ("cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv.", "cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv."),
+        (
+            "cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv.",
+            "cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv.",
+        ),
         ("alpha=0.1, cv=3.", "--alpha 0.1, --cv 3."),
         ("the file a\x1b[2J.csv", r"the file a\x1b[2J.csv"),
     )
@@ -108,7 +125,9 @@ def texts_of(file):
             for value in ("1", "X", "tasks"):
                 ids = {ord("r"): "'a'"}
                 parts = (
-                    part.value if isinstance(part, ast.Constant) else ids.get(part.conversion, value)
+                    part.value
+                    if isinstance(part, ast.Constant)
+                    else ids.get(part.conversion, value)
                     for part in node.values
                 )
                 found.append("".join(parts))
@@ -118,7 +137,10 @@ def texts_of(file):
 def is_in(sources, parsed, phrase):
     """Return whether a text of the sources has a phrase; sources with most of its words are parsed first."""
     words = re.findall(r"[A-Za-z_]+", re.sub(r"\\[bd]", " ", phrase.pattern))
-    likely = sorted(sources, key=lambda file: (file not in parsed, -sum(word in sources[file] for word in words)))
+    likely = sorted(
+        sources,
+        key=lambda file: (file not in parsed, -sum(word in sources[file] for word in words)),
+    )
     for file in likely:
         parsed[file] = parsed.get(file) or texts_of(file)
         if any(map(phrase.search, parsed[file])):
@@ -127,7 +149,9 @@ def is_in(sources, parsed, phrase):
 
 
 def test_phrases_that_are_replaced_are_those_of_the_library():
-    files = [file for file in Path(dyadlearn.__file__).parent.rglob("*.py") if file.name != "terminal.py"]
+    files = [
+        file for file in Path(dyadlearn.__file__).parent.rglob("*.py") if file.name != "terminal.py"
+    ]
     sources = {file: file.read_text(encoding="utf-8") for file in files}
     parsed = {}
     assert [phrase.pattern for phrase, _ in _PHRASES if not is_in(sources, parsed, phrase)] == []

@@ -40,10 +40,25 @@ def names(folder):
 @pytest.mark.parametrize("setting", ["A", "B"])
 def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
     path = tables.folder / "m.dyad"
-    words = ["tune", tables.labels, *tables.sides, "--model", kind, "--setting", setting, "-o", path, "--json"]
+    words = [
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--model",
+        kind,
+        "--setting",
+        setting,
+        "-o",
+        path,
+        "--json",
+    ]
     ran = run(*words, "--alphas", "0.01:100:5", "--scoring", "neg_mean_squared_error")
     assert ran.code == 0, ran.err
-    cls = {"two-step": TwoStepRidgeCV, "kronecker": KroneckerRidgeCV, "independent": IndependentTaskRidgeCV}[kind]
+    cls = {
+        "two-step": TwoStepRidgeCV,
+        "kronecker": KroneckerRidgeCV,
+        "independent": IndependentTaskRidgeCV,
+    }[kind]
     grids = {"alphas": ALPHAS} | ({"task_alphas": ALPHAS} if kind == "two-step" else {})
     twin = cls(**grids, setting=setting)
     twin.fit(tables.X, tables.Y, tasks=tables.T)
@@ -52,7 +67,9 @@ def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
     assert found.alpha_ == twin.alpha_ == ran.json["alpha"]
     assert ran.json["task_alpha"] == getattr(twin, "task_alpha_", None)
     assert_allclose(ran.json["score"], twin.best_score_)
-    assert_allclose([ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values()))
+    assert_allclose(
+        [ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values())
+    )
     assert_allclose(found.predict(tables.X), twin.predict(tables.X))
     assert found._form.row_ids.labels == tuple(tables.users)
     assert found._form.column_ids.labels == tuple(tables.items)
@@ -63,11 +80,23 @@ def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_constants_are_searched_and_shown(tables, run):
     path = tables.folder / "m.dyad"
-    words = ["tune", tables.labels, *tables.sides, "--model", "kronecker", "--alphas", "0.1,1,10", "-o", path]
+    words = [
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--model",
+        "kronecker",
+        "--alphas",
+        "0.1,1,10",
+        "-o",
+        path,
+    ]
     ran = run(*words, "--scoring", "r2", "--constants", "0.5,20", "--json")
     assert ran.code == 0, ran.err
     found = load(path)
-    twin = KroneckerRidgeCV([0.1, 1, 10], constants=[0.5, 20], scoring="r2").fit(tables.X, tables.Y, tasks=tables.T)
+    twin = KroneckerRidgeCV([0.1, 1, 10], constants=[0.5, 20], scoring="r2").fit(
+        tables.X, tables.Y, tasks=tables.T
+    )
     assert ran.json["constants"] == list(found.constants_) == list(twin.constants_)
     assert_allclose(ran.json["score"], twin.best_score_)
     level = f"{twin.constants_[0]:g}"
@@ -80,18 +109,33 @@ def test_constants_are_searched_and_shown(tables, run):
 @pytest.mark.parametrize("kind", ["two-step", "kronecker", "independent"])
 def test_a_model_without_an_intercept(tables, run, kind):
     path = tables.folder / "m.dyad"
-    words = ["tune", tables.labels, *tables.sides, "--model", kind, "--alphas", "0.1,1,10", "-o", path, "--json"]
+    words = [
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--model",
+        kind,
+        "--alphas",
+        "0.1,1,10",
+        "-o",
+        path,
+        "--json",
+    ]
     ran = run(*words, "--no-intercept", "--scoring", "r2")
     assert ran.code == 0, ran.err
     found = load(path)
-    twin = type(found)(**found.get_params() | {"fit_intercept": False}).fit(tables.X, tables.Y, tasks=tables.T)
+    twin = type(found)(**found.get_params() | {"fit_intercept": False}).fit(
+        tables.X, tables.Y, tasks=tables.T
+    )
     assert found.fit_intercept is False
     assert_allclose(found.predict(tables.X), twin.predict(tables.X))
     assert_allclose(ran.json["score"], twin.best_score_)
 
 
 def test_what_people_see(tables, run):
-    ran = run("tune", tables.labels, *tables.sides, "--alphas", "0.1,1", "-o", tables.folder / "m.dyad")
+    ran = run(
+        "tune", tables.labels, *tables.sides, "--alphas", "0.1,1", "-o", tables.folder / "m.dyad"
+    )
     assert ran.code == 0
     assert "12 instances × 8 tasks, 100 % observed" in ran.out
     assert "roc_auc in setting B" in ran.out
@@ -104,7 +148,10 @@ def test_the_edge_of_the_default_grid_is_said(tables, run):
     """Labels without noise want no regularisation; the sentence names the option."""
     labels = tables.X @ np.ones((3, 8)) + np.arange(8)
     lines = [",".join(["", *tables.items])]
-    lines += [",".join([user, *map(repr, row)]) for user, row in zip(tables.users, labels.tolist(), strict=True)]
+    lines += [
+        ",".join([user, *map(repr, row)])
+        for user, row in zip(tables.users, labels.tolist(), strict=True)
+    ]
     tables.labels.write_text("\n".join(lines))
     path = tables.folder / "m.dyad"
     given = ("--instances", tables.instances, "--model", "independent", "-o", path)
@@ -113,7 +160,10 @@ def test_the_edge_of_the_default_grid_is_said(tables, run):
     found = load(path)
     limits = f"{found.alphas_[0]:g} … {found.alphas_[-1]:g}"
     said = " ".join(ran.err.split())
-    assert f"note: The best alpha, {found.alpha_:g}, is on the edge of the default grid ({limits}): give" in said
+    assert (
+        f"note: The best alpha, {found.alpha_:g}, is on the edge of the default grid ({limits}): "
+        f"give" in said
+    )
     assert "give smaller --alphas." in said
     assert found.alpha_ == found.alphas_[0]
 
@@ -122,7 +172,11 @@ def test_names_of_features_are_kept(model):
     found = models.load_model(model)
     assert found.recipes[0][""].names == ["age", "height", "mood"]
     assert found.model._side.names.labels == ("age", "height", "mood")
-    assert found.origin["files"] == {"labels": "labels.csv", "instances": "users.csv", "tasks": "items.csv"}
+    assert found.origin["files"] == {
+        "labels": "labels.csv",
+        "instances": "users.csv",
+        "tasks": "items.csv",
+    }
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -130,22 +184,47 @@ def test_groups_are_left_out_together(tables, run):
     groups = tables.folder / "groups.csv"
     groups.write_text("user,group\n" + "\n".join(f"u{i},g{i // 4}" for i in range(12)))
     path = tables.folder / "m.dyad"
-    ran = run("tune", tables.labels, *tables.sides, "--groups", groups, "--alphas", "0.1,1,10", "-o", path, "--json")
+    ran = run(
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--groups",
+        groups,
+        "--alphas",
+        "0.1,1,10",
+        "-o",
+        path,
+        "--json",
+    )
     assert ran.json["holdout"] == "exact leave-group-out"
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc")
     twin.fit(tables.X, tables.Y, tasks=tables.T, groups=np.arange(12) // 4)
     assert_allclose(ran.json["score"], twin.best_score_)
-    assert_allclose([ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values()))
+    assert_allclose(
+        [ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values())
+    )
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_identical_rows_are_left_out_together(tables, run):
-    rows, path = np.arange(12) // 2, tables.folder / "copies.csv"
+    rows = np.arange(12) // 2
+    path = tables.folder / "copies.csv"
     values = "\n".join(
-        f"{user}," + ",".join(map(str, tables.X[row])) for user, row in zip(tables.users, rows, strict=True)
+        f"{user}," + ",".join(map(str, tables.X[row]))
+        for user, row in zip(tables.users, rows, strict=True)
     )
     path.write_text("user,age,height,mood\n" + values + "\n")
-    words = ["tune", tables.labels, "--instances", path, *tables.sides[2:], "--alphas", "0.1,1,10", "--json", "-o"]
+    words = [
+        "tune",
+        tables.labels,
+        "--instances",
+        path,
+        *tables.sides[2:],
+        "--alphas",
+        "0.1,1,10",
+        "--json",
+        "-o",
+    ]
     ran = run(*words, tables.folder / "m.dyad", "--groups", "identical")
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc")
     twin.fit(tables.X[rows], tables.Y, tasks=tables.T, groups=rows)
@@ -168,10 +247,30 @@ def test_molecules_of_one_scaffold_are_left_out_together(tables, run):
     rings = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", ""]
     smiles = [f"{'C' * (i // 4 + 1)}{rings[i % 4]}" for i in range(12)]
     path = tables.folder / "drugs.csv"
-    path.write_text("id,smiles\n" + "\n".join(map(",".join, zip(tables.users, smiles, strict=True))) + "\n")
-    words = ["tune", tables.labels, "--instances", path, *tables.sides[2:], "--instances-smiles", "smiles"]
+    path.write_text(
+        "id,smiles\n" + "\n".join(map(",".join, zip(tables.users, smiles, strict=True))) + "\n"
+    )
+    words = [
+        "tune",
+        tables.labels,
+        "--instances",
+        path,
+        *tables.sides[2:],
+        "--instances-smiles",
+        "smiles",
+    ]
     words += ["--model", "two-step"]
-    ran = run(*words, "--groups", "scaffold", "--alphas", "0.1,1,10", "--json", "-q", "-o", tables.folder / "m.dyad")
+    ran = run(
+        *words,
+        "--groups",
+        "scaffold",
+        "--alphas",
+        "0.1,1,10",
+        "--json",
+        "-q",
+        "-o",
+        tables.folder / "m.dyad",
+    )
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], kernel="tanimoto", scoring="roc_auc")
     twin.fit(fingerprints(smiles)[0], tables.Y, tasks=tables.T, groups=np.arange(12) % 4)
     assert_allclose(ran.json["score"], twin.best_score_)
@@ -181,19 +280,43 @@ def test_molecules_of_one_scaffold_are_left_out_together(tables, run):
 def test_tasks_are_left_out_together(tables, run):
     groups = tables.folder / "groups.csv"
     groups.write_text("item,group\n" + "\n".join(f"i{j},g{j // 3}" for j in range(8)))
-    words = ["tune", tables.labels, *tables.sides, "--setting", "C", "--alphas", "0.1,1,10", "--json", "-q"]
+    words = [
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--setting",
+        "C",
+        "--alphas",
+        "0.1,1,10",
+        "--json",
+        "-q",
+    ]
     ran = run(*words, "--task-groups", groups, "-o", tables.folder / "m.dyad")
     twin = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="C", scoring="roc_auc")
     twin.fit(tables.X, tables.Y, tasks=tables.T, task_groups=np.arange(8) // 3)
     assert_allclose(ran.json["score"], twin.best_score_)
-    assert_allclose([ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values()))
+    assert_allclose(
+        [ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values())
+    )
 
 
 def test_missing_labels(tables, run, put):
     holes = np.where(np.add.outer(np.arange(12), np.arange(8)) % 5 == 0, np.nan, tables.Y)
     put(tables.labels, tables.users, tables.items, holes)
     path = tables.folder / "m.dyad"
-    words = ["tune", tables.labels, *tables.sides, "--alphas", "1,10", "-o", path, "--force", "--json", "--cv", 3]
+    words = [
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--alphas",
+        "1,10",
+        "-o",
+        path,
+        "--force",
+        "--json",
+        "--cv",
+        3,
+    ]
     for setting, method in (("A", "exact leave-fold-out"), ("B", "3 folds, refitted")):
         ran = run(*words, "--setting", setting)
         assert ran.code == 0, ran.err
@@ -205,8 +328,21 @@ def test_missing_labels(tables, run, put):
 def test_a_search_of_missing_labels_is_that_of_the_library(tables, run, put, options):
     labels = np.where(np.add.outer(np.arange(12), np.arange(8)) % 5 == 0, np.nan, tables.Y)
     put(tables.labels, tables.users, tables.items, labels)
-    path, grid = tables.folder / "m.dyad", np.geomspace(1e-3, 1e3, 7)
-    given = ["tune", tables.labels, *tables.sides, "--setting", "B", "--alphas", "1e-3:1e3:7", "--cv", 2, "-o", path]
+    path = tables.folder / "m.dyad"
+    grid = np.geomspace(1e-3, 1e3, 7)
+    given = [
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--setting",
+        "B",
+        "--alphas",
+        "1e-3:1e3:7",
+        "--cv",
+        2,
+        "-o",
+        path,
+    ]
     ran = run(*given, "--task-alphas", "0.1,1,10", *options, "--json")
     assert ran.code == 0, ran.err
     params = {"scoring": "roc_auc", "cv": 2, "exhaustive": bool(options)}
@@ -218,7 +354,18 @@ def test_a_search_of_missing_labels_is_that_of_the_library(tables, run, put, opt
 
 def test_an_online_model_is_the_two_step_model(tables, run):
     path = tables.folder / "m.dyad"
-    words = ["tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "0.1,1,10", "-o", path, "--json"]
+    words = [
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--model",
+        "online",
+        "--alphas",
+        "0.1,1,10",
+        "-o",
+        path,
+        "--json",
+    ]
     ran = run(*words)
     assert ran.code == 0, ran.err
     found = load(path)
@@ -235,14 +382,30 @@ def test_an_online_model_is_the_two_step_model(tables, run):
     assert_allclose(load(path).predict(tables.X), twin.predict(tables.X))
     tables.labels.write_text(tables.labels.read_text().replace(",1.0", ",", 1))
     # Of labels with holes every task is learnt from those that it has.
-    ran = run("tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "1", "-o", path, "-f")
-    assert (ran.code, "Some labels are missing: the online model learns each task" in ran.err) == (0, True)
+    ran = run(
+        "tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "1", "-o", path, "-f"
+    )
+    assert (ran.code, "Some labels are missing: the online model learns each task" in ran.err) == (
+        0,
+        True,
+    )
     labels = tables.Y.copy()
     labels.flat[np.argmax(labels == 1)] = np.nan
     twin = TwoStepRegressor(Ridge(1.0), Ridge(1.0)).fit(tables.X, labels, tasks=tables.T)
     assert_allclose(load(path).predict(tables.X), twin.predict(tables.X))
     tables.labels.write_text(tables.labels.read_text().replace(",,", ",1.0,", 1))
-    refused = run("tune", tables.labels, *tables.sides, "--model", "online", "--kernel", "rbf", "-o", path, "-f")
+    refused = run(
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--model",
+        "online",
+        "--kernel",
+        "rbf",
+        "-o",
+        path,
+        "-f",
+    )
     assert refused.code == 2
     assert "needs features with a linear kernel; instances are features, rbf kernel" in refused.err
 
@@ -255,22 +418,35 @@ def test_an_online_model_is_the_two_step_model(tables, run):
         (["--scoring", "roc"], "Unknown scoring 'roc'"),
         (["--alphas", "1;2"], "--alphas takes numbers as 0.1,1,10 or a range"),
         (["--alphas", "-1,2"], "--alphas must be a finite number of at least 0, found -1"),
-        (["--task-alphas", "-1,2"], "--task-alphas must be a finite number of at least 0, found -1"),
-        (["--model", "kronecker", "--constants", "-1"], "--constants must be a finite number of at least 0, found -1"),
+        (
+            ["--task-alphas", "-1,2"],
+            "--task-alphas must be a finite number of at least 0, found -1",
+        ),
+        (
+            ["--model", "kronecker", "--constants", "-1"],
+            "--constants must be a finite number of at least 0, found -1",
+        ),
         (
             ["--model", "kronecker", "--constants", "1,2", "--no-intercept"],
-            "--constants are weights of main effects, which --no-intercept leaves out: leave out either.",
+            "--constants are weights of main effects, which --no-intercept leaves out: leave out "
+            "either.",
         ),
         (["--cv", "1"], "--cv must be a whole number of at least 2, found 1"),
         (["--transpose"], "looks transposed: its tasks are ids of "),
         (["--transpose"], "the file of --instances: leave --transpose out."),
         (["--sides", "user"], "--sides must be two words"),
-        (["--model", "independent", "--setting", "D"], "--model independent ignores --tasks: use --setting A or B"),
+        (
+            ["--model", "independent", "--setting", "D"],
+            "--model independent ignores --tasks: use --setting A or B",
+        ),
         (
             ["--setting", "C", "--groups", "g.csv"],
             "--groups has no effect in setting C: leave it out, or use setting B",
         ),
-        (["--kernel", "precomputed"], "a precomputed kernel is square: if it contains features, leave --kernel"),
+        (
+            ["--kernel", "precomputed"],
+            "a precomputed kernel is square: if it contains features, leave --kernel",
+        ),
         (["--kernel", "rdf"], "Unknown kernel 'rdf'"),
         (["--format", "wide"], "--format is grid or long"),
         (["--columns", "a,b,c"], "no column 'a'"),
@@ -317,7 +493,9 @@ def test_an_interrupt_writes_the_best_model_and_is_in_the_exit_code(tables, run,
 
 
 def test_tasks_are_asked_for(tables, run):
-    ran = run("tune", tables.labels, "--instances", tables.instances, "-o", tables.folder / "m.dyad")
+    ran = run(
+        "tune", tables.labels, "--instances", tables.instances, "-o", tables.folder / "m.dyad"
+    )
     assert (ran.code, ran.out) == (2, "")
     assert "give them by --tasks, or use --model independent" in ran.err
     words = ["--model", "independent", "--alphas", "1,10", "-o", tables.folder / "m.dyad", "-q"]
@@ -329,13 +507,17 @@ def test_a_file_is_not_replaced_unasked(tables, model, run):
     words = ["tune", tables.labels, *tables.sides, "--alphas", "1,10", "-o", model]
     ran = run(*words)
     assert ran.code == 2
-    assert ran.err == f"dyadlearn: {model}: it exists already, choose another name or add --force.\n"
+    assert (
+        ran.err == f"dyadlearn: {model}: it exists already, choose another name or add --force.\n"
+    )
     assert model.read_bytes() == before
     assert run(*words, "--force", "-q").code == 0
     assert model.read_bytes() != before
 
 
-@pytest.mark.parametrize(("where", "message"), [("", "This is a folder"), ("none/m.dyad", "There is no such folder")])
+@pytest.mark.parametrize(
+    ("where", "message"), [("", "This is a folder"), ("none/m.dyad", "There is no such folder")]
+)
 def test_places_that_cannot_be_written_to_are_told_first(tables, run, where, message):
     # The labels are not even there: nothing is read before the place is checked.
     ran = run("tune", "nonesuch.csv", *tables.sides, "-o", tables.folder / where)
@@ -354,7 +536,9 @@ def test_pipes_are_not_replaced_even_by_force(tables, run):
     assert pipe.is_fifo()
 
 
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()]
+)
 def test_nothing_is_left_of_a_file_that_could_not_be_written(tables, run, monkeypatch, error):
     def fail(*arguments, **more):
         raise error
@@ -373,14 +557,26 @@ def test_nothing_is_left_of_a_file_that_could_not_be_written(tables, run, monkey
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_baselines_are_printed_and_kept(tables, run):
-    words = ["tune", tables.labels, *tables.sides, "--alphas", "0.1,1,10", "--setting", "B", "--scoring", "roc_auc"]
+    words = [
+        "tune",
+        tables.labels,
+        *tables.sides,
+        "--alphas",
+        "0.1,1,10",
+        "--setting",
+        "B",
+        "--scoring",
+        "roc_auc",
+    ]
     for model in ("two-step", "online"):
         path = tables.folder / f"{model}.dyad"
         ran = run(*words, "--model", model, "-o", path)
         assert ran.code == 0, ran.err
         told = run("inspect", path, "--json").json["baselines"]
         line = next(line for line in " ".join(ran.out.split()).split("baselines ")[1:])
-        assert line.startswith(f"{told['grand_mean']:.4g} grand mean, {told['instance_means']:.4g} instance means,")
+        assert line.startswith(
+            f"{told['grand_mean']:.4g} grand mean, {told['instance_means']:.4g} instance means,"
+        )
         assert f"task means {told['task_means']:.4g}" in run("inspect", path).out
 
 
@@ -398,13 +594,17 @@ def test_labels_that_nothing_predicts_are_noted_and_not_scored(tables, run, put)
     assert ran.code == 0, ran.err
     words = "In setting A, 1 of 85 labels are the only ones of their task (positions 3)"
     assert " ".join(ran.err.split()).count(words) == 1
-    tuned = run("tune", *given, *score, "--setting", "B", "--alphas", "1,10", "-o", tables.folder / "m.dyad")
+    tuned = run(
+        "tune", *given, *score, "--setting", "B", "--alphas", "1,10", "-o", tables.folder / "m.dyad"
+    )
     assert tuned.code == 0, tuned.err
     assert " ".join(tuned.err.split()).count(words.replace("A", "B", 1)) == 1
     search = load(tables.folder / "m.dyad")
     errors = (Y - np.asarray(search.holdout_)) ** 2
     assert np.isnan(errors[0, 3])
-    assert_allclose(search.best_score_, -np.mean([row[~np.isnan(row)].mean() for row in errors]), rtol=1e-9)
+    assert_allclose(
+        search.best_score_, -np.mean([row[~np.isnan(row)].mean() for row in errors]), rtol=1e-9
+    )
 
 
 # Devices -----------------------------------------------------------------------------------------
@@ -412,7 +612,8 @@ def test_labels_that_nothing_predicts_are_noted_and_not_scored(tables, run, put)
 
 def test_tune_finds_the_same_on_a_device(tables, run):
     pytest.importorskip("torch")
-    path, data = tables.folder / "device.dyad", [tables.labels, *tables.sides]
+    path = tables.folder / "device.dyad"
+    data = [tables.labels, *tables.sides]
     words = ["tune", *data, "--alphas", "0.1,1,10", "--setting", "D", "-o", path, "--force"]
     here, there = (run(*words, "--json", *more) for more in ([], ["--device", "cpu"]))
     assert there.code == here.code == 0, there.err
@@ -425,21 +626,40 @@ def test_tune_finds_the_same_on_a_device(tables, run):
 def test_molecules_are_computed_on_a_device(tables, run):
     pytest.importorskip("torch")
     pytest.importorskip("rdkit")
-    drugs, path = tables.folder / "drugs.csv", tables.folder / "device.dyad"
+    drugs = tables.folder / "drugs.csv"
+    path = tables.folder / "device.dyad"
     drugs.write_text(
-        "id,smiles\n" + "".join(f"{user},{'C' * (place + 1)}O\n" for place, user in enumerate(tables.users))
+        "id,smiles\n"
+        + "".join(f"{user},{'C' * (place + 1)}O\n" for place, user in enumerate(tables.users))
     )
-    data = [tables.labels, "--instances", drugs, "--instances-smiles", "smiles", "--tasks", tables.tasks]
-    here, there = (run("tune", *data, "-o", path, "-f", "--json", *more) for more in ([], ["--device", "cpu"]))
+    data = [
+        tables.labels,
+        "--instances",
+        drugs,
+        "--instances-smiles",
+        "smiles",
+        "--tasks",
+        tables.tasks,
+    ]
+    here, there = (
+        run("tune", *data, "-o", path, "-f", "--json", *more) for more in ([], ["--device", "cpu"])
+    )
     assert (here.code, there.code) == (0, 0), there.err
     assert_allclose(there.json["score"], here.json["score"], rtol=1e-8)
     assert run("predict", path, "--instances", drugs, "--json").code == 0
     ran = run("tune", *data, "-o", path, "-f", "--device", "gpu")
-    assert (ran.code, ran.err) == (2, "dyadlearn: torch cannot compute on --device gpu here: use 'cpu' or 'cuda'.\n")
+    assert (ran.code, ran.err) == (
+        2,
+        "dyadlearn: torch cannot compute on --device gpu here: use 'cpu' or 'cuda'.\n",
+    )
 
 
 def test_what_is_missing_is_said(tables, run, monkeypatch):
     monkeypatch.setattr(array_module, "find_spec", lambda name: None)
-    ran = run("tune", tables.labels, *tables.sides, "--device", "cuda", "-o", tables.folder / "m.dyad")
+    ran = run(
+        "tune", tables.labels, *tables.sides, "--device", "cuda", "-o", tables.folder / "m.dyad"
+    )
     assert ran.code != 0
-    assert "--device cuda needs torch or cupy, neither of which is installed" in " ".join(ran.err.split())
+    assert "--device cuda needs torch or cupy, neither of which is installed" in " ".join(
+        ran.err.split()
+    )

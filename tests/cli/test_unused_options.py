@@ -10,7 +10,8 @@ from sweeps import every, over
 
 MODELS = names_where()
 FIVE = {"two-step", "kronecker", "independent", "online", "learned"}
-GRIDS, WITH_TASKS = names_where(has_alpha="alpha"), names_where(setting="C")
+GRIDS = names_where(has_alpha="alpha")
+WITH_TASKS = names_where(setting="C")
 NEEDING_TASKS = tuple(name for name in MODELS if _registry.MODELS[name].needs_tasks)
 # The options of tune that not every model has, with a value and the models that have them.
 OPTIONS = {
@@ -34,7 +35,9 @@ OPTIONS = {
 def given(tables):
     """Return the words of tune, and a file of groups."""
     groups = tables.folder / "groups.csv"
-    groups.write_text("item,group\n" + "".join(f"{item},{place % 5}\n" for place, item in enumerate(tables.items)))
+    groups.write_text(
+        "item,group\n" + "".join(f"{item},{place % 5}\n" for place, item in enumerate(tables.items))
+    )
 
     def words(*, tasks: bool = True) -> list[str]:
         found = ["tune", str(tables.labels), "--instances", str(tables.instances), "--quiet"]
@@ -53,13 +56,20 @@ def test_options_that_a_model_has_and_lacks(run, given, model):
         asked = [option] if value is None else [option, given[1].get(value, value)]
         if model in having:
             # --cv does not go with groups, and a new model may need its intercept
-            unasked = ("--device", "--cv") if model in FIVE else ("--device", "--cv", "--no-intercept")
+            if model in FIVE:
+                unasked = ("--device", "--cv")
+            else:
+                unasked = ("--device", "--cv", "--no-intercept")
             own += [] if option in unasked else asked
         else:
             those = " or ".join(name for name in MODELS if name in having)
             ran = run(*words, *asked)
             assert (ran.code, ran.out) == (2, "")
-            assert ran.err == f"dyadlearn: --model {model} has no option {option}: use it with --model {those}.\n"
+            assert (
+                ran.err
+                == f"dyadlearn: --model {model} has no option {option}: use it with --model "
+                f"{those}.\n"
+            )
     ran = run(*words, *own, *(["--setting", "C"] if "--task-groups" in own else []))
     assert ran.code == 0, ran.err
 
@@ -78,11 +88,21 @@ def test_models_that_need_tasks(run, given, model):
     ran = run(*given[0](tasks=False), "--model", model)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
-        f"dyadlearn: The {model} model learns from tasks: give them by --tasks, or use --model independent.\n"
+        f"dyadlearn: The {model} model learns from tasks: give them by --tasks, or use --model "
+        f"independent.\n"
     )
 
 
-@over(every(option=["--task-kernel linear", "--tasks-smiles s", "--task-groups GROUPS", "--task-alphas 1"]))
+@over(
+    every(
+        option=[
+            "--task-kernel linear",
+            "--tasks-smiles s",
+            "--task-groups GROUPS",
+            "--task-alphas 1",
+        ]
+    )
+)
 def test_options_of_tasks_without_tasks(run, given, option):
     option, value = option.split()
     for model in set(MODELS) - set(NEEDING_TASKS):
@@ -95,23 +115,34 @@ def test_options_of_tasks_without_tasks(run, given, option):
 UNUSED = {
     "evaluate MODEL -n 3": "--number goes with --verify: add it, or leave --number out",
     "evaluate MODEL --no-nested": "--no-nested is for learned kernels, but this model has none",
-    "tune LABELS --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with "
+    "tune LABELS --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes "
+    "with "
     "--instances-smiles or --tasks-smiles: add one",
     "tune LABELS --model learned --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with",
-    "tune LABELS --instances X --tasks FASTA -o OUT --tasks-smiles s": "contains sequences, but --tasks-smiles names a "
+    "tune LABELS --instances X --tasks FASTA -o OUT --tasks-smiles s": "contains sequences, but "
+    "--tasks-smiles names a "
     "column of a table: leave --tasks-smiles out",
     "tune LABELS --instances X --tasks TASKS -o OUT --kernel linear:gamma=1": "linear",
     "tune LABELS --instances X --tasks TASKS -o OUT --task-kernel rbf:degree=1": "degree",
-    "recommend MODEL --pairs --side task": "--side has no effect beside --pairs: leave one of them out",
-    "predict MODEL --explain --instance u0 --task i0 --by task": "--by goes with --output: add it, or leave --by out",
-    "predict MODEL --instance u0 --task i0": "--instance goes with --explain: add it, or leave --instance out",
-    "evaluate MODEL --coverage 0.9": "--coverage goes with --against: add it, or leave --coverage out",
-    "evaluate MODEL --against MODEL --cv 3": "--cv has no effect beside --against: leave one of them out",
-    "evaluate MODEL --permutations 2 --verify": "--verify has no effect beside --permutations: leave one of them out",
+    "recommend MODEL --pairs --side task": "--side has no effect beside --pairs: leave one of them "
+    "out",
+    "predict MODEL --explain --instance u0 --task i0 --by task": "--by goes with --output: add it, "
+    "or leave --by out",
+    "predict MODEL --instance u0 --task i0": "--instance goes with --explain: add it, or leave "
+    "--instance out",
+    "evaluate MODEL --coverage 0.9": "--coverage goes with --against: add it, or leave --coverage "
+    "out",
+    "evaluate MODEL --against MODEL --cv 3": "--cv has no effect beside --against: leave one of "
+    "them out",
+    "evaluate MODEL --permutations 2 --verify": "--verify has no effect beside --permutations: "
+    "leave one of them out",
     "evaluate MODEL --permutations 2 --scoring r2 --scoring roc_auc": "take one --scoring",
-    "predict MODEL --explain --instance u0 --task i0 --long": "--long has no effect beside --explain",
-    "evaluate MODEL --permute tasks": "--permute goes with --permutations: add it, or leave --permute out",
-    "tune LABELS --instances X --tasks TASKS -o OUT --setting BD": "--setting must name one setting here, found 'BD'",
+    "predict MODEL --explain --instance u0 --task i0 --long": "--long has no effect beside "
+    "--explain",
+    "evaluate MODEL --permute tasks": "--permute goes with --permutations: add it, or leave "
+    "--permute out",
+    "tune LABELS --instances X --tasks TASKS -o OUT --setting BD": "--setting must name one "
+    "setting here, found 'BD'",
 }
 
 
@@ -119,11 +150,13 @@ def test_options_that_nothing_uses(run, tables, tmp_path):
     from dyadlearn import KroneckerRidge, save
     from dyadlearn._tables import Ids, Table
 
-    rows, columns = Ids(tuple(tables.users)), Ids(tuple(tables.items))
+    rows = Ids(tuple(tables.users))
+    columns = Ids(tuple(tables.items))
     model = KroneckerRidge(1.0).fit(
         Table(tables.X, rows), Table(tables.Y, rows, columns), tasks=Table(tables.T, columns)
     )
-    fasta, saved = tmp_path / "p.fasta", tmp_path / "k.dyad"
+    fasta = tmp_path / "p.fasta"
+    saved = tmp_path / "k.dyad"
     fasta.write_text("".join(f">{item}\nMKV\n" for item in tables.items))
     save(model, saved)
     files = {"MODEL": saved, "LABELS": tables.labels, "X": tables.instances, "TASKS": tables.tasks}

@@ -18,8 +18,11 @@ from dyadlearn.cli import models
 @pytest.fixture
 def parts(tables, put):
     """Files of the first 8 users and 5 items, and of all that comes later."""
-    folder, users, items = tables.folder, tables.users, tables.items
-    features, task_features = ["age", "height", "mood"], ["price", "size"]
+    folder = tables.folder
+    users = tables.users
+    items = tables.items
+    features = ["age", "height", "mood"]
+    task_features = ["price", "size"]
     return {
         "labels": put(folder / "l0.csv", users[:8], items[:5], tables.Y[:8, :5]),
         "more_labels": put(folder / "l1.csv", users[:7:-1], items[4::-1], tables.Y[:7:-1, 4::-1]),
@@ -41,7 +44,18 @@ def written():
 def online(tables, parts, run, written):
     path = tables.folder / "online.dyad"
     if not written:
-        words = ["tune", parts["labels"], *tables.sides, "--model", "online", "--alphas", "1", "-o", path, "-q"]
+        words = [
+            "tune",
+            parts["labels"],
+            *tables.sides,
+            "--model",
+            "online",
+            "--alphas",
+            "1",
+            "-o",
+            path,
+            "-q",
+        ]
         assert run(*words).code == 0
         written.append(path.read_bytes())
     path.write_bytes(written[0])
@@ -51,15 +65,26 @@ def online(tables, parts, run, written):
 def check(path, tables):
     found = load(path)
     alphas = found.alpha, found.task_alpha
-    twin = TwoStepRidge(*alphas, fit_intercept=found.fit_intercept).fit(tables.X, tables.Y, tasks=tables.T)
+    twin = TwoStepRidge(*alphas, fit_intercept=found.fit_intercept).fit(
+        tables.X, tables.Y, tasks=tables.T
+    )
     assert_allclose(found.predict(tables.X), twin.predict(tables.X), atol=1e-10)
     assert found._learnt.task_ids.labels == tuple(tables.items)
 
 
 def test_instances_then_tasks(tables, parts, online, run):
-    ran = run("update", online, "--instances", parts["more_users"], "--labels", parts["more_labels"])
+    ran = run(
+        "update", online, "--instances", parts["more_users"], "--labels", parts["more_labels"]
+    )
     assert (ran.code, ran.out) == (0, f"{online} knows 12 instances and 5 tasks now.\n")
-    words = ["--tasks", parts["new_items"], "--instances", tables.instances, "--labels", parts["new_labels"]]
+    words = [
+        "--tasks",
+        parts["new_items"],
+        "--instances",
+        tables.instances,
+        "--labels",
+        parts["new_labels"],
+    ]
     ran = run("update", online, *words, "--json")
     assert ran.code == 0, ran.err
     assert (ran.json["instances"], ran.json["tasks"]) == (12, 8)
@@ -70,22 +95,77 @@ def test_instances_then_tasks(tables, parts, online, run):
 
 def test_a_model_without_constants_learns_on_without(tables, parts, run):
     path = tables.folder / "plain.dyad"
-    words = ["tune", parts["labels"], *tables.sides, "--model", "online", "--alphas", "1", "--no-intercept", "-q"]
+    words = [
+        "tune",
+        parts["labels"],
+        *tables.sides,
+        "--model",
+        "online",
+        "--alphas",
+        "1",
+        "--no-intercept",
+        "-q",
+    ]
     assert run(*words, "-o", path).code == 0
-    assert run("update", path, "--instances", parts["more_users"], "--labels", parts["more_labels"], "-q").code == 0
-    words = ["--tasks", parts["new_items"], "--instances", tables.instances, "--labels", parts["new_labels"], "-q"]
+    assert (
+        run(
+            "update",
+            path,
+            "--instances",
+            parts["more_users"],
+            "--labels",
+            parts["more_labels"],
+            "-q",
+        ).code
+        == 0
+    )
+    words = [
+        "--tasks",
+        parts["new_items"],
+        "--instances",
+        tables.instances,
+        "--labels",
+        parts["new_labels"],
+        "-q",
+    ]
     assert run("update", path, *words).code == 0
     assert load(path).fit_intercept is False
     check(path, tables)
 
 
 def test_new_tasks_need_labels_of_all_instances(tables, parts, online, run):
-    assert run("update", online, "--instances", parts["more_users"], "--labels", parts["more_labels"], "-q").code == 0
-    before, other = online.read_bytes(), tables.folder / "other.dyad"
-    words = ["--tasks", parts["new_items"], "--instances", parts["half_users"], "--labels", parts["half_labels"]]
+    assert (
+        run(
+            "update",
+            online,
+            "--instances",
+            parts["more_users"],
+            "--labels",
+            parts["more_labels"],
+            "-q",
+        ).code
+        == 0
+    )
+    before = online.read_bytes()
+    other = tables.folder / "other.dyad"
+    words = [
+        "--tasks",
+        parts["new_items"],
+        "--instances",
+        parts["half_users"],
+        "--labels",
+        parts["half_labels"],
+    ]
     refused = run("update", online, *words)
     assert (refused.code, "but these are not the 12 that were learned" in refused.err) == (2, True)
-    words = ["--tasks", parts["new_items"], "--instances", tables.instances, "--labels", parts["new_labels"]]
+    words = [
+        "--tasks",
+        parts["new_items"],
+        "--instances",
+        tables.instances,
+        "--labels",
+        parts["new_labels"],
+    ]
     assert run("update", online, *words, "-o", other, "-q").code == 0
     assert online.read_bytes() == before
     check(other, tables)
@@ -93,19 +173,47 @@ def test_new_tasks_need_labels_of_all_instances(tables, parts, online, run):
 
 def test_ratings_of_known_users(tables, parts, put, run):
     """A long table of ratings: new ones, and others for known users, each of a few items only."""
-    path, ratings = tables.folder / "o.dyad", tables.folder / "today.csv"
-    words = ["tune", parts["labels"], *tables.sides, "--model", "online", "--alphas", "1", "-o", path, "-q"]
+    path = tables.folder / "o.dyad"
+    ratings = tables.folder / "today.csv"
+    words = [
+        "tune",
+        parts["labels"],
+        *tables.sides,
+        "--model",
+        "online",
+        "--alphas",
+        "1",
+        "-o",
+        path,
+        "-q",
+    ]
     assert run(*words, "--keep-labels").code == 0
-    u, i = tables.users, tables.items
+    u = tables.users
+    i = tables.items
     ratings.write_text(f"user,item,stars\n{u[0]},{i[1]},4\n{u[9]},{i[1]},3\n{u[9]},{i[3]},2\n")
-    words = ["update", path, "--instances", tables.instances, "--labels", ratings, "--format", "long"]
+    words = [
+        "update",
+        path,
+        "--instances",
+        tables.instances,
+        "--labels",
+        ratings,
+        "--format",
+        "long",
+    ]
     before = path.read_bytes()
     refused = run(*words, "--known", "ignore")
-    assert (refused.code, "--known must be one of 'error', 'replace', found 'ignore'" in refused.err) == (2, True)
+    assert (
+        refused.code,
+        "--known must be one of 'error', 'replace', found 'ignore'" in refused.err,
+    ) == (2, True)
     assert "note: 10 of 12 instances in" in run(*words).err
     few = put(tables.folder / "few.csv", [u[0], u[9]], ["age", "height", "mood"], tables.X[[0, 9]])
     refused = run("update", path, "--instances", few, "--labels", ratings, "--format", "long")
-    assert (refused.code, f"1 of 2 instances are known already, and would count twice: '{u[0]}'" in refused.err) == (
+    assert (
+        refused.code,
+        f"1 of 2 instances are known already, and would count twice: '{u[0]}'" in refused.err,
+    ) == (
         2,
         True,
     )
@@ -126,10 +234,36 @@ def test_ratings_of_known_users(tables, parts, put, run):
 
 def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run):
     path = tables.folder / "o.dyad"
-    words = ["--instances", tables.instances, "--model", "online", "--alphas", "1", "-o", path, "-q"]
+    words = [
+        "--instances",
+        tables.instances,
+        "--model",
+        "online",
+        "--alphas",
+        "1",
+        "-o",
+        path,
+        "-q",
+    ]
     assert run("tune", parts["labels"], *words).code == 0
-    assert run("update", path, "--instances", parts["more_users"], "--labels", parts["more_labels"], "-q").code == 0
-    assert run("update", path, "--instances", tables.instances, "--labels", parts["new_labels"], "-q").code == 0
+    assert (
+        run(
+            "update",
+            path,
+            "--instances",
+            parts["more_users"],
+            "--labels",
+            parts["more_labels"],
+            "-q",
+        ).code
+        == 0
+    )
+    assert (
+        run(
+            "update", path, "--instances", tables.instances, "--labels", parts["new_labels"], "-q"
+        ).code
+        == 0
+    )
     found = load(path)
     twin = TwoStepRidge(found.alpha).fit(tables.X, tables.Y)
     assert_allclose(found.predict(tables.X), twin.predict(tables.X), atol=1e-10)
@@ -141,9 +275,18 @@ def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run
     ("words", "message"),
     [
         (["--labels", "l1.csv"], "Give --instances or --tasks: the file of the new"),
-        (["--instances", "u1.csv", "--labels", "l2.csv"], "u1.csv lacks 8 of the 12 instances of l2.csv: 'u0'"),
-        (["--instances", "users.csv", "--labels", "labels.csv"], "only in the columns of labels.csv"),
-        (["--tasks", "items.csv", "--instances", "users.csv", "--labels", "labels.csv"], "are known already"),
+        (
+            ["--instances", "u1.csv", "--labels", "l2.csv"],
+            "u1.csv lacks 8 of the 12 instances of l2.csv: 'u0'",
+        ),
+        (
+            ["--instances", "users.csv", "--labels", "labels.csv"],
+            "only in the columns of labels.csv",
+        ),
+        (
+            ["--tasks", "items.csv", "--instances", "users.csv", "--labels", "labels.csv"],
+            "are known already",
+        ),
     ],
 )
 def test_what_does_not_fit_changes_nothing(tables, parts, online, run, words, message, monkeypatch):
@@ -165,8 +308,11 @@ def test_other_models_do_not_learn_more(tables, model, parts, run):
 # Others at the same time, and interrupts ---------------------------------------------------------
 
 
-def test_a_file_that_another_process_changed_meanwhile_stays(tables, parts, online, run, monkeypatch):
-    read, words = models.read_labels, ["--instances", parts["more_users"], "--labels", parts["more_labels"], "-q"]
+def test_a_file_that_another_process_changed_meanwhile_stays(
+    tables, parts, online, run, monkeypatch
+):
+    read = models.read_labels
+    words = ["--instances", parts["more_users"], "--labels", parts["more_labels"], "-q"]
 
     def changed(*arguments):
         # In a context of its own, as another process has.
@@ -178,7 +324,8 @@ def test_a_file_that_another_process_changed_meanwhile_stays(tables, parts, onli
         ran = run("update", online, *words)
         assert (ran.code, ran.out) == (5, "")
         assert ran.err == (
-            f"dyadlearn: {online} was changed by another process after it was read: nothing was written, so run this "
+            f"dyadlearn: {online} was changed by another process after it was read: nothing was "
+            f"written, so run this "
             "again.\n"
         )
         assert load(online).n_seen_ == 9
@@ -191,7 +338,15 @@ def test_a_file_that_another_process_changed_meanwhile_stays(tables, parts, onli
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full disk to write to")
 def test_an_output_that_cannot_be_printed_is_told_in_one_line(parts, online, capsys, monkeypatch):
-    words = ["update", online, "--instances", parts["more_users"], "--labels", parts["more_labels"], "--json"]
+    words = [
+        "update",
+        online,
+        "--instances",
+        parts["more_users"],
+        "--labels",
+        parts["more_labels"],
+        "--json",
+    ]
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         with pytest.raises(SystemExit) as stop:

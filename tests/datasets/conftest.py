@@ -66,7 +66,9 @@ def server(monkeypatch):
         monkeypatch.setenv(variable, "127.0.0.1")
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         state.address = f"http://127.0.0.1:{running.server_port}/folder/"
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread = threading.Thread(
+            target=running.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         thread.start()
         yield state
         state.stopped.set()

@@ -23,7 +23,9 @@ TABLES = PROJECT.parent / "shared" / "data" / "debtags"
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("build_debtags", PROJECT / "scripts" / "build_debtags.py")
+    spec = importlib.util.spec_from_file_location(
+        "build_debtags", PROJECT / "scripts" / "build_debtags.py"
+    )
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
@@ -43,7 +45,12 @@ def small_tables(folder, n_packages=12):
         "tag\trole::program\tExecutable program, program",
     ]
     edges = ["parent\tchild", "ROOT\tdevel", "ROOT\trole", "ROOT\tx11", "ROOT\tmade-of", "ROOT\ta"]
-    edges += ["devel\tdevel::lang", "devel::lang\tdevel::lang:c++", "role\trole::program", "x11\tx11::font"]
+    edges += [
+        "devel\tdevel::lang",
+        "devel::lang\tdevel::lang:c++",
+        "role\trole::program",
+        "x11\tx11::font",
+    ]
     edges += ["made-of\tmade-of::dictionary", "a\ta::b", "a\ta::c", "a\ta::d"]
     tables = ["".join(f"{line}\n" for line in table) for table in (packages, vocabulary, edges)]
     (folder / "debtags_one_per_source.tsv.xz").write_bytes(lzma.compress(tables[0].encode()))
@@ -198,7 +205,9 @@ def test_names_that_contradict_the_tree_are_refused(script, tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not TABLES.is_dir(), reason=f"the tables of all tagged packages are not at {TABLES}")
+@pytest.mark.skipif(
+    not TABLES.is_dir(), reason=f"the tables of all tagged packages are not at {TABLES}"
+)
 def test_the_embedded_file_is_what_the_script_makes(script, tmp_path):
     output = tmp_path / "debtags.npz"
     script.main(["--tables", str(TABLES), "--output", str(output)])

@@ -19,11 +19,15 @@ DRUGS = {"2D": np.array([[1, 0.6], [0.6, 1]]), "ECFP4": np.array([[1, 0.1], [0.1
 WS = np.array([[400.0, 30, 40], [30, 900, 60], [40, 60, 1600]])
 COSINES = np.array([[1, 0.05, 0.05], [0.05, 1, 0.05], [0.05, 0.05, 1]])
 NORMALIZED = np.array([[1, 0.25, 0.5], [0.25, 1, 0.75], [0.5, 0.75, 1]])
-DRUG_IDS, TARGET_IDS = ["11314340", "24889392"], ["AAK1", "ABL1(E255K)p", "ABL2"]
+DRUG_IDS = ["11314340", "24889392"]
+TARGET_IDS = ["AAK1", "ABL1(E255K)p", "ABL2"]
 
 
 def table(values, rows, columns):
-    lines = ["\t".join(["", *columns]), *("\t".join([r, *map(str, v)]) for r, v in zip(rows, values, strict=True))]
+    lines = [
+        "\t".join(["", *columns]),
+        *("\t".join([r, *map(str, v)]) for r, v in zip(rows, values, strict=True)),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -130,12 +134,22 @@ def test_options(tmp_path):
 
 
 def test_structures_and_sequences_where_their_files_are(tmp_path):
-    write(tmp_path, TABLES | {"smiles.tsv": "drug\tsmiles\n11314340\tC\n24889392\tCC\n", "proteins.tsv": "AAK1\tMKK\n"})
+    write(
+        tmp_path,
+        TABLES
+        | {
+            "smiles.tsv": "drug\tsmiles\n11314340\tC\n24889392\tCC\n",
+            "proteins.tsv": "AAK1\tMKK\n",
+        },
+    )
     data = fetch_davis(data_home=tmp_path)
     assert data.smiles == {"11314340": "C", "24889392": "CC"}
     assert data.sequences == {"AAK1": "MKK"}
     write(tmp_path, {"proteins.tsv": "AAK1 MKK\n"})
-    with pytest.raises(ValueError, match=r"proteins.tsv, line 1: expected an id, a tab and a text, found 'AAK1 MKK'"):
+    with pytest.raises(
+        ValueError,
+        match=r"proteins.tsv, line 1: expected an id, a tab and a text, found 'AAK1 MKK'",
+    ):
         fetch_davis(data_home=tmp_path)
 
 
@@ -150,7 +164,9 @@ def test_frames_carry_the_ids(tmp_path):
 
 def test_a_frame_without_pandas_is_a_clear_error(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"fetch_davis\(as_frame=True\) needs pandas.*as_frame=False"):
+    with pytest.raises(
+        ImportError, match=r"fetch_davis\(as_frame=True\) needs pandas.*as_frame=False"
+    ):
         fetch_davis(data_home=write(tmp_path, TABLES), as_frame=True)
 
 
@@ -173,17 +189,24 @@ def test_unknown_words(argument, message):
 
 def test_values_that_are_no_constants(tmp_path):
     write(tmp_path, TABLES | {"kd_nM.tsv": TABLES["kd_nM.tsv"].replace("0.1", "0")})
-    with pytest.raises(ValueError, match=r"Kd has 0 for ABL1\(E255K\)p and 24889392: expected positive numbers"):
+    with pytest.raises(
+        ValueError, match=r"Kd has 0 for ABL1\(E255K\)p and 24889392: expected positive numbers"
+    ):
         fetch_davis(data_home=tmp_path)
     write(tmp_path, TABLES | {"kd_nM.tsv": TABLES["kd_nM.tsv"].replace("0.1", "nan")})
-    with pytest.raises(ValueError, match=r"kd_nM.tsv, row '24889392', column 'ABL1\(E255K\)p': the value is missing"):
+    with pytest.raises(
+        ValueError,
+        match=r"kd_nM.tsv, row '24889392', column 'ABL1\(E255K\)p': the value is missing",
+    ):
         fetch_davis(data_home=tmp_path)
 
 
 def test_ids_that_do_not_match(tmp_path):
     text = TABLES["target_similarity_WS.tsv"].replace("ABL2", "ABL3")
     write(tmp_path, TABLES | {"target_similarity_WS.tsv": text})
-    with pytest.raises(IdError, match=r"rows of target_similarity_WS.tsv and the adjacency matrix .*'ABL2'.*'ABL3'"):
+    with pytest.raises(
+        IdError, match=r"rows of target_similarity_WS.tsv and the adjacency matrix .*'ABL2'.*'ABL3'"
+    ):
         fetch_davis(data_home=tmp_path)
 
 
@@ -191,7 +214,9 @@ def test_a_truncated_file(tmp_path):
     write(tmp_path, TABLES, pack=True)
     path = tmp_path / "kd_nM.tsv.gz"
     path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(ValueError, match="kd_nM.tsv.gz is damaged or no table .*: put a good copy in its place"):
+    with pytest.raises(
+        ValueError, match="kd_nM.tsv.gz is damaged or no table .*: put a good copy in its place"
+    ):
         fetch_davis(data_home=tmp_path)
 
 

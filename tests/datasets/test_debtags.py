@@ -120,7 +120,8 @@ def test_kernels_are_tfidf_cosines_and_the_facet_bonus(data):
         idf = np.log((1 + n) / (1 + (dense > 0).sum(axis=0))) + 1
         pairs = np.random.default_rng(0).integers(n, size=(50, 2))
         for i, j in [(0, 0), (0, 1), *pairs]:
-            a, b = dense[i] * idf, dense[j] * idf
+            a = dense[i] * idf
+            b = dense[j] * idf
             same = bonus * (data.facets[i] == data.facets[j]) if bonus else 0.0
             expected = a @ b / np.sqrt((a @ a) * (b @ b)) + same
             assert_allclose(kernel[i, j], expected, atol=1e-12)
@@ -135,14 +136,16 @@ def test_there_is_something_to_learn_about_new_packages_and_new_tags(data):
 
     # Every third package keeps the test fast; all tags stay.
     K, G = debtags_kernels(data)
-    K, Y = K[::3, ::3], data.Y[::3]
+    K = K[::3, ::3]
+    Y = data.Y[::3]
     operators = []
     for kernel, alpha in ((K, 3.0), (G, 1.0)):
         residual = alpha * np.linalg.inv(kernel + alpha * np.eye(len(kernel)))
         operators.append(np.eye(len(kernel)) - residual / np.diag(residual)[:, None])
     shuffled = np.random.default_rng(0).permutation(Y.ravel()).reshape(Y.shape)
     learnt, chance = (
-        roc_auc_score(labels.ravel(), (operators[0] @ labels @ operators[1].T).ravel()) for labels in (Y, shuffled)
+        roc_auc_score(labels.ravel(), (operators[0] @ labels @ operators[1].T).ravel())
+        for labels in (Y, shuffled)
     )
     assert learnt > 0.7
     assert chance < 0.55

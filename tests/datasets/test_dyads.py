@@ -19,7 +19,12 @@ NETWORKS = [("symmetric", 1), ("antisymmetric", -1)]
 
 @over(lines("m q", *SHAPES))
 def test_shapes_and_kernels(m, q):
-    sides = {"n_features": 3, "n_task_features": 2, "kernel_params": {"gamma": 0.7}, "task_kernel": "linear"}
+    sides = {
+        "n_features": 3,
+        "n_task_features": 2,
+        "kernel_params": {"gamma": 0.7},
+        "task_kernel": "linear",
+    }
     data = make_dyads(m, q, **sides, random_state=0)
     assert data.X.shape == (m, 3)
     assert data.tasks.shape == (q, 2)
@@ -31,7 +36,8 @@ def test_shapes_and_kernels(m, q):
 
 def test_the_truth_is_a_sum_of_kernel_expansions():
     data = make_dyads(5, 4, rank=2, kernel_params={"gamma": 0.5}, random_state=3)
-    first, second = data.function.first, data.function.second
+    first = data.function.first
+    second = data.function.second
     for i in range(5):
         for j in range(4):
             value = 0.0
@@ -63,7 +69,9 @@ def test_the_truth_has_the_rank_asked_for(rank):
 )
 def test_the_truth_has_about_unit_variance(kernel, symmetry):
     variances = [
-        make_dyads(150, kernel=kernel, symmetry=symmetry, random_state=seed, n_tasks=150).truth.var()
+        make_dyads(
+            150, kernel=kernel, symmetry=symmetry, random_state=seed, n_tasks=150
+        ).truth.var()
         for seed in range(3)
     ]
     assert 0.6 < np.mean(variances) < 1.4
@@ -128,7 +136,8 @@ def test_missing_labels_are_nan_and_only_those():
 
 def test_binary_labels_are_the_sign_of_the_noisy_truth():
     real, binary = (
-        make_dyads(30, 20, labels=labels, noise=0.5, missing=0.2, random_state=0) for labels in ("real", "binary")
+        make_dyads(30, 20, labels=labels, noise=0.5, missing=0.2, random_state=0)
+        for labels in ("real", "binary")
     )
     assert_array_equal(np.unique(binary.Y[binary.observed]), [0.0, 1.0])
     assert_array_equal(binary.Y[binary.observed], (real.Y > 0)[binary.observed])
@@ -137,7 +146,9 @@ def test_binary_labels_are_the_sign_of_the_noisy_truth():
 
 
 def test_binary_labels_are_seldom_lopsided():
-    shares = [np.mean(make_dyads(60, 60, labels="binary", random_state=seed).Y) for seed in range(10)]
+    shares = [
+        np.mean(make_dyads(60, 60, labels="binary", random_state=seed).Y) for seed in range(10)
+    ]
     assert min(shares) > 0.15
     assert max(shares) < 0.85
 
@@ -175,7 +186,11 @@ def test_a_binary_network():
 @over(
     lines(
         "arguments error message",
-        ({"n_instances": 0}, ValueError, "n_instances must be a whole number of at least 1, found 0"),
+        (
+            {"n_instances": 0},
+            ValueError,
+            "n_instances must be a whole number of at least 1, found 0",
+        ),
         ({"n_tasks": 2.5}, ValueError, "n_tasks must be a whole number"),
         ({"rank": 0}, ValueError, "rank must be"),
         ({"noise": -1}, ValueError, "noise must be a finite number of at least 0, found -1"),
@@ -185,7 +200,11 @@ def test_a_binary_network():
         ({"labels": "text"}, ValueError, "labels must be one of 'real', 'binary', found 'text'"),
         ({"symmetry": "skew"}, ValueError, "symmetry must be one of"),
         ({"symmetry": "antisymmetric", "labels": "binary"}, ValueError, "cannot be antisymmetric"),
-        ({"symmetry": "antisymmetric", "kernel": "linear", "n_features": 1}, ValueError, "zero everywhere"),
+        (
+            {"symmetry": "antisymmetric", "kernel": "linear", "n_features": 1},
+            ValueError,
+            "zero everywhere",
+        ),
         ({"kernel": "delta"}, ValueError, "zero everywhere"),
         ({"kernel": "nonesuch"}, KernelError, "nonesuch"),
     )
@@ -200,7 +219,8 @@ def test_mean_and_main_effects_are_added_to_the_same_interactions(symmetry, sign
     """What is added is a + b + mean, of the stated mean square, and nothing else changes."""
     given = {"noise": 0.0, "symmetry": symmetry, "random_state": 5}
     mean = 0.0 if symmetry == "antisymmetric" else 100.0
-    plain, data = make_dyads(20, 15, **given), make_dyads(20, 15, mean=mean, main_effects=4.0, **given)
+    plain = make_dyads(20, 15, **given)
+    data = make_dyads(20, 15, mean=mean, main_effects=4.0, **given)
     assert_array_equal(plain.X, data.X)
     added = data.truth - plain.truth - mean
     # A sum of a row and a column effect has no interactions.
@@ -213,7 +233,9 @@ def test_mean_and_main_effects_are_added_to_the_same_interactions(symmetry, sign
     assert_allclose(rows, data.truth[:3, :5], rtol=1e-12, atol=1e-13)
     if symmetry is None:
         sizes = [
-            make_dyads(40, 3, main_effects=main, noise=0, random_state=seed).truth.var(axis=0).mean()
+            make_dyads(40, 3, main_effects=main, noise=0, random_state=seed)
+            .truth.var(axis=0)
+            .mean()
             for main in (4.0, 0.0)
             for seed in range(15)
         ]
@@ -222,7 +244,14 @@ def test_mean_and_main_effects_are_added_to_the_same_interactions(symmetry, sign
 
 
 @over(
-    every(wrong=[{"mean": np.nan}, {"mean": "0"}, {"main_effects": -1.0}, {"mean": 1.0, "symmetry": "antisymmetric"}])
+    every(
+        wrong=[
+            {"mean": np.nan},
+            {"mean": "0"},
+            {"main_effects": -1.0},
+            {"mean": 1.0, "symmetry": "antisymmetric"},
+        ]
+    )
 )
 def test_offsets_that_cannot_be_are_refused(wrong):
     with pytest.raises(ValueError, match="mean|main_effects"):

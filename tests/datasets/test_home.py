@@ -71,7 +71,9 @@ def test_lines_of_any_text(tmp_path, pack, text):
 def test_damaged_files_are_named(tmp_path, content):
     path = tmp_path / "text.gz"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="text.gz is damaged or no text .*put a good copy in its place"):
+    with pytest.raises(
+        ValueError, match="text.gz is damaged or no text .*put a good copy in its place"
+    ):
         read_lines(path)
 
 
@@ -89,7 +91,9 @@ def test_a_download(server, tmp_path):
 
 def test_another_checksum_leaves_nothing_behind(server, tmp_path):
     server.files["a.bin"] = CONTENT[:-1]
-    with pytest.raises(ValueError, match=f"a.bin is not the expected file: .*, expected {CHECKSUM}"):
+    with pytest.raises(
+        ValueError, match=f"a.bin is not the expected file: .*, expected {CHECKSUM}"
+    ):
         download_file(server.address + "a.bin", tmp_path / "a.bin", sha256=CHECKSUM)
     assert list(tmp_path.iterdir()) == []
 
@@ -98,7 +102,9 @@ def test_a_broken_transfer_leaves_nothing_behind(server, tmp_path):
     server.files["a.bin"] = CONTENT
     server.breaks_off_after = 100_000
     path = tmp_path / "a.bin"
-    with pytest.raises(ConnectionError, match=r"a.bin \(the connection broke off after 100000 of 256000 bytes\)"):
+    with pytest.raises(
+        ConnectionError, match=r"a.bin \(the connection broke off after 100000 of 256000 bytes\)"
+    ):
         download_file(server.address + "a.bin", path, sha256=CHECKSUM)
     assert list(tmp_path.iterdir()) == []
     server.breaks_off_after = None
@@ -117,7 +123,9 @@ def test_a_file_that_is_there_survives_a_failed_download(server, tmp_path):
 
 
 def test_servers_that_do_not_answer(server, tmp_path):
-    with pytest.raises(ConnectionError, match=r"Could not download http.*/gone.bin \(404 Not Found\)"):
+    with pytest.raises(
+        ConnectionError, match=r"Could not download http.*/gone.bin \(404 Not Found\)"
+    ):
         download_file(server.address + "gone.bin", tmp_path / "gone.bin", sha256=CHECKSUM)
     server.is_silent = True
     with pytest.raises(ConnectionError, match=r"a.bin \(timed out\)"):
@@ -126,7 +134,9 @@ def test_servers_that_do_not_answer(server, tmp_path):
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
     with pytest.raises(ConnectionError, match="Could not download .*refused"):
-        download_file(f"http://127.0.0.1:{port}/a.bin", tmp_path / "a.bin", sha256=CHECKSUM, timeout=5)
+        download_file(
+            f"http://127.0.0.1:{port}/a.bin", tmp_path / "a.bin", sha256=CHECKSUM, timeout=5
+        )
 
 
 def test_a_folder_that_cannot_be_made_is_not_called_a_dead_server(server, tmp_path):

@@ -39,7 +39,10 @@ def write(folder, files, pack=False):
 
 def write_archive(folder, **changes):
     folder.mkdir(parents=True, exist_ok=True)
-    np.savez(folder / "kiba.npz", **{key: value for key, value in (ARCHIVE | changes).items() if value is not None})
+    np.savez(
+        folder / "kiba.npz",
+        **{key: value for key, value in (ARCHIVE | changes).items() if value is not None},
+    )
     return folder
 
 
@@ -77,13 +80,19 @@ def test_the_published_grid(kiba):
     assert 2111 - len({row.tobytes() for row in data.fingerprints}) == 51
     assert data.K.shape == (2111, 2111)
     assert_array_equal(np.diag(data.K), 1)
-    a, b = data.fingerprints[3].astype(bool), data.fingerprints[17].astype(bool)
+    a = data.fingerprints[3].astype(bool)
+    b = data.fingerprints[17].astype(bool)
     assert_allclose(data.K[3, 17], (a & b).sum() / (a | b).sum())
     assert data.G.shape == (229, 229)
     assert np.linalg.eigvalsh(data.G)[0] > 0.05
     assert list(data.smiles) == list(data.instance_names)
     assert list(data.sequences) == list(data.task_names)
-    for fact in ("2,111 drugs", "229 kinases", "118,254 pairs (24.5 %)", "https://raw.githubusercontent.com/hkmztrk/"):
+    for fact in (
+        "2,111 drugs",
+        "229 kinases",
+        "118,254 pairs (24.5 %)",
+        "https://raw.githubusercontent.com/hkmztrk/",
+    ):
         assert fact in data.DESCR
 
 
@@ -125,7 +134,10 @@ def test_structures_beside_an_archive(tmp_path):
     # The last column has the stereochemistry.
     write(
         tmp_path,
-        {"ligands.tsv": "CHEMBL1\tCCO\tCCO\nCHEMBL2\tCCCN\tC[C@H](C)N\n", "proteins.tsv": "O00141\tMTV\n"},
+        {
+            "ligands.tsv": "CHEMBL1\tCCO\tCCO\nCHEMBL2\tCCCN\tC[C@H](C)N\n",
+            "proteins.tsv": "O00141\tMTV\n",
+        },
         True,
     )
     data = fetch_kiba(data_home=tmp_path)
@@ -145,7 +157,9 @@ def test_frames_carry_the_ids(tmp_path):
 
 
 def test_unknown_words():
-    with pytest.raises(ValueError, match="instances must be one of 'drugs', 'targets', 'proteins', found 'x'"):
+    with pytest.raises(
+        ValueError, match="instances must be one of 'drugs', 'targets', 'proteins', found 'x'"
+    ):
         fetch_kiba(instances="x")
 
 
@@ -154,13 +168,18 @@ def test_unknown_words():
         "changes message",
         (
             {"target_sim": None},
-            "kiba.npz lacks the arrays target_sim: found kiba, drug_ecfp4_bits, drug_ids, target_ids",
+            "kiba.npz lacks the arrays target_sim: found kiba, drug_ecfp4_bits, drug_ids, "
+            "target_ids",
         ),
         (
             {"kiba": SCORES.T},
-            r"kiba of .*kiba.npz has shape \(2, 3\), expected \(3, 2\) by the ids of drugs and targets",
+            r"kiba of .*kiba.npz has shape \(2, 3\), expected \(3, 2\) by the ids of drugs and "
+            r"targets",
         ),
-        ({"drug_ecfp4_bits": BITS}, r"drug_ecfp4_bits of .* has shape \(3, 2048\), expected \(3, 256\)"),
+        (
+            {"drug_ecfp4_bits": BITS},
+            r"drug_ecfp4_bits of .* has shape \(3, 2048\), expected \(3, 256\)",
+        ),
         ({"drug_ecfp4_bits": np.zeros((3, 256))}, r"must be bytes \(uint8\), found float64"),
         ({"drug_ids": np.array(["a", "b", "a"])}, "drug_ids of .*kiba.npz has repeated ids: 'a'"),
         ({"kiba": SCORES.astype(str)}, r"kiba\.npz: kiba must be a table of numbers, found <U"),
@@ -177,7 +196,9 @@ def test_a_truncated_archive(tmp_path):
     path = write_archive(tmp_path) / "kiba.npz"
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="is damaged or no npz archive .*: put a good copy in its place"):
+    with pytest.raises(
+        ValueError, match="is damaged or no npz archive .*: put a good copy in its place"
+    ):
         fetch_kiba(data_home=tmp_path)
 
 

@@ -42,7 +42,9 @@ def offline(monkeypatch, tmp_path_factory):
     """Keep every test away from the real server and from the user's own folders."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(drug_target, "_YAMANISHI", f"http://127.0.0.1:{closed.getsockname()[1]}/")
+        monkeypatch.setattr(
+            drug_target, "_YAMANISHI", f"http://127.0.0.1:{closed.getsockname()[1]}/"
+        )
     monkeypatch.setenv("DYADLEARN_DATA", str(tmp_path_factory.mktemp("home")))
     for variable in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(variable, "127.0.0.1")
@@ -74,7 +76,8 @@ def test_the_published_networks(name, shared_data):
 
 def test_cells_of_a_published_network_are_those_of_its_files(shared_data):
     data = fetch_yamanishi("nr", data_home=shared_data / "yamanishi2008", download=False)
-    rows, columns = list(data.instance_names), list(data.task_names)
+    rows = list(data.instance_names)
+    columns = list(data.task_names)
     for table, values, own, other in (
         ("admat_dgc", data.Y, rows, columns),
         ("simmat_dg", data.K, rows, rows),
@@ -121,7 +124,12 @@ def test_drugs_as_instances(tmp_path):
 
 @over(
     lines(
-        "alias name", ("enzyme", "e"), ("ion_channel", "ic"), ("GPCR", "gpcr"), ("nuclear receptor", "nr"), ("NR", "nr")
+        "alias name",
+        ("enzyme", "e"),
+        ("ion_channel", "ic"),
+        ("GPCR", "gpcr"),
+        ("nuclear receptor", "nr"),
+        ("NR", "nr"),
     )
 )
 def test_names(tmp_path, alias, name):
@@ -155,9 +163,15 @@ def test_a_frame_without_pandas_is_a_clear_error(tmp_path, monkeypatch):
 def test_structures_where_their_file_is(tmp_path, pack):
     write(tmp_path, SMALL)
     write(tmp_path, {"nr_smiles.tsv": "D1\tC\nD2\tCC\nD3\tO=C=O\n"}, pack)
-    assert fetch_yamanishi("nr", data_home=tmp_path).smiles == {"D1": "C", "D2": "CC", "D3": "O=C=O"}
+    assert fetch_yamanishi("nr", data_home=tmp_path).smiles == {
+        "D1": "C",
+        "D2": "CC",
+        "D3": "O=C=O",
+    }
     write(tmp_path, {"nr_smiles.tsv": "D1\tC\nD2 CC\n"})
-    with pytest.raises(ValueError, match=r"nr_smiles.tsv, line 2: expected an id, a tab and a text, found 'D2 CC'"):
+    with pytest.raises(
+        ValueError, match=r"nr_smiles.tsv, line 2: expected an id, a tab and a text, found 'D2 CC'"
+    ):
         fetch_yamanishi("nr", data_home=tmp_path)
 
 
@@ -165,23 +179,52 @@ def test_structures_where_their_file_is(tmp_path, pack):
 
 
 def test_unknown_words(tmp_path):
-    with pytest.raises(ValueError, match="Unknown data set 'kinase': expected one of e, ic, gpcr, nr, enzyme"):
+    with pytest.raises(
+        ValueError, match="Unknown data set 'kinase': expected one of e, ic, gpcr, nr, enzyme"
+    ):
         fetch_yamanishi("kinase")
-    with pytest.raises(ValueError, match="instances must be one of 'targets', 'drugs', found 'proteins'"):
+    with pytest.raises(
+        ValueError, match="instances must be one of 'targets', 'drugs', found 'proteins'"
+    ):
         fetch_yamanishi("nr", instances="proteins")
 
 
 @over(
     lines(
         "name old new message",
-        ("admat_dgc", "hsa2\t0\t1\t0", "hsa2\t0\t1", "line 3: expected 4 cells, as in the first line, found 3"),
-        ("admat_dgc", "hsa2\t0\t1\t0", "hsa2\t0\t1\t0\t1", "line 3: expected 4 cells, as in the first line, found 5"),
-        ("admat_dgc", "hsa2\t0\t1\t0", "hsa2", "line 3: expected 4 cells, as in the first line, found 1"),
+        (
+            "admat_dgc",
+            "hsa2\t0\t1\t0",
+            "hsa2\t0\t1",
+            "line 3: expected 4 cells, as in the first line, found 3",
+        ),
+        (
+            "admat_dgc",
+            "hsa2\t0\t1\t0",
+            "hsa2\t0\t1\t0\t1",
+            "line 3: expected 4 cells, as in the first line, found 5",
+        ),
+        (
+            "admat_dgc",
+            "hsa2\t0\t1\t0",
+            "hsa2",
+            "line 3: expected 4 cells, as in the first line, found 1",
+        ),
         ("admat_dgc", "hsa1\t1\t0", "hsa1\t1\t2", "has 2 for hsa1 and D2: expected 0 or 1"),
         ("simmat_dg", "0.21", "0_21", "line 2, column 'hsa1': '0_21' is not a number"),
         ("simmat_dg", "0.21", "o.21", "line 2, column 'hsa1': 'o.21' is not a number"),
-        ("simmat_dc", "0.13", "", "row 'D1', column 'D3': the value is missing; every cell has one"),
-        ("simmat_dc", "0.13", "nan", "row 'D1', column 'D3': the value is missing; every cell has one"),
+        (
+            "simmat_dc",
+            "0.13",
+            "",
+            "row 'D1', column 'D3': the value is missing; every cell has one",
+        ),
+        (
+            "simmat_dc",
+            "0.13",
+            "nan",
+            "row 'D1', column 'D3': the value is missing; every cell has one",
+        ),
         (
             "simmat_dg",
             SMALL["nr_simmat_dg.txt"],
@@ -204,9 +247,24 @@ def test_malformed_files_are_named_with_their_line(tmp_path, name, old, new, mes
 @over(
     lines(
         "name old new message",
-        ("simmat_dg", "hsa2\t1", "hsa3\t1", r"the rows of nr_simmat_dg.txt and the adjacency matrix .*'hsa2'.*'hsa3'"),
-        ("simmat_dc", "\tD2\tD3", "\tD2\tD4", r"the columns of nr_simmat_dc.txt and the adjacency matrix .*'D3'.*'D4'"),
-        ("simmat_dc", "\tD2\tD3", "\tD2\tD2", r"The first line of .*nr_simmat_dc.txt has repeated ids: 'D2'"),
+        (
+            "simmat_dg",
+            "hsa2\t1",
+            "hsa3\t1",
+            r"the rows of nr_simmat_dg.txt and the adjacency matrix .*'hsa2'.*'hsa3'",
+        ),
+        (
+            "simmat_dc",
+            "\tD2\tD3",
+            "\tD2\tD4",
+            r"the columns of nr_simmat_dc.txt and the adjacency matrix .*'D3'.*'D4'",
+        ),
+        (
+            "simmat_dc",
+            "\tD2\tD3",
+            "\tD2\tD2",
+            r"The first line of .*nr_simmat_dc.txt has repeated ids: 'D2'",
+        ),
         ("admat_dgc", "hsa2", "hsa1", r"nr_admat_dgc.txt has repeated ids: 'hsa1'"),
     )
 )
@@ -224,15 +282,28 @@ def test_missing_files_are_not_downloaded_unasked(tmp_path):
     write(tmp_path, {FILES[0]: SMALL[FILES[0]]})
     with pytest.raises(FileNotFoundError, match="download=False") as caught:
         fetch_yamanishi("nr", data_home=tmp_path, download=False)
-    for part in (*FILES[1:], drug_target._YAMANISHI, str(tmp_path / "yamanishi2008"), "data_home=", "DYADLEARN_DATA"):
+    for part in (
+        *FILES[1:],
+        drug_target._YAMANISHI,
+        str(tmp_path / "yamanishi2008"),
+        "data_home=",
+        "DYADLEARN_DATA",
+    ):
         assert part in str(caught.value)
     assert FILES[0] not in str(caught.value)
 
 
 def test_a_dead_server_says_what_to_put_where(tmp_path):
-    with pytest.raises(ConnectionError, match="Could not download .*nr_admat_dgc.txt .*refused") as caught:
+    with pytest.raises(
+        ConnectionError, match="Could not download .*nr_admat_dgc.txt .*refused"
+    ) as caught:
         fetch_yamanishi("nr", data_home=tmp_path)
-    for part in (", ".join(FILES), drug_target._YAMANISHI, str(tmp_path / "yamanishi2008"), "DYADLEARN_DATA"):
+    for part in (
+        ", ".join(FILES),
+        drug_target._YAMANISHI,
+        str(tmp_path / "yamanishi2008"),
+        "DYADLEARN_DATA",
+    ):
         assert part in str(caught.value)
 
 
@@ -241,7 +312,9 @@ def publisher(server, monkeypatch):
     """Give a server that has the small network under the publisher's names, with its checksums."""
     server.files = {name: text.encode() for name, text in SMALL.items()}
     monkeypatch.setattr(drug_target, "_YAMANISHI", server.address)
-    checksums = {name: hashlib.sha256(content).hexdigest() for name, content in server.files.items()}
+    checksums = {
+        name: hashlib.sha256(content).hexdigest() for name, content in server.files.items()
+    }
     monkeypatch.setattr(drug_target, "_CHECKSUMS", checksums)
     return server
 
@@ -265,7 +338,9 @@ def test_another_file_than_the_published_one_is_refused(tmp_path, publisher):
 
 def test_a_file_without_a_checksum_is_not_downloaded(tmp_path, publisher):
     del drug_target._CHECKSUMS[FILES[2]]
-    with pytest.raises(FileNotFoundError, match=r"nr_simmat_dg\.txt.* without a known checksum is not downloaded"):
+    with pytest.raises(
+        FileNotFoundError, match=r"nr_simmat_dg\.txt.* without a known checksum is not downloaded"
+    ):
         fetch_yamanishi("nr", data_home=tmp_path)
     assert publisher.asked == []
     write(tmp_path, {FILES[2]: SMALL[FILES[2]]})
@@ -275,6 +350,8 @@ def test_a_file_without_a_checksum_is_not_downloaded(tmp_path, publisher):
 
 def test_all_files_of_all_networks_but_one_have_a_checksum():
     wanted = {
-        f"{name}_{table}.txt" for name in drug_target._TITLES for table in ("admat_dgc", "simmat_dc", "simmat_dg")
+        f"{name}_{table}.txt"
+        for name in drug_target._TITLES
+        for table in ("admat_dgc", "simmat_dc", "simmat_dg")
     }
     assert wanted - drug_target._CHECKSUMS.keys() == {"e_simmat_dg.txt"}

@@ -18,7 +18,9 @@ CASES = covering(
 
 def make(shape, kind, dtype):
     rng = np.random.default_rng(3)
-    scores = {"ties": rng.integers(0, 4, shape), "constant": np.full(shape, -2)}.get(kind, rng.normal(size=shape))
+    scores = {"ties": rng.integers(0, 4, shape), "constant": np.full(shape, -2)}.get(
+        kind, rng.normal(size=shape)
+    )
     scores = np.asarray(scores, dtype=dtype)
     if kind == "holes":
         scores = np.round(scores)

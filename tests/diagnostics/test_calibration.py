@@ -29,7 +29,8 @@ from sweeps import covering, every, lines, over
 def made(m=20, q=12, *, seed=0, low=0.0, high=1.0, shift=0.0):
     """Labels drawn with known chances, which are returned too."""
     rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(m, 3)), rng.normal(size=(q, 2))
+    X = rng.normal(size=(m, 3))
+    T = rng.normal(size=(q, 2))
     chances = 1 / (1 + np.exp(-(X @ rng.normal(size=(3, 2)) @ T.T - shift)))
     return X, T, np.where(rng.random((m, q)) < chances, high, low), chances
 
@@ -51,14 +52,18 @@ def with_holes(Y, share=0.2):
         holes=[False, True],
     )
 )
-def test_figures_are_those_of_the_cross_fitted_probabilities(model, method, values, setting, dtype, holes):
+def test_figures_are_those_of_the_cross_fitted_probabilities(
+    model, method, values, setting, dtype, holes
+):
     X, T, Y, _ = made(low=values[0], high=values[1])
     Y = with_holes(Y) if holes else Y
     fitted = model.fit(X.astype(dtype), Y.astype(dtype), tasks=T.astype(dtype))
     found = calibrate(fitted, setting, method=method)
-    one, observed = found[setting], ~np.isnan(Y)
+    one = found[setting]
+    observed = ~np.isnan(Y)
     assert_array_equal(~np.isnan(one.probabilities), observed)
-    p, y = one.probabilities[observed], Y[observed] == values[1]
+    p = one.probabilities[observed]
+    y = Y[observed] == values[1]
     assert_allclose(one.brier, brier_score_loss(y, p))
     assert_allclose(one.log_loss, log_loss(y, p))
     assert (one.n_cells, one.n_positive) == (observed.sum(), y.sum())
@@ -79,7 +84,10 @@ def test_base_rates_are_held_out(setting, symmetry):
     Y = Y if symmetry is None else np.maximum(Y, Y.T)
     model.fit(X, Y, tasks=T if symmetry is None else None)
     one = calibrate(model, setting)[setting]
-    counted = np.triu(np.ones_like(Y, dtype=bool)) if symmetry and setting in "AD" else np.ones_like(Y, dtype=bool)
+    if symmetry and setting in "AD":
+        counted = np.triu(np.ones_like(Y, dtype=bool))
+    else:
+        counted = np.ones_like(Y, dtype=bool)
     for name, means in grid_baselines(Y, setting, symmetry=int(symmetry is not None)).items():
         expected = brier_score_loss(Y[counted], np.clip(means, 0, 1)[counted])
         assert_allclose(one.baselines[name], expected, err_msg=name)
@@ -91,8 +99,11 @@ def test_labels_are_not_weighted():
     weights = np.where(Y > 0, 9.0, 1.0)
     one = calibrate(TwoStepRidge().fit(X, Y, tasks=T, sample_weight=weights), "B")["B"]
     assert_allclose(np.nanmean(one.probabilities), Y.mean(), atol=0.02)
-    # Five folds leave at a time, and means of what is left are not quite those without a single row.
-    assert_allclose(one.baseline_brier, np.mean((grid_baselines(Y, "B")["grand_mean"] - Y) ** 2), rtol=0.05)
+    # Five folds leave at a time, and means of what is left are not quite those without a single
+    # row.
+    assert_allclose(
+        one.baseline_brier, np.mean((grid_baselines(Y, "B")["grand_mean"] - Y) ** 2), rtol=0.05
+    )
 
 
 # --- cross-fitting -------------------------------------------------------------------------------
@@ -128,7 +139,9 @@ def test_no_map_has_seen_what_it_is_judged_by(monkeypatch, setting, symmetry):
     used = ~np.isnan(found.probabilities)
     assert used.sum() == found.n_cells
     judged = [cell for _, asked in seen for cell in asked]
-    assert {cell for cell in judged if used[cell]} == set(zip(*map(tuple, np.nonzero(used)), strict=True))
+    assert {cell for cell in judged if used[cell]} == set(
+        zip(*map(tuple, np.nonzero(used)), strict=True)
+    )
     for learnt, asked in seen:
         rows, columns = ({cell[side] for cell in asked} for side in (0, 1))
         rows_learnt, columns_learnt = ({cell[side] for cell in learnt} for side in (0, 1))
@@ -175,7 +188,10 @@ def test_known_chances_come_back(method):
     X, T, Y, chances = made(140, 70, shift=1.0)
     model = KroneckerRidge(1.0).fit(X[:110], Y[:110, :50], tasks=T[:50])
     found = calibrate(model, method=method)
-    known, new, known_tasks, new_tasks = slice(110), slice(110, None), slice(50), slice(50, None)
+    known = slice(110)
+    new = slice(110, None)
+    known_tasks = slice(50)
+    new_tasks = slice(50, None)
     asked = {
         "A": (found.predict(), chances[known, known_tasks]),
         "B": (found.predict(X[new]), chances[new, known_tasks]),
@@ -208,14 +224,18 @@ def test_what_is_known_by_its_id():
     assert room.settings_of(model, X[10:], T[:5]) == [room.Setting.B]
     assert room.settings_of(model, X[10:].to_numpy()) == [room.Setting.B]
     # An observed pair is told without its label, another by the model itself.
-    scores, A = found["A"].scores, found["A"].mapping
+    scores = found["A"].scores
+    A = found["A"].mapping
     hidden = np.isnan(Y.to_numpy())
     assert_allclose(scores[hidden], np.asarray(model.predict())[hidden])
     assert_allclose(found.predict().to_numpy(), A(scores))
     # Only what was asked for is there.
     only = calibrate(model, "D", cv=2)
     assert_allclose(only.predict(X[10:], T[7:]), found.predict(X[10:], T[7:]))
-    with pytest.raises(ValueError, match=r"Setting A: new pair is not calibrated, only D: .*calibrate\(model, 'A'\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"Setting A: new pair is not calibrated, only D: .*calibrate\(model, 'A'\)",
+    ):
         only.predict()
 
 
@@ -260,7 +280,10 @@ def test_networks():
     assert symmetric["B"].n_cells == n * n
     p = symmetric.predict()
     assert_allclose(p, p.T)
-    for diagonal, settings in ((0.0, "ABCD"), (np.nan, "A")):  # of holes in a network no more can be had
+    for diagonal, settings in (
+        (0.0, "ABCD"),
+        (np.nan, "A"),
+    ):  # of holes in a network no more can be had
         Y = np.sign(Z - Z.T)
         np.fill_diagonal(Y, diagonal)
         model = TwoStepRidge(symmetry="antisymmetric").fit(X, Y)
@@ -270,7 +293,9 @@ def test_networks():
         p = found.predict()
         # One of two directions wins.
         assert_allclose(p + p.T, 1, atol=1e-6)
-    with pytest.raises(ValueError, match="Setting D of a network with missing labels is not supported"):
+    with pytest.raises(
+        ValueError, match="Setting D of a network with missing labels is not supported"
+    ):
         calibrate(model, "D")
     new = symmetric.predict(rng.normal(size=(2, 3)), tasks=rng.normal(size=(3, 3)))
     assert new.shape == (2, 3)
@@ -308,7 +333,9 @@ def test_one_dimension_and_torch():
 @over(lines("positives method", (1, "sigmoid"), (1, "isotonic"), (2, "isotonic"), (5, "sigmoid")))
 def test_few_positives(positives, method):
     rng = np.random.default_rng(positives)
-    X, T, Y = rng.normal(size=(12, 3)), rng.normal(size=(9, 2)), np.zeros((12, 9))
+    X = rng.normal(size=(12, 3))
+    T = rng.normal(size=(9, 2))
+    Y = np.zeros((12, 9))
     Y.flat[rng.choice(108, positives, replace=False)] = 1
     found = calibrate(TwoStepRidge().fit(X, Y, tasks=T), method=method)
     for one in found.settings.values():
@@ -324,9 +351,17 @@ def test_few_positives(positives, method):
 @over(
     lines(
         "labels, options, match".replace(",", ""),
-        (lambda Y, P: P, {}, r"labels of two values, and these have 240 \(.*, …\): ask for intervals"),
+        (
+            lambda Y, P: P,
+            {},
+            r"labels of two values, and these have 240 \(.*, …\): ask for intervals",
+        ),
         (lambda Y, P: np.ones_like(Y), {}, r"all of them are 1: give some of another value"),
-        (lambda Y, P: Y, {"method": "platt"}, r"method must be one of 'sigmoid', 'isotonic', found 'platt'"),
+        (
+            lambda Y, P: Y,
+            {"method": "platt"},
+            r"method must be one of 'sigmoid', 'isotonic', found 'platt'",
+        ),
         (lambda Y, P: Y, {"setting": "Q"}, r"Unknown setting 'Q'"),
         (lambda Y, P: Y, {"setting": []}, r"names no setting"),
     )
@@ -347,7 +382,10 @@ def test_models_that_are_refused():
     lone = np.full((15, 2), np.nan)
     lone[:, 0] = 0.0
     lone[4, 1] = 1.0
-    with pytest.warns(NoLabelWarning), pytest.raises(ValueError, match="that have a held-out prediction are 0"):
+    with (
+        pytest.warns(NoLabelWarning),
+        pytest.raises(ValueError, match="that have a held-out prediction are 0"),
+    ):
         calibrate(IndependentTaskRidge().fit(X[:15], lone), "B")
 
 

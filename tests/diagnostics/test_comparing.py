@@ -43,14 +43,21 @@ def three(X, Y, T):
 
 def slow_score(Y, F, metric, average):
     """Score a grid as its average is defined; None where it is undefined."""
-    parts = {"micro": [(Y, F)], "instance": zip(Y, F, strict=True), "task": zip(Y.T, F.T, strict=True)}[average]
+    parts = {
+        "micro": [(Y, F)],
+        "instance": zip(Y, F, strict=True),
+        "task": zip(Y.T, F.T, strict=True),
+    }[average]
     scores = []
     for labels, predictions in parts:
         observed = ~np.isnan(labels)
-        labels, predictions = labels[observed], predictions[observed]
+        labels = labels[observed]
+        predictions = predictions[observed]
         if metric == "roc_auc":
             if len(set(labels)) == 2:
-                apart = np.subtract.outer(predictions[labels == labels.max()], predictions[labels == labels.min()])
+                apart = np.subtract.outer(
+                    predictions[labels == labels.max()], predictions[labels == labels.min()]
+                )
                 scores.append(np.mean(apart > 0) + 0.5 * np.mean(apart == 0))
         elif labels.size:
             scores.append(-np.mean((labels - predictions) ** 2))
@@ -59,7 +66,8 @@ def slow_score(Y, F, metric, average):
 
 def slow_comparison(Y, predictions, metric, average, n_resamples, level, seed, network=False):
     """Draw, score and compare one pair after the other."""
-    random, draws = np.random.RandomState(seed), []
+    random = np.random.RandomState(seed)
+    draws = []
     for _ in range(n_resamples):
         rows = random.randint(len(Y), size=len(Y))
         columns = rows if network else random.randint(Y.shape[1], size=Y.shape[1])
@@ -68,7 +76,10 @@ def slow_comparison(Y, predictions, metric, average, n_resamples, level, seed, n
             for a, b in np.ndindex(drawn.shape):
                 if a != b and rows[a] == columns[b]:
                     drawn[a, b] = np.nan
-        scores = {name: slow_score(drawn, F[rows][:, columns], metric, average) for name, F in predictions.items()}
+        scores = {
+            name: slow_score(drawn, F[rows][:, columns], metric, average)
+            for name, F in predictions.items()
+        }
         if None not in scores.values():
             draws.append(scores)
     own = {name: slow_score(Y, F, metric, average) for name, F in predictions.items()}
@@ -76,11 +87,15 @@ def slow_comparison(Y, predictions, metric, average, n_resamples, level, seed, n
     pairs = list(combinations(ranked, 2))
     differences = {(a, b): own[a] - own[b] for a, b in pairs}
     spread = {(a, b): np.std([draw[a] - draw[b] for draw in draws], ddof=1) for a, b in pairs}
-    largest = [max(abs(draw[a] - draw[b] - differences[a, b]) / spread[a, b] for a, b in pairs) for draw in draws]
+    largest = [
+        max(abs(draw[a] - draw[b] - differences[a, b]) / spread[a, b] for a, b in pairs)
+        for draw in draws
+    ]
     width = np.quantile(largest, level)
     found = {}
     for pair in pairs:
-        d, s = differences[pair], spread[pair]
+        d = differences[pair]
+        s = spread[pair]
         p = (1 + sum(each >= d / s for each in largest)) / (1 + len(draws))
         found[pair] = (d, d - width * s, d + width * s, p)
     winners = [[name for name in ranked if draw[name] == max(draw.values())] for draw in draws]
@@ -103,14 +118,23 @@ def test_differences_equal_a_loop(setting, labels, shape, level):
     metric = "roc_auc" if labels == "binary" else "neg_mean_squared_error"
     average = {"B": "instance", "C": "task"}.get(setting, "micro")
     predictions = {name: model.holdout(setting) for name, model in models.items()}
-    own, ranked, pairs, shares, n_draws = slow_comparison(Y, predictions, metric, average, 10, level, 5)
-    assert (found.setting, found.scoring, found.coverage, found.best) == (setting, metric, level, ranked[0])
+    own, ranked, pairs, shares, n_draws = slow_comparison(
+        Y, predictions, metric, average, 10, level, 5
+    )
+    assert (found.setting, found.scoring, found.coverage, found.best) == (
+        setting,
+        metric,
+        level,
+        ranked[0],
+    )
     assert list(found.scores) == ranked == list(found.best_fractions)
     assert_allclose(list(found.scores.values()), [own[name] for name in ranked], rtol=1e-10)
     assert [(each.better, each.other) for each in found.differences] == list(pairs)
     lines = [(each.difference, each.low, each.high, each.p_value) for each in found.differences]
     assert_allclose(lines, list(pairs.values()), rtol=1e-8, atol=1e-12)
-    assert_allclose(list(found.best_fractions.values()), [shares[name] for name in ranked], atol=1e-12)
+    assert_allclose(
+        list(found.best_fractions.values()), [shares[name] for name in ranked], atol=1e-12
+    )
     assert (found.n_resamples, found.n_undefined, found.n_cells) == (n_draws, 10 - n_draws, Y.size)
     assert found.to_best == found.differences[:2]
 
@@ -124,29 +148,40 @@ def test_nodes_of_a_network_are_drawn_once_for_both_sides(setting, missing):
     if missing:
         np.fill_diagonal(Y, np.nan)
     models = {
-        name: TwoStepRidge(alpha, alpha, symmetry="symmetric").fit(X, Y) for name, alpha in (("a", 0.5), ("b", 5.0))
+        name: TwoStepRidge(alpha, alpha, symmetry="symmetric").fit(X, Y)
+        for name, alpha in (("a", 0.5), ("b", 5.0))
     }
     if missing and setting == "D":
         return  # is held out in folds, which have tests of their own
     found = compare(models, setting, n_resamples=40, random_state=0)
     predictions = {name: model.holdout(setting) for name, model in models.items()}
-    _, _, pairs, _, _ = slow_comparison(Y, predictions, "neg_mean_squared_error", "micro", 40, 0.95, 0, network=True)
+    _, _, pairs, _, _ = slow_comparison(
+        Y, predictions, "neg_mean_squared_error", "micro", 40, 0.95, 0, network=True
+    )
     [line] = found.differences
-    assert_allclose((line.difference, line.low, line.high, line.p_value), next(iter(pairs.values())), rtol=1e-8)
+    assert_allclose(
+        (line.difference, line.low, line.high, line.p_value), next(iter(pairs.values())), rtol=1e-8
+    )
     assert found.resampled == "nodes"
 
 
 def test_the_interval_holds_the_truth():
     """Two predictions with errors that rows and columns share: draws of both cover their true difference."""
     rng = np.random.default_rng(0)
-    hits, judge, zeros = [], scorer("neg_mean_squared_error"), np.zeros((25, 20))
+    hits = []
+    judge = scorer("neg_mean_squared_error")
+    zeros = np.zeros((25, 20))
     for seed in range(20):
         first, second = (
-            size * rng.normal(size=(25, 1)) + size * rng.normal(size=20) + 0.3 * rng.normal(size=(25, 20))
+            size * rng.normal(size=(25, 1))
+            + size * rng.normal(size=20)
+            + 0.3 * rng.normal(size=(25, 20))
             for size in (0.5, 0.7)
         )
         stack = np.stack([first, second])
-        scores = resampled_scores(zeros, stack, judge, average="micro", n_resamples=60, random_state=seed)
+        scores = resampled_scores(
+            zeros, stack, judge, average="micro", n_resamples=60, random_state=seed
+        )
         _, low, high, _ = _intervals(judge(zeros, stack), scores, [(0, 1)], 0.95)
         hits.append(low[0] <= 2 * (0.7**2 - 0.5**2) <= high[0])
     # 19 are expected.
@@ -163,10 +198,20 @@ def test_the_same_predictions_are_not_told_apart():
         random_state=0,
     )
     same = found.differences[0]
-    assert (same.better, same.other, same.difference, same.low, same.high, same.p_value) == ("a", "b", 0, 0, 0, 1)
+    assert (same.better, same.other, same.difference, same.low, same.high, same.p_value) == (
+        "a",
+        "b",
+        0,
+        0,
+        0,
+        1,
+    )
     assert not same.is_significant
     assert found.best_fractions["a"] == found.best_fractions["b"]
-    assert "No significant difference between a and b: neg_mean_squared_error +0, 95 % interval 0 to 0." in str(found)
+    assert (
+        "No significant difference between a and b: neg_mean_squared_error +0, 95 % interval 0 to "
+        "0." in str(found)
+    )
     assert found.differences[1].is_significant
     assert "a is better than worse: neg_mean_squared_error +" in found.verdict
 
@@ -174,7 +219,9 @@ def test_the_same_predictions_are_not_told_apart():
 def test_more_models_have_wider_intervals():
     X, Y, T = make()
     models = three(X, Y, T)
-    narrow = compare({name: models[name] for name in ("two-step", "stiff")}, "B", n_resamples=200, random_state=0)
+    narrow = compare(
+        {name: models[name] for name in ("two-step", "stiff")}, "B", n_resamples=200, random_state=0
+    )
     wide = next(
         each
         for each in compare(models, "B", n_resamples=200, random_state=0).differences
@@ -186,7 +233,8 @@ def test_more_models_have_wider_intervals():
 def test_labels_are_matched_by_their_ids():
     pd = pytest.importorskip("pandas")
     X, Y, T = make(7, 5)
-    rows, columns = list("abcdefg"), list("PQRST")
+    rows = list("abcdefg")
+    columns = list("PQRST")
     frames = [
         pd.DataFrame(X, index=rows),
         pd.DataFrame(Y, index=rows, columns=columns),
@@ -197,13 +245,21 @@ def test_labels_are_matched_by_their_ids():
     turned = frames[1].iloc[::-1, [3, 1, 4, 0, 2]]
     models["Kronecker"] = KroneckerRidge(20.0).fit(frames[0].iloc[::-1], turned, tasks=frames[2])
     pairs, values = to_long(Y[::-1], instances=rows[::-1], tasks=columns)
-    models["stiff"] = PairRegressor(TwoStepRidge(500.0, 500.0), instances=frames[0], tasks=frames[2]).fit(pairs, values)
+    models["stiff"] = PairRegressor(
+        TwoStepRidge(500.0, 500.0), instances=frames[0], tasks=frames[2]
+    ).fit(pairs, values)
     found = compare(models, "B", n_resamples=20, random_state=0)
     assert_allclose(list(found.scores.values()), list(plain.scores.values()), rtol=1e-9)
-    assert_allclose([each.low for each in found.differences], [each.low for each in plain.differences], rtol=1e-7)
+    assert_allclose(
+        [each.low for each in found.differences],
+        [each.low for each in plain.differences],
+        rtol=1e-7,
+    )
     # A wrapper numbers its instances as they come.
     pairs, values = to_long(Y)
-    wrapped = PairRegressor(TwoStepRidge(500.0, 500.0), instances=X, tasks=T).fit(pairs[::-1], values[::-1])
+    wrapped = PairRegressor(TwoStepRidge(500.0, 500.0), instances=X, tasks=T).fit(
+        pairs[::-1], values[::-1]
+    )
     found = compare({**three(X, Y, T), "stiff": wrapped}, "B", n_resamples=20, random_state=0)
     assert_allclose(list(found.scores.values()), list(plain.scores.values()), rtol=1e-9)
 
@@ -228,7 +284,10 @@ def test_what_is_left_out_together_is_told():
     models["both"] = TwoStepRidgeCV([1.0], [1.0], setting="B", cv=5).fit(X, Y, tasks=T)
     found = compare(models, "B", n_resamples=10, random_state=0)
     assert found.methods == {"own": "exact leave-one-out", "both": "5 folds, refitted"}
-    assert "in different ways (own by exact leave-one-out; both by 5 folds, refitted)" in found.notes[0]
+    assert (
+        "in different ways (own by exact leave-one-out; both by 5 folds, refitted)"
+        in found.notes[0]
+    )
     X, Y, T = make()
     groups = np.arange(14) // 3
     searches = {name: TwoStepRidgeCV([1.0], [1.0], setting="B") for name in "ab"}
@@ -246,7 +305,10 @@ def test_only_what_all_predict_is_scored():
     models = {"own": IndependentTaskRidge().fit(X, Y), "both": TwoStepRidge().fit(X, Y, tasks=T)}
     found = compare(models, "B", n_resamples=10, random_state=0)
     assert found.n_cells == 9 * 14
-    assert any("1 of 127 labels are not predicted by all models, and not scored." in note for note in found.notes)
+    assert any(
+        "1 of 127 labels are not predicted by all models, and not scored." in note
+        for note in found.notes
+    )
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -263,7 +325,8 @@ def test_nested_scores_stand_for_their_search():
     with pytest.raises(ValueError, match="keep no labels"):
         compare({"nested": nested, "again": nested}, "B")
     pd = pytest.importorskip("pandas")
-    rows, columns = [f"i{place}" for place in range(14)], [f"t{place}" for place in range(10)]
+    rows = [f"i{place}" for place in range(14)]
+    columns = [f"t{place}" for place in range(10)]
     frame = pd.DataFrame(Y, index=rows, columns=columns)
     named = nested_score(search, X, frame, tasks=T, cv=3, random_state=0)
     turned = KroneckerRidge(20.0).fit(X[::-1], frame.iloc[::-1], tasks=T)
@@ -273,17 +336,33 @@ def test_nested_scores_stand_for_their_search():
 
 def test_one_task_leaves_the_instances_to_be_drawn():
     X, Y, _ = make()
-    models = {"a": IndependentTaskRidge(0.1).fit(X, Y[:, 0]), "b": IndependentTaskRidge(10.0).fit(X, Y[:, 0])}
-    assert compare(models, "B", n_resamples=10, random_state=0, sides=("host", "parasite")).resampled == "hosts"
+    models = {
+        "a": IndependentTaskRidge(0.1).fit(X, Y[:, 0]),
+        "b": IndependentTaskRidge(10.0).fit(X, Y[:, 0]),
+    }
+    assert (
+        compare(models, "B", n_resamples=10, random_state=0, sides=("host", "parasite")).resampled
+        == "hosts"
+    )
 
 
 def test_how_it_reads():
     X, Y, T = make()
     found = compare(three(X, Y, T), "B", n_resamples=20, random_state=0, sides=("host", "parasite"))
     assert found.resampled == "hosts and parasites"
-    assert repr(found).startswith(f"Comparison(neg_mean_squared_error in setting B: {found.best!r} -")
+    assert repr(found).startswith(
+        f"Comparison(neg_mean_squared_error in setting B: {found.best!r} -"
+    )
     columns = found.columns()
-    assert list(columns) == ["model", "neg_mean_squared_error", "difference", "low", "high", "p_value", "best_fraction"]
+    assert list(columns) == [
+        "model",
+        "neg_mean_squared_error",
+        "difference",
+        "low",
+        "high",
+        "p_value",
+        "best_fraction",
+    ]
     assert columns["difference"] == [None, *(each.difference for each in found.to_best)]
     pytest.importorskip("pandas")
     assert list(found.frame()["model"]) == list(found.scores)
@@ -294,7 +373,9 @@ def test_how_it_reads():
 def test_scoring_is_that_of_all_or_what_suits():
     X, Y, T = make(labels="binary")
     searches = {
-        name: TwoStepRidgeCV([alpha], [1.0], setting="B", scoring="average_precision").fit(X, Y, tasks=T)
+        name: TwoStepRidgeCV([alpha], [1.0], setting="B", scoring="average_precision").fit(
+            X, Y, tasks=T
+        )
         for name, alpha in (("a", 1.0), ("b", 10.0))
     }
     assert compare(searches, "B", n_resamples=10).scoring == "average_precision"
@@ -306,33 +387,65 @@ def test_scoring_is_that_of_all_or_what_suits():
 def refused():
     X, Y, T = make(6, 5)
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    other, hidden = Y.copy(), Y.copy()
-    other[2, 3], hidden[2, 3] = 9.0, np.nan
+    other = Y.copy()
+    hidden = Y.copy()
+    other[2, 3] = 9.0
+    hidden[2, 3] = np.nan
     network = TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T)
     grid = TwoStepRidge().fit(X, X @ X.T, tasks=X)
     yield {}, {}, ValueError, "at least two to be compared, found none"
     yield {"a": model}, {}, ValueError, "at least two to be compared, found only 'a'"
-    yield [model, model], {}, TypeError, "models must be a dict of names to fitted models, found list"
+    yield (
+        [model, model],
+        {},
+        TypeError,
+        "models must be a dict of names to fitted models, found list",
+    )
     yield {1: model, 2: model}, {}, TypeError, "names that are text, found 1"
     yield {"a": model, " ": model}, {}, TypeError, "names that are text, found ' '"
     yield {"a": model, "b": model}, {"setting": "E"}, ValueError, "Unknown setting"
-    yield {"a": model, "b": model}, {"coverage": 1.5}, ValueError, "coverage must be a number between 0 and 1"
-    yield {"a": model, "b": model}, {"n_resamples": 3}, ValueError, "n_resamples must be a whole number of at least 10"
+    yield (
+        {"a": model, "b": model},
+        {"coverage": 1.5},
+        ValueError,
+        "coverage must be a number between 0 and 1",
+    )
+    yield (
+        {"a": model, "b": model},
+        {"n_resamples": 3},
+        ValueError,
+        "n_resamples must be a whole number of at least 10",
+    )
     yield {"a": model, "b": model}, {"scoring": "accuracy!"}, ValueError, "accuracy!"
     yield {"a": model, "b": model}, {"sides": ("x",)}, ValueError, "two words"
     online = OnlineTwoStepRidge().fit(X, Y, tasks=T)
-    yield {"a": model, "b": online}, {}, ValueError, "'b' cannot be compared: OnlineTwoStepRidge keeps statistics only"
+    yield (
+        {"a": model, "b": online},
+        {},
+        ValueError,
+        "'b' cannot be compared: OnlineTwoStepRidge keeps statistics only",
+    )
     yield {"a": model, "b": 3}, {}, TypeError, "'b' cannot be compared: model must be"
     yield {"a": model, "b": TwoStepRidge()}, {}, NotFittedError, "'b' cannot be compared"
     alone = IndependentTaskRidge().fit(X, Y)
-    yield {"a": model, "b": alone}, {"setting": "D"}, ValueError, "'b' cannot be compared: Setting D leaves out tasks"
+    yield (
+        {"a": model, "b": alone},
+        {"setting": "D"},
+        ValueError,
+        "'b' cannot be compared: Setting D leaves out tasks",
+    )
     fewer = TwoStepRidge().fit(X[:5], Y[:5], tasks=T)
     yield {"a": model, "b": fewer}, {}, ValueError, "'a' was fitted on 6 instances and 'b' on 5"
     said = "'a' and 'b' were fitted on different labels: 1 of 30 differ, such as host 2, parasite 3 \\(.* and 9\\)"
     sides = {"sides": ("host", "parasite")}
     yield {"a": model, "b": TwoStepRidge().fit(X, other, tasks=T)}, sides, ValueError, said
     yield {"a": model, "b": TwoStepRidge().fit(X, hidden, tasks=T)}, {}, ValueError, "and none\\)"
-    yield {"a": network, "b": grid}, {}, ValueError, "'a' leaves out an edge in both directions and 'b' does not"
+    yield (
+        {"a": network, "b": grid},
+        {},
+        ValueError,
+        "'a' leaves out an edge in both directions and 'b' does not",
+    )
 
 
 def test_what_cannot_be_compared():
@@ -345,8 +458,13 @@ def test_other_ids_are_named():
     pd = pytest.importorskip("pandas")
     X, Y, T = make(4, 3)
     frames = [pd.DataFrame(Y, index=list(rows), columns=list("PQR")) for rows in ("abcd", "abcx")]
-    models = {name: TwoStepRidge().fit(X, frame, tasks=T) for name, frame in zip("mn", frames, strict=True)}
-    with pytest.raises(IdError, match="the instances of 'n' and those of 'm' do not match: .*'d'.*'x'"):
+    models = {
+        name: TwoStepRidge().fit(X, frame, tasks=T)
+        for name, frame in zip("mn", frames, strict=True)
+    }
+    with pytest.raises(
+        IdError, match="the instances of 'n' and those of 'm' do not match: .*'d'.*'x'"
+    ):
         compare(models, "B")
 
 
@@ -355,6 +473,8 @@ def test_too_few_labels_for_a_score(labels, said):
     X = np.random.default_rng(0).normal(size=(3, 2))
     labels = labels.copy()
     labels[1:] = 0
-    models = {name: IndependentTaskRidge(alpha).fit(X, labels) for name, alpha in (("a", 1.0), ("b", 2.0))}
+    models = {
+        name: IndependentTaskRidge(alpha).fit(X, labels) for name, alpha in (("a", 1.0), ("b", 2.0))
+    }
     with pytest.raises(ValueError, match=said):
         compare(models, "B", n_resamples=12, random_state=1)

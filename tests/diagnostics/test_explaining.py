@@ -48,23 +48,43 @@ def test_three_lists_that_sum_to_the_prediction(missing, top, dtype):
             "task": dict(enumerate(parts.sum(axis=0))),
         }
         for by, contributions in kinds.items():
-            listed, (names, rest) = found.by(by), slow_list(contributions, top)
+            listed = found.by(by)
+            names, rest = slow_list(contributions, top)
             assert list(listed.ids) == names
-            assert_allclose(listed.contributions, [contributions[name] for name in names], rtol=digits, atol=digits)
             assert_allclose(
-                [listed.rest, listed.contributions.sum() + listed.rest], [rest, F], rtol=0, atol=10 * digits
+                listed.contributions,
+                [contributions[name] for name in names],
+                rtol=digits,
+                atol=digits,
+            )
+            assert_allclose(
+                [listed.rest, listed.contributions.sum() + listed.rest],
+                [rest, F],
+                rtol=0,
+                atol=10 * digits,
             )
             assert len(listed) + listed.n_rest == len(contributions)
-            assert_allclose(listed.weights.sum() + listed.rest_weight, found.weights.sum(), rtol=0, atol=10 * digits)
+            assert_allclose(
+                listed.weights.sum() + listed.rest_weight,
+                found.weights.sum(),
+                rtol=0,
+                atol=10 * digits,
+            )
         pair = found.pairs[0]
         assert_allclose(pair.contribution, pair.weight * Y[pair.id], rtol=digits)
         assert pair.label == Y[pair.id]
-        assert_allclose(found.instances.labels, np.nanmean(Y, axis=1)[list(found.instances.ids)], rtol=1e-5)
+        assert_allclose(
+            found.instances.labels, np.nanmean(Y, axis=1)[list(found.instances.ids)], rtol=1e-5
+        )
 
 
 @over(
     every(
-        model=[KroneckerRidge(0.5), KroneckerRidge(0.5, identity=(0.3, 0.2)), PairKernelRidge(0.5, per_task=0.4)],
+        model=[
+            KroneckerRidge(0.5),
+            KroneckerRidge(0.5, identity=(0.3, 0.2)),
+            PairKernelRidge(0.5, per_task=0.4),
+        ],
         dtype=["float64", "float32"],
         weighted=[False, True],
     )
@@ -74,10 +94,14 @@ def test_models_of_few_observed_pairs(model, dtype, weighted):
     X, Y, T = (part.astype(dtype) for part in data(9, 7, missing=0.6, n_new=1))
     given = {"sample_weight": np.linspace(0.5, 2.0, 9)} if weighted else {}
     model.fit(X[:9], Y, tasks=T[:7], **given)
-    F, digits = model.predict(), 1e-9 if dtype == "float64" else 1e-4
-    instances, tasks = [0, 1, 2, 3, 4, 5, 6, 7, 8, 0], [0, 1, 2, 3, 4, 5, 6, 0, 1, 2]
+    F = model.predict()
+    digits = 1e-9 if dtype == "float64" else 1e-4
+    instances = [0, 1, 2, 3, 4, 5, 6, 7, 8, 0]
+    tasks = [0, 1, 2, 3, 4, 5, 6, 0, 1, 2]
     several = explain(model, instances, tasks)
-    assert_allclose([each.prediction for each in several], F[instances, tasks], rtol=digits, atol=digits)
+    assert_allclose(
+        [each.prediction for each in several], F[instances, tasks], rtol=digits, atol=digits
+    )
     new = explain(model, X[9:], 2)
     assert_allclose(new.prediction, model.predict(X[9:])[0, 2], rtol=digits, atol=digits)
     assert_allclose(several[2].weights, explain(model, 2, 2).weights, rtol=digits, atol=digits)
@@ -87,7 +111,10 @@ def test_models_of_few_observed_pairs(model, dtype, weighted):
         moved[cell] += 1.0
         again = model.fit(X[:9], moved, tasks=T[:7], **given)
         found = [each.weights[cell] for each in several] + [new.weights[cell]]
-        grown = [*(again.predict() - F)[instances, tasks], again.predict(X[9:])[0, 2] - new.prediction]
+        grown = [
+            *(again.predict() - F)[instances, tasks],
+            again.predict(X[9:])[0, 2] - new.prediction,
+        ]
         assert_allclose(found, grown, rtol=1e-7, atol=1e-8)
 
 
@@ -105,22 +132,33 @@ def test_what_is_new(instance, task, setting, words):
     found = explain(TwoStepRidge().fit(X, Y, tasks=T), instance, task)
     assert (found.setting, found.subject) == (setting, words)
     assert_array_equal(found.label, Y[3, 2] if setting == "A" else np.nan)
-    assert (found.instance, found.task) == (3 if setting in "AC" else None, 2 if setting in "AB" else None)
-    assert repr(found).startswith(f"Explanation({found.prediction:.4g} for {words}, largest contribution: pair (")
+    assert (found.instance, found.task) == (
+        3 if setting in "AC" else None,
+        2 if setting in "AB" else None,
+    )
+    assert repr(found).startswith(
+        f"Explanation({found.prediction:.4g} for {words}, largest contribution: pair ("
+    )
 
 
 def test_ids_sides_and_columns():
     pd = pytest.importorskip("pandas")
     X, Y, T = data(6, 5, n_new=1)
-    rows, columns = list("abcdefg"), list("PQRSTU")
-    X, T = pd.DataFrame(X, index=rows), pd.DataFrame(T, index=columns)
+    rows = list("abcdefg")
+    columns = list("PQRSTU")
+    X = pd.DataFrame(X, index=rows)
+    T = pd.DataFrame(T, index=columns)
     grid = pd.DataFrame(Y, index=rows[:6], columns=columns[:5])
     model = TwoStepRidge().fit(X[:6], grid, tasks=T[:5])
     found = explain(model, "b", T[5:], n=3, sides=("host", "parasite"))
     plain = explain(model, "b", T.loc[["U"]], n=3)
     assert found.subject == "host 'b' and a new parasite 'U'"
     assert plain.subject == "instance 'b' and a new task 'U'"
-    assert found.prediction == plain.prediction == pytest.approx(model.predict(X[:6], T[5:]).loc["b", "U"])
+    assert (
+        found.prediction
+        == plain.prediction
+        == pytest.approx(model.predict(X[:6], T[5:]).loc["b", "U"])
+    )
     assert list(found.columns()) == ["host", "parasite", "weight", "label", "contribution"]
     assert list(found.columns("task")) == ["parasite", "weight", "mean_label", "contribution"]
     frame = found.frame("instance")
@@ -168,7 +206,9 @@ def test_weights_have_no_effect_where_labels_are_interpolated(missing):
     weighted = KroneckerRidge(0.0, **rbf).fit(X, Y, tasks=T, sample_weight=np.linspace(0.5, 2.0, 7))
     plain = KroneckerRidge(0.0, **rbf).fit(X, Y, tasks=T)
     for asked in ((1, 2), (X[:1] + 0.1, 2)):
-        assert_allclose(explain(weighted, *asked).prediction, explain(plain, *asked).prediction, rtol=1e-6)
+        assert_allclose(
+            explain(weighted, *asked).prediction, explain(plain, *asked).prediction, rtol=1e-6
+        )
 
 
 def test_one_dimension_and_a_search():
@@ -176,7 +216,9 @@ def test_one_dimension_and_a_search():
     found = explain(TwoStepRidge(0.3).fit(X, Y[:, 0]), 4, 0)
     assert_allclose(found.prediction, TwoStepRidge(0.3).fit(X, Y[:, 0]).predict()[4])
     assert (len(found.tasks), found.notes) == (1, ())
-    search = TwoStepRidgeCV(np.geomspace(1e-6, 1e6, 9), np.geomspace(1e-6, 1e6, 9)).fit(X, Y, tasks=T)
+    search = TwoStepRidgeCV(np.geomspace(1e-6, 1e6, 9), np.geomspace(1e-6, 1e6, 9)).fit(
+        X, Y, tasks=T
+    )
     chosen = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
     found = explain(search, 4, 1)
     assert_allclose(found.weights, explain(chosen, 4, 1).weights, rtol=0, atol=1e-12)
@@ -186,14 +228,18 @@ def test_one_dimension_and_a_search():
 def test_long_tables():
     pd = pytest.importorskip("pandas")
     X, Y, T = data(7, 6)
-    X, T = pd.DataFrame(X, index=list("abcdefg")), pd.DataFrame(T, index=list("PQRSTU"))
+    X = pd.DataFrame(X, index=list("abcdefg"))
+    T = pd.DataFrame(T, index=list("PQRSTU"))
     cells = [(i, j) for i in range(6) for j in range(5) if (i + j) % 3]
-    pairs, y = [(X.index[i], T.index[j]) for i, j in cells], [Y[cell] for cell in cells]
+    pairs = [(X.index[i], T.index[j]) for i, j in cells]
+    y = [Y[cell] for cell in cells]
     for inner in (TwoStepRidge(0.3), PairKernelRidge(per_task=0.5, per_instance=0.5)):
         model = PairRegressor(inner, instances=X, tasks=T).fit(pairs, y)
         for instance, task in product("bg", "RU"):
             found = explain(model, instance, task)
-            assert_allclose(found.prediction, model.predict([(instance, task)])[0], rtol=0, atol=1e-7)
+            assert_allclose(
+                found.prediction, model.predict([(instance, task)])[0], rtol=0, atol=1e-7
+            )
             assert found.setting == {"bR": "A", "gR": "B", "bU": "C", "gU": "D"}[instance + task]
             assert found.pairs.ids[0] in pairs
     with pytest.raises(IdError, match="'nobody'"):
@@ -219,11 +265,25 @@ def _models():
 
 
 def test_hostile_input():
-    models, x, t = _models(), np.ones((1, 4)), np.ones((1, 3))
+    models = _models()
+    x = np.ones((1, 4))
+    t = np.ones((1, 3))
     for name, instance, task, error, words in [
-        ("two-step", 6, 0, ValueError, "instance must be a position from 0 to 5, or a row of numbers, found 6"),
+        (
+            "two-step",
+            6,
+            0,
+            ValueError,
+            "instance must be a position from 0 to 5, or a row of numbers, found 6",
+        ),
         ("two-step", -1, 0, ValueError, "from 0 to 5"),
-        ("two-step", 0, "x", TypeError, "no ids for tasks: task must be a position or a row of numbers, found 'x'"),
+        (
+            "two-step",
+            0,
+            "x",
+            TypeError,
+            "no ids for tasks: task must be a position or a row of numbers, found 'x'",
+        ),
         ("two-step", True, 0, TypeError, "found True"),
         ("two-step", None, 0, TypeError, "found None"),
         ("two-step", np.ones((2, 4)), 0, ValueError, "instance must be one row, found 2"),

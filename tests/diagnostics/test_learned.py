@@ -25,13 +25,17 @@ from dyadlearn.pairing import expansion
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import landscape_of_search
 
-M, Q = 12, 8
-ROWS, COLUMNS = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+M = 12
+Q = 8
+ROWS = [f"i{i}" for i in range(M)]
+COLUMNS = [f"t{j}" for j in range(Q)]
 
 
 def _data(binary=False, holes=True):
     rng = np.random.default_rng(0)
-    U, V, others = rng.normal(size=(M, 2)), rng.normal(size=(Q, 2)), rng.normal(size=(Q, 2))
+    U = rng.normal(size=(M, 2))
+    V = rng.normal(size=(Q, 2))
+    others = rng.normal(size=(Q, 2))
     Y = np.sin(U) @ V.T
     Y = np.where(np.median(Y) < Y, 1.0, 0.0) if binary else Y
     if holes:
@@ -48,7 +52,9 @@ def _fitted(kind, **data):
         return model.set_params(setting="B").fit(X, Y)
     if kind == "described":
         return model.fit({"x": X, "y": 2 * X}, Y, tasks=T)
-    return model.set_params(setting=kind[-1] if kind.startswith("profiled") else "A").fit(X, Y, tasks=T)
+    return model.set_params(setting=kind[-1] if kind.startswith("profiled") else "A").fit(
+        X, Y, tasks=T
+    )
 
 
 KINDS = lines("kind", "plain", "described", "profiled A", "profiled B", "no tasks")
@@ -56,7 +62,8 @@ KINDS = lines("kind", "plain", "described", "profiled A", "profiled B", "no task
 
 @over(lines("kind", "plain", "profiled A", "profiled B", "no tasks"))
 def test_rows_are_recommended_for_in_blocks(kind, monkeypatch):
-    model, (X, _, _) = _fitted(kind), _data()
+    model = _fitted(kind)
+    X, _, _ = _data()
     monkeypatch.setattr(expansion, "_YIELDED_BYTES", 200)
     F = model.predict(X).to_numpy()
     found = recommend(model, X=X, n=3)
@@ -79,7 +86,9 @@ def test_every_question_has_an_answer(kind):
     lower, upper = model.predict_interval(coverage=0.5)
     assert (lower.to_numpy() <= upper.to_numpy()).all()
     assert set(model.baselines_) >= {"grand_mean"}
-    with pytest.raises(TypeError, match="has learned its regularisation with its kernels: use LandscapeDisplay"):
+    with pytest.raises(
+        TypeError, match="has learned its regularisation with its kernels: use LandscapeDisplay"
+    ):
         landscape_of_search(model)
 
 
@@ -100,13 +109,24 @@ def test_rows_of_several_descriptions_are_explained():
     model = _fitted("described")
     found = explain(model, {"x": new, "y": 2 * new}, "t2")
     assert found.instance == "new"
-    assert_allclose(found.prediction, model.predict({"x": new, "y": 2 * new}).loc["new", "t2"], rtol=1e-4)
+    assert_allclose(
+        found.prediction, model.predict({"x": new, "y": 2 * new}).loc["new", "t2"], rtol=1e-4
+    )
     found = explain(_fitted("profiled A"), X.iloc[[3]], "t2")
     assert (found.instance, found.setting) == ("i3", "A")
 
 
 @pytest.mark.slow
-@over(lines("kind asked", ("plain", "A"), ("plain", "B"), ("profiled A", "A"), ("profiled B", "A"), ("no tasks", "B")))
+@over(
+    lines(
+        "kind asked",
+        ("plain", "A"),
+        ("plain", "B"),
+        ("profiled A", "A"),
+        ("profiled B", "A"),
+        ("no tasks", "B"),
+    )
+)
 def test_kernels_are_learned_again_for_every_permutation(kind, asked):
     model = _fitted(kind)
     again = model.fitted_.refitter(Setting(asked))(model._labels)
@@ -128,7 +148,11 @@ def test_a_permutation_is_asked_in_a_setting_that_profiles_would_not_answer():
 def test_comparisons_say_that_kernels_were_learned():
     X, T, _ = _data()
     model = _fitted("profiled A")
-    found = compare({"learned": model, "fixed": TwoStepRidge().fit(X, _data()[2], tasks=T)}, "A", n_resamples=100)
+    found = compare(
+        {"learned": model, "fixed": TwoStepRidge().fit(X, _data()[2], tasks=T)},
+        "A",
+        n_resamples=100,
+    )
     assert any("learned learned the kernels with the labels" in note for note in found.notes)
     assert found.methods["learned"] == "2 folds, not nested"
 

@@ -23,12 +23,18 @@ def drawn(n, share, *, scale=1.0, offset=0.0, seed=0):
 
 def platt_loss(slope, intercept, scores, positive):
     """The negative log-likelihood of Platt's targets."""
-    targets = np.where(positive, (positive.sum() + 1) / (positive.sum() + 2), 1 / ((~positive).sum() + 2))
+    targets = np.where(
+        positive, (positive.sum() + 1) / (positive.sum() + 2), 1 / ((~positive).sum() + 2)
+    )
     p = 1 / (1 + np.exp(-(slope * scores + intercept)))
     return -np.sum(targets * np.log(p) + (1 - targets) * np.log(1 - p))
 
 
-@over(covering(n=[30, 400], share=[0.03, 0.5, 0.9], scale=[1.0, 1e-6, 1e5], offset=[0.0, 3.0], seed=[0, 1]))
+@over(
+    covering(
+        n=[30, 400], share=[0.03, 0.5, 0.9], scale=[1.0, 1e-6, 1e5], offset=[0.0, 3.0], seed=[0, 1]
+    )
+)
 def test_the_sigmoid_has_the_largest_likelihood(n, share, scale, offset, seed):
     scores, positive = drawn(n, share, scale=scale, offset=offset, seed=seed)
     found = sigmoid(scores, positive)
@@ -39,7 +45,9 @@ def test_the_sigmoid_has_the_largest_likelihood(n, share, scale, offset, seed):
         options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000, "maxfev": 4000},
     )  # fmt: skip
     assert found.slope > 0
-    assert_allclose([found.slope * scale, found.intercept + found.slope * offset], best.x, rtol=2e-5, atol=2e-5)
+    assert_allclose(
+        [found.slope * scale, found.intercept + found.slope * offset], best.x, rtol=2e-5, atol=2e-5
+    )
 
 
 class Score(ClassifierMixin, BaseEstimator):
@@ -62,12 +70,20 @@ def test_as_scikit_learn_has_them(method, share, seed):
     frozen = FrozenEstimator(Score().fit(scores[:, None], positive))
     theirs = CalibratedClassifierCV(frozen, method=method).fit(scores[:, None], positive)
     at = np.linspace(-5, 6, 57)
-    assert_allclose(MAPS[method](scores, positive)(at), theirs.predict_proba(at[:, None])[:, 1], rtol=1e-4, atol=1e-6)
+    assert_allclose(
+        MAPS[method](scores, positive)(at),
+        theirs.predict_proba(at[:, None])[:, 1],
+        rtol=1e-4,
+        atol=1e-6,
+    )
 
 
 def test_ties_are_one_step():
-    scores, positive = np.array([0.0, 0.0, 1.0, 1.0, 1.0]), np.array([True, False, True, True, False])
-    expected = IsotonicRegression(out_of_bounds="clip").fit(scores, positive).predict([-1, 0, 0.5, 1, 2])
+    scores = np.array([0.0, 0.0, 1.0, 1.0, 1.0])
+    positive = np.array([True, False, True, True, False])
+    expected = (
+        IsotonicRegression(out_of_bounds="clip").fit(scores, positive).predict([-1, 0, 0.5, 1, 2])
+    )
     assert_allclose(isotonic(scores, positive)(np.array([-1, 0, 0.5, 1, 2])), expected)
 
 
@@ -91,7 +107,8 @@ def test_scores_that_run_against_the_labels_say_nothing(method):
 @over(every(method=list(MAPS), positives=[0, 1, 2, 5], equal=[False, True]))
 def test_few_positives(method, positives, equal):
     rng = np.random.default_rng(0)
-    scores, positive = rng.normal(size=60), np.arange(60) < positives
+    scores = rng.normal(size=60)
+    positive = np.arange(60) < positives
     scores = np.full(60, 0.1) if equal else scores
     at = MAPS[method](scores, positive)(np.array([-1.0, 0.0, 5.0]))
     assert (np.diff(at) >= 0).all()
@@ -99,7 +116,9 @@ def test_few_positives(method, positives, equal):
     if method == "sigmoid":
         assert ((at > 0) & (at < 1)).all()
         if equal or not positives:
-            targets = np.where(positive, (positives + 1) / (positives + 2), 1 / (60 - positives + 2))
+            targets = np.where(
+                positive, (positives + 1) / (positives + 2), 1 / (60 - positives + 2)
+            )
             assert_allclose(at, targets.mean())
 
 

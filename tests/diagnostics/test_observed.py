@@ -12,7 +12,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import dyadlearn
-from dyadlearn import KroneckerRidge, KroneckerRidgeCV, PairRegressor, TwoStepRidgeCV, plots, top_pairs
+from dyadlearn import (
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    PairRegressor,
+    TwoStepRidgeCV,
+    plots,
+    top_pairs,
+)
 from dyadlearn.holdout import planning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.remembering import last_inverse
@@ -46,7 +53,9 @@ def models(listed):
 def stored_forms(binary):
     labels = BINARY if binary else Y
     listed = sparse.csr_array((labels[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=Y.shape)
-    return pickle.dumps([KroneckerRidge(0.5, tol=1e-12).fit(X, given, tasks=T) for given in (listed, labels)])
+    return pickle.dumps(
+        [KroneckerRidge(0.5, tol=1e-12).fit(X, given, tasks=T) for given in (listed, labels)]
+    )
 
 
 def both_forms(binary=False):
@@ -64,7 +73,8 @@ def test_few_pairs_are_screened_one_at_a_time_as_on_a_grid(listed, monkeypatch):
     assert_array_equal(found.tasks, expected.tasks)
     assert_allclose(found.predictions, expected.predictions, rtol=1e-9)
     assert_allclose(found.contradictions, expected.contradictions, rtol=1e-9)
-    # Without an affordable formula, and with too many pairs for a refit of each, folds are left out.
+    # Without an affordable formula, and with too many pairs for a refit of each, folds are left
+    # out.
     monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
     monkeypatch.setattr(planning, "_MOST_REFITS", 0.0)
     methods = [dyadlearn.screen(model, n=None).method for model in both_forms()]
@@ -83,7 +93,10 @@ def test_unobserved_pairs_of_a_list_are_not_held_out(listed):
     model = KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf").fit(X, SPARSE, tasks=T)
     for setting in "BCD":
         message = f"^setting='{setting}' predicts .* only its {VALUES.size} observed pairs, .* use setting='A', or fit"
-        for ask in (lambda s: dyadlearn.recommend(model, instance=2, setting=s), lambda s: top_pairs(model, setting=s)):
+        for ask in (
+            lambda s: dyadlearn.recommend(model, instance=2, setting=s),
+            lambda s: top_pairs(model, setting=s),
+        ):
             with pytest.raises(ValueError, match=message):
                 ask(setting)
 
@@ -107,7 +120,9 @@ def test_the_same_labels_explain_a_prediction(listed):
         assert_allclose(found.weights.toarray(), expected.weights, rtol=1e-8, atol=1e-10)
         for by in ("pair", "instance", "task"):
             assert found.by(by).ids == expected.by(by).ids
-            assert_allclose(found.by(by).contributions, expected.by(by).contributions, rtol=1e-8, atol=1e-10)
+            assert_allclose(
+                found.by(by).contributions, expected.by(by).contributions, rtol=1e-8, atol=1e-10
+            )
         assert_allclose(found.label, expected.label)
 
 
@@ -123,12 +138,15 @@ def test_an_explanation_forms_no_grid_of_a_list(listed, monkeypatch):
     monkeypatch.setattr(Labels, "spread", no_grid)
     found = dyadlearn.explain(model, 4, 7)
     assert_allclose(found.weights.data, expected.weights.data, rtol=1e-10)
-    m, n = 600, 900
+    m = 600
+    n = 900
     rng = np.random.default_rng(0)
     cells = np.divmod(np.sort(rng.choice(m * m, n, replace=False)), m)
     K = np.exp(-((np.arange(m)[:, None] - np.arange(m)) ** 2) / 50.0)
     labels = sparse.csr_array((rng.normal(size=n), cells), shape=(m, m))
-    large = KroneckerRidge(0.3, kernel="precomputed", task_kernel="precomputed").fit(K, labels, tasks=K)
+    large = KroneckerRidge(0.3, kernel="precomputed", task_kernel="precomputed").fit(
+        K, labels, tasks=K
+    )
     assert large.fitted_.labels.grid is None
     explained = dyadlearn.explain(large, 3, 5)
     assert_allclose(explained.prediction, large.predict(K[3:4], K[5:6])[0, 0], rtol=1e-6)
@@ -148,18 +166,23 @@ def test_probabilities_are_the_same(listed, setting):
 
 def test_models_are_compared(listed):
     model, expected = both_forms()
-    found = dyadlearn.compare({"list": model, "grid": expected}, "B", n_resamples=20, random_state=0)
+    found = dyadlearn.compare(
+        {"list": model, "grid": expected}, "B", n_resamples=20, random_state=0
+    )
     assert_allclose(found.scores["list"], found.scores["grid"], rtol=1e-6)
 
 
 def test_labels_are_permuted(listed):
     found, expected = (
-        dyadlearn.permutation_test(model, "B", n_permutations=2, random_state=0) for model in both_forms()
+        dyadlearn.permutation_test(model, "B", n_permutations=2, random_state=0)
+        for model in both_forms()
     )
     assert_allclose(found.score, expected.score, rtol=1e-6)
     assert_allclose(found.null, expected.null, rtol=1e-6)
     again = TwoStepRidgeCV([0.5], [2.0], setting="D", cv=2).fit(X, SPARSE, tasks=T)
-    assert dyadlearn.permutation_test(again, "D", n_permutations=1, random_state=0).method.endswith("searched again")
+    assert dyadlearn.permutation_test(again, "D", n_permutations=1, random_state=0).method.endswith(
+        "searched again"
+    )
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")

@@ -34,7 +34,9 @@ from dyadlearn.selection.evaluate import Permutation, permuted_scores
 from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over
 
-permuting = sys.modules[permuted_scores.__module__]  # the name of the module is that of a function too
+permuting = sys.modules[
+    permuted_scores.__module__
+]  # the name of the module is that of a function too
 
 NEW = {"A": "both", "B": "instances", "C": "tasks", "D": "both"}
 N = 2
@@ -46,18 +48,27 @@ def permutations(permuted, shape, n=N, seed=3):
     """Return what instance and task each label goes to: rows first, columns then."""
     random = np.random.RandomState(seed)
     for _ in range(n):
-        rows = np.arange(shape[0]) if permuted == "tasks" else random.permutation(shape[0])
+        if permuted == "tasks":
+            rows = np.arange(shape[0])
+        else:
+            rows = random.permutation(shape[0])
         if permuted == "nodes":
             yield rows, rows
         else:
-            yield rows, np.arange(shape[1]) if permuted == "instances" else random.permutation(shape[1])
+            yield (
+                rows,
+                np.arange(shape[1]) if permuted == "instances" else random.permutation(shape[1]),
+            )
 
 
 def refitted(model, X, Y, tasks, permuted, weights=None, **given):
     """Yield permuted labels, and a model that was fitted to them."""
     for rows, columns in permutations(permuted, Y.shape):
         labels = Y[np.ix_(rows, columns)]
-        options = dict(given) if weights is None else {**given, "sample_weight": weights[np.ix_(rows, columns)]}
+        if weights is None:
+            options = dict(given)
+        else:
+            options = {**given, "sample_weight": weights[np.ix_(rows, columns)]}
         yield labels, clone(model).fit(X, labels, tasks=tasks, **options)
 
 
@@ -67,7 +78,9 @@ def scored(model, labels, setting, scoring):
 
 
 def outcome(model, setting, **options):
-    return permutation_test(model, setting, n_permutations=N, random_state=3, progress=False, **options)
+    return permutation_test(
+        model, setting, n_permutations=N, random_state=3, progress=False, **options
+    )
 
 
 # ---- a fixed regularisation
@@ -88,7 +101,8 @@ MODELS = {
         permute=[None, "instances", "tasks", "both"],
         scoring=["neg_mean_squared_error", "concordance_index", "r2"],
         where=lambda model, setting, permute, **_: (
-            "Independent" not in type(model).__name__ or (setting in "AB" and permute in (None, "instances"))
+            "Independent" not in type(model).__name__
+            or (setting in "AB" and permute in (None, "instances"))
         ),
     )
 )
@@ -98,7 +112,9 @@ def test_each_permutation_is_a_refit(model, setting, permute, scoring):
     test = outcome(fitted, setting, permute=permute, scoring=scoring)
     usual = "instances" if "Independent" in type(model).__name__ else NEW[setting]
     assert test.permuted == (permute or usual)
-    expected = [scored(again, Y, setting, scoring) for Y, again in refitted(model, X, Y, T, test.permuted)]
+    expected = [
+        scored(again, Y, setting, scoring) for Y, again in refitted(model, X, Y, T, test.permuted)
+    ]
     assert_allclose(test.null, expected, rtol=1e-10)
     assert_allclose(test.score, scored(fitted, Y, setting, scoring), rtol=1e-12)
     assert test.p_value == (1 + np.sum(np.array(expected) >= test.score - 1e-10)) / (N + 1)
@@ -113,7 +129,10 @@ def test_vertices_of_a_network(symmetry, setting):
     fitted = clone(network).fit(X, Y)
     test = outcome(fitted, setting)
     assert test.permuted == outcome(fitted, setting, permute="both").permuted == "nodes"
-    expected = [scored(each, labels, setting, "r2") for labels, each in refitted(network, X, Y, None, "nodes")]
+    expected = [
+        scored(each, labels, setting, "r2")
+        for labels, each in refitted(network, X, Y, None, "nodes")
+    ]
     assert_allclose(outcome(fitted, setting, scoring="r2").null, expected, rtol=1e-9)
 
 
@@ -128,11 +147,17 @@ def test_vertices_of_a_network(symmetry, setting):
 )
 def test_holes_and_weights_go_with_their_labels(model, setting, weighted):
     X, Y, T = problems.data(11, 8, missing=0.1)
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=Y.shape) if weighted else None
+    if weighted:
+        weights = np.random.default_rng(0).uniform(0.5, 2.0, size=Y.shape)
+    else:
+        weights = None
     fitted = clone(model).fit(X, Y, tasks=T, sample_weight=weights)
     test = outcome(fitted, setting)
     score = "neg_mean_squared_error"
-    expected = [evaluate(each, setting)[score][0] for _, each in refitted(model, X, Y, T, test.permuted, weights)]
+    expected = [
+        evaluate(each, setting)[score][0]
+        for _, each in refitted(model, X, Y, T, test.permuted, weights)
+    ]
     assert_allclose(test.null, expected, rtol=1e-9)
     assert_allclose(test.score, evaluate(fitted, setting)[score][0], rtol=1e-12)
     assert [test.method] == evaluate(fitted, setting)["method"]
@@ -144,8 +169,11 @@ def test_stacks_may_be_of_any_size(model, setting, monkeypatch):
     fitted = clone(model).fit(X, Y, tasks=T)
     expected = outcome(fitted, setting).null
     monkeypatch.setattr(permuting, "_STACK_BYTES", 3 * 8 * 8 * 9 * 6)
-    draws, score = permuting.drawn("instances", Y.shape, np.random.RandomState(0).permutation), scorer("r2").prepare(Y)
-    stacks = permuted_scores(fitted.fitted_.problem, Setting(setting), islice(draws, 7), score, Units())
+    draws = permuting.drawn("instances", Y.shape, np.random.RandomState(0).permutation)
+    score = scorer("r2").prepare(Y)
+    stacks = permuted_scores(
+        fitted.fitted_.problem, Setting(setting), islice(draws, 7), score, Units()
+    )
     assert [len(some) for some in stacks] == [3, 3, 1]
     assert_allclose(outcome(fitted, setting).null, expected, rtol=1e-11)
 
@@ -154,7 +182,9 @@ def test_stacks_may_be_of_any_size(model, setting, monkeypatch):
 def test_in_every_library(setting, model, library):
     X, Y, T = problems.data(6, 5)
     expected = outcome(clone(model).fit(X, Y, tasks=T), setting)
-    test = outcome(clone(model).fit(*map(library.asarray, (X, Y)), tasks=library.asarray(T)), setting)
+    test = outcome(
+        clone(model).fit(*map(library.asarray, (X, Y)), tasks=library.asarray(T)), setting
+    )
     assert_allclose(test.null, expected.null, rtol=10 * library.rtol)
     assert test.p_value == expected.p_value
 
@@ -169,10 +199,13 @@ def test_in_every_library(setting, model, library):
 def test_no_permutation_changes_labels_that_are_all_equal(value, model, scoring):
     for seed in range(2):
         rng = np.random.default_rng(seed)
-        X, T = rng.normal(size=(6, 3)), rng.normal(size=(4, 2))
+        X = rng.normal(size=(6, 3))
+        T = rng.normal(size=(4, 2))
         tasks = {} if isinstance(model, IndependentTaskRidge) else {"tasks": T}
         fitted = clone(model).fit(X, np.full((6, 4), value), **tasks)
-        found = permutation_test(fitted, "B", scoring=scoring, n_permutations=19, random_state=0, progress=False)
+        found = permutation_test(
+            fitted, "B", scoring=scoring, n_permutations=19, random_state=0, progress=False
+        )
         assert found.p_value == 1.0
 
 
@@ -209,7 +242,10 @@ GRIDS = {"alphas": [0.1, 1.0, 10.0], "task_alphas": [0.5, 5.0]}
         (TwoStepRidgeCV(**GRIDS, setting="D", cv=3), "D", {"groups": np.arange(10) // 2}),
         (
             TwoStepRidgeCV(
-                **GRIDS, kernel="rbf", kernel_grid=[{"gamma": 0.01}, {"gamma": 1.0}], task_kernel_grid=[{}, {}]
+                **GRIDS,
+                kernel="rbf",
+                kernel_grid=[{"gamma": 0.01}, {"gamma": 1.0}],
+                task_kernel_grid=[{}, {}],
             ),
             "B",
             {},
@@ -239,10 +275,13 @@ def test_a_search_is_repeated_whole(search, setting, given, tmp_path):
 @quiet
 def test_the_regularisation_is_not_that_of_the_true_labels():
     X, Y, T = problems.data(10, 7, noise=2.0)
-    search = TwoStepRidgeCV([0.01, 1.0, 100.0, 1e4], [0.01, 1.0, 100.0, 1e4], setting="D", progress=False)
+    search = TwoStepRidgeCV(
+        [0.01, 1.0, 100.0, 1e4], [0.01, 1.0, 100.0, 1e4], setting="D", progress=False
+    )
     search.fit(X, Y, tasks=T)
     fixed = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
-    again, once = outcome(search, "D"), outcome(fixed, "D")
+    again = outcome(search, "D")
+    once = outcome(fixed, "D")
     assert_allclose(again.score, once.score, rtol=1e-10)
     # The best of many is never worse, and here it is better: tuned once, the null would be too low.
     assert (again.null >= once.null - 1e-12).all()
@@ -257,7 +296,10 @@ def test_another_setting_scores_what_the_own_one_chose(setting, scoring):
     fitted = clone(search).fit(X, Y, tasks=T)
     test = outcome(fitted, setting, scoring=scoring)
     word = scoring or "neg_mean_squared_error"
-    expected = [scored(each, labels, setting, word) for labels, each in refitted(search, X, Y, T, test.permuted)]
+    expected = [
+        scored(each, labels, setting, word)
+        for labels, each in refitted(search, X, Y, T, test.permuted)
+    ]
     assert_allclose(test.null, expected, rtol=1e-10)
     assert_allclose(test.score, scored(fitted, Y, setting, word), rtol=1e-12)
 
@@ -270,7 +312,13 @@ def test_another_setting_scores_what_the_own_one_chose(setting, scoring):
         ({"setting": "B"}, {"groups": np.arange(10) // 2}),
         ({"setting": "B", "cv": 2}, {}),
         ({"setting": "B", "cv": SettingKFold("B", 2, shuffle=True, random_state=1)}, {}),
-        ({"setting": "B", "cv": [(np.arange(5), np.arange(5, 10)), (np.arange(5, 10), np.arange(5))]}, {}),
+        (
+            {
+                "setting": "B",
+                "cv": [(np.arange(5), np.arange(5, 10)), (np.arange(5, 10), np.arange(5))],
+            },
+            {},
+        ),
     )
 )
 def test_folds_that_are_solved_again_stay_where_they_are(options, given):
@@ -296,7 +344,9 @@ def nulls(search, setting, n_sets, n, **options):
     rng = np.random.default_rng(11)
     found = []
     for number in range(n_sets):
-        X, T, Y = rng.normal(size=(8, 4)), rng.normal(size=(5, 3)), rng.normal(size=(8, 5))
+        X = rng.normal(size=(8, 4))
+        T = rng.normal(size=(5, 3))
+        Y = rng.normal(size=(8, 5))
         model = clone(search).fit(X, Y, tasks=T)
         found.append(
             permutation_test(
@@ -326,11 +376,20 @@ def test_the_bound_tells_a_broken_test():
 
 
 @quiet
-@over(covering(setting="ABCD", search=[False, True], strength=1, also=[{"setting": "D", "search": True}]))
+@over(
+    covering(
+        setting="ABCD", search=[False, True], strength=1, also=[{"setting": "D", "search": True}]
+    )
+)
 def test_a_signal_has_the_smallest_p(setting, search):
     X, Y, T = problems.data(12, 10, d=2, r=2, noise=0.1)
-    model = TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting=setting, progress=False) if search else TwoStepRidge()
-    test = permutation_test(model.fit(X, Y, tasks=T), setting, n_permutations=19, random_state=0, progress=False)
+    if search:
+        model = TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting=setting, progress=False)
+    else:
+        model = TwoStepRidge()
+    test = permutation_test(
+        model.fit(X, Y, tasks=T), setting, n_permutations=19, random_state=0, progress=False
+    )
     assert test.p_value == 1 / 20
     assert test.null.max() < test.score
 
@@ -344,13 +403,19 @@ def test_what_a_test_tells():
     model = TwoStepRidge().fit(X, Y, tasks=T)
     test = outcome(model, "row", scoring="r2")
     assert repr(test) == (
-        f"PermutationTest(r2 {test.score:.4g} in setting B, {test.null.mean():.4g} for {N} permutations of instances, "
+        f"PermutationTest(r2 {test.score:.4g} in setting B, {test.null.mean():.4g} for {N} "
+        f"permutations of instances, "
         f"p = {test.p_value:.3g})"
     )
     assert len(test) == N
     row = test.frame().iloc[0]
     assert list(row.index) == list(test.columns())
-    assert (row["setting"], row["permuted"], row["scoring"], row["n_permutations"]) == ("B", "instances", "r2", N)
+    assert (row["setting"], row["permuted"], row["scoring"], row["n_permutations"]) == (
+        "B",
+        "instances",
+        "r2",
+        N,
+    )
     assert_allclose([row["null_mean"], row["null_deviation"]], [test.null.mean(), test.null.std()])
     assert_array_equal(outcome(model, "B", scoring="r2").null, test.null)
     other = permutation_test(model, "B", scoring="r2", n_permutations=N, random_state=4)
@@ -361,7 +426,9 @@ def test_long_tables_and_single_tasks():
     X, Y, T = problems.data(9, 6)
     pairs = np.array([(i, j) for i in range(9) for j in range(6)])
     wrapped = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, Y.ravel())
-    assert_allclose(outcome(wrapped, "B").null, outcome(TwoStepRidge().fit(X, Y, tasks=T), "B").null, rtol=1e-10)
+    assert_allclose(
+        outcome(wrapped, "B").null, outcome(TwoStepRidge().fit(X, Y, tasks=T), "B").null, rtol=1e-10
+    )
     single = TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1])
     assert outcome(single, "A").permuted == "instances"
 
@@ -370,7 +437,11 @@ def test_bad_input_gets_one_sentence():
     X, Y, T = problems.data(9, 6)
     model = TwoStepRidge().fit(X, Y, tasks=T)
     for options, error, words in (
-        ({"n_permutations": 0}, ValueError, "n_permutations must be a whole number of at least 1, found 0"),
+        (
+            {"n_permutations": 0},
+            ValueError,
+            "n_permutations must be a whole number of at least 1, found 0",
+        ),
         ({"n_permutations": 2.5}, ValueError, "n_permutations must be a whole number"),
         ({"permute": "rows"}, ValueError, "permute must be .*instances.*found 'rows'"),
         ({"scoring": "accuracy_of_all"}, ValueError, "Unknown scoring"),
@@ -380,17 +451,25 @@ def test_bad_input_gets_one_sentence():
     with pytest.raises(ValueError, match="Unknown setting 'E'"):
         permutation_test(model, "E")
     alone = IndependentTaskRidge().fit(X, Y)
-    with pytest.raises(ValueError, match="knows nothing of tasks: fit one that does, .* with tasks="):
+    with pytest.raises(
+        ValueError, match="knows nothing of tasks: fit one that does, .* with tasks="
+    ):
         permutation_test(alone, "C")
-    with pytest.raises(ValueError, match="permuting them changes nothing: use permute='instances', found 'tasks'"):
+    with pytest.raises(
+        ValueError, match="permuting them changes nothing: use permute='instances', found 'tasks'"
+    ):
         permutation_test(alone, "B", permute="tasks")
     single = TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1])
     with pytest.raises(ValueError, match="Permuting tasks takes two tasks or more, found 1"):
         permutation_test(single, "B", permute="tasks")
     network = TwoStepRidge(symmetry="symmetric").fit(X, Y @ Y.T)
-    with pytest.raises(ValueError, match="permuted on both sides alike: leave permute out, found 'tasks'"):
+    with pytest.raises(
+        ValueError, match="permuted on both sides alike: leave permute out, found 'tasks'"
+    ):
         permutation_test(network, "A", permute="tasks")
-    with pytest.raises(ValueError, match="keeps statistics only, not the labels: fit TwoStepRidge on the labels"):
+    with pytest.raises(
+        ValueError, match="keeps statistics only, not the labels: fit TwoStepRidge on the labels"
+    ):
         permutation_test(OnlineTwoStepRidge().fit(X, Y, tasks=T), "B")
     with pytest.raises(TypeError, match="model must be a TwoStepRidge"):
         permutation_test("model", "B")
@@ -398,10 +477,17 @@ def test_bad_input_gets_one_sentence():
 
 def test_groups_of_tasks_leave_permuted_labels_together():
     rng = np.random.default_rng(32)
-    X, T, Y = rng.normal(size=(9, 3)), rng.normal(size=(8, 2)), rng.normal(size=(9, 8))
-    model, groups = TwoStepRidge(0.3, 0.4).fit(X, Y, tasks=T), np.arange(8) // 3
+    X = rng.normal(size=(9, 3))
+    T = rng.normal(size=(8, 2))
+    Y = rng.normal(size=(9, 8))
+    model = TwoStepRidge(0.3, 0.4).fit(X, Y, tasks=T)
+    groups = np.arange(8) // 3
     permutation = Permutation(np.arange(9), rng.permutation(8))
     score = scorer("r2").prepare(Y, setting=Setting.C, tie_tolerance=None)
-    [[found]] = permuted_scores(model._problem(), Setting.C, iter([permutation]), score, Units(None, groups))
-    moved = TwoStepRidge(0.3, 0.4).fit(X, permutation.of(Y), tasks=T).holdout("C", task_groups=groups)
+    [[found]] = permuted_scores(
+        model._problem(), Setting.C, iter([permutation]), score, Units(None, groups)
+    )
+    moved = (
+        TwoStepRidge(0.3, 0.4).fit(X, permutation.of(Y), tasks=T).holdout("C", task_groups=groups)
+    )
     assert_allclose(found, score(permutation.back(moved)), rtol=1e-10)

@@ -32,13 +32,20 @@ from sweeps import covering, every, lines, over
 
 def make(m=9, q=7, seed=0):
     rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(m, 3)), rng.normal(size=(q, 2))
-    return X, T, (X @ rng.normal(size=(3, 2)) @ T.T + 0.3 * rng.normal(size=(m, q)) > 0.4).astype(float)
+    X = rng.normal(size=(m, 3))
+    T = rng.normal(size=(q, 2))
+    return (
+        X,
+        T,
+        (X @ rng.normal(size=(3, 2)) @ T.T + 0.3 * rng.normal(size=(m, q)) > 0.4).astype(float),
+    )
 
 
 @over(
     covering(
-        model=[TwoStepRidge(0.3, 2.0), KroneckerRidge(0.7)], setting=["A", "B", "C", "D"], side=["instance", "task"]
+        model=[TwoStepRidge(0.3, 2.0), KroneckerRidge(0.7)],
+        setting=["A", "B", "C", "D"],
+        side=["instance", "task"],
     )
 )
 def test_zeros_by_their_held_out_predictions(model, setting, side):
@@ -46,8 +53,13 @@ def test_zeros_by_their_held_out_predictions(model, setting, side):
     model.fit(X, Y, tasks=T)
     F = model.holdout(setting)
     for place in range(Y.shape[0] if side == "instance" else Y.shape[1]):
-        labels, scores = (Y[place], F[place]) if side == "instance" else (Y[:, place], F[:, place])
-        expected = sorted((other for other in range(len(labels)) if labels[other] == 0), key=lambda o: -scores[o])
+        if side == "instance":
+            labels, scores = (Y[place], F[place])
+        else:
+            labels, scores = (Y[:, place], F[:, place])
+        expected = sorted(
+            (other for other in range(len(labels)) if labels[other] == 0), key=lambda o: -scores[o]
+        )
         found = recommend(model, **{side: place}, n=3, setting=setting)
         assert found.ids == tuple(expected[:3])
         assert_array_equal(found.scores, scores[expected[:3]])
@@ -76,7 +88,8 @@ def test_missing_labels_are_predicted_by_the_model_itself():
     assert set(mixed.ids) == {1, 2, 3, *zeros}
     held_out = model.holdout("A")
     assert_allclose([scores[j] for j in zeros], held_out[2, zeros])
-    # Folds hide other labels too: good for zeros, but no reason to forget anything about what is missing.
+    # Folds hide other labels too: good for zeros, but no reason to forget anything about what is
+    # missing.
     folded = recommend(model, instance=2, n=7, cv=2, zeros=True)
     scores = dict(zip(folded.ids, folded.scores, strict=True))
     assert folded.method.startswith("exact leave-fold-out")
@@ -110,7 +123,9 @@ def test_zeros_are_labels_where_labels_are_missing(each):
     regressor = PairRegressor(TwoStepRidge(0.3, 2.0), instances=X, tasks=T)
     models = {
         "grid": TwoStepRidge(0.3, 2.0).fit(X, holes, tasks=T),
-        "sparse": TwoStepRidge(0.3, 2.0).fit(X, csr_array((holes[observed], pairs.T), shape=Y.shape), tasks=T),
+        "sparse": TwoStepRidge(0.3, 2.0).fit(
+            X, csr_array((holes[observed], pairs.T), shape=Y.shape), tasks=T
+        ),
         "pairs": regressor.fit(pairs, holes[observed]),
         "online": OnlineTwoStepRidge(0.3, 2.0, keep_labels=True).fit(X, holes, tasks=T),
     }
@@ -121,7 +136,9 @@ def test_zeros_are_labels_where_labels_are_missing(each):
             found = top_pairs(models[name], n=40)
             assert set(zip(found.instances, found.tasks, strict=True)) == missing
             zeros = set(np.flatnonzero(holes[2] == 0))
-            assert set(recommend(models[name], instance=2, n=7, zeros=True).ids) == {1, 2, 3} | zeros
+            assert (
+                set(recommend(models[name], instance=2, n=7, zeros=True).ids) == {1, 2, 3} | zeros
+            )
     complete = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
     assert set(recommend(complete, instance=2, n=7).ids) == set(np.flatnonzero(Y[2] == 0))
 
@@ -142,19 +159,24 @@ def test_zeros_of_known_pairs_are_labels_where_others_are_missing(each):
     X, T, Y = make()
     model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
     plain = recommend(model, X=X[:2], n=7).ids
-    first, second = plain[0][0], plain[1][0]
+    first = plain[0][0]
+    second = plain[1][0]
     grid = np.full((2, 7), np.nan)
     grid[0, first], grid[1, second] = 0.0, 1.0
     stored = coo_array(([0.0, 1.0], ([0, 1], [first, second])), shape=(2, 7))
     for known in each([grid, stored, [(0, first, 0.0), (1, second, 1.0)]]):
         assert recommend(model, X=X[:2], n=7, known=known).ids == (plain[0][1:], plain[1][1:])
-        assert recommend(model, X=X[:2], n=7, known=known, zeros=True).ids == (plain[0], plain[1][1:])
+        assert recommend(model, X=X[:2], n=7, known=known, zeros=True).ids == (
+            plain[0],
+            plain[1][1:],
+        )
 
 
 def test_ids_frames_and_words():
     pd = pytest.importorskip("pandas")
     X, T, Y = make()
-    rows, columns = list("abcdefghi"), list("PQRSTUV")
+    rows = list("abcdefghi")
+    columns = list("PQRSTUV")
     model = TwoStepRidge().fit(X, pd.DataFrame(Y, index=rows, columns=columns), tasks=T)
     plain = recommend(TwoStepRidge().fit(X, Y, tasks=T), instance=3, n=4)
     found = recommend(model, instance="d", n=4)
@@ -216,11 +238,14 @@ MODELS = {
 def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
     X, T, Y = make()
     rng = np.random.default_rng(5)
-    X_new, T_new = rng.normal(size=(11, 3)), rng.normal(size=(8, 2))
+    X_new = rng.normal(size=(11, 3))
+    T_new = rng.normal(size=(8, 2))
     model = clone(model).fit(X, Y, tasks=T)
     given = {"X": X_new if new != "tasks" else None, "tasks": T_new if new != "X" else None}
     if new == "tasks" and model.grows:
-        with pytest.raises(ValueError, match="OnlineTwoStepRidge lists no known instances for new tasks: pass X="):
+        with pytest.raises(
+            ValueError, match="OnlineTwoStepRidge lists no known instances for new tasks: pass X="
+        ):
             recommend(model, **given)
         return
     F = model.predict(given["X"] if new != "tasks" else X, tasks=given["tasks"])
@@ -236,11 +261,16 @@ def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
     assert (found.of, found.labels) == ("instances" if new == "tasks" else "tasks", None)
 
 
-@over(lines("model folds", (TwoStepRidge(task_kernel="rbf"), True), (TwoStepRidge(kernel="rbf"), False)))
+@over(
+    lines(
+        "model folds", (TwoStepRidge(task_kernel="rbf"), True), (TwoStepRidge(kernel="rbf"), False)
+    )
+)
 def test_coefficients_are_multiplied_by_the_side_that_makes_it_cheaper(model, folds, monkeypatch):
     X, T, Y = make()
     model.fit(X, Y, tasks=T)
-    F, used = model.predict(X), []
+    F = model.predict(X)
+    used = []
     grid = expansion.Expansion.grid
     monkeypatch.setattr(expansion.Expansion, "grid", lambda *given: used.append(1) or grid(*given))
     found = recommend(model, X=X, n=7)
@@ -255,7 +285,8 @@ def test_tasks_without_features_can_be_recommended():
         found = recommend(model, X=X[:2], n=3)
         assert found.ids == tuple(map(tuple, best_of(model.predict(X[:2]), 3)))
         with pytest.raises(
-            ValueError, match="knows nothing of tasks" if not model.grows else "lists no known instances"
+            ValueError,
+            match="knows nothing of tasks" if not model.grows else "lists no known instances",
         ):
             recommend(model, tasks=np.ones((1, 2)))
 
@@ -263,7 +294,8 @@ def test_tasks_without_features_can_be_recommended():
 def test_kernel_rows_and_frames_with_ids(small_blocks):
     pd = pytest.importorskip("pandas")
     X, T, Y = make()
-    rows, columns = list("abcdefghi"), list("PQRSTUV")
+    rows = list("abcdefghi")
+    columns = list("PQRSTUV")
     labels = pd.DataFrame(Y, index=rows, columns=columns)
     K = pd.DataFrame(X @ X.T, index=rows, columns=rows)
     model = TwoStepRidge(0.3, 2.0, kernel="precomputed").fit(K, labels, tasks=T)
@@ -277,7 +309,8 @@ def test_kernel_rows_and_frames_with_ids(small_blocks):
     assert list(frame.columns) == ["user", "film", "score"]
     assert list(frame["user"]) == [each for each in "vwxyz" for _ in range(2)]
     assert_allclose(
-        frame["score"], [F.loc[user, film] for user, film in zip(frame["user"], frame["film"], strict=True)]
+        frame["score"],
+        [F.loc[user, film] for user, film in zip(frame["user"], frame["film"], strict=True)],
     )
     assert repr(found) == "RecommendationLists(2 films each for 5 users, setting B)"
     turned = recommend(model, tasks=T[:3], n=2)
@@ -300,9 +333,11 @@ def test_long_tables():
 def test_rows_beside_the_tables_are_matched_by_their_names():
     pd = pytest.importorskip("pandas")
     X, T, Y = make()
-    rows, columns = [f"u{i}" for i in range(9)], [f"i{j}" for j in range(7)]
+    rows = [f"u{i}" for i in range(9)]
+    columns = [f"i{j}" for j in range(7)]
     pairs = [(own, other) for own in rows for other in columns]
-    users, items = pd.DataFrame(X, index=rows, columns=list("abc")), pd.DataFrame(T, index=columns)
+    users = pd.DataFrame(X, index=rows, columns=list("abc"))
+    items = pd.DataFrame(T, index=columns)
     model = PairRegressor(TwoStepRidge(), instances=users, tasks=items).fit(pairs, Y.ravel())
     new = pd.DataFrame(X[:2] + 1, index=["x", "y"], columns=list("abc"))
     expected = recommend(TwoStepRidge().fit(X, Y, tasks=T), X=X[:2] + 1, n=3)
@@ -330,7 +365,8 @@ def test_models_with_effects_of_known_rows_recommend_for_new_ones_in_another_cal
     for given in ({"instance": ["u1", "u8"]}, {"task": ["i6", "i2"]}):
         [side] = given
         with pytest.raises(
-            ValueError, match=f"Known and new {side}s are ranked differently: use two calls, '[ui][86]' is new"
+            ValueError,
+            match=f"Known and new {side}s are ranked differently: use two calls, '[ui][86]' is new",
         ):
             recommend(model, **given)
         assert all(len(recommend(model, **{side: [each]}).ids[0]) for each in given[side])
@@ -376,7 +412,9 @@ def test_lists_for_several_known_ones(small_blocks):
     for side, subjects in (("instance", [4, 1, 3, 8]), ("task", np.array([6, 2]))):
         found = recommend(model, **{side: subjects}, n=3, zeros=True)
         assert found.subjects == tuple(subjects)
-        for subject, ids, scores, labels in zip(subjects, found.ids, found.scores, found.labels, strict=True):
+        for subject, ids, scores, labels in zip(
+            subjects, found.ids, found.scores, found.labels, strict=True
+        ):
             if side == "instance" and subject == 3:
                 assert ids == ()
                 assert np.isnan(scores).all()
@@ -417,7 +455,8 @@ def test_memory_stays_bounded(monkeypatch):
     monkeypatch.setattr(expansion, "_YIELDED_BYTES", 2**15)
     monkeypatch.setattr(expansion, "_PANEL_BYTES", 2**13)
     monkeypatch.setattr(expansion, "_YIELDED_ROWS", 32)
-    merged, shapes = ranking.merged, []
+    merged = ranking.merged
+    shapes = []
 
     def watched(kept, scores, first, k):
         shapes.append(scores.shape)
@@ -425,8 +464,13 @@ def test_memory_stays_bounded(monkeypatch):
 
     monkeypatch.setattr(ranking, "merged", watched)
     rng = np.random.default_rng(0)
-    X_new, T_new = rng.normal(size=(600, 3)), rng.normal(size=(200, 2))
-    for model in (TwoStepRidge(kernel="rbf", task_kernel="rbf"), KroneckerRidge(), OnlineTwoStepRidge()):
+    X_new = rng.normal(size=(600, 3))
+    T_new = rng.normal(size=(200, 2))
+    for model in (
+        TwoStepRidge(kernel="rbf", task_kernel="rbf"),
+        KroneckerRidge(),
+        OnlineTwoStepRidge(),
+    ):
         shapes.clear()
         found = recommend(model.fit(X, Y, tasks=T), X=X_new, tasks=T_new, n=2)
         assert found.scores.shape == (600, 2)
@@ -441,9 +485,15 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
     Y = Y + X[:, :1]
     Y[np.random.default_rng(1).random(Y.shape) < 0.6] = np.nan
     Y[5] = np.nan if holes else 1.0
-    users, items = [f"u{i}" for i in range(13)], [f"i{j}" for j in range(7)]
-    frames = pd.DataFrame(X, index=users, columns=list("abc")), pd.DataFrame(Y, index=users, columns=items)
-    model = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True).fit(frames[0][:8], frames[1][:8], tasks=T)
+    users = [f"u{i}" for i in range(13)]
+    items = [f"i{j}" for j in range(7)]
+    frames = (
+        pd.DataFrame(X, index=users, columns=list("abc")),
+        pd.DataFrame(Y, index=users, columns=items),
+    )
+    model = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True).fit(
+        frames[0][:8], frames[1][:8], tasks=T
+    )
     model.partial_fit(frames[0][8:], frames[1][8:])
     F = np.where(np.isnan(Y), model.predict(frames[0]), np.nan)
     known = None
@@ -456,12 +506,16 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
     asked = ["u9", "u5", "u0", "u9"] if several else "u9"
     found = recommend(model, instance=asked, n=3, known=known)
     rows = F[[9, 5, 0, 9]] if several else F[[9]]
-    for row, own, scores in zip(rows, found.ids if several else [found.ids], np.atleast_2d(found.scores), strict=True):
+    for row, own, scores in zip(
+        rows, found.ids if several else [found.ids], np.atleast_2d(found.scores), strict=True
+    ):
         best = [j for j in np.argsort(-row, kind="stable")[:3] if not np.isnan(row[j])]
         assert own == tuple(items[j] for j in best)
         assert_allclose(scores[: len(best)], row[best], rtol=1e-10)
     assert (found.setting, found.of) == ("A", "tasks")
-    with pytest.raises(IdError, match="'z' not among the ids of the instances that the model has kept"):
+    with pytest.raises(
+        IdError, match="'z' not among the ids of the instances that the model has kept"
+    ):
         recommend(model, instance="z")
     for wrong in ({"setting": "B"}, {"cv": 3}):
         with pytest.raises(ValueError, match="nothing is held out"):
@@ -475,39 +529,59 @@ def test_a_growing_model_knows_instances_without_ids_by_their_positions():
     X, T, Y = make(m=9)
     Y = Y + X[:, :1]
     Y[:, :3] = np.nan
-    model = OnlineTwoStepRidge(keep_labels=True).fit(X[:4], Y[:4], tasks=T).partial_fit(X[4:], Y[4:])
+    model = (
+        OnlineTwoStepRidge(keep_labels=True).fit(X[:4], Y[:4], tasks=T).partial_fit(X[4:], Y[4:])
+    )
     for position in (0, 3, 4, 8):  # first and last of each batch
         found = recommend(model, instance=position, n=3)
         expected = model.predict(X)[position, :3]
         assert list(found.ids) == list(np.argsort(-expected))
         assert_allclose(found.scores, np.sort(expected)[::-1], rtol=1e-10)
     for wrong in (9, -1, "0"):
-        with pytest.raises(IdError, match="not among the ids of the instances that the model has kept"):
+        with pytest.raises(
+            IdError, match="not among the ids of the instances that the model has kept"
+        ):
             recommend(model, instance=wrong)
 
 
-@over(covering(several=[False, True], features=[False, True], row_alpha=[None, 0.8], named=[False, True]))
-def test_a_growing_model_recommends_stored_instances_for_a_task(several, features, row_alpha, named, small_blocks):
+@over(
+    covering(
+        several=[False, True], features=[False, True], row_alpha=[None, 0.8], named=[False, True]
+    )
+)
+def test_a_growing_model_recommends_stored_instances_for_a_task(
+    several, features, row_alpha, named, small_blocks
+):
     pd = pytest.importorskip("pandas")
     if row_alpha is not None and not features:
         return
     X, T, Y = make(m=13)
     Y = Y + X[:, :1]
     Y[np.random.default_rng(1).random(Y.shape) < 0.6] = np.nan
-    users, items = [f"u{i}" for i in range(13)], [f"i{j}" for j in range(7)]
-    X_, Y_ = pd.DataFrame(X, index=users), pd.DataFrame(Y, index=users, columns=items)
+    users = [f"u{i}" for i in range(13)]
+    items = [f"i{j}" for j in range(7)]
+    X_ = pd.DataFrame(X, index=users)
+    Y_ = pd.DataFrame(Y, index=users, columns=items)
     learned = (X_, Y_) if named else (X, Y)
     model = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True, row_alpha=row_alpha)
     model.fit(learned[0][:8], learned[1][:8], tasks=T if features else None)
     model.partial_fit(learned[0][8:], learned[1][8:])
-    of_ids = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True, row_alpha=row_alpha).fit(X_, Y_, T if features else None)
+    of_ids = OnlineTwoStepRidge(0.3, 2.0, keep_labels=True, row_alpha=row_alpha).fit(
+        X_, Y_, T if features else None
+    )
     F = np.where(np.isnan(Y), of_ids.predict(X_), np.nan)
-    known = [("u4", "i2"), ("u5", "i6"), ("u6", "i0")] if named else [(4, 2), (5, 6), (6, 0)]
+    if named:
+        known = [("u4", "i2"), ("u5", "i6"), ("u6", "i0")]
+    else:
+        known = [(4, 2), (5, 6), (6, 0)]
     F[[4, 5, 6], [2, 6, 0]] = np.nan
     asked = [2, 6, 0] if several else 2
     subject = [items[j] for j in asked] if several else items[asked]
     found = recommend(model, task=subject if named else asked, n=4, known=known)
-    columns = zip(asked, found.ids, found.scores, strict=True) if several else [(asked, found.ids, found.scores)]
+    if several:
+        columns = zip(asked, found.ids, found.scores, strict=True)
+    else:
+        columns = [(asked, found.ids, found.scores)]
     for j, ids, scores in columns:
         best = [i for i in np.argsort(-F[:, j], kind="stable")[:4] if not np.isnan(F[i, j])]
         assert ids == tuple(users[i] if named else i for i in best)
@@ -532,7 +606,10 @@ def test_known_pairs_of_stored_instances_without_ids():
 
 @over(
     covering(
-        model=[KroneckerRidge(0.7), TwoStepRidge(0.3, 2.0)], alone=[False, True], side=["instance", "task"], k=[3, 50]
+        model=[KroneckerRidge(0.7), TwoStepRidge(0.3, 2.0)],
+        alone=[False, True],
+        side=["instance", "task"],
+        k=[3, 50],
     )
 )
 def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_blocks, monkeypatch):
@@ -553,10 +630,14 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
     for subjects in (new, known, [*new, *known], known[0], new[0]):
         found = recommend(fitted, **{side: subjects}, n=k)
         asked = subjects if isinstance(subjects, list) else [subjects]
-        assert found.setting == ("A" if set(asked) & set(known) else "B" if side == "instance" else "C")
+        assert found.setting == (
+            "A" if set(asked) & set(known) else "B" if side == "instance" else "C"
+        )
         lists = found.ids if isinstance(subjects, list) else [found.ids]
         for subject, own, scores in zip(asked, lists, np.atleast_2d(found.scores), strict=True):
-            cells = [(subject, other) if side == "instance" else (other, subject) for other in trained]
+            cells = [
+                (subject, other) if side == "instance" else (other, subject) for other in trained
+            ]
             left = [place for place, cell in enumerate(cells) if cell not in pairs]
             values = fitted.predict([cells[place] for place in left])
             best = np.argsort(-values, kind="stable")[:k]
@@ -567,7 +648,10 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
     for subject in (known[0], new[0]):
         # In a grid there are those of training, in whatever way it was fitted; pairs tell of any.
         asked = recommend(fitted, **{side: [subject]}, n=1)
-        cell = (subject, asked.ids[0][0]) if side == "instance" else (asked.ids[0][0], subject)
+        if side == "instance":
+            cell = (subject, asked.ids[0][0])
+        else:
+            cell = (asked.ids[0][0], subject)
         forms = [[cell]]
         if subject == known[0]:
             told = np.full((len(fitted.instance_ids_), len(fitted.task_ids_)), np.nan)
@@ -600,7 +684,11 @@ def in_form(form, W, rows, columns):
         "pairs": lambda: pairs,
         "long": lambda: pd.DataFrame(pairs, columns=["who", "what"]).assign(value=values),
         "polars": lambda: pytest.importorskip("polars").DataFrame(
-            {"who": [own for own, _ in pairs], "what": [other for _, other in pairs], "value": values}
+            {
+                "who": [own for own, _ in pairs],
+                "what": [other for _, other in pairs],
+                "value": values,
+            }
         ),
     }[form]()
 
@@ -620,7 +708,8 @@ def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
     pd = pytest.importorskip("pandas")
     X, T, Y = make()
     rng = np.random.default_rng(5)
-    users, items = [f"u{i}" for i in range(9)], [f"i{j}" for j in range(7)]
+    users = [f"u{i}" for i in range(9)]
+    items = [f"i{j}" for j in range(7)]
     model = clone(model).fit(X, pd.DataFrame(Y, index=users, columns=items), tasks=T)
     if new == "tasks" and model.grows:
         return
@@ -631,7 +720,11 @@ def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
     if new != "X":
         items = [f"j{i}" for i in range(8)]
         given["tasks"] = pd.DataFrame(rng.normal(size=(8, 2)), index=items)
-    W = np.where(rng.random((len(users), len(items))) < 0.4, rng.integers(1, 6, (len(users), len(items))), np.nan)
+    W = np.where(
+        rng.random((len(users), len(items))) < 0.4,
+        rng.integers(1, 6, (len(users), len(items))),
+        np.nan,
+    )
     W[2], W[3] = np.nan, 3.0
     F = np.asarray(model.predict(given.get("X", X), tasks=given.get("tasks")))
     F = np.where(np.isnan(W), F, np.nan)
@@ -651,10 +744,14 @@ def test_known_pairs_beside_the_labels(form, side, small_blocks):
     pd = pytest.importorskip("pandas")
     X, T, Y = make()
     rng = np.random.default_rng(6)
-    users, items = [f"u{i}" for i in range(9)], [f"i{j}" for j in range(7)]
+    users = [f"u{i}" for i in range(9)]
+    items = [f"i{j}" for j in range(7)]
     model = TwoStepRidge(0.3, 2.0).fit(X, pd.DataFrame(Y, index=users, columns=items), tasks=T)
     W = np.where(rng.random(Y.shape) < 0.3, 4.0, np.nan)
-    subjects, others = (users[::-2], items) if side == "instance" else (items[::-2], users)
+    if side == "instance":
+        subjects, others = (users[::-2], items)
+    else:
+        subjects, others = (items[::-2], users)
     found = recommend(model, **{side: subjects}, n=4, known=in_form(form, W, users, items))
     all_of_them = recommend(model, **{side: subjects}, n=50)
     for subject, own, before in zip(subjects, found.ids, all_of_them.ids, strict=True):
@@ -676,13 +773,16 @@ def test_zeros_and_others_in_what_is_known():
         recommend(model, X=X[:2], known=known, zeros=False)
     pd = pytest.importorskip("pandas")
     users = pd.DataFrame(X[:2], index=["a", "b"])
-    # Pairs of other users, and of items that are no longer sold, are no mistake; ids that are written otherwise are.
+    # Pairs of other users, and of items that are no longer sold, are no mistake; ids that are
+    # written otherwise are.
     assert recommend(model, X=users, n=7, known=[("a", plain.ids[0][0]), ("z", 3)]).ids == (
         plain.ids[0][1:],
         plain.ids[1],
     )
     assert recommend(model, X=users, n=7, known=[("y", 3), ("z", 3)]).ids == plain.ids
-    with pytest.raises(IdError, match="known has none of the instances: 'a ' in it and 'a' differ in type"):
+    with pytest.raises(
+        IdError, match="known has none of the instances: 'a ' in it and 'a' differ in type"
+    ):
         recommend(model, X=users, known=[("a ", 3), ("z", 3)])
     for wrong, words in (
         (np.ones((3, 7)), r"shape \(3, 7\), expected \(2, 7\)"),
@@ -702,7 +802,10 @@ def test_zeros_and_others_in_what_is_known():
 def every_pair(Y, F, k, zeros):
     """Return the k best cells that are not observed: all of them, sorted."""
     cells = [
-        (i, j) for i in range(Y.shape[0]) for j in range(Y.shape[1]) if np.isnan(Y[i, j]) or (zeros and Y[i, j] == 0)
+        (i, j)
+        for i in range(Y.shape[0])
+        for j in range(Y.shape[1])
+        if np.isnan(Y[i, j]) or (zeros and Y[i, j] == 0)
     ]
     return sorted(cells, key=lambda cell: -F[cell])[:k]
 
@@ -713,7 +816,9 @@ def every_pair(Y, F, k, zeros):
         setting=["A", "B", "C", "D"],
         k=[1, 6, 1000],
         holes=[False, True],
-        where=lambda model, setting, k, holes: setting in "AB" or "IndependentTask" not in str(model),
+        where=lambda model, setting, k, holes: (
+            setting in "AB" or "IndependentTask" not in str(model)
+        ),
     )
 )
 def test_the_top_of_all_pairs(model, setting, k, holes, small_blocks):
@@ -750,7 +855,8 @@ def test_missing_pairs_need_no_hold_out(monkeypatch, small_blocks):
 def test_equal_pairs_come_in_the_order_of_rows(small_blocks):
     Y = np.zeros((4, 5))
     Y[::2, 1] = 1
-    X, T = np.ones((4, 1)), np.ones((5, 1))
+    X = np.ones((4, 1))
+    T = np.ones((5, 1))
     model = TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T)
     F = model.holdout("D")
     assert np.unique(F).size < 8  # so that there is something to see
@@ -780,11 +886,16 @@ def test_pairs_of_a_network_are_named_once(symmetry, selves, holes, small_blocks
     F = model.fitted_.hold_out(Setting.A).predictions
     F = np.where(np.isnan(Y), model.completed_, F)
     cells = [
-        (i, j) for i in range(12) for j in range(i, 12) if (Y[i, j] == 0 or np.isnan(Y[i, j])) and (selves or i != j)
+        (i, j)
+        for i in range(12)
+        for j in range(i, 12)
+        if (Y[i, j] == 0 or np.isnan(Y[i, j])) and (selves or i != j)
     ]
     if symmetry == "antisymmetric":
         cells = [(i, j) if F[i, j] >= 0 else (j, i) for i, j in cells]
-    expected = sorted(cells, key=lambda cell: -abs(F[cell]) if symmetry == "antisymmetric" else -F[cell])[:7]
+    expected = sorted(
+        cells, key=lambda cell: -abs(F[cell]) if symmetry == "antisymmetric" else -F[cell]
+    )[:7]
     assert list(zip(found.instances, found.tasks, strict=True)) == expected
     assert_allclose(found.scores, [F[cell] for cell in expected], rtol=1e-9)
     assert list(found.columns()) == ["node", "other node", "score", "label"]
@@ -794,7 +905,9 @@ def test_pairs_of_a_network_are_named_once(symmetry, selves, holes, small_blocks
 
 def test_top_pairs_that_cannot_be_had():
     X, T, Y = make()
-    with pytest.raises(ValueError, match="All pairs are observed: there is none to recommend; use zeros=True"):
+    with pytest.raises(
+        ValueError, match="All pairs are observed: there is none to recommend; use zeros=True"
+    ):
         top_pairs(TwoStepRidge().fit(X, 3 * Y, tasks=T))
     with pytest.raises(ValueError, match="All pairs are observed: there is none to recommend"):
         top_pairs(TwoStepRidge().fit(X, Y + 1, tasks=T), zeros=True)
@@ -822,8 +935,14 @@ def test_sides_have_names_in_lists():
 
 def test_positions_that_are_not_there_are_named_by_their_argument():
     rng = np.random.default_rng(0)
-    model = TwoStepRidge().fit(rng.normal(size=(5, 2)), np.eye(5)[:, :4], tasks=rng.normal(size=(4, 2)))
-    with pytest.raises(ValueError, match="^instance points outside the instances: positions 99 to 99 in 5 rows"):
+    model = TwoStepRidge().fit(
+        rng.normal(size=(5, 2)), np.eye(5)[:, :4], tasks=rng.normal(size=(4, 2))
+    )
+    with pytest.raises(
+        ValueError, match="^instance points outside the instances: positions 99 to 99 in 5 rows"
+    ):
         recommend(model, instance=99)
-    with pytest.raises(TypeError, match="^the tasks has no ids, so task must give whole row positions"):
+    with pytest.raises(
+        TypeError, match="^the tasks has no ids, so task must give whole row positions"
+    ):
         recommend(model, task="a")

@@ -24,7 +24,10 @@ def cells(m, q, seed=0, *, of_rows=0.0):
 def slow_part(u, rows, columns):
     """Which part of cells would tell as much if they were independent: pairs that share an end covary."""
     together = sum(
-        u[a] * u[b] for a in range(len(u)) for b in range(len(u)) if {rows[a], columns[a]} & {rows[b], columns[b]}
+        u[a] * u[b]
+        for a in range(len(u))
+        for b in range(len(u))
+        if {rows[a], columns[a]} & {rows[b], columns[b]}
     )
     return min(1.0, (u @ u) / together) if together > 0 else 1.0
 
@@ -46,7 +49,10 @@ def test_intervals_against_all_pairs_of_cells(network):
     p, y, rows, columns = cells(7, 7, 3, of_rows=2.0)
     if network:  # every pair of nodes once, loops too
         once = rows <= columns - 7
-        p, y, rows, columns = p[once], y[once], rows[once], columns[once] - 7
+        p = p[once]
+        y = y[once]
+        rows = rows[once]
+        columns = columns[once] - 7
     found = reliability(p, y, rows, columns, n_bins=3)
     bins = np.minimum((p * 3).astype(int), 2)
     for place, each in enumerate(np.unique(bins)):
@@ -55,7 +61,9 @@ def test_intervals_against_all_pairs_of_cells(network):
         n = here.sum() * slow_part(u, rows[here], columns[here])
         z = 1.959963984540054
         r = y[here].mean()
-        ends = np.roots([1 + z**2 / n, -(2 * r + z**2 / n), r**2])  # where |r − s| is z deviations of s
+        ends = np.roots(
+            [1 + z**2 / n, -(2 * r + z**2 / n), r**2]
+        )  # where |r − s| is z deviations of s
         assert_allclose([found.low[place], found.high[place]], np.sort(ends), rtol=1e-9)
 
 
@@ -69,10 +77,14 @@ def test_independent_cells_have_wilson_intervals():
 
 def test_rows_that_are_alike_cover_what_cells_alone_do_not():
     """Of 200 grids whose rows differ, about 95 in 100 intervals hold the true share; those of cells do not."""
-    held, naive, total = 0, 0, 0
+    held = 0
+    naive = 0
+    total = 0
     rng = np.random.default_rng(0)
     for _ in range(200):
-        rates = rng.beta(2, 2, size=(40, 1))  # of mean one half, and the same for all cells of a row
+        rates = rng.beta(
+            2, 2, size=(40, 1)
+        )  # of mean one half, and the same for all cells of a row
         y = (rng.random((40, 15)) < rates).ravel()
         rows, columns = (place.ravel() for place in np.indices((40, 15)))
         found = reliability(np.full(600, 0.5), y, rows, columns + 40)
@@ -85,7 +97,8 @@ def test_rows_that_are_alike_cover_what_cells_alone_do_not():
 
 
 def test_a_bin_of_one_label():
-    p, y = np.repeat([0.05, 0.95], [50, 50]), np.repeat([False, True], [50, 50])
+    p = np.repeat([0.05, 0.95], [50, 50])
+    y = np.repeat([False, True], [50, 50])
     found = reliability(p, y, np.arange(100) % 10, 10 + np.arange(100) % 7)
     assert_array_equal(found.fraction, [0, 1])
     assert found.low[0] == 0 < found.high[0] < 0.1

@@ -8,7 +8,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, screen
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    OnlineTwoStepRidge,
+    PairRegressor,
+    TwoStepRidge,
+    screen,
+)
 from dyadlearn._tables import Table
 from dyadlearn.diagnostics.fitted import held_out
 from dyadlearn.diagnostics.recommending import contradictions, screened
@@ -24,20 +31,30 @@ def slow_contradiction(Y, F, i, j):
     if len(values) != 2:
         return abs(Y[i, j] - F[i, j])
     sign = 1 if Y[i, j] == values[1] else -1
-    others = [F[a, b] for a, b in np.ndindex(Y.shape) if not np.isnan(Y[a, b]) and Y[a, b] != Y[i, j]]
+    others = [
+        F[a, b] for a, b in np.ndindex(Y.shape) if not np.isnan(Y[a, b]) and Y[a, b] != Y[i, j]
+    ]
     return np.mean([float(sign * (f - F[i, j]) > 0) + 0.5 * (f == F[i, j]) for f in others])
 
 
 def make(m, q, labels, seed=0):
     rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(m, 3)), rng.normal(size=(q, 2))
+    X = rng.normal(size=(m, 3))
+    T = rng.normal(size=(q, 2))
     Y = X @ rng.normal(size=(3, 2)) @ T.T + 0.5 * rng.normal(size=(m, q))
-    return X, T, {"real": Y, "binary": (Y > 0).astype(float), "signs": np.where(Y > 0.5, 2.0, -1.0)}[labels]
+    return (
+        X,
+        T,
+        {"real": Y, "binary": (Y > 0).astype(float), "signs": np.where(Y > 0.5, 2.0, -1.0)}[labels],
+    )
 
 
 @over(
     covering(
-        labels=["real", "binary", "signs"], shape=[(9, 6), (4, 11)], dtype=[np.float64, np.float32], setting=["A", "D"]
+        labels=["real", "binary", "signs"],
+        shape=[(9, 6), (4, 11)],
+        dtype=[np.float64, np.float32],
+        setting=["A", "D"],
     )
 )
 def test_all_cells_in_their_order(labels, shape, dtype, setting):
@@ -48,10 +65,13 @@ def test_all_cells_in_their_order(labels, shape, dtype, setting):
     assert len(found) == Y.size
     assert len(set(zip(found.instances, found.tasks, strict=True))) == Y.size
     for place in range(Y.size):
-        i, j = found.instances[place], found.tasks[place]
+        i = found.instances[place]
+        j = found.tasks[place]
         assert found.labels[place] == Y[i, j]
         assert_allclose(found.predictions[place], F[i, j], rtol=1e-6)
-        assert_allclose(found.contradictions[place], slow_contradiction(Y, F, i, j), rtol=1e-6, atol=1e-7)
+        assert_allclose(
+            found.contradictions[place], slow_contradiction(Y, F, i, j), rtol=1e-6, atol=1e-7
+        )
     assert (np.diff(found.contradictions) <= 0).all()
     errors = np.abs(found.labels - found.predictions)
     tied = np.diff(found.contradictions) == 0
@@ -83,7 +103,8 @@ def test_a_slip_of_the_pen_is_found(model):
 def test_ids_and_columns():
     pd = pytest.importorskip("pandas")
     X, T, Y = make(6, 5, "binary")
-    rows, columns = list("abcdef"), list("PQRST")
+    rows = list("abcdef")
+    columns = list("PQRST")
     frame = pd.DataFrame(Y, index=rows, columns=columns)
     plain, named = (screen(TwoStepRidge().fit(X, grid, tasks=T), n=7) for grid in (Y, frame))
     assert named.instances == tuple(rows[i] for i in plain.instances)
@@ -91,13 +112,17 @@ def test_ids_and_columns():
     table = named.frame()
     assert list(table.columns) == ["instance", "task", "label", "prediction", "contradiction"]
     assert_array_equal(table["contradiction"], plain.contradictions)
-    assert repr(named) == f"Screening(7 cells in setting A, worst ({named.instances[0]!r}, {named.tasks[0]!r}))"
+    assert (
+        repr(named)
+        == f"Screening(7 cells in setting A, worst ({named.instances[0]!r}, {named.tasks[0]!r}))"
+    )
 
 
 def test_one_label_only():
     X, T, Y = make(8, 6, "binary")
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    found, everything = screen(model, label=0.0, n=None), screen(model, n=None)
+    found = screen(model, label=0.0, n=None)
+    everything = screen(model, n=None)
     kept = [place for place in range(len(everything)) if everything.labels[place] == 0]
     assert found.instances == tuple(everything.instances[place] for place in kept)
     assert_array_equal(found.contradictions, everything.contradictions[kept])
@@ -116,7 +141,8 @@ def test_missing_labels_are_not_screened():
 
 def test_a_pair_of_a_network_is_listed_once():
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(7, 3)), rng.normal(size=(7, 7))
+    X = rng.normal(size=(7, 3))
+    Y = rng.normal(size=(7, 7))
     model = TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(X, Y + Y.T)
     found = screen(model, n=None)
     assert len(found) == 28
@@ -130,7 +156,9 @@ def listed(Y, F):
 
 
 def test_cells_without_a_label_or_a_prediction_are_never_listed():
-    cells, found = listed([[1.0, np.nan], [4.0, 2.0], [3.0, 3.0]], [[3.0, 1.0], [4.5, np.nan], [3.0, 2.9]])
+    cells, found = listed(
+        [[1.0, np.nan], [4.0, 2.0], [3.0, 3.0]], [[3.0, 1.0], [4.5, np.nan], [3.0, 2.9]]
+    )
     assert cells == [(0, 0), (1, 0), (2, 1), (2, 0)]
     assert_allclose(found, [2.0, 0.5, 0.1, 0.0])
 
@@ -152,17 +180,24 @@ def test_models_of_long_tables_are_looked_into():
     # The wrapped model knows positions only, in the order in which ids came; its user knows ids.
     pairs, values = to_long(Y[::-1], instances=list("fedcba"), tasks=list("PQRST"))
     pd = pytest.importorskip("pandas")
-    people, things = pd.DataFrame(X, index=list("abcdef")), pd.DataFrame(T, index=list("PQRST"))
-    named = screen(PairRegressor(TwoStepRidge(), instances=people, tasks=things).fit(pairs, values), n=4)
+    people = pd.DataFrame(X, index=list("abcdef"))
+    things = pd.DataFrame(T, index=list("PQRST"))
+    named = screen(
+        PairRegressor(TwoStepRidge(), instances=people, tasks=things).fit(pairs, values), n=4
+    )
     assert named.instances == tuple("abcdef"[i] for i in plain.instances)
     assert named.tasks == tuple("PQRST"[j] for j in plain.tasks)
 
 
 def test_what_cannot_be_screened():
     X, T, Y = make(6, 5, "real")
-    with pytest.raises(ValueError, match="OnlineTwoStepRidge keeps statistics only, not the labels: fit TwoStep"):
+    with pytest.raises(
+        ValueError, match="OnlineTwoStepRidge keeps statistics only, not the labels: fit TwoStep"
+    ):
         screen(OnlineTwoStepRidge().fit(X, Y, tasks=T))
-    with pytest.raises(ValueError, match="Setting C leaves out tasks, but this model knows nothing of tasks"):
+    with pytest.raises(
+        ValueError, match="Setting C leaves out tasks, but this model knows nothing of tasks"
+    ):
         screen(IndependentTaskRidge().fit(X, Y), "C")
     model = TwoStepRidge().fit(X, Y, tasks=T)
     with pytest.raises(ValueError, match="n must be a whole number of at least 1"):

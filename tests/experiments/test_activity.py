@@ -16,7 +16,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn import Descriptions
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-SOLVENTS = ["CCO", "CCCO", "CCCCO", "CC(C)=O", "CCC(C)=O", "c1ccccc1", "Cc1ccccc1", "CCOCC", "CC#N", "ClC(Cl)Cl"]
+SOLVENTS = [
+    "CCO",
+    "CCCO",
+    "CCCCO",
+    "CC(C)=O",
+    "CCC(C)=O",
+    "c1ccccc1",
+    "Cc1ccccc1",
+    "CCOCC",
+    "CC#N",
+    "ClC(Cl)Cl",
+]
 SOLUTES = ["CCCCC", "CCCCCC", "CCCCCCC", "C1CCCCC1", "CC(=O)OC", "CCN", "O", "CC=CC"]
 
 
@@ -52,7 +63,8 @@ def made_up():
 @pytest.fixture
 def data(script, made_up):
     pairs, sides = made_up
-    kernels, features = [], []
+    kernels = []
+    features = []
     for names, table in zip((SOLVENTS, SOLUTES), sides, strict=True):
         squares = ((table[:, None] - table) ** 2).sum(axis=2)
         kernels.append(Descriptions({"truth": pd.DataFrame(np.exp(-0.1 * squares), names, names)}))
@@ -89,18 +101,23 @@ def test_a_constant_error_of_the_known_column_is_corrected(script, data, setting
         values = found[f"COSMO-RS + {learner}"].values
         assert_array_equal(np.isnan(values), np.isnan(known))
         assert_allclose(values[~np.isnan(known)], y[~np.isnan(known)], atol=1e-6, err_msg=learner)
-    filled, alone = found["COSMO-RS + learned kernels, alone without a value"], found["learned kernels"]
+    filled = found["COSMO-RS + learned kernels, alone without a value"]
+    alone = found["learned kernels"]
     assert_allclose(filled.values[np.isnan(known)], alone.values[np.isnan(known)], rtol=1e-12)
     assert np.isfinite(filled.values).all()
     assert (alone.lower <= alone.upper).all()
     # Labels that the kernels explain are predicted better than by constants.
-    errors = [script.errors(y, found[name].values)["RMSE"] for name in (script.LEARNED, next(iter(script.LEARNERS)))]
+    errors = [
+        script.errors(y, found[name].values)["RMSE"]
+        for name in (script.LEARNED, next(iter(script.LEARNERS)))
+    ]
     assert errors[0] < errors[1]
 
 
 def test_scores(script):
     y = np.array([1.0, 2.0, 3.0, 4.0])
-    below, above = np.array([1, 9, 9, np.inf]), np.array([1, -0.5, 9, np.inf])
+    below = np.array([1, 9, 9, np.inf])
+    above = np.array([1, -0.5, 9, np.inf])
     predicted = script.Predicted(np.array([1.0, 3.0, np.nan, 1.0]), y - below, y + above)
     expected = {"pairs": 3, "MAE": 4 / 3, "RMSE": np.sqrt(10 / 3)}
     assert script.errors(y, predicted.values) == pytest.approx(expected)

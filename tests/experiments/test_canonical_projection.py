@@ -60,16 +60,22 @@ def test_equals_its_definition(wrap_X, wrap_Y, sizes, monkeypatch):
 
 def test_real_labels_and_negative_features():
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(50, 6)) + 3, rng.normal(size=(50, 4)) * [1, 10, 100, 0] + 5
+    X = rng.normal(size=(50, 6)) + 3
+    Y = rng.normal(size=(50, 4)) * [1, 10, 100, 0] + 5
     V, values = by_definition(X, Y, 3)
     found = CanonicalProjection(10).fit(X, Y)
-    assert_allclose(found.singular_values_, values, rtol=1e-7)  # one label never changes: three are left
+    assert_allclose(
+        found.singular_values_, values, rtol=1e-7
+    )  # one label never changes: three are left
     assert_allclose(abs(found.components_ @ V), np.eye(3), atol=1e-6)
 
 
 def test_a_random_start_finds_the_leading_directions():
     rng = np.random.default_rng(0)
-    n, p, q, k = 2000, 150, 80, 10
+    n = 2000
+    p = 150
+    q = 80
+    k = 10
     hidden = rng.normal(size=(n, k)) * np.linspace(3, 1, k)
     X = hidden @ rng.normal(size=(k, p)) + 0.3 * rng.normal(size=(n, p))
     Y = hidden @ rng.normal(size=(k, q)) + 0.3 * rng.normal(size=(n, q))
@@ -105,7 +111,9 @@ def test_components_are_found_anew_after_more_rows():
     early = found.components_.copy()
     found.partial_fit(X[30:], Y[30:])
     assert np.abs(early - found.components_).max() > 1e-3
-    assert_allclose(found.components_, CanonicalProjection(3, random_state=0).fit(X, Y).components_, atol=1e-7)
+    assert_allclose(
+        found.components_, CanonicalProjection(3, random_state=0).fit(X, Y).components_, atol=1e-7
+    )
 
 
 def test_single_precision_stays():
@@ -121,7 +129,9 @@ def test_single_precision_stays():
 def test_directions_in_single_precision_are_not_copied(monkeypatch):
     rng = np.random.default_rng(0)
     X = sparse.random_array((50, 100_000), density=1e-3, rng=rng, format="csr")
-    found = CanonicalProjection(30, random_state=0).fit(X.astype(np.float32), rng.normal(size=(50, 30)))
+    found = CanonicalProjection(30, random_state=0).fit(
+        X.astype(np.float32), rng.normal(size=(50, 30))
+    )
     size = found.components_.nbytes
     monkeypatch.setattr(room, "row_blocks", lambda n, size: row_blocks(n, 1, 1000))
     tracemalloc.start()
@@ -134,13 +144,18 @@ def test_directions_in_single_precision_are_not_copied(monkeypatch):
 
 def test_no_dense_matrix_of_terms_and_labels():
     rng = np.random.default_rng(0)
-    n, p, q = 500, 20_000, 1000  # 160 MB as a dense matrix
+    # 160 MB as a dense matrix
+    n = 500
+    p = 20_000
+    q = 1000
     found = CanonicalProjection(3, n_oversamples=2, n_iter=1, random_state=0)
     tracemalloc.start()
     try:
         for _ in range(3):
             X = sparse.random_array((n, p), density=1e-3, rng=rng, format="csr")
-            Y = sparse.csr_array((np.ones(n), (np.arange(n), rng.integers(q, size=n))), shape=(n, q))
+            Y = sparse.csr_array(
+                (np.ones(n), (np.arange(n), rng.integers(q, size=n))), shape=(n, q)
+            )
             found.partial_fit(X, Y)
         assert found.transform(X).shape == (n, 3)
         assert tracemalloc.get_traced_memory()[1] < 20e6
@@ -162,7 +177,10 @@ def test_chunks_are_not_added_to_the_large_sum_one_by_one():
 @over(
     lines(
         "attempt message",
-        (lambda m, X, Y: m.partial_fit(X, Y[:, 1:]), "y has 7 columns, expected 8 labels as before"),
+        (
+            lambda m, X, Y: m.partial_fit(X, Y[:, 1:]),
+            "y has 7 columns, expected 8 labels as before",
+        ),
         (lambda m, X, Y: m.partial_fit(X[:, 1:], Y), "39 features"),
         (lambda m, X, Y: m.fit(X[:, 1:], Y[1:]), "X has 60 rows, but y has 59"),
     )

@@ -44,7 +44,9 @@ FAR = {
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("drug_target", PROJECT / "experiments" / "drug_target.py")
+    spec = importlib.util.spec_from_file_location(
+        "drug_target", PROJECT / "experiments" / "drug_target.py"
+    )
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
@@ -61,7 +63,9 @@ def receptors(script, shared_data):
 
 def test_the_table_of_the_paper(script):
     assert len(script.PAPER) == 32
-    assert [key for key, (auc, _) in script.PAPER.items() if auc is None] == [("e", "kronecker", "D")]
+    assert [key for key, (auc, _) in script.PAPER.items() if auc is None] == [
+        ("e", "kronecker", "D")
+    ]
     assert script.PAPER["e", "kronecker", "D"] == (None, ">3d")
     assert script.PAPER["nr", "two_step", "B"] == (0.7893, "2.09s")
     assert script.PAPER["gpcr", "kronecker", "D"] == (0.8228, "2.14h")
@@ -95,7 +99,9 @@ def test_every_cell(script, shared_data, name, methods, settings):
 
 
 def test_every_cell_of_the_smallest_set(receptors):
-    assert list(receptors) == [(method, setting) for method in ("kronecker", "two_step") for setting in "ABCD"]
+    assert list(receptors) == [
+        (method, setting) for method in ("kronecker", "two_step") for setting in "ABCD"
+    ]
     check_cells(receptors.values())
 
 
@@ -119,10 +125,13 @@ def plain_auc(Y, F, setting):
 
 @pytest.mark.parametrize("setting", "ABCD")
 @pytest.mark.parametrize("method", ["kronecker", "two_step"])
-def test_the_best_score_is_that_of_models_fitted_again(script, shared_data, receptors, method, setting):
+def test_the_best_score_is_that_of_models_fitted_again(
+    script, shared_data, receptors, method, setting
+):
     K, G, Y = script.load("nr", shared_data)
     cell = receptors[method, setting]
-    alpha, task_alpha = script.ALPHAS[cell.best[0]], script.ALPHAS[cell.best[-1]]
+    alpha = script.ALPHAS[cell.best[0]]
+    task_alpha = script.ALPHAS[cell.best[-1]]
     problem = posed(method, Y, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), task_alpha)
     assert_allclose(plain_auc(Y, refit(problem, setting), setting), cell.auc, rtol=0, atol=1e-12)
 
@@ -135,7 +144,12 @@ def test_drugs_with_equal_similarities_are_why(script, shared_data, receptors):
     problem = posed("two_step", Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(G), 1.0)
     exact = scorer("roc_auc", tie_tolerance=0.0)
     untied = landscape(
-        problem, alphas=script.ALPHAS, task_alphas=script.ALPHAS, setting="B", scoring=exact, progress=False
+        problem,
+        alphas=script.ALPHAS,
+        task_alphas=script.ALPHAS,
+        setting="B",
+        scoring=exact,
+        progress=False,
     )["B"]
     tied = receptors["two_step", "B"].scores
     # An untied pair is worth half of one comparison, up or down.
@@ -188,7 +202,9 @@ def test_summary_and_marks(script):
 
 def test_the_command(script, shared_data, tmp_path, capsys):
     output = tmp_path / "out.json"
-    script.main(["--sets", "nr", "--data-home", str(shared_data), "--json", str(output), "--markdown"])
+    script.main(
+        ["--sets", "nr", "--data-home", str(shared_data), "--json", str(output), "--markdown"]
+    )
     printed, shown = capsys.readouterr()
     lines = printed.splitlines()
     row = next(line.split() for line in lines if line.split()[:3] == ["nr", "C", "two-step"])
@@ -237,7 +253,9 @@ def test_figures_without_matplotlib_are_refused_at_once(script, monkeypatch, cap
 
 
 def test_figures(script, receptors, monkeypatch, tmp_path):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed: the figures are not drawn")
+    pytest.importorskip(
+        "matplotlib", reason="matplotlib is not installed: the figures are not drawn"
+    )
     monkeypatch.setattr(script, "run", lambda keys, data_home, device: receptors.values())
     folder = tmp_path / "new" / "folder"
     script.main(["--sets", "nr", "--figures", str(folder)])

@@ -11,7 +11,9 @@ PROJECT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def experiment():
-    spec = importlib.util.spec_from_file_location("intervals", PROJECT / "experiments" / "intervals.py")
+    spec = importlib.util.spec_from_file_location(
+        "intervals", PROJECT / "experiments" / "intervals.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -19,7 +21,8 @@ def experiment():
 
 def test_half_of_the_labels_are_observed_and_only_one_mechanism_depends_on_them(experiment):
     Y = np.random.default_rng(0).normal(10.0, 2.0, size=(400, 300))
-    gaps, spreads = {}, {}
+    gaps = {}
+    spreads = {}
     for mechanism in experiment.MECHANISMS:
         observed = experiment.observation(mechanism, Y, np.random.default_rng(1))
         np.testing.assert_allclose(observed.mean(), 0.5, atol=0.1)

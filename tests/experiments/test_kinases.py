@@ -29,11 +29,15 @@ def slow_score(profile, letters, opening, extension):
     def rest(column, residue, state):
         if column == len(profile):
             return 0.0
-        ways = [rest(column + 1, residue, "deleted") - (extension if state == "deleted" else opening)]
+        ways = [
+            rest(column + 1, residue, "deleted") - (extension if state == "deleted" else opening)
+        ]
         if state == "inserted":
             ways = []
         if residue < len(letters):
-            ways.append(profile[column, letters[residue]] + rest(column + 1, residue + 1, "matched"))
+            ways.append(
+                profile[column, letters[residue]] + rest(column + 1, residue + 1, "matched")
+            )
             if column and state != "deleted":
                 cost = extension if state == "inserted" else opening
                 ways.append(rest(column, residue + 1, "inserted") - cost)
@@ -54,7 +58,8 @@ def score_of(profile, letters, places, opening, extension):
 @pytest.mark.parametrize("seed", range(12))
 def test_alignments_are_the_best(script, seed):
     rng = np.random.default_rng(seed)
-    length, n = rng.integers(3, 9), rng.integers(2, 14)
+    length = rng.integers(3, 9)
+    n = rng.integers(2, 14)
     profile = rng.normal(scale=12, size=(length, 21))
     letters = rng.integers(0, 21, size=n)
     score, places = script.align(profile, letters)
@@ -65,7 +70,8 @@ def test_alignments_are_the_best(script, seed):
 
 
 def test_names_change_sequences(script):
-    first, second = "MKTAYIAKQR", "GGTTACDE"
+    first = "MKTAYIAKQR"
+    second = "GGTTACDE"
     names = ["A", "A(T1V)", "A(A2Y3del)", "A(Y3FT1I)", "A(T1V)p", "B(W4F)", "B"]
     # The numbers of A are shifted by two. No shift fits B, which has no W.
     expected = [first, "MKVAYIAKQR", "MKTIAKQR", "MKIAFIAKQR", "MKVAYIAKQR", second, second]

@@ -22,9 +22,13 @@ with pytest.MonkeyPatch.context() as patch:
 
 def write_pages(folder, edges="parent\tchild\n1\t29\n1\t33\n", **changes):
     part = {"y": [33, 29], "data": [2, 1, 3], "indices": [0, 2, 1], "indptr": [0, 2, 3]}
-    arrays = {f"{name}_{key}": part[key] for name in ("train", "validation", "test") for key in part}
+    arrays = {
+        f"{name}_{key}": part[key] for name in ("train", "validation", "test") for key in part
+    }
     arrays = {"feature_ids": [172, 179, 236]} | arrays | changes
-    np.savez(folder / "task2.npz", **{key: value for key, value in arrays.items() if value is not None})
+    np.savez(
+        folder / "task2.npz", **{key: value for key, value in arrays.items() if value is not None}
+    )
     (folder / "edges.tsv.gz").write_bytes(gzip.compress(edges.encode()))
     return folder
 
@@ -52,7 +56,9 @@ def test_malformed_pages(tmp_path, changes, message):
 
 
 def test_missing_files(tmp_path):
-    with pytest.raises(FileNotFoundError, match="task2.npz, edges.tsv .*lshtc1_dryrun.*data_home= .*DYADLEARN_DATA"):
+    with pytest.raises(
+        FileNotFoundError, match="task2.npz, edges.tsv .*lshtc1_dryrun.*data_home= .*DYADLEARN_DATA"
+    ):
         load_lshtc(tmp_path)
     with pytest.raises(FileNotFoundError, match="douban.npz .*monti"):
         load_ratings("douban", data_home=tmp_path)
@@ -60,7 +66,11 @@ def test_missing_files(tmp_path):
 
 def test_the_real_pages(shared_data):
     data = load_lshtc(shared_data)
-    assert {name: len(rows) for name, rows in data.splits.items()} == {"train": 4463, "validation": 1860, "test": 1858}
+    assert {name: len(rows) for name, rows in data.splits.items()} == {
+        "train": 4463,
+        "validation": 1860,
+        "test": 1858,
+    }
     assert data.X.shape == (8181, 27129)
     assert data.Y.shape == (8181, 1139)
     assert_array_equal(data.Y.sum(axis=1), 1)
@@ -89,5 +99,7 @@ def test_ratings(tmp_path):
 
 def test_a_rating_in_both_parts(tmp_path):
     np.savez(tmp_path / "douban.npz", **RATINGS | {"test_item": [0]})
-    with pytest.raises(DataFileError, match="1 cells are in both parts, such as user 1 and movie 0"):
+    with pytest.raises(
+        DataFileError, match="1 cells are in both parts, such as user 1 and movie 0"
+    ):
         load_ratings("douban", data_home=tmp_path)

@@ -52,7 +52,9 @@ def small(loading, name="lshtc", m=31, t=14):
     Y[::5, 2] = 1.0
     X = np.hstack([Y + 0.7 * rng.normal(size=Y.shape), np.ones((m + t, 1))])
     tasks = loading.task_features(EDGES, LABELS)
-    return loading.Data(name, X[:m], sparse.csr_array(Y[:m]), X[m:], sparse.csr_array(Y[m:]), tasks, 5)
+    return loading.Data(
+        name, X[:m], sparse.csr_array(Y[:m]), X[m:], sparse.csr_array(Y[m:]), tasks, 5
+    )
 
 
 # The slow twins.
@@ -76,7 +78,9 @@ def left_out(X, Y, T, alpha, task_alpha, setting, sample):
             continue
         for j in range(Y.shape[1]):
             others = np.delete(np.arange(Y.shape[1]), j)
-            F[place, j] = fitted(X[rest], Y[rest][:, others], T[others], X[[i]], T[[j]], alpha, task_alpha)[0, 0]
+            F[place, j] = fitted(
+                X[rest], Y[rest][:, others], T[others], X[[i]], T[[j]], alpha, task_alpha
+            )[0, 0]
     return F
 
 
@@ -96,17 +100,22 @@ KNOWN = np.array([0, 2, 3, 5])
 @pytest.mark.parametrize("approach", ["independent", "two_step", "zero_shot"])
 def test_a_stream_is_a_model_fitted_at_once(script, data, approach):
     order = np.random.default_rng(0).permutation(31)
-    Y, columns = data.Y.toarray(), KNOWN if approach == "zero_shot" else np.arange(6)
+    Y = data.Y.toarray()
+    columns = KNOWN if approach == "zero_shot" else np.arange(6)
     sizes = []
     for place, model, learnt in script.stream(data, order, WITHHELD, approach):
         rows = order[: data.sizes[place]]
         assert_array_equal(learnt, rows[Y[np.ix_(rows, columns)].any(axis=1)])
         T = None if approach == "independent" else data.tasks[columns]
         sides = data.X[learnt], Y[np.ix_(learnt, columns)], T
-        assert_allclose(model.predict(data.X_test), fitted(*sides, data.X_test, T, 1.0, 1.0), rtol=0, atol=1e-10)
+        assert_allclose(
+            model.predict(data.X_test), fitted(*sides, data.X_test, T, 1.0, 1.0), rtol=0, atol=1e-10
+        )
         if approach == "two_step":
             at_once = TwoStepRidge(fit_intercept=False).fit(*sides[:2], tasks=T)
-            assert_allclose(model.predict(data.X_test), at_once.predict(data.X_test), rtol=0, atol=1e-10)
+            assert_allclose(
+                model.predict(data.X_test), at_once.predict(data.X_test), rtol=0, atol=1e-10
+            )
         if approach == "zero_shot":
             found = model.predict(data.X_test, tasks=data.tasks[WITHHELD])
             expected = fitted(*sides, data.X_test, data.tasks[WITHHELD], 1.0, 1.0)
@@ -118,16 +127,22 @@ def test_a_stream_is_a_model_fitted_at_once(script, data, approach):
 
 @pytest.mark.parametrize("approach", ["independent", "two_step", "zero_shot"])
 @pytest.mark.parametrize("choice", ["error", "auc"])
-def test_choices_are_those_of_models_fitted_without_each_row(script, data, monkeypatch, approach, choice):
+def test_choices_are_those_of_models_fitted_without_each_row(
+    script, data, monkeypatch, approach, choice
+):
     monkeypatch.setattr(script, "ALPHAS", GRID)
     monkeypatch.setattr(script, "SAMPLE", {"error": 9, "auc": 6})
     setting, columns = ("D", KNOWN) if approach == "zero_shot" else ("B", np.arange(6))
     *_, (_, model, learnt) = script.stream(data, np.arange(31), WITHHELD, approach)
-    X, Y = data.X[learnt], data.Y[learnt][:, columns]
+    X = data.X[learnt]
+    Y = data.Y[learnt][:, columns]
     script.choose(model, X, Y, choice, setting)
-    dense, T = Y.toarray(), None if approach == "independent" else data.tasks[columns]
+    dense = Y.toarray()
+    T = None if approach == "independent" else data.tasks[columns]
     pairs = list(product(GRID, GRID if T is not None else [1.0]))
-    best = min(pairs, key=lambda pair: np.sum((left_out(X, dense, T, *pair, "B", 9) - dense[-9:]) ** 2))
+    best = min(
+        pairs, key=lambda pair: np.sum((left_out(X, dense, T, *pair, "B", 9) - dense[-9:]) ** 2)
+    )
     if choice == "auc":
 
         def score(alpha, task_alpha):
@@ -147,23 +162,31 @@ def test_a_repetition(script, data, monkeypatch):
     script.repeat(data, curve, 7)
     script.repeat(data, curve, 7)
     rng = np.random.default_rng([7, 1])
-    order, withheld = rng.permutation(31), np.sort(rng.permutation(6)[:2])
+    order = rng.permutation(31)
+    withheld = np.sort(rng.permutation(6)[:2])
     known = np.setdiff1d(np.arange(6), withheld)
-    Y, truth = data.Y.toarray(), data.Y_test.toarray()
+    Y = data.Y.toarray()
+    truth = data.Y_test.toarray()
     for place, size in enumerate(data.sizes):
         rows = order[:size]
         two_step = fitted(data.X[rows], Y[rows], data.tasks, data.X_test, data.tasks, 1.0, 1.0)
         alone = fitted(data.X[rows], Y[rows], None, data.X_test, None, 1.0, 1.0)
         for approach, F in (("two_step", two_step), ("independent", alone)):
-            assert_allclose(curve.scores[approach, "error", "instance"][1][place], instance_auc(truth, F))
-            assert_allclose(curve.scores[approach, "auc", "task"][1][place], instance_auc(truth.T, F.T))
+            assert_allclose(
+                curve.scores[approach, "error", "instance"][1][place], instance_auc(truth, F)
+            )
+            assert_allclose(
+                curve.scores[approach, "auc", "task"][1][place], instance_auc(truth.T, F.T)
+            )
         rows = rows[Y[np.ix_(rows, known)].any(axis=1)]
         sides = data.X[rows], Y[np.ix_(rows, known)], data.tasks[known]
         concerned = truth[:, withheld].any(axis=1)
         F = fitted(*sides, data.X_test[concerned], data.tasks[withheld], 1.0, 1.0)
         found = curve.scores["zero_shot", "error", "task"][1][place]
         assert_allclose(found, instance_auc(truth[concerned][:, withheld].T, F.T))
-    assert curve.scores["two_step", "error", "task"][0] != curve.scores["two_step", "error", "task"][1]
+    assert (
+        curve.scores["two_step", "error", "task"][0] != curve.scores["two_step", "error", "task"][1]
+    )
     assert curve.chosen["two_step", "auc"] == [[(1.0, 1.0)] * 4] * 2
 
 
@@ -180,7 +203,9 @@ def test_labels_that_stand_alike_are_tied(script):
 def test_features_of_labels_give_the_kernel_of_the_hierarchy(loading):
     T = loading.task_features(EDGES, LABELS)
     assert_allclose(T @ T.T, graph_distance_kernel(EDGES, LABELS, 10.0), rtol=0, atol=1e-12)
-    assert_allclose((T @ T.T)[0], [1, np.exp(-0.2), np.exp(-0.4), 0, 0, np.exp(-0.3)], rtol=0, atol=1e-12)
+    assert_allclose(
+        (T @ T.T)[0], [1, np.exp(-0.2), np.exp(-0.4), 0, 0, np.exp(-0.3)], rtol=0, atol=1e-12
+    )
 
 
 def test_features_of_documents(loading):
@@ -197,11 +222,19 @@ def test_features_of_documents(loading):
     assert X.shape == (40, 5)
     assert_array_equal(X[:, -1], 1.0)
     assert_allclose(X[:3], X_test, rtol=0, atol=1e-12)
-    # Test documents change nothing; labels change what is asked to follow them, later ones only if all count.
+    # Test documents change nothing; labels change what is asked to follow them, later ones only if
+    # all count.
     assert_array_equal(X, features("svd", labels, counts[10:20] * 3)[0])
     assert_array_equal(X, features("svd", others)[0])
-    assert_array_equal(features("canonical-first", labels)[0], features("canonical-first", changed)[0])
-    assert np.abs(features("canonical-first", labels)[0] - features("canonical-first", others)[0]).max() > 1e-3
+    assert_array_equal(
+        features("canonical-first", labels)[0], features("canonical-first", changed)[0]
+    )
+    assert (
+        np.abs(
+            features("canonical-first", labels)[0] - features("canonical-first", others)[0]
+        ).max()
+        > 1e-3
+    )
     assert np.abs(features("canonical", labels)[0] - features("canonical", changed)[0]).max() > 1e-3
     # There are never more directions than the texts have.
     assert loading.document_features(counts, counts, labels, 1000, "svd", 10)[0].shape[1] <= 25
@@ -211,7 +244,9 @@ def test_orders(loading, data):
     order = data.order(np.random.default_rng(1))
     assert_array_equal(np.sort(order), np.arange(31))
     assert set(order[:5]) != set(range(5))
-    alike = loading.Data(*(vars(data) | {"starts_alike": True}).values()).order(np.random.default_rng(1))
+    alike = loading.Data(*(vars(data) | {"starts_alike": True}).values()).order(
+        np.random.default_rng(1)
+    )
     assert set(alike[:5]) == set(range(5))
     assert_array_equal(alike[5:], order[order >= 5])
 
@@ -219,7 +254,11 @@ def test_orders(loading, data):
 def write_packages(folder):
     folder.mkdir()
     header = "package\tsource\tsection\ttags\tdescription"
-    rows = ["p\ts\tx\tuse::a,use::b\tGreat C++ game", "q\tt\tx\trole::c\tA great game", "r\tu\tx\tuse::b\tC++ only"]
+    rows = [
+        "p\ts\tx\tuse::a,use::b\tGreat C++ game",
+        "q\tt\tx\trole::c\tA great game",
+        "r\tu\tx\tuse::b\tC++ only",
+    ]
     with lzma.open(folder / "debtags_one_per_source.tsv.xz", "wt", encoding="utf-8") as file:
         file.write("\n".join([header, *rows]) + "\n")
     edges = "parent\tchild\nROOT\tuse\nROOT\trole\nuse\tuse::a\nuse\tuse::b\nrole\trole::c\n"
@@ -320,7 +359,10 @@ def test_the_command(script, loading, monkeypatch, tmp_path, capsys):
         for name, mean in found["mean"].items():
             assert len(found["scores"][name]) == 2
             assert_allclose(mean, np.mean(found["scores"][name], axis=0))
-        keys = [f"{approach} error {metric}" for metric, approach in product(script.METRICS, script.APPROACHES)]
+        keys = [
+            f"{approach} error {metric}"
+            for metric, approach in product(script.METRICS, script.APPROACHES)
+        ]
         row = ["31", "squared error", *(f"{found['mean'][key][-1]:.3f}" for key in keys)]
         assert f"| {' | '.join(row)} |" in printed.splitlines()
         for statement in found["statements"]:
@@ -360,7 +402,9 @@ def test_options(script, monkeypatch, capsys):
 
 
 def test_figures(script, tmp_path):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed: the figures are not drawn")
+    pytest.importorskip(
+        "matplotlib", reason="matplotlib is not installed: the figures are not drawn"
+    )
     script.draw([curve_of(script), curve_of(script, "debtags")], tmp_path / "online_text.png")
     assert (tmp_path / "online_text.png").read_bytes().startswith(b"\x89PNG")
 

@@ -40,7 +40,10 @@ def test_a_difference_is_told_and_ends_with_an_error(script, monkeypatch, capsys
     monkeypatch.setitem(script.PEERS, "nowhere", ("nowhere", off))
     assert script.main(["sklearn", "nowhere"]) == 1
     seen = capsys.readouterr().out
-    assert [line.split()[-1] for line in seen.splitlines() if line.startswith("  ")] == ["EQUAL", "differs"]
+    assert [line.split()[-1] for line in seen.splitlines() if line.startswith("  ")] == [
+        "EQUAL",
+        "differs",
+    ]
     assert "not installed, and not compared: nowhere" in seen
     assert "1 rows are NOT EQUAL" in seen
     assert script.main(["sklearn", "--markdown"]) == 1

@@ -15,7 +15,9 @@ PROJECT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def experiment():
-    spec = importlib.util.spec_from_file_location("probabilities", PROJECT / "experiments" / "probabilities.py")
+    spec = importlib.util.spec_from_file_location(
+        "probabilities", PROJECT / "experiments" / "probabilities.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -23,9 +25,12 @@ def experiment():
 
 def test_scores_as_they_are(experiment):
     rng = np.random.default_rng(0)
-    scores, Y = rng.normal(size=(9, 7)), (rng.random((9, 7)) < 0.4).astype(float)
+    scores = rng.normal(size=(9, 7))
+    Y = (rng.random((9, 7)) < 0.4).astype(float)
     found = experiment.as_they_are(scores, Y)
-    assert_allclose(found["score brier"], brier_score_loss(Y.ravel(), np.clip(scores, 0, 1).ravel()))
+    assert_allclose(
+        found["score brier"], brier_score_loss(Y.ravel(), np.clip(scores, 0, 1).ravel())
+    )
 
 
 def test_the_figures_of_the_docs(experiment, shared_data):

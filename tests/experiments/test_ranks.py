@@ -25,7 +25,8 @@ def script():
 
 def test_both_targets_are_learned_and_scored_as_labels(script, monkeypatch, tmp_path, capsys):
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(15, 2)), rng.normal(size=(12, 2))
+    X = rng.normal(size=(15, 2))
+    T = rng.normal(size=(12, 2))
     K, G = (np.exp(-0.3 * ((table[:, None] - table) ** 2).sum(axis=2)) for table in (X, T))
     records = sys.modules["records"]
     data = sys.modules["records_data"].Data("davis", np.exp(X @ T.T), {"truth": K}, {"truth": G})
@@ -42,4 +43,7 @@ def test_both_targets_are_learned_and_scored_as_labels(script, monkeypatch, tmp_
     # Predictions are scored on the scale of the labels, whatever was learned from.
     assert second["MSE"] < np.var(data.Y)
     assert first["MSE"] != second["MSE"]
-    assert f"| davis | normal scores | {second['CI']:.3f} | {second['MSE']:.3f} | 1 |" in capsys.readouterr().out
+    assert (
+        f"| davis | normal scores | {second['CI']:.3f} | {second['MSE']:.3f} | 1 |"
+        in capsys.readouterr().out
+    )

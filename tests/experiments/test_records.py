@@ -38,15 +38,22 @@ def small(script, name, m=18, q=15, *, kernels_of_tasks=True):
     made = make_dyads(m, q, random_state=0)
     rng = np.random.default_rng(0)
     Y = np.where(rng.random((m, q)) < 0.1, np.nan, made.Y)
-    K, G = (kernel / np.sqrt(np.outer(np.diag(kernel), np.diag(kernel))) for kernel in (made.K, made.G))
+    K, G = (
+        kernel / np.sqrt(np.outer(np.diag(kernel), np.diag(kernel))) for kernel in (made.K, made.G)
+    )
     return script.Data(
-        name, Y, {"true": K, "other": 0.5 * K + 0.5 * np.eye(m)}, {"true": G} if kernels_of_tasks else {}
+        name,
+        Y,
+        {"true": K, "other": 0.5 * K + 0.5 * np.eye(m)},
+        {"true": G} if kernels_of_tasks else {},
     )
 
 
 def with_split(script, data):
     is_test = np.random.default_rng(1).random(data.Y.shape) < 0.2
-    return script.replace(data, Y=np.where(is_test, np.nan, data.Y), Y_test=np.where(is_test, data.Y, np.nan))
+    return script.replace(
+        data, Y=np.where(is_test, np.nan, data.Y), Y_test=np.where(is_test, data.Y, np.nan)
+    )
 
 
 @pytest.fixture
@@ -61,7 +68,8 @@ def benchmarks(script, monkeypatch):
 
         return load
 
-    binding, stars = small(script, "binding"), with_split(script, small(script, "stars", kernels_of_tasks=False))
+    binding = small(script, "binding")
+    stars = with_split(script, small(script, "stars", kernels_of_tasks=False))
     signs = small(script, "signs")
     signs = script.replace(signs, Y=np.where(np.isnan(signs.Y), 0.0, signs.Y > 0).astype(float))
     small_ones = {
@@ -92,13 +100,16 @@ def test_the_parts_of_pairs_are_those_of_the_seed(script):
     assert split.new_rows is split.new_columns is None
 
 
-@pytest.mark.parametrize(("setting", "new"), [("B", (True, False)), ("C", (False, True)), ("D", (True, True))])
+@pytest.mark.parametrize(
+    ("setting", "new"), [("B", (True, False)), ("C", (False, True)), ("D", (True, True))]
+)
 def test_what_is_tested_is_new_where_the_setting_says_so(script, setting, new):
     data = small(script, "binding")
     seen = [[], []]
     for number in range(5):
         split = script.cut(data, script.Unit("davis", setting, f"fold {number}"), 5)
-        trained, asked = (split.rows, split.columns), (split.new_rows, split.new_columns)
+        trained = (split.rows, split.columns)
+        asked = (split.new_rows, split.new_columns)
         tested = []
         for side in (0, 1):
             if new[side]:
@@ -118,7 +129,10 @@ def test_what_is_tested_is_new_where_the_setting_says_so(script, setting, new):
 
 def test_folds_of_pairs_test_each_once_and_the_published_split_is_kept(script):
     data = small(script, "signs")
-    tested = [np.isfinite(script.cut(data, script.Unit("nr", "A", f"fold {k}"), 10).truth) for k in range(10)]
+    tested = [
+        np.isfinite(script.cut(data, script.Unit("nr", "A", f"fold {k}"), 10).truth)
+        for k in range(10)
+    ]
     assert_array_equal(sum(each.astype(int) for each in tested), np.isfinite(data.Y))
     published = with_split(script, data)
     split = script.cut(published, script.Unit("douban", "A", "split 0"), 1)
@@ -135,7 +149,20 @@ def test_the_units_and_their_order(script, capsys):
     assert len(listed) == len(set(listed)) == 4 * 3 * 10 + 2 * (3 + 3 * 5) + 2
     assert listed[0] == "nr A fold 0"
     assert (
-        script.main(["--list", "--data", "kiba,nr,douban", "--setting", "A,D", "--seeds", "7", "--folds", "2,9"]) == 0
+        script.main(
+            [
+                "--list",
+                "--data",
+                "kiba,nr,douban",
+                "--setting",
+                "A,D",
+                "--seeds",
+                "7",
+                "--folds",
+                "2,9",
+            ]
+        )
+        == 0
     )
     assert capsys.readouterr().out.splitlines() == [
         "kiba A seed 7",
@@ -193,7 +220,11 @@ def test_every_setting_runs_once(script, benchmarks, tmp_path, capsys):
         assert set(row["versions"]) == {"python", "dyadlearn", "numpy", "scipy"}
         assert set(row["weights"]["instances"]) >= {"true", "other"}
         assert_allclose(sum(row["weights"]["instances"].values()), 1)
-    assert [set(row["scores"]) for row in (rows[0], rows[4], rows[7])] == [{"MSE", "CI"}, {"AUPR", "AUC"}, {"RMSE"}]
+    assert [set(row["scores"]) for row in (rows[0], rows[4], rows[7])] == [
+        {"MSE", "CI"},
+        {"AUPR", "AUC"},
+        {"RMSE"},
+    ]
     assert "identity" in rows[7]["weights"]["tasks"]
     assert rows[4]["machine"] == "1 core"
     before = out.read_text()
@@ -206,7 +237,8 @@ def test_every_setting_runs_once(script, benchmarks, tmp_path, capsys):
 def test_scores_are_those_of_a_model_made_by_hand(script, benchmarks):
     """Kernels cut by hand, without descriptions that know where their rows come from."""
     data = script.BENCHMARKS["davis"].load(None, None)
-    K, G = script.described(data.K, 18, script.Machine()), script.described(data.G, 15, script.Machine())
+    K = script.described(data.K, 18, script.Machine())
+    G = script.described(data.G, 15, script.Machine())
     for setting in "BCD":
         unit = script.Unit("davis", setting, "fold 3", 2)
         found = script.run(unit, data, (K, G), script.Machine())
@@ -216,14 +248,22 @@ def test_scores_are_those_of_a_model_made_by_hand(script, benchmarks):
         ).fit(
             {name: kernel[np.ix_(split.rows, split.rows)] for name, kernel in data.K.items()},
             split.Y,
-            tasks={name: kernel[np.ix_(split.columns, split.columns)] for name, kernel in data.G.items()},
+            tasks={
+                name: kernel[np.ix_(split.columns, split.columns)]
+                for name, kernel in data.G.items()
+            },
         )
-        X = None if split.new_rows is None else {k: v[np.ix_(split.new_rows, split.rows)] for k, v in data.K.items()}
-        tasks = (
-            None
-            if split.new_columns is None
-            else {name: kernel[np.ix_(split.new_columns, split.columns)] for name, kernel in data.G.items()}
-        )
+        if split.new_rows is None:
+            X = None
+        else:
+            X = {k: v[np.ix_(split.new_rows, split.rows)] for k, v in data.K.items()}
+        if split.new_columns is None:
+            tasks = None
+        else:
+            tasks = {
+                name: kernel[np.ix_(split.new_columns, split.columns)]
+                for name, kernel in data.G.items()
+            }
         F = model.predict(X, tasks)
         assert_allclose(found["scores"]["MSE"], mean_squared_error(split.truth, F), rtol=1e-9)
         assert found["n_test"] == np.isfinite(split.truth).sum()
@@ -232,11 +272,20 @@ def test_scores_are_those_of_a_model_made_by_hand(script, benchmarks):
 @pytest.mark.slow
 def test_torch_gives_the_same_scores(script, benchmarks):
     pytest.importorskip("torch", reason="torch is not installed")
-    for name, setting, number in (("davis", "A", "seed 0"), ("davis", "D", "fold 0"), ("nr", "B", "fold 0")):
+    for name, setting, number in (
+        ("davis", "A", "seed 0"),
+        ("davis", "D", "fold 0"),
+        ("nr", "B", "fold 0"),
+    ):
         unit = script.Unit(name, setting, number, 2)
         data = script.BENCHMARKS[name].load(None, None)
         first, second = (
-            script.run(unit, data, (script.described(data.K, 18, each), script.described(data.G, 15, each)), each)
+            script.run(
+                unit,
+                data,
+                (script.described(data.K, 18, each), script.described(data.G, 15, each)),
+                each,
+            )
             for each in (script.Machine(), script.Machine("cpu", 1))
         )
         for measure, score in first["scores"].items():
@@ -248,7 +297,11 @@ def test_torch_gives_the_same_scores(script, benchmarks):
 @pytest.mark.slow
 def test_no_test_label_is_seen(script, benchmarks):
     """With other labels in the test part, all that was learned is the same."""
-    for name, setting, number in (("davis", "A", "seed 0"), ("davis", "B", "fold 1"), ("douban", "A", "split 0")):
+    for name, setting, number in (
+        ("davis", "A", "seed 0"),
+        ("davis", "B", "fold 1"),
+        ("douban", "A", "split 0"),
+    ):
         unit = script.Unit(name, setting, number, 2)
         data = script.BENCHMARKS[name].load(None, None)
         split = script.cut(data, unit, 5)
@@ -263,7 +316,10 @@ def test_no_test_label_is_seen(script, benchmarks):
             script.run(
                 unit,
                 each,
-                (script.described(each.K, 18, script.Machine()), script.described(each.G, 15, script.Machine())),
+                (
+                    script.described(each.K, 18, script.Machine()),
+                    script.described(each.G, 15, script.Machine()),
+                ),
                 script.Machine(),
             )
             for each in (data, other)
@@ -274,19 +330,25 @@ def test_no_test_label_is_seen(script, benchmarks):
 
 
 def test_scores_that_are_not_defined(script, tmp_path):
-    truth, F = np.array([[0.0, np.nan], [0.0, 0.0]]), np.array([[0.5, 9.0], [0.5, 0.5]])
+    truth = np.array([[0.0, np.nan], [0.0, 0.0]])
+    F = np.array([[0.5, 9.0], [0.5, 0.5]])
     assert script.scores(script.BENCHMARKS["nr"].measures, truth, F) == {"AUPR": None, "AUC": None}
     assert script.scores(script.BENCHMARKS["kiba"].measures, truth, F) == {"MSE": 0.25, "CI": None}
     assert script.scores(script.BENCHMARKS["douban"].measures, truth, F) == {"RMSE": 0.5}
     with pytest.raises(ValueError, match="NaN"):
         script.scores(script.BENCHMARKS["douban"].measures, truth, np.full((2, 2), np.nan))
     script.append(
-        tmp_path / "x", {"stage_errors": [0.5, np.inf], "shares": None, "weights": {"a": np.nan, "b": (1, 2)}}
+        tmp_path / "x",
+        {"stage_errors": [0.5, np.inf], "shares": None, "weights": {"a": np.nan, "b": (1, 2)}},
     )
-    assert lines(tmp_path / "x") == [{"stage_errors": [0.5, None], "shares": None, "weights": {"a": None, "b": [1, 2]}}]
+    assert lines(tmp_path / "x") == [
+        {"stage_errors": [0.5, None], "shares": None, "weights": {"a": None, "b": [1, 2]}}
+    ]
 
 
-def test_a_unit_that_fails_does_not_stop_the_others(script, benchmarks, tmp_path, monkeypatch, capsys):
+def test_a_unit_that_fails_does_not_stop_the_others(
+    script, benchmarks, tmp_path, monkeypatch, capsys
+):
     real = script.run
 
     def run(unit, *rest):
@@ -296,7 +358,18 @@ def test_a_unit_that_fails_does_not_stop_the_others(script, benchmarks, tmp_path
 
     monkeypatch.setattr(script, "run", run)
     out = tmp_path / "results.jsonl"
-    words = ["--data", "nr", "--setting", "B", "--folds", "0,1,2", "--steps", "1", "--out", str(out)]
+    words = [
+        "--data",
+        "nr",
+        "--setting",
+        "B",
+        "--folds",
+        "0,1,2",
+        "--steps",
+        "1",
+        "--out",
+        str(out),
+    ]
     assert script.main(words) == 1
     said = capsys.readouterr().err
     assert "nr B fold 1 (1 steps): failed" in said
@@ -309,13 +382,19 @@ def test_a_unit_that_fails_does_not_stop_the_others(script, benchmarks, tmp_path
 
 def test_what_was_interrupted_is_no_result(script, benchmarks, tmp_path, monkeypatch):
     def interrupted(self, *args, **kwargs):
-        script.warnings.warn("Learning was interrupted: the model has what was best.", ConvergenceWarning, stacklevel=2)
+        script.warnings.warn(
+            "Learning was interrupted: the model has what was best.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
         return self
 
     monkeypatch.setattr(script.LearnedKernelRidge, "fit", interrupted)
     out = tmp_path / "results.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        script.main(["--data", "nr", "--setting", "B", "--folds", "0", "--steps", "1", "--out", str(out)])
+        script.main(
+            ["--data", "nr", "--setting", "B", "--folds", "0", "--steps", "1", "--out", str(out)]
+        )
     assert not out.exists()
 
 
@@ -343,7 +422,11 @@ def test_a_line_that_was_cut_off_is_left_out(script, shown, tmp_path):
 
 
 def result(data, setting, unit, scores, **more):
-    machine = {"machine": "2 cores", "versions": {"python": "3.11"}, "date": "2026-01-02T03:04:05+00:00"}
+    machine = {
+        "machine": "2 cores",
+        "versions": {"python": "3.11"},
+        "date": "2026-01-02T03:04:05+00:00",
+    }
     return {
         "data": data,
         "setting": setting,
@@ -361,18 +444,29 @@ def test_the_table(shown):
     rows = [
         result("davis", "A", "seed 1", {"MSE": 0.1, "CI": 0.9}),
         result("davis", "A", "seed 0", {"MSE": 0.2, "CI": 0.8}, seconds=90.0, memory=2000),
-        result("davis", "A", "seed 2", {"MSE": 0.3, "CI": 0.7}, seconds=6.0, machine="H200", device_memory=900),
+        result(
+            "davis",
+            "A",
+            "seed 2",
+            {"MSE": 0.3, "CI": 0.7},
+            seconds=6.0,
+            machine="H200",
+            device_memory=900,
+        ),
         result("nr", "C", "fold 3", {"AUPR": 0.5, "AUC": None}, seconds=1200.0),
         result("nr", "A", "fold 3", {"AUPR": 0.5, "AUC": 0.75}, steps=10),
         result("douban", "A", "split 0", {"RMSE": 0.73}, date="2026-01-05T00:00:00+00:00"),
     ]
     found = shown.table(rows)
     for line in (
-        "| Davis | A | seeds 0–2 | 0.200 ± 0.100 | 0.800 ± 0.100 | 0.195 / 0.906 (graph networks, other splits) | "
+        "| Davis | A | seeds 0–2 | 0.200 ± 0.100 | 0.800 ± 0.100 | 0.195 / 0.906 (graph networks, "
+        "other splits) | "
         "60 s, 2,000 MiB (2 cores); 6 s, 900 MiB (H200) |",
         "| nuclear receptors (nr) | C | fold 3 | 0.500 | – | – | 20 min, 1,500 MiB (2 cores) |",
-        "| nuclear receptors (nr), 10 steps | A | fold 3 | 0.500 | 0.750 | 0.728 (NRLMF) | 30 s, 1,500 MiB (2 cores) |",
-        "| Douban | A | published split | 0.730 | 0.721 (IGMC); 0.734 (GC-MC) | 30 s, 1,500 MiB (2 cores) |",
+        "| nuclear receptors (nr), 10 steps | A | fold 3 | 0.500 | 0.750 | 0.728 (NRLMF) | 30 s, "
+        "1,500 MiB (2 cores) |",
+        "| Douban | A | published split | 0.730 | 0.721 (IGMC); 0.734 (GC-MC) | 30 s, 1,500 MiB (2 "
+        "cores) |",
         "Computed from 2026-01-02 to 2026-01-05 with python 3.11.",
     ):
         assert line in found.splitlines(), line
@@ -392,7 +486,8 @@ def test_a_table_needs_results(script, shown, tmp_path, capsys):
 
 
 def test_the_page_is_filled(script, shown, tmp_path, capsys):
-    results, page = tmp_path / "results.jsonl", tmp_path / "page.md"
+    results = tmp_path / "results.jsonl"
+    page = tmp_path / "page.md"
     script.append(results, result("flixster", "A", "split 0", {"RMSE": 0.864}))
     page.write_text(f"# Title\n\n{shown.BEGIN}\nold\n{shown.END}\n\nThe end.\n", encoding="utf-8")
     assert script.main(["--table", str(results)]) == 0

@@ -105,7 +105,9 @@ def test_heat_is_the_exponential_of_the_laplacian(script, normalized):
     assert list(found) == ["heat0.5", "heat2", "heat8"]
     for K, beta in zip(found.values(), (0.5, 2, 8), strict=True):
         heat = expm(-beta * L)
-        assert_allclose(K, heat / np.sqrt(np.outer(np.diag(heat), np.diag(heat))), rtol=1e-10, atol=1e-14)
+        assert_allclose(
+            K, heat / np.sqrt(np.outer(np.diag(heat), np.diag(heat))), rtol=1e-10, atol=1e-14
+        )
     check(found, 8)
 
 
@@ -126,7 +128,9 @@ def test_molecules_are_compared_by_their_counts(script):
             expected = np.minimum(counts[i], counts[j]).sum() / most if most else 1.0
             assert_allclose(kernels[name][i, j], expected, rtol=1e-12, err_msg=name)
     bits = described["morgan2"].features.toarray() > 0
-    assert_allclose(kernels["morgan2_bits"][1, 2], (bits[1] & bits[2]).sum() / (bits[1] | bits[2]).sum())
+    assert_allclose(
+        kernels["morgan2_bits"][1, 2], (bits[1] & bits[2]).sum() / (bits[1] | bits[2]).sum()
+    )
     rows = described["descriptors"].features
     squares = np.array([[((a - b) ** 2).sum() for b in rows] for a in rows])
     assert_allclose(kernels["descriptors"], np.exp(-squares / squares.mean()), rtol=1e-9)
@@ -143,12 +147,16 @@ def test_a_machine_without_rdkit_takes_what_was_kept(script, tmp_path, monkeypat
     assert list(again) == list(first)
     for name, array in first.items():
         assert_array_equal(again[name], array)
-    with pytest.raises(ModuleNotFoundError, match="The molecules of x have to be described by rdkit"):
+    with pytest.raises(
+        ModuleNotFoundError, match="The molecules of x have to be described by rdkit"
+    ):
         script.kept_features("x", ["CC"], tmp_path)
 
 
 def test_counts_are_cut_off(script):
-    chem = pytest.importorskip("rdkit.Chem", reason="rdkit is not installed: molecules are not described")
+    chem = pytest.importorskip(
+        "rdkit.Chem", reason="rdkit is not installed: molecules are not described"
+    )
     generators = importlib.import_module("rdkit.Chem.rdFingerprintGenerator")
     molecules = [chem.MolFromSmiles("C" * 600), chem.MolFromSmiles("CC")]
     counts = script.count_columns(generators.GetMorganGenerator(radius=1, fpSize=4096), molecules)
@@ -163,13 +171,17 @@ def test_few_and_many_stored_entries(script, share, monkeypatch):
     expected = [[np.minimum(a, b).sum() / np.maximum(a, b).sum() for b in counts] for a in counts]
     asked = []
     own = script.gram
-    monkeypatch.setattr(script, "gram", lambda features, **rest: asked.append(features) or own(features, **rest))
+    monkeypatch.setattr(
+        script, "gram", lambda features, **rest: asked.append(features) or own(features, **rest)
+    )
     assert_allclose(script.Described(csr_array(counts), "minmax").gram(), expected, rtol=1e-12)
     assert issparse(asked[0]) == (share < script.DENSE)
 
 
 def test_wild_descriptors_are_tamed(script):
-    numbers = np.array([[1e300, 5.0, np.nan, 1.0], [-3.0, 5.0, np.inf, 2.0], [0.0, 5.0, -np.inf, 4.0]] * 7)
+    numbers = np.array(
+        [[1e300, 5.0, np.nan, 1.0], [-3.0, 5.0, np.inf, 2.0], [0.0, 5.0, -np.inf, 4.0]] * 7
+    )
     numbers[0, 2] = 2.0
     found = script.tame(numbers)
     assert np.isfinite(found).all()
@@ -198,7 +210,9 @@ def test_words_of_sequences(script):
 
 
 def test_what_is_wrong_is_said(script):
-    with pytest.raises(FileNotFoundError, match=r"x has no sequences of 1 of its 2 entities \(b, …\)"):
+    with pytest.raises(
+        FileNotFoundError, match=r"x has no sequences of 1 of its 2 entities \(b, …\)"
+    ):
         script.in_order({"a": "MK"}, ["a", "b"], "sequences", "x")
     with pytest.raises(ValueError, match="A kernel of 2 entities has NaN or infinity in 2 cells"):
         script.whole(np.array([[1.0, np.nan], [np.nan, 1.0]]))

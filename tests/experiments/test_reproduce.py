@@ -24,7 +24,9 @@ def test_the_plan_says_what_lacks_which_data(reproduce, tmp_path):
     assert (steps["table2"].runs, steps["table2"].words) == (False, nothing)
     assert (steps["transfer"].runs, steps["transfer"].words) == (False, "not asked for")
     assert steps["text"].runs
-    assert steps["text"].words.startswith(f"no web pages, packages in {tmp_path}: only the 1,500 packages")
+    assert steps["text"].words.startswith(
+        f"no web pages, packages in {tmp_path}: only the 1,500 packages"
+    )
     for name in ("yamanishi2008", "lshtc1_dryrun", "debtags"):
         (tmp_path / name).mkdir()
     assert [step.words for step in reproduce.plan(["table2", "text"], tmp_path)] == [
@@ -36,7 +38,9 @@ def test_the_plan_says_what_lacks_which_data(reproduce, tmp_path):
 
 def test_what_cannot_be_had_and_not_be_done_without_is_left_out(reproduce, monkeypatch, tmp_path):
     monkeypatch.setitem(
-        reproduce.EXPERIMENTS, "text", reproduce.Experiment("texts", "online_text.py", ("lshtc1_dryrun",), 1.0, 1.0)
+        reproduce.EXPERIMENTS,
+        "text",
+        reproduce.Experiment("texts", "online_text.py", ("lshtc1_dryrun",), 1.0, 1.0),
     )
     step = reproduce.plan(["text"], tmp_path)[-1]
     assert (step.runs, step.words) == (False, f"no web pages in {tmp_path}: nothing to run on")
@@ -53,9 +57,15 @@ def test_a_failure_keeps_nobody_else_from_running(reproduce, monkeypatch, tmp_pa
     for name in ("yamanishi2008", "davis"):
         (tmp_path / name).mkdir()
     with pytest.raises(SystemExit) as ended:
-        reproduce.main(["--quick", "--out", str(tmp_path), "--data-home", str(tmp_path), "--text=--repeats 2"])
+        reproduce.main(
+            ["--quick", "--out", str(tmp_path), "--data-home", str(tmp_path), "--text=--repeats 2"]
+        )
     assert ended.value.code == 1
-    assert [Path(command[1]).name for command in called] == ["drug_target.py", "transfer.py", "online_text.py"]
+    assert [Path(command[1]).name for command in called] == [
+        "drug_target.py",
+        "transfer.py",
+        "online_text.py",
+    ]
     assert all("--quick" in command and str(tmp_path) in command for command in called)
     assert called[-1][-2:] == ["--repeats", "2"]
     told = capsys.readouterr().out

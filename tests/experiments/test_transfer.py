@@ -34,7 +34,8 @@ def models(script):
 def make_data(seed, m=13, q=6, rank=None):
     """Return two kernels and labels that depend on both; with a rank the kernels are singular."""
     rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(m, rank or m)), rng.normal(size=(q, rank or q))
+    X = rng.normal(size=(m, rank or m))
+    T = rng.normal(size=(q, rank or q))
     Y = X[:, :3] @ rng.normal(size=(3, 2)) @ T[:, :2].T + 0.5 * rng.normal(size=(m, q))
     return X @ X.T / 3, T @ T.T / 2, Y
 
@@ -65,7 +66,8 @@ def hat(K, G, pair):
 
 def complete(H, Y, missing):
     """Fill missing cells with the values that two-step returns when it is fitted to them."""
-    holes, values = missing.ravel(), Y.ravel().copy()
+    holes = missing.ravel()
+    values = Y.ravel().copy()
     system = np.eye(holes.sum()) - H[np.ix_(holes, holes)]
     values[holes] = np.linalg.solve(system, H[np.ix_(holes, ~holes)] @ values[~holes])
     return values.reshape(Y.shape)
@@ -79,13 +81,16 @@ def cell(Y, i, j):
 
 def pair_error(K, G, Y, pair, columns):
     """Return the squared error over some columns, each cell left out in turn (setting A)."""
-    H, cells = hat(K, G, pair), product(range(len(Y)), columns)
+    H = hat(K, G, pair)
+    cells = product(range(len(Y)), columns)
     return sum((complete(H, Y, cell(Y, i, j))[i, j] - Y[i, j]) ** 2 for i, j in cells)
 
 
 def kronecker_pair_error(K, G, Y, alpha, columns):
     cells = product(range(len(Y)), columns)
-    return sum((kronecker(K, K, Y, G, G, alpha, ~cell(Y, i, j))[i, j] - Y[i, j]) ** 2 for i, j in cells)
+    return sum(
+        (kronecker(K, K, Y, G, G, alpha, ~cell(Y, i, j))[i, j] - Y[i, j]) ** 2 for i, j in cells
+    )
 
 
 def new_instance_error(K, G, Y, pair):
@@ -100,7 +105,8 @@ def new_instance_error(K, G, Y, pair):
 def new_both_error(K, G, Y, pair):
     total = 0.0
     for i, j in product(range(Y.shape[0]), range(Y.shape[1])):
-        rows, columns = np.delete(np.arange(Y.shape[0]), i), np.delete(np.arange(Y.shape[1]), j)
+        rows = np.delete(np.arange(Y.shape[0]), i)
+        columns = np.delete(np.arange(Y.shape[1]), j)
         sides = (K[np.ix_(rows, rows)], Y[np.ix_(rows, columns)])
         task = (G[[j]][:, columns], G[np.ix_(columns, columns)])
         total += (two_step(K[[i]][:, rows], *sides, *task, pair)[0, 0] - Y[i, j]) ** 2
@@ -117,13 +123,18 @@ PAIRS = list(product(ALPHAS, ALPHAS))
 def fitted_again(approach, K, K_test, G, Y, size, t):
     """Return the predictions for the test instances of one target, the first `size` of whose labels are known."""
     every, others = range(Y.shape[1]), np.delete(np.arange(Y.shape[1]), t)
-    k, k_test, y = K[:size, :size], K_test[:, :size], Y[:size]
+    k = K[:size, :size]
+    k_test = K_test[:, :size]
+    y = Y[:size]
     g = G[np.ix_(others, others)]
     if approach == "independent":
 
         def error(alpha):
             kept = [np.delete(np.arange(size), i) for i in range(size)]
-            found = [ridge_map(k[[i]][:, s], k[np.ix_(s, s)], alpha) @ y[s, t] for i, s in enumerate(kept)]
+            found = [
+                ridge_map(k[[i]][:, s], k[np.ix_(s, s)], alpha) @ y[s, t]
+                for i, s in enumerate(kept)
+            ]
             return np.sum((np.concatenate(found) - y[:, t]) ** 2)
 
         return ridge_map(k_test, k, choose(error, ALPHAS)) @ y[:, t]
@@ -183,7 +194,13 @@ def test_every_approach_is_that_of_models_fitted_again(script, models, monkeypat
                 expected = fitted_again(
                     name, K[np.ix_(train, train)], K[np.ix_(test, train)], G, Y[train], size, target
                 )
-                assert_allclose(found[name, index][:, target], expected, rtol=0, atol=1e-8, err_msg=f"{name} {size}")
+                assert_allclose(
+                    found[name, index][:, target],
+                    expected,
+                    rtol=0,
+                    atol=1e-8,
+                    err_msg=f"{name} {size}",
+                )
 
 
 @pytest.mark.parametrize("size", [4, 9])
@@ -191,16 +208,21 @@ def test_every_approach_is_that_of_models_fitted_again(script, models, monkeypat
 def test_errors_over_a_wide_range_of_regularisations(models, size, rank):
     alphas = (1e-6, 1e-3, 1.0, 1e3, 1e6)
     K, G, Y = make_data(2, rank=rank)
-    K, Y = K[:size, :size], Y[:size]
-    training, tasks = models.Training(K, Y, K[:2], alphas), models.Tasks(G, alphas)
+    K = K[:size, :size]
+    Y = Y[:size]
+    training = models.Training(K, Y, K[:2], alphas)
+    tasks = models.Tasks(G, alphas)
     rng = np.random.default_rng(0)
     changes = rng.normal(size=(6, 2, size))
-    pairs, changed = models.pair_errors(training, tasks), models.completed_errors(training, tasks, changes)
-    both, one = models.new_both_errors(training, tasks), models.new_instance_errors(training, tasks)
+    pairs = models.pair_errors(training, tasks)
+    changed = models.completed_errors(training, tasks, changes)
+    both = models.new_both_errors(training, tasks)
+    one = models.new_instance_errors(training, tasks)
     kron = models.kronecker_errors(training, tasks)
     # A twin by inverses keeps about as many digits as rounding over the regularisation leaves.
     for (a, alpha), (b, task_alpha) in product(enumerate(alphas), enumerate(alphas)):
-        pair, digits = (alpha, task_alpha), {"rtol": 1e-9 + 1e-12 / min(alpha, task_alpha)}
+        pair = (alpha, task_alpha)
+        digits = {"rtol": 1e-9 + 1e-12 / min(alpha, task_alpha)}
         assert_allclose(pairs[a, b, 2], pair_error(K, G, Y, pair, [2]), **digits)
         own = Y.copy()
         own[:, 2] += changes[2, 1]
@@ -219,32 +241,42 @@ def test_errors_over_a_wide_range_of_regularisations(models, size, rank):
 def test_predictions_at_every_regularisation(models, size, rank):
     """Whatever is chosen, and however differently for each target, the predictions are those of a model without it."""
     K, G, Y = make_data(3, rank=rank)
-    K_test, K, Y = K[10:, :size], K[:size, :size], Y[:size]
-    training, tasks = models.Training(K, Y, K_test, ALPHAS), models.Tasks(G, ALPHAS)
-    a, b = np.array([0, 1, 2, 3, 3, 0]), np.array([2, 2, 0, 3, 1, 0])
-    zero, multi = (
-        models.two_step_zero_shot(training, tasks, (a, b)),
-        models.two_step_multi_task(training, tasks, (a, b)),
-    )
-    kron, imputed = models.kronecker_zero_shot(training, tasks, a), models.impute(training, tasks, 3, (a, b))
+    K_test = K[10:, :size]
+    K = K[:size, :size]
+    Y = Y[:size]
+    training = models.Training(K, Y, K_test, ALPHAS)
+    tasks = models.Tasks(G, ALPHAS)
+    a = np.array([0, 1, 2, 3, 3, 0])
+    b = np.array([2, 2, 0, 3, 1, 0])
+    zero = models.two_step_zero_shot(training, tasks, (a, b))
+    multi = models.two_step_multi_task(training, tasks, (a, b))
+    kron = models.kronecker_zero_shot(training, tasks, a)
+    imputed = models.impute(training, tasks, 3, (a, b))
     for t in range(6):
-        others, pair = np.delete(np.arange(6), t), (ALPHAS[a[t]], ALPHAS[b[t]])
+        others = np.delete(np.arange(6), t)
+        pair = (ALPHAS[a[t]], ALPHAS[b[t]])
         sides = (K_test, K, Y[:, others], G[[t]][:, others], G[np.ix_(others, others)])
         assert_allclose(zero[:, t], two_step(*sides, pair)[:, 0], rtol=0, atol=1e-9)
         assert_allclose(kron[:, t], kronecker(*sides, ALPHAS[a[t]])[:, 0], rtol=0, atol=1e-9)
-        assert_allclose(multi[:, t], two_step(K_test, K, Y, G[[t]], G, pair)[:, 0], rtol=0, atol=1e-9)
+        assert_allclose(
+            multi[:, t], two_step(K_test, K, Y, G[[t]], G, pair)[:, 0], rtol=0, atol=1e-9
+        )
         missing = np.zeros(Y.shape, dtype=bool)
         missing[3:, t] = True
-        assert_allclose(imputed[:, t], complete(hat(K, G, pair), Y, missing)[3:, t], rtol=0, atol=1e-9)
+        assert_allclose(
+            imputed[:, t], complete(hat(K, G, pair), Y, missing)[3:, t], rtol=0, atol=1e-9
+        )
     found = models.kronecker_multi_task(training, tasks, 1)
     assert_allclose(found, kronecker(K_test, K, Y, G, G, ALPHAS[1]), rtol=0, atol=1e-9)
 
 
 def test_the_choice_without_a_target(models):
     K, G, Y = make_data(4)
-    training, tasks = models.Training(K, Y, K[:2], ALPHAS), models.Tasks(G, ALPHAS)
+    training = models.Training(K, Y, K[:2], ALPHAS)
+    tasks = models.Tasks(G, ALPHAS)
     others = [0, 1, 3, 4, 5]
-    g, y = G[np.ix_(others, others)], Y[:, others]
+    g = G[np.ix_(others, others)]
+    y = Y[:, others]
     expected = choose(lambda pair: pair_error(K, g, y, pair, range(5)), PAIRS)
     found = models.choice_without("two_step", training, tasks, 2)
     assert (ALPHAS[found[0]], ALPHAS[found[1]]) == expected
@@ -258,11 +290,16 @@ def test_the_check_tells_choices_that_differ(script, models, monkeypatch):
     assert [found["method"] for found in exact] == ["Kronecker", "two-step"]
     assert all(found["targets"] == 4 and found["size"] == 8 for found in exact)
     monkeypatch.setattr(
-        script, "choice_without", lambda method, training, tasks, target: (1,) * (1 + (method == "two_step"))
+        script,
+        "choice_without",
+        lambda method, training, tasks, target: (1,) * (1 + (method == "two_step")),
     )
     train, test = data.split(0, 0)
-    K, tasks = data.K, models.Tasks(data.G, ALPHAS)
-    training = models.Training(K[np.ix_(train, train)], data.Y[train], K[np.ix_(test, train)], ALPHAS)
+    K = data.K
+    tasks = models.Tasks(data.G, ALPHAS)
+    training = models.Training(
+        K[np.ix_(train, train)], data.Y[train], K[np.ix_(test, train)], ALPHAS
+    )
     choice = np.ones(6, dtype=int)
     predicted = (
         models.kronecker_zero_shot(training, tasks, choice),
@@ -284,7 +321,9 @@ def test_best_and_sums_of_errors(models):
 def small(script, name="davis", sizes=(4, 6, 8)):
     """Return a small data set that is learnt from in place of a real one."""
     K, G, Y = make_data(7, m=20)
-    return script.Data(name, K, G, np.where(Y > 0.5, 2.0, -1.0) if name == "e" else Y, 9, list(sizes))
+    return script.Data(
+        name, K, G, np.where(Y > 0.5, 2.0, -1.0) if name == "e" else Y, 9, list(sizes)
+    )
 
 
 def test_splits(script):
@@ -311,7 +350,9 @@ def test_scores_are_means_over_the_targets(script, models, name):
         assert_allclose(curve.scores[approach][1][index], np.nanmean(scores), rtol=0, atol=1e-12)
         known = data.Y[train[: data.sizes[index]]]
         informed = [score for t, score in enumerate(scores) if np.unique(known[:, t]).size > 1]
-        assert_allclose(curve.informed[approach][1][index], np.nanmean(informed), rtol=0, atol=1e-12)
+        assert_allclose(
+            curve.informed[approach][1][index], np.nanmean(informed), rtol=0, atol=1e-12
+        )
     assert_allclose(curve.mean("almost"), np.mean(curve.scores["almost"], axis=0))
     pair = np.array(curve.scores["almost"])
     assert_allclose(curve.error("almost"), np.abs(pair[0] - pair[1]) / 2)
@@ -319,7 +360,9 @@ def test_scores_are_means_over_the_targets(script, models, name):
 
 def concordance(y, f):
     pairs = [(i, j) for i, j in product(range(len(y)), repeat=2) if y[i] > y[j]]
-    return np.mean([(f[i] > f[j]) + 0.5 * (f[i] == f[j]) for i, j in pairs]) if pairs else np.nan
+    if pairs:
+        return np.mean([(f[i] > f[j]) + 0.5 * (f[i] == f[j]) for i, j in pairs])
+    return np.nan
 
 
 def test_equal_proteins_are_tied(script):
@@ -342,7 +385,9 @@ def curve_of(script, name, sizes, **levels):
 
 
 def verdicts(script, curve):
-    return {statement.text.partition(" (")[0]: statement.holds for statement in script.statements(curve)}
+    return {
+        statement.text.partition(" (")[0]: statement.holds for statement in script.statements(curve)
+    }
 
 
 def test_statements_that_hold_and_that_do_not(script):
@@ -361,7 +406,9 @@ def test_statements_that_hold_and_that_do_not(script):
     # Each change breaks the statements that it is about, and no other.
     first = {
         "zero-shot learning is well above chance": {"zero_two_step_A": [0.5, 0.5, 0.5, 0.54]},
-        "the independent task overtakes zero-shot as target data grow": {"independent": [0.63, 0.65, 0.75, 0.80]},
+        "the independent task overtakes zero-shot as target data grow": {
+            "independent": [0.63, 0.65, 0.75, 0.80]
+        },
         "zero-shot is much worse than many labels of the target": {
             "zero_two_step_D": [0.5, 0.58, 0.60, 0.78],
             "zero_kronecker_A": [0.5, 0.58, 0.60, 0.77],
@@ -369,9 +416,15 @@ def test_statements_that_hold_and_that_do_not(script):
         },
         "almost zero-shot is the best or near it": {"almost": [0.66, 0.63, 0.72, 0.795]},
         "no harm from negative transfer with much data": {"almost": [0.66, 0.70, 0.72, 0.78]},
-        "multi-task learning fails to beat the independent task": {"multi_kronecker_A": [0.7, 0.7, 0.8, 0.9]},
-        "multi-task two-step is the same by A and by B": {"multi_two_step_B": [0.52, 0.64, 0.74, 0.79]},
-        "zero-shot two-step by D and Kronecker are equal": {"zero_kronecker_A": [0.4, 0.4, 0.6, 0.62]},
+        "multi-task learning fails to beat the independent task": {
+            "multi_kronecker_A": [0.7, 0.7, 0.8, 0.9]
+        },
+        "multi-task two-step is the same by A and by B": {
+            "multi_two_step_B": [0.52, 0.64, 0.74, 0.79]
+        },
+        "zero-shot two-step by D and Kronecker are equal": {
+            "zero_kronecker_A": [0.4, 0.4, 0.6, 0.62]
+        },
     }
     for broken, change in first.items():
         found = verdicts(script, curve_of(script, "davis", sizes, **{**good, **change}))
@@ -385,12 +438,29 @@ def test_statements_that_hold_and_that_do_not(script):
 
 
 def test_the_command(script, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(script, "load_data", lambda name, home, **others: small(script, name, range(3, 9)))
+    monkeypatch.setattr(
+        script, "load_data", lambda name, home, **others: small(script, name, range(3, 9))
+    )
     output = tmp_path / "new" / "out.json"
-    script.main(["--repeats", "2", "--every", "2", "--grid-step", "4", "--check", "--markdown", "--json", str(output)])
+    script.main(
+        [
+            "--repeats",
+            "2",
+            "--every",
+            "2",
+            "--grid-step",
+            "4",
+            "--check",
+            "--markdown",
+            "--json",
+            str(output),
+        ]
+    )
     printed, shown = capsys.readouterr()
     assert shown.count("repetition") == 4
-    assert printed.count("zero-shot two-step by A:") == printed.count("zero-shot Kronecker by A:") == 2
+    assert (
+        printed.count("zero-shot two-step by A:") == printed.count("zero-shot Kronecker by A:") == 2
+    )
     written = json.loads(output.read_text(encoding="utf-8"))
     assert [found["set"] for found in written["sets"]] == ["e", "davis"]
     assert written["options"]["grid_step"] == 4
@@ -436,9 +506,13 @@ def test_figures_without_matplotlib_are_refused_at_once(script, monkeypatch, cap
 
 
 def test_figures(script, tmp_path):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed: the figures are not drawn")
+    pytest.importorskip(
+        "matplotlib", reason="matplotlib is not installed: the figures are not drawn"
+    )
     sizes = [10, 20, 30]
-    script.draw([curve_of(script, "e", sizes), curve_of(script, "davis", sizes)], tmp_path / "transfer.png")
+    script.draw(
+        [curve_of(script, "e", sizes), curve_of(script, "davis", sizes)], tmp_path / "transfer.png"
+    )
     assert (tmp_path / "transfer.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -446,10 +520,20 @@ def test_the_real_data(script, shared_data):
     enzymes = script.load_data("e", shared_data)
     assert enzymes.K.shape == (664, 664)
     assert enzymes.G.shape == (445, 445)
-    assert (enzymes.n_test, enzymes.sizes[0], enzymes.sizes[-1], len(enzymes.sizes)) == (164, 25, 500, 20)
+    assert (enzymes.n_test, enzymes.sizes[0], enzymes.sizes[-1], len(enzymes.sizes)) == (
+        164,
+        25,
+        500,
+        20,
+    )
     kinases = script.load_data("davis", shared_data)
     assert kinases.Y.shape == (442, 68)
-    assert (kinases.n_test, kinases.sizes[0], kinases.sizes[-1], len(kinases.sizes)) == (192, 10, 250, 49)
+    assert (kinases.n_test, kinases.sizes[0], kinases.sizes[-1], len(kinases.sizes)) == (
+        192,
+        10,
+        250,
+        49,
+    )
     assert_allclose(np.diag(kinases.K), 1.0)
     assert_allclose(kinases.Y.min(), 5.0)
     assert_allclose(script.load_data("davis", shared_data, offset=5).Y, kinases.Y - 5)
@@ -462,7 +546,8 @@ def test_what_the_paper_says_of_the_enzymes(script, shared_data):
     data = script.load_data("e", shared_data)
     data.sizes[:] = [25, 75, 300, 500]
     found = verdicts(script, script.run(data, 4, 0, script.ALPHAS))
-    # That multi-task learning beats the independent task, and almost zero-shot all others, does not hold here.
+    # That multi-task learning beats the independent task, and almost zero-shot all others, does not
+    # hold here.
     for text in (
         "zero-shot learning is well above chance",
         "the independent task overtakes zero-shot as target data grow",
@@ -493,7 +578,9 @@ def test_what_the_paper_says_of_the_kinases(script, shared_data, offset):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["e", "davis"])
 def test_the_choice_of_zero_shot_learning_is_as_good_as_exact(script, shared_data, name):
-    for found in script.check(script.load_data(name, shared_data), 0, script.ALPHAS, size=50, n_targets=15):
+    for found in script.check(
+        script.load_data(name, shared_data), 0, script.ALPHAS, size=50, n_targets=15
+    ):
         assert found["targets"] == 15
         assert found["same"] >= 12, found
         assert abs(found["score"] - found["exact"]) < 0.01, found

@@ -18,7 +18,9 @@ from dyadlearn.exceptions import FileChangedError
 from dyadlearn.store import write_model
 from dyadlearn.store.container import read_checksum
 
-posix = pytest.mark.skipif(os.name != "posix", reason="locks, pipes and forks of other systems differ")
+posix = pytest.mark.skipif(
+    os.name != "posix", reason="locks, pipes and forks of other systems differ"
+)
 
 
 def parts(folder: Path) -> list[Path]:
@@ -33,7 +35,8 @@ def write(path: Path, content: bytes, **options) -> None:
 @posix
 def test_of_several_who_change_a_file_at_once_none_is_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    path, children = tmp_path / "count", []
+    path = tmp_path / "count"
+    children = []
     path.write_text("0")
     for _ in range(3):
         child = os.fork()
@@ -46,7 +49,11 @@ def test_of_several_who_change_a_file_at_once_none_is_lost(tmp_path, monkeypatch
                 before = path.read_bytes()
                 time.sleep(0.001)  # so that another process writes meanwhile
                 try:
-                    write(path, b"%d" % (int(before) + 1), unchanged=lambda seen=before: path.read_bytes() == seen)
+                    write(
+                        path,
+                        b"%d" % (int(before) + 1),
+                        unchanged=lambda seen=before: path.read_bytes() == seen,
+                    )
                     break
                 except FileChangedError:
                     refused += 1
@@ -59,13 +66,16 @@ def test_of_several_who_change_a_file_at_once_none_is_lost(tmp_path, monkeypatch
 
 
 def test_only_the_file_that_was_read_is_replaced(tmp_path):
-    path, other = tmp_path / "model.dyad", TwoStepRidge(7.0).fit(np.eye(2), np.eye(2))
+    path = tmp_path / "model.dyad"
+    other = TwoStepRidge(7.0).fit(np.eye(2), np.eye(2))
     model = TwoStepRidge().fit(np.eye(2), np.eye(2))
     save(model, path)
     checksum = read_checksum(path)
     write_model(model, path, over=checksum)
     save(other, path)
-    with pytest.raises(FileChangedError, match=r"model.dyad was changed by another process .* nothing was written"):
+    with pytest.raises(
+        FileChangedError, match=r"model.dyad was changed by another process .* nothing was written"
+    ):
         write_model(model, path, over=checksum)
     assert load(path).alpha == 7.0
     path.unlink()
@@ -80,7 +90,8 @@ def test_only_the_file_that_was_read_is_replaced(tmp_path):
 
 @posix
 def test_writers_wait_for_each_other(tmp_path, monkeypatch):
-    path, order = tmp_path / "file", []
+    path = tmp_path / "file"
+    order = []
     write(path, b"first")
 
     def slow():

@@ -67,7 +67,9 @@ def test_gather_reads_each_block_once_and_no_other(step, places, tmp_path):
         return VALUES[first:end]
 
     places = np.array(places)
-    assert_array_equal(gather(read, places, places // step, tmp_path / "x.npy", D, 0), VALUES[places])
+    assert_array_equal(
+        gather(read, places, places // step, tmp_path / "x.npy", D, 0), VALUES[places]
+    )
     wanted = sorted({place // step for place in places})
     assert [first // step for first, _ in spans] == wanted
     assert [(end - 1) // step for _, end in spans] == wanted
@@ -89,9 +91,13 @@ def refuses(path, label="p0"):
 
 
 def test_a_mapped_array_may_be_larger_than_any_memory(tmp_path):
-    path, n, d = tmp_path / "huge.npy", 10_000, 4_000_000
+    path = tmp_path / "huge.npy"
+    n = 10_000
+    d = 4_000_000
     with open(path, "wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (n, d)})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f8", "fortran_order": False, "shape": (n, d)}
+        )
         start = file.tell()
         file.truncate(start + 8 * n * d)
         file.seek(start + 8 * (7_000 * d + 1))
@@ -100,7 +106,10 @@ def test_a_mapped_array_may_be_larger_than_any_memory(tmp_path):
     found = read_features(path, ["x7000", "x3"], row_ids=ids)
     assert found.values.shape == (2, d)
     assert found.values[0, :3].tolist() == [0.0, 0.5, 0.0]
-    with pytest.raises(NotEnoughMemoryError, match=r"Reading 10000 × 4000000 features of .*huge\.npy needs about 298"):
+    with pytest.raises(
+        NotEnoughMemoryError,
+        match=r"Reading 10000 × 4000000 features of .*huge\.npy needs about 298",
+    ):
         read_features(path, row_ids=ids)
 
 
@@ -135,7 +144,9 @@ def test_other_members_of_an_archive_are_not_unpacked(tmp_path):
     path = tmp_path / "e.npz"
     case.npz_one_each_packed(path)
     with ZipFile(path) as archive:
-        others = [each for each in archive.infolist() if each.filename.removesuffix(".npy") not in ASKED]
+        others = [
+            each for each in archive.infolist() if each.filename.removesuffix(".npy") not in ASKED
+        ]
     # The header of the first tells that there is one for each id.
     for each in others[1:]:
         scribble(path, each.header_offset + 30 + len(each.filename) + 20, 30)
@@ -152,7 +163,11 @@ def test_other_row_groups_of_parquet_are_not_read(tmp_path, name):
     place = 0 if name.startswith("numbers") else 2
     for group in {0, 1, 2, 3, 4, 5} - {place // 7 for place in PLACES}:
         column = data.row_group(group).column(place)
-        scribble(path, column.dictionary_page_offset or column.data_page_offset, column.total_compressed_size)
+        scribble(
+            path,
+            column.dictionary_page_offset or column.data_page_offset,
+            column.total_compressed_size,
+        )
     assert_array_equal(read_features(path, ASKED).values, VALUES[PLACES])
     refuses(path, "p8")
 
@@ -163,7 +178,9 @@ def test_other_row_groups_of_parquet_are_not_read(tmp_path, name):
 def test_ids_of_an_array(tmp_path):
     path = tmp_path / "x.npy"
     np.save(path, VALUES[:3])
-    with pytest.raises(IdError, match=r"x\.npy has no ids: write them into x\.ids\.txt beside it, one a line"):
+    with pytest.raises(
+        IdError, match=r"x\.npy has no ids: write them into x\.ids\.txt beside it, one a line"
+    ):
         read_features(path)
     assert open_features(path).ids is None
     assert read_features(path, ["b"], row_ids=["a", "b", "c"]).ids == ("b",)
@@ -179,9 +196,14 @@ def test_ids_of_an_array(tmp_path):
         (tmp_path / "x.ids.txt").write_text(content)
         with pytest.raises(ValueError, match=message):
             read_features(path)
-    with pytest.raises(DataFileError, match=r"none\.txt is neither a file of ids, one a line, nor a part of .*x\.npy"):
+    with pytest.raises(
+        DataFileError,
+        match=r"none\.txt is neither a file of ids, one a line, nor a part of .*x\.npy",
+    ):
         read_features(path, row_ids="none.txt")
-    with pytest.raises(TypeError, match="row_ids must be a list of ids, such as labels.index, found dict"):
+    with pytest.raises(
+        TypeError, match="row_ids must be a list of ids, such as labels.index, found dict"
+    ):
         read_features(path, row_ids={"a": 1})
 
 
@@ -193,12 +215,19 @@ def test_parts_are_named(tmp_path):
         file["second/x"], file["second/acc"] = -VALUES, IDS[::-1]
         for label, row in zip(IDS, VALUES, strict=True):
             file[f"each/{label}"] = row
-    assert_array_equal(read_features(path, ASKED, key="first/x", row_ids="acc").values, VALUES[PLACES])
-    assert_array_equal(read_features(path, ["p0"], key="/second", row_ids="acc").values, -VALUES[-1:])
+    assert_array_equal(
+        read_features(path, ASKED, key="first/x", row_ids="acc").values, VALUES[PLACES]
+    )
+    assert_array_equal(
+        read_features(path, ["p0"], key="/second", row_ids="acc").values, -VALUES[-1:]
+    )
     assert_array_equal(read_features(path, ASKED, key="each").values, VALUES[PLACES])
-    assert_array_equal(read_features(path, ASKED, key="first/x", row_ids=IDS).values, VALUES[PLACES])
+    assert_array_equal(
+        read_features(path, ASKED, key="first/x", row_ids=IDS).values, VALUES[PLACES]
+    )
     for key, message in {
-        None: r"holds 3 arrays or groups, 'each', 'first', 'second': say by key= \(on the command line m\.h5::each\)",
+        None: r"holds 3 arrays or groups, 'each', 'first', 'second': say by key= \(on the command "
+        r"line m\.h5::each\)",
         "third": r"has no 'third': it has 'each', 'first', 'second'",
         "first/y": r"has no 'first/y': it has 'acc', 'x'",
         "first/x/y": r"has no 'first/x/y'\.",
@@ -221,7 +250,14 @@ def test_the_only_matrix_is_meant(tmp_path):
     """As ever: whatever else lies in an archive, one matrix is the features."""
     path = tmp_path / "x.npz"
     for ids in ({}, {"rows": IDS}):
-        np.savez(path, X=VALUES, age=np.arange(N), note=np.array("of May"), columns=["u", "v", "w"], **ids)
+        np.savez(
+            path,
+            X=VALUES,
+            age=np.arange(N),
+            note=np.array("of May"),
+            columns=["u", "v", "w"],
+            **ids,
+        )
         found = open_features(path)
         assert (found.ids is None) is not bool(ids)
         assert_array_equal(found.read().values, VALUES)
@@ -233,22 +269,36 @@ def test_the_only_matrix_is_meant(tmp_path):
 
 
 def test_columns_of_vectors_are_named(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "v.parquet"
     rows = VALUES.tolist()
-    pq.write_table(pa.table({"n": range(N), "a": rows, "b": (-VALUES).tolist(), "name": IDS, "other": IDS[::-1]}), path)
+    pq.write_table(
+        pa.table(
+            {"n": range(N), "a": rows, "b": (-VALUES).tolist(), "name": IDS, "other": IDS[::-1]}
+        ),
+        path,
+    )
     assert_array_equal(read_features(path, ASKED, key="b").values, -VALUES[PLACES])
     assert_array_equal(read_features(path, ["p0"], key="a", row_ids="other").values, VALUES[-1:])
     assert_array_equal(read_features(path, [31], key="a", row_ids="n").values, VALUES[[31]])
     assert_array_equal(read_features(path, ASKED, key="a", row_ids=IDS).values, VALUES[PLACES])
-    with pytest.raises(DataFileError, match=r"has vectors in 2 columns, 'a', 'b': say by key= .* v\.parquet::a"):
+    with pytest.raises(
+        DataFileError, match=r"has vectors in 2 columns, 'a', 'b': say by key= .* v\.parquet::a"
+    ):
         read_features(path)
-    with pytest.raises(DataFileError, match="has no column 'c': its columns are 'n', 'a', 'b', 'other'"):
+    with pytest.raises(
+        DataFileError, match="has no column 'c': its columns are 'n', 'a', 'b', 'other'"
+    ):
         read_features(path, key="c")
     pq.write_table(pa.table({"x": [0.5, 1.5], "y": [1.0, 2.0]}), path)
-    with pytest.raises(DataFileError, match="has no ids, expected in a column of text or the first column"):
+    with pytest.raises(
+        DataFileError, match="has no ids, expected in a column of text or the first column"
+    ):
         read_features(path)
-    pq.write_table(pa.table({"id": [3, 1], "x": [0.5, 1.5], "y": pa.array([1, None], pa.int8())}), path)
+    pq.write_table(
+        pa.table({"id": [3, 1], "x": [0.5, 1.5], "y": pa.array([1, None], pa.int8())}), path
+    )
     assert read_features(path, ["3"]).ids == ("3",)
     with pytest.raises(DataFileError, match="row 1, column 'y': the value is missing"):
         read_features(path)
@@ -260,17 +310,25 @@ def test_several_rows_for_one_id(tmp_path):
     with h5py.File(path, "w") as file:
         for label, row in zip(IDS, VALUES, strict=True):
             file[label] = (row + np.arange(-2, 3)[:, None]).astype(np.float32)
-    with pytest.raises(DataFileError, match=r"'p31' has an array of shape \(5, 3\), several rows.* pool=\"mean\""):
+    with pytest.raises(
+        DataFileError, match=r"'p31' has an array of shape \(5, 3\), several rows.* pool=\"mean\""
+    ):
         read_features(path, ASKED)
     found = read_features(path, ASKED, pool="mean").values
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, VALUES[PLACES], atol=1e-6)
-    with pytest.raises(ValueError, match=r"pool must be 'mean', and is for files with one array for each id"):
+    with pytest.raises(
+        ValueError, match=r"pool must be 'mean', and is for files with one array for each id"
+    ):
         read_features(path, pool="max")
-    with pytest.raises(ValueError, match="has an array for each id, which it is named by: leave row_ids out"):
+    with pytest.raises(
+        ValueError, match="has an array for each id, which it is named by: leave row_ids out"
+    ):
         read_features(path, row_ids=IDS[::-1], pool="mean")
     case.h5(tmp_path / "m.h5")
-    with pytest.raises(DataFileError, match="has one row for each id: pool= is for files with several"):
+    with pytest.raises(
+        DataFileError, match="has one row for each id: pool= is for files with several"
+    ):
         read_features(tmp_path / "m.h5", pool="mean")
 
 
@@ -302,27 +360,56 @@ def of_parquet(**content):
     return write
 
 
-INF, NAN = np.array([[1.0, np.inf], [1.0, 2.0]]), np.array([[1.0, 2.0], [np.nan, 2.0]])
+INF = np.array([[1.0, np.inf], [1.0, 2.0]])
+NAN = np.array([[1.0, 2.0], [np.nan, 2.0]])
 
 
 @over(
     lines(
         "name write message",
-        ("x.npy", lambda path: np.save(path, np.zeros((0, 3))), r"shape \(0, 3\): expected a row of features"),
-        ("x.npy", lambda path: np.save(path, np.zeros(3)), r"shape \(3,\): expected a row of features"),
-        ("x.npy", lambda path: np.save(path, np.array([["a"]])), "values of type <U1: expected numbers"),
+        (
+            "x.npy",
+            lambda path: np.save(path, np.zeros((0, 3))),
+            r"shape \(0, 3\): expected a row of features",
+        ),
+        (
+            "x.npy",
+            lambda path: np.save(path, np.zeros(3)),
+            r"shape \(3,\): expected a row of features",
+        ),
+        (
+            "x.npy",
+            lambda path: np.save(path, np.array([["a"]])),
+            "values of type <U1: expected numbers",
+        ),
         ("x.npy", lambda path: np.save(path, np.array([[{}]])), "holds Python objects"),
         ("x.npz", of_npz(x=INF, ids=["a", "b"]), "row 'a', column 2: infinity is not valid"),
         ("x.npz", of_npz(x=NAN, ids=["a", "b"]), "row 'b', column 1: the value is missing"),
-        ("x.npz", of_npz(a=np.ones(2), b=np.ones(3)), "'b' has 3 features, but 'a' has 2: all must have as many"),
+        (
+            "x.npz",
+            of_npz(a=np.ones(2), b=np.ones(3)),
+            "'b' has 3 features, but 'a' has 2: all must have as many",
+        ),
         ("x.npz", of_npz(x=INF, ids=["a", "a"]), "repeated ids: 'a'"),
         ("x.npz", of_npz(x=INF, ids=["a"]), "has 1 ids, but there are 2 rows"),
-        ("x.npz", of_npz(x=INF, ids=[0.5, 1.0]), "'ids' holds values of type float64, which are no names"),
-        ("x.npz", of_npz(x=INF, ids=np.array(["a", "b"], dtype=object)), "'ids' holds Python objects"),
+        (
+            "x.npz",
+            of_npz(x=INF, ids=[0.5, 1.0]),
+            "'ids' holds values of type float64, which are no names",
+        ),
+        (
+            "x.npz",
+            of_npz(x=INF, ids=np.array(["a", "b"], dtype=object)),
+            "'ids' holds Python objects",
+        ),
         ("x.npz", of_npz(x=INF, ids=[["a"], ["b"]]), "'ids' must be a list of names"),
         ("x.npz", of_npz(ids=["a"]), "holds no features"),
         ("x.npz", of_npz(), "damaged or no npz archive|holds no features"),
-        ("x.npz", of_npz(a=np.ones(2), b=np.ones((2, 2, 2))), r"'b' has an array of shape \(2, 2, 2\)"),
+        (
+            "x.npz",
+            of_npz(a=np.ones(2), b=np.ones((2, 2, 2))),
+            r"'b' has an array of shape \(2, 2, 2\)",
+        ),
         ("x.npz", of_npz(a=np.ones(2), b=np.ones(0)), r"'b' has an array of shape \(0,\)"),
         ("x.h5", of_hdf5(), "holds no features"),
         ("x.h5", of_hdf5(x=INF, ids=["a", "b"]), "row 'a', column 2: infinity is not valid"),
@@ -334,15 +421,35 @@ INF, NAN = np.array([[1.0, np.inf], [1.0, 2.0]]), np.array([[1.0, 2.0], [np.nan,
             of_parquet(id=["a", "b"], x=[[1.0, 2.0], [1.0]]),
             "its vectors must have the same length, found 1, 2",
         ),
-        ("x.parquet", of_parquet(id=["a", "b"], x=[[1.0, 2.0], None]), "its vectors must have the same length"),
-        ("x.parquet", of_parquet(id=["a", "b"], x=[[1.0, None], [1.0, 2.0]]), "column 2: the value is missing"),
+        (
+            "x.parquet",
+            of_parquet(id=["a", "b"], x=[[1.0, 2.0], None]),
+            "its vectors must have the same length",
+        ),
+        (
+            "x.parquet",
+            of_parquet(id=["a", "b"], x=[[1.0, None], [1.0, 2.0]]),
+            "column 2: the value is missing",
+        ),
         ("x.parquet", of_parquet(id=["a", "a"], x=[1.0, 2.0]), "repeated ids: 'a'"),
         ("x.parquet", of_parquet(id=["a", None], x=[1.0, 2.0]), "no id at position 1"),
-        ("x.parquet", of_parquet(id=["a", "b"], s=["CCO", "C"]), "column 's': 'CCO' is not a number"),
+        (
+            "x.parquet",
+            of_parquet(id=["a", "b"], s=["CCO", "C"]),
+            "column 's': 'CCO' is not a number",
+        ),
         ("x.parquet", of_parquet(id=["a", "b"]), "has ids and no features"),
         ("x.parquet", of_parquet(id=np.array([], dtype=str)), "holds no rows"),
-        ("x.pt", lambda path: path.write_bytes(b"PK"), r"ends in '\.pt': features are read from .csv"),
-        ("x.csv", lambda path: path.write_text("id,a\nx,\n"), "row 'x', column 'a': the value is missing"),
+        (
+            "x.pt",
+            lambda path: path.write_bytes(b"PK"),
+            r"ends in '\.pt': features are read from .csv",
+        ),
+        (
+            "x.csv",
+            lambda path: path.write_text("id,a\nx,\n"),
+            "row 'x', column 'a': the value is missing",
+        ),
     )
 )
 def test_bad_content_has_a_sentence(tmp_path, name, write, message):
@@ -356,14 +463,21 @@ def test_bad_content_has_a_sentence(tmp_path, name, write, message):
 
 
 def test_ids_that_are_asked_for(tmp_path):
-    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pd = pytest.importorskip("pandas")
+    pl = pytest.importorskip("polars")
     path = tmp_path / "x.npz"
     np.savez(path, **{"7": np.ones(2), "8": np.zeros(2), "p": np.zeros(2)})
     assert read_features(path, [8, 7]).ids == (8, 7)
     asked = read_features(path, pd.Index(["p", "7"], name="protein"))
     assert asked.row_ids.name == "protein"
-    assert read_features(path, pl.Series(["8"])).ids == read_features(path, np.array(["8"])).ids == ("8",)
-    message = r"x\.npz lacks 2 of the 3 requested proteins: 'q', 9\. Its ids are such as '7', '8', 'p'\."
+    assert (
+        read_features(path, pl.Series(["8"])).ids
+        == read_features(path, np.array(["8"])).ids
+        == ("8",)
+    )
+    message = (
+        r"x\.npz lacks 2 of the 3 requested proteins: 'q', 9\. Its ids are such as '7', '8', 'p'\."
+    )
     with pytest.raises(IdError, match=message):
         read_features(path, ["q", 7, 9], of="proteins")
     with pytest.raises(IdError, match="ids has repeated ids: 7"):
@@ -390,7 +504,12 @@ def test_files_that_are_cut_short_or_something_else(tmp_path, name):
         path.write_bytes(whole[:end])
         with pytest.raises(DataFileError, match=r"is damaged or no|holds no"):
             read_features(path)
-    for other in (b"id,a\np0,1\n", bytes(range(256)) * 40, b"PK\x03\x04" + bytes(100), b"\x93NUMPY" + bytes(100)):
+    for other in (
+        b"id,a\np0,1\n",
+        bytes(range(256)) * 40,
+        b"PK\x03\x04" + bytes(100),
+        b"\x93NUMPY" + bytes(100),
+    ):
         path.write_bytes(other)
         with pytest.raises(DataFileError, match=r"is damaged or no"):
             read_features(path)
@@ -411,7 +530,9 @@ def test_nothing_is_unpickled(tmp_path):
     for name in ("x.npy", "x.npz"):
         with open(tmp_path / name, "wb") as file:
             objects = np.array([[Trap(trap)]], dtype=object)
-            np.save(file, objects, allow_pickle=True) if name == "x.npy" else np.savez(file, x=objects, ids=objects[0])
+            np.save(file, objects, allow_pickle=True) if name == "x.npy" else np.savez(
+                file, x=objects, ids=objects[0]
+            )
         with pytest.raises(DataFileError, match="holds Python objects"):
             read_features(tmp_path / name)
     assert not trap.exists()
@@ -429,7 +550,9 @@ def test_libraries_that_are_not_there(tmp_path, monkeypatch):
         "matrix.h5": "HDF5 files needs h5py",
         "numbers.parquet": "parquet needs pyarrow",
     }.items():
-        with pytest.raises(ImportError, match=rf"Reading {library}: .*pip install 'dyadlearn\[embeddings\]'"):
+        with pytest.raises(
+            ImportError, match=rf"Reading {library}: .*pip install 'dyadlearn\[embeddings\]'"
+        ):
             read_features(tmp_path / name)
 
 
@@ -447,7 +570,10 @@ def test_a_sparse_matrix_is_read_whole(tmp_path):
 def test_ids_are_not_read_from_pipes_and_broken_links(tmp_path, each):
     np.save(tmp_path / "x.npy", np.ones((2, 2)))
     beside = tmp_path / "x.ids.txt"
-    cases = [(os.mkfifo, DataFileError, "is a device, a pipe or a socket"), (broken_link, FileNotFoundError, "No such")]
+    cases = [
+        (os.mkfifo, DataFileError, "is a device, a pipe or a socket"),
+        (broken_link, FileNotFoundError, "No such"),
+    ]
     for make, error, words in each(cases):
         beside.unlink(missing_ok=True)
         make(beside)

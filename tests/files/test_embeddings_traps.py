@@ -45,7 +45,9 @@ def test_the_index_of_pandas_has_the_ids(tmp_path):
     """It is written last, so that a first column of whole numbers or of text could be taken for it."""
     pd = pytest.importorskip("pandas")
     path = tmp_path / "x.parquet"
-    counts = pd.DataFrame({"n": [3, 1, 2, 0], "x": VALUES[:, 0]}, index=pd.Index([7, 5, 6, 9], name="gene"))
+    counts = pd.DataFrame(
+        {"n": [3, 1, 2, 0], "x": VALUES[:, 0]}, index=pd.Index([7, 5, 6, 9], name="gene")
+    )
     for frame in (counts, counts.rename_axis(None)):
         frame.to_parquet(path)
         check(read_features(path), [7, 5, 6, 9], frame.to_numpy())
@@ -53,7 +55,9 @@ def test_the_index_of_pandas_has_the_ids(tmp_path):
         check(read_features(path, row_ids=IDS), IDS, frame.to_numpy())
         check(read_cells(path).table(), ["7", "5", "6", "9"], frame.to_numpy())
     assert read_features(path).row_ids.name is None
-    told = pd.DataFrame({"sequence": ["MA", "MK", "MV", "ML"], "v": list(VALUES)}, index=pd.Index(IDS, name="acc"))
+    told = pd.DataFrame(
+        {"sequence": ["MA", "MK", "MV", "ML"], "v": list(VALUES)}, index=pd.Index(IDS, name="acc")
+    )
     told.to_parquet(path)
     check(read_features(path), IDS, VALUES)
     check(read_features(path, ["MK"], row_ids="sequence"), ["MK"], VALUES[[1]])
@@ -62,9 +66,14 @@ def test_the_index_of_pandas_has_the_ids(tmp_path):
         read_features(path)
     counts.set_index(pd.MultiIndex.from_product([["u", "v"], [1, 2]])).to_parquet(path)
     for read in (read_features, lambda path: read_cells(path).table()):
-        with pytest.raises(DataFileError, match=r"has an index of 2 levels, '__index_level_0__', '__index_level_1__'"):
+        with pytest.raises(
+            DataFileError,
+            match=r"has an index of 2 levels, '__index_level_0__', '__index_level_1__'",
+        ):
             read(path)
-    rest = pd.DataFrame({"x": VALUES[:, 0], "acc": IDS})[1:]  # whose index is numbers of rows, left over
+    rest = pd.DataFrame({"x": VALUES[:, 0], "acc": IDS})[
+        1:
+    ]  # whose index is numbers of rows, left over
     rest.to_parquet(path)
     for read in (read_features, lambda path: read_cells(path).table()):
         check(read(path), ["a", "c", "b"], VALUES[1:, :1])
@@ -78,7 +87,11 @@ def test_the_index_of_pandas_has_the_ids(tmp_path):
 @over(lines("asked", ["a", "b", "c"], ["b", "a", "c"], ["c", "b", "a"]))
 def test_the_most_digits_of_any_array_are_kept(tmp_path, asked):
     """Whatever the first one has."""
-    arrays = {"a": np.array([0.5, 1.5], np.float32), "b": np.array([16777217, 3]), "c": np.array([1e300, 1 / 3])}
+    arrays = {
+        "a": np.array([0.5, 1.5], np.float32),
+        "b": np.array([16777217, 3]),
+        "c": np.array([1e300, 1 / 3]),
+    }
     np.savez(tmp_path / "x.npz", **arrays)
     found = read_features(tmp_path / "x.npz", asked)
     assert found.values.dtype == np.float64
@@ -90,7 +103,9 @@ def test_what_holds_nothing(tmp_path):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["a"], file["b"] = h5py.Empty("f4"), np.ones(2)
-    with pytest.raises(DataFileError, match=r"'a' has an array of shape \(\): expected a vector of features"):
+    with pytest.raises(
+        DataFileError, match=r"'a' has an array of shape \(\): expected a vector of features"
+    ):
         read_features(tmp_path / "x.h5")
 
 
@@ -99,12 +114,19 @@ def test_what_holds_nothing(tmp_path):
 
 def test_ids_that_are_the_same_as_text(tmp_path):
     np.save(path := tmp_path / "x.npy", VALUES)
-    for row_ids in ([1, "1", 2, 3], [1, np.int64(1), 2, 3], [b"a", "a", "b", "c"], ["a", " a", "b", "c"]):
+    for row_ids in (
+        [1, "1", 2, 3],
+        [1, np.int64(1), 2, 3],
+        [b"a", "a", "b", "c"],
+        ["a", " a", "b", "c"],
+    ):
         for asked in (None, ["1"]):
             with pytest.raises(IdError, match=r"are the same as text|repeated ids"):
                 read_features(path, asked, row_ids=row_ids)
     for asked in ([7, "7"], ["7", " 7"]):
-        with pytest.raises(IdError, match=r"ids have the ids '?7'? and ' ?7', which are the same as text"):
+        with pytest.raises(
+            IdError, match=r"ids have the ids '?7'? and ' ?7', which are the same as text"
+        ):
             read_features(path, asked, row_ids=[7, 5, 6, 9])
     (tmp_path / "asked.txt").write_text("5\n7\n5\n")
     (tmp_path / "own.txt").write_text("7\n5\n6\n9\n")
@@ -135,18 +157,24 @@ def test_the_file_of_ids_that_is_asked_for_is_the_one_that_is_read(tmp_path, nam
         np.save(file, VALUES)
     with pytest.raises(IdError, match="has no ids") as found:
         read_features(path)
-    (tmp_path / re.search(r"write them into (\S+) beside", str(found.value))[1]).write_text("\n".join(IDS))
+    (tmp_path / re.search(r"write them into (\S+) beside", str(found.value))[1]).write_text(
+        "\n".join(IDS)
+    )
     check(read_features(path), IDS, VALUES)
 
 
 def test_there_is_one_id_for_each_row_and_one_name_for_each_column(tmp_path):
     np.save(path := tmp_path / "x.npy", VALUES)
     for row_ids in ([*IDS, "e"], IDS[:-1]):
-        with pytest.raises(DataFileError, match=rf"row_ids= has {len(row_ids)} ids, but there are 4 rows"):
+        with pytest.raises(
+            DataFileError, match=rf"row_ids= has {len(row_ids)} ids, but there are 4 rows"
+        ):
             read_features(path, ["d"], row_ids=row_ids)
     for columns in ("uvwx", "uv"):
         np.savez(tmp_path / "x.npz", x=VALUES, ids=IDS, columns=list(columns))
-        with pytest.raises(DataFileError, match=f"names {len(columns)} columns, but its matrix has 3"):
+        with pytest.raises(
+            DataFileError, match=f"names {len(columns)} columns, but its matrix has 3"
+        ):
             read_features(tmp_path / "x.npz")
 
 
@@ -161,14 +189,20 @@ def test_a_file_of_ids_is_looked_for_where_it_says_first(tmp_path, monkeypatch):
 
 
 def test_archives_unpack_to_no_more_than_the_limit(tmp_path, monkeypatch):
-    np.savez_compressed(path := tmp_path / "x.npz", x=np.zeros((50, 50)), ids=[f"p{row}" for row in range(50)])
+    np.savez_compressed(
+        path := tmp_path / "x.npz", x=np.zeros((50, 50)), ids=[f"p{row}" for row in range(50)]
+    )
     monkeypatch.setattr(packed, "_limit", lambda: 2**13)
     with pytest.raises(DataFileError, match=r"x\.npz unpacks to more than"):
         read_features(path, ["p3"])
 
 
 def test_means_have_all_their_digits(tmp_path):
-    np.savez(path := tmp_path / "x.npz", a=np.array([[2**24, 1], [1, 2], [1, 3]], np.float32), b=np.ones((2, 2)))
+    np.savez(
+        path := tmp_path / "x.npz",
+        a=np.array([[2**24, 1], [1, 2], [1, 3]], np.float32),
+        b=np.ones((2, 2)),
+    )
     assert_array_equal(read_features(path, ["a"], pool="mean").values, [[(2**24 + 2) / 3, 2]])
     for asked in (["a"], ["b"]):
         with pytest.raises(DataFileError, match="several rows for one id"):
@@ -176,15 +210,21 @@ def test_means_have_all_their_digits(tmp_path):
 
 
 def test_an_index_of_pandas_without_a_word_of_it(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "x.parquet"
-    pq.write_table(pa.table({"n": [3, 1, 2, 0], "x": VALUES[:, 0], "__index_level_0__": [7, 5, 6, 9]}), path)
+    pq.write_table(
+        pa.table({"n": [3, 1, 2, 0], "x": VALUES[:, 0], "__index_level_0__": [7, 5, 6, 9]}), path
+    )
     check(read_features(path, [9, 7]), [9, 7], [[0, 9.5], [3, 0.5]])
 
 
 def test_columns_of_one_name(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pa.table([IDS, VALUES[:, 0], VALUES[:, 1]], names=["id", "x", "x"]), tmp_path / "x.parquet")
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(
+        pa.table([IDS, VALUES[:, 0], VALUES[:, 1]], names=["id", "x", "x"]), tmp_path / "x.parquet"
+    )
     with pytest.raises(DataFileError, match="two of its columns have the same name"):
         read_features(tmp_path / "x.parquet")
 

@@ -21,8 +21,8 @@ h5py = pytest.importorskip("h5py")
 
 IDS = [f"p{place}" for place in range(30)]
 
-# Reads each file, and prints the error and by how many MB the peak memory of itself and of its children has grown. The
-# peak of the process that started it counts too.
+# Reads each file, and prints the error and by how many MB the peak memory of itself and of its
+# children has grown. The peak of the process that started it counts too.
 READER = """
 import json, resource, sys
 from dyadlearn import read_features
@@ -48,7 +48,9 @@ def start(seconds, *paths):
     """Start a process that reads files with a limit in seconds; the library could hang in it, but not in this one."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", READER, str(seconds), *map(str, paths)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
 
 
 def matrix(path):
@@ -132,12 +134,18 @@ def test_texts_are_those_in_the_file(tmp_path, monkeypatch, each):
     path = tmp_path / "x.h5"
     with h5py.File(path, "w") as file:
         file["plain"] = texts
-        file.create_dataset("deep/packed", data=texts, chunks=(4,), compression="gzip", dtype=h5py.string_dtype())
+        file.create_dataset(
+            "deep/packed", data=texts, chunks=(4,), compression="gzip", dtype=h5py.string_dtype()
+        )
         file["bytes"] = np.array([b"\xff", b"ab"], dtype=object)
         for place in ("plain", "bytes"):
             file[place].attrs["name"] = f"of {place}"
     encoded = [text.encode() for text in texts]
-    cases = [(["/plain"], None, encoded), (["/deep/packed"], None, encoded), (["/bytes"], None, [b"\xff", b"ab"])]
+    cases = [
+        (["/plain"], None, encoded),
+        (["/deep/packed"], None, encoded),
+        (["/bytes"], None, [b"\xff", b"ab"]),
+    ]
     cases += [(["/plain", "/bytes"], "name", [b"of plain", b"of bytes"])]
     for is_frozen in (False, True):
         # A program that holds its own Python reads without a child.
@@ -150,7 +158,9 @@ def test_what_is_no_text_is_refused(tmp_path):
     path = one_each(tmp_path / "x.h5")
     with h5py.File(path, "a") as file:
         file["3"].attrs["original_id"] = 3.5
-    with pytest.raises(ValueError, match=re.escape("the attribute 'original_id' of '/3' is no text")):
+    with pytest.raises(
+        ValueError, match=re.escape("the attribute 'original_id' of '/3' is no text")
+    ):
         read_features(path)
 
 
@@ -160,7 +170,10 @@ def test_a_child_that_breaks_down_or_takes_too_long_is_reported(tmp_path, monkey
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(hdf5_texts, "_SECONDS", 1)
     monkeypatch.setattr(hdf5_texts, "_PATIENCE", 0.2)
-    cases = [("kill -SEGV $$", "let HDF5 break down, code -11"), ("exec sleep 60", "were not read after 0.2 s")]
+    cases = [
+        ("kill -SEGV $$", "let HDF5 break down, code -11"),
+        ("exec sleep 60", "were not read after 0.2 s"),
+    ]
     for script, expected in each(cases):
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
@@ -173,7 +186,9 @@ def test_the_memory_of_announced_texts_is_checked(tmp_path):
     with h5py.File(path, "w") as file:
         file.create_dataset("x", shape=(10**10, 1), dtype="f4", chunks=(1000, 1))
         file.create_dataset("ids", shape=(10**10,), dtype=h5py.string_dtype(), chunks=(1000,))
-    with pytest.raises(NotEnoughMemoryError, match=r"^Reading the ids of .*x\.h5 needs about .* fewer ids\.$"):
+    with pytest.raises(
+        NotEnoughMemoryError, match=r"^Reading the ids of .*x\.h5 needs about .* fewer ids\.$"
+    ):
         read_features(path)
 
 

@@ -21,7 +21,8 @@ from dyadlearn._files.tables import read_cells
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels.sequences import read_fasta
 
-IDS, VALUES = ["a", "b"], np.arange(6.0).reshape(2, 3)
+IDS = ["a", "b"]
+VALUES = np.arange(6.0).reshape(2, 3)
 ZEROS = gzip.compress(bytes(2**25), 1)  # 32 MiB
 
 
@@ -43,7 +44,9 @@ READERS = {
     "fasta": read_fasta,
     "model": load,
     "inspect": lambda path: command("inspect", path),
-    "tune": lambda path: command("tune", path, "--instances", path, "--tasks", path, "-o", path + ".dyad"),
+    "tune": lambda path: command(
+        "tune", path, "--instances", path, "--tasks", path, "-o", path + ".dyad"
+    ),
 }
 
 
@@ -69,7 +72,8 @@ def read_all(cases):
 def read_within_limits(cases, answer):
     """Return what happened to each reader and file: name, path, class of the error, its words, and mebibytes taken.
 
-    A fork has all libraries loaded already, which take a new process most of its time. Its peak of memory is its own.
+    A fork has all libraries loaded already, which take a new process most of its time. Its peak of
+    memory is its own.
     """
     pytest.importorskip("resource")
     gc.collect()
@@ -113,7 +117,9 @@ def packed_archive(path):
 
 def sparse_array(path):
     with open(path, "wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (2**14, 2**14)})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f8", "fortran_order": False, "shape": (2**14, 2**14)}
+        )
         file.truncate(file.tell() + 2**31)
     return path
 
@@ -145,7 +151,8 @@ def parquet(path, kind):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    n, names = 2**20, {"x": pa.array(np.zeros(2**20))}
+    n = 2**20
+    names = {"x": pa.array(np.zeros(2**20))}
     if kind == "vectors":
         n = 2**10
         names = {"id": pa.array([f"i{row}" for row in range(n)])}
@@ -191,7 +198,11 @@ def endless(folder):
         os.symlink("/dev/full", folder / f"full{ending}")
         os.mkfifo(folder / f"pipe{ending}")
     for name, each in endings.items():
-        cases += [(name, folder / f"{kind}{ending}") for ending in each for kind in ("zero", "full", "pipe")]
+        cases += [
+            (name, folder / f"{kind}{ending}")
+            for ending in each
+            for kind in ("zero", "full", "pipe")
+        ]
     return cases
 
 
@@ -201,7 +212,10 @@ def answers(tmp_path_factory):
     pytest.importorskip("h5py")
     pytest.importorskip("pyarrow.parquet")
     # The peak of memory only grows: those that take little come first.
-    first = endless(tmp_path_factory.mktemp("endless")) if os.path.exists("/dev/full") else []
+    if os.path.exists("/dev/full"):
+        first = endless(tmp_path_factory.mktemp("endless"))
+    else:
+        first = []
     cases = [*first, *oversized(tmp_path_factory.mktemp("oversized"))]
     found = read_within_limits(cases, tmp_path_factory.mktemp("answers") / "found.json")
     return found[: len(first)], found[len(first) :]
@@ -227,7 +241,8 @@ def test_devices_and_pipes_are_not_opened(answers):
             assert error == ("ModelFileError" if name == "model" else "DataFileError"), where
             assert (
                 words
-                == f"{path} is a device, a pipe or a socket and may have no end: copy its content into a file first."
+                == f"{path} is a device, a pipe or a socket and may have no end: copy its content "
+                f"into a file first."
             )
         assert taken < 100, where
 
@@ -247,11 +262,15 @@ def secret(tmp_path):
 
 def external_storage(file, folder):
     file["values"] = VALUES
-    file.create_dataset("ids", shape=(2,), dtype="S8", external=[(str(folder / "secret.txt"), 0, 16)])
+    file.create_dataset(
+        "ids", shape=(2,), dtype="S8", external=[(str(folder / "secret.txt"), 0, 16)]
+    )
 
 
 def external_values(file, folder):
-    file.create_dataset("values", shape=(2, 2), dtype="f8", external=[(str(folder / "secret.txt"), 0, 32)])
+    file.create_dataset(
+        "values", shape=(2, 2), dtype="f8", external=[(str(folder / "secret.txt"), 0, 32)]
+    )
     file["ids"] = IDS
 
 
@@ -283,13 +302,17 @@ def virtual(file, folder, source="secret.h5", name="group/values"):
     import h5py
 
     layout = h5py.VirtualLayout(VALUES.shape, "f8")
-    layout[:] = h5py.VirtualSource(source if source == "." else str(folder / source), name, VALUES.shape)
+    layout[:] = h5py.VirtualSource(
+        source if source == "." else str(folder / source), name, VALUES.shape
+    )
     file.create_virtual_dataset("values", layout)
     file["ids"] = IDS
 
 
 def virtual_of_itself(file, folder):
-    file.create_dataset("hidden", shape=VALUES.shape, dtype="f8", external=[(str(folder / "secret.txt"), 0, 48)])
+    file.create_dataset(
+        "hidden", shape=VALUES.shape, dtype="f8", external=[(str(folder / "secret.txt"), 0, 48)]
+    )
     virtual(file, folder, ".", "hidden")
 
 
@@ -325,17 +348,25 @@ def test_a_link_within_a_file_is_refused(tmp_path):
         file["data/values"], file["data/ids"] = h5py.SoftLink("/deep/values"), IDS
     assert_array_equal(read_features(path, ["b"], key="deep").values, VALUES[[1]])
     assert_array_equal(read_features(path, key="deep/values", row_ids="ids").values, VALUES)
-    with pytest.raises(DataFileError, match=r"x\.h5: 'values' is a link .* copy the values into this file"):
+    with pytest.raises(
+        DataFileError, match=r"x\.h5: 'values' is a link .* copy the values into this file"
+    ):
         read_features(path, key="data")
 
 
 def test_parquet_reads_no_other_file(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
     gathered = []
-    pq.write_table(pa.table({"id": IDS, "x": VALUES[:, 0]}), tmp_path / "part.parquet", metadata_collector=gathered)
+    pq.write_table(
+        pa.table({"id": IDS, "x": VALUES[:, 0]}),
+        tmp_path / "part.parquet",
+        metadata_collector=gathered,
+    )
     gathered[0].set_file_path("part.parquet")
     gathered[0].write_metadata_file(tmp_path / "x.parquet")
     with pytest.raises(
-        DataFileError, match=r"x\.parquet (is damaged or no parquet file|has its values in another file)"
+        DataFileError,
+        match=r"x\.parquet (is damaged or no parquet file|has its values in another file)",
     ):
         read_features(tmp_path / "x.parquet")

@@ -48,7 +48,9 @@ FORGED = npy(np.ones((2, 3))).replace(b"(2, 3), }" + 6 * b" ", b"(2000000, 3), }
     every(
         content={
             "plain": WHOLE,
-            "compressed": npz(np.savez_compressed, a=np.arange(6.0).reshape(2, 3), b=np.array(["x", "y"])),
+            "compressed": npz(
+                np.savez_compressed, a=np.arange(6.0).reshape(2, 3), b=np.array(["x", "y"])
+            ),
         }
     )
 )
@@ -97,7 +99,9 @@ class PanicException(BaseException):
 def test_only_errors_about_the_content_are_translated(error, expected):
     with pytest.raises(expected) as caught, reading("t.parquet", "table"):
         raise error
-    assert expected is not DataFileError or re.match(r"t\.parquet is damaged or no table \(\w+\): ", str(caught.value))
+    assert expected is not DataFileError or re.match(
+        r"t\.parquet is damaged or no table \(\w+\): ", str(caught.value)
+    )
 
 
 def test_what_is_packed_has_a_limit(tmp_path, monkeypatch):
@@ -108,7 +112,9 @@ def test_what_is_packed_has_a_limit(tmp_path, monkeypatch):
     }
     for name, (content, read) in contents.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataFileError, match=f"{name} unpacks to more than .* GiB.*give the plain file"):
+        with pytest.raises(
+            DataFileError, match=f"{name} unpacks to more than .* GiB.*give the plain file"
+        ):
             read(tmp_path / name)
     # Plain files have the size that everybody sees.
     (tmp_path / "plain.txt").write_text(2000 * "a")
@@ -124,11 +130,14 @@ def test_the_limit_falls_with_the_free_memory(monkeypatch):
 
 @over(every(kind=["csr", "csc"]))
 def test_sparse_matrices(kind):
-    matrix = sparse.random_array((5, 7), density=0.4, format=kind, random_state=np.random.default_rng(0))
+    matrix = sparse.random_array(
+        (5, 7), density=0.4, format=kind, random_state=np.random.default_rng(0)
+    )
     names = ("data", "indices", "indptr")
     parts = {name: getattr(matrix, name) for name in names}
     assert_array_equal(make_sparse(parts, (5, 7), kind).toarray(), matrix.toarray())
-    # With a last pointer of 0 there seem to be no entries at all, and differences of the least integer overflow.
+    # With a last pointer of 0 there seem to be no entries at all, and differences of the least
+    # integer overflow.
     slips = [(names[1], 2, 10**6), (names[1], 2, -3), (names[2], 1, 10**6), ("data", 0, None)]
     for name, place, wrong in [*slips, ("indptr", -1, 0), ("indptr", -1, -(2**31))]:
         broken = {key: part.copy() for key, part in parts.items()}
@@ -162,7 +171,9 @@ def test_two_arrays_of_one_name_are_refused(tmp_path, each):
                 for value, name in enumerate(names):
                     archive.writestr(name, npy(np.full((2, 2), float(value))))
         for read in (read_arrays, read_features):
-            with pytest.raises(DataFileError, match=r"a\.npz is damaged .*\(it has two arrays with the name 'a'\)"):
+            with pytest.raises(
+                DataFileError, match=r"a\.npz is damaged .*\(it has two arrays with the name 'a'\)"
+            ):
                 read(path)
 
 

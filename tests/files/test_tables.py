@@ -17,7 +17,8 @@ from sweeps import lines, over
 from telling import taken, told
 
 VALUES = np.array([[1.5, np.nan], [-2.0, 1e-3]])
-ROWS, COLUMNS = ("a", "b"), ("p", "q")
+ROWS = ("a", "b")
+COLUMNS = ("p", "q")
 
 
 def load_table(path):
@@ -59,14 +60,19 @@ def test_parquet(tmp_path):
 
 
 def test_parts_of_parquet(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "long.parquet"
     columns = {"user": [1, 2, 3, 4], "item": ["p", "q", None, "p"], "stars": [1.0, 2.0, None, 4.0]}
     pq.write_table(pa.table(columns), path, row_group_size=3)
     assert read_cells(path).headings == ["user", "item", "stars"]
     assert read_cells(path).lines == list(zip(*columns.values(), strict=True))
     with open_parquet(path) as file:
-        assert (file.n, [*file.kinds], file.starts.tolist()) == (4, ["user", "item", "stars"], [0, 3])
+        assert (file.n, [*file.kinds], file.starts.tolist()) == (
+            4,
+            ["user", "item", "stars"],
+            [0, 3],
+        )
         assert file.lists(["stars", "item"]) == {name: columns[name] for name in ("stars", "item")}
         assert file.rows(["user"], 3, 4).tolist() == [[4]]
     path.write_bytes(path.read_bytes()[:-30])
@@ -80,9 +86,13 @@ def test_parquet_without_its_library(tmp_path, monkeypatch):
     with pytest.raises(DataFileError, match=r"table\.parquet is damaged or no parquet file"):
         load_table(path)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    for act, word in ((load_table, "Reading"), (lambda path: write_blocks(path, [{"a": [1]}]), "Writing")):
+    for act, word in (
+        (load_table, "Reading"),
+        (lambda path: write_blocks(path, [{"a": [1]}]), "Writing"),
+    ):
         with pytest.raises(
-            ImportError, match=rf"{word} parquet needs pyarrow: pip install 'dyadlearn\[embeddings\]', or"
+            ImportError,
+            match=rf"{word} parquet needs pyarrow: pip install 'dyadlearn\[embeddings\]', or",
         ):
             act(path)
     assert path.read_bytes() == b"PAR1"
@@ -111,7 +121,9 @@ def test_arrays_with_and_without_names(tmp_path):
 @over(lines("kind", "csr", "csc", "coo"))
 def test_places_in_sparse_arrays_are_looked_at(tmp_path, kind):
     path = tmp_path / "sparse.npz"
-    matrix = sparse.random_array((30, 200), density=0.2, format=kind, random_state=np.random.default_rng(0))
+    matrix = sparse.random_array(
+        (30, 200), density=0.2, format=kind, random_state=np.random.default_rng(0)
+    )
     sparse.save_npz(path, matrix)
     if kind == "coo":
         with pytest.raises(DataFileError, match="in the forms csr, csc, found coo"):
@@ -136,13 +148,25 @@ def test_nothing_in_an_array_is_executed(tmp_path):
         "text message",
         ("", r"t\.csv holds no table"),
         ("id,p\n", r"t\.csv holds no table"),
-        ("id,p,q\na,1,2\nb,1\n", r"t\.csv, line 3: expected 3 cells, as in the first line, found 2"),
-        ("id,p,q\na,1,5,2,5\n", r"line 2: .* found 5\. If numbers have a decimal comma, write decimals with"),
+        (
+            "id,p,q\na,1,2\nb,1\n",
+            r"t\.csv, line 3: expected 3 cells, as in the first line, found 2",
+        ),
+        (
+            "id,p,q\na,1,5,2,5\n",
+            r"line 2: .* found 5\. If numbers have a decimal comma, write decimals with",
+        ),
         ("id,p,q\n\na,1,2\nb,1,x1\n", r"t\.csv, line 4, column 'q': 'x1' is not a number\."),
-        ("id;p;q\na;1;2\nb;1;0,5\n", r"line 3, column 'q': '0,5' is not a number, write decimals with a point\.$"),
+        (
+            "id;p;q\na;1;2\nb;1;0,5\n",
+            r"line 3, column 'q': '0,5' is not a number, write decimals with a point\.$",
+        ),
         ("id,p\na,inf\n", r"line 2, column 'p': infinity"),
         ("id,p\na,1e999\n", r"line 2, column 'p': infinity"),
-        ("id,p\na,1_000\n", r"line 2, column 'p': '1_000' is not a number, write it without underscores\.$"),
+        (
+            "id,p\na,1_000\n",
+            r"line 2, column 'p': '1_000' is not a number, write it without underscores\.$",
+        ),
         ("id,p\na,\u0661\n", r"line 2, column 'p': '\u0661' is not a number"),
         ('id,p\n"a,1\nb,2\n', r"t\.csv is damaged or no table \(unexpected end of data"),
         ("id,p\na\x00,1\n", r"t\.csv is damaged or no table in UTF-8 \(it is not text\)"),
@@ -178,7 +202,10 @@ def test_names_in_arrays(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("id,p\na,1\na,2\n", r"repeated ids: 'a' \(1 of 1 ids\): aggregate"), ("id,p,p\na,1,2\n", "first line .* 'p'")],
+    [
+        ("id,p\na,1\na,2\n", r"repeated ids: 'a' \(1 of 1 ids\): aggregate"),
+        ("id,p,p\na,1,2\n", "first line .* 'p'"),
+    ],
 )
 def test_repeated_ids_are_named(tmp_path, text, message):
     path = tmp_path / "t.csv"
@@ -226,5 +253,6 @@ def test_what_is_told_about_memory_is_an_upper_bound(tmp_path, each):
     }
     for name, content in each(cases.items()):
         path.write_text(f"{content}\n", encoding="utf-8")
-        need, peak = told(lambda: read_cells(path)), taken(lambda: read_cells(path))
+        need = told(lambda: read_cells(path))
+        peak = taken(lambda: read_cells(path))
         assert peak < need < (3.2 if name == "digits" else 1.6) * peak

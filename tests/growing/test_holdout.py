@@ -20,7 +20,8 @@ from dyadlearn.settings import Setting
 from sweeps import covering, every, over
 from two_ridges import labels_with_holes, refitted_without
 
-# Instances × features, tasks × features: primal, as many features as tasks, fewer rows than features.
+# Instances × features, tasks × features: primal, as many features as tasks, fewer rows than
+# features.
 SHAPES = [(30, 4, 9, 3), (25, 3, 5, 5), (5, 7, 4, 6)]
 shapes = {"shape": SHAPES}
 every_setting = {"setting": list(Setting)}
@@ -30,7 +31,11 @@ constants = {"constant": {"no constant": False, "constant": True}}
 def problem(shape):
     m, d, q, r = shape
     rng = np.random.default_rng(0)
-    return rng.normal(size=(m, d)), rng.normal(size=(m, q)) * (rng.random((m, q)) < 0.6), rng.normal(size=(q, r))
+    return (
+        rng.normal(size=(m, d)),
+        rng.normal(size=(m, q)) * (rng.random((m, q)) < 0.6),
+        rng.normal(size=(q, r)),
+    )
 
 
 def streamed(X, Y, T, alpha=0.3, task_alpha=0.7, constant=True):
@@ -40,7 +45,11 @@ def streamed(X, Y, T, alpha=0.3, task_alpha=0.7, constant=True):
     return model.with_rows(X[cut:], Y[cut:])
 
 
-@over(covering(**shapes, **every_setting, **constants, wrap=[np.asarray, sparse.csr_array], block=[2, 100]))
+@over(
+    covering(
+        **shapes, **every_setting, **constants, wrap=[np.asarray, sparse.csr_array], block=[2, 100]
+    )
+)
 def test_equals_the_batch_model(shape, setting, constant, wrap, block, monkeypatch):
     monkeypatch.setattr(holdout, "row_blocks", lambda n, *sizes: row_blocks(n, 1, block))
     X, Y, T = problem(shape)
@@ -48,7 +57,9 @@ def test_equals_the_batch_model(shape, setting, constant, wrap, block, monkeypat
     found = online_holdout(streamed(X, Y, T, constant=constant), wrap(X), wrap(Y), setting)
     assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
     some = [4, 1]
-    found = online_holdout(streamed(X, Y, T, constant=constant), wrap(X[some]), wrap(Y[some]), setting)
+    found = online_holdout(
+        streamed(X, Y, T, constant=constant), wrap(X[some]), wrap(Y[some]), setting
+    )
     assert_allclose(found, wanted[some], rtol=1e-9, atol=1e-12)
 
 
@@ -56,8 +67,11 @@ def refitted(X, Y, T, new, new_task):
     """Return the prediction of a dense model with a constant on each side, written as its definition reads."""
 
     def side(rows, alpha, row):
-        about, own = rows - rows.mean(axis=0), row - rows.mean(axis=0)
-        return 1 / len(rows) + own @ np.linalg.solve(about.T @ about + alpha * np.eye(rows.shape[1]), about.T)
+        about = rows - rows.mean(axis=0)
+        own = row - rows.mean(axis=0)
+        return 1 / len(rows) + own @ np.linalg.solve(
+            about.T @ about + alpha * np.eye(rows.shape[1]), about.T
+        )
 
     return side(X, 0.3, new) @ Y @ side(T, 0.7, new_task)
 
@@ -68,7 +82,8 @@ def test_equals_fitting_without(setting, constant, offset):
     X, Y, T = problem((20, 4, 6, 3))
     if constant:
         X, Y, T = (np.round(part * 2**20) / 2**20 + offset for part in (X, Y, T))
-    i, j = 7, 2
+    i = 7
+    j = 2
     rows = np.delete(np.arange(20), i) if setting.new_instance else np.arange(20)
     columns = np.delete(np.arange(6), j) if setting.new_task else np.arange(6)
     found = online_holdout(streamed(X, Y, T, constant=constant), X[[i]], Y[[i]], setting)[0, j]
@@ -76,7 +91,9 @@ def test_equals_fitting_without(setting, constant, offset):
         wanted = refitted(X[rows], Y[np.ix_(rows, columns)] - offset, T[columns], X[i], T[j])
         assert_allclose(found - offset, wanted, rtol=0, atol=1e-10)
     else:
-        other = TwoStepRidge(0.3, 0.7, fit_intercept=False).fit(X[rows], Y[np.ix_(rows, columns)], tasks=T[columns])
+        other = TwoStepRidge(0.3, 0.7, fit_intercept=False).fit(
+            X[rows], Y[np.ix_(rows, columns)], tasks=T[columns]
+        )
         assert_allclose(found, other.predict(X[[i]], tasks=T[[j]])[0, 0], rtol=1e-10)
 
 
@@ -85,7 +102,9 @@ def test_independent_tasks(setting, constant):
     X, Y, _ = problem((20, 4, 6, 3))
     model = OnlineRidge(collect(X, Y, constant=constant), 0.3)
     wanted = TwoStepRidge(0.3, fit_intercept=constant).fit(X, Y).holdout("B")
-    assert_allclose(online_holdout(model, X[:3], sparse.csr_array(Y[:3]), setting), wanted[:3], rtol=1e-10)
+    assert_allclose(
+        online_holdout(model, X[:3], sparse.csr_array(Y[:3]), setting), wanted[:3], rtol=1e-10
+    )
     errors = online_squared_errors(model, X, sparse.csr_array(Y), [0.1, 10], [1], setting)
     assert errors.shape == (2,)
     for alpha, error in zip([0.1, 10], errors, strict=True):
@@ -96,9 +115,12 @@ def test_independent_tasks(setting, constant):
 @over(covering(**shapes, **every_setting, **constants, wrap=[np.asarray, sparse.csr_array]))
 def test_squared_errors(shape, setting, constant, wrap):
     X, Y, T = problem(shape)
-    alphas, task_alphas = [1e-3, 0.1, 10], [0.01, 5]
+    alphas = [1e-3, 0.1, 10]
+    task_alphas = [0.01, 5]
     batch = TwoStepRidge(fit_intercept=constant).fit(X, Y, tasks=T)
-    wanted = landscape(batch, alphas=alphas, task_alphas=task_alphas, setting=[setting])[setting.value]
+    wanted = landscape(batch, alphas=alphas, task_alphas=task_alphas, setting=[setting])[
+        setting.value
+    ]
     model = streamed(X, Y, T, constant=constant)
     found = online_squared_errors(model, wrap(X), wrap(Y), alphas, task_alphas, setting)
     assert_allclose(found, -wanted, rtol=1e-8)
@@ -110,26 +132,32 @@ def test_squared_errors(shape, setting, constant, wrap):
 
 def test_squared_errors_of_a_model_that_is_almost_right():
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(20, 4)), rng.normal(size=(6, 3))
+    X = rng.normal(size=(20, 4))
+    T = rng.normal(size=(6, 3))
     Y = X @ rng.normal(size=(4, 3)) @ T.T
     model = streamed(X, Y, T, 1e-7, 1e-7)
     wanted = np.mean((online_holdout(model, X, Y, Setting.B) - Y) ** 2)
     assert wanted < 1e-12
-    assert_allclose(online_squared_errors(model, X, Y, [1e-7], [1e-7], Setting.B), wanted, rtol=1e-6)
+    assert_allclose(
+        online_squared_errors(model, X, Y, [1e-7], [1e-7], Setting.B), wanted, rtol=1e-6
+    )
 
 
 @over(every(alpha=[1e-8, 1e-3, 1e8], **constants))
 def test_digits_at_extreme_regularisation(alpha, constant):
     X, Y, T = problem((30, 4, 9, 3))
     for setting in Setting:
-        wanted = TwoStepRidge(alpha, alpha, fit_intercept=constant).fit(X, Y, tasks=T).holdout(setting)
+        wanted = (
+            TwoStepRidge(alpha, alpha, fit_intercept=constant).fit(X, Y, tasks=T).holdout(setting)
+        )
         found = online_holdout(streamed(X, Y, T, alpha, alpha, constant=constant), X, Y, setting)
         assert_allclose(found, wanted, rtol=0, atol=1e-9 * np.abs(wanted).max())
 
 
 @over(every(**constants))
 def test_digits_of_the_slack_of_few_rows(constant):
-    # With as many features as rows the slack is of the order of λ, and must not come by subtraction from 1.
+    # With as many features as rows the slack is of the order of λ, and must not come by subtraction
+    # from 1.
     X = np.random.default_rng(0).normal(size=(30, 60))
     rows = X - X.mean(axis=0) * constant
     values, vectors = gram_eigen(rows.T @ rows, 30)
@@ -141,13 +169,21 @@ def test_digits_of_the_slack_of_few_rows(constant):
             exact = np.diag(inverse) - inverse.sum(axis=1) ** 2 / inverse.sum()
         else:
             exact = alpha * np.diag(np.linalg.inv(X @ X.T + alpha * np.eye(30)))
-        assert_allclose(side.smoother(Tikhonov(), alpha).slack, exact, rtol=1e-8 if constant else 1e-9)
+        assert_allclose(
+            side.smoother(Tikhonov(), alpha).slack, exact, rtol=1e-8 if constant else 1e-9
+        )
 
 
 def test_rows_that_are_interpolated():
-    X, Y, T = np.eye(3), np.ones((3, 2)), np.eye(2)
+    X = np.eye(3)
+    Y = np.ones((3, 2))
+    T = np.eye(2)
     model = OnlineRidge(collect(X, Y, T), 0.0, 0.0)
-    for setting, what in ((Setting.B, "3 of 3 rows"), (Setting.C, "2 of 2 tasks"), (Setting.D, "rows")):
+    for setting, what in (
+        (Setting.B, "3 of 3 rows"),
+        (Setting.C, "2 of 2 tasks"),
+        (Setting.D, "rows"),
+    ):
         with pytest.raises(LeverageError, match=what):
             online_holdout(model, X, Y, setting)
     with pytest.raises(LeverageError, match="6 of 6 cells"):
@@ -167,7 +203,9 @@ def test_a_row_or_a_task_that_alone_determines_the_constant():
         with pytest.raises(LeverageError, match="^No label remains to learn from"):
             online_holdout(single, X[:1], Y[:1], setting)
     with pytest.raises(LeverageError, match="^No label remains to learn from"):
-        online_holdout(OnlineRidge(collect(X[:1], Y[:1], constant=True), 1.0), X[:1], Y[:1], Setting.B)
+        online_holdout(
+            OnlineRidge(collect(X[:1], Y[:1], constant=True), 1.0), X[:1], Y[:1], Setting.B
+        )
     single = OnlineRidge(collect(X, Y[:, :1], T[:1], constant=True), 1.0, 1.0)
     for setting in (Setting.C, Setting.D):
         with pytest.raises(LeverageError, match="^No label remains to learn from"):
@@ -184,10 +222,17 @@ def test_rows_that_were_not_learnt():
     X, Y, T = problem((30, 4, 9, 3))
     for constant in (False, True):
         with pytest.raises(ValueError, match="learned no instances, or forgotten all"):
-            online_holdout(streamed(X, Y, T, constant=constant).with_rows(X, Y, -1), X[:1], Y[:1], Setting.B)
+            online_holdout(
+                streamed(X, Y, T, constant=constant).with_rows(X, Y, -1), X[:1], Y[:1], Setting.B
+            )
     for constant in (False, True):
         with pytest.raises(ValueError, match="not learned, among them row 1"):
-            online_holdout(streamed(X, Y, T, constant=constant), X[:3] * np.array([[1], [50], [1]]), Y[:3], Setting.B)
+            online_holdout(
+                streamed(X, Y, T, constant=constant),
+                X[:3] * np.array([[1], [50], [1]]),
+                Y[:3],
+                Setting.B,
+            )
 
 
 @over(every(**constants))
@@ -200,7 +245,9 @@ def test_other_libraries(constant, library):
     for setting in Setting:
         found = online_holdout(model, X, Y, setting)
         assert type(found) is type(X)
-        assert_allclose(library.to_numpy(found), wanted[setting], rtol=library.rtol, atol=library.rtol)
+        assert_allclose(
+            library.to_numpy(found), wanted[setting], rtol=library.rtol, atol=library.rtol
+        )
         errors = online_squared_errors(model, X, Y, [0.3], [0.7], setting)
         error = np.mean((wanted[setting] - library.to_numpy(Y)) ** 2)
         assert_allclose(errors, [[error]], rtol=10 * library.rtol)
@@ -211,7 +258,11 @@ def test_features_of_any_scales(constant, holes, alpha, library):
     if library.dtype == "float32":
         return  # which cannot hold the features to nine digits
     rng = np.random.default_rng(0)
-    scales, Z, Y = 10.0 ** np.array([8, -8, 0, 4]), rng.normal(size=(20, 4)), rng.normal(size=(20, 2))
+    scales, Z, Y = (
+        10.0 ** np.array([8, -8, 0, 4]),
+        rng.normal(size=(20, 4)),
+        rng.normal(size=(20, 2)),
+    )
     X = Z * scales
     if holes:
         Y[5:8, 1] = np.nan
@@ -219,9 +270,14 @@ def test_features_of_any_scales(constant, holes, alpha, library):
     def without(row, task):
         """Return the prediction of a ridge regression on features of one scale, with as many penalties."""
         own = np.setdiff1d(np.flatnonzero(~np.isnan(Y[:, task])), [row])
-        mean, level = (Z[own].mean(axis=0), Y[own, task].mean()) if constant else (0.0, 0.0)
+        if constant:
+            mean, level = (Z[own].mean(axis=0), Y[own, task].mean())
+        else:
+            mean, level = (0.0, 0.0)
         about = Z[own] - mean
-        weights = np.linalg.solve(about.T @ about + np.diag(alpha / scales**2), about.T @ (Y[own, task] - level))
+        weights = np.linalg.solve(
+            about.T @ about + np.diag(alpha / scales**2), about.T @ (Y[own, task] - level)
+        )
         return level + (Z[row] - mean) @ weights
 
     wanted = np.array([[without(row, task) for task in range(2)] for row in range(20)])
@@ -230,7 +286,9 @@ def test_features_of_any_scales(constant, holes, alpha, library):
     found = library.to_numpy(online_holdout(model, *given, Setting.B))
     assert_allclose(found, wanted, rtol=0, atol=1e-9)
     error = np.nanmean((wanted - Y) ** 2)
-    assert_allclose(online_squared_errors(model, *given, [alpha], [1.0], Setting.B), [error], rtol=1e-8)
+    assert_allclose(
+        online_squared_errors(model, *given, [alpha], [1.0], Setting.B), [error], rtol=1e-8
+    )
 
 
 @over(
@@ -246,14 +304,21 @@ def test_features_of_any_scales(constant, holes, alpha, library):
 def test_holdout_equals_refitting(constant, setting, alphas, shape, wrap, level):
     X, Y, T = labels_with_holes(shape)
     Y = Y + level * constant
-    Y[5, 4], Y[[*range(5), *range(6, len(X))], 4] = 2.0 + level * constant, np.nan  # a second lone label
+    Y[5, 4], Y[[*range(5), *range(6, len(X))], 4] = (
+        2.0 + level * constant,
+        np.nan,
+    )  # a second lone label
     tasks = None if setting is None else T
     wanted = refitted_without(X, Y, tasks, *alphas, constant, setting or Setting.B)
-    model = OnlineRidge(collect(X[:6], Y[:6], tasks, constant=constant), *alphas).with_rows(X[6:], Y[6:])
+    model = OnlineRidge(collect(X[:6], Y[:6], tasks, constant=constant), *alphas).with_rows(
+        X[6:], Y[6:]
+    )
     some = [8, 3, 5, 0]
     setting = setting or Setting.B
     assert_allclose(online_holdout(model, wrap(X), Y, setting), wanted, rtol=1e-7, atol=1e-7)
-    assert_allclose(online_holdout(model, wrap(X[some]), Y[some], setting), wanted[some], rtol=1e-7, atol=1e-7)
+    assert_allclose(
+        online_holdout(model, wrap(X[some]), Y[some], setting), wanted[some], rtol=1e-7, atol=1e-7
+    )
     if setting is Setting.A or not constant:
         return
     errors = online_squared_errors(model, wrap(X), Y, [5.0, alphas[0]], [alphas[1]], setting)
@@ -262,7 +327,8 @@ def test_holdout_equals_refitting(constant, setting, alphas, shape, wrap, level)
 
 
 def test_holdout_of_one_row_that_has_all_lone_labels():
-    X, T = np.arange(8.0).reshape(4, 2), np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
+    X = np.arange(8.0).reshape(4, 2)
+    T = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
     Y = np.full((4, 3), np.nan)
     Y[1] = 1.0, 2.0, 4.0
     for constant in (True, False):
@@ -277,9 +343,12 @@ def test_holdout_of_one_row_that_has_all_lone_labels():
 
 
 def test_one_row_of_many_that_has_leverage_one_is_not_all_rows():
-    X, Y = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), np.arange(3.0)[:, None]
+    X = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    Y = np.arange(3.0)[:, None]
     model = OnlineRidge(collect(X, Y), 0.0)
-    with pytest.raises(LeverageError, match=r"^1 of 3 rows have leverage 1 .* Use a larger alpha\.$"):
+    with pytest.raises(
+        LeverageError, match=r"^1 of 3 rows have leverage 1 .* Use a larger alpha\.$"
+    ):
         online_holdout(model, X[2:], Y[2:], Setting.B)
 
 
@@ -289,7 +358,9 @@ def test_labels_that_are_not_those_that_were_learnt_cannot_be_left_out():
     wrong = Y.copy()
     i = int(np.flatnonzero(~np.isnan(Y[:, 0]))[0])
     wrong[i, 0] = np.nan  # of two tasks that were always observed together
-    with pytest.raises(ValueError, match=f"such as those of row {i}: give them as they were learned"):
+    with pytest.raises(
+        ValueError, match=f"such as those of row {i}: give them as they were learned"
+    ):
         online_holdout(model, X, wrong, Setting.B)
     with pytest.raises(ValueError, match="labels that were not learned"):
         online_holdout(model, X, np.zeros_like(Y), Setting.B)
@@ -303,7 +374,9 @@ def test_blocks_of_rows_do_not_matter(setting, monkeypatch):
     errors = online_squared_errors(model, X, Y, [0.3, 2.0], [0.7, 0.1], setting)
     monkeypatch.setattr(holdout, "_BLOCK", 1)
     assert_allclose(online_holdout(model, X, Y, setting), wanted, rtol=1e-12)
-    assert_allclose(online_squared_errors(model, X, Y, [0.3, 2.0], [0.7, 0.1], setting), errors, rtol=1e-12)
+    assert_allclose(
+        online_squared_errors(model, X, Y, [0.3, 2.0], [0.7, 0.1], setting), errors, rtol=1e-12
+    )
 
 
 def test_rows_that_are_fitted_whatever_their_label():

@@ -21,11 +21,14 @@ def wanted(rows: np.ndarray, alpha: float, B: np.ndarray) -> np.ndarray:
 
 def test_other_libraries(library):
     rng = np.random.default_rng(0)
-    rows, B = rng.normal(size=(30, 20)), rng.normal(size=(20, 2))
+    rows = rng.normal(size=(30, 20))
+    B = rng.normal(size=(20, 2))
     target = double(library.asarray(B))
     found = Inverse.of(double(library.asarray(rows.T @ rows)), 30, 0.5).solve(target)
     assert type(found) is type(target)
-    assert_allclose(library.to_numpy(found), wanted(rows, 0.5, B), rtol=100 * library.rtol, atol=library.rtol)
+    assert_allclose(
+        library.to_numpy(found), wanted(rows, 0.5, B), rtol=100 * library.rtol, atol=library.rtol
+    )
 
 
 @over(every(n_columns=[1, 3]))
@@ -34,7 +37,8 @@ def test_a_copy_of_a_feature_costs_no_digits_of_predictions(n_columns, library):
     if library.dtype == "float32":
         return  # Gram matrices are in double precision whatever the features are
     rng = np.random.default_rng(0)
-    feature, labels = 2.0**14 * rng.normal(size=(30, 1)), rng.normal(size=(30, n_columns))
+    feature = 2.0**14 * rng.normal(size=(30, 1))
+    labels = rng.normal(size=(30, n_columns))
     rows = np.hstack([feature, feature])
     side = Inverse.of(library.asarray(rows.T @ rows), 30, 1.0)
     expected = feature @ (feature.T @ labels) / (feature.T @ feature + 0.5)
@@ -63,16 +67,21 @@ def test_features_of_any_scales(constant, alpha, library):
     if library.dtype == "float32":
         return  # Gram matrices are in double precision whatever the features are
     rng = np.random.default_rng(0)
-    rows, labels = rng.normal(size=(40, 8)) * SCALES, rng.normal(size=(40, 2))
+    rows = rng.normal(size=(40, 8)) * SCALES
+    labels = rng.normal(size=(40, 2))
     exact = rows.astype(np.longdouble)
     exact = exact - exact.mean(axis=0) if constant else exact
     scale = np.sqrt((exact**2).sum(axis=0) + alpha)
     inner = (exact / scale).T @ (exact / scale) + np.diag(alpha / scale**2)
     solved = np.linalg.solve(inner.astype(float), ((exact / scale).T @ labels).astype(float))
-    features, weights = exact.astype(float), (solved / scale[:, None]).astype(float)
+    features = exact.astype(float)
+    weights = (solved / scale[:, None]).astype(float)
     gram, target = (library.asarray(features.T @ part) for part in (features, labels))
     atol = 1e-9 if alpha >= 1e-6 else 1e-8
-    for form in (Inverse.of(gram, 40, alpha).solve(target), Eigen(*gram_eigen(gram, 40)).solve(target, alpha)):
+    for form in (
+        Inverse.of(gram, 40, alpha).solve(target),
+        Eigen(*gram_eigen(gram, 40)).solve(target, alpha),
+    ):
         assert_allclose(features @ library.to_numpy(form), features @ weights, rtol=0, atol=atol)
 
 
@@ -89,7 +98,10 @@ def test_a_regularisation_beside_rounding():
     rows = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]])
     B = rows.T @ np.array([[1.0], [3.0]])
     side = of(rows, 1e-18)
-    assert "a regularisation of 1e-18 is smaller than the rounding errors of their largest eigenvalue 25" in side.doubt
+    assert (
+        "a regularisation of 1e-18 is smaller than the rounding errors of their largest eigenvalue "
+        "25" in side.doubt
+    )
     assert_allclose(side.solve(B), np.linalg.pinv(rows.T @ rows) @ B, rtol=1e-10, atol=1e-12)
     # A feature of zeros is not dropped, and one that is small is none.
     for kept in (np.diag([1.0, 2.0, 0.0]), np.diag([1.0, 1e9, 0.0])):
@@ -100,7 +112,8 @@ def test_a_regularisation_beside_rounding():
 def test_few_and_many_columns(n_columns, order):
     # Few are solved by the factor, many by the inverse that is made from it.
     rng = np.random.default_rng(0)
-    rows, B = rng.normal(size=(30, 9)) * 10.0 ** np.arange(-4, 5), rng.normal(size=(9, n_columns)).copy(order=order)
+    rows = rng.normal(size=(30, 9)) * 10.0 ** np.arange(-4, 5)
+    B = rng.normal(size=(9, n_columns)).copy(order=order)
     side = of(rows)
     assert_allclose(side.solve(B), wanted(rows, 0.5, B), rtol=1e-9)
     assert ("_explicit" in vars(side)) == (n_columns > 4)
@@ -110,13 +123,15 @@ def test_few_and_many_columns(n_columns, order):
 @over(every(d=[64, 65, 150]))
 def test_the_inverse_of_many_features_is_made_of_blocks(d):
     rng = np.random.default_rng(0)
-    rows, B = rng.normal(size=(400, d)), rng.normal(size=(d, d))
+    rows = rng.normal(size=(400, d))
+    B = rng.normal(size=(d, d))
     assert_allclose(of(rows).solve(B), wanted(rows, 0.5, B), rtol=1e-8, atol=1e-14)
 
 
 def test_no_product_with_a_large_inverse():
     rng = np.random.default_rng(0)
-    rows, labels = rng.normal(size=(400, 10)) @ rng.normal(size=(10, 80)), rng.normal(size=(400, 80))
+    rows = rng.normal(size=(400, 10)) @ rng.normal(size=(10, 80))
+    labels = rng.normal(size=(400, 80))
     side = of(rows, 1e-3)
     found = rows @ side.solve(rows.T @ labels)
     assert side._explicit is None

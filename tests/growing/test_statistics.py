@@ -22,7 +22,10 @@ from dyadlearn.growing.statistics import (
 from sweeps import covering, every, over
 from two_ridges import labels_with_holes
 
-N, D, Q, R = 11, 4, 6, 3
+N = 11
+D = 4
+Q = 6
+R = 3
 forms = {
     "with_tasks": {"no tasks": False, "tasks": True},
     "constant": {"no constant": False, "constant": True},
@@ -37,7 +40,9 @@ def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, Y, rng.normal(size=(Q, R))
 
 
-def collected(data: Any, with_tasks: bool, constant: bool = False, rows: slice = slice(None)) -> Statistics:
+def collected(
+    data: Any, with_tasks: bool, constant: bool = False, rows: slice = slice(None)
+) -> Statistics:
     X, Y, T = data
     return collect(X[rows], Y[rows], T if with_tasks else None, constant=constant)
 
@@ -47,7 +52,9 @@ def about_means(matrix: np.ndarray, constant: bool) -> np.ndarray:
 
 
 def with_ones(tasks: np.ndarray, constant: bool) -> np.ndarray:
-    return np.column_stack([about_means(tasks, True), np.ones(len(tasks))]) if constant else tasks
+    if constant:
+        return np.column_stack([about_means(tasks, True), np.ones(len(tasks))])
+    return tasks
 
 
 def add_rows(state: Statistics, Phi: Any, Y: Any) -> Statistics:
@@ -64,7 +71,8 @@ def same_rows(first: Statistics, second: Statistics) -> bool:
 
 def parts_of(state: Statistics) -> dict[str, Any]:
     """Return the arrays of statistics of complete labels."""
-    (group,), sums = state.groups, state.task_sums
+    (group,) = state.groups
+    sums = state.task_sums
     return {
         **{name: getattr(group, name) for name in ("gram", "cross", "label_mean", "mean")},
         "tasks": state.tasks,
@@ -80,10 +88,13 @@ def level_of(state: Statistics) -> np.ndarray:
 def assert_same(found: Statistics, wanted: Statistics, rtol: float = 1e-12) -> None:
     assert (found.n_rows, found.n_tasks) == (wanted.n_rows, wanted.n_tasks)
     assert found.is_complete
-    for (name, first), second in zip(parts_of(found).items(), parts_of(wanted).values(), strict=True):
+    for (name, first), second in zip(
+        parts_of(found).items(), parts_of(wanted).values(), strict=True
+    ):
         assert (first is None) == (second is None)
         if first is not None and name in ("mean", "task_mean"):
-            first, second = first.sum(axis=0), second.sum(axis=0)
+            first = first.sum(axis=0)
+            second = second.sum(axis=0)
         if first is not None:
             assert_allclose(first, second, rtol=rtol, atol=rtol)
 
@@ -100,15 +111,20 @@ def test_what_rows_say(data, with_tasks, constant, wrap_X, wrap_Y, block, monkey
     monkeypatch.setattr(statistics, "row_blocks", lambda n, size: row_blocks(n, 1, block))
     X, Y, T = data
     found = collected((wrap_X(X), wrap_Y(Y), T), with_tasks, constant)
-    means, label_means, right = X.mean(axis=0), Y.mean(axis=0), with_ones(T, constant)
-    X, T = about_means(X, constant), about_means(T, constant)
+    means = X.mean(axis=0)
+    label_means = Y.mean(axis=0)
+    right = with_ones(T, constant)
+    X = about_means(X, constant)
+    T = about_means(T, constant)
     assert_allclose(found.gram, X.T @ X, atol=1e-12)
     cross = found.groups[0].cross
     assert_allclose(cross, X.T @ Y, atol=1e-12)
     assert_allclose(found.over_tasks(cross), X.T @ Y @ right if with_tasks else X.T @ Y, atol=1e-12)
     if constant:
         assert_allclose(found.mean.sum(axis=0), means, rtol=1e-14)
-        assert_allclose(level_of(found), label_means @ right if with_tasks else label_means, atol=1e-13)
+        assert_allclose(
+            level_of(found), label_means @ right if with_tasks else label_means, atol=1e-13
+        )
     assert isinstance(found.gram, np.ndarray)
     assert isinstance(cross, np.ndarray)
     if not with_tasks:
@@ -141,7 +157,8 @@ def test_other_libraries(data, library):
 @over(every(**forms))
 def test_rows_come_and_go(data, with_tasks, constant):
     X, Y, _ = data
-    whole, part = collected(data, with_tasks, constant), collected(data, with_tasks, constant, slice(7))
+    whole = collected(data, with_tasks, constant)
+    part = collected(data, with_tasks, constant, slice(7))
     before = deepcopy(part)
     assert_same(add_rows(part, X[7:], Y[7:]), whole)
     assert_same(remove_rows(whole, X[7:], Y[7:]), part)
@@ -150,7 +167,9 @@ def test_rows_come_and_go(data, with_tasks, constant):
 
 @over(every(**forms))
 def test_blocks_are_merged_in_a_tree(data, with_tasks, constant):
-    blocks = [collected(data, with_tasks, constant, slice(start, start + 3)) for start in range(0, N, 3)]
+    blocks = [
+        collected(data, with_tasks, constant, slice(start, start + 3)) for start in range(0, N, 3)
+    ]
     whole = collected(data, with_tasks, constant)
     assert_same(reduce(merge, blocks), whole)
     assert_same(merge(merge(blocks[3], blocks[0]), merge(blocks[2], blocks[1])), whole)
@@ -165,7 +184,9 @@ def test_nothing_stays_of_rows_that_are_all_gone(data, constant):
     assert not empty.groups[0].cross.any()
     assert_same(add_rows(empty, X, Y), collect(X, Y, T, constant=constant))
     if constant:
-        assert_array_equal(add_rows(empty, X + 1e6, Y).mean, collect(X + 1e6, Y, T, constant=True).mean)
+        assert_array_equal(
+            add_rows(empty, X + 1e6, Y).mean, collect(X + 1e6, Y, T, constant=True).mean
+        )
 
 
 def test_about_its_mean_nothing_is_left_of_a_single_row(data):
@@ -215,7 +236,8 @@ def test_grams_of_the_same_rows(data):
 
 
 def test_rows_of_zeros_can_be_removed_but_no_others_beside_them():
-    X, Y = np.zeros((3, 2)), np.arange(3.0)[:, None]
+    X = np.zeros((3, 2))
+    Y = np.arange(3.0)[:, None]
     left = remove_rows(collect(X, Y), X[:1], Y[:1])
     assert_same(left, collect(X[1:], Y[1:]))
     with pytest.raises(ValueError, match="not learned as they are given"):
@@ -226,19 +248,25 @@ def test_rows_of_zeros_can_be_removed_but_no_others_beside_them():
 def test_statistics_of_the_same_rows(data, constant, wrap):
     X, Y, T = data
     seen = collect(wrap(X), Y, T, constant=constant)
-    again = merge(collect(X[4:], Y[4:, :1], constant=constant), collect(X[:4], Y[:4, :1], constant=constant))
+    again = merge(
+        collect(X[4:], Y[4:, :1], constant=constant), collect(X[:4], Y[:4, :1], constant=constant)
+    )
     assert same_rows(again, seen)
     for others in (X * (1 + 1e-7), X + 1e-7, X[[0, *range(N - 1)]]):
         assert not same_rows(collect(others, Y, T, constant=constant), seen)
     ones = np.ones((N, 2))
-    assert same_rows(collect(wrap(ones), Y, T, constant=constant), collect(ones, Y, T, constant=constant))
+    assert same_rows(
+        collect(wrap(ones), Y, T, constant=constant), collect(ones, Y, T, constant=constant)
+    )
 
 
 @over(every(offset=[0.0, 2.0**20]))
 def test_large_offsets_take_no_digits(offset):
     rng = np.random.default_rng(0)
     # Numbers that the offset does not round.
-    near = [np.round(rng.normal(size=shape) * 2**12) / 2**12 for shape in ((400, D), (400, Q), (Q, R))]
+    near = [
+        np.round(rng.normal(size=shape) * 2**12) / 2**12 for shape in ((400, D), (400, Q), (Q, R))
+    ]
     X, Y, T = (part + offset for part in near)
     state = collect(X[:9], Y[:9, :4], T[:4], constant=True)
     for start in range(9, 400, 17):
@@ -254,14 +282,17 @@ def test_large_offsets_take_no_digits(offset):
         assert_allclose(found, expected, rtol=0, atol=rounding * np.abs(expected).max())
     for found, expected in ((state.mean, wanted.mean), (state.task_mean, wanted.task_mean)):
         assert_allclose((found[0] - offset) + found[1], expected.sum(axis=0), rtol=0, atol=1e-14)
-    found, expected = level_of(state), level_of(wanted)
+    found = level_of(state)
+    expected = level_of(wanted)
     assert_allclose(found[:-1], expected[:-1], rtol=0, atol=1e-15 * max(offset, 10))
     assert_allclose(found[-1] - Q * offset, expected[-1], rtol=0, atol=1e-15 * Q * max(offset, 10))
 
 
 def test_a_sparse_feature_that_never_changes_is_not_learnt_from():
     rng = np.random.default_rng(0)
-    X = np.column_stack([rng.random(300) < 0.3, np.full(300, 0.7), rng.random(300) < 0.1]).astype(float)
+    X = np.column_stack([rng.random(300) < 0.3, np.full(300, 0.7), rng.random(300) < 0.1]).astype(
+        float
+    )
     Y = rng.normal(size=(300, 2)) + 5
     for labels in (Y, sparse.csr_array(Y)):
         found = collect(sparse.csr_array(X), labels, constant=True)
@@ -277,24 +308,38 @@ def test_equal_rows_can_be_removed_when_all_others_have_gone(data):
     X, Y, T = data
     for number in (0.0, 1 / 3, 1e6):
         same = np.full((4, D), number)
-        left = remove_rows(collect(np.vstack([same, X]), np.vstack([Y[:4], Y]), T, constant=True), X, Y)
+        left = remove_rows(
+            collect(np.vstack([same, X]), np.vstack([Y[:4], Y]), T, constant=True), X, Y
+        )
         for count in (3, 2, 1):
             left = remove_rows(left, same[:1], Y[count : count + 1])
             assert not left.gram.any()
-        assert_allclose(level_of(left), level_of(collect(same[:1], Y[:1], T, constant=True)), rtol=0, atol=1e-12)
+        assert_allclose(
+            level_of(left), level_of(collect(same[:1], Y[:1], T, constant=True)), rtol=0, atol=1e-12
+        )
 
 
 @over(every(constant=[False, True]))
 def test_rows_are_recognised_by_small_features_beside_large_ones(constant):
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(10, 2)) * [1e8, 1.0], rng.normal(size=(10, 1))
-    seen, other = collect(X, Y, constant=constant), X.copy()
+    X = rng.normal(size=(10, 2)) * [1e8, 1.0]
+    Y = rng.normal(size=(10, 1))
+    seen = collect(X, Y, constant=constant)
+    other = X.copy()
     other[3, 1] += 20.0
-    with pytest.raises(ValueError, match="X holds instances that were not learned as they are given here"):
+    with pytest.raises(
+        ValueError, match="X holds instances that were not learned as they are given here"
+    ):
         remove_rows(seen, other[:4], Y[:4])
     for all_but in (0, 1):
-        with pytest.raises(ValueError, match="X holds instances that were not learned as they are given here"):
-            remove_rows(collect(X[all_but:4], Y[all_but:4], constant=constant), other[all_but:4], Y[all_but:4])
+        with pytest.raises(
+            ValueError, match="X holds instances that were not learned as they are given here"
+        ):
+            remove_rows(
+                collect(X[all_but:4], Y[all_but:4], constant=constant),
+                other[all_but:4],
+                Y[all_but:4],
+            )
         assert remove_rows(seen, X[all_but:], Y[all_but:]).n_rows == all_but
     assert not same_rows(collect(other, Y, constant=constant), seen)
     assert same_rows(collect(X[::-1], Y, constant=constant), seen)
@@ -303,7 +348,8 @@ def test_rows_are_recognised_by_small_features_beside_large_ones(constant):
 
 
 def test_what_a_large_feature_leaves_of_a_small_one_is_told():
-    X, Y = np.array([[1e8, 1e6], [1e8, -1.0], [-1e8, 1.0], [3e8, 2.0]]), np.ones((4, 1))
+    X = np.array([[1e8, 1e6], [1e8, -1.0], [-1e8, 1.0], [3e8, 2.0]])
+    Y = np.ones((4, 1))
     before = collect(X, Y)
     after = remove_rows(before, X[:1], Y[:1])
     assert before.digits_lost(after, 0.0) == pytest.approx(2.2e-16 * 1e12 / 6, rel=0.1)
@@ -312,7 +358,8 @@ def test_what_a_large_feature_leaves_of_a_small_one_is_told():
 def test_rounding_of_a_feature_that_is_the_same_in_all_rows_is_no_reason_to_refuse():
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        X, Y = rng.integers(-2, 3, (4, 5)).astype(np.float64), rng.normal(size=(4, 1))
+        X = rng.integers(-2, 3, (4, 5)).astype(np.float64)
+        Y = rng.normal(size=(4, 1))
         X[:3, 1] = float(rng.normal())
         seen = add_rows(collect(X[:2], Y[:2], constant=True), X[2:], Y[2:])
         left = remove_rows(remove_rows(seen, X[3:], Y[3:]), X[2:3], Y[2:3])
@@ -324,7 +371,10 @@ def test_rounding_of_a_feature_that_is_the_same_in_all_rows_is_no_reason_to_refu
 
 def test_statistics_with_holes_join_in_any_order():
     X, Y, T = labels_with_holes()
-    parts = [collect(X[rows], Y[rows], T, constant=True) for rows in (slice(0, 5), slice(5, 12), slice(12, None))]
+    parts = [
+        collect(X[rows], Y[rows], T, constant=True)
+        for rows in (slice(0, 5), slice(5, 12), slice(12, None))
+    ]
     whole = collect(X, Y, T, constant=True)
     for order in ([0, 1, 2], [2, 0, 1]):
         first, second, third = (parts[i] for i in order)

@@ -36,7 +36,10 @@ def in_one(model):
     if constants is None:
         return interactions
     last = constants if tasks is None else np.append(tasks, constants)
-    left = interactions if instances is None else np.column_stack([interactions, instances])
+    if instances is None:
+        left = interactions
+    else:
+        left = np.column_stack([interactions, instances])
     return np.vstack([left, last])
 
 
@@ -54,20 +57,29 @@ def test_both_directions_alternate(constant):
     steps = [
         (lambda m: m.with_rows(X[20:21], Y[20:21, :5]), slice(0, 21), range(5)),
         (lambda m: m.with_rows(X[21:], Y[21:, :5]), slice(0, 40), range(5)),
-        (lambda m: m.of(m.statistics.with_tasks(said(slice(0, 40), range(5, 9)))), slice(0, 40), range(9)),
+        (
+            lambda m: m.of(m.statistics.with_tasks(said(slice(0, 40), range(5, 9)))),
+            slice(0, 40),
+            range(9),
+        ),
         (lambda m: m.with_rows(X[:3], Y[:3], -1), slice(3, 40), range(9)),
         (lambda m: m.with_rows(X[3:10], Y[3:10], -1), slice(10, 40), range(9)),
         (lambda m: m.of(m.statistics.without_tasks(np.array([0, 1]))), slice(10, 40), range(2, 9)),
     ]
     for change, rows, columns in steps:
-        before, expected_before = model, model.coefficients.copy()
+        before = model
+        expected_before = model.coefficients.copy()
         model = change(model)
         columns = list(columns)
         wanted = closed_form(X[rows], Y[rows][:, columns], T[columns], 0.3, 0.7, constant)
         assert_allclose(in_one(model), wanted, rtol=1e-9, atol=1e-12)
-        new, new_tasks = rng.normal(size=(3, 6)), rng.normal(size=(2, 4))
+        new = rng.normal(size=(3, 6))
+        new_tasks = rng.normal(size=(2, 4))
         found = model.rows(new) @ model.coefficients @ model.statistics.rows_of_tasks(new_tasks).T
-        ones = [np.column_stack([part, np.ones(len(part))]) if constant else part for part in (new, new_tasks)]
+        ones = [
+            np.column_stack([part, np.ones(len(part))]) if constant else part
+            for part in (new, new_tasks)
+        ]
         assert_allclose(found, ones[0] @ wanted @ ones[1].T, rtol=1e-9, atol=1e-12)
         found = model.rows(sparse.csr_array(new)) @ model.coefficients
         assert_allclose(found, model.rows(new) @ model.coefficients, rtol=1e-9, atol=1e-12)
@@ -78,12 +90,18 @@ def test_both_directions_alternate(constant):
     assert again.with_alphas(2.0, 0.1) is again
 
 
-@over(lines("n_batches window constant", (500, False, False), (300, True, False), (150, True, True)))
+@over(
+    lines("n_batches window constant", (500, False, False), (300, True, False), (150, True, True))
+)
 def test_hundreds_of_batches_of_one_row(n_batches, window, constant):
     rng = np.random.default_rng(0)
-    d, start = 8, 12 if window else 30
-    X = rng.normal(size=(start + n_batches, d)) * 10.0 ** rng.uniform(-1.5, 1.5, size=(start + n_batches, 1))
-    Y, T = rng.normal(size=(len(X), 3)), rng.normal(size=(3, 2))
+    d = 8
+    start = 12 if window else 30
+    X = rng.normal(size=(start + n_batches, d)) * 10.0 ** rng.uniform(
+        -1.5, 1.5, size=(start + n_batches, 1)
+    )
+    Y = rng.normal(size=(len(X), 3))
+    T = rng.normal(size=(3, 2))
     model = OnlineRidge(collect(X[:start], Y[:start], T, constant=constant), 0.1, 0.5)
     for step in range(n_batches):
         new = slice(start + step, start + step + 1)
@@ -107,7 +125,8 @@ def test_hundreds_of_batches_of_one_row(n_batches, window, constant):
 )
 def test_every_step_equals_refitting(with_tasks, constant, alphas, shape, wrap, offset):
     X, Y, T = labels_with_holes(shape, offset=offset * constant)
-    tasks, options = T if with_tasks else None, {"alpha": alphas[0], "task_alpha": alphas[1], "constant": constant}
+    tasks = T if with_tasks else None
+    options = {"alpha": alphas[0], "task_alpha": alphas[1], "constant": constant}
     few = len(X) // 3
     model = OnlineRidge(collect(wrap(X[:few]), Y[:few], tasks, constant=constant), *alphas)
     check(model, X[:few], Y[:few], tasks, **options)
@@ -125,7 +144,13 @@ def test_every_step_equals_refitting(with_tasks, constant, alphas, shape, wrap, 
     check(back, X[kept[:-1]], Y[kept[:-1]], tasks, **options)
     fewer = back.of(back.statistics.without_tasks(np.array([0, 3])))
     columns = np.delete(np.arange(Y.shape[1]), [0, 3])
-    check(fewer, X[kept[:-1]], Y[kept[:-1]][:, columns], None if tasks is None else T[columns], **options)
+    check(
+        fewer,
+        X[kept[:-1]],
+        Y[kept[:-1]][:, columns],
+        None if tasks is None else T[columns],
+        **options,
+    )
     other = fewer.with_alphas(2.0, 0.1)
     check(
         other,
@@ -142,7 +167,9 @@ def test_every_step_equals_refitting(with_tasks, constant, alphas, shape, wrap, 
 @over(every(**constants, with_tasks=[True, False]))
 def test_complete_labels_are_one_group_until_one_is_missing(constant, with_tasks):
     rng = np.random.default_rng(0)
-    X, Y, T = rng.normal(size=(20, 4)), rng.normal(size=(20, 6)), rng.normal(size=(6, 3))
+    X = rng.normal(size=(20, 4))
+    Y = rng.normal(size=(20, 6))
+    T = rng.normal(size=(6, 3))
     tasks = T if with_tasks else None
     complete = OnlineRidge(collect(X, Y, tasks, constant=constant), 0.3, 0.7)
     assert len(complete.statistics.groups) == 1
@@ -150,8 +177,17 @@ def test_complete_labels_are_one_group_until_one_is_missing(constant, with_tasks
     assert complete.with_rows(X[:2], Y[:2]).statistics.is_complete
     holes = np.where(rng.random((2, 6)) < 0.5, np.nan, Y[:2])
     later = complete.with_rows(X[:2], holes)
-    check(later, np.vstack([X, X[:2]]), np.vstack([Y, holes]), tasks, alpha=0.3, task_alpha=0.7, constant=constant)
-    # Tasks that the batch says nothing of cost nothing: their Gram matrix is the one that was there.
+    check(
+        later,
+        np.vstack([X, X[:2]]),
+        np.vstack([Y, holes]),
+        tasks,
+        alpha=0.3,
+        task_alpha=0.7,
+        constant=constant,
+    )
+    # Tasks that the batch says nothing of cost nothing: their Gram matrix is the one that was
+    # there.
     one = np.full((1, 6), np.nan)
     one[0, 2] = 1.0
     after = complete.with_rows(X[:1], one).statistics
@@ -198,10 +234,13 @@ def test_labels_are_exchanged(constant, same):
     old, new = (np.full((2, Y.shape[1]), np.nan) for _ in range(2))
     wanted = Y.copy()
     for row, i in enumerate((4, 7)):
-        seen, hole = np.flatnonzero(~np.isnan(Y[i]))[0], np.flatnonzero(np.isnan(Y[i]))[0]
+        seen = np.flatnonzero(~np.isnan(Y[i]))[0]
+        hole = np.flatnonzero(np.isnan(Y[i]))[0]
         old[row, seen], new[row, seen], new[row, hole] = Y[i, seen], 3.0, -1.0
         wanted[i, [seen, hole]] = 3.0, -1.0
-    model = model.with_rows(X[[4, 7]], old, -1, instances=False).with_rows(X[[4, 7]], new, instances=False)
+    model = model.with_rows(X[[4, 7]], old, -1, instances=False).with_rows(
+        X[[4, 7]], new, instances=False
+    )
     assert model.statistics.n_rows == len(X)
     check(model, X, wanted, T, alpha=0.3, task_alpha=0.7, constant=constant)
 
@@ -209,13 +248,18 @@ def test_labels_are_exchanged(constant, same):
 @over(every(**constants))
 def test_tasks_with_holes_join(constant):
     X, Y, T = labels_with_holes()
-    seen = [collect(X, Y[:, part], T[part], constant=constant) for part in (slice(0, 3), slice(3, None))]
+    seen = [
+        collect(X, Y[:, part], T[part], constant=constant) for part in (slice(0, 3), slice(3, None))
+    ]
     model = OnlineRidge(seen[0], 0.3, 0.7)
     model.coefficients  # noqa: B018
     model = model.of(model.statistics.with_tasks(seen[1]))
     check(model, X, Y, T, alpha=0.3, task_alpha=0.7, constant=constant)
     assert_allclose(
-        OnlineRidge(seen[0].with_tasks(seen[1]), 0.3, 0.7).coefficients, model.coefficients, rtol=1e-9, atol=1e-12
+        OnlineRidge(seen[0].with_tasks(seen[1]), 0.3, 0.7).coefficients,
+        model.coefficients,
+        rtol=1e-9,
+        atol=1e-12,
     )
 
 
@@ -223,13 +267,19 @@ def test_what_was_not_learnt_cannot_be_forgotten():
     X, Y, _ = labels_with_holes()
     for constant in (False, True):
         model = OnlineRidge(collect(X[:6], Y[:6], constant=constant), 0.3)
-        with pytest.raises(ValueError, match="There are 7 instances to forget, but only 6 were learned"):
+        with pytest.raises(
+            ValueError, match="There are 7 instances to forget, but only 6 were learned"
+        ):
             model.with_rows(X[:7], Y[:7], -1)
         labels = np.full((2, Y.shape[1]), np.nan)
         labels[:, -2] = 1.5
-        with pytest.raises(ValueError, match=r"There are 2 labels of a task to forget, but only 1 were learned"):
+        with pytest.raises(
+            ValueError, match=r"There are 2 labels of a task to forget, but only 1 were learned"
+        ):
             model.with_rows(X[2:4], labels, -1)
-        with pytest.raises(ValueError, match="instances that were not learned as they are given here"):
+        with pytest.raises(
+            ValueError, match="instances that were not learned as they are given here"
+        ):
             model.with_rows(9 * X[:1], Y[:1], -1)
 
 
@@ -248,7 +298,9 @@ def test_few_digits_are_warned_of_once():
     X = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]])
     for Y in (np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, np.nan]])):
         model = OnlineRidge(collect(X, Y), 1e-18)
-        with pytest.warns(PrecisionWarning, match="a regularisation of 1e-18 is smaller than the rounding errors"):
+        with pytest.warns(
+            PrecisionWarning, match="a regularisation of 1e-18 is smaller than the rounding errors"
+        ):
             model.coefficients  # noqa: B018
         assert model.with_rows(X, Y).coefficients.shape == (3, 2)  # warnings are errors
         assert model.with_alphas(1e-19, 1.0).coefficients.shape == (3, 2)

@@ -33,7 +33,10 @@ def training(setting, cell, units, shape, symmetry):
         else:
             kept &= units.cells != units.cells[i, j]
         return kept
-    for leaves, side in ((setting in "BD", rows == rows[i]), (setting in "CD", columns == columns[j])):
+    for leaves, side in (
+        (setting in "BD", rows == rows[i]),
+        (setting in "CD", columns == columns[j]),
+    ):
         if leaves and symmetry:
             kept[side], kept[:, side] = False, False
     if not symmetry and setting in "BD":
@@ -45,7 +48,9 @@ def training(setting, cell, units, shape, symmetry):
 
 def reachable(mask, start):
     """Return the columns that some chain of cells leads to from a row."""
-    rows, columns, before = {start}, set(), None
+    rows = {start}
+    columns = set()
+    before = None
     while before != (len(rows), len(columns)):
         before = len(rows), len(columns)
         columns |= {j for i in rows for j in np.flatnonzero(mask[i])}
@@ -60,7 +65,8 @@ def taken_again(Y, setting, units, weights=None, symmetry=0):
     for i, j in np.ndindex(Y.shape):
         kept = training(setting, (i, j), units, Y.shape, symmetry) & ~np.isnan(Y)
         grand = np.average(Y[kept], weights=W[kept])
-        row, column = kept[i], kept[:, j]
+        row = kept[i]
+        column = kept[:, j]
         instance = np.average(Y[i, row], weights=W[i, row]) if row.any() else grand
         task = np.average(Y[column, j], weights=W[column, j]) if column.any() else grand
         additive = instance + task - grand
@@ -79,18 +85,25 @@ def taken_again(Y, setting, units, weights=None, symmetry=0):
 
 def make_labels(shape, holes, symmetry=0, seed=0):
     rng = np.random.default_rng(seed)
-    Y = rng.normal(size=shape) + rng.normal(size=shape[0])[:, None] + 2 * rng.normal(size=shape[1]) + 5
+    Y = (
+        rng.normal(size=shape)
+        + rng.normal(size=shape[0])[:, None]
+        + 2 * rng.normal(size=shape[1])
+        + 5
+    )
     missing = rng.random(shape) < holes
     missing[0, 0] = missing[-1, -1] = False
     weights = rng.uniform(0.2, 3.0, size=shape)
     if symmetry:
         Y = Y + symmetry * Y.T
-        missing, weights = np.triu(missing) | np.triu(missing).T, weights + weights.T
+        missing = np.triu(missing) | np.triu(missing).T
+        weights = weights + weights.T
     return np.where(missing, np.nan, Y), weights
 
 
 def check(Y, setting, units, **options):
-    found, expected = grid_baselines(Y, setting, units, **options), taken_again(Y, setting, units, **options)
+    found = grid_baselines(Y, setting, units, **options)
+    expected = taken_again(Y, setting, units, **options)
     assert list(found) == list(BASELINES)
     for name in BASELINES:
         assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-9, err_msg=name)
@@ -103,7 +116,9 @@ def check_list(Y, setting, units, weights=None, rtol=1e-9):
     found = baselines(listed, setting, Units(units.instances, units.tasks, cells))
     expected = taken_again(Y, setting, units, weights)
     for name in BASELINES:
-        assert_allclose(found[name], expected[name][listed.places], rtol=rtol, atol=rtol, err_msg=name)
+        assert_allclose(
+            found[name], expected[name][listed.places], rtol=rtol, atol=rtol, err_msg=name
+        )
 
 
 SHAPES = [(7, 5), (4, 6), (5, 5), (1, 6), (6, 1), (2, 2)]
@@ -130,14 +145,26 @@ def test_one_at_a_time(shape, setting, holes, weighted):
 @over(covering(setting=list("ABCD"), holes=[0.0, 0.4], weighted=[False, True]))
 def test_groups_and_folds(setting, holes, weighted):
     Y, weights = make_labels((8, 6), holes, seed=3)
-    rows, columns = np.array([3, 3, 7, 7, 7, 0, 5, 5]), np.array([1, 1, 2, 4, 2, 4])
+    rows = np.array([3, 3, 7, 7, 7, 0, 5, 5])
+    columns = np.array([1, 1, 2, 4, 2, 4])
     cells = np.random.default_rng(1).integers(3, size=Y.shape)
-    units = {"A": Units(cells=cells), "B": Units(rows), "C": Units(None, columns), "D": Units(rows, columns)}[setting]
+    units = {
+        "A": Units(cells=cells),
+        "B": Units(rows),
+        "C": Units(None, columns),
+        "D": Units(rows, columns),
+    }[setting]
     check(Y, setting, units, weights=weights if weighted else None)
 
 
 @over(
-    covering(shape=[(9, 7), (6, 11)], setting=list("ABCD"), holes=[0.0, 0.4, 0.75], weighted=[False, True], seed=[0, 1])
+    covering(
+        shape=[(9, 7), (6, 11)],
+        setting=list("ABCD"),
+        holes=[0.0, 0.4, 0.75],
+        weighted=[False, True],
+        seed=[0, 1],
+    )
 )
 def test_lists_of_labels(shape, setting, holes, weighted, seed):
     Y, weights = make_labels(shape, holes, seed=seed)
@@ -147,9 +174,15 @@ def test_lists_of_labels(shape, setting, holes, weighted, seed):
 @over(covering(setting=list("ABCD"), holes=[0.0, 0.4], weighted=[False, True], n_folds=[2, 5, 48]))
 def test_lists_of_labels_in_groups_and_folds(setting, holes, weighted, n_folds):
     Y, weights = make_labels((8, 6), holes, seed=3)
-    rows, columns = np.array([3, 3, 7, 7, 7, 0, 5, 5]), np.array([1, 1, 2, 4, 2, 4])
+    rows = np.array([3, 3, 7, 7, 7, 0, 5, 5])
+    columns = np.array([1, 1, 2, 4, 2, 4])
     cells = np.random.default_rng(1).permutation(48).reshape(Y.shape) % n_folds
-    units = {"A": Units(cells=cells), "B": Units(rows), "C": Units(None, columns), "D": Units(rows, columns)}[setting]
+    units = {
+        "A": Units(cells=cells),
+        "B": Units(rows),
+        "C": Units(None, columns),
+        "D": Units(rows, columns),
+    }[setting]
     check_list(Y, setting, units, weights if weighted else None)
 
 
@@ -157,7 +190,9 @@ def test_lists_of_labels_in_groups_and_folds(setting, holes, weighted, n_folds):
 def test_many_columns_are_fitted_without_an_inverse(weighted, monkeypatch):
     """Where an inverse takes longer than a fit for each label, all labels are fitted again."""
     Y, weights = make_labels((9, 7), 0.6)
-    monkeypatch.setattr("dyadlearn.holdout.baselines.Effects.inverse", lambda *_: pytest.fail("an inverse"))
+    monkeypatch.setattr(
+        "dyadlearn.holdout.baselines.Effects.inverse", lambda *_: pytest.fail("an inverse")
+    )
     monkeypatch.setattr("dyadlearn.holdout.baselines._LEAST_FIT", 0.0)
     monkeypatch.setattr("dyadlearn.holdout.baselines._FIT_OF_LABEL", 0.0)
     check_list(Y, "A", Units(), weights if weighted else None)
@@ -173,7 +208,9 @@ def test_a_sparse_list_forms_no_grid():
     """4,000 × 3,000 cells would take 96 MB as a grid."""
     rng = np.random.default_rng(0)
     cells = np.sort(rng.choice(4000 * 3000, 500, replace=False))
-    listed = Labels(cells // 3000, cells % 3000, rng.normal(size=500), (4000, 3000), rng.uniform(0.2, 3.0, 500))
+    listed = Labels(
+        cells // 3000, cells % 3000, rng.normal(size=500), (4000, 3000), rng.uniform(0.2, 3.0, 500)
+    )
     for setting in "BCD":
         baselines(listed, setting)  # whatever is imported on the way
         tracemalloc.start()
@@ -244,7 +281,9 @@ def test_weights_of_any_size(setting, holes):
     weights[2, 3] *= 1e6
     check(Y, setting, Units(), weights=weights)
     check_list(Y, setting, Units(), weights)
-    found, scaled = (grid_baselines(Y, setting, weights=each) for each in (weights, 1e-200 * weights))
+    found, scaled = (
+        grid_baselines(Y, setting, weights=each) for each in (weights, 1e-200 * weights)
+    )
     for name in BASELINES:
         assert_allclose(scaled[name], found[name], rtol=1e-12)
 
@@ -256,9 +295,13 @@ def test_weights_that_are_very_unlike(decades, seed):
     weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, size=Y.shape)
     cells = np.random.default_rng(seed).integers(3, size=Y.shape)
     for units in (Units(), Units(cells=cells)):
-        found, expected = (make(Y, "A", units, weights=weights) for make in (grid_baselines, taken_again))
+        found, expected = (
+            make(Y, "A", units, weights=weights) for make in (grid_baselines, taken_again)
+        )
         if decades > 8:
-            expected["additive"] = expected["instance_means"] + expected["task_means"] - expected["grand_mean"]
+            expected["additive"] = (
+                expected["instance_means"] + expected["task_means"] - expected["grand_mean"]
+            )
         for name in BASELINES:
             assert_allclose(found[name], expected[name], atol=1e-6, err_msg=name)
 
@@ -268,7 +311,8 @@ def test_weights_of_a_list_that_are_very_unlike(decades, setting, seed):
     Y, _ = make_labels((6, 5), 0.3, seed=seed)
     weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, size=Y.shape)
     listed = Labels.of_grid(Y, weights).listed()
-    found, expected = baselines(listed, setting), grid_baselines(Y, setting, weights=weights)
+    found = baselines(listed, setting)
+    expected = grid_baselines(Y, setting, weights=weights)
     for name in BASELINES:
         assert_allclose(found[name], expected[name][listed.places], rtol=1e-12, err_msg=name)
 
@@ -278,7 +322,9 @@ def test_labels_that_are_shifted(setting, holes, symmetry):
     if symmetry and holes and setting != "A":
         return
     Y, _ = make_labels((6, 6), holes, symmetry)
-    plain, shifted = (grid_baselines(labels, setting, symmetry=symmetry) for labels in (Y, Y + 1000.0))
+    plain, shifted = (
+        grid_baselines(labels, setting, symmetry=symmetry) for labels in (Y, Y + 1000.0)
+    )
     for name in BASELINES:
         assert_allclose(shifted[name], plain[name] + 1000.0, rtol=1e-12)
 
@@ -291,13 +337,19 @@ def test_additive_labels_are_found_exactly(holes):
     observed = ~np.isnan(Y)
     assert_allclose(grid_baselines(Y, "A")["additive"][observed], truth[observed], atol=1e-12)
     cells = rng.integers(4, size=Y.shape)
-    assert_allclose(grid_baselines(Y, "A", Units(cells=cells))["additive"][observed], truth[observed], atol=1e-12)
+    assert_allclose(
+        grid_baselines(Y, "A", Units(cells=cells))["additive"][observed],
+        truth[observed],
+        atol=1e-12,
+    )
 
 
 def test_what_cannot_differ_is_one_array():
     Y, _ = make_labels((5, 4), 0.0)
     found = {setting: grid_baselines(Y, setting) for setting in "ABCD"}
-    distinct = {setting: len({id(values) for values in means.values()}) for setting, means in found.items()}
+    distinct = {
+        setting: len({id(values) for values in means.values()}) for setting, means in found.items()
+    }
     assert distinct == {"A": 4, "B": 2, "C": 2, "D": 1}
     assert found["B"]["instance_means"] is found["B"]["grand_mean"]
     assert found["B"]["additive"] is found["B"]["task_means"]
@@ -341,11 +393,16 @@ def test_nothing_is_left(shape, setting, units):
 )
 def test_memory_is_what_is_asked_for(setting, kind, shape):
     Y, weights = make_labels(shape, 0.0 if kind == "complete" else 0.3)
-    units = Units(cells=np.random.default_rng(0).integers(3, size=shape)) if kind == "cells" else None
+    if kind == "cells":
+        units = Units(cells=np.random.default_rng(0).integers(3, size=shape))
+    else:
+        units = None
     given = {"weights": weights} if kind == "weights" else {}
     asked = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dyadlearn.holdout.baselines.refuse", lambda numbers, *rest: asked.append(8 * numbers))
+        patch.setattr(
+            "dyadlearn.holdout.baselines.refuse", lambda numbers, *rest: asked.append(8 * numbers)
+        )
         grid_baselines(Y, setting, units, **given)  # whatever is imported on the way
         tracemalloc.start()
         grid_baselines(Y, setting, units, **given)
@@ -356,13 +413,16 @@ def test_memory_is_what_is_asked_for(setting, kind, shape):
 
 def test_too_large_a_grid_is_refused(monkeypatch):
     monkeypatch.setattr("dyadlearn._memory.host_memory", lambda: 1000)
-    with pytest.raises(NotEnoughMemoryError, match="Holding out setting B of a grid of 40 × 30 by simple means"):
+    with pytest.raises(
+        NotEnoughMemoryError, match="Holding out setting B of a grid of 40 × 30 by simple means"
+    ):
         grid_baselines(np.zeros((40, 30)), "B")
 
 
 def test_units_of_one_in_any_order_are_single_ones():
     Y = np.random.default_rng(0).normal(size=(5, 4))
-    rows, columns = np.array([3, 0, 4, 1, 2]), np.array([2, 0, 3, 1])
+    rows = np.array([3, 0, 4, 1, 2])
+    columns = np.array([2, 0, 3, 1])
     for setting in "BCD":
         found = grid_baselines(Y, setting, Units(rows, columns))
         for name, expected in grid_baselines(Y, setting).items():

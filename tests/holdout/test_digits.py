@@ -13,7 +13,8 @@ from problems import posed
 from sweeps import covering, every, lines, over
 
 ALPHAS = [1e-10, 1e-5, 1e-3, 1.0, 1e3, 1e6, 1e10, 1e12]
-M, Q = 4, 3
+M = 4
+Q = 3
 # Refitting pairs costs a system of the size of the grid for every cell: a few cells are enough.
 SOME_CELLS = [(0, 0), (3, 2)]
 
@@ -25,7 +26,8 @@ pytestmark = pytest.mark.usefixtures("fifty_digits")
 def data(cases):
     """Give two well-conditioned kernels, eigenvalues from 0.3 to 3, and labels."""
     rng = np.random.default_rng(11)
-    K, G = cases.gram(M, M, rng), cases.gram(Q, Q, rng)
+    K = cases.gram(M, M, rng)
+    G = cases.gram(Q, Q, rng)
     return K, G, rng.normal(size=(M, Q))
 
 
@@ -50,7 +52,9 @@ def predictor(kernel, row, o, alpha):
 def refit_two_step(data, setting, alpha, task_alpha):
     K, G, Y = map(exact, data)
     left = [predictor(K, i, kept(M, i) if setting in "BD" else kept(M), alpha) for i in range(M)]
-    right = [predictor(G, j, kept(Q, j) if setting in "CD" else kept(Q), task_alpha) for j in range(Q)]
+    right = [
+        predictor(G, j, kept(Q, j) if setting in "CD" else kept(Q), task_alpha) for j in range(Q)
+    ]
     result = {}
     for i in range(M):
         for j in range(Q):
@@ -92,19 +96,25 @@ def refit_kronecker(data, setting, alpha, shares=(1.0, 0.0, 0.0), free_mean=Fals
         gamma = mpmath.matrix([[kernel(a, b, c, d) for c, d in pairs] for a, b in pairs])
         for s in range(len(pairs)):
             gamma[s, s] += mpmath.mpf(alpha)
-        dual, mean = mpmath.cholesky_solve(gamma, mpmath.matrix([Y[pair] for pair in pairs])), mpmath.mpf(0)
+        dual = mpmath.cholesky_solve(gamma, mpmath.matrix([Y[pair] for pair in pairs]))
+        mean = mpmath.mpf(0)
         if free_mean:
             own = mpmath.cholesky_solve(gamma, mpmath.matrix([1] * len(pairs)))
             mean = mpmath.fsum(dual) / mpmath.fsum(own)
             dual -= mean * own
-        result[i, j] = mean + mpmath.fsum(kernel(i, j, a, b) * dual[s] for s, (a, b) in enumerate(pairs))
+        result[i, j] = mean + mpmath.fsum(
+            kernel(i, j, a, b) * dual[s] for s, (a, b) in enumerate(pairs)
+        )
     return result
 
 
 def worst_error(found, expected):
     """Return the largest error over the largest exact value."""
     largest = max(abs(value) for value in expected.values())
-    return float(max(abs(mpmath.mpf(float(found[cell])) - value) for cell, value in expected.items()) / largest)
+    return float(
+        max(abs(mpmath.mpf(float(found[cell])) - value) for cell, value in expected.items())
+        / largest
+    )
 
 
 def problem_of(method, data, alpha, task_alpha=0.0):
@@ -114,7 +124,8 @@ def problem_of(method, data, alpha, task_alpha=0.0):
 
 @over(every(alpha=ALPHAS))
 def test_independent_tasks(data, alpha):
-    K, Y = exact(data[0]), exact(data[2])
+    K = exact(data[0])
+    Y = exact(data[2])
     expected = {}
     for i in range(M):
         row = predictor(K, i, kept(M, i), alpha) * sub(Y, kept(M, i), range(Q))
@@ -137,7 +148,10 @@ def test_independent_tasks(data, alpha):
 @over(every(setting="ABCD"))
 def test_two_step(data, setting, alpha, task_alpha):
     expected = refit_two_step(data, setting, alpha, task_alpha)
-    assert worst_error(holdout(problem_of("two_step", data, alpha, task_alpha), setting), expected) < 1e-12
+    assert (
+        worst_error(holdout(problem_of("two_step", data, alpha, task_alpha), setting), expected)
+        < 1e-12
+    )
 
 
 @over(covering(alpha=[1e-10, 1.0, 1e10], setting="ABCD"))
@@ -155,7 +169,9 @@ def test_kronecker(data, setting, alpha):
     )
 )
 def test_pair_kernels(data, setting, alpha, shares, free):
-    K, G, Y = data[0] + 1.0, data[1] + 1.0, data[2]
+    K = data[0] + 1.0
+    G = data[1] + 1.0
+    Y = data[2]
     expected = refit_kronecker((K, G, Y), setting, alpha, shares, free)
     pairing = PairKernel(Spectrum.from_gram(K), Spectrum.from_gram(G), alpha, shares, free)
     # The constant makes these kernels ten times worse conditioned.
@@ -171,7 +187,10 @@ def test_a_free_mean_costs_a_digit_at_most(setting, alpha):
     Y = rng.normal(size=(M, Q))
     lost = [
         worst_error(
-            holdout(Problem.of(PairKernel(*map(Spectrum.from_gram, (K, G)), alpha, free_mean=free), Y), setting),
+            holdout(
+                Problem.of(PairKernel(*map(Spectrum.from_gram, (K, G)), alpha, free_mean=free), Y),
+                setting,
+            ),
             refit_kronecker((K, G, Y), setting, alpha, free_mean=free),
         )
         for free in (False, True)
@@ -193,7 +212,11 @@ def test_network(data, alpha, sign):
         return (predictor(K, i, o, alpha) * sub(Y, o, o) * predictor(K, j, o, alpha).T)[0]
 
     grid = [(0, 0), (0, 1), (1, 0), (2, 3)]
-    for setting, hidden in (("B", lambda i, j: (i,)), ("C", lambda i, j: (j,)), ("D", lambda i, j: (i, j))):
+    for setting, hidden in (
+        ("B", lambda i, j: (i,)),
+        ("C", lambda i, j: (j,)),
+        ("D", lambda i, j: (i, j)),
+    ):
         expected = {(i, j): without(i, j, *hidden(i, j)) for i, j in grid}
         assert worst_error(holdout(problem, setting), expected) < 1e-12, setting
 
@@ -221,14 +244,16 @@ def test_the_textbook_forms_lose_digits_at_one_end_each(data):
         for i in range(M):
             row = predictor(exact(K), i, kept(M, i), alpha) * sub(exact(Y), kept(M, i), range(Q))
             expected.update({(i, j): row[j] for j in range(Q)})
-        shrinkage, residual = spectrum.values / (spectrum.values + alpha), alpha / (spectrum.values + alpha)
+        shrinkage = spectrum.values / (spectrum.values + alpha)
+        residual = alpha / (spectrum.values + alpha)
         H = (spectrum.vectors * shrinkage) @ spectrum.vectors.T
         R = (spectrum.vectors * residual) @ spectrum.vectors.T
         by_hat = (H @ Y - np.diag(H)[:, None] * Y) / (1 - np.diag(H))[:, None]
         by_residual = Y - (R @ Y) / np.diag(R)[:, None]
         lost[alpha] = worst_error(by_hat, expected), worst_error(by_residual, expected)
         assert worst_error(holdout(problem.at(alpha), "B"), expected) < 1e-12
-    # The forms by 1 − diag(H), by I − R: some six digits are left where each is used in the wrong place.
+    # The forms by 1 − diag(H), by I − R: some six digits are left where each is used in the wrong
+    # place.
     assert 1e-8 < lost[1e-10][0] < 1e-4
     assert lost[1e-10][1] < 1e-12
     assert lost[1e10][0] < 1e-12

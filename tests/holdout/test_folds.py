@@ -18,13 +18,17 @@ from dyadlearn.holdout.folds import Folds
 from dyadlearn.settings import Setting
 from sweeps import covering, every, over
 
-M, Q = 7, 5
+M = 7
+Q = 5
 X, Y, T = problems.data(M, Q)
 WEIGHTS = np.random.default_rng(1).uniform(0.2, 3.0, size=(M, Q))
-GROUPS, TASK_GROUPS = np.array([0, 1, 1, 2, 0, 2, 2]), np.array(list("aabba"))
+GROUPS = np.array([0, 1, 1, 2, 0, 2, 2])
+TASK_GROUPS = np.array(list("aabba"))
 
 
-def with_holes(*, share: float = 0.0, rows: Any = (), columns: Any = (), block: Any = None) -> np.ndarray:
+def with_holes(
+    *, share: float = 0.0, rows: Any = (), columns: Any = (), block: Any = None
+) -> np.ndarray:
     labels = Y.copy()
     labels[np.random.default_rng(1).random((M, Q)) < share] = np.nan
     labels[list(rows)], labels[:, list(columns)] = np.nan, np.nan
@@ -60,21 +64,36 @@ new_sides = {"letter": "BCD"}
 weighted_or_not = {"weights": {"": None, "weighted": WEIGHTS}}
 
 
-def fitted(model: Any, labels: np.ndarray, weights: np.ndarray | None, rows: Any = None, columns: Any = None) -> Any:
+def fitted(
+    model: Any,
+    labels: np.ndarray,
+    weights: np.ndarray | None,
+    rows: Any = None,
+    columns: Any = None,
+) -> Any:
     """Return a model of some rows and columns of the grid."""
     rows = np.arange(M) if rows is None else rows
     columns = np.arange(Q) if columns is None else columns
     at = np.ix_(rows, columns)
     fresh = type(model)(**model.get_params())
-    return fresh.fit(X[rows], labels[at], tasks=T[columns], sample_weight=None if weights is None else weights[at])
+    return fresh.fit(
+        X[rows],
+        labels[at],
+        tasks=T[columns],
+        sample_weight=None if weights is None else weights[at],
+    )
 
 
 def some(things: Any, number: int) -> Any:
     """Return a few of many things, or all of a few."""
-    return things if len(things) <= number else np.random.default_rng(9).permutation(things)[:number]
+    if len(things) <= number:
+        return things
+    return np.random.default_rng(9).permutation(things)[:number]
 
 
-def without_cells(model: Any, labels: np.ndarray, weights: np.ndarray | None, cells: np.ndarray) -> np.ndarray:
+def without_cells(
+    model: Any, labels: np.ndarray, weights: np.ndarray | None, cells: np.ndarray
+) -> np.ndarray:
     """Return predictions of models for which the cells of a fold really are NaN."""
     expected = np.full((M, Q), np.nan)
     for fold in some(np.unique(cells), 3):
@@ -85,7 +104,12 @@ def without_cells(model: Any, labels: np.ndarray, weights: np.ndarray | None, ce
 
 
 def without_sides(
-    model: Any, labels: np.ndarray, weights: np.ndarray | None, letter: str, groups: Any, task_groups: Any
+    model: Any,
+    labels: np.ndarray,
+    weights: np.ndarray | None,
+    letter: str,
+    groups: Any,
+    task_groups: Any,
 ) -> np.ndarray:
     """Return predictions of models that were fitted without the rows and columns of a group."""
     groups = np.arange(M) if groups is None else np.asarray(groups)
@@ -93,8 +117,10 @@ def without_sides(
     expected = np.full((M, Q), np.nan)
     for group in some(np.unique(groups), 3 if letter == "B" else 2) if letter in "BD" else [None]:
         for task_group in some(np.unique(task_groups), 2) if letter in "CD" else [None]:
-            new, asked = np.flatnonzero(groups == group), np.flatnonzero(task_groups == task_group)
-            seen, known = np.setdiff1d(np.arange(M), new), np.setdiff1d(np.arange(Q), asked)
+            new = np.flatnonzero(groups == group)
+            asked = np.flatnonzero(task_groups == task_group)
+            seen = np.setdiff1d(np.arange(M), new)
+            known = np.setdiff1d(np.arange(Q), asked)
             own = fitted(model, labels, weights, seen, known)
             new = np.arange(M) if group is None else new
             asked = np.arange(Q) if task_group is None else asked
@@ -105,17 +131,25 @@ def without_sides(
 
 def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
     """Compare what was fitted again."""
-    found, known = np.asarray(found), ~np.isnan(expected)
+    found = np.asarray(found)
+    known = ~np.isnan(expected)
     assert known.any()
     assert np.isfinite(found).all()
-    assert_allclose(found[known], expected[known], rtol=0, atol=rtol * np.abs(expected[known]).max())
+    assert_allclose(
+        found[known], expected[known], rtol=0, atol=rtol * np.abs(expected[known]).max()
+    )
 
 
 # --- single cells --------------------------------------------------------------------------------
 
 
 @over(
-    covering(**every_model, **every_pattern, strength=1, also=every(**every_model, labels={"some": PATTERNS["some"]}))
+    covering(
+        **every_model,
+        **every_pattern,
+        strength=1,
+        also=every(**every_model, labels={"some": PATTERNS["some"]}),
+    )
 )
 def test_single_cells(model, labels):
     own = fitted(model, labels, None)
@@ -125,7 +159,9 @@ def test_single_cells(model, labels):
     close(found[np.isnan(labels)], own.completed_[np.isnan(labels)])
 
 
-@over(covering(**every_model, labels={"holes": PATTERNS["rows and some"], "complete": Y}, strength=1))
+@over(
+    covering(**every_model, labels={"holes": PATTERNS["rows and some"], "complete": Y}, strength=1)
+)
 def test_single_cells_with_weights(model, labels):
     expected = without_cells(model, labels, WEIGHTS, np.arange(M * Q).reshape(M, Q))
     close(fitted(model, labels, WEIGHTS).holdout("A"), expected)
@@ -141,7 +177,8 @@ def test_single_cells_with_weights(model, labels):
     )
 )
 def test_folds_of_cells(model, weights, name):
-    labels, cells = PATTERNS[name], np.random.default_rng(4).integers(3, size=(M, Q))
+    labels = PATTERNS[name]
+    cells = np.random.default_rng(4).integers(3, size=(M, Q))
     expected = without_cells(model, labels, weights, cells)
     own = fitted(model, labels, weights)
     close(own.holdout("A", cells=cells), expected)
@@ -171,15 +208,26 @@ def test_new_instances_and_tasks_with_weights(model, letter):
     close(found, without_sides(model, labels, WEIGHTS, letter, None, None))
 
 
-@over(covering(**pair_models, **new_sides, **weighted_or_not, name=["some", "rows and columns", "block"]))
+@over(
+    covering(
+        **pair_models, **new_sides, **weighted_or_not, name=["some", "rows and columns", "block"]
+    )
+)
 def test_groups_of_instances_and_tasks(model, letter, weights, name):
     labels = PATTERNS[name]
-    groups = {"groups": GROUPS if letter in "BD" else None, "task_groups": TASK_GROUPS if letter in "CD" else None}
+    groups = {
+        "groups": GROUPS if letter in "BD" else None,
+        "task_groups": TASK_GROUPS if letter in "CD" else None,
+    }
     found = fitted(model, labels, weights).holdout(letter, **groups)
     close(found, without_sides(model, labels, weights, letter, **groups))
 
 
-@over(covering(name=["independent", "independent primal"], **every_pattern, **weighted_or_not, strength=1))
+@over(
+    covering(
+        name=["independent", "independent primal"], **every_pattern, **weighted_or_not, strength=1
+    )
+)
 def test_independent_tasks(name, labels, weights):
     own = fitted(MODELS[name], labels, weights)
     expected = without_sides(MODELS[name], labels, weights, "B", None, None)
@@ -189,10 +237,18 @@ def test_independent_tasks(name, labels, weights):
         close(found[observed], expected[observed])
         # Nothing has to leave for a cell that was never seen.
         close(found[~observed], own.predict(X)[~observed])
-    close(own.holdout("B", groups=GROUPS), without_sides(MODELS[name], labels, weights, "B", GROUPS, None))
+    close(
+        own.holdout("B", groups=GROUPS),
+        without_sides(MODELS[name], labels, weights, "B", GROUPS, None),
+    )
 
 
-@over(every(name=["Kronecker", "Kronecker primal", "independent"], pattern=["rows", "columns", "rows and columns"]))
+@over(
+    every(
+        name=["Kronecker", "Kronecker primal", "independent"],
+        pattern=["rows", "columns", "rows and columns"],
+    )
+)
 def test_sides_without_labels_leave_the_shortcuts(name, pattern, monkeypatch):
     """What is complete but for whole rows and columns is left out by the formulas of a complete grid."""
 
@@ -210,13 +266,17 @@ def test_sides_without_labels_leave_the_shortcuts(name, pattern, monkeypatch):
 
 def test_hiding_a_row_is_more_than_leaving_it_out_of_a_two_step_grid():
     """Why its rows are taken out altogether: a new instance brings no features to the model of the others."""
-    model, labels = MODELS["two-step"], PATTERNS["some"]
+    model = MODELS["two-step"]
+    labels = PATTERNS["some"]
     hidden = labels.copy()
     hidden[3] = np.nan
     known_features = fitted(model, hidden, None).predict(X)[3]
     assert np.abs(fitted(model, labels, None).holdout("B")[3] - known_features).max() > 1e-3
     kronecker = MODELS["Kronecker"]
-    close(fitted(kronecker, labels, None).holdout("B")[3], fitted(kronecker, hidden, None).predict(X)[3])
+    close(
+        fitted(kronecker, labels, None).holdout("B")[3],
+        fitted(kronecker, hidden, None).predict(X)[3],
+    )
 
 
 def test_a_path_of_regularisations_starts_from_the_one_before():
@@ -226,14 +286,20 @@ def test_a_path_of_regularisations_starts_from_the_one_before():
         for alpha in (10.0, 1.0, 0.1):
             task_alpha = 0.3 if name == "two-step" else alpha
             params = {"alpha": alpha} | ({"task_alpha": 0.3} if name == "two-step" else {})
-            fresh = type(MODELS[name])(**(MODELS[name].get_params() | params)).fit(X, PATTERNS["some"], tasks=T)
-            close(folds.held_out(problem.pairing.at(alpha, task_alpha)), fresh.holdout("B", groups=GROUPS))
+            fresh = type(MODELS[name])(**(MODELS[name].get_params() | params)).fit(
+                X, PATTERNS["some"], tasks=T
+            )
+            close(
+                folds.held_out(problem.pairing.at(alpha, task_alpha)),
+                fresh.holdout("B", groups=GROUPS),
+            )
 
 
 def test_single_cells_under_another_filter():
     options = {"kernel": "rbf", "task_kernel": "rbf", "tol": 1e-12, "filter": IteratedTikhonov(2)}
     model = TwoStepRidge(0.5, 0.2, **options, **PAPER)
-    own, labels = fitted(model, PATTERNS["some"], None), PATTERNS["some"]
+    own = fitted(model, PATTERNS["some"], None)
+    labels = PATTERNS["some"]
     close(own.holdout("A"), without_cells(model, labels, None, np.arange(M * Q).reshape(M, Q)))
 
 
@@ -242,7 +308,10 @@ def test_single_cells_under_another_filter():
 
 @over(every(symmetry=["symmetric", "antisymmetric"], holes=["edges", "vertex", "loop"]))
 def test_an_edge_leaves_with_its_transpose(symmetry, holes):
-    labels = Y[:, :4] @ Y[:, :4].T if symmetry == "symmetric" else np.subtract.outer(Y[:, 0], Y[:, 0])
+    if symmetry == "symmetric":
+        labels = Y[:, :4] @ Y[:, :4].T
+    else:
+        labels = np.subtract.outer(Y[:, 0], Y[:, 0])
     hidden = np.random.default_rng(2).random((M, M)) < 0.3
     hidden = hidden | hidden.T if holes == "edges" else np.zeros((M, M), dtype=bool)
     if holes == "vertex":
@@ -250,7 +319,13 @@ def test_an_edge_leaves_with_its_transpose(symmetry, holes):
     if holes == "loop":
         hidden[4, 4] = True
     labels = np.where(hidden, np.nan, labels)
-    options = {"alpha": 0.5, "task_alpha": 0.5, "kernel": "rbf", "tol": 1e-12, "symmetry": symmetry} | PAPER
+    options = {
+        "alpha": 0.5,
+        "task_alpha": 0.5,
+        "kernel": "rbf",
+        "tol": 1e-12,
+        "symmetry": symmetry,
+    } | PAPER
     network = TwoStepRidge(**options).fit(X, labels)
     held_out = network.holdout("A")
     sign = 1 if symmetry == "symmetric" else -1
@@ -258,7 +333,9 @@ def test_an_edge_leaves_with_its_transpose(symmetry, holes):
     for i, j in [(0, 0), (2, 1), (3, 2), (4, 4), (5, 0), (6, 3)]:
         without = labels.copy()
         without[i, j] = without[j, i] = np.nan
-        assert_allclose(held_out[i, j], TwoStepRidge(**options).fit(X, without).predict(X)[i, j], atol=1e-9)
+        assert_allclose(
+            held_out[i, j], TwoStepRidge(**options).fit(X, without).predict(X)[i, j], atol=1e-9
+        )
 
 
 # --- forms and libraries -------------------------------------------------------------------------
@@ -268,7 +345,9 @@ def test_an_edge_leaves_with_its_transpose(symmetry, holes):
 def test_every_library_leaves_out_alike(model, library):
     own = fitted(model, PATTERNS["rows and some"], None)
     other = type(model)(**model.get_params())
-    other.fit(library.asarray(X), library.asarray(PATTERNS["rows and some"]), tasks=library.asarray(T))
+    other.fit(
+        library.asarray(X), library.asarray(PATTERNS["rows and some"]), tasks=library.asarray(T)
+    )
     for letter, groups in (("A", {}), ("D", {"groups": GROUPS, "task_groups": TASK_GROUPS})):
         found = other.holdout(letter, **groups)
         assert type(found) is type(library.asarray(Y))
@@ -276,7 +355,11 @@ def test_every_library_leaves_out_alike(model, library):
 
 
 def test_every_library_leaves_out_columns_and_parts_alike(library):
-    for name, pattern in (("independent", "some"), ("independent primal", "some"), ("Kronecker", "rows and columns")):
+    for name, pattern in (
+        ("independent", "some"),
+        ("independent primal", "some"),
+        ("Kronecker", "rows and columns"),
+    ):
         own = fitted(MODELS[name], PATTERNS[pattern], None)
         other = type(MODELS[name])(**MODELS[name].get_params())
         other.fit(library.asarray(X), library.asarray(PATTERNS[pattern]), tasks=library.asarray(T))
@@ -284,18 +367,25 @@ def test_every_library_leaves_out_columns_and_parts_alike(library):
 
 
 def test_frames_are_left_out_by_id():
-    rows, columns = list("abcdefg"), list("uvwxy")
+    rows = list("abcdefg")
+    columns = list("uvwxy")
     labels = pd.DataFrame(PATTERNS["some"], rows, columns)
     own = fitted(MODELS["two-step"], PATTERNS["some"], None)
     framed = TwoStepRidge(**MODELS["two-step"].get_params()).fit(X, labels, tasks=T)
-    found = framed.holdout("D", groups=pd.Series(GROUPS, rows)[::-1], task_groups=pd.Series(TASK_GROUPS, columns)[::-1])
+    found = framed.holdout(
+        "D", groups=pd.Series(GROUPS, rows)[::-1], task_groups=pd.Series(TASK_GROUPS, columns)[::-1]
+    )
     expected = own.holdout("D", groups=GROUPS, task_groups=TASK_GROUPS)
     pd.testing.assert_frame_equal(found, pd.DataFrame(expected, rows, columns))
     cells = pd.DataFrame(np.arange(M * Q).reshape(M, Q) % 3, rows, columns)
     found = framed.holdout("A", cells=cells.iloc[::-1, ::-1])
-    pd.testing.assert_frame_equal(found, pd.DataFrame(own.holdout("A", cells=cells.to_numpy()), rows, columns))
+    pd.testing.assert_frame_equal(
+        found, pd.DataFrame(own.holdout("A", cells=cells.to_numpy()), rows, columns)
+    )
     vector = IndependentTaskRidge().fit(X, PATTERNS["some"][:, 0]).holdout("B")
-    assert_array_equal(vector, IndependentTaskRidge().fit(X, PATTERNS["some"][:, :1]).holdout("B")[:, 0])
+    assert_array_equal(
+        vector, IndependentTaskRidge().fit(X, PATTERNS["some"][:, :1]).holdout("B")[:, 0]
+    )
 
 
 # --- what is too much, or has no meaning ---------------------------------------------------------
@@ -304,7 +394,9 @@ def test_frames_are_left_out_by_id():
 @over(every(model=[TwoStepRidge(), KroneckerRidge()]))
 def test_what_takes_too_long_is_refused(model, monkeypatch):
     rng = np.random.default_rng(0)
-    rows, tasks, labels = rng.normal(size=(70, 3)), rng.normal(size=(60, 2)), rng.normal(size=(70, 60))
+    rows = rng.normal(size=(70, 3))
+    tasks = rng.normal(size=(60, 2))
+    labels = rng.normal(size=(70, 60))
     labels[[0, 1, 2], [0, 1, 2]] = np.nan
     model.fit(rows, labels, tasks=tasks)
     # One inverse takes less than the 4200 refits.
@@ -313,17 +405,19 @@ def test_what_takes_too_long_is_refused(model, monkeypatch):
         hidden = labels.copy()
         hidden[cell] = np.nan
         assert_allclose(
-            held_out[cell], type(model)(tol=1e-12).fit(rows, hidden, tasks=tasks).predict()[cell], rtol=1e-8
+            held_out[cell],
+            type(model)(tol=1e-12).fit(rows, hidden, tasks=tasks).predict()[cell],
+            rtol=1e-8,
         )
     monkeypatch.setattr(planning, "_MOST_WORK", 0.0)
     for letter, folds in (("A", "cells="), ("D", "groups= and task_groups=")):
-        message = (
-            f"^Setting {letter} of 4197 labels, .* solved again 4200 times: pass folds as {folds}, for example five"
-        )
-        with pytest.raises(ValueError, match=message):
+        again = f"^Setting {letter} of 4197 labels, .* solved again 4200 times"
+        with pytest.raises(ValueError, match=f"{again}: pass folds as {folds}, for example five"):
             model.holdout(letter)
     assert np.isfinite(model.holdout("A", cells=rng.integers(2, size=(70, 60)))).all()
-    assert np.isfinite(model.holdout("D", groups=np.arange(70) % 2, task_groups=np.arange(60) % 2)).all()
+    assert np.isfinite(
+        model.holdout("D", groups=np.arange(70) % 2, task_groups=np.arange(60) % 2)
+    ).all()
 
 
 @over(every(**pair_models))
@@ -336,13 +430,21 @@ def test_folds_that_leave_no_label_are_refused(model):
     assert np.isfinite(own.holdout("C")).all()
 
 
-@over(every(model=[KroneckerRidge(0.0, **PAPER), TwoStepRidge(0.0, 0.0, **PAPER)], kernel=["rbf", "linear"]))
+@over(
+    every(
+        model=[KroneckerRidge(0.0, **PAPER), TwoStepRidge(0.0, 0.0, **PAPER)],
+        kernel=["rbf", "linear"],
+    )
+)
 def test_single_cells_need_no_regularisation_where_the_others_determine_them(model, kernel):
     """The rbf kernels interpolate; four by three linear features take twelve labels."""
     model.set_params(kernel=kernel, task_kernel=kernel)
     enough = PATTERNS["some"]
     assert np.count_nonzero(~np.isnan(enough)) == 26
-    close(fitted(model, enough, None).holdout("A"), without_cells(model, enough, None, np.arange(M * Q).reshape(M, Q)))
+    close(
+        fitted(model, enough, None).holdout("A"),
+        without_cells(model, enough, None, np.arange(M * Q).reshape(M, Q)),
+    )
     exactly = np.full((M, Q), np.nan)
     exactly[:4, :3] = Y[:4, :3]
     exactly[0, 0], exactly[4, 3] = np.nan, Y[4, 3]
@@ -358,7 +460,9 @@ def test_vertices_of_networks_with_missing_edges_are_refused(letter):
     labels = np.add.outer(Y[:, 0], Y[:, 0])
     labels[0, 3] = labels[3, 0] = np.nan
     network = TwoStepRidge(kernel="rbf", symmetry="symmetric").fit(X, labels)
-    with pytest.raises(ValueError, match=rf"^Setting {letter} of a network with missing labels is not supported"):
+    with pytest.raises(
+        ValueError, match=rf"^Setting {letter} of a network with missing labels is not supported"
+    ):
         network.holdout(letter)
     with pytest.raises(ValueError, match=r"^A network leaves out one edge or vertex at a time"):
         network.holdout("A", cells=np.zeros((M, M)))
@@ -369,9 +473,14 @@ def test_arguments_are_checked_as_for_complete_labels(model):
     own = fitted(model, PATTERNS["some"], None)
     with pytest.raises(ValueError, match="setting A leaves none out"):
         own.holdout("A", groups=GROUPS)
-    with pytest.raises(ValueError, match="^cells are groups of left-out single pairs, and setting B leaves none out"):
+    with pytest.raises(
+        ValueError,
+        match="^cells are groups of left-out single pairs, and setting B leaves none out",
+    ):
         own.holdout("B", cells=np.zeros((M, Q)))
-    with pytest.raises(ValueError, match=r"one value for each of 7 × 5 cells, found shape \(5, 7\)"):
+    with pytest.raises(
+        ValueError, match=r"one value for each of 7 × 5 cells, found shape \(5, 7\)"
+    ):
         own.holdout("A", cells=np.zeros((Q, M)))
     with pytest.raises(ValueError, match=r"groups must give .* found shape \(3,\)|groups .* 7"):
         own.holdout("B", groups=[1, 2, 3])
@@ -382,5 +491,7 @@ def test_arguments_are_checked_as_for_complete_labels(model):
 
 def test_there_is_nothing_to_verify():
     own = fitted(MODELS["two-step"], PATTERNS["some"], None)
-    with pytest.raises(ValueError, match="^verify_holdout compares the formulas for complete labels with refitting"):
+    with pytest.raises(
+        ValueError, match="^verify_holdout compares the formulas for complete labels with refitting"
+    ):
         verify_holdout(own, "B")

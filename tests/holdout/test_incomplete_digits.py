@@ -14,7 +14,8 @@ from problems import posed
 from sweeps import every, lines, over
 
 ALPHAS = [1e-10, 1.0, 1e10]
-M, Q = 4, 3
+M = 4
+Q = 3
 HOLES = {"a block": [(0, 0)], "scattered": [(0, 0), (1, 2), (3, 0)]}
 CELLS = [(0, 1), (2, 0), (3, 2)]
 
@@ -26,7 +27,9 @@ pytestmark = pytest.mark.usefixtures("fifty_digits")
 def data(cases):
     """Give two well-conditioned kernels, labels, and weights."""
     rng = np.random.default_rng(5)
-    K, G, Y = cases.gram(M, M, rng), cases.gram(Q, Q, rng), rng.normal(size=(M, Q))
+    K = cases.gram(M, M, rng)
+    G = cases.gram(Q, Q, rng)
+    Y = rng.normal(size=(M, Q))
     return K, G, Y, rng.uniform(0.3, 3.0, size=(M, Q))
 
 
@@ -53,28 +56,41 @@ def of_one_task(labels, task):
 
 def own_kernel(K, G, alpha, task_alpha):
     """Return the kernel Ξ of two-step on the pairs, from its definition."""
-    K, G = mpmath.matrix(K.tolist()), mpmath.matrix(G.tolist())
-    (k, U), (g, V) = mpmath.eigsy(K), mpmath.eigsy(G)
-    alpha, task_alpha = mpmath.mpf(alpha), mpmath.mpf(task_alpha)
+    K = mpmath.matrix(K.tolist())
+    G = mpmath.matrix(G.tolist())
+    k, U = mpmath.eigsy(K)
+    g, V = mpmath.eigsy(G)
+    alpha = mpmath.mpf(alpha)
+    task_alpha = mpmath.mpf(task_alpha)
     values = mpmath.matrix(M, Q)
     for i in range(M):
         for j in range(Q):
             values[i, j] = k[i] * g[j] / (alpha * task_alpha + task_alpha * k[i] + alpha * g[j])
 
-    basis = mpmath.matrix([[U[i, a] * V[j, b] for a in range(M) for b in range(Q)] for i in range(M) for j in range(Q)])
+    basis = mpmath.matrix(
+        [
+            [U[i, a] * V[j, b] for a in range(M) for b in range(Q)]
+            for i in range(M)
+            for j in range(Q)
+        ]
+    )
     dense = basis * mpmath.diag(list(values)) * basis.T
     return lambda a, b: dense[int(a[0]) * Q + int(a[1]), int(b[0]) * Q + int(b[1])]
 
 
 def worst_error(found, expected):
     largest = max(abs(value) for value in expected.values())
-    return float(max(abs(mpmath.mpf(float(found[cell])) - value) for cell, value in expected.items()) / largest)
+    return float(
+        max(abs(mpmath.mpf(float(found[cell])) - value) for cell, value in expected.items())
+        / largest
+    )
 
 
 @over(every(alpha=ALPHAS, weighted={"": False, "weighted": True}))
 def test_single_cells_of_kronecker_and_of_independent_tasks(data, alpha, weighted):
     K, G, Y, weights = data
-    labels, weights = with_holes(Y, "scattered"), weights if weighted else None
+    labels = with_holes(Y, "scattered")
+    weights = weights if weighted else None
     spectra = Spectrum.from_gram(K), Spectrum.from_gram(G)
     exact = mpmath.matrix(K.tolist()), mpmath.matrix(G.tolist())
 
@@ -88,7 +104,10 @@ def test_single_cells_of_kronecker_and_of_independent_tasks(data, alpha, weighte
     expected = {cell: pairwise(kronecker, alpha, labels, weights, cell) for cell in CELLS}
     assert worst_error(holdout(problem, "A"), expected) < 1e-12
     problem = posed("independent", labels, spectra[0], alpha, weights=weights)
-    expected = {cell: pairwise(independent, alpha, of_one_task(labels, cell[1]), weights, cell) for cell in CELLS}
+    expected = {
+        cell: pairwise(independent, alpha, of_one_task(labels, cell[1]), weights, cell)
+        for cell in CELLS
+    }
     assert worst_error(holdout(problem, "A"), expected) < 1e-12
 
 
@@ -98,7 +117,9 @@ def test_single_cells_of_two_step(data, alpha, task_alpha):
     kernel = own_kernel(K, G, alpha, task_alpha)
     for name in HOLES:
         labels = with_holes(Y, name)
-        problem = posed("two_step", labels, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), task_alpha)
+        problem = posed(
+            "two_step", labels, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), task_alpha
+        )
         expected = {cell: pairwise(kernel, 1.0, labels, None, cell) for cell in CELLS}
         assert worst_error(holdout(problem, "A"), expected) < 1e-12, name
 
@@ -119,12 +140,15 @@ def test_rows_of_high_leverage_in_the_primal(alpha, weighted):
         return exact[int(a[0]), int(b[0])]
 
     cells = [(4, 0), (4, 1), (0, 0), (9, 1)]
-    expected = {cell: pairwise(kernel, alpha, of_one_task(labels, cell[1]), weights, cell) for cell in cells}
+    expected = {
+        cell: pairwise(kernel, alpha, of_one_task(labels, cell[1]), weights, cell) for cell in cells
+    }
     problem = posed("independent", labels, Spectrum.from_features(features), alpha, weights=weights)
     for setting in "AB":
         found = holdout(problem, setting)
         assert np.isfinite(found).all()
-        # As on complete labels: nothing is lost but what the eigenvalues themselves are uncertain by.
+        # As on complete labels: nothing is lost but what the eigenvalues themselves are uncertain
+        # by.
         limit = max(1e-12, 10 * np.finfo(float).eps * np.linalg.norm(features, 2) ** 2 / alpha)
         assert worst_error(found, expected) < limit
 
@@ -132,12 +156,15 @@ def test_rows_of_high_leverage_in_the_primal(alpha, weighted):
 @over(every(task_alpha=[1e3, 1e9, 1e15]))
 def test_cells_beside_a_block_keep_their_digits_where_the_tasks_say_little(task_alpha):
     rng = np.random.default_rng(0)
-    features, task_features = rng.normal(size=(6, 4)), rng.normal(size=(3, 5))
-    K, G = features @ features.T, task_features @ task_features.T
+    features = rng.normal(size=(6, 4))
+    task_features = rng.normal(size=(3, 5))
+    K = features @ features.T
+    G = task_features @ task_features.T
     Y = rng.normal(size=(6, 3))
     Y[1:3, :2] = np.nan
     problem = posed("two_step", Y, Spectrum.from_gram(K), 1e-3, Spectrum.from_gram(G), task_alpha)
-    H, task_H = np.linalg.solve(K + 1e-3 * np.eye(6), K), np.linalg.solve(G + task_alpha * np.eye(3), G)
+    H = np.linalg.solve(K + 1e-3 * np.eye(6), K)
+    task_H = np.linalg.solve(G + task_alpha * np.eye(3), G)
     hat = np.kron(H, task_H)
     found = holdout(problem, "A").ravel()
     for cell in np.flatnonzero(~np.isnan(Y.ravel())):
@@ -147,13 +174,19 @@ def test_cells_beside_a_block_keep_their_digits_where_the_tasks_say_little(task_
         expected = np.linalg.solve(gap, hat[np.ix_(hidden, ~hidden)] @ Y.ravel()[~hidden])
         assert_allclose(found[cell], expected[np.flatnonzero(hidden) == cell][0], rtol=1e-10)
     empty = Spectrum.from_gram(np.zeros((3, 3)))
-    assert_allclose(holdout(posed("two_step", Y, Spectrum.from_gram(K), 1e-3, empty, task_alpha), "A"), 0.0, atol=0)
+    assert_allclose(
+        holdout(posed("two_step", Y, Spectrum.from_gram(K), 1e-3, empty, task_alpha), "A"),
+        0.0,
+        atol=0,
+    )
 
 
 def test_predictions_without_any_kernel_to_the_other_labels_are_exactly_zero():
     """In D only the product predicts. With a product of zero all predictions are zero, and none ranks above another."""
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(10, 3)), rng.normal(size=(8, 2)), (rng.random((10, 8)) < 0.4) * 1.0
+    X = rng.normal(size=(10, 3))
+    T = rng.normal(size=(8, 2))
+    Y = (rng.random((10, 8)) < 0.4) * 1.0
     Y[rng.random(Y.shape) < 0.15] = np.nan
     model = PairKernelRidge(product=0.0, per_task=1.0, per_instance=1.0, fit_intercept=False)
     model.fit(X, Y, tasks=T)

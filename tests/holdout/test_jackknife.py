@@ -12,7 +12,13 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
-from dyadlearn import KroneckerRidge, KroneckerRidgeCV, PairKernelRidge, PairKernelRidgeCV, TwoStepRidge
+from dyadlearn import (
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    PairKernelRidge,
+    PairKernelRidgeCV,
+    TwoStepRidge,
+)
 from dyadlearn.datasets import make_dyads
 from dyadlearn.exceptions import UnboundedIntervalWarning
 from dyadlearn.holdout import Problem, jackknife, plan
@@ -24,11 +30,17 @@ from dyadlearn.pairing.without_units import UnitsLeftOut, models_by_inverse
 from dyadlearn.settings import Setting
 from sweeps import covering, every, over
 
-M, Q, NEW = 12, 9, 3
+M = 12
+Q = 9
+NEW = 3
 # Estimators, and the shares a, b and c of their kernels.
 MODELS = {
     "Kronecker": (KroneckerRidge, {}, (1.0, 0.0, 0.0)),
-    "pair kernel": (PairKernelRidge, {"product": 0.4, "per_task": 0.7, "per_instance": 0.2}, (0.4, 0.7, 0.2)),
+    "pair kernel": (
+        PairKernelRidge,
+        {"product": 0.4, "per_task": 0.7, "per_instance": 0.2},
+        (0.4, 0.7, 0.2),
+    ),
     "identity": (KroneckerRidge, {"identity": (0.3, 0.6)}, (1.0, 0.6, 0.3)),
 }
 # Share of missing labels, for which each route is the cheapest.
@@ -38,7 +50,8 @@ MISSING = {"few": 0.03, "half": 0.5, "most": 0.8}
 def data(seed=0, n_features=5):
     """Return features of training and new rows on both sides, and labels far from zero."""
     rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(M + NEW, n_features)), rng.normal(size=(Q + NEW, n_features))
+    X = rng.normal(size=(M + NEW, n_features))
+    T = rng.normal(size=(Q + NEW, n_features))
     Y = X[:, :2] @ rng.normal(size=(2, 2)) @ T[:, :2].T + rng.normal(size=(M + NEW, Q + NEW)) + 4.0
     return X, T, Y
 
@@ -62,9 +75,11 @@ def refit(K, G, rows, Y, weights, alpha, shares, *, intercept):
     a, b, c = shares
     K, G, rows = (each + intercept for each in (K, G, rows))
     i, j = np.nonzero(~np.isnan(Y))
-    left, right = K[np.ix_(i, i)], G[np.ix_(j, j)]
+    left = K[np.ix_(i, i)]
+    right = G[np.ix_(j, j)]
     P = a * left * right + b * left * (j[:, None] == j) + c * right * (i[:, None] == i)
-    system, labels = P + np.diag(alpha / weights[i, j]), Y[i, j]
+    system = P + np.diag(alpha / weights[i, j])
+    labels = Y[i, j]
     if intercept:
         one = np.ones((i.size, 1))
         system = np.block([[system, one], [one.T, np.zeros((1, 1))]])
@@ -98,12 +113,22 @@ class Case:
         Y = self.Y.copy()
         Y[hidden] = np.nan
         m, q = Y.shape
-        given = (self.K[:m, :m], self.G[:q, :q], self.K[among, :m], Y, self.weights, self.alpha, self.shares)
+        given = (
+            self.K[:m, :m],
+            self.G[:q, :q],
+            self.K[among, :m],
+            Y,
+            self.weights,
+            self.alpha,
+            self.shares,
+        )
         return refit(*given, intercept=self.intercept)
 
     @property
     def intervals(self):
-        return self.fitted._intervals().mirrored if self.transposed else self.fitted._intervals()
+        if self.transposed:
+            return self.fitted._intervals().mirrored
+        return self.fitted._intervals()
 
     @property
     def plan(self):
@@ -133,27 +158,45 @@ def case(
     sample_weight = {"none": None, "equal": np.full(Y.shape, 2.0), "different": drawn}[weights]
     estimator, parameters, shares = MODELS[model]
     params = {"gamma": 1 / n_features} if kernel_name == "rbf" else None
-    given = {"kernel": kernel_name, "task_kernel": kernel_name, "kernel_params": params, "task_kernel_params": params}
+    given = {
+        "kernel": kernel_name,
+        "task_kernel": kernel_name,
+        "kernel_params": params,
+        "task_kernel_params": params,
+    }
     given |= {"fit_intercept": intercept, "tol": 1e-13}
     if groups is None:
-        fitted, options = estimator(alpha, **parameters, **given), {}
+        fitted = estimator(alpha, **parameters, **given)
+        options = {}
     else:
         shared = {"shares": [shares]} if estimator is PairKernelRidge else {}
         search = PairKernelRidgeCV if shared else KroneckerRidgeCV
         fitted = search([alpha], setting="C" if transposed else "B", **shared, **given)
         options = {"task_groups" if transposed else "groups": groups}
-    arrays = [X[:M], Y, T[:Q]] if dtype is None else [each.astype(dtype) for each in (X[:M], Y, T[:Q])]
+    if dtype is None:
+        arrays = [X[:M], Y, T[:Q]]
+    else:
+        arrays = [each.astype(dtype) for each in (X[:M], Y, T[:Q])]
     fitted.fit(*arrays[:2], tasks=arrays[2], sample_weight=sample_weight, **options)
-    K, G = kernel(X, X, kernel_name), kernel(T, T, kernel_name)
+    K = kernel(X, X, kernel_name)
+    G = kernel(T, T, kernel_name)
     sample_weight = np.ones(Y.shape) if sample_weight is None else sample_weight
     if transposed:
-        K, G, Y, sample_weight, shares = G, K, Y.T, sample_weight.T, (shares[0], shares[2], shares[1])
+        K, G, Y, sample_weight, shares = (
+            G,
+            K,
+            Y.T,
+            sample_weight.T,
+            (shares[0], shares[2], shares[1]),
+        )
     return Case(fitted, K, G, Y, sample_weight, alpha, shares, intercept, transposed)
 
 
 def new_rows(found, n_features=5):
     X, T, _ = data(n_features=n_features)
-    return found.fitted._task_rows(T[Q:])[1] if found.transposed else found.fitted._instance_rows(X[M:])[1]
+    if found.transposed:
+        return found.fitted._task_rows(T[Q:])[1]
+    return found.fitted._instance_rows(X[M:])[1]
 
 
 def check(found, n_features=5):
@@ -180,7 +223,9 @@ def check(found, n_features=5):
         kernel_name=["rbf", "linear"],
     )
 )
-def test_models_of_formulas_are_refits_without_each_row(model, missing, intercept, weights, transposed, kernel_name):
+def test_models_of_formulas_are_refits_without_each_row(
+    model, missing, intercept, weights, transposed, kernel_name
+):
     n_features = 3 if kernel_name == "linear" else 5
     found = case(model, missing, intercept, weights, transposed, kernel_name, n_features=n_features)
     assert found.plan.method == "exact leave-one-out"
@@ -193,7 +238,9 @@ def test_all_routes_have_the_same_models(name, intercept):
     problem = found.intervals.problem
     how = plan(problem, Setting.B)
     how = replace(how, way=replace(how.way, name=name))
-    held_out, rows, units = how.inverted(), new_rows(found, 3), np.arange(M)
+    held_out = how.inverted()
+    rows = new_rows(found, 3)
+    units = np.arange(M)
     left = UnitsLeftOut(problem.labels, held_out.centred, held_out.held_out, held_out.shift, units)
     models = models_by_inverse(problem.pairing, held_out.inverse, left).predictions(rows)
     for row in range(M):
@@ -218,11 +265,15 @@ def test_separate_functions_of_rows_do_not_count_for_new_rows(model, transposed)
 def test_models_that_interpolate(name, intercept, kernel_name):
     """With a linear kernel this is ordinary least squares."""
     n_features = 2 if kernel_name == "linear" else 5
-    found = case("Kronecker", "few", intercept, kernel_name=kernel_name, alpha=0.0, n_features=n_features)
+    found = case(
+        "Kronecker", "few", intercept, kernel_name=kernel_name, alpha=0.0, n_features=n_features
+    )
     problem = found.intervals.problem
     how = plan(problem, Setting.B)
     held_out = replace(how, way=replace(how.way, name=name)).inverted()
-    left = UnitsLeftOut(problem.labels, held_out.centred, held_out.held_out, held_out.shift, np.arange(M))
+    left = UnitsLeftOut(
+        problem.labels, held_out.centred, held_out.held_out, held_out.shift, np.arange(M)
+    )
     models = models_by_inverse(problem.pairing, held_out.inverse, left)
     predictions = models.predictions(new_rows(found, n_features))
     X, T, _ = data(n_features=n_features)
@@ -313,7 +364,8 @@ def bounds_by_definition(found, ridge, coverage):
 
 def distance(K, row, others, ridge):
     """Return the variance left of a row, relative to the noise, given the other rows."""
-    k, A = K[others, row], K[np.ix_(others, others)] + ridge * np.eye(len(others))
+    k = K[others, row]
+    A = K[np.ix_(others, others)] + ridge * np.eye(len(others))
     return (K[row, row] + ridge - k @ np.linalg.solve(A, k)) / ridge
 
 
@@ -328,7 +380,9 @@ def distance(K, row, others, ridge):
     )
 )
 def test_bounds_are_those_of_the_definition(model, missing, intercept, weights, transposed, single):
-    found = case(model, missing, intercept, weights, transposed, dtype=np.float32 if single else None)
+    found = case(
+        model, missing, intercept, weights, transposed, dtype=np.float32 if single else None
+    )
     ridge = side_ridges(found.intervals.problem.pairing)[0]
     wanted = bounds_by_definition(found, ridge, 0.6)
     X, T, _ = data()
@@ -349,15 +403,22 @@ def test_bounds_are_those_of_the_definition(model, missing, intercept, weights, 
 @over(every(kernel_name=["rbf", "linear"], searched=[False, True], weights=["none", "different"]))
 def test_lists_of_pairs_have_the_intervals_of_their_grid(kernel_name, searched, weights):
     rng = np.random.default_rng(8)
-    X, T = rng.normal(size=(28, 3)), rng.normal(size=(24, 3))
+    X = rng.normal(size=(28, 3))
+    T = rng.normal(size=(24, 3))
     Y = X @ T.T + rng.normal(size=(28, 24)) + 2.0
     Y = np.where(rng.random(Y.shape) < 0.5, np.nan, Y)[:25, :21]
     Y[3:, 4] = np.nan  # too few labels for a coverage of 0.8
     W = np.ones(Y.shape) if weights == "none" else rng.uniform(0.3, 3.0, size=Y.shape)
     i, j = np.nonzero(~np.isnan(Y))
     given = {"kernel": kernel_name, "task_kernel": kernel_name, "tol": 1e-13}
-    options = {"tasks": T[:21], "task_groups": np.arange(21) // 2} if searched else {"tasks": T[:21]}
-    model = KroneckerRidgeCV([0.3], setting="C", **given) if searched else KroneckerRidge(0.3, **given)
+    if searched:
+        options = {"tasks": T[:21], "task_groups": np.arange(21) // 2}
+    else:
+        options = {"tasks": T[:21]}
+    if searched:
+        model = KroneckerRidgeCV([0.3], setting="C", **given)
+    else:
+        model = KroneckerRidge(0.3, **given)
     on_grid = clone(model).fit(X[:25], Y, sample_weight=W, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "SMALL_GRID", 0)
@@ -373,12 +434,16 @@ def test_lists_of_pairs_have_the_intervals_of_their_grid(kernel_name, searched, 
         finite = np.isfinite(wanted[0]) & np.isfinite(wanted[1])
         is_row_new = rows is not None and tasks is None
         assert finite.all() != is_row_new
-        assert_allclose(np.array(found)[:, finite], np.array(wanted)[:, finite], rtol=1e-8, atol=1e-8)
+        assert_allclose(
+            np.array(found)[:, finite], np.array(wanted)[:, finite], rtol=1e-8, atol=1e-8
+        )
         if is_row_new:  # tasks with too few labels have the quantile of all residuals
             errors = np.sort(np.abs(Y[i, j] - listed.fitted_.hold_out(Setting.B).predictions))
             reach = errors[ranks(errors.size, 0.8)[1] - 1]
             predicted = listed.predict(rows)[:, 4]
-            assert_allclose([end[:, 4] for end in found], [predicted - reach, predicted + reach], rtol=1e-8)
+            assert_allclose(
+                [end[:, 4] for end in found], [predicted - reach, predicted + reach], rtol=1e-8
+            )
 
 
 @over(every(kernel_name=["rbf", "linear"], missing=["few", "most"]))
@@ -402,12 +467,16 @@ def test_few_refits_without_each_row():
     """Two-step ridge regression has no inverse in B: where refits are few, each row is left out."""
     X, T, Y = data()
     Y = with_holes(Y[:M, :Q], 0.3)
-    fitted = TwoStepRidge(0.3, 0.5, kernel="rbf", task_kernel="rbf", tol=1e-13).fit(X[:M], Y, tasks=T[:Q])
+    fitted = TwoStepRidge(0.3, 0.5, kernel="rbf", task_kernel="rbf", tol=1e-13).fit(
+        X[:M], Y, tasks=T[:Q]
+    )
     problem = fitted._intervals().problem
     assert plan(problem, Setting.B).method == "leave-one-out, refitted"
     models = fitted._intervals()._jackknife
     found = models.predictions(fitted._instance_rows(X[M:])[1])
-    assert_allclose(np.where(np.isnan(Y), 0.0, models.held_out), np.where(np.isnan(Y), 0.0, fitted.holdout("B")))
+    assert_allclose(
+        np.where(np.isnan(Y), 0.0, models.held_out), np.where(np.isnan(Y), 0.0, fitted.holdout("B"))
+    )
     for row in range(M):
         kept = np.delete(np.arange(M), row)
         other = clone(fitted).fit(X[kept], Y[kept], tasks=T[:Q])

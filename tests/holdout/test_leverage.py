@@ -58,7 +58,9 @@ def test_rows_of_leverage_one_are_named_in_pairs(cases, lonely, method, primal):
     for setting in "BD":
         with names_rows(r"\b1, 3\b"):
             holdout(problem, setting)
-    swapped = posed(method, np.ones((4, 6)), tasks, 0.0 if method == "kronecker" else 0.5, spectrum, 0.0)
+    swapped = posed(
+        method, np.ones((4, 6)), tasks, 0.0 if method == "kronecker" else 0.5, spectrum, 0.0
+    )
     for setting in "CD":
         with names_rows(r"\b1, 3\b"):
             holdout(swapped, setting)
@@ -70,7 +72,9 @@ def test_groups_of_leverage_one_are_named(cases, lonely, primal):
     tasks = Spectrum.from_gram(cases.gram(4, 4, np.random.default_rng(0)))
     groups = [0, 1, 1, 2, 2, 2]
     for method in ("independent", *PAIRED):
-        problem = posed(method, np.ones((6, 4)), spectrum, 0.0, None if method == "independent" else tasks, 0.5)
+        problem = posed(
+            method, np.ones((6, 4)), spectrum, 0.0, None if method == "independent" else tasks, 0.5
+        )
         with names_rows(r"positions 1, 2\b"):
             holdout(problem, "B", groups=groups)
 
@@ -123,15 +127,22 @@ def test_rows_of_leverage_nearly_one_are_computed(lonely):
 
 def rows_with_their_own_features(rng):
     """Return features (n, d) of which one or two rows share nothing with the others, which are dependent."""
-    n, k = int(rng.integers(5, 9)), int(rng.integers(1, 3))
-    order, rank = rng.permutation(n), n - k - 2
+    n = int(rng.integers(5, 9))
+    k = int(rng.integers(1, 3))
+    order = rng.permutation(n)
+    rank = n - k - 2
     features = np.zeros((n, k + rank))
     features[order[:k], :k] = np.diag(rng.uniform(0.5, 3.0, k))
     features[order[k:], k:] = rng.normal(size=(n - k, rank))
     return features @ np.linalg.qr(rng.normal(size=(k + rank, k + rank)))[0]
 
 
-@over(lines("method setting", *[("independent", "B"), *((method, setting) for method in PAIRED for setting in "ABD")]))
+@over(
+    lines(
+        "method setting",
+        *[("independent", "B"), *((method, setting) for method in PAIRED for setting in "ABD")],
+    )
+)
 @over(every(grouped=[False, True], primal=[False, True]))
 def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal, grouped):
     """Whatever rounding makes of a slack of zero: it is refused, or right."""
@@ -139,9 +150,16 @@ def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal,
     for seed in range(4):
         rng = np.random.default_rng(seed)
         features = rows_with_their_own_features(rng)
-        n, q = len(features), int(rng.integers(3, 8))
-        spectrum = Spectrum.from_features(features) if primal else Spectrum.from_gram(features @ features.T)
-        tasks = None if method == "independent" else Spectrum.from_gram(cases.gram(q, q, rng))
+        n = len(features)
+        q = int(rng.integers(3, 8))
+        if primal:
+            spectrum = Spectrum.from_features(features)
+        else:
+            spectrum = Spectrum.from_gram(features @ features.T)
+        if method == "independent":
+            tasks = None
+        else:
+            tasks = Spectrum.from_gram(cases.gram(q, q, rng))
         # A task side that is not interpolated leaves slack in every cell.
         task_alpha = 0.0 if setting == "A" else 0.5
         problem = posed(method, rng.normal(size=(n, q)), spectrum, 0.0, tasks, task_alpha)
@@ -164,11 +182,16 @@ def test_leverage_short_of_one_is_answered(primal):
     features = rng.normal(size=(7, 4))
     features[:, 0] *= 1e-4
     features[2, 0] = 1.0
-    spectrum = Spectrum.from_features(features) if primal else Spectrum.from_gram(features @ features.T)
+    if primal:
+        spectrum = Spectrum.from_features(features)
+    else:
+        spectrum = Spectrum.from_gram(features @ features.T)
     problem = posed("independent", rng.normal(size=(7, 2)), spectrum, 0.0)
     (smoother,) = problem.pairing.smoothers
     assert 1e-10 < float(smoother.slack[2]) < 1e-7
-    expected, *_ = np.linalg.lstsq(np.delete(features, 2, 0), np.delete(problem.Y, 2, 0), rcond=None)
+    expected, *_ = np.linalg.lstsq(
+        np.delete(features, 2, 0), np.delete(problem.Y, 2, 0), rcond=None
+    )
     assert_allclose(holdout(problem, "B")[2], features[2] @ expected, rtol=1e-4)
 
 
@@ -180,10 +203,19 @@ def test_alpha_zero_of_independent_tasks(cases, setting):
     problem = cases.problem("independent", alpha=0.0)
     assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-10
     groups = {"B": {"groups": [0, 0, 1, 1, 1, 2, 3]}, "A": {}}[setting]
-    assert cases.error(holdout(problem, setting, **groups), refit(problem, setting, **groups)) <= 1e-10
+    assert (
+        cases.error(holdout(problem, setting, **groups), refit(problem, setting, **groups)) <= 1e-10
+    )
 
 
-@over(covering(alphas=[(0.0, 0.0), (0.0, 0.7), (0.7, 0.0)], setting="ABCD", method=PAIRED, shape=[(6, 4), (4, 5)]))
+@over(
+    covering(
+        alphas=[(0.0, 0.0), (0.0, 0.7), (0.7, 0.0)],
+        setting="ABCD",
+        method=PAIRED,
+        shape=[(6, 4), (4, 5)],
+    )
+)
 def test_alpha_zero_at_full_rank(cases, method, setting, alphas, shape):
     problem = cases.problem(method, shape, alpha=alphas[0], task_alpha=alphas[1])
     assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-9
@@ -197,7 +229,9 @@ def test_alpha_zero_with_groups(cases, method, setting):
     if setting in "CD":
         labels["task_groups"] = [0, 1, 1, 2, 2]
     problem = cases.problem(method, alpha=0.0, task_alpha=0.0)
-    assert cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels)) <= 1e-9
+    assert (
+        cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels)) <= 1e-9
+    )
 
 
 @over(every(method=["independent", *PAIRED]))
@@ -209,12 +243,17 @@ def test_alpha_zero_with_folds_of_cells(cases, method):
     problem = cases.problem(method, alpha=0.0, task_alpha=0.0)
     for n_folds in (5, 2):
         cells = np.random.default_rng(0).integers(0, n_folds, size=(7, 5))
-        assert cases.error(holdout(problem, "A", cells=cells), refit(problem, "A", cells=cells)) <= 1e-8, n_folds
+        assert (
+            cases.error(holdout(problem, "A", cells=cells), refit(problem, "A", cells=cells))
+            <= 1e-8
+        ), n_folds
 
 
 @over(
     covering(
-        kinds=[("singular", "singular"), ("primal", "primal"), ("full", "singular")], setting="ABCD", method=PAIRED
+        kinds=[("singular", "singular"), ("primal", "primal"), ("full", "singular")],
+        setting="ABCD",
+        method=PAIRED,
     )
 )
 def test_alpha_zero_of_singular_kernels_without_leverage_one(cases, method, setting, kinds):
@@ -253,9 +292,19 @@ def test_groups_of_a_singular_kernel_are_refused_or_right(method):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(4, 8))
         features = twins(rng, n) if seed % 3 == 0 else rng.normal(size=(n, n // 2))
-        groups = [0, 0, *range(1, n - 1)] if seed % 3 == 0 else np.arange(n) >= seed % 2 + 1
+        if seed % 3 == 0:
+            groups = [0, 0, *range(1, n - 1)]
+        else:
+            groups = np.arange(n) >= seed % 2 + 1
         tasks = None if method == "independent" else Spectrum.from_gram(np.eye(3) + 0.2)
-        problem = posed(method, rng.normal(size=(n, 3)), Spectrum.from_gram(features @ features.T), 0.0, tasks, 0.3)
+        problem = posed(
+            method,
+            rng.normal(size=(n, 3)),
+            Spectrum.from_gram(features @ features.T),
+            0.0,
+            tasks,
+            0.3,
+        )
         try:
             found = holdout(problem, "B", groups=groups)
         except LeverageError:
@@ -273,7 +322,10 @@ def test_twins_in_a_network_are_refused_or_right(cases, alpha):
     for seed in range(2):
         rng = np.random.default_rng(seed)
         for features in (twins(rng, 5), rng.normal(size=(5, 3)), rng.normal(size=(5, 5))):
-            for spectrum in (Spectrum.from_gram(features @ features.T), Spectrum.from_features(features)):
+            for spectrum in (
+                Spectrum.from_gram(features @ features.T),
+                Spectrum.from_features(features),
+            ):
                 labels = rng.normal(size=(5, 5))
                 problem = posed("network", labels + labels.T, spectrum, alpha, spectrum, alpha)
                 try:
@@ -285,7 +337,9 @@ def test_twins_in_a_network_are_refused_or_right(cases, alpha):
                 else:
                     tolerance = 1e-6 if alpha != 1e-12 else 0.1
                     some = np.add.outer(np.arange(5), np.arange(5)) % 3 == 0
-                    assert cases.error(found[some], refit(problem, "D", where=some)[some]) < tolerance
+                    assert (
+                        cases.error(found[some], refit(problem, "D", where=some)[some]) < tolerance
+                    )
                     outcomes.add("right")
     assert outcomes == ({"refused", "right"} if alpha == 0 else {"right"})
 
@@ -293,7 +347,8 @@ def test_twins_in_a_network_are_refused_or_right(cases, alpha):
 def test_an_alpha_below_the_precision_is_refused_where_a_group_needs_it():
     """Twins at λ = 1e-12 beside a kernel of size 1e9: their block is singular to sixteen digits."""
     rng = np.random.default_rng(0)
-    features, task_features = twins(rng, 5), rng.normal(size=(3, 6))
+    features = twins(rng, 5)
+    task_features = rng.normal(size=(3, 6))
     task_features[:, 0] *= 1e4
     sides = (Spectrum.from_gram(side @ side.T) for side in (features, task_features))
     problem = posed("kronecker", np.ones((5, 3)), next(sides), 1e-12, next(sides))
@@ -333,11 +388,15 @@ def test_cells_that_hang_on_less_than_the_precision_are_refused(cases):
 @over(lines("setting method", ("B", "two_step"), ("D", "kronecker"), ("B", "kronecker")))
 def test_features_of_zeros_predict_zeros_beside_holes(setting, method):
     rng = np.random.default_rng(0)
-    rows, columns = Spectrum.from_features(np.zeros((5, 2))), Spectrum.from_features(rng.normal(size=(4, 2)))
+    rows = Spectrum.from_features(np.zeros((5, 2)))
+    columns = Spectrum.from_features(rng.normal(size=(4, 2)))
     Y = rng.normal(size=(5, 4))
     Y[:, 1] = np.nan
     groups = np.array([0, 0, 1, 1, 2])
-    for problem in (posed(method, Y, rows, 0.1, columns, 0.1), posed(method, Y.T, columns, 0.1, rows, 0.1)):
+    for problem in (
+        posed(method, Y, rows, 0.1, columns, 0.1),
+        posed(method, Y.T, columns, 0.1, rows, 0.1),
+    ):
         labels = groups[: problem.Y.shape[0]]
         for found in (holdout(problem, setting), holdout(problem, setting, groups=labels)):
             assert_allclose(found, 0.0, atol=0)
@@ -355,7 +414,10 @@ def test_cells_beside_a_missing_block_are_refused_or_right():
         pairs = np.kron(features, task_features)
         seen = np.flatnonzero(~np.isnan(Y).ravel())
         rank = np.linalg.matrix_rank(pairs)
-        determined = all(np.linalg.matrix_rank(pairs[np.delete(seen, c)], tol=1e-8) == rank for c in range(seen.size))
+        determined = all(
+            np.linalg.matrix_rank(pairs[np.delete(seen, c)], tol=1e-8) == rank
+            for c in range(seen.size)
+        )
         try:
             found = holdout(posed("two_step", Y, sides[0], 0.0, sides[1], 0.0), "A")
         except LeverageError:
@@ -381,7 +443,9 @@ def test_an_alpha_below_the_precision_beside_holes(method):
     holes = Y.copy()
     holes[0, 0] = holes[3, 4] = np.nan
     for alpha, atol in ((1e-8, 1e-4), (1e-14, 1e-7), (1e-17, 1e-7)):
-        assert_allclose(holdout(posed(method, holes, rows, alpha, columns, alpha), "A"), Y, atol=atol)
+        assert_allclose(
+            holdout(posed(method, holes, rows, alpha, columns, alpha), "A"), Y, atol=atol
+        )
 
 
 @over(every(setting="BC", alpha=[1e-14, 1e-6], sparse=[False, True]))
@@ -404,7 +468,9 @@ def test_digits_that_are_lost_near_leverage_one_are_counted(setting, alpha, spar
 def test_outliers_of_leverage_near_one_keep_their_digits(seed):
     """One row has a large feature that no other row has: the others predict it, although it is nearly interpolated."""
     rng = np.random.default_rng(seed)
-    X, Y, alpha = rng.normal(size=(9, 14)), rng.normal(size=(9, 2)), 300.0
+    X = rng.normal(size=(9, 14))
+    Y = rng.normal(size=(9, 2))
+    alpha = 300.0
     X[:, 0] = 0.0
     X[4, 0] = 1e6
     found = holdout(posed("independent", Y, Spectrum.from_features(X), alpha), "B")[4]
@@ -427,11 +493,15 @@ def kept_by_cut_off(kernel, fit_intercept):
     centre = np.eye(n) - fit_intercept / n
     values, vectors = np.linalg.eigh(centre @ kernel @ centre)
     constant = np.ones((n, int(fit_intercept)))
-    return values[-1] * (1 - 1e-6), np.hstack([vectors[:, values > values[-1] * (1 - 1e-6)], constant])
+    return values[-1] * (1 - 1e-6), np.hstack(
+        [vectors[:, values > values[-1] * (1 - 1e-6)], constant]
+    )
 
 
 @over(every(seed=range(30), symmetry=[None, "symmetric"], fit_intercept=[False, True]))
-def test_labels_that_cut_offs_need_are_refused_where_others_are_missing(seed, symmetry, fit_intercept):
+def test_labels_that_cut_offs_need_are_refused_where_others_are_missing(
+    seed, symmetry, fit_intercept
+):
     """Labels that determine a direction alone have leverage 1, and the rounding of differences does not hide it."""
     rng = np.random.default_rng(seed)
     m, q = rng.integers(2, 5, size=2)
@@ -441,14 +511,20 @@ def test_labels_that_cut_offs_need_are_refused_where_others_are_missing(seed, sy
     seen = rng.random((m, q)) < 0.8
     Y = rng.normal(size=(m, q))
     if symmetry:
-        G, seen, Y = K, seen & seen.T, Y + Y.T
-    (alpha, first), (task_alpha, second) = (kept_by_cut_off(kernel, fit_intercept) for kernel in (K, G))
+        G = K
+        seen = seen & seen.T
+        Y = Y + Y.T
+    (alpha, first), (task_alpha, second) = (
+        kept_by_cut_off(kernel, fit_intercept) for kernel in (K, G)
+    )
     kept = (first, second)
     if seen.all() or np.count_nonzero(seen) < 3 or not is_determined(kept, seen):
         return
     params = {"filter": SpectralCutoff(), "kernel": "precomputed", "fit_intercept": fit_intercept}
     if symmetry:
-        model = TwoStepRidge(alpha, alpha, symmetry=symmetry, **params).fit(K, np.where(seen, Y, np.nan))
+        model = TwoStepRidge(alpha, alpha, symmetry=symmetry, **params).fit(
+            K, np.where(seen, Y, np.nan)
+        )
     else:
         params |= {"task_filter": SpectralCutoff(), "task_kernel": "precomputed"}
         model = TwoStepRidge(alpha, task_alpha, **params).fit(K, np.where(seen, Y, np.nan), tasks=G)
@@ -467,12 +543,16 @@ def test_labels_that_cut_offs_need_are_refused_where_others_are_missing(seed, sy
 
 
 @over(every(kernel=["rbf", "precomputed"], fit_intercept=[False, True], seed=range(8)))
-def test_missing_labels_of_repeated_rows_are_completed_without_regularisation(kernel, fit_intercept, seed):
+def test_missing_labels_of_repeated_rows_are_completed_without_regularisation(
+    kernel, fit_intercept, seed
+):
     """Repeated rows have equal predictions, although rounding tells their kernels apart."""
     rng = np.random.default_rng(seed)
-    rows, tasks = rng.normal(size=(3, 8)), rng.normal(size=(3, 8))
+    rows = rng.normal(size=(3, 8))
+    tasks = rng.normal(size=(3, 8))
     repeated = np.array([0, 1, 2, 2, 1, 0, 0])
-    X, T = rows[repeated[:5]], tasks[repeated]
+    X = rows[repeated[:5]]
+    T = tasks[repeated]
     params = {"kernel": kernel, "task_kernel": kernel}
     if kernel == "rbf":
         params |= {"kernel_params": {"gamma": 0.3}, "task_kernel_params": {"gamma": 1.0}}
@@ -486,6 +566,8 @@ def test_missing_labels_of_repeated_rows_are_completed_without_regularisation(ke
     seen[4, 5] = True
     model = TwoStepRidge(0.0, 0.0, fit_intercept=fit_intercept, tol=1e-12, **params)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrecisionWarning)  # a singular kernel without regularisation
+        warnings.simplefilter(
+            "ignore", PrecisionWarning
+        )  # a singular kernel without regularisation
         model.fit(X, np.where(seen, Y, np.nan), tasks=T)
     assert_allclose(model.predict(X), Y, rtol=0, atol=1e-6)

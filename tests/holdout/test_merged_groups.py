@@ -1,7 +1,7 @@
 """More groups than folds: the method says so, and a warning where groups were to be left out one at a time.
 
-Two-step ridge regression with missing labels has no formula for new instances and tasks, and is fitted again for each
-group only if there are few.
+Two-step ridge regression with missing labels has no formula for new instances and tasks, and is
+fitted again for each group only if there are few.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from dyadlearn.settings import Setting
 
 X, Y, T = problems.data(20, 14)
 HOLES = np.where(np.random.default_rng(0).random(Y.shape) < 0.1, np.nan, Y)
-GROUPS, TASK_GROUPS = np.arange(20) // 2, np.arange(14) // 2
+GROUPS = np.arange(20) // 2
+TASK_GROUPS = np.arange(14) // 2
 GIVEN = {"B": {"groups": GROUPS}, "C": {"task_groups": TASK_GROUPS}}
 GIVEN["D"] = GIVEN["B"] | GIVEN["C"]
 WORDS = {
@@ -29,7 +30,10 @@ WORDS = {
         "10 groups in 5 folds",
         "10 groups of instances are in 5 folds: a model is fitted without 2 groups",
     ),
-    "C": ("7 groups in 5 folds", "7 groups of tasks are in 5 folds: a model is fitted without 1 or 2 groups"),
+    "C": (
+        "7 groups in 5 folds",
+        "7 groups of tasks are in 5 folds: a model is fitted without 1 or 2 groups",
+    ),
     "D": ("10×7 groups in 5×5 folds", "10 groups of instances are in 5 folds"),
 }
 
@@ -46,7 +50,9 @@ def many_refits(monkeypatch):
 def method_of(how, setting):
     """Return the method that is told for labels with holes."""
     if how == "evaluate":
-        return evaluate(TwoStepRidge(1.0).fit(X, HOLES, tasks=T), setting, **GIVEN[setting])["method"][0]
+        return evaluate(TwoStepRidge(1.0).fit(X, HOLES, tasks=T), setting, **GIVEN[setting])[
+            "method"
+        ][0]
     search = TwoStepRidgeCV(ALPHAS, setting=setting)
     return search.fit(X, HOLES, tasks=T, **GIVEN[setting]).holdout_method_
 
@@ -71,7 +77,9 @@ def test_more_groups_than_refits_are_few_share_folds():
     rows, labels, tasks = problems.data(104, 5)
     labels[0, 0] = np.nan
     model = TwoStepRidge(1.0).fit(rows, labels, tasks=tasks)
-    with pytest.warns(MergedGroupsWarning, match="^In setting B, 52 groups of instances are in 5 folds"):
+    with pytest.warns(
+        MergedGroupsWarning, match="^In setting B, 52 groups of instances are in 5 folds"
+    ):
         found = evaluate(model, "B", groups=np.arange(104) // 2)
     assert found["method"] == ["52 groups in 5 folds, refitted"]
     few = evaluate(model, "B", groups=np.arange(104) // 26)
@@ -97,7 +105,11 @@ def test_no_warning_where_nothing_is_merged_or_folds_are_given(each):
         (model, {"groups": GROUPS, "cv": 5}, "10 groups in 5 folds, refitted"),
         (model, {"groups": GROUPS, "cv": 10}, "10 folds, refitted"),
         (model, five, "leave-group-out, refitted"),
-        (model, {"groups": np.maximum(np.arange(20), 2)}, "18 groups in 5 folds, refitted"),  # a few copies
+        (
+            model,
+            {"groups": np.maximum(np.arange(20), 2)},
+            "18 groups in 5 folds, refitted",
+        ),  # a few copies
         (exact, {"groups": GROUPS}, "exact leave-group-out"),
         (exact, {"groups": GROUPS, "cv": 5}, "10 groups in 5 folds, exact"),
         (exact, {"groups": GROUPS, "cv": 10}, "exact leave-fold-out"),
@@ -113,7 +125,9 @@ def test_no_warning_where_nothing_is_merged_or_folds_are_given(each):
 @pytest.mark.usefixtures("many_refits")
 def test_the_remedy_leaves_out_one_group_at_a_time():
     model = TwoStepRidge(1.0).fit(X, HOLES, tasks=T)
-    with pytest.warns(MergedGroupsWarning, match=r"With cv=10 it is fitted without one group at a time\.$"):
+    with pytest.warns(
+        MergedGroupsWarning, match=r"With cv=10 it is fitted without one group at a time\.$"
+    ):
         evaluate(model, "B", groups=GROUPS)
     units = model.fitted_.hold_out(Setting.B, groups=GROUPS, cv=10).units
     pairs = np.unique(np.stack([GROUPS, units.instances]), axis=1)

@@ -17,7 +17,8 @@ from sweeps import every, lines, over
 
 transductive = partial(refit, fixed_penalty=True)
 
-M, Q = 6, 5
+M = 6
+Q = 5
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +40,15 @@ MODELS = {
     "independent paper": IndependentTaskRidge(alpha=0.7, fit_intercept=False),
     "two-step paper": TwoStepRidge(alpha=0.7, task_alpha=0.3, fit_intercept=False),
     "kronecker paper": KroneckerRidge(alpha=0.7, fit_intercept=False),
-    "paper symmetric": TwoStepRidge(alpha=0.7, task_alpha=0.7, symmetry="symmetric", fit_intercept=False),
+    "paper symmetric": TwoStepRidge(
+        alpha=0.7, task_alpha=0.7, symmetry="symmetric", fit_intercept=False
+    ),
     "symmetric": TwoStepRidge(alpha=0.7, task_alpha=0.7, kernel="rbf", symmetry="symmetric"),
     "antisymmetric": TwoStepRidge(alpha=0.7, task_alpha=0.7, symmetry="antisymmetric"),
 }
-LEGAL = [(name, setting) for name in MODELS for setting in ("AB" if name.startswith("ind") else "ABCD")]
+LEGAL = [
+    (name, setting) for name in MODELS for setting in ("AB" if name.startswith("ind") else "ABCD")
+]
 
 
 def fitted(name, data, model_class=None):
@@ -130,15 +135,24 @@ def frames(request, data):
     """Give (X, tasks, Y) as frames with ids, Y in an order of its own."""
     library = pytest.importorskip(request.param)
     X, tasks, Y = data
-    row_ids, task_ids = [f"r{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
-    order, task_order = np.random.default_rng(1).permutation(M), np.random.default_rng(2).permutation(Q)
+    row_ids = [f"r{i}" for i in range(M)]
+    task_ids = [f"t{j}" for j in range(Q)]
+    order = np.random.default_rng(1).permutation(M)
+    task_order = np.random.default_rng(2).permutation(Q)
     tables = (
         (X, row_ids, list("abcd")),
         (tasks, task_ids, list("xyz")),
-        (Y[np.ix_(order, task_order)], [row_ids[i] for i in order], [task_ids[j] for j in task_order]),
+        (
+            Y[np.ix_(order, task_order)],
+            [row_ids[i] for i in order],
+            [task_ids[j] for j in task_order],
+        ),
     )
     if request.param == "pandas":
-        made = [library.DataFrame(values, index=index, columns=columns) for values, index, columns in tables]
+        made = [
+            library.DataFrame(values, index=index, columns=columns)
+            for values, index, columns in tables
+        ]
     else:
         made = [
             library.DataFrame({"id": index} | dict(zip(columns, values.T, strict=True)))
@@ -175,10 +189,17 @@ def test_groups_are_matched_by_id(data, frames):
     groups = pandas.Series(np.arange(M) // 2, index=[f"r{i}" for i in range(M)])
     task_groups = pandas.Series(np.arange(Q) % 3, index=[f"t{j}" for j in range(Q)])
     found = grid_of(model.holdout("D", groups=groups, task_groups=task_groups))[2]
-    by_position = {"groups": groups[rows].to_numpy(), "task_groups": task_groups[columns].to_numpy()}
+    by_position = {
+        "groups": groups[rows].to_numpy(),
+        "task_groups": task_groups[columns].to_numpy(),
+    }
     assert_allclose(found, grid_of(model.holdout("D", **by_position))[2], rtol=1e-12)
-    assert verify_holdout(model, "D", groups=groups, task_groups=task_groups, random_state=0) < 1e-11
-    cells = pandas.DataFrame(np.arange(M * Q).reshape(M, Q) % 4, index=groups.index, columns=task_groups.index)
+    assert (
+        verify_holdout(model, "D", groups=groups, task_groups=task_groups, random_state=0) < 1e-11
+    )
+    cells = pandas.DataFrame(
+        np.arange(M * Q).reshape(M, Q) % 4, index=groups.index, columns=task_groups.index
+    )
     found = grid_of(model.holdout("A", cells=cells))[2]
     by_position = cells.loc[rows, columns].to_numpy()
     assert_allclose(found, grid_of(model.holdout("A", cells=by_position))[2], rtol=1e-9)
@@ -261,7 +282,9 @@ def test_verify_holdout_needs_cells(data, n):
 def test_bad_input_is_refused(data, method, setting, arguments, message):
     model = fitted("two-step", data)
     with pytest.raises(ValueError, match=message):
-        verify_holdout(model, setting, **arguments) if method == "verify" else model.holdout(setting, **arguments)
+        verify_holdout(model, setting, **arguments) if method == "verify" else model.holdout(
+            setting, **arguments
+        )
 
 
 @over(every(setting="ABCD"))
@@ -278,11 +301,16 @@ def test_arrays_of_any_library(data, library, setting):
 def test_a_fold_that_leaves_nothing_is_refused(hole):
     """One sentence, with and without a hole, for all models: noise of 1e-15 is no prediction."""
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), rng.normal(size=(4, 3))
+    X = rng.normal(size=(4, 2))
+    T = rng.normal(size=(3, 2))
+    Y = rng.normal(size=(4, 3))
     if hole:
         Y[1, 1] = np.nan
     models = [
-        (IndependentTaskRidge().fit(X, Y), [("B", {"groups": np.zeros(4)}), ("A", {"cells": np.zeros((4, 3))})]),
+        (
+            IndependentTaskRidge().fit(X, Y),
+            [("B", {"groups": np.zeros(4)}), ("A", {"cells": np.zeros((4, 3))})],
+        ),
         *(
             (
                 model.fit(X, Y, tasks=T),
@@ -303,21 +331,37 @@ def test_a_fold_that_leaves_nothing_is_refused(hole):
 
 
 def test_what_stands_alone_cannot_be_left_out():
-    X, T = np.array([[1.0, 2.0]]), np.array([[1.0], [2.0], [3.0]])
-    row, column = np.array([[1.0, 2.0, 3.0]]), np.array([[1.0], [2.0], [3.0]])
+    X = np.array([[1.0, 2.0]])
+    T = np.array([[1.0], [2.0], [3.0]])
+    row = np.array([[1.0, 2.0, 3.0]])
+    column = np.array([[1.0], [2.0], [3.0]])
     network = TwoStepRidge(symmetry="symmetric").fit(np.eye(2), np.ones((2, 2)))
     refused = [
-        *((model.fit(X, row, tasks=T), setting) for model in (KroneckerRidge(), TwoStepRidge()) for setting in "BD"),
-        *((model.fit(T, column, tasks=X), setting) for model in (KroneckerRidge(), TwoStepRidge()) for setting in "CD"),
+        *(
+            (model.fit(X, row, tasks=T), setting)
+            for model in (KroneckerRidge(), TwoStepRidge())
+            for setting in "BD"
+        ),
+        *(
+            (model.fit(T, column, tasks=X), setting)
+            for model in (KroneckerRidge(), TwoStepRidge())
+            for setting in "CD"
+        ),
         (IndependentTaskRidge().fit(X, row), "B"),
         (IndependentTaskRidge().fit(X, row, sample_weight=np.array([[1.0, 2.0, 3.0]])), "B"),
-        (IndependentTaskRidge(fit_intercept=False).fit(X, row, sample_weight=np.array([[1.0, 2.0, 3.0]])), "B"),
+        (
+            IndependentTaskRidge(fit_intercept=False).fit(
+                X, row, sample_weight=np.array([[1.0, 2.0, 3.0]])
+            ),
+            "B",
+        ),
         (network, "D"),
     ]
     for model, setting in refused:
         with pytest.raises(ValueError, match="^No label remains to learn from"):
             model.holdout(setting)
-    # Other pairs are left, or were never there, and tell nothing of this one where tasks are independent.
+    # Other pairs are left, or were never there, and tell nothing of this one where tasks are
+    # independent.
     independent = IndependentTaskRidge(fit_intercept=False)
     assert_allclose(independent.fit(X, row[:, :1]).holdout("A"), np.zeros((1, 1)), atol=0)
     assert_allclose(independent.fit(X, row).holdout("A"), np.zeros((1, 3)), atol=0)

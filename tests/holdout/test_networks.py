@@ -41,7 +41,9 @@ def test_equals_refitting_in_single_precision(cases, setting, kind, sign):
             features = (side.vectors * side.values**0.5) @ side.components.T
             spectrum = Spectrum.from_features(features.astype(np.float32))
         else:
-            spectrum = Spectrum.from_gram(((side.vectors * side.values) @ side.vectors.T).astype(np.float32))
+            spectrum = Spectrum.from_gram(
+                ((side.vectors * side.values) @ side.vectors.T).astype(np.float32)
+            )
         alpha = share * float(spectrum.values.max())
         problem = posed("network", exact.Y.astype(np.float32), spectrum, alpha, sign=sign)
         found = holdout(problem, setting)
@@ -72,7 +74,8 @@ def test_predictions_keep_the_symmetry(cases, sign, alpha):
     for setting in "AD":
         found = holdout(problem, setting)
         assert_allclose(found, sign * found.T, rtol=1e-7, atol=1e-12 * np.abs(found).max())
-    new_rows, new_columns = holdout(problem, "B"), holdout(problem, "C")
+    new_rows = holdout(problem, "B")
+    new_columns = holdout(problem, "C")
     assert_allclose(new_columns, sign * new_rows.T, rtol=1e-12)
     assert cases.error(new_rows, sign * new_rows.T) > 1e-3
 
@@ -103,14 +106,19 @@ def test_the_diagonal_is_a_pair_of_new_vertices(cases):
 def test_a_network_is_not_two_step_with_the_same_sides(cases):
     problem = cases.problem("network", (6, 6))
     for setting in "ABCD":
-        found, plain = holdout(problem, setting), holdout(as_two_step(problem), setting)
+        found = holdout(problem, setting)
+        plain = holdout(as_two_step(problem), setting)
         assert cases.error(found, plain) > 1e-3
 
 
 @over(every(setting="ABCD"))
 def test_predictions_ignore_what_they_hold_out(cases, setting):
     problem = cases.problem("network", (6, 6))
-    hidden = {"A": [(2, 4), (4, 2)], "B": [(2, k) for k in range(6)], "C": [(k, 4) for k in range(6)]}
+    hidden = {
+        "A": [(2, 4), (4, 2)],
+        "B": [(2, k) for k in range(6)],
+        "C": [(k, 4) for k in range(6)],
+    }
     hidden["B"] += [(k, 2) for k in range(6)]
     hidden["C"] += [(4, k) for k in range(6)]
     hidden["D"] = hidden["B"] + hidden["C"]
@@ -135,15 +143,20 @@ def test_other_filters(cases, setting):
     filters = {"filter": IteratedTikhonov(3), "task_filter": IteratedTikhonov(3)}
     for sign in (1, -1):
         problem = cases.problem("network", (6, 6), alpha=0.7, sign=sign, **filters)
-        assert_allclose(holdout(problem, setting), transductive(problem, setting), rtol=1e-9, atol=1e-12)
+        assert_allclose(
+            holdout(problem, setting), transductive(problem, setting), rtol=1e-9, atol=1e-12
+        )
 
 
 @over(every(seed=range(3)))
 def test_filters_that_leave_little_of_all_directions_keep_their_digits(seed):
     """Remainders between 10⁻²⁷ and 10⁻³⁴: some pairs of vertices are nearly related. Fifty digits are the reference."""
     rng = np.random.default_rng(seed)
-    features, Y = rng.normal(size=(6, 9)), rng.normal(size=(6, 6))
-    K, Y, alpha = features @ features.T, Y + Y.T, 1e-7
+    features = rng.normal(size=(6, 9))
+    Y = rng.normal(size=(6, 6))
+    K = features @ features.T
+    Y = Y + Y.T
+    alpha = 1e-7
     problem = posed("network", Y, Spectrum.from_gram(K), alpha, filter=IteratedTikhonov(4))
     found = holdout(problem, "D")
     with fifty_digits.in_fifty_digits:
@@ -153,7 +166,9 @@ def test_filters_that_leave_little_of_all_directions_keep_their_digits(seed):
         for i, j in itertools.permutations(range(6), 2):
             others = np.delete(np.arange(6), [i, j])
             weights = -fifty_digits.solve(R[np.ix_([i, j], [i, j])], R[np.ix_([i, j], others)])
-            expected = float(weights[0] @ fifty_digits.exact(Y[np.ix_(others, others)]) @ weights[1])
+            expected = float(
+                weights[0] @ fifty_digits.exact(Y[np.ix_(others, others)]) @ weights[1]
+            )
             assert_allclose(found[i, j], expected, rtol=1e-9, atol=1e-9)
 
 
@@ -167,7 +182,9 @@ def test_small_networks(cases, alpha, sign):
                 with pytest.raises(ValueError, match="^No label remains to learn from"):
                     holdout(problem, setting)
             else:
-                assert_allclose(holdout(problem, setting), refit(problem, setting), rtol=1e-8, atol=1e-10)
+                assert_allclose(
+                    holdout(problem, setting), refit(problem, setting), rtol=1e-8, atol=1e-10
+                )
 
 
 @over(every(sign=[1, -1], alpha=[1e-10, 1e-3]))
@@ -195,8 +212,11 @@ def test_vertices_of_a_small_slack_keep_their_digits(n, sign, share):
     problem = posed("network", Y, Spectrum.from_gram(K), 1e-3, sign=sign, filter=SpectralCutoff())
     found = holdout(problem, "B")[1]
     others = np.delete(np.arange(n), 1)
-    # With one direction, the features of new rows and tasks are multiplied by the least squares fit.
+    # With one direction, the features of new rows and tasks are multiplied by the least squares
+    # fit.
     own = fifty_digits.exact(features[others, None])
-    fit = (own.T @ fifty_digits.exact(problem.Y[np.ix_(others, others)]) @ own)[0, 0] / (own.T @ own)[0, 0] ** 2
+    fit = (own.T @ fifty_digits.exact(problem.Y[np.ix_(others, others)]) @ own)[0, 0] / (
+        own.T @ own
+    )[0, 0] ** 2
     expected = np.array([float(fit * features[1] * feature) for feature in features])
     assert_allclose(found, expected, rtol=1e-9, atol=0)

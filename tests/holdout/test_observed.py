@@ -33,8 +33,13 @@ class Given:
         self.constant, self.model = model.endswith(" + 1"), model.removesuffix(" + 1")
         self.alphas = (alpha, task_alpha)
         sides = [features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True)]
-        kept = {"kronecker": "feature"}.get(self.model, "free") if self.constant else None
-        spectra = [spectrum(kind, side, constant=kept) for kind, side in zip(kinds, sides, strict=True)]
+        if self.constant:
+            kept = {"kronecker": "feature"}.get(self.model, "free")
+        else:
+            kept = None
+        spectra = [
+            spectrum(kind, side, constant=kept) for kind, side in zip(kinds, sides, strict=True)
+        ]
         self.kernels = [side @ side.T for side in sides]
         self.Y = rng.normal(size=shape) + 3.0 * self.constant
         self.Y[rng.random(shape) < 0.4] = np.nan
@@ -42,7 +47,10 @@ class Given:
         self.weights = rng.uniform(0.2, 3.0, shape) if weighted else None
         self.pairing = Kronecker(*spectra, alpha, free_mean=self.constant)
         if self.model == "two-step":
-            smoothers = (side.smoother(Tikhonov(), ridge) for side, ridge in zip(spectra, self.alphas, strict=True))
+            smoothers = (
+                side.smoother(Tikhonov(), ridge)
+                for side, ridge in zip(spectra, self.alphas, strict=True)
+            )
             self.pairing = TwoStep(*smoothers)
         self.rows, self.columns = np.nonzero(~np.isnan(self.Y))
         own = None if self.weights is None else self.weights[self.rows, self.columns]
@@ -59,7 +67,8 @@ class Given:
         m, q = self.Y.shape
         rows = np.asarray(groups.get("groups", np.arange(m)))
         columns = np.asarray(groups.get("task_groups", np.arange(q)))
-        cells, pairs = groups.get("cells", np.arange(self.rows.size)), np.arange(self.rows.size)[::4]
+        cells = groups.get("cells", np.arange(self.rows.size))
+        pairs = np.arange(self.rows.size)[::4]
         found = np.full(pairs.size, np.nan)
         for place, pair in enumerate(pairs):
             out = {
@@ -68,7 +77,8 @@ class Given:
                 "C": columns[self.columns] == columns[self.columns[pair]],
             }
             out["D"] = out["B"] | out["C"]
-            stay, kept = ~out[setting], [np.arange(m), np.arange(q)]
+            stay = ~out[setting]
+            kept = [np.arange(m), np.arange(q)]
             if setting in "BD":
                 kept[0] = np.flatnonzero(rows != rows[self.rows[pair]])
             if setting in "CD":
@@ -78,22 +88,32 @@ class Given:
 
     def _without(self, stay, kept, pair):
         """Return the prediction for one pair of a model of some pairs, rows and columns."""
-        (K, G), (alpha, _) = self.kernels, self.alphas
+        K, G = self.kernels
+        alpha, _ = self.alphas
         y = self.Y[self.rows, self.columns][stay]
-        ridge = np.ones(y.size) if self.weights is None else 1.0 / self.weights[self.rows, self.columns][stay]
+        if self.weights is None:
+            ridge = np.ones(y.size)
+        else:
+            ridge = 1.0 / self.weights[self.rows, self.columns][stay]
         if self.model == "kronecker":
-            K, G = K + self.constant, G + self.constant
-            rows, columns, c = self.rows[stay], self.columns[stay], alpha
+            K = K + self.constant
+            G = G + self.constant
+            rows = self.rows[stay]
+            columns = self.columns[stay]
+            c = alpha
             P = K[np.ix_(rows, rows)] * G[np.ix_(columns, columns)]
             cross = K[self.rows[pair], rows] * G[self.columns[pair], columns]
         else:
             rows, columns = (
-                np.searchsorted(k, at[stay]) for k, at in zip(kept, (self.rows, self.columns), strict=True)
+                np.searchsorted(k, at[stay])
+                for k, at in zip(kept, (self.rows, self.columns), strict=True)
             )
-            own, c = [kernel[np.ix_(k, k)] for kernel, k in zip((K, G), kept, strict=True)], 1.0
+            own = [kernel[np.ix_(k, k)] for kernel, k in zip((K, G), kept, strict=True)]
+            c = 1.0
             P = two_step_pairs(*own, *self.alphas, self.constant)
             at = rows * kept[1].size + columns
-            # The function on the grid that stays, and from there to a row or a column that left, each by its own ridge.
+            # The function on the grid that stays, and from there to a row or a column that left,
+            # each by its own ridge.
             left, right = (
                 self._reaching(kernel, k, ridge_, place)
                 for kernel, k, ridge_, place in zip(
@@ -103,7 +123,10 @@ class Given:
             cross = np.kron(left, right) @ P[:, at]
             P = P[np.ix_(at, at)]
         system = P + c * np.diag(ridge)
-        dual, mean = bordered(system, y) if self.constant else (np.linalg.solve(system, y), 0.0)
+        if self.constant:
+            dual, mean = bordered(system, y)
+        else:
+            dual, mean = (np.linalg.solve(system, y), 0.0)
         return cross @ dual + mean
 
     def _reaching(self, kernel, kept, alpha, place):
@@ -111,12 +134,15 @@ class Given:
         inside = np.flatnonzero(kept == place)
         if inside.size:
             return np.eye(kept.size)[inside[0]]
-        own, row = kernel[np.ix_(kept, kept)], kernel[place, kept]
+        own = kernel[np.ix_(kept, kept)]
+        row = kernel[place, kept]
         if self.constant:
             row = row - own.mean(axis=0)
             own = own - own.mean(axis=0)
-            row, own = row - row.mean(), own - own.mean(axis=1, keepdims=True)
-        # Of a function K c of the side, what K says of another row: its part in the null space of K is none of it.
+            row = row - row.mean()
+            own = own - own.mean(axis=1, keepdims=True)
+        # Of a function K c of the side, what K says of another row: its part in the null space of K
+        # is none of it.
         return row @ np.linalg.pinv(own, rcond=1e-10) + self.constant / kept.size
 
 
@@ -127,7 +153,12 @@ def cut(problem, setting, cv=None):
 
 @over(
     covering(
-        model=ALL_MODELS, setting=list("ABCD"), shape=SHAPES, kinds=KINDS, weighted=[False, True], grouped=[True, False]
+        model=ALL_MODELS,
+        setting=list("ABCD"),
+        shape=SHAPES,
+        kinds=KINDS,
+        weighted=[False, True],
+        grouped=[True, False],
     )
 )
 def test_folds_are_those_of_refitting(model, setting, shape, kinds, weighted, grouped):
@@ -161,26 +192,36 @@ def test_folds_are_those_of_the_grid_with_holes(model, setting):
 
 def test_a_filter_of_another_kind_is_left_out_by_pairs_alone():
     given = Given("two-step", (9, 7), KINDS["full"])
-    pairing = TwoStep(given.pairing.rows, given.pairing.columns.spectrum.smoother(IteratedTikhonov(2), 0.3))
+    pairing = TwoStep(
+        given.pairing.rows, given.pairing.columns.spectrum.smoother(IteratedTikhonov(2), 0.3)
+    )
     problem = Problem(pairing, given.problem.labels, tol=1e-13)
     whole = Problem.of(pairing, given.Y, None, tol=1e-13)
     close(holdout(problem, Setting.A), holdout(whole, Setting.A)[given.rows, given.columns], 1e-8)
     for setting in "BCD":
         with pytest.raises(
-            ValueError, match="^Settings B, C and D of observed pairs fit the model again for each fold"
+            ValueError,
+            match="^Settings B, C and D of observed pairs fit the model again for each fold",
         ):
-            holdout(problem, Setting(setting), **{name: given.groups[name] for name in GROUPED[setting]})
+            holdout(
+                problem, Setting(setting), **{name: given.groups[name] for name in GROUPED[setting]}
+            )
 
 
 def test_folds_of_lists_keep_the_digits_that_their_kernel_loses():
     """As many products of features as cells, and next to no regularisation: iterations find six digits."""
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(8, 6)), rng.normal(size=(6, 6)), rng.normal(size=(8, 6))
+    X = rng.normal(size=(8, 6))
+    T = rng.normal(size=(6, 6))
+    Y = rng.normal(size=(8, 6))
     Y[rng.random(Y.shape) < 0.3] = np.nan
     rows, columns = np.nonzero(~np.isnan(Y))
     labels = Labels(rows, columns, Y[rows, columns], Y.shape)
     sides = [Spectrum.from_features(side) for side in (X, T)]
-    for pairing in (Kronecker(*sides, 1e-10), TwoStep(*(side.smoother(Tikhonov(), 1e-9) for side in sides))):
+    for pairing in (
+        Kronecker(*sides, 1e-10),
+        TwoStep(*(side.smoother(Tikhonov(), 1e-9) for side in sides)),
+    ):
         for setting in Setting:
             found = holdout(Problem(pairing, labels), setting)
             close(found, holdout(Problem.of(pairing, Y), setting)[rows, columns], 1e-12)
@@ -193,7 +234,12 @@ def test_labels_of_groups_may_be_anything():
     given = Given("kronecker", (9, 7), KINDS["thin"])
     numbers = given.groups["groups"]
     expected = holdout(given.problem, Setting.B, groups=numbers)
-    for groups in (numbers * 100 - 7, [f"g{number}" for number in numbers], numbers.astype(float), list(numbers)):
+    for groups in (
+        numbers * 100 - 7,
+        [f"g{number}" for number in numbers],
+        numbers.astype(float),
+        list(numbers),
+    ):
         assert_array_equal(holdout(given.problem, Setting.B, groups=groups), expected)
 
 
@@ -202,15 +248,23 @@ def test_every_pair_is_tested_once_and_never_trained_on():
     labels = given.problem.labels
     for setting in "ABCD":
         groups = {name: given.groups[name] for name in GROUPED[setting]}
-        folds = folds_of(labels, Setting(setting), Units.of_groups(labels, Setting(setting), **groups))
-        assert_array_equal(np.sort(np.concatenate([fold.test for fold in folds])), np.arange(labels.size))
+        folds = folds_of(
+            labels, Setting(setting), Units.of_groups(labels, Setting(setting), **groups)
+        )
+        assert_array_equal(
+            np.sort(np.concatenate([fold.test for fold in folds])), np.arange(labels.size)
+        )
         for fold in folds:
-            train, test, (rows, columns) = np.flatnonzero(~fold.left), fold.test, fold.staying
+            train = np.flatnonzero(~fold.left)
+            test = fold.test
+            rows, columns = fold.staying
             assert not set(train) & set(test)
             assert np.isin(labels.rows[train], rows).all()
             assert np.isin(labels.columns[train], columns).all()
             if setting in "BD":  # rows without labels leave with their group
-                assert_array_equal(rows, np.flatnonzero(groups["groups"] != groups["groups"][labels.rows[test[0]]]))
+                assert_array_equal(
+                    rows, np.flatnonzero(groups["groups"] != groups["groups"][labels.rows[test[0]]])
+                )
             else:
                 assert_array_equal(rows, np.arange(11))
 
@@ -251,8 +305,15 @@ def test_systems_too_large_for_a_formula_are_solved_again(monkeypatch):
         )
         close(holdout(given.problem, Setting(letter)), expected, 1e-8)
     monkeypatch.setattr(module, "_MOST_FOLDS", 3)
-    for letter, name in (("A", "cells="), ("B", "groups="), ("C", "task_groups="), ("D", "groups= and task_groups=")):
-        message = f"^Setting {letter} of .* solved again .* times: pass folds as {name}, for example five"
+    for letter, name in (
+        ("A", "cells="),
+        ("B", "groups="),
+        ("C", "task_groups="),
+        ("D", "groups= and task_groups="),
+    ):
+        message = (
+            f"^Setting {letter} of .* solved again .* times: pass folds as {name}, for example five"
+        )
         with pytest.raises(ValueError, match=message):
             holdout(given.problem, Setting(letter))
 
@@ -268,7 +329,8 @@ def test_systems_too_large_for_a_formula_are_solved_again(monkeypatch):
 def test_splitters_of_tables_make_folds(model, setting, splitter):
     given = Given(model, (9, 8), KINDS["thin"])
     folds = cut(given.problem, Setting(setting), splitter)
-    found, labels = folds.held_out(), given.problem.labels
+    found = folds.held_out()
+    labels = given.problem.labels
     tested = np.unique(np.concatenate([fold.test for fold in folds.folds]))
     assert_array_equal(np.flatnonzero(~np.isnan(found)), tested)
     last = folds.folds[-1]
@@ -281,7 +343,9 @@ def test_splitters_of_tables_make_folds(model, setting, splitter):
         fold = folds.units.tasks
         groups["task_groups"] = (fold == fold[labels.columns[last.test[0]]]).astype(int)
     if setting == "A":
-        groups["cells"] = np.isin(np.arange(labels.size), np.flatnonzero(~last.left), invert=True).astype(int)
+        groups["cells"] = np.isin(
+            np.arange(labels.size), np.flatnonzero(~last.left), invert=True
+        ).astype(int)
     close(found[last.test], holdout(given.problem, Setting(setting), **groups)[last.test], 1e-8)
 
 
@@ -297,7 +361,9 @@ def test_one_fold_after_another_starts_where_it_was():
             again = folds.held_out()
             assert all(start.n_iter <= 1 for start in folds.starts)
             other = given.pairing.at(0.6)
-            fresh = cut(Problem(other, given.problem.labels, tol=1e-10), Setting(setting), 2).held_out()
+            fresh = cut(
+                Problem(other, given.problem.labels, tol=1e-10), Setting(setting), 2
+            ).held_out()
             close(folds.held_out(other), fresh, 1e-8)
             assert max(cold) > 1
             assert np.abs(again - fresh).max() > 1e-4
@@ -321,7 +387,9 @@ def test_folds_that_stop_short_are_told(monkeypatch):
         holdout(problem, Setting.A, cells=np.arange(given.rows.size) % 3)
     assert told[0].filename == __file__
     with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped in 5 of 5 folds"):
-        FlatIntervals(problem.labels, lambda setting: plan(problem, setting).held_out()).reach(Setting.B, 0.9)
+        FlatIntervals(problem.labels, lambda setting: plan(problem, setting).held_out()).reach(
+            Setting.B, 0.9
+        )
 
 
 # --- intervals -----------------------------------------------------------------------------------------------------
@@ -329,10 +397,15 @@ def test_folds_that_stop_short_are_told(monkeypatch):
 
 def test_reaches_are_residuals_of_folds_and_of_few_single_pairs():
     given = Given("kronecker + 1", (6, 7), KINDS["thin"])
-    intervals = FlatIntervals(given.problem.labels, lambda setting: plan(given.problem, setting).held_out())
+    intervals = FlatIntervals(
+        given.problem.labels, lambda setting: plan(given.problem, setting).held_out()
+    )
     for setting in Setting:
         is_single = setting is Setting.A
-        held_out = holdout(given.problem, setting) if is_single else cut(given.problem, setting).held_out()
+        if is_single:
+            held_out = holdout(given.problem, setting)
+        else:
+            held_out = cut(given.problem, setting).held_out()
         errors = np.abs(given.problem.labels.values - held_out)
         rank = int(np.ceil((errors.size + 1) * 0.8))
         assert_allclose(intervals.reach(setting, 0.8), np.sort(errors)[rank - 1], rtol=1e-9)
@@ -347,7 +420,11 @@ def test_every_library_computes_the_same(library, setting, model):
     rng = np.random.default_rng(0)
     X, T, Y = rng.normal(size=(7, 3)), rng.normal(size=(6, 2)), rng.normal(size=25) + 2.0
     rows, columns = np.divmod(np.sort(rng.choice(42, 25, replace=False)), 6)
-    groups = {"groups": np.arange(7) % 3, "task_groups": np.arange(6) % 2, "cells": np.arange(25) % 3}
+    groups = {
+        "groups": np.arange(7) % 3,
+        "task_groups": np.arange(6) % 2,
+        "cells": np.arange(25) % 3,
+    }
 
     def found(put):
         kind = "free" if model == "two-step" else "feature"
@@ -356,7 +433,9 @@ def test_every_library_computes_the_same(library, setting, model):
         if model == "two-step":
             pairing = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
         problem = Problem(pairing, Labels(rows, columns, put(Y), (7, 6)), tol=1e-9)
-        return holdout(problem, Setting(setting), **{name: groups[name] for name in GROUPED[setting]})
+        return holdout(
+            problem, Setting(setting), **{name: groups[name] for name in GROUPED[setting]}
+        )
 
     values = found(library.asarray)
     assert type(values) is type(library.asarray(Y))
@@ -366,6 +445,7 @@ def test_every_library_computes_the_same(library, setting, model):
 def test_no_grid_can_be_had():
     problem = Given("kronecker", (9, 7), KINDS["thin"]).problem
     with pytest.raises(
-        ValueError, match="^This method needs a grid of 9 × 7 labels, but the model was fitted on a list of"
+        ValueError,
+        match="^This method needs a grid of 9 × 7 labels, but the model was fitted on a list of",
     ):
         _ = problem.Y

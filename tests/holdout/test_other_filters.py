@@ -27,7 +27,16 @@ def labels_of(setting, shape):
     return labels | ({"task_groups": np.arange(shape[1]) // 2} if setting in "CD" else {})
 
 
-@over(covering(legal=LEGAL, filter=FILTERS, shape=COMPLETE, kinds=KINDS, alpha=[1.2, 2.0], grouped=[False, True]))
+@over(
+    covering(
+        legal=LEGAL,
+        filter=FILTERS,
+        shape=COMPLETE,
+        kinds=KINDS,
+        alpha=[1.2, 2.0],
+        grouped=[False, True],
+    )
+)
 def test_equals_the_transductive_solve(cases, legal, filter, shape, kinds, alpha, grouped):
     method, setting = legal
     problem = cases.problem(method, shape, kinds, alpha, alpha, filter=filter, task_filter=filter)
@@ -45,12 +54,15 @@ def test_sides_may_have_different_filters(cases, setting):
 @over(covering(filter=FILTERS[:3], setting="BCD"))
 def test_is_not_refitting(cases, setting, filter):
     """The difference is what the documentation warns of; were it gone, the warning would be wrong."""
-    problem = cases.problem("two_step", alpha=1.2, task_alpha=1.2, filter=filter, task_filter=filter)
+    problem = cases.problem(
+        "two_step", alpha=1.2, task_alpha=1.2, filter=filter, task_filter=filter
+    )
     assert cases.error(holdout(problem, setting), refit(problem, setting)) > 1e-3
 
 
 @over(lines("method setting", *LEGAL))
 def test_one_repetition_is_tikhonov(cases, method, setting):
     once = {"filter": IteratedTikhonov(1), "task_filter": IteratedTikhonov(1)}
-    ridge, repeated = cases.problem(method), cases.problem(method, **once)
+    ridge = cases.problem(method)
+    repeated = cases.problem(method, **once)
     assert cases.error(holdout(repeated, setting), refit(ridge, setting)) <= 1e-9

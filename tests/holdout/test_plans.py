@@ -24,12 +24,16 @@ def mean_of_the_rest(labels):
 
 def planned(labels, setting, together=None, cv=None, **options):
     together = Units() if together is None else together
-    return plan_fits(labels, Setting(setting), together, cv, predict=mean_of_the_rest(labels), **options)
+    return plan_fits(
+        labels, Setting(setting), together, cv, predict=mean_of_the_rest(labels), **options
+    )
 
 
 def test_a_plan_has_three_outcomes():
     rng = np.random.default_rng(0)
-    X, tasks, Y = rng.normal(size=(8, 3)), rng.normal(size=(6, 2)), rng.normal(size=(8, 6))
+    X = rng.normal(size=(8, 3))
+    tasks = rng.normal(size=(6, 2))
+    Y = rng.normal(size=(8, 6))
     problem = TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem
     exact = plan(problem, Setting.B)
     assert type(exact) is Formula
@@ -50,7 +54,9 @@ def test_a_plan_has_three_outcomes():
 
 def test_a_plan_says_whether_a_decomposition_serves_all_labels():
     rng = np.random.default_rng(0)
-    X, tasks, Y = rng.normal(size=(8, 3)), rng.normal(size=(6, 2)), rng.normal(size=(8, 6))
+    X = rng.normal(size=(8, 3))
+    tasks = rng.normal(size=(6, 2))
+    Y = rng.normal(size=(8, 6))
     problem = TwoStepRidge().fit(X, Y, tasks=tasks).fitted_.problem
     assert plan(problem, Setting.B).is_of_grid
     assert plan(problem, Setting.B, cv=2).is_of_grid
@@ -62,7 +68,9 @@ def test_a_plan_says_whether_a_decomposition_serves_all_labels():
 
 def test_folds_are_for_missing_labels_where_exact_ones_are_wanted():
     rng = np.random.default_rng(0)
-    X, tasks, Y = rng.normal(size=(8, 3)), rng.normal(size=(6, 2)), rng.normal(size=(8, 6))
+    X = rng.normal(size=(8, 3))
+    tasks = rng.normal(size=(6, 2))
+    Y = rng.normal(size=(8, 6))
     for holes, method in ((False, "exact leave-one-out"), (True, "exact leave-fold-out")):
         if holes:
             Y[2, 3] = np.nan
@@ -96,7 +104,8 @@ def test_folds_of_fits(setting, together, cv, n_folds):
             used = (how.units.instances, how.units.tasks)[axis]
             # No group is torn.
             assert np.unique(np.stack([codes, used]), axis=1).shape[1] == np.unique(codes).size
-    found, expected = how.held_out(), np.empty((9, 4))
+    found = how.held_out()
+    expected = np.empty((9, 4))
     for fold in how.folds:
         expected.flat[fold.test] = labels.values[~fold.left].mean()
     assert_array_equal(found, expected)

@@ -26,7 +26,8 @@ def read(path):
 @pytest.fixture(scope="module", params=["nr", pytest.param("gpcr", marks=pytest.mark.slow)])
 def network(request, shared_data):
     """Give the kernels of some proteins and some drugs, and the relabelled interactions."""
-    name, folder = request.param, shared_data / "yamanishi2008"
+    name = request.param
+    folder = shared_data / "yamanishi2008"
     Y = read(folder / f"{name}_admat_dgc.txt.gz")
     K, G = (repair(read(folder / f"{name}_simmat_{side}.txt.gz")) for side in ("dg", "dc"))
     assert Y.shape == {"nr": (26, 54), "gpcr": (95, 223)}[name]
@@ -62,7 +63,10 @@ def test_two_step(network, precomputed, setting):
     K, G, Y = network
     model = TwoStepRidge(**precomputed).fit(K, Y, tasks=G)
     for alpha, task_alpha in [(1e-7, 1e-7), (1e-7, 1e6), (1e6, 1e-7)]:
-        assert largest_difference(model.set_alpha(alpha, task_alpha), setting) < 1e-8, (alpha, task_alpha)
+        assert largest_difference(model.set_alpha(alpha, task_alpha), setting) < 1e-8, (
+            alpha,
+            task_alpha,
+        )
 
 
 @over(every(setting="ABCD"))
@@ -103,7 +107,10 @@ def test_networks(network, symmetry, setting):
     K, _, Y = network
     shared = (Y > 0).astype(float) @ (Y > 0).T
     degree = shared.diagonal()
-    labels = shared if symmetry == "symmetric" else np.sign(degree[:, None] - degree[None, :])
+    if symmetry == "symmetric":
+        labels = shared
+    else:
+        labels = np.sign(degree[:, None] - degree[None, :])
     model = TwoStepRidge(kernel="precomputed", symmetry=symmetry).fit(K, labels)
     for alpha in ALPHAS[::2]:
         assert largest_difference(model.set_alpha(alpha, alpha), setting) < 1e-8, alpha
@@ -118,5 +125,7 @@ def test_similarities_are_repaired_on_the_way(shared_data, precomputed):
         warnings.simplefilter("ignore")
         raw = KroneckerRidge(alpha=0.1, fit_intercept=False, **precomputed).fit(K, Y, tasks=G)
     assert verify_holdout(raw, "D", n=5, random_state=0) < 1e-9
-    repaired = KroneckerRidge(alpha=0.1, fit_intercept=False, **precomputed).fit(repair(K), Y, tasks=repair(G))
+    repaired = KroneckerRidge(alpha=0.1, fit_intercept=False, **precomputed).fit(
+        repair(K), Y, tasks=repair(G)
+    )
     np.testing.assert_allclose(raw.holdout("D"), repaired.holdout("D"), rtol=1e-7, atol=1e-9)

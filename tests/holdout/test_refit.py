@@ -73,7 +73,11 @@ def test_kronecker_hides_one_cell(cases):
     expected = np.empty(35)
     for s in range(35):
         o = kept(35, s)
-        expected[s] = gamma[s, o] @ np.linalg.inv(gamma[np.ix_(o, o)] + 0.5 * np.eye(34)) @ problem.Y.ravel()[o]
+        expected[s] = (
+            gamma[s, o]
+            @ np.linalg.inv(gamma[np.ix_(o, o)] + 0.5 * np.eye(34))
+            @ problem.Y.ravel()[o]
+        )
     assert_allclose(refit(problem, "A"), expected.reshape(7, 5), rtol=1e-10)
 
 
@@ -87,11 +91,13 @@ def test_hidden_cells_of_two_step_minimise_the_objective_of_the_paper(cases, sig
         observed = np.ones(problem.Y.shape)
         cells = np.arange(problem.Y.size).reshape(problem.Y.shape) + 10
         for cell in hidden:
-            observed[cell], cells[cell] = 0.0, 0
+            observed[cell] = 0.0
+            cells[cell] = 0
 
         def objective(flat, Y=problem.Y, observed=observed, sides=(inverse_K, inverse_G)):
             F = flat.reshape(Y.shape)
-            left, right = sides[0] @ F, F @ sides[1]
+            left = sides[0] @ F
+            right = F @ sides[1]
             error = observed * (F - Y)
             penalty = 0.25 * np.sum(left * right) + 0.5 * np.sum(F * left) + 0.5 * np.sum(F * right)
             slope = error + 0.25 * sides[0] @ F @ sides[1] + 0.5 * left + 0.5 * right
@@ -123,7 +129,11 @@ def test_network_hides_vertices_from_both_sides(cases, sign):
         return K[i, o] @ inverse @ problem.Y[np.ix_(o, o)] @ inverse @ K[o, j]
 
     grid = [(i, j) for i in range(6) for j in range(6)]
-    for setting, hide in (("B", lambda i, j: (i,)), ("C", lambda i, j: (j,)), ("D", lambda i, j: (i, j))):
+    for setting, hide in (
+        ("B", lambda i, j: (i,)),
+        ("C", lambda i, j: (j,)),
+        ("D", lambda i, j: (i, j)),
+    ):
         expected = np.reshape([predict(i, j, *hide(i, j)) for i, j in grid], (6, 6))
         assert_allclose(refit(problem, setting), expected, rtol=1e-10, atol=1e-13)
 
@@ -132,7 +142,9 @@ def test_network_hides_vertices_from_both_sides(cases, sign):
 def test_ridge_is_its_own_transductive_twin(cases, method, setting):
     for kinds in (("full", "full"), ("primal", "singular")):
         problem = cases.problem(method, (4, 3), kinds)
-        assert_allclose(transductive(problem, setting), refit(problem, setting), rtol=1e-9, atol=1e-12)
+        assert_allclose(
+            transductive(problem, setting), refit(problem, setting), rtol=1e-9, atol=1e-12
+        )
 
 
 def labels_for(setting, shape, rng, method="two_step"):
@@ -174,7 +186,8 @@ def test_where_computes_only_what_is_wanted(cases, method, setting):
     problem = cases.problem(method, (4, 3))
     where = np.random.default_rng(0).random(problem.Y.shape) < 0.3
     for twin in (refit, transductive):
-        complete, some = twin(problem, setting), twin(problem, setting, where=where)
+        complete = twin(problem, setting)
+        some = twin(problem, setting, where=where)
         assert_allclose(some[where], complete[where], rtol=1e-13)
         assert np.isnan(some[~where]).all()
 
@@ -196,7 +209,9 @@ def test_nothing_to_learn_from_predicts_zero(cases, method, setting):
 @over(every(setting="BCD"))
 def test_filters_are_applied_to_what_remains(cases, setting):
     """Iterated Tikhonov is ridge on its own residuals, cut-off is principal component regression."""
-    problem = cases.problem("two_step", filter=IteratedTikhonov(2), task_filter=SpectralCutoff(), task_alpha=1.0)
+    problem = cases.problem(
+        "two_step", filter=IteratedTikhonov(2), task_filter=SpectralCutoff(), task_alpha=1.0
+    )
     K, G = kernels(problem)
 
     def iterated(kernel):
@@ -208,17 +223,25 @@ def test_filters_are_applied_to_what_remains(cases, setting):
         leading = vectors[:, values >= 1.0]
         return leading @ np.linalg.inv(leading.T @ kernel @ leading) @ leading.T
 
-    i, j = 2, 3
+    i = 2
+    j = 3
     o = kept(7, i) if setting in "BD" else kept(7)
     p = kept(5, j) if setting in "CD" else kept(5)
     dual = iterated(K[np.ix_(o, o)]) @ problem.Y[np.ix_(o, p)] @ cut(G[np.ix_(p, p)])
     assert_allclose(refit(problem, setting)[i, j], K[i, o] @ dual @ G[p, j], rtol=1e-10)
 
 
-@over(every(filter=[IteratedTikhonov(3), SpectralCutoff(), Landweber()], method=["independent", "two_step", "network"]))
+@over(
+    every(
+        filter=[IteratedTikhonov(3), SpectralCutoff(), Landweber()],
+        method=["independent", "two_step", "network"],
+    )
+)
 def test_transductive_values_are_fixed_points(cases, method, filter):
     """Put the held-out values in the place of what was hidden, and the complete fit gives them back."""
-    problem = cases.problem(method, (6, 6), alpha=0.8, task_alpha=0.9, filter=filter, task_filter=filter)
+    problem = cases.problem(
+        method, (6, 6), alpha=0.8, task_alpha=0.9, filter=filter, task_filter=filter
+    )
 
     def hat(kernel, alpha):
         values, vectors = np.linalg.eigh(kernel)
@@ -285,7 +308,12 @@ def test_labels_may_be_of_any_kind(cases):
             {"groups": np.zeros(5)},
             r"groups must have one value for each of 7 rows.*found shape \(5,\)",
         ),
-        ("two_step", "A", {"cells": np.zeros((5, 7))}, "cells must have one value for each of 7 × 5 cells"),
+        (
+            "two_step",
+            "A",
+            {"cells": np.zeros((5, 7))},
+            "cells must have one value for each of 7 × 5 cells",
+        ),
         (
             "two_step",
             "A",
@@ -299,7 +327,12 @@ def test_labels_may_be_of_any_kind(cases):
             "^groups are groups of left-out instances, and setting A leaves none out",
         ),
         ("network", "A", {"cells": np.arange(49).reshape(7, 7)}, "one edge or vertex at a time"),
-        ("network", "D", {"groups": np.zeros(7), "task_groups": np.ones(7)}, "one edge or vertex at a time"),
+        (
+            "network",
+            "D",
+            {"groups": np.zeros(7), "task_groups": np.ones(7)},
+            "one edge or vertex at a time",
+        ),
     )
 )
 def test_bad_input_is_refused(cases, method, setting, arguments, message):

@@ -79,12 +79,17 @@ def test_equals_refitting(cases, legal, grouping, shape, kinds, alphas):
     problem = cases.problem(method, shape, kinds, *alphas)
     # Well-conditioned kernels leave no excuse.
     allowed = 1e-8 if kinds == ("full", "full") else cases.tolerance(problem)
-    labels, some = labels_of(grouping, setting, shape), some_cells(shape)
+    labels = labels_of(grouping, setting, shape)
+    some = some_cells(shape)
     expected = refit(problem, setting, **labels, where=some)
     assert cases.error(holdout(problem, setting, **labels)[some], expected[some]) <= allowed
 
 
-@over(covering(legal=GROUPED, kinds=KINDS[:3:2], shape={"tall": (7, 5), "wide": (5, 7)}, share=[1e-2, 1e4]))
+@over(
+    covering(
+        legal=GROUPED, kinds=KINDS[:3:2], shape={"tall": (7, 5), "wide": (5, 7)}, share=[1e-2, 1e4]
+    )
+)
 def test_equals_refitting_in_single_precision(cases, legal, kinds, shape, share):
     method, setting, grouping = legal
     exact = cases.problem(method, shape, kinds)
@@ -92,7 +97,8 @@ def test_equals_refitting_in_single_precision(cases, legal, kinds, shape, share)
     alpha, *task_alpha = (share * float(side.values.max()) for side in (spectrum, *tasks))
     alpha *= float(tasks[0].values.max()) if method == "kronecker" else 1.0
     problem = posed(method, exact.Y.astype(np.float32), spectrum, alpha, *tasks, *task_alpha)
-    labels, some = labels_of(grouping, setting, shape), some_cells(shape)
+    labels = labels_of(grouping, setting, shape)
+    some = some_cells(shape)
     found = holdout(problem, setting, **labels)
     assert found.dtype == np.float64
     assert cases.error(found[some], refit(problem, setting, **labels, where=some)[some]) <= 1e-9
@@ -101,7 +107,9 @@ def test_equals_refitting_in_single_precision(cases, legal, kinds, shape, share)
 def single(spectrum):
     """Return a spectrum that was computed in single precision."""
     if spectrum.components is None:
-        return Spectrum.from_gram(((spectrum.vectors * spectrum.values) @ spectrum.vectors.T).astype(np.float32))
+        return Spectrum.from_gram(
+            ((spectrum.vectors * spectrum.values) @ spectrum.vectors.T).astype(np.float32)
+        )
     features = (spectrum.vectors * spectrum.values**0.5) @ spectrum.components.T
     return Spectrum.from_features(features.astype(np.float32))
 
@@ -118,20 +126,29 @@ def single(spectrum):
     )
 )
 def test_every_array_library(cases, library, method, setting):
-    gram, rng = cases.gram, np.random.default_rng(5)
-    K, G, Y = gram(6, 6, rng), gram(5, 4, rng), rng.normal(size=(6, 5))
+    gram = cases.gram
+    rng = np.random.default_rng(5)
+    K = gram(6, 6, rng)
+    G = gram(5, 4, rng)
+    Y = rng.normal(size=(6, 5))
     if method == "network":
-        G, Y = K, rng.normal(size=(6, 6))
+        G = K
+        Y = rng.normal(size=(6, 6))
         Y = Y + Y.T
     spectrum = Spectrum.from_gram(library.asarray(K))
-    task_spectrum = None if method == "independent" else Spectrum.from_gram(library.asarray(G))
+    if method == "independent":
+        task_spectrum = None
+    else:
+        task_spectrum = Spectrum.from_gram(library.asarray(G))
     problem = posed(method, library.asarray(Y), spectrum, 0.5, task_spectrum, 0.5)
     found = holdout(problem, setting)
     assert type(found) is type(problem.Y)
     assert found.dtype == namespace(found).float64
     some = some_cells(Y.shape)
     expected = refit(problem, setting, where=some)
-    assert_allclose(library.to_numpy(found)[some], expected[some], rtol=library.rtol, atol=library.rtol)
+    assert_allclose(
+        library.to_numpy(found)[some], expected[some], rtol=library.rtol, atol=library.rtol
+    )
     if method != "network":
         labels = labels_of("unequal", setting, Y.shape)
         found = library.to_numpy(holdout(problem, setting, **labels))
@@ -142,12 +159,21 @@ def test_every_array_library(cases, library, method, setting):
 @over(lines("method setting", *LEGAL))
 def test_sparse_features(cases, method, setting):
     rng = np.random.default_rng(4)
-    features = sparse.random(9, 4, density=0.6, random_state=1, format="csr") + sparse.eye(9, 4, format="csr")
-    task_spectrum = None if method == "independent" else cases.spectrum("full", cases.features("full", 5, rng))
-    problem = posed(method, rng.normal(size=(9, 5)), Spectrum.from_features(features), 0.5, task_spectrum, 0.2)
+    features = sparse.random(9, 4, density=0.6, random_state=1, format="csr") + sparse.eye(
+        9, 4, format="csr"
+    )
+    if method == "independent":
+        task_spectrum = None
+    else:
+        task_spectrum = cases.spectrum("full", cases.features("full", 5, rng))
+    problem = posed(
+        method, rng.normal(size=(9, 5)), Spectrum.from_features(features), 0.5, task_spectrum, 0.2
+    )
     for grouping in GROUPINGS:
-        labels, some = labels_of(grouping, setting, (9, 5)), some_cells((9, 5))
-        found, expected = holdout(problem, setting, **labels), refit(problem, setting, **labels, where=some)
+        labels = labels_of(grouping, setting, (9, 5))
+        some = some_cells((9, 5))
+        found = holdout(problem, setting, **labels)
+        expected = refit(problem, setting, **labels, where=some)
         assert_allclose(found[some], expected[some], rtol=1e-9, atol=1e-10)
 
 
@@ -186,18 +212,29 @@ def test_one_row_and_one_column(cases):
                     with pytest.raises(ValueError, match="^No label remains to learn from"):
                         holdout(problem, setting)
                 else:
-                    assert_allclose(holdout(problem, setting), refit(problem, setting), rtol=1e-10, atol=1e-13)
+                    assert_allclose(
+                        holdout(problem, setting), refit(problem, setting), rtol=1e-10, atol=1e-13
+                    )
 
 
 # ---- both sides of every choice by cost
 
 
-@over(covering(kinds=KINDS, shape=[(6, 4), (4, 6)], n_groups=[(None, None), (2, None), (None, 2), (2, 3), (3, 2)]))
+@over(
+    covering(
+        kinds=KINDS,
+        shape=[(6, 4), (4, 6)],
+        n_groups=[(None, None), (2, None), (None, 2), (2, 3), (3, 2)],
+    )
+)
 def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds, shape, n_groups):
     """D loops over whichever side has fewer groups: each side in turn, with and without groups."""
     problem = cases.problem("kronecker", shape, kinds)
-    groups, task_groups = (None if n is None else np.arange(size) % n for size, n in zip(shape, n_groups, strict=True))
-    labels, some = {"groups": groups, "task_groups": task_groups}, some_cells(shape)
+    groups, task_groups = (
+        None if n is None else np.arange(size) % n for size, n in zip(shape, n_groups, strict=True)
+    )
+    labels = {"groups": groups, "task_groups": task_groups}
+    some = some_cells(shape)
     expected = refit(problem, "D", **labels, where=some)
     assert_allclose(holdout(problem, "D", **labels)[some], expected[some], rtol=1e-9, atol=1e-10)
 
@@ -218,7 +255,9 @@ def test_kronecker_d_of_many_alphas(cases, kinds, block, shape, monkeypatch):
     assert found.shape == (len(alphas), *shape)
     for alpha, grid in zip(alphas, found, strict=True):
         some = some_cells(shape)
-        assert_allclose(grid[some], refit(problem.at(alpha), "D", where=some)[some], rtol=1e-8, atol=1e-9)
+        assert_allclose(
+            grid[some], refit(problem.at(alpha), "D", where=some)[some], rtol=1e-8, atol=1e-9
+        )
 
 
 @over(every(block=[1, 40], setting="BCD"))
@@ -239,7 +278,10 @@ def test_large_folds_of_cells_are_solved_by_iteration(cases, method, kinds, monk
             expected = refit(problem, "A", **labels)
             with monkeypatch.context() as patch:
                 patch.setattr(full_module, "_DIRECT_CELLS", 0)
-                assert cases.error(holdout(problem, "A", **labels), expected) <= 1e-8, (alpha, grouping)
+                assert cases.error(holdout(problem, "A", **labels), expected) <= 1e-8, (
+                    alpha,
+                    grouping,
+                )
 
 
 # ---- what must agree with what
@@ -271,7 +313,9 @@ def test_groups_of_one_are_leave_one_out(cases, method, setting, kinds):
         "C": {"task_groups": list("edcba")},
         "D": {"groups": rng.permutation(m), "task_groups": rng.permutation(q)},
     }[setting]
-    assert_allclose(holdout(problem, setting, **singles), holdout(problem, setting), rtol=1e-10, atol=1e-12)
+    assert_allclose(
+        holdout(problem, setting, **singles), holdout(problem, setting), rtol=1e-10, atol=1e-12
+    )
 
 
 @over(covering(grouping=GROUPINGS, kind=["full", "singular", "primal"], alpha=ALPHAS[::2]))
@@ -281,14 +325,24 @@ def test_kronecker_with_unrelated_tasks_is_independent(cases, kind, grouping, al
     pairs = posed("kronecker", independent.Y, independent.pairing.rows.spectrum, alpha, tasks)
     for setting in "BA":
         labels = labels_of(grouping, setting, (7, 5))
-        error = cases.error(holdout(pairs, setting, **labels), holdout(independent, setting, **labels))
+        error = cases.error(
+            holdout(pairs, setting, **labels), holdout(independent, setting, **labels)
+        )
         assert error <= cases.tolerance(independent)
 
 
-@over(covering(grouping=GROUPINGS, kinds=KINDS, method=["two_step", "kronecker"], settings=["AA", "BC", "CB", "DD"]))
+@over(
+    covering(
+        grouping=GROUPINGS,
+        kinds=KINDS,
+        method=["two_step", "kronecker"],
+        settings=["AA", "BC", "CB", "DD"],
+    )
+)
 def test_swapping_the_sides_transposes(cases, method, kinds, grouping, settings):
     problem = cases.problem(method, kinds=kinds)
-    (spectrum, tasks), (alpha, *others) = problem.pairing.spectra, problem.pairing.alphas.values()
+    spectrum, tasks = problem.pairing.spectra
+    alpha, *others = problem.pairing.alphas.values()
     swapped = posed(method, problem.Y.T, tasks, (others or [alpha])[0], spectrum, alpha)
     setting, mirror = settings
     labels = labels_of(grouping, setting, (7, 5))
@@ -345,10 +399,30 @@ def test_the_problem_is_left_as_it_was(cases, method, setting):
         ("two_step", "B", {"cells": np.zeros((7, 5))}, "cells .* setting B"),
         ("two_step", "D", {"cells": np.zeros((7, 5))}, "cells .* setting D"),
         ("two_step", "B", {"groups": np.zeros(5)}, r"groups .* 7 rows, found shape \(5,\)"),
-        ("two_step", "C", {"task_groups": np.zeros((5, 1))}, r"task_groups .* 5 rows, found shape \(5, 1\)"),
-        ("kronecker", "D", {"groups": np.zeros(7), "task_groups": np.zeros(7)}, r"task_groups .* 5 rows"),
-        ("two_step", "A", {"cells": np.zeros((5, 7))}, r"cells .* 7 × 5 cells, found shape \(5, 7\)"),
-        ("kronecker", "B", {"groups": [0, 1, 2, 3, 4, 5, np.nan]}, "groups has a missing value in row 6"),
+        (
+            "two_step",
+            "C",
+            {"task_groups": np.zeros((5, 1))},
+            r"task_groups .* 5 rows, found shape \(5, 1\)",
+        ),
+        (
+            "kronecker",
+            "D",
+            {"groups": np.zeros(7), "task_groups": np.zeros(7)},
+            r"task_groups .* 5 rows",
+        ),
+        (
+            "two_step",
+            "A",
+            {"cells": np.zeros((5, 7))},
+            r"cells .* 7 × 5 cells, found shape \(5, 7\)",
+        ),
+        (
+            "kronecker",
+            "B",
+            {"groups": [0, 1, 2, 3, 4, 5, np.nan]},
+            "groups has a missing value in row 6",
+        ),
     )
 )
 def test_bad_input_is_refused(cases, method, setting, arguments, message):

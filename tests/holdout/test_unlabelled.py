@@ -52,7 +52,8 @@ def without_unit(model, setting, weights):
     )
 )
 def test_missing_pairs_are_predicted_without_their_unit(name, setting, weighted, entry):
-    model, setting = clone(MODELS[name]).set_params(tol=1e-12), Setting(setting)
+    model = clone(MODELS[name]).set_params(tol=1e-12)
+    setting = Setting(setting)
     weights = WEIGHTS if weighted else None
     model.fit(X, Y, tasks=T, sample_weight=weights)
     with pytest.MonkeyPatch.context() as patch:
@@ -65,7 +66,9 @@ def test_missing_pairs_are_predicted_without_their_unit(name, setting, weighted,
 
 HARD = {
     "interpolated": KroneckerRidge(0.0, kernel="rbf", task_kernel="rbf"),
-    "interpolated, no intercept": KroneckerRidge(0.0, kernel="rbf", task_kernel="rbf", fit_intercept=False),
+    "interpolated, no intercept": KroneckerRidge(
+        0.0, kernel="rbf", task_kernel="rbf", fit_intercept=False
+    ),
     "singular": KroneckerRidge(0.0),
     "interpolated rows": TwoStepRidge(0.0, 2.0),
     "cut off": TwoStepRidge(1.0, 2.0, filter=SpectralCutoff()),
@@ -88,7 +91,9 @@ def test_a_fold_of_many_missing_pairs_needs_little_memory(monkeypatch):
     labels = np.full((60, 50), np.nan)
     labels[::6, ::5] = np.add.outer(np.arange(10.0), np.arange(10.0) ** 2)
     rng = np.random.default_rng(0)
-    model = KroneckerRidge(1.0).fit(rng.normal(size=(60, 3)), labels, tasks=rng.normal(size=(50, 2)))
+    model = KroneckerRidge(1.0).fit(
+        rng.normal(size=(60, 3)), labels, tasks=rng.normal(size=(50, 2))
+    )
     cells = rng.integers(0, 2, size=labels.shape)
     expected = model.holdout("A", cells=cells)
     sizes = []

@@ -27,7 +27,8 @@ SMILES = {
     "theophylline": "Cn1c(=O)c2[nH]cnc2n(C)c1=O",
     "salt": "[Na+].[Cl-]",
 }
-NAMES, TEXTS = list(SMILES), list(SMILES.values())
+NAMES = list(SMILES)
+TEXTS = list(SMILES.values())
 
 
 def by_rdkit(smiles: list[str], radius: int, n_bits: int, counts: bool):
@@ -36,7 +37,10 @@ def by_rdkit(smiles: list[str], radius: int, n_bits: int, counts: bool):
 
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=radius, fpSize=n_bits)
     molecules = [Chem.MolFromSmiles(text) for text in smiles]
-    return [(generator.GetCountFingerprint if counts else generator.GetFingerprint)(m) for m in molecules]
+    return [
+        (generator.GetCountFingerprint if counts else generator.GetFingerprint)(m)
+        for m in molecules
+    ]
 
 
 @over(every(radius=[0, 2, 3], n_bits=[64, 1000, 2048], counts=[False, True]))
@@ -63,7 +67,8 @@ def test_the_kernels_are_rdkits_tanimoto(counts):
 
 
 def test_neighbourhoods_counted_by_hand():
-    # Methane is one atom; ethane two like atoms and, around either, the whole molecule, which counts once.
+    # Methane is one atom; ethane two like atoms and, around either, the whole molecule, which
+    # counts once.
     features, _ = fingerprints(["C", "CC"], counts=True)
     methane, ethane = (np.sort(row[row > 0]).tolist() for row in features.toarray())
     assert methane == [1]
@@ -90,10 +95,18 @@ WRONG = {
 
 
 def test_scaffolds_are_rings_and_the_chains_between_them():
-    found = scaffolds({"toluene": "Cc1ccccc1", "phenol": "Oc1ccccc1", "two": "CC(c1ccccc1)C1CC1", "ethanol": "CCO"})
+    found = scaffolds(
+        {
+            "toluene": "Cc1ccccc1",
+            "phenol": "Oc1ccccc1",
+            "two": "CC(c1ccccc1)C1CC1",
+            "ethanol": "CCO",
+        }
+    )
     assert found == ["c1ccccc1", "c1ccccc1", "c1ccc(CC2CC2)cc1", ""]
     with pytest.raises(
-        ValueError, match=r"Not valid: 1 of 2 molecules: position 1 \('C1CC'\). Correct or remove them\.$"
+        ValueError,
+        match=r"Not valid: 1 of 2 molecules: position 1 \('C1CC'\). Correct or remove them\.$",
     ):
         scaffolds(["CCO", "C1CC"])
 
@@ -102,8 +115,10 @@ def test_what_is_no_molecule_is_named(capfd):
     with pytest.raises(ValueError) as caught:
         fingerprints(WRONG)
     assert str(caught.value) == (
-        "Not valid: 6 of 7 molecules: 'ring' ('C1CC'), 'valence' ('C(C)(C)(C)(C)C'), 'empty' (''), 'blank' ('C C'), "
-        "'none' (None), 'odd' ('é'). Correct or remove them, or leave them out with on_error=\"drop\"."
+        "Not valid: 6 of 7 molecules: 'ring' ('C1CC'), 'valence' ('C(C)(C)(C)(C)C'), 'empty' (''), "
+        "'blank' ('C C'), "
+        "'none' (None), 'odd' ('é'). Correct or remove them, or leave them out with "
+        'on_error="drop".'
     )
     with pytest.raises(ValueError, match=r"Not valid: 1 of 2 molecules: position 1 \('C1CC'\)"):
         fingerprints(["CCO", "C1CC"])
@@ -134,18 +149,27 @@ def test_many_are_named_in_short():
 
 
 def test_whatever_holds_them():
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
     expected = fingerprints(TEXTS)[0].toarray()
     with_ids = (
         pandas.Series(SMILES),
         pandas.DataFrame({"smiles": SMILES}),
         polars.DataFrame({"drug": NAMES, "smiles": TEXTS}),
     )
-    without = (tuple(TEXTS), np.array(TEXTS), np.array(TEXTS)[:, None], polars.Series(TEXTS), iter(TEXTS))
+    without = (
+        tuple(TEXTS),
+        np.array(TEXTS),
+        np.array(TEXTS)[:, None],
+        polars.Series(TEXTS),
+        iter(TEXTS),
+    )
     for texts in (*with_ids, *without, polars.DataFrame({"smiles": TEXTS})):
         features, ids = fingerprints(texts)
         assert_array_equal(features.toarray(), expected)
-        assert ids == (NAMES if any(texts is some for some in with_ids) else list(range(len(TEXTS))))
+        assert ids == (
+            NAMES if any(texts is some for some in with_ids) else list(range(len(TEXTS)))
+        )
     assert fingerprints(TEXTS, NAMES)[1] == NAMES
 
 
@@ -191,7 +215,9 @@ def test_bad_parameters_are_refused(parameter, value):
 
 def test_without_rdkit_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    with pytest.raises(ImportError, match=r"Reading molecules needs rdkit: pip install 'dyadlearn\[chem\]'"):
+    with pytest.raises(
+        ImportError, match=r"Reading molecules needs rdkit: pip install 'dyadlearn\[chem\]'"
+    ):
         fingerprints(["C"])
 
 
@@ -213,16 +239,25 @@ def test_scikit_learn_accepts_it(check):
 
 def test_a_pipeline_takes_raw_smiles_for_new_molecules():
     rng = np.random.default_rng(0)
-    Y, tasks = rng.random((4, 3)), rng.random((3, 2))
+    Y = rng.random((4, 3))
+    tasks = rng.random((3, 2))
     pipeline = Pipeline(
-        [("fingerprint", MorganFingerprints(radius=1)), ("model", TwoStepRidge(kernel="tanimoto", alpha=0.1))]
+        [
+            ("fingerprint", MorganFingerprints(radius=1)),
+            ("model", TwoStepRidge(kernel="tanimoto", alpha=0.1)),
+        ]
     )
     pipeline.fit(TEXTS[:4], Y, model__tasks=tasks)
     features = fingerprints(TEXTS, radius=1)[0].toarray()
     K = tanimoto(features[:4])
     model = TwoStepRidge(kernel="precomputed", alpha=0.1).fit(K, Y, tasks=tasks)
-    assert_allclose(pipeline.predict(TEXTS[4:]), model.predict(tanimoto(features[4:], features[:4])), rtol=1e-12)
-    with pytest.raises(ValueError, match=r"Not valid: 1 of 2 molecules: position 1 \('C1'\). Correct or remove them.$"):
+    assert_allclose(
+        pipeline.predict(TEXTS[4:]), model.predict(tanimoto(features[4:], features[:4])), rtol=1e-12
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"Not valid: 1 of 2 molecules: position 1 \('C1'\). Correct or remove them.$",
+    ):
         pipeline.predict(["CC", "C1"])
 
 
@@ -242,9 +277,9 @@ def test_frames_keep_their_ids(kind):
     def labels(rows):
         columns = {"t1": Y[rows, 0], "t2": Y[rows, 1]}
         names = [NAMES[row] for row in rows]
-        return (
-            frames.DataFrame(columns, index=names) if kind == "pandas" else frames.DataFrame({"drug": names} | columns)
-        )
+        if kind == "pandas":
+            return frames.DataFrame(columns, index=names)
+        return frames.DataFrame({"drug": names} | columns)
 
     features = MorganFingerprints(n_bits=128).fit_transform(molecules(NAMES))
     bits = features.to_numpy() if kind == "pandas" else features.drop("drug").to_numpy()
@@ -266,10 +301,16 @@ def test_parameters_can_be_searched_and_cloned():
     search.fit(np.array(TEXTS), rng.random((6, 2)))
     assert search.best_params_["morganfingerprints__radius"] in (0, 1)
     assert clone(MorganFingerprints(n_bits=7)).n_bits == 7
-    assert MorganFingerprints(n_bits=3).get_feature_names_out().tolist() == ["bit_0", "bit_1", "bit_2"]
+    assert MorganFingerprints(n_bits=3).get_feature_names_out().tolist() == [
+        "bit_0",
+        "bit_1",
+        "bit_2",
+    ]
 
 
-@pytest.mark.parametrize("name", ["nr", "gpcr", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ic", "e"))])
+@pytest.mark.parametrize(
+    "name", ["nr", "gpcr", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ic", "e"))]
+)
 def test_real_drugs_are_similar_where_published_to_be(shared_data, name):
     data = fetch_yamanishi(name, data_home=shared_data, instances="drugs", download=False)
     smiles = {drug: data.smiles[drug] for drug in data.instance_names.tolist()}

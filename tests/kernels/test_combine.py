@@ -35,10 +35,13 @@ def test_normalize_a_gram_matrix(n, library):
 
 def test_normalize_a_block(library):
     rng = np.random.default_rng(0)
-    A, B = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
+    A = rng.normal(size=(5, 3))
+    B = rng.normal(size=(4, 3))
     A[2] = 0
     rtol = 1e-5 if library.dtype == "float32" else 1e-13
-    block, of_rows, of_columns = A @ B.T, (A * A).sum(axis=1), (B * B).sum(axis=1)
+    block = A @ B.T
+    of_rows = (A * A).sum(axis=1)
+    of_columns = (B * B).sum(axis=1)
     found = normalize(library.asarray(block), library.asarray(of_rows), library.asarray(of_columns))
     assert_allclose(library.to_numpy(found), cosine_similarity(A, B), rtol=rtol, atol=rtol)
     assert_array_equal(library.to_numpy(found)[2], np.zeros(4))
@@ -63,7 +66,9 @@ def test_normalize_refuses(library):
         normalize(K)
     with pytest.raises(ValueError, match="go together"):
         normalize(K, row_diagonal=[1.0, 1.0])
-    with pytest.raises(ValueError, match=r"column_diagonal must .* each of the 3 columns of K, found shape \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"column_diagonal must .* each of the 3 columns of K, found shape \(2,\)"
+    ):
         normalize(K, row_diagonal=[1.0, 1.0], column_diagonal=[1.0, 1.0])
     with pytest.raises(KernelError, match=r"row_diagonal must be finite and non-negative.* -1"):
         normalize(K, row_diagonal=[1.0, -1.0], column_diagonal=[1.0, 1.0, 1.0])
@@ -90,9 +95,12 @@ def test_blocks_are_left_alone_and_precision_is_that_of_the_finest(combination):
 
 def test_whole_exponents_take_negative_entries():
     K = np.array([[1.0, -0.5], [-0.5, 1.0]])
-    members, X = [lambda A, B: np.abs(K), lambda A, B: K], np.ones((2, 1))
+    members = [lambda A, B: np.abs(K), lambda A, B: K]
+    X = np.ones((2, 1))
     assert_allclose(Product(members[1:], weights=[3])(X), K**3)
-    with pytest.raises(KernelError, match=r"kernels\[1\] has negative entries, which have no power 0.5"):
+    with pytest.raises(
+        KernelError, match=r"kernels\[1\] has negative entries, which have no power 0.5"
+    ):
         Product(members, weights=[0.5, 0.5])(X)
 
 
@@ -107,7 +115,9 @@ def test_sum_of_kernels(library):
     rng = np.random.default_rng(0)
     A, B = rng.random((5, 3)), rng.random((4, 3))
     kernel = Sum(("linear", ("rbf", {"gamma": 0.2}), lambda A, B: A @ B.T + 1), weights=(1, 0.3, 2))
-    expected = linear_kernel(A, B) + 0.3 * rbf_kernel(A, B, gamma=0.2) + 2 * (linear_kernel(A, B) + 1)
+    expected = (
+        linear_kernel(A, B) + 0.3 * rbf_kernel(A, B, gamma=0.2) + 2 * (linear_kernel(A, B) + 1)
+    )
     rtol = 1e-5 if library.dtype == "float32" else 1e-13
     for found in (
         kernel(library.asarray(A), library.asarray(B)),
@@ -119,11 +129,14 @@ def test_sum_of_kernels(library):
 
 def test_product_of_kernels(library):
     rng = np.random.default_rng(0)
-    A, B = rng.random((5, 3)), rng.random((4, 3))
+    A = rng.random((5, 3))
+    B = rng.random((4, 3))
     kernel = Product(["linear", ("rbf", {"gamma": 0.2})], weights=[2, 0.5])
     expected = linear_kernel(A, B) ** 2 * rbf_kernel(A, B, gamma=0.1)
     rtol = 1e-5 if library.dtype == "float32" else 1e-13
-    assert_allclose(library.to_numpy(kernel(library.asarray(A), library.asarray(B))), expected, rtol=rtol)
+    assert_allclose(
+        library.to_numpy(kernel(library.asarray(A), library.asarray(B))), expected, rtol=rtol
+    )
 
 
 def test_combinations_nest_take_sparse_features_and_stay_symmetric():
@@ -169,6 +182,8 @@ def test_mistakes_show_when_kernels_are_put_together(combination):
 
 def test_a_diagonal_that_is_too_small_to_divide_by():
     K = np.diag([1.0, 1e-310])
-    with pytest.raises(KernelError, match="the diagonal of K has the tiny value 1e-310: multiply the kernel"):
+    with pytest.raises(
+        KernelError, match="the diagonal of K has the tiny value 1e-310: multiply the kernel"
+    ):
         normalize(K)
     assert_allclose(normalize(np.diag([1.0, 1e-300, 1e300])), np.eye(3))

@@ -28,7 +28,10 @@ def holder() -> Descriptions:
 
 def values(given: Descriptions) -> dict[str, np.ndarray]:
     found = {name: table.values for name, table in given.tables.items()}
-    return {name: table.toarray() if sparse.issparse(table) else np.asarray(table) for name, table in found.items()}
+    return {
+        name: table.toarray() if sparse.issparse(table) else np.asarray(table)
+        for name, table in found.items()
+    }
 
 
 def test_what_it_is():
@@ -98,13 +101,21 @@ def test_rows_that_cannot_be_taken():
     lines(
         "tables error words",
         ({}, ValueError, "There is no description in X: give at least one table."),
-        ({"a": F, "b": F[:4]}, ValueError, "must have one row for each entity, but 'a' has 5, 'b' has 4 rows"),
+        (
+            {"a": F, "b": F[:4]},
+            ValueError,
+            "must have one row for each entity, but 'a' has 5, 'b' has 4 rows",
+        ),
         ({"a": F[:, 0]}, ValueError, r"X\['a'\] must have two dimensions, found 1"),
         ({"a": F, "b": 3.0}, ValueError, r"X\['b'\] must have two dimensions, found none"),
         ([F, F[0]], ValueError, r"X\['2'\] must have two dimensions, found 1"),
         ({1: F}, TypeError, "names of the descriptions in X must be text, found 1"),
         ({"$k": F}, ValueError, r"names that do not begin with \$, found '\$k'"),
-        ({" ": F}, ValueError, "descriptions in X must have names that do not begin with \\$, found ' '"),
+        (
+            {" ": F},
+            ValueError,
+            "descriptions in X must have names that do not begin with \\$, found ' '",
+        ),
     )
 )
 def test_what_is_refused(tables, error, words):
@@ -121,7 +132,18 @@ def test_one_table_is_refused_as_a_holder():
 
 def test_what_is_one_table_and_what_are_several():
     pandas = pytest.importorskip("pandas")
-    plain = [F, F.tolist(), list(F), (1.0, 2.0), [], sparse.csr_array(F), pandas.DataFrame(F), Table(F), None, "text"]
+    plain = [
+        F,
+        F.tolist(),
+        list(F),
+        (1.0, 2.0),
+        [],
+        sparse.csr_array(F),
+        pandas.DataFrame(F),
+        Table(F),
+        None,
+        "text",
+    ]
     for given in plain:
         assert read_descriptions(given, "X") is None
     several = [{"a": F}, [F], (F, K), [sparse.csr_array(F)], [pandas.DataFrame(F)], [Table(F)]]
@@ -135,7 +157,8 @@ def frames(kind: str, order: list[int]) -> tuple[object, object]:
     """Return features and a kernel with ids a to e, the kernel with its rows and columns in another order."""
     ids = list("abcde")
     turned = [ids[place] for place in order]
-    features, kernel = F, K[np.ix_(order, order[::-1])]
+    features = F
+    kernel = K[np.ix_(order, order[::-1])]
     module = pytest.importorskip(kind)
     if kind == "pandas":
         return (
@@ -144,7 +167,9 @@ def frames(kind: str, order: list[int]) -> tuple[object, object]:
         )
     return (
         module.DataFrame({"id": ids} | {name: features[:, j] for j, name in enumerate("xyz")}),
-        module.DataFrame({"id": turned} | {name: kernel[:, j] for j, name in enumerate(turned[::-1])}),
+        module.DataFrame(
+            {"id": turned} | {name: kernel[:, j] for j, name in enumerate(turned[::-1])}
+        ),
     )
 
 
@@ -166,14 +191,23 @@ def test_ids_that_differ():
     pandas = pytest.importorskip("pandas")
     ids = list("abcde")
     with pytest.raises(IdError, match=r"The ids of X\['b'\] and X\['a'\] do not match"):
-        read_descriptions({"a": pandas.DataFrame(F, index=ids), "b": pandas.DataFrame(F, index=list("abcdf"))}, "X")
+        read_descriptions(
+            {"a": pandas.DataFrame(F, index=ids), "b": pandas.DataFrame(F, index=list("abcdf"))},
+            "X",
+        )
     # Whether the columns of a square table without ids should follow its rows, nobody knows.
     turned = pandas.DataFrame(K, index=ids[::-1])
     with pytest.raises(
-        IdError, match=r"its columns, which have no ids, must be reordered too.* order 'a', 'b', 'c', …"
+        IdError,
+        match=r"its columns, which have no ids, must be reordered too.* order 'a', 'b', 'c', …",
     ):
         read_descriptions({"a": pandas.DataFrame(F, index=ids), "k": turned}, "X")
-    assert len(Descriptions({"a": pandas.DataFrame(F, index=ids), "k": pandas.DataFrame(K, index=ids)})) == 5
+    assert (
+        len(
+            Descriptions({"a": pandas.DataFrame(F, index=ids), "k": pandas.DataFrame(K, index=ids)})
+        )
+        == 5
+    )
 
 
 class Nearest(RegressorMixin, BaseEstimator):
@@ -190,7 +224,8 @@ class Nearest(RegressorMixin, BaseEstimator):
 
 def test_splitters_and_cross_validation_of_scikit_learn():
     rng = np.random.default_rng(0)
-    points, y = rng.normal(size=(12, 2)), rng.normal(size=12)
+    points = rng.normal(size=(12, 2))
+    y = rng.normal(size=12)
     K = np.exp(-((points[:, None] - points) ** 2).sum(axis=2))
     given = Descriptions({"f": points, "k": K})
     cv = KFold(4, shuffle=True, random_state=0)
@@ -200,7 +235,8 @@ def test_splitters_and_cross_validation_of_scikit_learn():
     assert_array_equal(cross_val_predict(Nearest(), given, y, cv=cv), expected)
     assert cross_val_score(Nearest(), given, y, cv=cv).shape == (4,)
     assert_array_equal(
-        np.concatenate([given[test].places for _, test in cv.split(given)]), np.concatenate([t for _, t in cv.split(K)])
+        np.concatenate([given[test].places for _, test in cv.split(given)]),
+        np.concatenate([t for _, t in cv.split(K)]),
     )
     train, test, y_train, y_test = train_test_split(given, y, test_size=0.25, random_state=1)
     assert_array_equal(y_train, y[train.places])
@@ -210,7 +246,9 @@ def test_splitters_and_cross_validation_of_scikit_learn():
 
 @over(lines("rows", [3, 0, 2], None))
 def test_files_and_pickles_hold_it(rows):
-    given = Descriptions({"f": sparse.csr_array(F), "k.1": Table(K, Ids(tuple("abcde")), Ids(tuple("abcde")))})
+    given = Descriptions(
+        {"f": sparse.csr_array(F), "k.1": Table(K, Ids(tuple("abcde")), Ids(tuple("abcde")))}
+    )
     given = given if rows is None else given[rows]
     writer = Writer()
     plain = writer.write(given, "side")
@@ -225,6 +263,11 @@ def test_files_and_pickles_hold_it(rows):
 
 def test_a_forged_state_is_refused():
     state = holder()[[1, 2]].state()
-    for wrong in ({"places": np.array([1, 5])}, {"places": np.array([1])}, {"tables": {}}, {"tables": {"f": 3}}):
+    for wrong in (
+        {"places": np.array([1, 5])},
+        {"places": np.array([1])},
+        {"tables": {}},
+        {"tables": {"f": 3}},
+    ):
         with pytest.raises(ModelFileError):
             Descriptions.from_state({**state, **wrong}, "side")

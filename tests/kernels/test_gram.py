@@ -11,7 +11,16 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from dyadlearn import TwoStepRidge
 from dyadlearn.exceptions import KernelError
-from dyadlearn.kernels import Product, Sum, delta, gram, gram_diagonal, kernel_names, minmax, tanimoto
+from dyadlearn.kernels import (
+    Product,
+    Sum,
+    delta,
+    gram,
+    gram_diagonal,
+    kernel_names,
+    minmax,
+    tanimoto,
+)
 from dyadlearn.kernels.gram import KERNELS, named
 from kernels_by_hand import BY_HAND
 
@@ -51,11 +60,16 @@ def test_a_kernel_is_found_once_it_is_declared(features):
 
         assert {"triangle", "tent"} < set(kernel_names())
         for name in ("triangle", "tent"):
-            assert_array_equal(gram(A, B, kernel=name, kernel_params={"width": 3.0}), triangle(A, B, width=3.0))
-        tasks, Y = np.random.default_rng(1).random((3, 5)), np.random.default_rng(2).random((7, 3))
+            assert_array_equal(
+                gram(A, B, kernel=name, kernel_params={"width": 3.0}), triangle(A, B, width=3.0)
+            )
+        tasks = np.random.default_rng(1).random((3, 5))
+        Y = np.random.default_rng(2).random((7, 3))
         model = TwoStepRidge(kernel="tent", kernel_params={"width": 3.0}, task_kernel="triangle")
         assert model.fit(A, Y, tasks=tasks).predict(B).shape == (4, 3)
-        with pytest.raises(KernelError, match="kernel 'tent' takes no parameter 'gamma'; it takes width"):
+        with pytest.raises(
+            KernelError, match="kernel 'tent' takes no parameter 'gamma'; it takes width"
+        ):
             gram(A, kernel="tent", kernel_params={"gamma": 1.0})
         with pytest.raises(KernelError, match="Did you mean 'triangle'"):
             gram(A, kernel="triangel")
@@ -139,7 +153,10 @@ def test_what_a_callable_returns_becomes_a_dense_float_array(features):
     found = gram(A, B, kernel=lambda A, B: sparse.csr_array(np.ones((len(A), len(B)), dtype=int)))
     assert type(found) is np.ndarray
     assert found.dtype == np.float64
-    assert gram(A, B, kernel=lambda A, B: np.ones((len(A), len(B)), dtype=np.float32)).dtype == np.float32
+    assert (
+        gram(A, B, kernel=lambda A, B: np.ones((len(A), len(B)), dtype=np.float32)).dtype
+        == np.float32
+    )
     assert_array_equal(gram([[1], [2]], kernel=lambda A, B: (A @ B.T).tolist()), [[1, 2], [2, 4]])
 
 
@@ -147,12 +164,16 @@ def test_a_callable_of_another_library_comes_back_in_that_of_the_features(featur
     torch = pytest.importorskip("torch", reason="torch is not installed: its arrays are not tested")
     A, B = features
     assert type(gram(A, B, kernel=lambda A, B: torch.as_tensor(A @ B.T))) is np.ndarray
-    found = gram(torch.as_tensor(A), torch.as_tensor(B), kernel=lambda A, B: A.numpy() @ B.numpy().T)
+    found = gram(
+        torch.as_tensor(A), torch.as_tensor(B), kernel=lambda A, B: A.numpy() @ B.numpy().T
+    )
     assert type(found) is torch.Tensor
 
 
 def test_unknown_names_are_listed(features):
-    with pytest.raises(KernelError, match=r"Unknown kernel 'tanimito'\. Did you mean 'tanimoto'\? Known are") as error:
+    with pytest.raises(
+        KernelError, match=r"Unknown kernel 'tanimito'\. Did you mean 'tanimoto'\? Known are"
+    ) as error:
         gram(*features, kernel="tanimito")
     assert all(name in str(error.value) for name in kernel_names())
     with pytest.raises(KernelError) as error:
@@ -166,13 +187,17 @@ def test_precomputed_is_none_of_our_business(features):
 
 
 def test_unknown_parameters_are_listed(features):
-    with pytest.raises(KernelError, match="'poly' takes no parameter 'gama'; it takes degree, gamma, coef0"):
+    with pytest.raises(
+        KernelError, match="'poly' takes no parameter 'gama'; it takes degree, gamma, coef0"
+    ):
         gram(*features, kernel="poly", kernel_params={"gama": 1})
     with pytest.raises(KernelError, match="'linear' takes no parameter 'gamma'; it takes none"):
         gram(*features, kernel="linear", kernel_params={"gamma": 1})
     with pytest.raises(KernelError, match="params must be a mapping"):
         gram(*features, kernel="rbf", kernel_params=0.5)
-    with pytest.raises(KernelError, match="gamma of kernel 'rbf' must be a number of at least 0, found -1"):
+    with pytest.raises(
+        KernelError, match="gamma of kernel 'rbf' must be a number of at least 0, found -1"
+    ):
         gram(*features, kernel="rbf", kernel_params={"gamma": -1})
 
 
@@ -243,7 +268,8 @@ DIAGONALS = [
     (Sum(("rbf", ("poly", {"degree": 2})), weights=(0.5, 2.0)), {}),
     (Product(("linear", Sum(("delta", own_values)))), {}),
     (RBF(0.7) + 2.0 * DotProduct(), {}),
-    # Between two sets of things it is zero, also where they are the same: `gram` never calls it with one.
+    # Between two sets of things it is zero, also where they are the same: `gram` never calls it
+    # with one.
     (RBF(0.7) + WhiteKernel(3.0), {}),
 ]
 

@@ -29,7 +29,10 @@ def floyd(edges, nodes, scale):
 def random_graph(n: int, n_edges: int, seed: int) -> list[tuple[int, int, float]]:
     rng = np.random.default_rng(seed)
     pairs = rng.integers(n, size=(n_edges, 2))
-    return [(int(a), int(b), float(length)) for (a, b), length in zip(pairs, 5 * rng.random(n_edges), strict=True)]
+    return [
+        (int(a), int(b), float(length))
+        for (a, b), length in zip(pairs, 5 * rng.random(n_edges), strict=True)
+    ]
 
 
 def test_equals_floyds_algorithm(each):
@@ -55,11 +58,16 @@ def test_unconnected_nodes_have_nothing_in_common():
 
 def test_the_shortest_of_parallel_edges_counts_in_either_direction():
     edges = [("a", "b", 5), ("b", "a", 2), ("a", "b", 3), ("a", "a", 9)]
-    assert_allclose(graph_distance_kernel(edges, ["a", "b"], scale=1)[0, 1], math.exp(-2), rtol=1e-14)
+    assert_allclose(
+        graph_distance_kernel(edges, ["a", "b"], scale=1)[0, 1], math.exp(-2), rtol=1e-14
+    )
 
 
 def test_length_zero_is_a_length():
-    assert_allclose(graph_distance_kernel([("a", "b", 0.0), ("b", "c", 1.0)], ["a", "c"], scale=1)[0, 1], math.exp(-1))
+    assert_allclose(
+        graph_distance_kernel([("a", "b", 0.0), ("b", "c", 1.0)], ["a", "c"], scale=1)[0, 1],
+        math.exp(-1),
+    )
     assert_array_equal(graph_distance_kernel([("a", "b", 0.0)], ["a", "b"]), np.ones((2, 2)))
 
 
@@ -70,7 +78,8 @@ def test_on_a_tree_it_is_positive_semidefinite():
 
 
 def test_arrays_and_frames_are_edges():
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
     strict = pytest.importorskip("array_api_strict")
     edges = [("x", "y", 1.5), ("y", "z", 0.5)]
     nodes = ["z", "x"]
@@ -84,10 +93,20 @@ def test_arrays_and_frames_are_edges():
         polars.DataFrame(columns),
         iter(edges),
     ):
-        assert_allclose(read_table(graph_distance_kernel(table, nodes), "K").values, expected, rtol=1e-14)
-    series = (np.array(nodes), pandas.Index(nodes), pandas.Series(nodes), polars.Series(nodes), tuple(nodes))
+        assert_allclose(
+            read_table(graph_distance_kernel(table, nodes), "K").values, expected, rtol=1e-14
+        )
+    series = (
+        np.array(nodes),
+        pandas.Index(nodes),
+        pandas.Series(nodes),
+        polars.Series(nodes),
+        tuple(nodes),
+    )
     for some in series:
-        assert_allclose(read_table(graph_distance_kernel(edges, some), "K").values, expected, rtol=1e-14)
+        assert_allclose(
+            read_table(graph_distance_kernel(edges, some), "K").values, expected, rtol=1e-14
+        )
     numbers = [(0, 1), (1, 2)]
     expected = floyd(numbers, [2, 0], 10.0)
     for table in (np.array(numbers), strict.asarray(np.array(numbers)), pandas.DataFrame(numbers)):
@@ -156,11 +175,19 @@ def test_no_nodes_are_refused():
         graph_distance_kernel([("a", "b")], [])
 
 
-ONTOLOGY = [("thing", "toy"), ("thing", "vehicle"), ("toy", "toy car"), ("vehicle", "toy car"), ("toy", "doll")]
+ONTOLOGY = [
+    ("thing", "toy"),
+    ("thing", "vehicle"),
+    ("toy", "toy car"),
+    ("vehicle", "toy car"),
+    ("toy", "doll"),
+]
 
 
 def slow_ancestors(edges, node):
-    return {node}.union(*(slow_ancestors(edges, parent) for parent, child in edges if child == node))
+    return {node}.union(
+        *(slow_ancestors(edges, parent) for parent, child in edges if child == node)
+    )
 
 
 def random_ontology(n: int, seed: int) -> list[tuple[int, int]]:
@@ -173,13 +200,16 @@ def test_shared_ancestors_are_counted(each):
         nodes = sorted({label for edge in edges for label in edge}, key=str)[::-2]
         ancestors = [slow_ancestors(edges, node) for node in nodes]
         K = shared_ancestors_kernel(edges, nodes)
-        assert_allclose(K, [[len(a & b) / len(a | b) for b in ancestors] for a in ancestors], rtol=1e-14)
+        assert_allclose(
+            K, [[len(a & b) / len(a | b) for b in ancestors] for a in ancestors], rtol=1e-14
+        )
         assert_array_equal(K, K.T)
         assert np.linalg.eigvalsh(K).min() > -1e-12
 
 
 def test_ancestors_by_hand_and_from_frames():
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
     columns = {"parent": [edge[0] for edge in ONTOLOGY], "child": [edge[1] for edge in ONTOLOGY]}
     expected = [[1, 2 / 5, 1 / 4], [2 / 5, 1, 1 / 3], [1 / 4, 1 / 3, 1]]
     for edges in (
@@ -195,10 +225,13 @@ def test_ancestors_by_hand_and_from_frames():
 
 def test_circles_and_other_mistakes_in_an_ontology_are_told():
     with pytest.raises(
-        ValueError, match="no term may be its own ancestor, .* cycle: ('b' → 'c' → 'b'|'c' → 'b' → 'c')"
+        ValueError,
+        match="no term may be its own ancestor, .* cycle: ('b' → 'c' → 'b'|'c' → 'b' → 'c')",
     ):
         shared_ancestors_kernel([("a", "b"), ("b", "c"), ("c", "b")], ["a"])
-    with pytest.raises(ValueError, match=r"edges must have 2 columns \(two nodes\), found rows of width 3"):
+    with pytest.raises(
+        ValueError, match=r"edges must have 2 columns \(two nodes\), found rows of width 3"
+    ):
         shared_ancestors_kernel([("a", "b", 1.0)], ["a"])
     with pytest.raises(IdError, match="1 of 1 nodes are in no edge: 'c'"):
         shared_ancestors_kernel([("a", "b")], ["c"])
@@ -219,7 +252,10 @@ def slow_diffusion(A, kind, beta, normalized):
         degree = [sum(row) for row in A]
         L = np.array(
             [
-                [L[i, j] / math.sqrt(degree[i] * degree[j]) if degree[i] * degree[j] else 0.0 for j in range(n)]
+                [
+                    L[i, j] / math.sqrt(degree[i] * degree[j]) if degree[i] * degree[j] else 0.0
+                    for j in range(n)
+                ]
                 for i in range(n)
             ]
         )
@@ -233,7 +269,11 @@ def slow_diffusion(A, kind, beta, normalized):
 
 def test_diffusion_follows_its_definition(each, library):
     for (n, beta), normalized, kind in each(
-        product([(1, 1.0), (6, 0.5), (15, 3.0), (15, 0.0)], [False, True], ["heat", "regularized_laplacian"])
+        product(
+            [(1, 1.0), (6, 0.5), (15, 3.0), (15, 0.0)],
+            [False, True],
+            ["heat", "regularized_laplacian"],
+        )
     ):
         A = random_network(n, seed=n)
         K = diffusion_kernel(library.asarray(A), kind=kind, beta=beta, normalized=normalized)
@@ -241,7 +281,9 @@ def test_diffusion_follows_its_definition(each, library):
         K = library.to_numpy(K)
         assert K.dtype == library.dtype
         tolerance = 1e-5 if library.dtype == "float32" else 1e-7
-        assert_allclose(K, slow_diffusion(A, kind, beta, normalized), rtol=tolerance, atol=tolerance)
+        assert_allclose(
+            K, slow_diffusion(A, kind, beta, normalized), rtol=tolerance, atol=tolerance
+        )
         assert_array_equal(K, K.T)
         assert np.linalg.eigvalsh(K).min() > -1e-6
         # What flows is neither made nor lost, and nothing reaches the member without edges.
@@ -253,15 +295,24 @@ def test_diffusion_follows_its_definition(each, library):
 def test_diffusion_by_hand():
     # One edge: L = [[1, -1], [-1, 1]] has eigenvalues 0 and 2.
     edge = np.array([[0, 1], [1, 0]])
-    near, far = (1 + math.exp(-2 * 0.7)) / 2, (1 - math.exp(-2 * 0.7)) / 2
+    near = (1 + math.exp(-2 * 0.7)) / 2
+    far = (1 - math.exp(-2 * 0.7)) / 2
     assert_allclose(diffusion_kernel(edge, beta=0.7), [[near, far], [far, near]], rtol=1e-14)
     expected = np.array([[1.7, 0.7], [0.7, 1.7]]) / 2.4
-    assert_allclose(diffusion_kernel(edge, beta=0.7, kind="regularized_laplacian"), expected, rtol=1e-14)
+    assert_allclose(
+        diffusion_kernel(edge, beta=0.7, kind="regularized_laplacian"), expected, rtol=1e-14
+    )
     # A loop changes the normalised Laplacian only: degree 4 and 1.
     looped = np.array([[3, 1], [1, 0]])
-    assert_allclose(diffusion_kernel(looped, beta=0.7), diffusion_kernel(edge, beta=0.7), rtol=1e-14)
+    assert_allclose(
+        diffusion_kernel(looped, beta=0.7), diffusion_kernel(edge, beta=0.7), rtol=1e-14
+    )
     expected = np.linalg.inv([[5 / 4, -1 / 2], [-1 / 2, 2]])
-    assert_allclose(diffusion_kernel(looped, kind="regularized_laplacian", normalized=True), expected, rtol=1e-14)
+    assert_allclose(
+        diffusion_kernel(looped, kind="regularized_laplacian", normalized=True),
+        expected,
+        rtol=1e-14,
+    )
 
 
 def test_edges_and_matrices_are_the_same_network():
@@ -278,16 +329,22 @@ def test_edges_and_matrices_are_the_same_network():
     wanted = [7, 0, 3]
     for some in (edges, told):
         assert_allclose(
-            diffusion_kernel(some, [names[i] for i in wanted]), K[np.ix_(wanted, wanted)], rtol=1e-12, atol=1e-15
+            diffusion_kernel(some, [names[i] for i in wanted]),
+            K[np.ix_(wanted, wanted)],
+            rtol=1e-12,
+            atol=1e-15,
         )
     unweighted = diffusion_kernel([edge[:2] for edge in edges], [names[i] for i in wanted])
-    assert_allclose(unweighted, diffusion_kernel(A > 0)[np.ix_(wanted, wanted)], rtol=1e-12, atol=1e-15)
+    assert_allclose(
+        unweighted, diffusion_kernel(A > 0)[np.ix_(wanted, wanted)], rtol=1e-12, atol=1e-15
+    )
     for sparse in (csr_array(A), coo_matrix(A)):
         assert_array_equal(diffusion_kernel(sparse), K)
 
 
 def test_frames_of_a_network_keep_their_ids():
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
     A = random_network(4, seed=2)
     K = diffusion_kernel(A)
     names = list("abcd")
@@ -295,7 +352,9 @@ def test_frames_of_a_network_keep_their_ids():
     answer = diffusion_kernel(frame[["c", "a", "d", "b"]])
     assert answer.index.to_list() == answer.columns.to_list() == names
     assert_array_equal(answer, K)
-    answer = diffusion_kernel(polars.DataFrame({"node": names} | {name: A[:, j] for j, name in enumerate(names)}))
+    answer = diffusion_kernel(
+        polars.DataFrame({"node": names} | {name: A[:, j] for j, name in enumerate(names)})
+    )
     assert answer.columns == ["node", *names]
     assert_array_equal(answer[names].to_numpy(), K)
     with pytest.raises(IdError, match="'x'"):
@@ -304,8 +363,16 @@ def test_frames_of_a_network_keep_their_ids():
 
 def test_what_is_no_network_is_refused(each):
     cases = [
-        (np.ones((3, 2)), KernelError, r"square adjacency matrix, found shape \(3, 2\); for edges, give nodes too"),
-        ([[0, 1], [2, 0]], KernelError, "graph is not symmetric: the largest gap to its transpose is 1, "),
+        (
+            np.ones((3, 2)),
+            KernelError,
+            r"square adjacency matrix, found shape \(3, 2\); for edges, give nodes too",
+        ),
+        (
+            [[0, 1], [2, 0]],
+            KernelError,
+            "graph is not symmetric: the largest gap to its transpose is 1, ",
+        ),
         ([[0, -1], [-1, 0]], ValueError, "weights of graph must not be negative, found -1"),
         ([[0, np.nan], [np.nan, 0]], ValueError, "NaN"),
         ([[0, "x"], ["x", 0]], ValueError, "graph holds text where numbers belong"),
@@ -318,13 +385,17 @@ def test_what_is_no_network_is_refused(each):
 
 def test_bad_edges_and_parameters_of_diffusion_are_refused():
     edges = [("a", "b")]
-    with pytest.raises(ValueError, match="kind must be one of 'heat', 'regularized_laplacian', found 'cold'"):
+    with pytest.raises(
+        ValueError, match="kind must be one of 'heat', 'regularized_laplacian', found 'cold'"
+    ):
         diffusion_kernel(edges, ["a"], kind="cold")
     with pytest.raises(ValueError, match="beta must be a finite number of at least 0, found -1"):
         diffusion_kernel(edges, ["a"], beta=-1)
     with pytest.raises(ValueError, match="third column of edges must hold weights"):
         diffusion_kernel([("a", "b", "heavy")], ["a"])
-    with pytest.raises(ValueError, match="weights of edges must be finite and non-negative, found -2"):
+    with pytest.raises(
+        ValueError, match="weights of edges must be finite and non-negative, found -2"
+    ):
         diffusion_kernel([("a", "b", -2)], ["a"])
     with pytest.raises(IdError, match="1 of 1 nodes are in no edge: 'z'"):
         diffusion_kernel(edges, ["z"])

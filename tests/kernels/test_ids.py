@@ -24,7 +24,9 @@ from dyadlearn.kernels import (
     tree_distance_kernel,
 )
 
-NAMES, OTHERS, FEATURES = tuple("abcd"), tuple("xyz"), ("f", "g", "h")
+NAMES = tuple("abcd")
+OTHERS = tuple("xyz")
+FEATURES = ("f", "g", "h")
 KINDS = ("pandas", "polars", "table")
 
 
@@ -80,7 +82,9 @@ def test_a_square_kernel_has_its_ids_on_both_sides(kind, similarity):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_block_keeps_the_ids_of_either_side(kind, features):
     A, B = features
-    block, rows, columns = A @ B.T, (A * A).sum(axis=1), (B * B).sum(axis=1)
+    block = A @ B.T
+    rows = (A * A).sum(axis=1)
+    columns = (B * B).sum(axis=1)
     K = named(block, NAMES, OTHERS, kind)
     check(normalize(K, rows, columns), normalize(block, rows, columns), NAMES, OTHERS, kind)
 
@@ -88,7 +92,9 @@ def test_a_block_keeps_the_ids_of_either_side(kind, features):
 def test_a_diagonal_is_matched_by_its_ids(features):
     pandas = pytest.importorskip("pandas")
     A, B = features
-    block, rows, columns = A @ B.T, (A * A).sum(axis=1), (B * B).sum(axis=1)
+    block = A @ B.T
+    rows = (A * A).sum(axis=1)
+    columns = (B * B).sum(axis=1)
     K = named(block, NAMES, OTHERS, "pandas")
     diagonals = pandas.Series(rows, NAMES)[::-1], pandas.Series(columns, OTHERS)[::-1]
     check(normalize(K, *diagonals), normalize(block, rows, columns), NAMES, OTHERS, "pandas")
@@ -99,7 +105,8 @@ def test_a_diagonal_is_matched_by_its_ids(features):
 @pytest.mark.parametrize("kind", KINDS)
 def test_gram_of_frames(kind, features):
     A, B = features
-    first, second = named(A, NAMES, FEATURES, kind), named(B[:, [2, 0, 1]], OTHERS, ("h", "f", "g"), kind)
+    first = named(A, NAMES, FEATURES, kind)
+    second = named(B[:, [2, 0, 1]], OTHERS, ("h", "f", "g"), kind)
     kernels = (
         "rbf",
         Sum(("linear", "tanimoto")),
@@ -127,27 +134,43 @@ def test_sums_and_products_of_frames_are_frames(features):
 
 def test_a_diagonal_of_pandas_keeps_its_ids(features):
     A, B = features
-    first, second = named(A, NAMES, FEATURES, "pandas"), named(B, OTHERS, FEATURES, "pandas")
+    first = named(A, NAMES, FEATURES, "pandas")
+    second = named(B, OTHERS, FEATURES, "pandas")
     found = gram_diagonal(first, kernel="poly")
     assert found.index.tolist() == list(NAMES)
     # A kernel of frames is normalised by the diagonals of its frames, whatever the order of these.
-    scaled = normalize(gram(first, second, kernel="poly"), found[::-1], gram_diagonal(second, kernel="poly")[::-1])
+    scaled = normalize(
+        gram(first, second, kernel="poly"), found[::-1], gram_diagonal(second, kernel="poly")[::-1]
+    )
     whole = normalize(gram(np.concatenate([A, B]), kernel="poly"))
     assert_allclose(scaled.to_numpy(), whole[:4, 4:], rtol=1e-12)
 
 
 def test_callables_take_words_and_series():
     """A frame of words is no mistake for a function of one's own; for a kernel by name it is."""
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
     words = {"name": ["a", "b", "c"], "colour": ["red", "blue", "red"]}
 
     def same(A, B):
         return np.equal.outer(np.asarray(A).reshape(-1), np.asarray(B).reshape(-1))
 
     expected = np.array([[1.0, 0, 1], [0, 1, 0], [1, 0, 1]])
-    check(gram(pandas.DataFrame(words).set_index("name"), kernel=same), expected, "abc", "abc", "pandas")
+    check(
+        gram(pandas.DataFrame(words).set_index("name"), kernel=same),
+        expected,
+        "abc",
+        "abc",
+        "pandas",
+    )
     check(gram(polars.DataFrame(words), kernel=same), expected, "abc", "abc", "polars")
-    check(gram(pandas.Series(words["colour"], words["name"]), kernel=same), expected, "abc", "abc", "pandas")
+    check(
+        gram(pandas.Series(words["colour"], words["name"]), kernel=same),
+        expected,
+        "abc",
+        "abc",
+        "pandas",
+    )
     assert_array_equal(gram_diagonal(polars.DataFrame(words), kernel=same), np.ones(3))
     with pytest.raises(ValueError, match="A holds text .such as 'red'. in column 'colour'"):
         gram(polars.DataFrame(words))
@@ -157,7 +180,9 @@ def test_callables_take_words_and_series():
 def test_graphs_and_trees_in_frames(kind):
     library = pytest.importorskip(kind)
     edges = [("root", "a"), ("root", "b"), ("b", "c"), ("b", "d")]
-    frame = library.DataFrame({"from": [edge[0] for edge in edges], "to": [edge[1] for edge in edges]})
+    frame = library.DataFrame(
+        {"from": [edge[0] for edge in edges], "to": [edge[1] for edge in edges]}
+    )
     nodes = ["d", "a", "c"]
     for function in (graph_distance_kernel, shared_ancestors_kernel, diffusion_kernel):
         expected = function(edges, nodes)

@@ -10,7 +10,8 @@ from dyadlearn.kernels import normalize
 
 pd = pytest.importorskip("pandas")
 
-IDS, TURNED = list("abcd"), list("cadb")
+IDS = list("abcd")
+TURNED = list("cadb")
 F = np.random.default_rng(0).normal(size=(4, 6))
 K = pd.DataFrame(F @ F.T + np.eye(4), IDS, IDS)
 
@@ -21,7 +22,8 @@ def test_diagonals_without_ids_are_in_the_order_of_what_they_belong_to(kind):
     pl = pytest.importorskip("polars")
     block = K.loc[IDS, TURNED]
     form = np.asarray if kind == "array" else pl.Series
-    rows, columns = np.diag(K), np.diag(K.loc[TURNED, TURNED])
+    rows = np.diag(K)
+    columns = np.diag(K.loc[TURNED, TURNED])
     found = normalize(block, form(rows), form(columns))
     wanted = K / np.sqrt(np.outer(np.diag(K), np.diag(K)))
     assert_allclose(found.loc[IDS, IDS], wanted)

@@ -31,7 +31,8 @@ from sweeps import covering, lines, over
 METHODS = ("rpcholesky", "uniform")
 
 
-# One check centres a precomputed kernel entry by entry, which makes it indefinite; the warning is right.
+# One check centres a precomputed kernel entry by entry, which makes it indefinite; the warning is
+# right.
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
 @conventions(Landmarks(random_state=0))
 def test_scikit_learn_conventions(estimator, checks, each):
@@ -54,7 +55,9 @@ def nystroem(K, at, K_new=None):
 
 def one_by_one(K, r, rng, block):
     """Choose r pivots out of proposals that come in blocks; all of what is left of K is updated after each."""
-    left, chosen, features = K.copy(), [], []
+    left = K.copy()
+    chosen = []
+    features = []
     while len(chosen) < r:
         then = np.diag(left).copy()
         then[chosen] = 0.0
@@ -90,7 +93,8 @@ def test_pivots_are_drawn_with_the_odds_of_what_is_left(monkeypatch):
         odds[first] = K[first, first] / np.trace(K) * left / left.sum()
     for block, n_draws, seed in ((1, 300, 0), (16, 600, 1)):
         monkeypatch.setattr(room, "_BLOCK", block)
-        rng, counts = np.random.default_rng(seed), np.zeros((4, 4))
+        rng = np.random.default_rng(seed)
+        counts = np.zeros((4, 4))
         for _ in range(n_draws):
             counts[tuple(pivoted(Source(K, None), 2, "rpcholesky", rng).positions)] += 1
         assert np.all(np.diag(counts) == 0)
@@ -104,7 +108,10 @@ def test_the_expected_error_is_within_the_bound_of_the_paper():
     for r in (3, 10):
         best = values[r:].sum() / values.sum()
         k = int(np.ceil(r + r * np.log(1 / best)))  # for twice the best error of rank r
-        errors = [Landmarks(k, kernel="precomputed", random_state=seed).fit(K).error_ for seed in range(10)]
+        errors = [
+            Landmarks(k, kernel="precomputed", random_state=seed).fit(K).error_
+            for seed in range(10)
+        ]
         assert values[k:].sum() / values.sum() <= min(errors)
         assert np.mean(errors) <= 2 * best
 
@@ -118,7 +125,10 @@ def test_uniform_landmarks_are_a_random_subset():
 
 def test_pivots_beat_uniform_landmarks_where_a_few_rows_are_unlike_the_rest():
     X = np.vstack([0.01 * points(300, 2), 20 + 5 * points(12, 2, seed=1)])
-    errors = {m: [Landmarks(15, method=m, random_state=s).fit(X).error_ for s in range(3)] for m in METHODS}
+    errors = {
+        m: [Landmarks(15, method=m, random_state=s).fit(X).error_ for s in range(3)]
+        for m in METHODS
+    }
     assert max(errors["rpcholesky"]) < 0.1 * min(errors["uniform"])
 
 
@@ -134,10 +144,12 @@ def test_pivots_beat_uniform_landmarks_where_a_few_rows_are_unlike_the_rest():
     )
 )
 def test_features_are_those_of_nystroem(kernel, method, wrap, r):
-    X, new = points(50, 12), points(20, 12, seed=1)
+    X = points(50, 12)
+    new = points(20, 12, seed=1)
     found = Landmarks(r, kernel=kernel, method=method, random_state=0)
     Phi = found.fit_transform(wrap(X))
-    K, K_new = gram(X, kernel=kernel), gram(new, X, kernel=kernel)
+    K = gram(X, kernel=kernel)
+    K_new = gram(new, X, kernel=kernel)
     at = found.component_indices_
     assert Phi.shape == (50, r)
     assert len(set(at)) == r == found.n_components_
@@ -149,7 +161,9 @@ def test_features_are_those_of_nystroem(kernel, method, wrap, r):
     left = np.diag(gram(new, kernel=kernel)) - np.sum(new_Phi**2, axis=1)
     assert_allclose(found.residual(wrap(new)), np.maximum(left, 0), atol=1e-12 * scale)
     assert_allclose(found.residual(wrap(X)), np.diag(K - nystroem(K, at)), atol=1e-10 * scale)
-    assert_allclose(found.error_, np.trace(K - nystroem(K, at)) / np.trace(K), rtol=1e-8, atol=1e-12)
+    assert_allclose(
+        found.error_, np.trace(K - nystroem(K, at)) / np.trace(K), rtol=1e-8, atol=1e-12
+    )
     assert_array_equal(sparse.csr_array(found.components_).toarray(), X[at])
 
 
@@ -194,7 +208,8 @@ def test_there_are_no_more_features_than_the_rank(method, block, X, dtype, monke
     lengths = np.linalg.norm(X.astype(float), axis=1) + 1e-300
     gap = np.abs(Phi.astype(float) @ Phi.T.astype(float) - X.astype(float) @ X.T.astype(float))
     assert (gap / lengths[:, None] / lengths).max() < 1000 * eps
-    # Rows of unlike sizes have a rank that depends on what is called small. Rounding to single precision raises it.
+    # Rows of unlike sizes have a rank that depends on what is called small. Rounding to single
+    # precision raises it.
     if dtype == np.float64:
         assert found.n_components_ <= (8 if X.shape[1] == 8 else rank)
 
@@ -211,7 +226,8 @@ def test_uniform_landmarks_that_nearly_repeat_wait_while_others_are_far_off():
 
 
 def test_no_landmark_is_chosen_twice_where_the_kernel_itself_is_rounded():
-    noisy, ones = np.array([[1.0, 0.9], [0.9, 1.0]]), np.ones(2)
+    noisy = np.array([[1.0, 0.9], [0.9, 1.0]])
+    ones = np.ones(2)
     again, _ = room._accepted(np.array([3, 3]), noisy, ones, 0 * ones, ones, 0.0, 9, in_order=True)
     assert_array_equal(again, [0])
     for offset, level in ((0.0, 1e-14), (3e3, 1e-8), (1e5, 1e-4)):  # what k(x, x) is wrong by
@@ -242,7 +258,8 @@ def test_single_precision_keeps_its_digits():
 
 @over(covering(kernel=["rbf", "linear", "tanimoto", "precomputed"], method=METHODS))
 def test_every_library_makes_the_same_features(kernel, method, library):
-    X, new = np.abs(points(20, 9)), np.abs(points(5, 9, seed=1))
+    X = np.abs(points(20, 9))
+    new = np.abs(points(5, 9, seed=1))
     if kernel == "precomputed":
         X, new = gram(X, kernel="rbf"), gram(new, X, kernel="rbf")
     wanted = Landmarks(7, kernel=kernel, method=method, random_state=0).fit(X)
@@ -295,7 +312,9 @@ def test_memory_grows_with_the_rows_and_not_with_their_square():
         tracemalloc.start()
         try:
             Phi = found.fit_transform(X)
-            assert tracemalloc.get_traced_memory()[1] < 12 * Phi.nbytes  # the kernel would take 200 times as much
+            assert (
+                tracemalloc.get_traced_memory()[1] < 12 * Phi.nbytes
+            )  # the kernel would take 200 times as much
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
             found.residual(X)
@@ -369,8 +388,15 @@ def test_a_kernel_of_texts_may_have_its_diagonal_and_parameters():
 
 def test_a_callable_of_vectors_gets_vectors():
     found = Landmarks(5, kernel=lambda A, B: (A @ B.T) ** 2, random_state=0)
-    wanted = Landmarks(5, kernel="poly", kernel_params={"degree": 2, "gamma": 1, "coef0": 0}, random_state=0)
-    for X in (points(), points().tolist(), pd.DataFrame(points(), columns=list("abc")), points(60, 1).astype(object)):
+    wanted = Landmarks(
+        5, kernel="poly", kernel_params={"degree": 2, "gamma": 1, "coef0": 0}, random_state=0
+    )
+    for X in (
+        points(),
+        points().tolist(),
+        pd.DataFrame(points(), columns=list("abc")),
+        points(60, 1).astype(object),
+    ):
         assert_allclose(found.fit_transform(X), wanted.fit_transform(X), atol=1e-10)
     with pytest.raises(ValueError, match="Expected 2D array, got 1D"):
         found.fit(np.arange(5.0))
@@ -379,16 +405,22 @@ def test_a_callable_of_vectors_gets_vectors():
 def test_molecules_and_sequences():
     smiles = ["CCO", "CCCO", "c1ccccc1", "Cc1ccccc1", "CC(=O)O"]
     new = ["CCCCO", "CCc1ccccc1"]
-    fingerprint = Landmarks(4, kernel=lambda A, B: tanimoto(fingerprints(A)[0], fingerprints(B)[0]), random_state=0)
+    fingerprint = Landmarks(
+        4, kernel=lambda A, B: tanimoto(fingerprints(A)[0], fingerprints(B)[0]), random_state=0
+    )
     chained = make_pipeline(MorganFingerprints(), Landmarks(4, kernel="tanimoto", random_state=0))
     assert_allclose(fingerprint.fit_transform(smiles), chained.fit_transform(smiles), atol=1e-12)
     assert_allclose(fingerprint.transform(new), chained.transform(new), atol=1e-12)
     assert_allclose(fingerprint.residual(new) > 0, [True, True])
-    aligned = Landmarks(3, kernel=lambda A, B: SmithWaterman().fit(B).transform(A), random_state=0).fit(WORDS)
+    aligned = Landmarks(
+        3, kernel=lambda A, B: SmithWaterman().fit(B).transform(A), random_state=0
+    ).fit(WORDS)
     K = SmithWaterman().fit_transform(WORDS)
     Phi = aligned.transform(WORDS)
     assert_allclose(Phi @ Phi.T, nystroem(K, aligned.component_indices_), atol=1e-12)
-    counted = make_pipeline(KmerCounts(k=2), Landmarks(7, kernel="cosine", random_state=0)).fit(WORDS)
+    counted = make_pipeline(KmerCounts(k=2), Landmarks(7, kernel="cosine", random_state=0)).fit(
+        WORDS
+    )
     assert counted[-1].n_components_ == 6
     assert_allclose(np.sum(counted.transform(WORDS) ** 2, axis=1), np.ones(7))
 
@@ -397,7 +429,8 @@ def test_molecules_and_sequences():
 
 
 def test_a_precomputed_kernel_is_that_of_its_rows():
-    X, new = points(), points(7, seed=1)
+    X = points()
+    new = points(7, seed=1)
     by_rows = Landmarks(10, random_state=0).fit(X)
     found = Landmarks(10, kernel="precomputed", random_state=0).fit(gram(X, kernel="rbf"))
     assert_array_equal(found.component_indices_, by_rows.component_indices_)
@@ -406,13 +439,16 @@ def test_a_precomputed_kernel_is_that_of_its_rows():
     assert_allclose(found.residual(K_new), by_rows.residual(new), atol=1e-12)
     assert found.components_ is None
 
-    K_new, own = gram(new, X), np.sum(new**2, axis=1)
+    K_new = gram(new, X)
+    own = np.sum(new**2, axis=1)
     found = Landmarks(2, kernel="precomputed", random_state=0).fit(gram(X))
     with pytest.raises(KernelError, match="give diagonal="):
         found.residual(K_new)
     by_rows = Landmarks(2, kernel="linear", random_state=0).fit(X)
     assert_allclose(found.residual(K_new, diagonal=own), by_rows.residual(new), atol=1e-12)
-    with pytest.raises(ValueError, match=r"diagonal must hold a number for each of 7 rows, found \(6,\)"):
+    with pytest.raises(
+        ValueError, match=r"diagonal must hold a number for each of 7 rows, found \(6,\)"
+    ):
         found.residual(K_new, diagonal=own[1:])
 
 
@@ -458,15 +494,21 @@ def test_an_indefinite_kernel_is_told():
     X = points()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Landmarks(60, kernel="precomputed").fit(gram(X, kernel="rbf").astype(np.float32))  # rounding is none
+        Landmarks(60, kernel="precomputed").fit(
+            gram(X, kernel="rbf").astype(np.float32)
+        )  # rounding is none
 
 
 # An estimator like others ------------------------------------------------------------------------
 
 
 def test_labels_have_no_say():
-    X, rng = points(), np.random.default_rng(0)
-    found = [Landmarks(5, random_state=0).fit(X, y).component_indices_ for y in (None, rng.normal(size=60), "nonsense")]
+    X = points()
+    rng = np.random.default_rng(0)
+    found = [
+        Landmarks(5, random_state=0).fit(X, y).component_indices_
+        for y in (None, rng.normal(size=60), "nonsense")
+    ]
     assert_array_equal(found[0], found[1])
     assert_array_equal(found[0], found[2])
 
@@ -480,19 +522,29 @@ def test_frames_go_in_and_out():
     out = found.transform(frame)
     assert_allclose(out, wanted, atol=1e-12)
     assert list(out.index) == list(frame.index)
-    assert list(out.columns) == list(found.get_feature_names_out()) == [f"landmarks{n}" for n in range(4)]
+    assert (
+        list(out.columns)
+        == list(found.get_feature_names_out())
+        == [f"landmarks{n}" for n in range(4)]
+    )
     assert list(found.feature_names_in_) == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names"):
         found.transform(frame[["b", "a", "c"]])
-    named = pl.DataFrame({"id": list(frame.index), **{name: X[:, n] for n, name in enumerate("abc")}})
+    named = pl.DataFrame(
+        {"id": list(frame.index), **{name: X[:, n] for n, name in enumerate("abc")}}
+    )
     out = Landmarks(4, random_state=0).set_output(transform="polars").fit_transform(named)
     assert_allclose(out.to_numpy(), wanted, atol=1e-12)
     assert out.columns == [f"landmarks{n}" for n in range(4)]
     # Whether the index of a series is kept is up to scikit-learn, which did not in 1.6.
     series = pd.Series(WORDS, index=list("abcdefg"))
-    theirs = FunctionTransformer(lambda words: np.ones((len(words), 1)), feature_names_out=lambda *_: ["one"])
+    theirs = FunctionTransformer(
+        lambda words: np.ones((len(words), 1)), feature_names_out=lambda *_: ["one"]
+    )
     out = Landmarks(3, kernel=shared_letters, random_state=0)
-    found, wanted = (each.set_output(transform="pandas").fit_transform(series) for each in (out, theirs))
+    found, wanted = (
+        each.set_output(transform="pandas").fit_transform(series) for each in (out, theirs)
+    )
     assert list(found.index) == list(wanted.index)
 
 
@@ -533,9 +585,16 @@ def test_what_a_file_cannot_hold_or_does_not_fit(tmp_path):
     with pytest.raises(ModelFileError, match="kernel is a Python function"):
         save(Landmarks(3, kernel=shared_letters).fit(WORDS), tmp_path / "landmarks.dyad")
     found = Landmarks(3).fit(points())
-    for change in ({"factor": np.eye(2)}, {"components": points(4)}, {"component_indices": np.array([0, 1])}):
+    for change in (
+        {"factor": np.eye(2)},
+        {"components": points(4)},
+        {"component_indices": np.array([0, 1])},
+    ):
         with pytest.raises(ModelFileError, match="do not fit together"):
-            Landmarks.from_state({**found.state(), **{_attribute(found, name): v for name, v in change.items()}}, "it")
+            Landmarks.from_state(
+                {**found.state(), **{_attribute(found, name): v for name, v in change.items()}},
+                "it",
+            )
 
 
 def _attribute(found, name):
@@ -544,8 +603,13 @@ def _attribute(found, name):
 
 def test_a_feature_map_of_a_model_that_learns_batch_by_batch(tmp_path):
     rng = np.random.default_rng(0)
-    X, T, Y = points(80), points(6, 4, seed=1), rng.normal(size=(80, 6))
-    maps = {"feature_map": Landmarks(20, random_state=0), "task_feature_map": Landmarks(6, random_state=0)}
+    X = points(80)
+    T = points(6, 4, seed=1)
+    Y = rng.normal(size=(80, 6))
+    maps = {
+        "feature_map": Landmarks(20, random_state=0),
+        "task_feature_map": Landmarks(6, random_state=0),
+    }
     model = OnlineTwoStepRidge(**maps).fit(X[:50], Y[:50], tasks=T).partial_fit(X[50:], Y[50:])
     Phi = Landmarks(20, random_state=0).fit(X[:50]).transform(X)
     Psi = Landmarks(6, random_state=0).fit_transform(T)
@@ -558,7 +622,9 @@ def test_a_feature_map_of_a_model_that_learns_batch_by_batch(tmp_path):
 
 
 def test_a_model_on_all_landmarks_is_that_of_the_kernel():
-    X, T, Y = points(), points(6, 4, seed=1), np.random.default_rng(0).normal(size=(60, 6))
+    X = points()
+    T = points(6, 4, seed=1)
+    Y = np.random.default_rng(0).normal(size=(60, 6))
     new = points(9, seed=2)
     landmarks = Landmarks(60, random_state=0)
     found = KroneckerRidge().fit(landmarks.fit_transform(X), Y, tasks=T)
@@ -571,16 +637,28 @@ def test_a_model_on_all_landmarks_is_that_of_the_kernel():
 @over(
     lines(
         "attempt message",
-        (lambda m, X: m.set_params(n_components=0).fit(X[:, 1:]), "n_components must be a whole number of at least 1"),
-        (lambda m, X: m.set_params(method="leverage").fit(X[:, 1:]), "method must be one of 'rpcholesky', 'uniform'"),
+        (
+            lambda m, X: m.set_params(n_components=0).fit(X[:, 1:]),
+            "n_components must be a whole number of at least 1",
+        ),
+        (
+            lambda m, X: m.set_params(method="leverage").fit(X[:, 1:]),
+            "method must be one of 'rpcholesky', 'uniform'",
+        ),
         (lambda m, X: m.set_params(kernel="rbff").fit(X[:, 1:]), "Did you mean 'rbf'"),
-        (lambda m, X: m.set_params(kernel_params={"degree": 2}).fit(X[:, 1:]), "takes no parameter 'degree'"),
+        (
+            lambda m, X: m.set_params(kernel_params={"degree": 2}).fit(X[:, 1:]),
+            "takes no parameter 'degree'",
+        ),
         (lambda m, X: m.set_params(kernel="minmax").fit(X[:, 1:]), "negative"),
         (lambda m, X: m.fit(X[:0]), "0 sample"),
         (lambda m, X: m.fit(np.full((3, 2), np.nan)), "NaN"),
         (lambda m, X: m.fit(WORDS), "holds text where numbers belong|Expected 2D array"),
         (lambda m, X: m.transform(X[:, 1:]), "2 features"),
-        (lambda m, X: m.set_params(kernel=shared_letters).transform(WORDS), "X holds texts or other things, but the"),
+        (
+            lambda m, X: m.set_params(kernel=shared_letters).transform(WORDS),
+            "X holds texts or other things, but the",
+        ),
     )
 )
 def test_bad_requests_change_nothing(attempt, message):
@@ -596,5 +674,7 @@ def test_bad_requests_change_nothing(attempt, message):
 
 def test_vectors_where_texts_were():
     found = Landmarks(3, kernel=shared_letters).fit(WORDS)
-    with pytest.raises(ValueError, match="X holds vectors, but the landmarks are texts or other things"):
+    with pytest.raises(
+        ValueError, match="X holds vectors, but the landmarks are texts or other things"
+    ):
         found.transform(points())

@@ -12,14 +12,22 @@ from scipy import sparse
 
 from dyadlearn import KroneckerRidge, load, save
 from dyadlearn._tables import Ids, Table
-from dyadlearn.exceptions import IdError, KernelError, KernelRepairWarning, ModelFileError, NotEnoughMemoryError
+from dyadlearn.exceptions import (
+    IdError,
+    KernelError,
+    KernelRepairWarning,
+    ModelFileError,
+    NotEnoughMemoryError,
+)
 from dyadlearn.kernels import Descriptions, Sum, gram, gram_diagonal, learned, repair
 from dyadlearn.kernels.learned import Description, LearnedKernel, widen
 from dyadlearn.store.container import Reader, Writer
 from sweeps import covering, every, lines, over
 
-N, N_NEW = 9, 4
-TRAIN, TEST = np.arange(N), np.arange(N, N + N_NEW)
+N = 9
+N_NEW = 4
+TRAIN = np.arange(N)
+TEST = np.arange(N, N + N_NEW)
 rng = np.random.default_rng(0)
 X = rng.normal(size=(N + N_NEW, 3))  # a linear kernel with negative entries
 BITS = (rng.random((N + N_NEW, 8)) < 0.4).astype(float)
@@ -28,13 +36,19 @@ BITS[1] = BITS[N + 1] = 0.0  # fingerprints without a bit
 POINTS = rng.normal(size=(N + N_NEW, 2))
 SIMILAR = 3.0 * np.exp(-((POINTS[:, None] - POINTS) ** 2).sum(axis=2))  # one diagonal, 3
 KERNELS = {"x": "linear", "bits": "tanimoto", "counts": "linear", "similar": "precomputed"}
-WEIGHTS, EXPONENTS = [0.5, 2.0, 0.25, 1.5], [1.0, 2.0, 1.5, 0.5]
+WEIGHTS = [0.5, 2.0, 0.25, 1.5]
+EXPONENTS = [1.0, 2.0, 1.5, 0.5]
 
 
 def tables(rows, columns, library=None):
     """Return the descriptions of some entities, with kernel values with others."""
     convert = np.asarray if library is None else library.asarray
-    full = {"x": X[rows], "bits": BITS[rows], "counts": BITS[rows], "similar": SIMILAR[np.ix_(rows, columns)]}
+    full = {
+        "x": X[rows],
+        "bits": BITS[rows],
+        "counts": BITS[rows],
+        "similar": SIMILAR[np.ix_(rows, columns)],
+    }
     return {name: convert(table) for name, table in full.items()}
 
 
@@ -64,7 +78,8 @@ def _all_twins(normalize):
 
 
 def _jaccard(a, b):
-    both, either = np.minimum(a, b).sum(), np.maximum(a, b).sum()
+    both = np.minimum(a, b).sum()
+    either = np.maximum(a, b).sum()
     return both / either if either else 1.0
 
 
@@ -80,7 +95,13 @@ def describe(given, kernels, *, name, weights=None, **how):
 
 
 def described(library=None, normalize=True, kernels=KERNELS):
-    return describe(Descriptions(tables(TRAIN, TRAIN, library)), kernels, normalize=normalize, repair="clip", name="X")
+    return describe(
+        Descriptions(tables(TRAIN, TRAIN, library)),
+        kernels,
+        normalize=normalize,
+        repair="clip",
+        name="X",
+    )
 
 
 @over(every(normalize=[True, False]))
@@ -107,9 +128,14 @@ def test_blocks_and_their_sum_of_training_rows_and_new_ones(normalize, library):
         for found, block in zip(kernel.blocks(A, B), expected, strict=True):
             assert found.dtype == A.dtype
             assert_allclose(library.to_numpy(found), block, rtol=rtol, atol=rtol)
-        assert_allclose(library.to_numpy(learnt(A, B)), whole(expected), rtol=10 * rtol, atol=10 * rtol)
         assert_allclose(
-            library.to_numpy(gram(A, B, kernel=learnt)), library.to_numpy(learnt(A, B)), rtol=rtol, atol=rtol
+            library.to_numpy(learnt(A, B)), whole(expected), rtol=10 * rtol, atol=10 * rtol
+        )
+        assert_allclose(
+            library.to_numpy(gram(A, B, kernel=learnt)),
+            library.to_numpy(learnt(A, B)),
+            rtol=rtol,
+            atol=rtol,
         )
     for A, rows in ((wide.values, TRAIN), (new, TEST)):
         expected = np.diagonal(whole(twins(rows, rows, normalize)))
@@ -127,7 +153,9 @@ def test_no_entity_without_a_bit_gives_nan_and_its_row_is_zero():
 def test_weights_of_zero_and_the_arrays_of_the_caller():
     kernel, wide = described()
     before = wide.values.copy()
-    assert_array_equal(kernel.with_parameters([0] * 4, EXPONENTS)(wide.values, wide.values[:2]), np.zeros((N, 2)))
+    assert_array_equal(
+        kernel.with_parameters([0] * 4, EXPONENTS)(wide.values, wide.values[:2]), np.zeros((N, 2))
+    )
     alone = kernel.with_parameters([0, 0, 0, 1], [1] * 4)
     found = alone(wide.values)
     assert_allclose(found, SIMILAR[:N, :N] / 3.0, rtol=1e-14)
@@ -138,12 +166,21 @@ def test_weights_of_zero_and_the_arrays_of_the_caller():
 
 def test_parameters_are_checked():
     kernel, _ = described()
-    assert [m.exponent for m in kernel.with_parameters(WEIGHTS, [3.0] * 4).members] == [1.0, 3.0, 3.0, 3.0]
+    assert [m.exponent for m in kernel.with_parameters(WEIGHTS, [3.0] * 4).members] == [
+        1.0,
+        3.0,
+        3.0,
+        3.0,
+    ]
     for weights, exponents, words in (
         ([1.0], EXPONENTS, "weights must hold one number for each of 4 descriptions, found 1"),
         (WEIGHTS, [1.0] * 5, "exponents must hold one number for each of 4 descriptions, found 5"),
         ([1.0, -1.0, 1.0, 1.0], EXPONENTS, "weights must be non-negative finite numbers, found -1"),
-        ([1.0, np.nan, 1.0, 1.0], EXPONENTS, "weights must be non-negative finite numbers, found nan"),
+        (
+            [1.0, np.nan, 1.0, 1.0],
+            EXPONENTS,
+            "weights must be non-negative finite numbers, found nan",
+        ),
         (WEIGHTS, [1.0, 1.0, 1.0, 0.0], "exponents must be positive finite numbers, found 0"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -173,23 +210,45 @@ def test_ways_to_say_which_kernel(kernels, expected):
 @over(
     lines(
         "kernels error words",
-        ({"a": "rbf"}, ValueError, "The kernels of X lack 'b': give one for each description, 'a', 'b'"),
+        (
+            {"a": "rbf"},
+            ValueError,
+            "The kernels of X lack 'b': give one for each description, 'a', 'b'",
+        ),
         (
             {"a": "rbf", "b": "rbf", "c": "rbf"},
             ValueError,
             "The kernels of X have the unknown name 'c': give one for each description, 'a', 'b'",
         ),
-        (["rbf"], ValueError, r"one kernel for each of 2 descriptions of X \('a', 'b'\), found 1 kernels"),
+        (
+            ["rbf"],
+            ValueError,
+            r"one kernel for each of 2 descriptions of X \('a', 'b'\), found 1 kernels",
+        ),
         (3, KernelError, "a mapping of descriptions to kernels or a list, found int"),
         ("rfb", KernelError, "Did you mean 'rbf'"),
-        (["rbf", ("precomputed", {"gamma": 1})], KernelError, r"X\['b'\] has a precomputed kernel, which takes no"),
-        (["rbf", "precomputed"], KernelError, r"kernel X\['b'\] must be a square matrix, found shape \(13, 8\)"),
-        (("poly", {"degree": 1, "coef0": -99.0}), KernelError, r"kernel of X\['a'\] is negative on its diagonal"),
+        (
+            ["rbf", ("precomputed", {"gamma": 1})],
+            KernelError,
+            r"X\['b'\] has a precomputed kernel, which takes no",
+        ),
+        (
+            ["rbf", "precomputed"],
+            KernelError,
+            r"kernel X\['b'\] must be a square matrix, found shape \(13, 8\)",
+        ),
+        (
+            ("poly", {"degree": 1, "coef0": -99.0}),
+            KernelError,
+            r"kernel of X\['a'\] is negative on its diagonal",
+        ),
     )
 )
 def test_kernels_that_are_refused(kernels, error, words):
     with pytest.raises(error, match=words):
-        describe(Descriptions({"a": X, "b": BITS}), kernels, normalize=True, repair="clip", name="X")
+        describe(
+            Descriptions({"a": X, "b": BITS}), kernels, normalize=True, repair="clip", name="X"
+        )
 
 
 @over(every(form=[np.asarray, sparse.csr_array, np.float32]))
@@ -197,7 +256,11 @@ def test_gamma_of_rbf_is_one_over_the_mean_squared_distance(form):
     given = Descriptions({"a": form(BITS[:N])})
     kernel, wide = describe(given, "rbf", normalize=True, repair="clip", name="X")
     squares = [((BITS[i] - BITS[j]) ** 2).sum() for i in range(N) for j in range(N) if i != j]
-    assert_allclose(kernel.members[0].params["gamma"], 1 / np.mean(squares), rtol=1e-5 if form is np.float32 else 1e-12)
+    assert_allclose(
+        kernel.members[0].params["gamma"],
+        1 / np.mean(squares),
+        rtol=1e-5 if form is np.float32 else 1e-12,
+    )
     expected = np.exp(-((BITS[:N, None] - BITS[:N]) ** 2).sum(axis=2) / np.mean(squares))
     assert_allclose(kernel(wide.values), expected, rtol=1e-5)
 
@@ -223,10 +286,19 @@ def test_gamma_where_all_rows_are_the_same(rows, gamma, form):
     assert_allclose(kernel(wide.values), 1.0, rtol=1e-12)
 
 
-@over(every(kernel=["linear", "rbf"], factor=[1e-160, 1e-180, 1e145], form=[np.asarray, sparse.csr_array]))
+@over(
+    every(
+        kernel=["linear", "rbf"],
+        factor=[1e-160, 1e-180, 1e145],
+        form=[np.asarray, sparse.csr_array],
+    )
+)
 def test_features_whose_squares_are_out_of_range(kernel, factor, form):
     given = Descriptions({"a": BITS[:N], "b": form(BITS[:N] * factor)})
-    with pytest.raises(KernelError, match=r"The largest feature of X\['b'\] must be between .* multiply the features"):
+    with pytest.raises(
+        KernelError,
+        match=r"The largest feature of X\['b'\] must be between .* multiply the features",
+    ):
         describe(given, kernel, normalize=True, repair="clip", name="X")
 
 
@@ -234,11 +306,22 @@ def test_kernels_that_are_too_small_to_scale():
     K = np.diag([1.0, 2.0, 3.0])
     for normalize in (True, False):
         with pytest.raises(
-            KernelError, match=r"The kernel of X\['a'\] has a mean diagonal of only 2e-310: multiply it"
+            KernelError,
+            match=r"The kernel of X\['a'\] has a mean diagonal of only 2e-310: multiply it",
         ):
-            describe(Descriptions({"a": K * 1e-310}), "precomputed", normalize=normalize, repair="clip", name="X")
+            describe(
+                Descriptions({"a": K * 1e-310}),
+                "precomputed",
+                normalize=normalize,
+                repair="clip",
+                name="X",
+            )
         kernel, wide = describe(
-            Descriptions({"a": K * 1e-290}), "precomputed", normalize=normalize, repair="clip", name="X"
+            Descriptions({"a": K * 1e-290}),
+            "precomputed",
+            normalize=normalize,
+            repair="clip",
+            name="X",
         )
         assert_allclose(kernel(wide.values), np.eye(3) if normalize else K / 2)
 
@@ -262,13 +345,17 @@ GROUPS = np.kron(np.eye(3), np.ones((3, 3)))
 )
 def test_what_has_an_exponent(K, expected):
     for normalize in (True, False):
-        kernel, _ = describe(Descriptions([K]), "precomputed", normalize=normalize, repair="clip", name="X")
+        kernel, _ = describe(
+            Descriptions([K]), "precomputed", normalize=normalize, repair="clip", name="X"
+        )
         assert kernel.members[0].has_exponent is expected
 
 
 def test_entries_a_hair_below_zero_count_as_zero_where_there_is_an_exponent():
     K = np.eye(N) + GROUPS - 0.01
-    kernel, wide = describe(Descriptions([K]), "precomputed", normalize=False, repair="clip", name="X")
+    kernel, wide = describe(
+        Descriptions([K]), "precomputed", normalize=False, repair="clip", name="X"
+    )
     scaled = np.maximum(K, 0.0) / 1.99
     assert_allclose(kernel.blocks(wide.values)[0], scaled, rtol=1e-12)
     assert_allclose(kernel(wide.values), scaled, rtol=1e-12)
@@ -282,7 +369,9 @@ def test_what_weighs_nothing_is_not_computed():
         calls.append(A.shape)
         return A @ B.T
 
-    kernel, wide = describe(Descriptions([X, X]), ["rbf", counted], normalize=True, repair="clip", name="X")
+    kernel, wide = describe(
+        Descriptions([X, X]), ["rbf", counted], normalize=True, repair="clip", name="X"
+    )
     calls.clear()
     kernel.with_parameters([1.0, 0.0], [1.0, 1.0])(wide.values)
     assert not calls
@@ -293,7 +382,9 @@ def test_what_weighs_nothing_is_not_computed():
 def test_many_rows_tell_by_some_of_them_whether_there_is_an_exponent():
     features = np.random.default_rng(1).normal(size=(700, 2))
     for given, expected in ((features, False), (np.abs(features), True)):
-        kernel, _ = describe(Descriptions([given]), "linear", normalize=True, repair="clip", name="X")
+        kernel, _ = describe(
+            Descriptions([given]), "linear", normalize=True, repair="clip", name="X"
+        )
         assert kernel.members[0].has_exponent is expected
 
 
@@ -301,11 +392,15 @@ def test_kernels_are_repaired_first():
     K = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.9], [0.1, 0.9, 1.0]])
     for psd in ("clip", "shift"):
         with pytest.warns(KernelRepairWarning, match=r"X\['1'\] is indefinite"):
-            kernel, wide = describe(Descriptions([K]), "precomputed", normalize=False, repair=psd, name="X")
+            kernel, wide = describe(
+                Descriptions([K]), "precomputed", normalize=False, repair=psd, name="X"
+            )
         mended = repair(K, psd=psd)
         assert_allclose(kernel(wide.values), mended / np.mean(np.diagonal(mended)), rtol=1e-12)
         with pytest.warns(KernelRepairWarning, match="indefinite"):
-            kernel, wide = describe(Descriptions([K]), "precomputed", normalize=True, repair=psd, name="X")
+            kernel, wide = describe(
+                Descriptions([K]), "precomputed", normalize=True, repair=psd, name="X"
+            )
         roots = np.sqrt(np.diagonal(mended))
         assert_allclose(kernel(wide.values), mended / np.outer(roots, roots), rtol=1e-12)
         # New entities come as they are, and were 1 to themselves before the repair.
@@ -314,7 +409,13 @@ def test_kernels_are_repaired_first():
     with pytest.raises(KernelError, match=r"X\['1'\] is not positive semi-definite"):
         describe(Descriptions([K]), "precomputed", normalize=True, repair="error", name="X")
     with pytest.raises(KernelError, match=r"X\['1'\] is not symmetric"):
-        describe(Descriptions([K + np.eye(3, k=1)]), "precomputed", normalize=True, repair="error", name="X")
+        describe(
+            Descriptions([K + np.eye(3, k=1)]),
+            "precomputed",
+            normalize=True,
+            repair="error",
+            name="X",
+        )
     with pytest.raises(ValueError, match="repair must be one of"):
         describe(Descriptions([K]), "precomputed", normalize=True, repair="mean", name="X")
 
@@ -324,8 +425,13 @@ UNEVEN = SIMILAR * np.outer(np.arange(1.0, 14.0), np.arange(1.0, 14.0))
 
 @over(every(normalize=[True, False]))
 def test_a_diagonal_that_differs(normalize):
-    kernel, wide = describe(Descriptions([UNEVEN[:N, :N]]), "precomputed", normalize=normalize, repair="clip", name="X")
-    expected = SIMILAR[:N, :N] / 3.0 if normalize else UNEVEN[:N, :N] / np.diagonal(UNEVEN)[:N].mean()
+    kernel, wide = describe(
+        Descriptions([UNEVEN[:N, :N]]), "precomputed", normalize=normalize, repair="clip", name="X"
+    )
+    if normalize:
+        expected = SIMILAR[:N, :N] / 3.0
+    else:
+        expected = UNEVEN[:N, :N] / np.diagonal(UNEVEN)[:N].mean()
     assert_allclose(kernel(wide.values), expected, rtol=1e-12)
     # The rows of training are known again.
     assert_array_equal(widen(kernel, Descriptions([UNEVEN[:N, :N]]), None, "X").values, wide.values)
@@ -338,18 +444,24 @@ def test_a_diagonal_that_differs(normalize):
         with pytest.raises(KernelError, match=words):
             kernel(new, wide.values)
     else:
-        assert_allclose(kernel(new, wide.values), UNEVEN[N:, :N] / np.diagonal(UNEVEN)[:N].mean(), rtol=1e-12)
+        assert_allclose(
+            kernel(new, wide.values), UNEVEN[N:, :N] / np.diagonal(UNEVEN)[:N].mean(), rtol=1e-12
+        )
 
 
 def test_kernels_between_new_entities_are_not_known():
     kernel, wide = described()
     new = widen(kernel, Descriptions(tables(TEST, TRAIN)), None, "X").values
     for A, B in ((new, None), (wide.values, new), (new[:1], new[:1].copy())):
-        with pytest.raises(KernelError, match="The precomputed kernel 'similar' is not known between new entities"):
+        with pytest.raises(
+            KernelError, match="The precomputed kernel 'similar' is not known between new entities"
+        ):
             kernel(A, B)
 
 
-@over(covering(rows=[[4, 0, 7, 2, 11], [0, 1, 2, 3], list(range(12, -1, -1))], with_ids=[True, False]))
+@over(
+    covering(rows=[[4, 0, 7, 2, 11], [0, 1, 2, 3], list(range(12, -1, -1))], with_ids=[True, False])
+)
 def test_rows_of_one_holder_are_training_and_new(rows, with_ids):
     everybody = np.arange(N + N_NEW)
     ids = Ids(tuple(f"e{place}" for place in everybody))
@@ -369,7 +481,9 @@ def test_rows_of_one_holder_are_training_and_new(rows, with_ids):
     start = kernel.members[3].start
     assert_array_equal(new.values[:, start], expected)
     assert_array_equal(new.values[:, start + 1 :], UNEVEN[np.ix_([2, 0, 5], rows)])
-    assert_allclose(kernel.blocks(new.values[:2], wide.values)[3], scaled[np.ix_([2, 0], rows)], rtol=1e-12)
+    assert_allclose(
+        kernel.blocks(new.values[:2], wide.values)[3], scaled[np.ix_([2, 0], rows)], rtol=1e-12
+    )
     # All of them at once.
     if len(rows) < len(everybody) or with_ids:
         found = widen(kernel, first, train.places, "X").values
@@ -377,7 +491,10 @@ def test_rows_of_one_holder_are_training_and_new(rows, with_ids):
     # Or, of any origin, a column for each entity of training.
     alone = tables([5], rows)
     alone["similar"] = UNEVEN[np.ix_([5], rows)]
-    assert_array_equal(widen(kernel, Descriptions(alone), train.places, "X").values[:, start + 1 :], alone["similar"])
+    assert_array_equal(
+        widen(kernel, Descriptions(alone), train.places, "X").values[:, start + 1 :],
+        alone["similar"],
+    )
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
@@ -391,7 +508,8 @@ def test_frames_with_ids_in_another_order(kind):
             return module.DataFrame(array, index=ids, columns=columns)
         return module.DataFrame({"id": ids} | {name: array[:, j] for j, name in enumerate(columns)})
 
-    order, features = rng.permutation(N), ["one", "two", "three"]
+    order = rng.permutation(N)
+    features = ["one", "two", "three"]
     given = {
         "x": frame(X[TRAIN], TRAIN, features),
         "similar": frame(SIMILAR[np.ix_(order, TRAIN)], order, [names[place] for place in TRAIN]),
@@ -400,7 +518,9 @@ def test_frames_with_ids_in_another_order(kind):
     kernel, wide = describe(Descriptions(given), kernels, normalize=True, repair="clip", name="X")
     assert wide.kind == kind
     assert wide.row_ids.labels == tuple(names[:N])
-    for found, block in zip(kernel.blocks(wide.values), [twins(TRAIN, TRAIN, True)[i] for i in (0, 3)], strict=True):
+    for found, block in zip(
+        kernel.blocks(wide.values), [twins(TRAIN, TRAIN, True)[i] for i in (0, 3)], strict=True
+    ):
         assert_allclose(found, block, rtol=1e-12, atol=1e-12)
     # New entities, with the columns in another order and some too many, and the descriptions too.
     columns = [*order, N]
@@ -410,26 +530,40 @@ def test_frames_with_ids_in_another_order(kind):
     }
     table = widen(kernel, Descriptions(new), None, "X")
     for found, block in zip(
-        kernel.blocks(table.values, wide.values), [twins(TEST, TRAIN, True)[i] for i in (0, 3)], strict=True
+        kernel.blocks(table.values, wide.values),
+        [twins(TEST, TRAIN, True)[i] for i in (0, 3)],
+        strict=True,
     ):
         assert_allclose(found, block, rtol=1e-12, atol=1e-12)
     again = widen(kernel, Descriptions(given)[[3, 1]], None, "X").values
     assert_array_equal(again[:, 3], [3, 1])
     few = frame(SIMILAR[np.ix_(TEST, TRAIN[1:])], TEST, names[1:N])
-    with pytest.raises(IdError, match=r"X\['similar'\] has no column for 1 entities of training \('e0'\)"):
+    with pytest.raises(
+        IdError, match=r"X\['similar'\] has no column for 1 entities of training \('e0'\)"
+    ):
         widen(kernel, Descriptions({**new, "similar": few}), None, "X")
     turned = frame(X[TEST][:, ::-1], TEST, features[::-1])
     with pytest.raises(ValueError, match=r"The feature names of X\['x'\] should match"):
         widen(kernel, Descriptions({**new, "x": turned}), None, "X")
     odd = frame(SIMILAR[:N, :N], TRAIN, [f"other{place}" for place in TRAIN])
     with pytest.raises(IdError, match=r"X\['similar'\] has no column for 9 of its rows \('e0'"):
-        describe(Descriptions({**given, "similar": odd}), kernels, normalize=True, repair="clip", name="X")
+        describe(
+            Descriptions({**given, "similar": odd}),
+            kernels,
+            normalize=True,
+            repair="clip",
+            name="X",
+        )
 
 
 def test_numbers_that_a_frame_has_of_its_own_are_nobodys_places():
     pandas = pytest.importorskip("pandas")
     kernel, _ = describe(
-        Descriptions([pandas.DataFrame(UNEVEN[:N, :N])]), "precomputed", normalize=True, repair="clip", name="X"
+        Descriptions([pandas.DataFrame(UNEVEN[:N, :N])]),
+        "precomputed",
+        normalize=True,
+        repair="clip",
+        name="X",
     )
     new = widen(kernel, Descriptions([pandas.DataFrame(UNEVEN[N:, :N])]), None, "X").values
     assert_array_equal(new[:, 0], [-1] * N_NEW)
@@ -445,11 +579,27 @@ def test_other_descriptions_than_in_training():
             ValueError,
             "The descriptions of X have the unknown name 'y': give those of training, 'x', ",
         ),
-        ({**new, "x": X[TEST][:, :2]}, ValueError, r"X\['x'\] has 2 columns, expected the 3 features of training"),
-        ({**new, "similar": SIMILAR[N:]}, ValueError, r"X\['similar'\] has 13 columns, expected one for each of 9"),
-        ({**new, "x": np.where(X[TEST] > 0, X[TEST], np.nan)}, ValueError, r"X\['x'\] has NaN in part of row "),
+        (
+            {**new, "x": X[TEST][:, :2]},
+            ValueError,
+            r"X\['x'\] has 2 columns, expected the 3 features of training",
+        ),
+        (
+            {**new, "similar": SIMILAR[N:]},
+            ValueError,
+            r"X\['similar'\] has 13 columns, expected one for each of 9",
+        ),
+        (
+            {**new, "x": np.where(X[TEST] > 0, X[TEST], np.nan)},
+            ValueError,
+            r"X\['x'\] has NaN in part of row ",
+        ),
         ({**new, "x": abs(X[TEST]) * np.inf}, ValueError, "infinity"),
-        ({"x": X[TEST] * np.nan}, ValueError, "X has no description of row 0, 1, 2, 3: give one of 'x', 'bits'"),
+        (
+            {"x": X[TEST] * np.nan},
+            ValueError,
+            "X has no description of row 0, 1, 2, 3: give one of 'x', 'bits'",
+        ),
     ):
         with pytest.raises(error, match=words):
             widen(kernel, Descriptions(given), None, "X")
@@ -461,12 +611,21 @@ def test_descriptions_that_rows_lack():
     kernel, wide = described()
     new = tables(TEST, TRAIN)
     new["counts"] = np.where(np.arange(N_NEW)[:, None] == 2, np.nan, new["counts"])
-    found = widen(kernel, Descriptions({name: new[name] for name in ("x", "counts")}), None, "X").values
-    assert_array_equal(kernel.lacking(found), [[False, True, row == 2, True] for row in range(N_NEW)])
+    found = widen(
+        kernel, Descriptions({name: new[name] for name in ("x", "counts")}), None, "X"
+    ).values
+    assert_array_equal(
+        kernel.lacking(found), [[False, True, row == 2, True] for row in range(N_NEW)]
+    )
     assert not kernel.lacking(wide.values).any()
     only = kernel.only(np.array([True, False, False, False]))
-    assert_allclose(only(found, wide.values), kernel.members[0].term(twins(TEST, TRAIN, True)[0]), rtol=1e-12)
-    thin = {"x": new["x"], "bits": sparse.csr_array(np.where(np.arange(N_NEW)[:, None] == 1, np.nan, BITS[TEST]))}
+    assert_allclose(
+        only(found, wide.values), kernel.members[0].term(twins(TEST, TRAIN, True)[0]), rtol=1e-12
+    )
+    thin = {
+        "x": new["x"],
+        "bits": sparse.csr_array(np.where(np.arange(N_NEW)[:, None] == 1, np.nan, BITS[TEST])),
+    }
     found = widen(kernel, Descriptions(thin), None, "X").values
     assert_array_equal(kernel.lacking(found)[:, 1], np.arange(N_NEW) == 1)
     thin["bits"][1, 0] = 1.0
@@ -483,18 +642,28 @@ def test_sparse_tables():
     expected = twins(TRAIN, TRAIN, True)[1:3]
     for found, block in zip(kernel.blocks(wide.values), expected, strict=True):
         assert_allclose(found, block, rtol=1e-12, atol=1e-12)
-    new = widen(kernel, Descriptions({n: sparse.csr_array(t[N:]) for n, t in features.items()}), None, "X")
+    new = widen(
+        kernel, Descriptions({n: sparse.csr_array(t[N:]) for n, t in features.items()}), None, "X"
+    )
     assert sparse.issparse(new.values)
-    for found, block in zip(kernel.blocks(new.values, wide.values), twins(TEST, TRAIN, True)[1:3], strict=True):
+    for found, block in zip(
+        kernel.blocks(new.values, wide.values), twins(TEST, TRAIN, True)[1:3], strict=True
+    ):
         assert_allclose(found, block, rtol=1e-12, atol=1e-12)
     zero = kernel.with_parameters([0, 0], [1, 1])(new.values, wide.values)
     assert_array_equal(zero, np.zeros((N_NEW, N)))
     # What joins leaves the table sparse.
     both, wider = kernel.joined(["similar"], [SIMILAR[:N, :N]], wide)
     assert sparse.issparse(wider.values)
-    assert_allclose(both.blocks(wider.values, wider.values[[4, 1]])[2], SIMILAR[:N, [4, 1]] / 3.0, rtol=1e-12)
+    assert_allclose(
+        both.blocks(wider.values, wider.values[[4, 1]])[2], SIMILAR[:N, [4, 1]] / 3.0, rtol=1e-12
+    )
     # Beside a dense one all are dense.
-    mixed = {**tables(TRAIN, TRAIN), "bits": sparse.csr_array(BITS[:N]), "similar": sparse.csr_array(SIMILAR[:N, :N])}
+    mixed = {
+        **tables(TRAIN, TRAIN),
+        "bits": sparse.csr_array(BITS[:N]),
+        "similar": sparse.csr_array(SIMILAR[:N, :N]),
+    }
     kernel, dense = describe(Descriptions(mixed), KERNELS, normalize=True, repair="clip", name="X")
     assert_allclose(dense.values, described()[1].values, rtol=1e-14)
 
@@ -506,7 +675,9 @@ def test_precision_is_that_of_the_finest_and_whole_numbers_have_no_say():
         ([X[:N], X[:N].astype(np.float32)], np.float64),
         ([counts, counts], np.float64),
     ):
-        kernel, wide = describe(Descriptions(given), "linear", normalize=True, repair="clip", name="X")
+        kernel, wide = describe(
+            Descriptions(given), "linear", normalize=True, repair="clip", name="X"
+        )
         assert wide.values.dtype == expected
         assert kernel(wide.values).dtype == expected
 
@@ -514,7 +685,9 @@ def test_precision_is_that_of_the_finest_and_whole_numbers_have_no_say():
 def test_one_library_and_enough_memory(monkeypatch):
     strict = pytest.importorskip("array_api_strict")
     with pytest.raises(TypeError, match=r"found X\['1'\] of numpy, X\['2'\] of array_api_strict"):
-        describe(Descriptions([X, strict.asarray(X)]), "linear", normalize=True, repair="clip", name="X")
+        describe(
+            Descriptions([X, strict.asarray(X)]), "linear", normalize=True, repair="clip", name="X"
+        )
     monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 10)
     with pytest.raises(NotEnoughMemoryError, match="The table of 2 descriptions of X needs about"):
         describe(Descriptions([X, X]), "linear", normalize=True, repair="clip", name="X")
@@ -523,7 +696,9 @@ def test_one_library_and_enough_memory(monkeypatch):
 def test_more_descriptions_join(library):
     kernel, wide = described(library)
     more = {"constant": np.ones((N, N)), "profile": SIMILAR[:N, :N] / 3.0}
-    wider_kernel, wider = kernel.joined(list(more), [library.asarray(K) for K in more.values()], wide)
+    wider_kernel, wider = kernel.joined(
+        list(more), [library.asarray(K) for K in more.values()], wide
+    )
     assert wider_kernel.names == (*kernel.names, *more)
     assert [member.has_exponent for member in wider_kernel.members[4:]] == [True, True]
     assert wider.values.shape == (N, wide.values.shape[1] + 2 * (N + 1))
@@ -558,7 +733,8 @@ def test_files_and_pickles_hold_a_learned_kernel():
 def test_a_model_takes_it_as_any_kernel_and_a_file_holds_both(tmp_path):
     kernel, wide = described()
     kernel = kernel.with_parameters(WEIGHTS, EXPONENTS)
-    T, Y = rng.normal(size=(5, 2)), rng.normal(size=(N, 5))
+    T = rng.normal(size=(5, 2))
+    Y = rng.normal(size=(N, 5))
     model = KroneckerRidge(kernel=kernel).fit(wide.values, Y, tasks=T)
     new = widen(kernel, Descriptions(tables(TEST, TRAIN)), None, "X").values
     twin = KroneckerRidge(kernel="precomputed").fit(whole(twins(TRAIN, TRAIN, True)), Y, tasks=T)
@@ -567,7 +743,9 @@ def test_a_model_takes_it_as_any_kernel_and_a_file_holds_both(tmp_path):
     save(model, tmp_path / "model")
     again = load(tmp_path / "model")
     assert_array_equal(again.predict(new), model.predict(new))
-    assert_allclose(again.predict(new, return_std=True)[1], model.predict(new, return_std=True)[1], rtol=1e-12)
+    assert_allclose(
+        again.predict(new, return_std=True)[1], model.predict(new, return_std=True)[1], rtol=1e-12
+    )
 
 
 def test_forged_states_are_refused():
@@ -588,10 +766,13 @@ def test_forged_states_are_refused():
 @over(lines("as_sparse", False, True))
 def test_rows_of_weight_two_are_as_good_as_two(kernel, as_sparse):
     rng = np.random.default_rng(0)
-    X, weights = rng.normal(size=(7, 3)), np.array([1, 2, 0, 3, 1, 1, 2])
+    X = rng.normal(size=(7, 3))
+    weights = np.array([1, 2, 0, 3, 1, 1, 2])
     form = sparse.csr_array if as_sparse else np.asarray
     options = {"normalize": False, "repair": "clip", "name": "X"}
-    once, _ = describe(Descriptions({"a": form(X)}), kernel, weights=weights.astype(float), **options)
+    once, _ = describe(
+        Descriptions({"a": form(X)}), kernel, weights=weights.astype(float), **options
+    )
     often, _ = describe(Descriptions({"a": form(np.repeat(X, weights, axis=0))}), kernel, **options)
     assert_allclose(once(form(X)), often(form(X)), rtol=1e-12)
 
@@ -599,7 +780,8 @@ def test_rows_of_weight_two_are_as_good_as_two(kernel, as_sparse):
 def test_columns_of_others_are_the_entities_of_training_in_their_order():
     """Rows that were taken out of another holder have a column for each entity of training, not for each of theirs."""
     rng = np.random.default_rng(0)
-    X, new = rng.normal(size=(4, 2)), rng.normal(size=(3, 2))
+    X = rng.normal(size=(4, 2))
+    new = rng.normal(size=(3, 2))
     order = [2, 0, 3, 1]
     training = Descriptions({"a": gram(X, kernel="rbf")})[order]
     kernel, wide = describe(training, "precomputed", normalize=True, repair="clip", name="X")

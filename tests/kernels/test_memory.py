@@ -44,7 +44,10 @@ CALLS = {
     "minmax in single precision": lambda: minmax(SINGLE, SINGLE[:400]),
     "delta": lambda: delta(COUNTS),
     **{f"gram {name}": lambda name=name: gram(COUNTS, kernel=name) for name in kernel_names()},
-    **{f"gram {name}, single": lambda name=name: gram(SINGLE, COUNTS[:300], kernel=name) for name in kernel_names()},
+    **{
+        f"gram {name}, single": lambda name=name: gram(SINGLE, COUNTS[:300], kernel=name)
+        for name in kernel_names()
+    },
     "gram of sparse features": lambda: gram(SPARSE, kernel="cosine"),
     "gram of a function": lambda: gram(COUNTS, kernel=lambda A, B: A @ B.T),
     "brownian": lambda: brownian_kernel(TREE),
@@ -54,7 +57,9 @@ CALLS = {
     "shared ancestors": lambda: shared_ancestors_kernel(EDGES, NODES),
     "spectrum": lambda: spectrum_kernel(SEQUENCES, k=1),
     "pairs": lambda: pairs_of(SQUARE, list(range(400)), list(range(1, 401))),
-    "pairs of features": lambda: pairs_of(COUNTS, list(range(400)), list(range(1, 401)), kernel="linear"),
+    "pairs of features": lambda: pairs_of(
+        COUNTS, list(range(400)), list(range(1, 401)), kernel="linear"
+    ),
     "normalize": lambda: normalize(SQUARE),
     "repair": lambda: repair(SQUARE - 1.0),
     "dyads": lambda: make_dyads(N, 300, main_effects=0.5, missing=0.1, random_state=0),
@@ -64,7 +69,8 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_what_is_told_is_an_upper_bound(name):
-    need, peak = told(CALLS[name]), taken(CALLS[name])
+    need = told(CALLS[name])
+    peak = taken(CALLS[name])
     # Half a megabyte is for lists of names, and sequences as arrays.
     assert peak - 2**19 < need < 3 * peak
 

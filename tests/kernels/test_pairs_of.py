@@ -28,12 +28,14 @@ def by_formula(K, first, second, known, symmetric):
     """Return both kernels by loops over pairs."""
 
     def kernels(a, b, c, d):
-        total, product = K[a, c] + K[b, d], K[a, c] * K[b, d]
+        total = K[a, c] + K[b, d]
+        product = K[a, c] * K[b, d]
         if symmetric:
             return (total + K[a, d] + K[b, c]) / 2, (product + K[a, d] * K[b, c]) / 2
         return total, product
 
-    rows, columns = list(zip(first, second, strict=True)), list(zip(*known, strict=True))
+    rows = list(zip(first, second, strict=True))
+    columns = list(zip(*known, strict=True))
     values = np.array([[kernels(*row, *column) for column in columns] for row in rows])
     return {"sum": values[..., 0], "product": values[..., 1]}
 
@@ -60,7 +62,9 @@ def test_the_order_within_a_pair_counts_only_if_it_is_said_to():
     for name, block in pairs_of(K, *NEW, known=(FIRST, SECOND)).items():
         assert_allclose(pairs_of(K, *NEW, known=swapped)[name], block, rtol=1e-14)
     ordered = pairs_of(K, *NEW, known=(FIRST, SECOND), symmetric=False)
-    assert abs(pairs_of(K, *NEW, known=swapped, symmetric=False)["sum"] - ordered["sum"]).max() > 0.1
+    assert (
+        abs(pairs_of(K, *NEW, known=swapped, symmetric=False)["sum"] - ordered["sum"]).max() > 0.1
+    )
 
 
 def test_kernels_are_positive_semi_definite():
@@ -75,12 +79,23 @@ def test_frames_have_the_ids_of_their_pairs(kind):
     frames = pytest.importorskip(kind)
     order = RNG.permutation(7)
     shuffled = pd.DataFrame(K[:, order], NAMES, [NAMES[place] for place in order])
-    table = shuffled if kind == "pandas" else frames.from_pandas(shuffled.reset_index(names="line"))
+    if kind == "pandas":
+        table = shuffled
+    else:
+        table = frames.from_pandas(shuffled.reset_index(names="line"))
     first, second = ([NAMES[place] for place in side] for side in (FIRST, SECOND))
     new = tuple([NAMES[place] for place in side] for side in NEW)
     for found, expected, rows in (
-        (pairs_of(table, first, second), by_formula(K, FIRST, SECOND, (FIRST, SECOND), True), (first, second)),
-        (pairs_of(table, *new, known=(first, second)), by_formula(K, *NEW, (FIRST, SECOND), True), new),
+        (
+            pairs_of(table, first, second),
+            by_formula(K, FIRST, SECOND, (FIRST, SECOND), True),
+            (first, second),
+        ),
+        (
+            pairs_of(table, *new, known=(first, second)),
+            by_formula(K, *NEW, (FIRST, SECOND), True),
+            new,
+        ),
     ):
         read = {name: read_table(block, name) for name, block in found.items()}
         check({name: each.values for name, each in read.items()}, expected)
@@ -90,11 +105,17 @@ def test_frames_have_the_ids_of_their_pairs(kind):
 
 
 def test_series_arrays_and_a_block_of_new_and_known_entities_are_taken():
-    frame, series = pd.DataFrame(K, NAMES, NAMES), pd.Series(["g", "a"], index=[7, 8])
+    frame = pd.DataFrame(K, NAMES, NAMES)
+    series = pd.Series(["g", "a"], index=[7, 8])
     known = np.array(["a", "b"]), pd.Series(["c", "c"])
-    found = pairs_of(frame.loc[["g", "a"], ["a", "b", "c"]], series, ["a", "g"], known=known, symmetric=False)
+    found = pairs_of(
+        frame.loc[["g", "a"], ["a", "b", "c"]], series, ["a", "g"], known=known, symmetric=False
+    )
     check(found, by_formula(K, [6, 0], [0, 6], ([0, 1], [2, 2]), False))
-    check(pairs_of(K.tolist(), np.array([0, 1]), (2, 2)), by_formula(K, [0, 1], [2, 2], ([0, 1], [2, 2]), True))
+    check(
+        pairs_of(K.tolist(), np.array([0, 1]), (2, 2)),
+        by_formula(K, [0, 1], [2, 2], ([0, 1], [2, 2]), True),
+    )
 
 
 @over(lines("kernel", "rbf", "linear", "vanraden", lambda A, B: (A @ B.T) ** 2))
@@ -106,7 +127,10 @@ def test_features_by_the_name_of_a_kernel(kernel):
     expected = np.full((7, 7), np.nan)
     expected[:, trained] = whole
     for given in (features, pd.DataFrame(features, NAMES)):
-        pairs = [[NAMES[place] for place in side] if given is not features else side for side in (FIRST, SECOND, *NEW)]
+        pairs = [
+            [NAMES[place] for place in side] if given is not features else side
+            for side in (FIRST, SECOND, *NEW)
+        ]
         found = pairs_of(given, *pairs[:2], kernel=kernel)
         check(found, by_formula(expected, FIRST, SECOND, (FIRST, SECOND), True))
         found = pairs_of(given, *pairs[2:], known=tuple(pairs[:2]), kernel=kernel)
@@ -126,7 +150,9 @@ def test_what_names_no_pair_is_refused():
             pairs_of(frame, ["a"], ["d"], known=known)
     with pytest.raises(ValueError, match="found 0 and 0"):
         pairs_of(K, [], [])
-    with pytest.raises(IdError, match="The pair of 'a' and 'b' is listed twice: average its labels"):
+    with pytest.raises(
+        IdError, match="The pair of 'a' and 'b' is listed twice: average its labels"
+    ):
         pairs_of(frame, ["a", "c", "b"], ["b", "a", "a"])
     assert pairs_of(frame, ["a", "b"], ["b", "a"], symmetric=False)["sum"].shape == (2, 2)
     with pytest.raises(KernelError, match="K must be square"):
@@ -144,11 +170,16 @@ Y = RNG.normal(size=(21, 5))
 
 def refitted(model, which, out, task_out=None):
     """Predict some pairs (and tasks) by a model that is fitted on the other ones, from the kernel of the entities."""
-    stay, known = ~out, tuple(PAIRS[~out].T)
+    stay = ~out
+    known = tuple(PAIRS[~out].T)
     task_stay = np.ones(5, dtype=bool) if task_out is None else ~task_out
-    again = clone(model).fit(pairs_of(K, *known)[which], Y[np.ix_(stay, task_stay)], tasks=TASKS[task_stay])
+    again = clone(model).fit(
+        pairs_of(K, *known)[which], Y[np.ix_(stay, task_stay)], tasks=TASKS[task_stay]
+    )
     new = pairs_of(K, *PAIRS[out].T, known=known)[which]
-    return again.predict(new) if task_out is None else again.predict(new, tasks=TASKS[task_out])
+    if task_out is None:
+        return again.predict(new)
+    return again.predict(new, tasks=TASKS[task_out])
 
 
 @over(lines("which", "sum", "product"))
@@ -156,10 +187,13 @@ def refitted(model, which, out, task_out=None):
 def test_held_out_pairs_are_those_of_a_refit_without_them(Model, which):
     pairs = pairs_of(K, *PAIRS.T)[which]
     model = Model(0.3, kernel="precomputed", task_kernel="rbf").fit(pairs, Y, tasks=TASKS)
-    out, task_out = np.arange(21) == 13, np.arange(5) == 2
+    out = np.arange(21) == 13
+    task_out = np.arange(5) == 2
     # A new combination, with known tasks and with a new one.
     assert_allclose(model.holdout("B")[out], refitted(model, which, out), rtol=1e-7)
-    assert_allclose(model.holdout("D")[np.ix_(out, task_out)], refitted(model, which, out, task_out), rtol=1e-7)
+    assert_allclose(
+        model.holdout("D")[np.ix_(out, task_out)], refitted(model, which, out, task_out), rtol=1e-7
+    )
     # A new entity: all pairs that it is a member of are left out.
     out = (PAIRS == 4).any(axis=1)
     assert_allclose(model.holdout("B", groups=out)[out], refitted(model, which, out), rtol=1e-7)
@@ -169,17 +203,24 @@ def test_held_out_pairs_are_those_of_a_refit_without_them(Model, which):
 
 def test_searches_intervals_and_learned_kernels_take_pairs():
     names = np.array(NAMES)
-    frame, (first, second), known = pd.DataFrame(K, NAMES, NAMES), names[PAIRS.T], tuple(names[PAIRS[:-3].T])
-    trained, new = pairs_of(frame, *known), pairs_of(frame, first[-3:], second[-3:], known=known)
+    frame = pd.DataFrame(K, NAMES, NAMES)
+    first, second = names[PAIRS.T]
+    known = tuple(names[PAIRS[:-3].T])
+    trained = pairs_of(frame, *known)
+    new = pairs_of(frame, first[-3:], second[-3:], known=known)
     labels = pd.DataFrame(Y[:-3], trained["sum"].index)
     labels.iloc[2, 1] = np.nan
-    search = TwoStepRidgeCV(kernel="precomputed", setting="B").fit(trained["sum"] + trained["product"], labels)
+    search = TwoStepRidgeCV(kernel="precomputed", setting="B").fit(
+        trained["sum"] + trained["product"], labels
+    )
     predicted = search.predict(new["sum"] + new["product"])
     assert list(predicted.index) == ["e + f", "e + g", "f + g"]
     lower, upper = search.predict_interval(new["sum"] + new["product"])
     assert ((lower <= predicted) & (predicted <= upper)).all(axis=None)
     assert evaluate(search, "B")["setting"] == ["B"]
-    learned = LearnedKernelRidge(kernel="precomputed", normalize=False, setting="B", max_iter=3, random_state=0)
+    learned = LearnedKernelRidge(
+        kernel="precomputed", normalize=False, setting="B", max_iter=3, random_state=0
+    )
     learned = learned.fit(trained, labels)
     assert set(learned.weights_["instances"]) >= {"sum", "product"}
     assert learned.predict(new).shape == (3, 5)

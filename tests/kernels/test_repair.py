@@ -101,7 +101,9 @@ def test_what_is_not_is_averaged_and_left_alone(library):
 
 
 def test_asymmetry_is_refused_with_its_figures():
-    with pytest.raises(KernelError, match=r"G is not symmetric: .* is 0.25, the tolerance is 1e-08"):
+    with pytest.raises(
+        KernelError, match=r"G is not symmetric: .* is 0.25, the tolerance is 1e-08"
+    ):
         symmetrized(np.array([[1.0, 0.5], [0.25, 1.0]]), "error", name="G")
     with pytest.raises(KernelError, match="K is not symmetric"):
         repair(np.array([[1.0, 0.5], [0.25, 1.0]]), symmetrize="error")
@@ -150,9 +152,14 @@ def test_zeros_stay_zeros(each):
 
 def test_negative_values_are_refused_with_their_figures():
     values = np.array([-0.5, -1.1e-6, -0.9e-6, 1.0])
-    with pytest.raises(KernelError, match=r"G is not .*: 2 of its 4 eigenvalues .* smallest -0.5 \(the largest is 1\)"):
+    with pytest.raises(
+        KernelError,
+        match=r"G is not .*: 2 of its 4 eigenvalues .* smallest -0.5 \(the largest is 1\)",
+    ):
         repaired_values(values, "error", 4, name="G")
-    with pytest.raises(KernelError, match="K is not positive semi-definite: 1 of its 2 eigenvalues"):
+    with pytest.raises(
+        KernelError, match="K is not positive semi-definite: 1 of its 2 eigenvalues"
+    ):
         repair(np.array([[1.0, 2.0], [2.0, 1.0]]), psd="error")
 
 
@@ -167,7 +174,10 @@ def test_clipping_gives_the_positive_part(each, library):
         mean = (plain + plain.T) / 2
         values, vectors = np.linalg.eigh(mean)
         expected = sum(
-            (max(value, 0.0) * np.outer(vector, vector) for value, vector in zip(values, vectors.T, strict=True)),
+            (
+                max(value, 0.0) * np.outer(vector, vector)
+                for value, vector in zip(values, vectors.T, strict=True)
+            ),
             start=np.zeros((n, n)),
         )
         assert values.min() < 0
@@ -185,7 +195,9 @@ def test_shifting_changes_only_the_diagonal(each, library):
         assert_allclose(found, expected, **tolerances(library))
         assert_array_equal(found, found.T)
         scale = np.abs(np.linalg.eigvalsh(expected)).max()
-        assert abs(np.linalg.eigvalsh(found.astype(float)).min()) < 100 * np.finfo(library.dtype).eps * max(scale, 1)
+        assert abs(np.linalg.eigvalsh(found.astype(float)).min()) < 100 * np.finfo(
+            library.dtype
+        ).eps * max(scale, 1)
 
 
 def test_a_kernel_comes_back_as_it_is(each, library):
@@ -213,7 +225,12 @@ def test_mending_is_a_repair_with_a_warning(psd, library):
 
 def test_mending_leaves_a_kernel_alone(each, library):
     A = np.random.default_rng(0).normal(size=(6, 3))
-    kernels = {"singular": A @ A.T, "regular": A @ A.T + np.eye(6), "zero": np.zeros((6, 6)), "one": np.ones((1, 1))}
+    kernels = {
+        "singular": A @ A.T,
+        "regular": A @ A.T + np.eye(6),
+        "zero": np.zeros((6, 6)),
+        "one": np.ones((1, 1)),
+    }
     for name in each(kernels):
         K = library.asarray(kernels[name] + kernels[name].T)
         assert mended(K, "error", "K") is K
@@ -226,7 +243,9 @@ def test_mending_sees_what_is_barely_indefinite(each):
         # The largest eigenvalue is 1, but for the tiny part.
         K = np.eye(40) - (1 - size) * np.outer(vector, vector)
         K = (K + K.T) / 2
-        with pytest.raises(KernelError, match="K is not positive semi-definite: 1 of its 40 eigenvalues"):
+        with pytest.raises(
+            KernelError, match="K is not positive semi-definite: 1 of its 40 eigenvalues"
+        ):
             mended(K, "error", "K")
 
 
@@ -249,14 +268,18 @@ def test_what_is_not_finite_is_refused(each, library):
 def test_what_is_not_square_is_refused(each):
     for shape in each([(0, 0), (2, 3), (4,), (2, 2, 2)]):
         for function in (repair, symmetrized, asymmetry):
-            with pytest.raises(KernelError, match=r"K must be square with at least one row, found shape \("):
+            with pytest.raises(
+                KernelError, match=r"K must be square with at least one row, found shape \("
+            ):
                 function(np.ones(shape))
 
 
 def test_unknown_options_are_refused():
     with pytest.raises(ValueError, match="symmetrize must be one of 'mean', 'error', found 'max'"):
         repair(np.eye(2), symmetrize="max")
-    with pytest.raises(ValueError, match="psd must be one of 'clip', 'shift', 'error', found 'flip'"):
+    with pytest.raises(
+        ValueError, match="psd must be one of 'clip', 'shift', 'error', found 'flip'"
+    ):
         repair(np.eye(2), psd="flip")
     with pytest.raises(ValueError, match="psd must be one of"):
         repaired_values(np.ones(2), "flip", 2)

@@ -110,7 +110,9 @@ def test_equals_trying_every_gap(engine, matrix, gap_open, gap_extend):
 def test_gaps_may_follow_each_other(engine):
     for seed in range(7):
         texts = random_sequences(3, 16, seed)
-        scores, _ = smith_waterman(texts, matrix="BLOSUM50", gap_open=1, gap_extend=1, normalized=False)
+        scores, _ = smith_waterman(
+            texts, matrix="BLOSUM50", gap_open=1, gap_extend=1, normalized=False
+        )
         assert_array_equal(scores, slow_scores(tuple(texts), "BLOSUM50", 1, 1))
 
 
@@ -128,7 +130,8 @@ def test_scores_by_hand(engine):
 
 def test_scores_of_long_sequences_do_not_overflow(engine):
     # 22,000 and, in halves, 44,000 are more than 16 bits hold.
-    long, short = "W" * 2000, "W" * 700
+    long = "W" * 2000
+    short = "W" * 700
     scores, _ = smith_waterman([long, short], normalized=False)
     assert_array_equal(scores, [[22000, 7700], [7700, 7700]])
 
@@ -194,7 +197,8 @@ def test_invalid_letters_are_named(any_engine):
     with pytest.raises(ValueError) as caught:
         smith_waterman(WRONG)
     assert str(caught.value) == (
-        "Not valid: 4 of 5 sequences: 'P1' (with '-'), 'empty' (empty), 'none' (None), 'P2' (with '1'). "
+        "Not valid: 4 of 5 sequences: 'P1' (with '-'), 'empty' (empty), 'none' (None), 'P2' (with "
+        "'1'). "
         'Correct or remove them, or leave them out with on_error="drop".'
     )
     for dropping in (smith_waterman, spectrum_kernel, kmer_counts):
@@ -220,9 +224,17 @@ def test_without_a_library_it_says_what_to_install(monkeypatch):
     assert spectrum_kernel(["WWW"])[0].tolist() == [[1.0]]
 
 
-@over(lines("k alphabet unknown", (1, AMINO_ACIDS, "BXZ*"), (3, AMINO_ACIDS, "BXZ*"), (2, "TGCA", "N")))
+@over(
+    lines(
+        "k alphabet unknown", (1, AMINO_ACIDS, "BXZ*"), (3, AMINO_ACIDS, "BXZ*"), (2, "TGCA", "N")
+    )
+)
 def test_words_are_counted(k, alphabet, unknown):
-    texts = [*random_sequences(5, 50, seed=k, letters=alphabet + unknown), alphabet[0], alphabet[:k]]
+    texts = [
+        *random_sequences(5, 50, seed=k, letters=alphabet + unknown),
+        alphabet[0],
+        alphabet[:k],
+    ]
     features, ids = kmer_counts(texts, k=k, alphabet=alphabet, unknown=unknown)
     words = ["".join(letters) for letters in product(alphabet, repeat=k)]
     assert features.shape == (len(texts), len(words))
@@ -261,7 +273,10 @@ def test_spectrum_kernel():
         ({"k": 6}, r"20 letters make 20\^6 words, more than 16777216 can be counted"),
         ({"alphabet": ""}, "must hold different letters"),
         ({"alphabet": "ACGA"}, "must hold different letters, found 'ACGA'"),
-        ({"alphabet": "ACGT", "unknown": "TN"}, "must hold different letters, found 'ACGT' and 'TN'"),
+        (
+            {"alphabet": "ACGT", "unknown": "TN"},
+            "must hold different letters, found 'ACGT' and 'TN'",
+        ),
         ({"alphabet": "acgt"}, "alphabet must be a text of capital letters, found 'acgt'"),
         ({"unknown": None}, "unknown must be a text of capital letters, found None"),
     )
@@ -304,7 +319,8 @@ def test_scikit_learn_accepts_them(step, check):
 def test_a_pipeline_takes_raw_sequences_for_new_proteins(any_engine):
     rng = np.random.default_rng(0)
     texts = random_sequences(9, 40, seed=2)
-    Y, tasks = rng.random((6, 3)), rng.random((3, 2))
+    Y = rng.random((6, 3))
+    tasks = rng.random((3, 2))
     K = {"precomputed": smith_waterman(texts)[0], "cosine": spectrum_kernel(texts, k=2)[0]}
     for step, kernel in ((SmithWaterman(), "precomputed"), (KmerCounts(k=2), "cosine")):
         pipeline = make_pipeline(step, TwoStepRidge(kernel=kernel, alpha=0.1))
@@ -321,7 +337,9 @@ def test_frames_keep_their_ids(any_engine, kind):
     Y = rng.random((5, 2))
 
     def frame(columns, names):
-        return frames.DataFrame(columns, index=names) if kind == "pandas" else frames.DataFrame({"id": names} | columns)
+        if kind == "pandas":
+            return frames.DataFrame(columns, index=names)
+        return frames.DataFrame({"id": names} | columns)
 
     def names_of(table):
         return (table.index if kind == "pandas" else table["id"]).to_list()
@@ -350,7 +368,8 @@ def test_frames_keep_their_ids(any_engine, kind):
 
 def test_fitting_and_transforming_at_once_or_one_after_the_other(any_engine):
     texts = random_sequences(5, 30, seed=8)
-    at_once, after = SmithWaterman(), SmithWaterman().fit(texts)
+    at_once = SmithWaterman()
+    after = SmithWaterman().fit(texts)
     assert_allclose(at_once.fit_transform(texts), after.transform(texts), rtol=1e-15)
     assert_array_equal(at_once.self_scores_, after.self_scores_)
     assert at_once.sequences_ == after.sequences_ == texts
@@ -379,7 +398,9 @@ def test_fasta_files(tmp_path, compress):
 
 def test_only_ends_of_lines_end_the_lines_of_fasta_files(tmp_path):
     path = tmp_path / "proteins.fasta"
-    path.write_bytes(">a kinase\x0bhuman\r\nMK V\n>b\u2028c d\u2028MKV\rLLA\n>\te\x1c\nM\tK\n".encode())
+    path.write_bytes(
+        ">a kinase\x0bhuman\r\nMK V\n>b\u2028c d\u2028MKV\rLLA\n>\te\x1c\nM\tK\n".encode()
+    )
     assert read_fasta(path) == {"a": "MKV", "b\u2028c": "LLA", "e\x1c": "MK"}
 
 
@@ -387,7 +408,11 @@ def test_only_ends_of_lines_end_the_lines_of_fasta_files(tmp_path):
     lines(
         "data error message",
         (b"", ValueError, "holds no sequences"),
-        (b"MKV\n>P1\nMKV", ValueError, "is not a FASTA file: its first line must begin with '>', found 'MKV'"),
+        (
+            b"MKV\n>P1\nMKV",
+            ValueError,
+            "is not a FASTA file: its first line must begin with '>', found 'MKV'",
+        ),
         (b">P1\nMKV\n> \nMK", ValueError, "line 3 of .* is a header without an id"),
         (b">P1\nMKV\n>P1 again\nMK", IdError, "has repeated ids: 'P1'"),
         (
@@ -436,18 +461,21 @@ def test_real_proteins_are_similar_where_published_to_be(shared_data, any_engine
     texts = {name: text for row, (name, text) in enumerate(texts.items()) if row in set(some)}
     published = published[np.ix_(np.sort(some), np.sort(some))]
     if not sequences.find_spec("parasail"):
-        texts, published = dict(list(texts.items())[:25]), published[:25, :25]
+        texts = dict(list(texts.items())[:25])
+        published = published[:25, :25]
     K, ids = smith_waterman(texts)
     assert ids == list(texts)
     assert correlation(K, published) >= 0.98
     assert np.linalg.eigvalsh(K).min() > -1e-12
 
-    # The published scores are those of BLOSUM50 and gaps of 10 + 0.5 n, in part for other forms of the proteins, which
-    # show in their scores with themselves.
+    # The published scores are those of BLOSUM50 and gaps of 10 + 0.5 n, in part for other forms of
+    # the proteins, which show in their scores with themselves.
     scores, _ = smith_waterman(texts, matrix="BLOSUM50", gap_open=10.5, normalized=False)
     same = np.diag(scores) == np.diag(published)
     assert same.sum() > 10
-    assert correlation(normalize(scores[np.ix_(same, same)]), published[np.ix_(same, same)]) > 0.9999
+    assert (
+        correlation(normalize(scores[np.ix_(same, same)]), published[np.ix_(same, same)]) > 0.9999
+    )
     assert np.mean(scores[np.ix_(same, same)] == published[np.ix_(same, same)]) > 0.9
 
     similar, _ = spectrum_kernel(texts)
@@ -466,11 +494,14 @@ def test_all_real_proteins_are_similar_where_published_to_be(shared_data):
     assert correlation(normalize(scores), published) >= 0.98
     same = np.diag(scores) == np.diag(published)
     assert same.sum() == 286
-    assert correlation(normalize(scores[np.ix_(same, same)]), published[np.ix_(same, same)]) > 0.99999
+    assert (
+        correlation(normalize(scores[np.ix_(same, same)]), published[np.ix_(same, same)]) > 0.99999
+    )
 
 
 def test_rare_amino_acids_are_taken_by_all_kernels(any_engine):
-    rare, unknown = {"a": "MKUVLJAO", "b": "MKVLA"}, {"a": "MKXVLXAX", "b": "MKVLA"}
+    rare = {"a": "MKUVLJAO", "b": "MKVLA"}
+    unknown = {"a": "MKXVLXAX", "b": "MKVLA"}
     assert_array_equal(smith_waterman(rare)[0], smith_waterman(unknown)[0])
     assert_array_equal(spectrum_kernel(rare)[0], spectrum_kernel(unknown)[0])
     step = SmithWaterman().fit(list(unknown.values()))

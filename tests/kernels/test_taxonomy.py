@@ -9,7 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn import TwoStepRidge
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import IdError
-from dyadlearn.kernels import Tree, brownian_kernel, normalize, shared_ancestors_kernel, taxonomy_kernel
+from dyadlearn.kernels import (
+    Tree,
+    brownian_kernel,
+    normalize,
+    shared_ancestors_kernel,
+    taxonomy_kernel,
+)
 from sweeps import lines, over
 
 RANKS = ["class", "order", "family", "genus"]
@@ -21,7 +27,9 @@ HOSTS = {
 }
 
 
-def random_taxonomy(n: int, n_ranks: int, seed: int, missing: float = 0.0) -> list[list[str | None]]:
+def random_taxonomy(
+    n: int, n_ranks: int, seed: int, missing: float = 0.0
+) -> list[list[str | None]]:
     """Return rows whose names are few, so that the same ones stand below different ones."""
     rng = np.random.default_rng(seed)
     rows = [[f"t{rng.integers(2 + rank)}" for rank in range(n_ranks)] for _ in range(n)]
@@ -77,16 +85,30 @@ def test_it_is_what_a_walk_down_each_pair_finds():
 
 def test_it_is_the_product_of_a_column_for_each_path():
     """Which shows that it is positive semi-definite."""
-    rows, weights = random_taxonomy(40, 4, 3, 0.1), (0.5, 1.0, 2.0, 3.0)
-    paths = sorted({tuple(row[: rank + 1]) for row in rows for rank in range(4) if None not in row[: rank + 1]})
-    features = np.array([[math.sqrt(weights[len(p) - 1]) * (tuple(row[: len(p)]) == p) for p in paths] for row in rows])
-    assert_allclose(taxonomy_kernel(rows, weights=weights, normalized=False), features @ features.T, atol=1e-13)
+    rows = random_taxonomy(40, 4, 3, 0.1)
+    weights = (0.5, 1.0, 2.0, 3.0)
+    paths = sorted(
+        {tuple(row[: rank + 1]) for row in rows for rank in range(4) if None not in row[: rank + 1]}
+    )
+    features = np.array(
+        [
+            [math.sqrt(weights[len(p) - 1]) * (tuple(row[: len(p)]) == p) for p in paths]
+            for row in rows
+        ]
+    )
+    assert_allclose(
+        taxonomy_kernel(rows, weights=weights, normalized=False), features @ features.T, atol=1e-13
+    )
 
 
 def test_it_agrees_with_the_kernels_of_its_tree():
-    rows, weights = random_taxonomy(20, 4, 5), (2.0, 1.0, 0.5, 3.0)
+    rows = random_taxonomy(20, 4, 5)
+    weights = (2.0, 1.0, 0.5, 3.0)
     # The tree of the paths, with each entity as a tip that hangs on its own path without a length.
-    names, parents, lengths, place = [""], [-1], [0.0], {(): 0}
+    names = [""]
+    parents = [-1]
+    lengths = [0.0]
+    place = {(): 0}
     tips = [f"e{row}" for row in range(20)]
     order = sorted(range(20), key=lambda row: rows[row])
     for row in order:
@@ -104,16 +126,24 @@ def test_it_agrees_with_the_kernels_of_its_tree():
     assert_allclose(taxonomy_kernel(rows, weights=weights, normalized=False), brownian, rtol=1e-14)
     assert_allclose(taxonomy_kernel(rows, weights=weights), normalize(brownian), rtol=1e-13)
     # Of an entity's own path and another's, the share that is common.
-    edges = [(names[parent] or "root", name) for name, parent in zip(names[1:], parents[1:], strict=True)]
+    edges = [
+        (names[parent] or "root", name) for name, parent in zip(names[1:], parents[1:], strict=True)
+    ]
     paths = ["/".join(row) for row in rows]
     kinds = sorted(set(paths))
-    shared = taxonomy_kernel([kind.split("/") for kind in kinds], normalized=False) + 1  # the root is one too
+    shared = (
+        taxonomy_kernel([kind.split("/") for kind in kinds], normalized=False) + 1
+    )  # the root is one too
     expected = shared / (10 - shared)
     assert_allclose(shared_ancestors_kernel(edges, kinds), expected, rtol=1e-14)
 
 
 def test_the_same_name_below_others_is_another():
-    rows = [("Plantae", "Morus", "alba"), ("Animalia", "Morus", "alba"), ("Plantae", "Quercus", "alba")]
+    rows = [
+        ("Plantae", "Morus", "alba"),
+        ("Animalia", "Morus", "alba"),
+        ("Plantae", "Quercus", "alba"),
+    ]
     assert_allclose(taxonomy_kernel(rows), [[1, 0, 1 / 3], [0, 1, 0], [1 / 3, 0, 1]])
 
 
@@ -126,18 +156,24 @@ def test_a_missing_rank_ends_the_path(nothing):
     assert_array_equal(found, [[1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 3, 0], [0, 0, 0, 0]])
     # What has no highest rank is similar to nothing.
     root = 1 / math.sqrt(3)
-    assert_allclose(taxonomy_kernel(rows), [[1, 1, root, 0], [1, 1, root, 0], [root, root, 1, 0], [0, 0, 0, 0]])
+    assert_allclose(
+        taxonomy_kernel(rows), [[1, 1, root, 0], [1, 1, root, 0], [root, root, 1, 0], [0, 0, 0, 0]]
+    )
 
 
 def test_frames_and_tables_keep_their_ids():
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    names, expected = list(HOSTS), slowly(HOSTS.values(), HOSTS.values())
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    names = list(HOSTS)
+    expected = slowly(HOSTS.values(), HOSTS.values())
     frame = pandas.DataFrame(list(HOSTS.values()), index=names, columns=RANKS)
     frames = {
         "pandas": frame,
         "categories": frame.astype("category"),
         "polars": polars.from_pandas(frame.reset_index(names="host")),
-        "polars of categories": polars.from_pandas(frame.reset_index(names="host")).cast(polars.Categorical),
+        "polars of categories": polars.from_pandas(frame.reset_index(names="host")).cast(
+            polars.Categorical
+        ),
         "table": Table(frame.to_numpy(dtype=object), Ids(tuple(names)), Ids(tuple(RANKS))),
     }
     new = pandas.DataFrame(
@@ -154,14 +190,18 @@ def test_frames_and_tables_keep_their_ids():
         # New ones are matched by the names of the ranks; other columns are nobody's business.
         block = read_table(taxonomy_kernel(new, table), name)
         assert (block.row_ids.labels, block.column_ids.labels) == (("bobcat",), tuple(names))
-        assert_allclose(np.asarray(block.values), slowly([HOSTS["lynx"]], HOSTS.values()), rtol=1e-14)
+        assert_allclose(
+            np.asarray(block.values), slowly([HOSTS["lynx"]], HOSTS.values()), rtol=1e-14
+        )
     found = taxonomy_kernel(frame, ranks=["class", "family"])
     assert_allclose(found, slowly(*[[(row[0], row[2]) for row in HOSTS.values()]] * 2))
     # Without names, ranks are positions; with names beside, from left to right.
     array = np.array(list(HOSTS.values()))
     assert_allclose(taxonomy_kernel(array, ranks=[0, 2]), found)
     assert_allclose(taxonomy_kernel(array[:2], frame), expected[:2])
-    with pytest.raises(IdError, match=r"'tribe' not among the ids of the columns of A \(such as 'class'"):
+    with pytest.raises(
+        IdError, match=r"'tribe' not among the ids of the columns of A \(such as 'class'"
+    ):
         taxonomy_kernel(frame, ranks=["class", "tribe"])
     with pytest.raises(IdError, match=r"'class' not among the ids of the columns of A"):
         taxonomy_kernel(array, ranks=["class"])
@@ -171,27 +211,36 @@ def test_frames_and_tables_keep_their_ids():
 
 def test_numbers_are_names():
     pandas = pytest.importorskip("pandas")
-    known = pandas.DataFrame({"class": [1, 1, 2], "order": [3.0, np.nan, 3.0]})  # whole ones, and one that is missing
+    known = pandas.DataFrame(
+        {"class": [1, 1, 2], "order": [3.0, np.nan, 3.0]}
+    )  # whole ones, and one that is missing
     new = pandas.DataFrame({"class": [1], "order": [3]})
     assert_allclose(taxonomy_kernel(new, known, normalized=False), [[2, 1, 0]])
 
 
 def test_new_entities_go_into_a_model():
     pandas = pytest.importorskip("pandas")
-    rows, rng = random_taxonomy(30, 3, 1), np.random.default_rng(0)
+    rows = random_taxonomy(30, 3, 1)
+    rng = np.random.default_rng(0)
     hosts = pandas.DataFrame(rows, index=[f"h{row}" for row in range(30)])
     Y = pandas.DataFrame(rng.normal(size=(24, 5)), index=hosts.index[:24][::-1])
-    model = TwoStepRidge(kernel="precomputed", fit_intercept=False).fit(taxonomy_kernel(hosts[:24]), Y)
+    model = TwoStepRidge(kernel="precomputed", fit_intercept=False).fit(
+        taxonomy_kernel(hosts[:24]), Y
+    )
     found = model.predict(taxonomy_kernel(hosts[24:], hosts[:24]))
     K = taxonomy_kernel(hosts).to_numpy()
     labels = Y.loc[hosts.index[:24]].to_numpy()
-    assert_allclose(found, K[24:, :24] @ np.linalg.solve(K[:24, :24] + np.eye(24), labels), rtol=1e-10)
+    assert_allclose(
+        found, K[24:, :24] @ np.linalg.solve(K[:24, :24] + np.eye(24), labels), rtol=1e-10
+    )
     assert found.index.tolist() == hosts.index[24:].tolist()
 
 
 def test_ranks_say_which_column_is_the_highest():
     turned = [row[::-1] for row in HOSTS.values()]
-    assert_allclose(taxonomy_kernel(turned, ranks=[3, 2, 1, 0]), slowly(HOSTS.values(), HOSTS.values()))
+    assert_allclose(
+        taxonomy_kernel(turned, ranks=[3, 2, 1, 0]), slowly(HOSTS.values(), HOSTS.values())
+    )
     assert_allclose(taxonomy_kernel(turned[:2], turned)[0], [1, 0, 0, 0])
     assert_allclose(taxonomy_kernel([("a", "b"), ("c", "d")]), np.eye(2), rtol=1e-15)
     assert_allclose(taxonomy_kernel([("a", "b"), ("a", "b")]), np.ones((2, 2)), rtol=1e-15)
@@ -209,7 +258,10 @@ def test_what_is_no_taxonomy_is_refused():
         ({"A": "abc"}, r"A must be a table .* found shape \(\)"),
         ({"A": [("a", 1.5)]}, "the rank 1 holds 1.5, which is no name"),
         ({"A": [("a", ["b"])]}, r"the rank 1 holds \['b'\], which is no name"),
-        ({"A": rows, "weights": (1, 2)}, "weights must hold one number for each of 4 ranks, found 2"),
+        (
+            {"A": rows, "weights": (1, 2)},
+            "weights must hold one number for each of 4 ranks, found 2",
+        ),
         ({"A": rows, "weights": (0, 0, 0, 0)}, "all zero"),
         ({"A": rows, "weights": (1, 1, 1, -1)}, "non-negative"),
         ({"A": rows, "ranks": []}, "ranks must hold at least one"),
@@ -243,7 +295,12 @@ def test_everything_has_similarity_one_to_itself_exactly(n_ranks):
 @pytest.mark.parametrize(
     ("table", "ranks", "error", "message"),
     [
-        ([["a", "b"]], "cls", TypeError, "ranks must be a list of columns, the highest first, found the text 'cls'"),
+        (
+            [["a", "b"]],
+            "cls",
+            TypeError,
+            "ranks must be a list of columns, the highest first, found the text 'cls'",
+        ),
         ([["a", "b"]], [1, 0, 1], IdError, "The list of ranks has repeated ids: 1"),
     ],
 )

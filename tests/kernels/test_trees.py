@@ -7,7 +7,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.exceptions import IdError
-from dyadlearn.kernels import Tree, brownian_kernel, graph_distance_kernel, normalize, read_newick, tree_distance_kernel
+from dyadlearn.kernels import (
+    Tree,
+    brownian_kernel,
+    graph_distance_kernel,
+    normalize,
+    read_newick,
+    tree_distance_kernel,
+)
 from sweeps import every, lines, over
 
 APES = "((human:6,chimp:6):84,mouse:90);"
@@ -17,13 +24,18 @@ def random_tree(n_nodes: int, seed: int, caterpillar: bool = False) -> list[tupl
     """Return parent, child and length of every branch; node 0 is the root."""
     rng = np.random.default_rng(seed)
     parents = [
-        max(child - 2 + child % 2, 0) if caterpillar else int(rng.integers(child)) for child in range(1, n_nodes)
+        max(child - 2 + child % 2, 0) if caterpillar else int(rng.integers(child))
+        for child in range(1, n_nodes)
     ]
     return [(parent, child, float(rng.random())) for child, parent in enumerate(parents, start=1)]
 
 
 def newick(branches: list[tuple[int, int, float]], node: int = 0) -> str:
-    below = [newick(branches, child) + f":{length!r}" for parent, child, length in branches if parent == node]
+    below = [
+        newick(branches, child) + f":{length!r}"
+        for parent, child, length in branches
+        if parent == node
+    ]
     return f"({','.join(below)})n{node}" if below else f"n{node}"
 
 
@@ -33,7 +45,8 @@ def paths(branches):
     length = {child: length for _, child, length in branches}
     found = {}
     for tip in set(above) - set(above.values()):
-        path, node = set(), tip
+        path = set()
+        node = tip
         while node in above:
             path.add(node)
             node = above[node]
@@ -75,9 +88,14 @@ def test_equals_walking_along_all_paths(branches):
 def test_by_hand():
     expected = np.array([[90.0, 84, 0], [84, 90, 0], [0, 0, 90]])
     assert_array_equal(brownian_kernel(APES), expected)
-    assert_array_equal(brownian_kernel(read_newick(APES), np.array(["mouse", "human"])), [[90, 0], [0, 90]])
+    assert_array_equal(
+        brownian_kernel(read_newick(APES), np.array(["mouse", "human"])), [[90, 0], [0, 90]]
+    )
     assert_array_equal(brownian_kernel(APES, ["mouse", "chimp", "human"]), expected[::-1, ::-1])
-    assert_allclose(tree_distance_kernel(APES, ["human", "chimp"], scale=12), [[1, math.exp(-1)], [math.exp(-1), 1]])
+    assert_allclose(
+        tree_distance_kernel(APES, ["human", "chimp"], scale=12),
+        [[1, math.exp(-1)], [math.exp(-1), 1]],
+    )
     assert_allclose(normalize(brownian_kernel(APES))[0, 1], 84 / 90)
 
 
@@ -115,14 +133,19 @@ def test_trees_can_be_deep():
     n = 5000
     text = "(" * n + "tip0:1" + "".join(f",tip{level}:1):1" for level in range(1, n + 1)) + ";"
     K = brownian_kernel(text, ["tip0", "tip1", f"tip{n}", f"tip{n // 2}"])
-    assert_array_equal(K, [[n, n - 1, 0, n / 2], [n - 1, n, 0, n / 2], [0, 0, 1, 0], [n / 2, n / 2, 0, n / 2 + 1]])
+    assert_array_equal(
+        K, [[n, n - 1, 0, n / 2], [n - 1, n, 0, n / 2], [0, 0, 1, 0], [n / 2, n / 2, 0, n / 2 + 1]]
+    )
 
 
 @over(
     lines(
         "text message",
         ("", "ends without a semicolon: is the text cut off"),
-        ("((human:6,chimp:6):84,mou", r"ends without a semicolon: is the text cut off\?, at character 26"),
+        (
+            "((human:6,chimp:6):84,mou",
+            r"ends without a semicolon: is the text cut off\?, at character 26",
+        ),
         ("((human,chimp),mouse;", r"has 1 parentheses that are not closed, at character 21 \(near"),
         ("(human,chimp)),mouse);", r"has '\)' where ',', '\)' or ';' belongs"),
         ("human,chimp;", "has ',' where"),
@@ -132,7 +155,10 @@ def test_trees_can_be_deep():
         ("(human:six,chimp:6);", "has 'six' where a length belongs"),
         ("(human:1_0,chimp:6);", "has '1_0' where a length belongs"),
         ("(human:,chimp:6);", "has '' where a length belongs"),
-        ("(human:-1,chimp:6);", "has a branch of length -1: lengths must be finite and not negative"),
+        (
+            "(human:-1,chimp:6);",
+            "has a branch of length -1: lengths must be finite and not negative",
+        ),
         ("(human:nan,chimp:6);", "has a branch of length nan"),
         ("(human:inf,chimp:6);", "has a branch of length inf"),
         ("('human,chimp);", "has a quote that is not closed"),
@@ -169,4 +195,6 @@ def test_a_scale_that_is_not_positive_is_refused(scale):
 
 def test_without_any_length_everything_is_the_same():
     assert_array_equal(tree_distance_kernel("(A:0,B:0);"), np.ones((2, 2)))
-    assert_array_equal(brownian_kernel(Tree(("", "A", "B"), (-1, 0, 0), (0.0, 0.0, 0.0))), np.zeros((2, 2)))
+    assert_array_equal(
+        brownian_kernel(Tree(("", "A", "B"), (-1, 0, 0), (0.0, 0.0, 0.0))), np.zeros((2, 2))
+    )

@@ -10,14 +10,23 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import dyadlearn
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, Landmarks, LearnedKernelRidge, TwoStepRidge, TwoStepRidgeCV
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    Landmarks,
+    LearnedKernelRidge,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+)
 from dyadlearn.exceptions import KernelError, MarkerCodingWarning
 from dyadlearn.kernels import Product, Sum, gram, gram_diagonal
 
 RNG = np.random.default_rng(0)
 FREQUENCIES = RNG.uniform(0.1, 0.9, size=40)
-M, M_NEW = RNG.binomial(2, FREQUENCIES, size=(12, 40)).astype(float), RNG.binomial(2, 0.5, size=(5, 40)).astype(float)
-T, T_NEW = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
+M = RNG.binomial(2, FREQUENCIES, size=(12, 40)).astype(float)
+M_NEW = RNG.binomial(2, 0.5, size=(5, 40)).astype(float)
+T = RNG.normal(size=(6, 3))
+T_NEW = RNG.normal(size=(4, 3))
 Y = RNG.normal(size=(12, 6))
 
 
@@ -30,14 +39,18 @@ def test_frequencies_are_those_of_the_columns():
     assert_allclose(gram(M, kernel="vanraden"), by_formula(M, M, M), atol=1e-13)
     assert_allclose(gram(M_NEW, M, kernel="vanraden"), by_formula(M_NEW, M, M), atol=1e-13)
     given = {"frequencies": M.mean(axis=0) / 2}
-    assert_allclose(gram(M_NEW, kernel="vanraden", kernel_params=given), by_formula(M_NEW, M_NEW, M), atol=1e-13)
+    assert_allclose(
+        gram(M_NEW, kernel="vanraden", kernel_params=given), by_formula(M_NEW, M_NEW, M), atol=1e-13
+    )
     found = gram(sparse.csr_array(M_NEW), sparse.csr_array(M), kernel="vanraden")
     assert_allclose(found, by_formula(M_NEW, M, M), atol=1e-13)
 
 
 def test_the_diagonal_is_that_of_all_rows():
     many = RNG.binomial(2, FREQUENCIES, size=(300, 40))  # more rows than a block of the diagonal
-    assert_allclose(gram_diagonal(many, kernel="vanraden"), np.diag(by_formula(many, many, many)), rtol=1e-12)
+    assert_allclose(
+        gram_diagonal(many, kernel="vanraden"), np.diag(by_formula(many, many, many)), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -47,7 +60,12 @@ def test_models_predict_with_the_frequencies_of_training(fit_intercept):
         model = Model(0.7, kernel="vanraden", **same).fit(M, Y, tasks=T)
         other = Model(0.7, kernel="precomputed", **same).fit(by_formula(M, M, M), Y, tasks=T)
         K_new = by_formula(M_NEW, M, M)
-        assert_allclose(model.predict(M_NEW, tasks=T_NEW), other.predict(K_new, tasks=T_NEW), rtol=1e-9, atol=1e-12)
+        assert_allclose(
+            model.predict(M_NEW, tasks=T_NEW),
+            other.predict(K_new, tasks=T_NEW),
+            rtol=1e-9,
+            atol=1e-12,
+        )
         for setting in "ABCD":
             assert_allclose(model.holdout(setting), other.holdout(setting), rtol=1e-8, atol=1e-11)
 
@@ -57,8 +75,12 @@ def test_the_deviation_of_a_new_row_uses_the_frequencies_of_training():
     for fit_intercept in (False, True):
         same = {"task_kernel": "rbf", "fit_intercept": fit_intercept}
         model = KroneckerRidge(0.7, kernel="vanraden", **same).fit(M, Y, tasks=T)
-        given = KroneckerRidge(0.7, kernel="vanraden", kernel_params={"frequencies": p}, **same).fit(M, Y, tasks=T)
-        found, expected = (each.predict(M_NEW, tasks=T_NEW, return_std=True)[1] for each in (model, given))
+        given = KroneckerRidge(
+            0.7, kernel="vanraden", kernel_params={"frequencies": p}, **same
+        ).fit(M, Y, tasks=T)
+        found, expected = (
+            each.predict(M_NEW, tasks=T_NEW, return_std=True)[1] for each in (model, given)
+        )
         assert_allclose(found, expected, rtol=1e-9)
         # One row alone would have other frequencies.
         alone = model.predict(M_NEW[:1], tasks=T_NEW, return_std=True)[1]
@@ -76,9 +98,12 @@ def test_with_intercepts_it_is_the_linear_kernel_of_another_scale():
 
 def test_landmarks_use_the_frequencies_of_all_rows(tmp_path):
     landmarks = Landmarks(40, kernel="vanraden", random_state=0).fit(M)
-    assert_allclose(landmarks.transform(M_NEW) @ landmarks.transform(M).T, by_formula(M_NEW, M, M), atol=1e-10)
+    assert_allclose(
+        landmarks.transform(M_NEW) @ landmarks.transform(M).T, by_formula(M_NEW, M, M), atol=1e-10
+    )
     few = Landmarks(4, kernel="vanraden", random_state=0).fit(M)
-    features, at = few.transform(M), few.component_indices_
+    features = few.transform(M)
+    at = few.component_indices_
     assert_allclose(features[at] @ features[at].T, by_formula(M[at], M[at], M), atol=1e-10)
     dyadlearn.save(few, tmp_path / "landmarks")
     again = dyadlearn.load(tmp_path / "landmarks")
@@ -88,7 +113,9 @@ def test_landmarks_use_the_frequencies_of_all_rows(tmp_path):
 def test_learned_kernels_use_the_frequencies_of_training(tmp_path):
     tables = {"markers": M, "size": RNG.normal(size=(12, 2))}
     new = {"markers": M_NEW, "size": RNG.normal(size=(5, 2))}
-    model = LearnedKernelRidge(kernel={"markers": "vanraden", "size": "rbf"}, setting="B", random_state=0, max_iter=3)
+    model = LearnedKernelRidge(
+        kernel={"markers": "vanraden", "size": "rbf"}, setting="B", random_state=0, max_iter=3
+    )
     model = model.fit(tables, Y, tasks=T)
     predicted = model.predict(new)
     # A row alone is predicted as among others.
@@ -102,11 +129,15 @@ def test_a_search_and_a_model_file(tmp_path):
     search = TwoStepRidgeCV(kernel="vanraden", task_kernel="rbf", setting="CV1").fit(M, Y, tasks=T)
     assert search.holdout_setting_ == "B"
     dyadlearn.save(search, tmp_path / "search")
-    assert_allclose(dyadlearn.load(tmp_path / "search").predict(M_NEW), search.predict(M_NEW), rtol=1e-12)
+    assert_allclose(
+        dyadlearn.load(tmp_path / "search").predict(M_NEW), search.predict(M_NEW), rtol=1e-12
+    )
 
 
 def test_what_is_no_count_of_an_allele_is_refused():
-    with pytest.raises(KernelError, match=r"counts of an allele, 0 to 2 \(add 1 .*found numbers from -1 to 1\."):
+    with pytest.raises(
+        KernelError, match=r"counts of an allele, 0 to 2 \(add 1 .*found numbers from -1 to 1\."
+    ):
         gram(M - 1, kernel="vanraden")
     with pytest.raises(KernelError, match="found numbers from 0 to 4"):
         TwoStepRidge(kernel="vanraden").fit(2 * M, Y)
@@ -116,10 +147,14 @@ def test_what_is_no_count_of_an_allele_is_refused():
     with pytest.raises(KernelError, match="needs a marker with both alleles"):
         gram(np.full((3, 2), 2.0), kernel="vanraden")
     for wrong in (1.5, [0.5, 0.5], np.full(40, np.nan)):
-        with pytest.raises(KernelError, match="must be 0 to 1, one for each of 40 markers, found shape"):
+        with pytest.raises(
+            KernelError, match="must be 0 to 1, one for each of 40 markers, found shape"
+        ):
             gram(M, kernel="vanraden", kernel_params={"frequencies": wrong})
     for Combined in (Sum, Product):
-        with pytest.raises(KernelError, match=r"in a sum or product needs its parameters: give \('vanraden', "):
+        with pytest.raises(
+            KernelError, match=r"in a sum or product needs its parameters: give \('vanraden', "
+        ):
             Combined(("rbf", "vanraden"))
     combined = Sum((("vanraden", {"frequencies": M.mean(axis=0) / 2}), "delta"))
     assert_allclose(combined(M_NEW, M), by_formula(M_NEW, M, M), atol=1e-13)
@@ -133,8 +168,13 @@ def test_markers_of_presence_are_reported(each):
         lambda markers: TwoStepRidge(kernel="vanraden").fit(markers, Y),
         lambda markers: Landmarks(4, kernel="vanraden", random_state=0).fit(markers),
     ]
-    for use, form in each(product(uses, (np.asarray, sparse.csr_array, lambda markers: markers.astype(int)))):
-        with pytest.warns(MarkerCodingWarning, match=r"are 0 or 1, but it takes counts 0, 1 and 2 .*, pass 2 \* M\.$"):
+    for use, form in each(
+        product(uses, (np.asarray, sparse.csr_array, lambda markers: markers.astype(int)))
+    ):
+        with pytest.warns(
+            MarkerCodingWarning,
+            match=r"are 0 or 1, but it takes counts 0, 1 and 2 .*, pass 2 \* M\.$",
+        ):
             use(form(inbred))
         use(form(2 * inbred))
     model = TwoStepRidge(kernel="vanraden").fit(M, Y)

@@ -29,7 +29,8 @@ def loop(A, B, of_pair):
 
 
 KERNELS = {
-    f"{name} {params or ''}": (NAMED[name], params, partial(BY_HAND[name], **params)) for name, params in CHOICES
+    f"{name} {params or ''}": (NAMED[name], params, partial(BY_HAND[name], **params))
+    for name, params in CHOICES
 }
 
 
@@ -64,12 +65,19 @@ def test_sparse_equals_a_loop_over_pairs(each):
     containers = [sparse.csr_matrix, sparse.csr_array, sparse.coo_array]
     names = [name for name in KERNELS if not name.startswith(DENSE_ONLY)]
     for case in each(covering(dtype=["float64", "float32"], container=range(3), name=names)):
-        dtype, container, name = np.dtype(case["dtype"]), containers[case["container"]], case["name"]
+        dtype = np.dtype(case["dtype"])
+        container = containers[case["container"]]
+        name = case["name"]
         kernel, params, _ = KERNELS[name]
         A, B, expected, of_one = by_loop(name, (5, 4, 9), (3, 4))
         rtol = 1e-5 if dtype == np.float32 else 1e-12
-        sparse_A, sparse_B = container(A.astype(dtype)), container(B.astype(dtype))
-        for left, right in [(sparse_A, sparse_B), (sparse_A, B.astype(dtype)), (A.astype(dtype), sparse_B)]:
+        sparse_A = container(A.astype(dtype))
+        sparse_B = container(B.astype(dtype))
+        for left, right in [
+            (sparse_A, sparse_B),
+            (sparse_A, B.astype(dtype)),
+            (A.astype(dtype), sparse_B),
+        ]:
             found = kernel(left, right, **params)
             assert type(found) is np.ndarray
             assert found.dtype == dtype
@@ -81,8 +89,13 @@ def test_torch_keeps_single_precision(each):
     torch = pytest.importorskip("torch", reason="torch is not installed: its arrays are not tested")
     for name in each(KERNELS):
         kernel, params, of_pair = KERNELS[name]
-        A, B = counts(5, 8, seed=5), counts(6, 8, seed=6)
-        found = kernel(torch.as_tensor(A, dtype=torch.float32), torch.as_tensor(B, dtype=torch.float32), **params)
+        A = counts(5, 8, seed=5)
+        B = counts(6, 8, seed=6)
+        found = kernel(
+            torch.as_tensor(A, dtype=torch.float32),
+            torch.as_tensor(B, dtype=torch.float32),
+            **params,
+        )
         assert found.dtype == torch.float32
         assert_allclose(found.numpy(), loop(A, B, of_pair), rtol=1e-5, atol=1e-5)
 
@@ -94,7 +107,8 @@ def test_blocks_make_no_difference(each, library, monkeypatch):
         asked.append(n_rows)
         return (slice(start, min(start + 2, n_rows)) for start in range(0, n_rows, 2))
 
-    A, B = library.asarray(counts(9, 5, seed=7)), library.asarray(counts(8, 5, seed=8))
+    A = library.asarray(counts(9, 5, seed=7))
+    B = library.asarray(counts(8, 5, seed=8))
     rtol = 1e-5 if library.dtype == "float32" else 1e-12
     for name in each(KERNELS):
         kernel, params, _ = KERNELS[name]
@@ -112,7 +126,9 @@ def test_broadcasts_stay_small(monkeypatch):
     strict = pytest.importorskip("array_api_strict")
     A, B = (strict.asarray(np.random.default_rng(n).random((n, 5))) for n in (40, 30))
     row_blocks = vectors.row_blocks
-    monkeypatch.setattr(vectors, "row_blocks", lambda n_rows, row_bytes: row_blocks(n_rows, row_bytes, 2**10))
+    monkeypatch.setattr(
+        vectors, "row_blocks", lambda n_rows, row_bytes: row_blocks(n_rows, row_bytes, 2**10)
+    )
     sizes = []
 
     def measure(a, b):
@@ -157,7 +173,9 @@ def test_minmax_is_never_below_zero(library):
 
 def test_delta_sees_through_storage():
     A = np.array([[0.0, -0.0, 2.0], [1.0, 0.0, 0.0]])
-    B = sparse.csr_array((np.array([2.0, 0.0, 0.5, 0.5]), np.array([2, 0, 0, 0]), np.array([0, 2, 4])), shape=(2, 3))
+    B = sparse.csr_array(
+        (np.array([2.0, 0.0, 0.5, 0.5]), np.array([2, 0, 0, 0]), np.array([0, 2, 4])), shape=(2, 3)
+    )
     expected = np.eye(2)
     assert_array_equal(vectors.delta(A, B), expected)
     assert_array_equal(vectors.delta(B, A), expected)
@@ -178,9 +196,15 @@ def test_sparse_features_may_have_long_indices(each):
 def test_rbf_far_from_the_origin_keeps_its_digits_in_single_precision():
     torch = pytest.importorskip("torch", reason="torch is not installed: its arrays are not tested")
     A = (1000 + np.random.default_rng(0).random((6, 4))).astype(np.float32)
-    expected = loop(A.astype(float), A.astype(float), lambda a, b: np.exp(-float((a - b) @ (a - b))))
+    expected = loop(
+        A.astype(float), A.astype(float), lambda a, b: np.exp(-float((a - b) @ (a - b)))
+    )
     assert_allclose(vectors.rbf(torch.as_tensor(A), gamma=1).numpy(), expected, rtol=1e-5)
-    assert_allclose(vectors.rbf(torch.as_tensor(A), torch.as_tensor(A) + 0, gamma=1).numpy(), expected, rtol=1e-5)
+    assert_allclose(
+        vectors.rbf(torch.as_tensor(A), torch.as_tensor(A) + 0, gamma=1).numpy(),
+        expected,
+        rtol=1e-5,
+    )
 
 
 @pytest.mark.parametrize("gamma", [1e-3, 1.0, 30.0])
@@ -197,7 +221,9 @@ def test_rbf_of_repeated_rows_is_exactly_one(gamma):
 
 def test_rbf_diagonal_is_exactly_one(library, monkeypatch):
     A = library.asarray(100 * np.random.default_rng(0).random((7, 3)))
-    monkeypatch.setattr(vectors, "row_blocks", lambda n, *_: (slice(i, min(i + 3, n)) for i in range(0, n, 3)))
+    monkeypatch.setattr(
+        vectors, "row_blocks", lambda n, *_: (slice(i, min(i + 3, n)) for i in range(0, n, 3))
+    )
     assert_array_equal(np.diag(library.to_numpy(vectors.rbf(A))), np.ones(7))
 
 
@@ -206,15 +232,23 @@ def test_integers_lists_and_frames_are_features():
     values = [[1, 0, 2], [0, 1, 1]]
     expected = vectors.minmax(np.array(values, dtype=float))
     assert expected.dtype == np.float64
-    for features in (values, np.array(values), np.array(values, dtype=object), pandas.DataFrame(values)):
+    for features in (
+        values,
+        np.array(values),
+        np.array(values, dtype=object),
+        pandas.DataFrame(values),
+    ):
         assert_array_equal(vectors.minmax(features), expected)
     assert vectors.linear(np.ones((1, 2), dtype=np.float32), np.ones((1, 2))).dtype == np.float64
 
 
 def test_negative_entries_are_refused(each, library):
     for kernel in each([vectors.minmax, vectors.chi2]):
-        good, bad = library.asarray([[1.0, 2.0]]), library.asarray([[1.0, -2.0]])
-        with pytest.raises(ValueError, match=f"A contains negative entries, down to -2; kernel '{kernel.__name__}'"):
+        good = library.asarray([[1.0, 2.0]])
+        bad = library.asarray([[1.0, -2.0]])
+        with pytest.raises(
+            ValueError, match=f"A contains negative entries, down to -2; kernel '{kernel.__name__}'"
+        ):
             kernel(bad)
         with pytest.raises(ValueError, match="B contains negative entries"):
             kernel(good, bad)
@@ -225,7 +259,8 @@ def test_negative_entries_are_refused(each, library):
 
 def test_features_that_are_not_finite_are_refused(each, library):
     for value in each([np.nan, np.inf, -np.inf]):
-        good, bad = library.asarray([[1.0, 2.0]]), library.asarray([[value, 2.0]])
+        good = library.asarray([[1.0, 2.0]])
+        bad = library.asarray([[value, 2.0]])
         with pytest.raises(ValueError, match="A contains (NaN|infinity)"):
             vectors.delta(bad)
         with pytest.raises(ValueError, match="B contains (NaN|infinity)"):
@@ -270,5 +305,7 @@ def test_senseless_parameters_are_refused(each):
     ]
     for kernel, params in each(cases):
         (name,) = params
-        with pytest.raises(KernelError, match=f"{name} of kernel '{kernel.__name__}' must be a number"):
+        with pytest.raises(
+            KernelError, match=f"{name} of kernel '{kernel.__name__}' must be a number"
+        ):
             kernel(np.ones((2, 2)), **params)

@@ -45,7 +45,9 @@ class Bowl:
         if isinstance(trouble, type):
             raise trouble
         loss = self.loss(parameters) if trouble is None else trouble
-        return loss, 2 * self.steepness * (parameters.vector - GOAL) * (loss if math.isfinite(loss) else 1.0)
+        return loss, 2 * self.steepness * (parameters.vector - GOAL) * (
+            loss if math.isfinite(loss) else 1.0
+        )
 
 
 def _free(found):
@@ -76,7 +78,9 @@ def test_the_error_is_that_of_the_parameters():
 
 
 def test_the_units_of_the_labels_say_nothing():
-    small, large = (descend(Bowl(unit=unit), START, Descent(30, 0.1)).parameters for unit in (1e-8, 1e8))
+    small, large = (
+        descend(Bowl(unit=unit), START, Descent(30, 0.1)).parameters for unit in (1e-8, 1e8)
+    )
     assert_allclose(small.vector, large.vector, rtol=1e-9)
 
 
@@ -87,10 +91,14 @@ def test_shrinkage_holds_weights_and_exponents_back_but_not_the_rest():
     for side, share in enumerate((1 + 8 * (1 / 8 + 30 / 32), 1 + 8 * (1 / 4 + 30 / 32))):
         wanted = (goal.weights[side] - START.weights[side]) / share
         assert_allclose(found.weights[side] - START.weights[side], wanted, atol=0.01)
-    assert_allclose(np.append(found.shares, found.alpha), np.append(goal.shares, goal.alpha), atol=0.01)
+    assert_allclose(
+        np.append(found.shares, found.alpha), np.append(goal.shares, goal.alpha), atol=0.01
+    )
     stiff = descend(Bowl(), START, Descent(100, 1e9)).parameters
     assert_allclose(np.append(*stiff.weights), 0.0, atol=1e-6)
-    assert_allclose(np.append(stiff.shares, stiff.alpha), np.append(goal.shares, goal.alpha), atol=0.01)
+    assert_allclose(
+        np.append(stiff.shares, stiff.alpha), np.append(goal.shares, goal.alpha), atol=0.01
+    )
 
 
 def test_a_weight_counts_as_repeated_rows():
@@ -173,5 +181,8 @@ def test_a_stage_that_stays_above_the_one_before_is_given_up(monkeypatch):
     monkeypatch.setattr(stages, "_TRIAL", 2)
     before = descend(Bowl(), START, Descent(300, 0.0)).losses
     assert len(before) > 2
-    assert descend(Bowl(), START, Descent(300, 0.0), least_before=0.5 * min(before)).losses == before[:2]
+    assert (
+        descend(Bowl(), START, Descent(300, 0.0), least_before=0.5 * min(before)).losses
+        == before[:2]
+    )
     assert descend(Bowl(), START, Descent(300, 0.0), least_before=min(before[:2])).losses == before

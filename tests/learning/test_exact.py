@@ -108,7 +108,9 @@ def test_both_gradients_agree(setting, constant):
 def test_both_ends_of_the_regularisation(lam):
     error, at, Y = _problem("A", (6, 5), "grand")
     at.alpha[0] = np.log(lam)
-    assert_allclose(error.evaluate(at)[0], np.mean((Y - _held_out(error, at, Y, "A")) ** 2), rtol=1e-5)
+    assert_allclose(
+        error.evaluate(at)[0], np.mean((Y - _held_out(error, at, Y, "A")) ** 2), rtol=1e-5
+    )
 
 
 def test_where_the_error_is_exact():

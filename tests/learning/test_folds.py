@@ -32,7 +32,10 @@ SHAPE = (6, 5)
 def _problem(constant, weighted, holes, put=np.asarray, seed=0, shape=SHAPE):
     rng = np.random.default_rng(seed)
     tasks = constant != "task"
-    sides = [mixture(shape[0], rng, tasks, put), *([mixture(shape[1], rng, True, put)] if tasks else [])]
+    sides = [
+        mixture(shape[0], rng, tasks, put),
+        *([mixture(shape[1], rng, True, put)] if tasks else []),
+    ]
     Y = rng.normal(size=shape)
     if holes:
         Y[rng.random(shape) < 0.25] = np.nan
@@ -47,10 +50,13 @@ def _problem(constant, weighted, holes, put=np.asarray, seed=0, shape=SHAPE):
 def _expected(error, at, Y, weights, masks):
     """Return sums of squares and of weights, and predictions, of each fold."""
     pairs = dense_pairs(error.sides, at, Y.shape[1])
-    observed, found = ~np.isnan(Y), []
+    observed = ~np.isnan(Y)
+    found = []
     for train, test in masks:
         own = np.ones(Y.shape) if weights is None else weights
-        predicted = dense_predictions(pairs, at.lam, np.nan_to_num(Y), train & observed, weights, error.labels.constant)
+        predicted = dense_predictions(
+            pairs, at.lam, np.nan_to_num(Y), train & observed, weights, error.labels.constant
+        )
         counted = (own * (test & observed))[observed]
         found.append((counted @ (predicted - Y)[observed] ** 2, counted.sum(), predicted))
     return found
@@ -68,7 +74,11 @@ def _reference(constant, weighted, holes):
     return _expected(error, at, Y, weights, masks), differences(function, at.vector)
 
 
-@over(lines("constant weighted holes", (None, True, False), ("grand", True, True), ("task", False, True)))
+@over(
+    lines(
+        "constant weighted holes", (None, True, False), ("grand", True, True), ("task", False, True)
+    )
+)
 def test_the_error_of_folds_and_its_gradient(constant, weighted, holes, library):
     tol = 1e-13 if library.dtype == "float64" else 1e-6
     error, at, Y, _, masks = _problem(constant, weighted, holes, library.asarray)
@@ -143,11 +153,14 @@ def test_weights_that_differ_much_take_no_more_iterations(constant, decades):
 @over(lines("constant", "grand", "task", None))
 def test_main_effects_save_iterations(constant):
     rng = np.random.default_rng(0)
-    m, q = 40, 30
+    m = 40
+    q = 30
     sides = [Mixture([similarity(n, rng)], [False], True) for n in (m, q)]
     Y = np.where(rng.random((m, q)) < 0.2, np.nan, rng.normal(size=(m, q)))
     code = rng.integers(3, size=(m, q))
-    error = FoldError.of(targets(Y, None, constant), sides, [(code != fold, code == fold) for fold in range(3)])
+    error = FoldError.of(
+        targets(Y, None, constant), sides, [(code != fold, code == fold) for fold in range(3)]
+    )
     at = Parameters.start(sides)
     at = at.of(np.append(at.vector[:-1], np.log(0.1)))
     system = error._system(error._operator(at))
@@ -174,25 +187,40 @@ def test_main_effects_save_iterations(constant):
 @over(lines("per_fold constant", (False, None), (True, "grand")))
 def test_the_preconditioner_is_the_inverse_of_main_effects(per_fold, constant):
     rng = np.random.default_rng(0)
-    (m, q), shares, lam, n_folds = SHAPE, (0.6, 0.3, 0.1), 0.2, 2
+    m, q = SHAPE
+    shares = (0.6, 0.3, 0.1)
+    lam = 0.2
+    n_folds = 2
     shape = (n_folds,) if per_fold else ()
-    K, G = (np.broadcast_to(similarity(n, rng), (*shape, n, n)) * (1 + rng.random((*shape, 1, 1))) for n in SHAPE)
+    K, G = (
+        np.broadcast_to(similarity(n, rng), (*shape, n, n)) * (1 + rng.random((*shape, 1, 1)))
+        for n in SHAPE
+    )
     cells = cell_systems.Cells.of(rng.random(SHAPE) < 0.8, K)
     train = (rng.random((n_folds, cells.rows.size)) < 0.7).astype(float)
     train[:, cells.rows == 3] = 0.0  # no cells of this row
     operator = cell_systems.CellOperator([K, G], shares, cells)
-    system = cell_systems.CellSystem(operator, lam, rng.normal(size=cells.rows.size), train, None, constant)
+    system = cell_systems.CellSystem(
+        operator, lam, rng.normal(size=cells.rows.size), train, None, constant
+    )
     X = train * rng.normal(size=train.shape)
-    found, (a, b, c) = system._inverse(X), shares
+    found = system._inverse(X)
+    a, b, c = shares
     for fold in range(n_folds):
         own, other = (each[fold] if per_fold else each for each in (K, G))
         ((sigma, u), (s, v)) = (cell_systems._leading(each) for each in (own, other))
-        rows, columns = (a * s + b) * own + c * s * np.eye(m), (a * sigma + c) * other + b * sigma * np.eye(q)
+        rows = (a * s + b) * own + c * s * np.eye(m)
+        columns = (a * sigma + c) * other + b * sigma * np.eye(q)
         k, g, r, t = (np.diag(each).mean() for each in (own, other, rows, columns))
         rest = lam + (a * k * g + b * k + c * g) - r / q - t / m
         # The product of u and v is an effect of rows; of columns it has a mean eigenvalue.
-        columns = (np.eye(q) - v @ v.T) @ columns @ (np.eye(q) - v @ v.T) + t * v @ v.T + 1e-5 * t * np.eye(q)
-        at, uv = train[fold] > 0, (u[cells.rows, 0], v[cells.columns, 0])
+        columns = (
+            (np.eye(q) - v @ v.T) @ columns @ (np.eye(q) - v @ v.T)
+            + t * v @ v.T
+            + 1e-5 * t * np.eye(q)
+        )
+        at = train[fold] > 0
+        uv = (u[cells.rows, 0], v[cells.columns, 0])
         effects = rows[np.ix_(cells.rows, cells.rows)] * np.outer(uv[1], uv[1])
         effects += columns[np.ix_(cells.columns, cells.columns)] * np.outer(uv[0], uv[0])
         expected = np.linalg.solve(effects[np.ix_(at, at)] + rest * np.eye(at.sum()), X[fold, at])
@@ -202,7 +230,8 @@ def test_the_preconditioner_is_the_inverse_of_main_effects(per_fold, constant):
 
 def test_kernels_that_are_not_definite_are_solved_without_a_preconditioner():
     rng = np.random.default_rng(0)
-    K, G = similarity(4, rng), np.diag([2.0, 1.0, -0.01])
+    K = similarity(4, rng)
+    G = np.diag([2.0, 1.0, -0.01])
     cells = cell_systems.Cells.of(np.ones((4, 3), dtype=bool), G)
     operator = cell_systems.CellOperator([K, G], (1.0, 0.0, 0.0), cells)
     values = rng.normal(size=12)

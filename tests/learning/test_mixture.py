@@ -15,13 +15,20 @@ from problems import close
 def test_a_mixture_and_its_derivatives(constant, library):
     rng = np.random.default_rng(0)
     given = mixture(7, rng, constant, library.asarray)
-    logits, exponents = rng.normal(size=given.n_weights), np.array([0.4, -0.3])
+    logits = rng.normal(size=given.n_weights)
+    exponents = np.array([0.4, -0.3])
     slope = rng.normal(size=(7, 7))
     mixed = given.mixed(logits, exponents)
-    close(library.to_numpy(mixed.kernel), dense_kernel(given, logits, exponents, library.to_numpy), library.rtol)
+    close(
+        library.to_numpy(mixed.kernel),
+        dense_kernel(given, logits, exponents, library.to_numpy),
+        library.rtol,
+    )
 
     def function(vector):
-        return float(np.sum(slope * dense_kernel(given, vector[:-2], vector[-2:], library.to_numpy)))
+        return float(
+            np.sum(slope * dense_kernel(given, vector[:-2], vector[-2:], library.to_numpy))
+        )
 
     found = np.concatenate(mixed.gradient(library.asarray(slope)))
     close(found, differences(function, np.append(logits, exponents)), max(library.rtol, 1e-8))
@@ -79,7 +86,11 @@ def test_a_power_is_accepted_if_it_is_a_kernel_in_every_fold():
     angle = (1 + np.cos(angles[:, None] - angles)) / 2
     assert np.linalg.eigvalsh(angle**1.5).min() < -1e-4
     exponents = np.log([1.5])
-    for folds, expected in (([np.eye(8), np.eye(8)], 1.5), ([np.eye(8), angle], 2.0), ([angle, np.eye(8)], 2.0)):
+    for folds, expected in (
+        ([np.eye(8), np.eye(8)], 1.5),
+        ([np.eye(8), angle], 2.0),
+        ([angle, np.eye(8)], 2.0),
+    ):
         found = Mixture([np.stack(folds)], [True], True).accepted(exponents)
         assert_allclose(np.exp(found), expected)
 
@@ -99,7 +110,12 @@ def test_accepted_powers_are_kernels(kind, library):
         rows /= np.linalg.norm(rows, axis=1)[:, None]
         K = (1 + rows @ rows.T) / 2
     K = np.clip(K, 0, 1)
-    given = Mixture([library.asarray(K), library.asarray(distance_kernel(n, rng))], [True, True], True, (False, True))
+    given = Mixture(
+        [library.asarray(K), library.asarray(distance_kernel(n, rng))],
+        [True, True],
+        True,
+        (False, True),
+    )
     changed = 0
     for exponent in (1.0, 1.1, 1.5, 2.0, 2.5, 3.5):
         exponents = np.log([exponent, 0.5])
@@ -112,7 +128,9 @@ def test_accepted_powers_are_kernels(kind, library):
         slack = 20 * n * np.finfo(library.dtype).eps
         assert np.linalg.eigvalsh(K ** np.exp(found[0])).min() > -slack
         is_kernel = np.linalg.eigvalsh(K**exponent).min() > -slack / 4
-        assert is_kernel <= (found[0] == exponents[0]), "a power that is a kernel was not left alone"
+        assert is_kernel <= (found[0] == exponents[0]), (
+            "a power that is a kernel was not left alone"
+        )
     assert (changed > 0) == (kind == "angle")
 
 
@@ -122,11 +140,15 @@ def test_more_kernels_join():
     more = given.joined([distance_kernel(5, rng), similarity(5, rng)], (True, False))
     assert (more.n_weights, more.n_exponents) == (6, 4)
     assert_allclose(np.exp(more.exponent_limits[0]), [1.0, 0.05, 0.05, 1.0])
-    logits, exponents = rng.normal(size=6), np.array([0.1, -0.2, 0.3, 0.4])
+    logits = rng.normal(size=6)
+    exponents = np.array([0.1, -0.2, 0.3, 0.4])
     plain = Mixture(more.grams, more.has_exponent, True, more.divisible)
-    assert_allclose(more.mixed(logits, exponents).kernel, plain.mixed(logits, exponents).kernel, rtol=1e-14)
+    assert_allclose(
+        more.mixed(logits, exponents).kernel, plain.mixed(logits, exponents).kernel, rtol=1e-14
+    )
     assert_array_equal(
-        given.joined([], ()).mixed(logits[:4], exponents[:2]).kernel, given.mixed(logits[:4], exponents[:2]).kernel
+        given.joined([], ()).mixed(logits[:4], exponents[:2]).kernel,
+        given.mixed(logits[:4], exponents[:2]).kernel,
     )
 
 
@@ -135,7 +157,8 @@ def test_more_kernels_join():
 
 def test_parameters_of_an_earlier_stage_go_on_with_profiles():
     rng = np.random.default_rng(0)
-    rows, columns = mixture(5, rng), mixture(4, rng)
+    rows = mixture(5, rng)
+    columns = mixture(4, rng)
     before = Parameters.start([rows, columns])
     before = before.of(np.arange(len(before.vector), dtype=float))
     start = Parameters.start([rows.joined(rows.grams[:2], (True, False)), columns])

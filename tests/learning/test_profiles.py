@@ -24,7 +24,9 @@ def test_profile_kernels_are_what_the_definition_says(shape, library):
     squares = np.array([[np.sum((rows[i] - rows[j]) ** 2) for j in range(m)] for i in range(m)])
     distance = np.exp(-squares / (squares.mean() or 1.0))
     lengths = [np.linalg.norm(row) or 1.0 for row in rows]
-    angle = [[(1 + rows[i] @ rows[j] / lengths[i] / lengths[j]) / 2 for j in range(m)] for i in range(m)]
+    angle = [
+        [(1 + rows[i] @ rows[j] / lengths[i] / lengths[j]) / 2 for j in range(m)] for i in range(m)
+    ]
     np.fill_diagonal(angle := np.array(angle), 1.0)
     for kernel, expected in zip(found, (distance, angle), strict=True):
         close(kernel, expected, 10 * library.rtol)
@@ -35,7 +37,11 @@ def test_profile_kernels_are_what_the_definition_says(shape, library):
 
 
 def test_rows_without_a_profile_give_no_nan():
-    for F in (np.zeros((4, 3)), np.full((4, 3), 0.1), np.array([[1.0, 1.0], [0.0, 0.0], [0.5, 0.5]])):
+    for F in (
+        np.zeros((4, 3)),
+        np.full((4, 3), 0.1),
+        np.array([[1.0, 1.0], [0.0, 0.0], [0.5, 0.5]]),
+    ):
         for kernel in profile_kernels(F.astype(np.float32)):
             assert np.isfinite(kernel).all()
             assert_allclose(np.diag(kernel), 1.0)
@@ -68,7 +74,9 @@ def test_profiles_of_noise_say_nothing(monkeypatch):
     # The same with a leak: profiles of all labels in each fold.
     own = errors.profiled_sides
     grid = labels.grid[None]
-    monkeypatch.setattr(errors, "profiled_sides", lambda completed, *others: own(completed * 0 + grid, *others))
+    monkeypatch.setattr(
+        errors, "profiled_sides", lambda completed, *others: own(completed * 0 + grid, *others)
+    )
     leaking = learned()
     assert leaking.stages[-1].error < 0.9
 

@@ -31,9 +31,14 @@ def _problem(seed=0, shape=(14, 9), rank=2, noise=0.3, missing=0.2, kernels=(2, 
     X = rng.normal(size=(shape[0], rank))
     Y = np.tanh(X) @ rng.normal(size=(rank, shape[1])) + noise * rng.normal(size=shape)
     squares = ((X[:, None] - X) ** 2).sum(axis=2)
-    grams = [np.exp(-squares / squares.mean()), *(similarity(shape[0], rng) for _ in range(kernels[0] - 1))]
+    grams = [
+        np.exp(-squares / squares.mean()),
+        *(similarity(shape[0], rng) for _ in range(kernels[0] - 1)),
+    ]
     rows = Mixture(grams, [True] * kernels[0], True)
-    columns = Mixture([distance_kernel(shape[1], rng) for _ in range(kernels[1])], [True] * kernels[1], True)
+    columns = Mixture(
+        [distance_kernel(shape[1], rng) for _ in range(kernels[1])], [True] * kernels[1], True
+    )
     observed = (rng.random(shape) >= missing).astype(float)
     Y = (Y - Y[observed > 0].mean()) / Y[observed > 0].std()
     code = rng.permutation(Y.size).reshape(shape) % 3
@@ -67,7 +72,9 @@ def test_the_number_of_stages_is_chosen_by_the_error(seed, rank, noise, missing)
     assert all(later < earlier for earlier, later in pairwise(errors[: found.best + 1]))
     left_out = ~np.isnan(found.held_out)
     assert left_out.sum() == labels.observed.sum()
-    assert_allclose(np.mean((found.held_out - labels.grid)[left_out] ** 2), errors[found.best], rtol=1e-9)
+    assert_allclose(
+        np.mean((found.held_out - labels.grid)[left_out] ** 2), errors[found.best], rtol=1e-9
+    )
     assert [len(stage.profiles[0]) for stage in found.stages] == [0, 2, 2][: len(errors)]
     once = _chosen(seed, rank, noise, missing, 1)
     assert_allclose(once.stages[0].error, errors[0], rtol=1e-12)
@@ -98,7 +105,11 @@ def test_labels_of_low_rank_want_profiles_and_noise_does_not():
     assert found.stages[found.best].error < 0.7 * found.stages[0].error
 
 
-@over(lines("profiled kinds", ((True, False), (2, 0)), ((False, True), (0, 2)), ((False, False), (0, 0))))
+@over(
+    lines(
+        "profiled kinds", ((True, False), (2, 0)), ((False, True), (0, 2)), ((False, False), (0, 0))
+    )
+)
 def test_only_known_sides_have_profiles(profiled, kinds):
     labels, rows, columns, masks = _problem()
     stage = _learned(labels, [rows, columns], masks, Descent(1, 0.1), 2, profiled).stages[1]
@@ -115,11 +126,19 @@ def test_no_single_kernel_is_better_than_all(seed, kernels, exact):
     def error(rows, columns):
         if not exact:
             return (
-                learn(FoldError.of(labels, [rows, columns], masks, errors.Tolerances(1e-5, 1e-5)), how).stages[0].error
+                learn(
+                    FoldError.of(labels, [rows, columns], masks, errors.Tolerances(1e-5, 1e-5)), how
+                )
+                .stages[0]
+                .error
             )
         return learn(ExactError(labels, [rows, columns], Setting.B), how).stages[0].error
 
-    singles = [error(_single(rows, i), _single(columns, j)) for i in range(kernels[0]) for j in range(kernels[1])]
+    singles = [
+        error(_single(rows, i), _single(columns, j))
+        for i in range(kernels[0])
+        for j in range(kernels[1])
+    ]
     # Beside all kernels of the other side too, where it has more than one.
     beside = [error(_single(rows, i), columns) for i in range(kernels[0]) if kernels[1] > 1]
     assert error(rows, columns) <= 1.003 * min(singles + beside)
@@ -129,7 +148,9 @@ def test_large_problems_learn_from_the_first_folds(monkeypatch):
     labels, rows, columns, masks = _problem(0, kernels=(3, 2))
     used = []
     descend = candidates.descend
-    monkeypatch.setattr(candidates, "descend", lambda error, *given: used.append(error) or descend(error, *given))
+    monkeypatch.setattr(
+        candidates, "descend", lambda error, *given: used.append(error) or descend(error, *given)
+    )
     few_steps = Descent(3, 0.1)
     _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)
     assert {each.train.shape[0] for each in used} == {3}
@@ -157,7 +178,8 @@ def test_a_stage_on_a_large_grid_must_be_better_in_the_first_folds(monkeypatch):
 
 def test_what_chance_gives_on_a_sparse_grid_is_not_worth_an_evaluation(monkeypatch):
     labels, rows, columns, masks = _problem()
-    error, start = FoldError.of(labels, [rows, columns], masks), Parameters.start([rows, columns])
+    error = FoldError.of(labels, [rows, columns], masks)
+    start = Parameters.start([rows, columns])
     assert candidates._worthwhile(error, start) == 1e-5
     n_dense = len(candidates.descend(error, start, HOW).losses)
     monkeypatch.setattr(cells, "_CHEAP", 0)
@@ -173,10 +195,14 @@ def test_what_chance_gives_on_a_sparse_grid_is_not_worth_an_evaluation(monkeypat
 def test_folds_without_labels_are_left_out():
     labels, rows, columns, masks = _problem()
     nobody = np.zeros(labels.cells.shape, dtype=bool)
-    found = _learned(labels, [rows, columns], [*masks, (nobody, ~nobody), (~nobody, nobody)], HOW, 1, BOTH)
+    found = _learned(
+        labels, [rows, columns], [*masks, (nobody, ~nobody), (~nobody, nobody)], HOW, 1, BOTH
+    )
     plain = _learned(labels, [rows, columns], masks, HOW, 1, BOTH)
     assert_array_equal(found.held_out, plain.held_out)
-    with pytest.raises(ValueError, match="No fold has labels both to learn from and to predict: use fewer folds"):
+    with pytest.raises(
+        ValueError, match="No fold has labels both to learn from and to predict: use fewer folds"
+    ):
         _learned(labels, [rows, columns], [(nobody, ~nobody)], HOW, 1, BOTH)
 
 
@@ -187,7 +213,9 @@ class Stop:
     """Interrupts the n-th step of a stage."""
 
     def __init__(self, stage, step):
-        self.stage, self.step, self.steps = stage, step, 0
+        self.stage = stage
+        self.step = step
+        self.steps = 0
 
     def __call__(self, stage, loss):
         self.steps += stage == self.stage
@@ -212,7 +240,9 @@ def test_an_interrupt_keeps_the_best_so_far(stage, step, uninterrupted):
     assert len(found.stages) == stage + 1
     assert found.best == int(np.argmin([each.error for each in found.stages]))
     assert np.isfinite(found.held_out[labels.grid != 0]).all()
-    assert [each.error for each in found.stages[:stage]] == [each.error for each in uninterrupted.stages[:stage]]
+    assert [each.error for each in found.stages[:stage]] == [
+        each.error for each in uninterrupted.stages[:stage]
+    ]
 
 
 @over(lines("call n_stages", (1, 1), (2, 2)))
@@ -220,7 +250,8 @@ def test_an_interrupt_between_descents_keeps_the_best_so_far(call, n_stages, mon
     """While candidates are evaluated, or profiles are made."""
     labels, rows, columns, masks = _problem()
     few_steps = Descent(3, 0.1)
-    evaluate, calls = FoldError.evaluate, []
+    evaluate = FoldError.evaluate
+    calls = []
 
     def interrupted(self, parameters):
         calls.append(parameters)
@@ -234,7 +265,9 @@ def test_an_interrupt_between_descents_keeps_the_best_so_far(call, n_stages, mon
     assert found.interrupted
     assert len(found.stages) == n_stages
     monkeypatch.undo()
-    monkeypatch.setattr(errors, "profile_kernels", lambda F: (_ for _ in ()).throw(KeyboardInterrupt()))
+    monkeypatch.setattr(
+        errors, "profile_kernels", lambda F: (_ for _ in ()).throw(KeyboardInterrupt())
+    )
     with keeping_best():
         found = _learned(labels, [rows, columns], masks, few_steps, 2, BOTH)
     assert found.interrupted

@@ -23,7 +23,8 @@ REAL = RNG.gamma(2.0, size=(6, 5))
 STACK = RNG.gamma(2.0, size=(1, 2, 6, 5))
 AVERAGES = ("micro", "instance", "task")
 
-# Of what scikit-learn has by name, what it is applied to numbers for; all others judge classes or probabilities.
+# Of what scikit-learn has by name, what it is applied to numbers for; all others judge classes or
+# probabilities.
 BY_DISTANCE = {
     "explained_variance": sk.explained_variance_score,
     "d2_absolute_error_score": sk.d2_absolute_error_score,
@@ -47,8 +48,16 @@ def r2(y, f):
 
 def by_rows(function, Y, F, average):
     """Return a function of vectors by its average."""
-    pairs = {"micro": [(Y.ravel(), F.ravel())], "instance": zip(Y, F, strict=True), "task": zip(Y.T, F.T, strict=True)}
-    found = [function(y[~np.isnan(y)], f[~np.isnan(y)]) for y, f in pairs[average] if not np.isnan(y).all()]
+    pairs = {
+        "micro": [(Y.ravel(), F.ravel())],
+        "instance": zip(Y, F, strict=True),
+        "task": zip(Y.T, F.T, strict=True),
+    }
+    found = [
+        function(y[~np.isnan(y)], f[~np.isnan(y)])
+        for y, f in pairs[average]
+        if not np.isnan(y).all()
+    ]
     return np.mean([score for score in found if score is not None])
 
 
@@ -73,7 +82,10 @@ def test_names_of_scikit_learn(name, average):
     lines(
         "name function",
         ("neg_mean_squared_error", make_scorer(sk.mean_squared_error, greater_is_better=False)),
-        ("neg_root_mean_squared_error", make_scorer(sk.root_mean_squared_error, greater_is_better=False)),
+        (
+            "neg_root_mean_squared_error",
+            make_scorer(sk.root_mean_squared_error, greater_is_better=False),
+        ),
         ("neg_mean_absolute_error", get_scorer("neg_mean_absolute_error")),
         ("r2", make_scorer(sk.r2_score)),
         ("roc_auc", get_scorer("roc_auc")),
@@ -96,7 +108,11 @@ def test_what_both_have_is_that_of_this_library(name, function):
             "mean_pinball_loss",
             lambda y, f: sk.mean_pinball_loss(y, f, alpha=0.2),
         ),
-        (make_scorer(sk.r2_score, greater_is_better=False), "neg_r2_score", lambda y, f: -sk.r2_score(y, f)),
+        (
+            make_scorer(sk.r2_score, greater_is_better=False),
+            "neg_r2_score",
+            lambda y, f: -sk.r2_score(y, f),
+        ),
     )
 )
 def test_scorers_of_any_metric_of_two_vectors(made, title, function):
@@ -115,11 +131,17 @@ def test_what_judges_classes_is_refused(each):
     for name in each(name for name in get_scorer_names() if name not in others):
         for scoring in (name, get_scorer(name)):
             with pytest.raises(
-                ValueError, match="of scikit-learn judges the classes, probabilities or decisions.*use 'roc_auc'"
+                ValueError,
+                match="of scikit-learn judges the classes, probabilities or decisions.*use "
+                "'roc_auc'",
             ):
                 scorer(scoring)
     area = make_scorer(sk.roc_auc_score, response_method="decision_function", max_fpr=0.5)
-    others = make_scorer(sk.ndcg_score), make_scorer(sk.fbeta_score, beta=2), sk.check_scoring(TwoStepRidge())
+    others = (
+        make_scorer(sk.ndcg_score),
+        make_scorer(sk.fbeta_score, beta=2),
+        sk.check_scoring(TwoStepRidge()),
+    )
     for made in (area, *others):
         with pytest.raises(ValueError, match=r"these models predict numbers: use 'roc_auc'"):
             scorer(made)
@@ -136,8 +158,12 @@ def test_the_cause_of_a_refusal_is_told():
 
 def test_a_scorer_keeps_its_own_average(each):
     made = make_scorer(wide, power=2.0)
-    cases = [(name, BY_DISTANCE[name]) for name in ("explained_variance", "neg_median_absolute_error")]
-    for (scoring, function), setting in each(product([*cases, (made, lambda y, f: wide(y, f, 2.0))], "ABCD")):
+    cases = [
+        (name, BY_DISTANCE[name]) for name in ("explained_variance", "neg_median_absolute_error")
+    ]
+    for (scoring, function), setting in each(
+        product([*cases, (made, lambda y, f: wide(y, f, 2.0))], "ABCD")
+    ):
         F = STACK[0, 0]
         own = {
             "micro": function(REAL.ravel(), F.ravel()),
@@ -145,11 +171,15 @@ def test_a_scorer_keeps_its_own_average(each):
             "task": np.mean([function(y, f) for y, f in zip(REAL.T, F.T, strict=True)]),
         }
         for average, expected in own.items():
-            assert_allclose(scorer(scoring, average=average)(REAL, F, setting=setting), expected, rtol=1e-12)
+            assert_allclose(
+                scorer(scoring, average=average)(REAL, F, setting=setting), expected, rtol=1e-12
+            )
 
 
 def test_options_and_close_names():
-    with pytest.raises(TypeError, match="takes no option but average here, found k with 'explained_variance'"):
+    with pytest.raises(
+        TypeError, match="takes no option but average here, found k with 'explained_variance'"
+    ):
         scorer("explained_variance", k=3)
     with pytest.raises(ValueError, match="Unknown scoring 'explained_varianc'"):
         scorer("explained_varianc")
@@ -163,8 +193,11 @@ def test_errors_of_the_metric_are_passed_on():
 
 
 def test_other_libraries(library):
-    labels, stack = library.asarray(REAL), library.asarray(STACK)
-    expected = scorer("neg_median_absolute_error")(library.to_numpy(labels), library.to_numpy(stack), setting="B")
+    labels = library.asarray(REAL)
+    stack = library.asarray(STACK)
+    expected = scorer("neg_median_absolute_error")(
+        library.to_numpy(labels), library.to_numpy(stack), setting="B"
+    )
     scores = scorer("neg_median_absolute_error")(labels, stack, setting="B")
     assert type(scores) is type(stack)
     assert_allclose(library.to_numpy(scores), expected, rtol=1e-12)
@@ -172,12 +205,20 @@ def test_other_libraries(library):
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_selection_by_them(real, tmp_path):
-    X, Y, T = real[0][:9], real[1][:9, :7], real[2][:7]
-    for scoring in ("neg_median_absolute_error", make_scorer(wide, greater_is_better=False, power=0.5)):
-        search = TwoStepRidgeCV([0.1, 1.0, 10.0], [1.0, 10.0], setting="C", scoring=scoring).fit(X, Y, tasks=T)
+    X = real[0][:9]
+    Y = real[1][:9, :7]
+    T = real[2][:7]
+    for scoring in (
+        "neg_median_absolute_error",
+        make_scorer(wide, greater_is_better=False, power=0.5),
+    ):
+        search = TwoStepRidgeCV([0.1, 1.0, 10.0], [1.0, 10.0], setting="C", scoring=scoring).fit(
+            X, Y, tasks=T
+        )
         assert_allclose(search.best_score_, scorer(scoring)(Y, search.holdout_, setting="C"))
         assert_array_equal(
-            landscape(search, alphas=[0.1, 1.0, 10.0], task_alphas=[1.0, 10.0], setting="C")["C"], search.landscape_
+            landscape(search, alphas=[0.1, 1.0, 10.0], task_alphas=[1.0, 10.0], setting="C")["C"],
+            search.landscape_,
         )
         assert_allclose(evaluate(search, "C")[scorer(scoring).name], [search.best_score_])
     with pytest.raises(ModelFileError, match="scoring is .*use a metric by its name"):
@@ -186,7 +227,9 @@ def test_selection_by_them(real, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_a_name_is_kept_in_the_file(real, tmp_path):
-    X, Y, T = real[0][:9], real[1][:9, :7], real[2][:7]
+    X = real[0][:9]
+    Y = real[1][:9, :7]
+    T = real[2][:7]
     for scoring in ("neg_median_absolute_error", scorer("neg_median_absolute_error")):
         search = TwoStepRidgeCV([0.1, 1.0], [1.0], scoring=scoring).fit(X, Y, tasks=T)
         save(search, tmp_path / "model.dyad")

@@ -34,10 +34,15 @@ def test_one_regularisation(scores, alphas, place):
 def test_two_regularisations():
     """Of equals the largest product, then the largest alpha: written out."""
     rng = np.random.default_rng(0)
-    alphas, task_alphas = [10.0, 0.1, 0.0, 1.0], [1.0, 0.1, 10.0, 0.0, 100.0]
+    alphas = [10.0, 0.1, 0.0, 1.0]
+    task_alphas = [1.0, 0.1, 10.0, 0.0, 100.0]
     for _ in range(50):
         scores = rng.integers(3, size=(4, 5)) / 7 * (1 + rng.uniform(-1e-15, 1e-15, size=(4, 5)))
-        best = [place for place in itertools.product(range(4), range(5)) if scores[place] > scores.max() - 1e-10]
+        best = [
+            place
+            for place in itertools.product(range(4), range(5))
+            if scores[place] > scores.max() - 1e-10
+        ]
         expected = max(
             best,
             key=lambda place: (
@@ -74,4 +79,10 @@ def test_nothing_is_best_of_nothing():
 
 
 def test_equal_up_to_rounding():
-    assert as_good(np.array([1.0, 1 - 1e-13, 1 - 1e-11, NAN, 2.0]), 1.0).tolist() == [True, True, False, False, True]
+    assert as_good(np.array([1.0, 1 - 1e-13, 1 - 1e-11, NAN, 2.0]), 1.0).tolist() == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]

@@ -33,7 +33,10 @@ def test_signatures_name_the_options():
     options = ["average", "setting", "tie_tolerance", "return_undefined"]
     assert list(inspect.signature(metrics.precision_at_k).parameters) == ["Y", "F", "k", *options]
     assert list(inspect.signature(metrics.r2).parameters) == ["Y", "F", *options[:2], options[3]]
-    with pytest.raises(TypeError, match=r"mean_squared_error\(\) got an unexpected keyword argument 'tie_tolerance'"):
+    with pytest.raises(
+        TypeError,
+        match=r"mean_squared_error\(\) got an unexpected keyword argument 'tie_tolerance'",
+    ):
         metrics.mean_squared_error(Y, F, tie_tolerance=0.1)
 
 
@@ -71,12 +74,32 @@ def test_labels_must_be_two(each):
 def test_undefined_everywhere(each):
     cases = [
         ("roc_auc", [[1, 1, 1], [0, 0, 0]], "ROC curve is undefined here.*no row of Y has"),
-        ("concordance_index", [[1, 1, 1], [0, 0, 0]], "concordance index is undefined here.*no row of Y has"),
+        (
+            "concordance_index",
+            [[1, 1, 1], [0, 0, 0]],
+            "concordance index is undefined here.*no row of Y has",
+        ),
         ("r2", [[1, 1, 1], [0, 0, 0]], "R² is undefined here.*no row of Y has"),
-        ("mean_absolute_error", np.full((2, 3), np.nan), "mean absolute error is undefined here.*no row of Y has"),
-        ("pearson", [[1, 1, 1], [0, 0, 0]], "Pearson correlation is undefined here.*no row of Y has"),
-        ("spearman", [[1, 1, 1], [0, 0, 0]], "Spearman correlation is undefined here.*no row of Y has"),
-        ("mean_squared_error", np.full((2, 3), np.nan), "mean squared error is undefined here.*no row of Y has"),
+        (
+            "mean_absolute_error",
+            np.full((2, 3), np.nan),
+            "mean absolute error is undefined here.*no row of Y has",
+        ),
+        (
+            "pearson",
+            [[1, 1, 1], [0, 0, 0]],
+            "Pearson correlation is undefined here.*no row of Y has",
+        ),
+        (
+            "spearman",
+            [[1, 1, 1], [0, 0, 0]],
+            "Spearman correlation is undefined here.*no row of Y has",
+        ),
+        (
+            "mean_squared_error",
+            np.full((2, 3), np.nan),
+            "mean squared error is undefined here.*no row of Y has",
+        ),
         ("ndcg_at_k", np.zeros((2, 3)), "NDCG is undefined here.*a label above 0.*no row of Y has"),
     ]
     for name, labels, message in each(cases):
@@ -89,23 +112,39 @@ def test_undefined_everywhere(each):
 
 def test_undefined_for_equal_labels_altogether(each):
     for name in each(["concordance_index", "r2", "pearson", "spearman"]):
-        with pytest.raises(ValueError, match="two observed labels that differ, and Y does not have that"):
+        with pytest.raises(
+            ValueError, match="two observed labels that differ, and Y does not have that"
+        ):
             getattr(metrics, name)(np.ones((2, 3)), F)
-        with pytest.raises(ValueError, match="two observed labels that differ, and Y does not have that"):
+        with pytest.raises(
+            ValueError, match="two observed labels that differ, and Y does not have that"
+        ):
             getattr(metrics, name)(np.full((2, 3), np.nan), F)
 
 
 def test_nan_among_the_predictions(each, library):
-    cases = ["roc_auc", "average_precision", "concordance_index", "mean_squared_error", "r2", "enrichment_factor"]
+    cases = [
+        "roc_auc",
+        "average_precision",
+        "concordance_index",
+        "mean_squared_error",
+        "r2",
+        "enrichment_factor",
+    ]
     cases += ["mean_absolute_error", "root_mean_squared_error", "pearson", "spearman"]
     for name, average in each(product(cases, ["micro", "task"])):
         real = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, np.nan], [7.0, 8.0, 9.0]])
-        labels = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, np.nan], [1.0, 0.0, 0.0]]) if name in BINARY else real
+        if name in BINARY:
+            labels = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, np.nan], [1.0, 0.0, 0.0]])
+        else:
+            labels = real
         for cell in [(0, 2), (1, 1)]:
             holed = np.concatenate([F, F[:1]])
             holed[cell] = np.nan
             with pytest.raises(ValueError, match="F contains NaN where Y is observed"):
-                getattr(metrics, name)(library.asarray(labels), library.asarray(holed), average=average)
+                getattr(metrics, name)(
+                    library.asarray(labels), library.asarray(holed), average=average
+                )
 
 
 def test_shapes_must_agree():
@@ -131,9 +170,13 @@ def test_both_must_be_of_one_library():
 
 
 def test_average_and_setting():
-    with pytest.raises(ValueError, match="average must be one of 'micro', 'instance', 'task', found 'macro'"):
+    with pytest.raises(
+        ValueError, match="average must be one of 'micro', 'instance', 'task', found 'macro'"
+    ):
         roc_auc(Y, F, average="macro")
-    with pytest.raises(ValueError, match="Give average or setting, not both: .*setting='B' and average='micro'"):
+    with pytest.raises(
+        ValueError, match="Give average or setting, not both: .*setting='B' and average='micro'"
+    ):
         roc_auc(Y, F, average="micro", setting="B")
     with pytest.raises(ValueError, match="Unknown setting 'E'"):
         roc_auc(Y, F, setting="E")

@@ -28,7 +28,11 @@ def slow_ic_index(Y, F, tolerance=1e-9):
             if np.isnan(of_labels) or abs(of_labels) < tolerance:
                 continue
             count += 1
-            won += 0.5 if abs(of_predictions) < tolerance else float((of_labels > 0) == (of_predictions > 0))
+            won += (
+                0.5
+                if abs(of_predictions) < tolerance
+                else float((of_labels > 0) == (of_predictions > 0))
+            )
     return won / count
 
 
@@ -76,7 +80,9 @@ def test_equals_the_loop(shape, labels, predictions, missing, block, monkeypatch
 
 
 def test_equals_the_package_of_its_authors(each):
-    package = pytest.importorskip("ic_index", reason="ic-index is not installed: the index is compared with loops only")
+    package = pytest.importorskip(
+        "ic_index", reason="ic-index is not installed: the index is compared with loops only"
+    )
     for case in each(CASES):
         # Of tenths it sees interactions that are nothing but rounding.
         if case["labels"] == "tenths":
@@ -90,7 +96,12 @@ def test_equals_the_package_of_its_authors(each):
 def test_every_average_is_the_same():
     Y, F = make_grids((7, 5), "real", "distinct", True)
     expected = ic_index(Y, F)
-    for options in ({"average": "instance"}, {"average": "task"}, {"setting": "B"}, {"setting": "D"}):
+    for options in (
+        {"average": "instance"},
+        {"average": "task"},
+        {"setting": "B"},
+        {"setting": "D"},
+    ):
         assert ic_index(Y, F, **options, return_undefined=True) == (expected, 0)
     assert scorer("ic_index").prepare(Y, setting="C").each(F).tolist() == [expected]
     with pytest.raises(ValueError, match="not both"):
@@ -109,7 +120,9 @@ def test_additive_predictions_know_no_interaction(scale):
     assert ic_index(Y, F.astype(np.float32)) == 0.5
     assert ic_index(Y.astype(np.float32), F.astype(np.float32)) == 0.5
     # Labels that are additive but for rounding have none either.
-    with pytest.raises(ValueError, match="IC-index is undefined here: it needs two rows and two columns whose four"):
+    with pytest.raises(
+        ValueError, match="IC-index is undefined here: it needs two rows and two columns whose four"
+    ):
         ic_index(F, Y)
 
 
@@ -151,9 +164,15 @@ def test_what_lies_where_nothing_was_observed_does_not_count(each):
 
 def test_too_many_pairs_are_refused_at_once():
     Y = np.zeros((10, 20))
-    with pytest.raises(ValueError, match=r"10 × 20 labels needs 9.0e\+02 differences between pairs of rows, more than"):
+    with pytest.raises(
+        ValueError,
+        match=r"10 × 20 labels needs 9.0e\+02 differences between pairs of rows, more than",
+    ):
         ic_index(Y, Y, max_comparisons=899)
-    with pytest.raises(ValueError, match=r"20 × 10 .* pairs of columns.* scorer\(\"ic_index\", max_comparisons=1e12\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"20 × 10 .* pairs of columns.* scorer\(\"ic_index\", max_comparisons=1e12\)",
+    ):
         scorer("ic_index", max_comparisons=899).prepare(Y.T)
     Y[:2, :2] = np.eye(2)
     assert ic_index(Y, Y, max_comparisons=900) == ic_index(Y, Y, max_comparisons=None) == 1.0
@@ -175,16 +194,21 @@ def test_refusals():
 
 def test_selection_by_it(each):
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(12, 3)), rng.normal(size=(9, 2))
+    X = rng.normal(size=(12, 3))
+    T = rng.normal(size=(9, 2))
     Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(12, 9))
     for letter in each("ABCD"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GridEdgeWarning)
-            search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 10.0], setting=letter, scoring="ic_index")
+            search = TwoStepRidgeCV(
+                [0.1, 1.0, 10.0], [0.1, 10.0], setting=letter, scoring="ic_index"
+            )
             search.fit(X, Y, tasks=T)
         assert_allclose(search.best_score_, slow_ic_index(Y, search.holdout_))
         assert_array_equal(
-            landscape(search, alphas=[0.1, 1.0, 10.0], task_alphas=[0.1, 10.0], setting=letter)[letter],
+            landscape(search, alphas=[0.1, 1.0, 10.0], task_alphas=[0.1, 10.0], setting=letter)[
+                letter
+            ],
             search.landscape_,
         )
 
@@ -192,8 +216,11 @@ def test_selection_by_it(each):
 def test_an_interval_draws_whole_grids():
     """No row has a score of its own that could be drawn."""
     Y, F = make_grids((7, 5), "real", "distinct", False)
-    found = bootstrap_interval(Y, F, "ic_index", setting="B", over="instances", n_resamples=15, random_state=0)
-    random, scores = np.random.RandomState(0), []
+    found = bootstrap_interval(
+        Y, F, "ic_index", setting="B", over="instances", n_resamples=15, random_state=0
+    )
+    random = np.random.RandomState(0)
+    scores = []
     for _ in range(15):
         rows = random.randint(7, size=7)
         scores.append(slow_ic_index(Y[rows], F[rows]))

@@ -30,9 +30,18 @@ STACK = RNG.normal(size=(2, 3, 6, 5))
         ("roc_auc", metrics.roc_auc),
         ("average_precision", metrics.average_precision),
         ("concordance_index", metrics.concordance_index),
-        ("neg_mean_squared_error", lambda Y, F, **options: -metrics.mean_squared_error(Y, F, **options)),
-        ("neg_mean_absolute_error", lambda Y, F, **options: -metrics.mean_absolute_error(Y, F, **options)),
-        ("neg_root_mean_squared_error", lambda Y, F, **options: -metrics.root_mean_squared_error(Y, F, **options)),
+        (
+            "neg_mean_squared_error",
+            lambda Y, F, **options: -metrics.mean_squared_error(Y, F, **options),
+        ),
+        (
+            "neg_mean_absolute_error",
+            lambda Y, F, **options: -metrics.mean_absolute_error(Y, F, **options),
+        ),
+        (
+            "neg_root_mean_squared_error",
+            lambda Y, F, **options: -metrics.root_mean_squared_error(Y, F, **options),
+        ),
         ("r2", metrics.r2),
         ("ic_index", metrics.ic_index),
         ("pearson", metrics.pearson),
@@ -59,12 +68,16 @@ def test_every_name_is_in_the_pages_and_in_the_help():
     pytest.importorskip("typer")
     from dyadlearn.cli.options import SCORES
 
-    table = (Path(__file__).resolve().parents[2] / "docs" / "selection.md").read_text(encoding="utf-8")
+    table = (Path(__file__).resolve().parents[2] / "docs" / "selection.md").read_text(
+        encoding="utf-8"
+    )
     own = SCORES.split(", or ")[0].split(", ")
     assert own == sorted(name.replace("_at_k", "_at_10") for name in scorer_names())
     for name in scorer_names():
         numbered = name.replace("_at_k", "_at_10")
-        assert f'| `"{numbered}"` | {{func}}`~dyadlearn.metrics.{name.removeprefix("neg_")}`' in table
+        assert (
+            f'| `"{numbered}"` | {{func}}`~dyadlearn.metrics.{name.removeprefix("neg_")}`' in table
+        )
         assert name.removeprefix("neg_") in metrics.__all__
 
 
@@ -89,7 +102,11 @@ def test_a_metric_is_found_once_its_class_is_declared():
                 return (self._cells.arrange(F) > self._k).mean(axis=-1)
 
         grid = IndependentTaskRidgeCV(scoring="share_above_at_0").fit(np.eye(6), Y)
-        assert_allclose(scorer("share_above_at_1")(Y, STACK, setting="B"), (STACK > 1).mean(axis=(-1, -2)), rtol=1e-14)
+        assert_allclose(
+            scorer("share_above_at_1")(Y, STACK, setting="B"),
+            (STACK > 1).mean(axis=(-1, -2)),
+            rtol=1e-14,
+        )
         assert_allclose(grid.best_score_, (grid.holdout("B") > 0).mean())
         with pytest.raises(ValueError, match="share_above_at_k needs k.*'share_above_at_10'"):
             scorer("share_above_at_k")
@@ -102,14 +119,17 @@ def test_a_metric_is_found_once_its_class_is_declared():
 def test_options():
     assert_array_equal(scorer("precision_at_k", k=2)(Y, STACK), metrics.precision_at_k(Y, STACK, 2))
     assert_array_equal(
-        scorer("enrichment_factor", fraction=0.5)(Y, STACK), metrics.enrichment_factor(Y, STACK, fraction=0.5)
+        scorer("enrichment_factor", fraction=0.5)(Y, STACK),
+        metrics.enrichment_factor(Y, STACK, fraction=0.5),
     )
 
 
 def test_unknown_options_are_refused_at_once():
     with pytest.raises(ValueError, match="average must be one of.*'columns'"):
         scorer("pearson", average="columns")
-    with pytest.raises(TypeError, match="pearson has no such option: expected average, tie_tolerance, found k"):
+    with pytest.raises(
+        TypeError, match="pearson has no such option: expected average, tie_tolerance, found k"
+    ):
         scorer("pearson", k=3)
     with pytest.raises(TypeError, match="Only a named metric takes options, found average"):
         scorer(largest_gap, average="task")
@@ -144,7 +164,8 @@ def test_any_function_of_two_grids():
 
 def test_a_function_is_given_the_arrays_of_the_library(library):
     score = scorer(lambda Y, F: float((Y * F)[0, 1]))
-    labels, predictions = library.asarray(Y + 1), library.asarray(STACK)
+    labels = library.asarray(Y + 1)
+    predictions = library.asarray(STACK)
     scores = score(labels, predictions)
     assert type(scores) is type(predictions)
     assert_allclose(library.to_numpy(scores), (Y + 1)[0, 1] * STACK[..., 0, 1], rtol=library.rtol)
@@ -159,7 +180,9 @@ def test_a_scorer_is_its_own():
 
 def test_a_scorer_can_be_sent_elsewhere():
     for scoring in ("precision_at_2", largest_gap):
-        assert_array_equal(pickle.loads(pickle.dumps(scorer(scoring)))(Y, STACK), scorer(scoring)(Y, STACK))
+        assert_array_equal(
+            pickle.loads(pickle.dumps(scorer(scoring)))(Y, STACK), scorer(scoring)(Y, STACK)
+        )
     prepared = scorer("roc_auc").prepare(Y, setting="C")
     assert_array_equal(pickle.loads(pickle.dumps(prepared))(STACK), prepared(STACK))
 
@@ -180,13 +203,17 @@ def test_threads_share_a_prepared_scorer():
     )
 )
 def test_unknown_names(name, hint):
-    with pytest.raises(ValueError, match=f"Unknown scoring {name!r}: expected one of average_precision, ") as found:
+    with pytest.raises(
+        ValueError, match=f"Unknown scoring {name!r}: expected one of average_precision, "
+    ) as found:
         scorer(name)
     assert hint in str(found.value)
 
 
 def test_bad_scoring():
-    with pytest.raises(ValueError, match=r"a name or scorer of scikit-learn for regression, or a function\.$"):
+    with pytest.raises(
+        ValueError, match=r"a name or scorer of scikit-learn for regression, or a function\.$"
+    ):
         scorer("zzz")
     with pytest.raises(TypeError, match=r"a name or a function of \(Y, F\), found None"):
         scorer(None)
@@ -199,7 +226,8 @@ def test_bad_scoring():
 def test_functions_of_one_or_three_are_refused():
     for bad in (lambda F: 0.0, lambda estimator, X, y: 0.0):
         with pytest.raises(
-            TypeError, match=r"^scoring must be a name, such as 'r2', a scorer of scikit-learn, or a fu"
+            TypeError,
+            match=r"^scoring must be a name, such as 'r2', a scorer of scikit-learn, or a fu",
         ):
             scorer(bad)
     assert scorer(lambda Y, F, worst=True: 0.0)(Y, STACK).tolist() == [[0.0] * 3] * 2
@@ -213,7 +241,11 @@ def test_the_metrics_are_scorers_of_scikit_learn(setting):
     X = rng.normal(size=(20, 4))
     labels = (X @ rng.normal(size=(4, 5)) + rng.normal(size=(20, 5)) > 0).astype(float)
     found = cross_val_score(
-        IndependentTaskRidge(), X, labels, scoring=make_scorer(metrics.roc_auc, setting=setting), cv=KFold(4)
+        IndependentTaskRidge(),
+        X,
+        labels,
+        scoring=make_scorer(metrics.roc_auc, setting=setting),
+        cv=KFold(4),
     )
     expected = []
     for train, test in KFold(4).split(X):

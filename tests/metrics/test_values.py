@@ -19,14 +19,17 @@ from sweeps import covering, every, over
 
 
 def auc_twin(y, f):
-    positive, negative = f[y == TOP, None], f[None, y != TOP]
+    positive = f[y == TOP, None]
+    negative = f[None, y != TOP]
     wins = (positive > negative) + (positive == negative) / 2
     return np.mean(wins) if wins.size else None
 
 
 def average_precision_twin(y, f):
     positive = f[y == TOP]
-    return np.mean([(positive >= a).sum() / (f >= a).sum() for a in positive]) if positive.size else None
+    if positive.size:
+        return np.mean([(positive >= a).sum() / (f >= a).sum() for a in positive])
+    return None
 
 
 def concordance_twin(y, f):
@@ -35,11 +38,15 @@ def concordance_twin(y, f):
 
 
 def squared_error_twin(y, f):
-    return sum((a - b) ** 2 for a, b in zip(y, f, strict=True)) / len(y) if len(y) else None
+    if len(y):
+        return sum((a - b) ** 2 for a, b in zip(y, f, strict=True)) / len(y)
+    return None
 
 
 def absolute_error_twin(y, f):
-    return sum(abs(a - b) for a, b in zip(y, f, strict=True)) / len(y) if len(y) else None
+    if len(y):
+        return sum(abs(a - b) for a, b in zip(y, f, strict=True)) / len(y)
+    return None
 
 
 def pearson_twin(y, f):
@@ -60,7 +67,8 @@ def r2_twin(y, f):
 
 def chance_among_best(f, i, k):
     """Return the chance that cell i is among the best k when ties are broken at random."""
-    before, tied = (f > f[i]).sum(), (f == f[i]).sum()
+    before = (f > f[i]).sum()
+    tied = (f == f[i]).sum()
     return min(max((k - before) / tied, 0), 1)
 
 
@@ -87,14 +95,16 @@ def ndcg_twin(y, f, k=3):
     discount = np.array([1 / math.log2(place + 2) if place < k else 0 for place in range(len(y))])
     gained = 0.0
     for i in range(len(y)):
-        before, tied = (f > f[i]).sum(), (f == f[i]).sum()
+        before = (f > f[i]).sum()
+        tied = (f == f[i]).sum()
         gained += y[i] * discount[before : before + tied].mean()
     return gained / (np.sort(y)[::-1] @ discount)
 
 
 # The label that is the positive class wherever labels are binary here.
 TOP = 2.0
-BINARY, REAL = "binary", "real"
+BINARY = "binary"
+REAL = "real"
 METRICS = {
     "roc_auc": (BINARY, auc_twin, {}),
     "average_precision": (BINARY, average_precision_twin, {}),
@@ -201,7 +211,12 @@ def test_a_scorer_keeps_its_own_average(name, average, setting, missing):
     assert_allclose(prepared(F), sign * expected, rtol=1e-13, atol=1e-14)
     assert prepared.n_undefined == undefined
     for other in AVERAGES:  # an explicit average is used in place of its own
-        assert_allclose(score(Y, F, average=other), sign * averaged(name, Y, F, other)[0], rtol=1e-13, atol=1e-14)
+        assert_allclose(
+            score(Y, F, average=other),
+            sign * averaged(name, Y, F, other)[0],
+            rtol=1e-13,
+            atol=1e-14,
+        )
 
 
 def test_other_libraries(each, library):
@@ -209,10 +224,16 @@ def test_other_libraries(each, library):
         kind, _, options = METRICS[name]
         for missing in (0.0, 0.3) if name == "roc_auc" else (0.3,):
             Y = make_labels(kind, (7, 6), 1, missing)
-            stack = np.stack([make_predictions(predictions, Y.shape, 2) for predictions in ("distinct", "tied")])
+            stack = np.stack(
+                [make_predictions(predictions, Y.shape, 2) for predictions in ("distinct", "tied")]
+            )
             stack = stack.astype(library.dtype).astype(np.float64)
-            labels, predictions = library.asarray(Y), library.asarray(stack)
-            expected = [averaged(name, library.to_numpy(labels).astype(np.float64), F, average)[0] for F in stack]
+            labels = library.asarray(Y)
+            predictions = library.asarray(stack)
+            expected = [
+                averaged(name, library.to_numpy(labels).astype(np.float64), F, average)[0]
+                for F in stack
+            ]
             metric = getattr(metrics, name)
             scores = metric(labels, predictions, **options, average=average)
             assert type(scores) is type(predictions)
@@ -225,7 +246,8 @@ def test_other_libraries(each, library):
 def test_a_stack_is_scored_grid_by_grid(each, monkeypatch):
     for name, average in each(product(METRICS, AVERAGES)):
         kind, _, options = METRICS[name]
-        Y, metric = make_labels(kind, (7, 6), 3), getattr(metrics, name)
+        Y = make_labels(kind, (7, 6), 3)
+        metric = getattr(metrics, name)
         stack = np.random.default_rng(0).normal(size=(2, 3, 7, 6)).round(1)
         expected = [[metric(Y, F, **options, average=average) for F in row] for row in stack]
         for limit in (1, 4 * cells.CELL_BYTES * Y.size, 2**24):
@@ -277,7 +299,8 @@ def test_a_transposed_stack_is_scored_as_any_other(each):
 def test_errors_of_held_out_predictions_are_zero_if_they_are_rounding(name, size, average):
     Y = np.full((3, 4), size)
     Y[1, 2] = np.nan
-    judge, off = scorer(name), np.full((3, 4), 1e-13 * size)
+    judge = scorer(name)
+    off = np.full((3, 4), 1e-13 * size)
     held_out = judge.prepare(Y, average=average, tie_tolerance=None)
     assert held_out(Y + off) == 0.0
     assert judge(Y, Y + off, average=average) < 0.0  # the metric itself counts them
@@ -286,7 +309,11 @@ def test_errors_of_held_out_predictions_are_zero_if_they_are_rounding(name, size
 
 def test_squared_errors_that_are_rounding_are_zero_without_predictions():
     Y = np.array([[7.0, 7.0], [7.0, 8.0]])
-    for name, perfect in (("neg_mean_squared_error", 0.0), ("neg_root_mean_squared_error", 0.0), ("r2", 1.0)):
+    for name, perfect in (
+        ("neg_mean_squared_error", 0.0),
+        ("neg_root_mean_squared_error", 0.0),
+        ("r2", 1.0),
+    ):
         prepared = scorer(name).prepare(Y, average="micro", tie_tolerance=None)
         assert_array_equal(prepared.of_squared_errors(np.array([1e-26, 0.0])), [perfect, perfect])
         for score in (prepared.of_squared_errors(np.array([0.0]))[0], prepared(Y)):
@@ -306,7 +333,21 @@ def sklearn_cases():
         y[:2] = True, False
         f = rng.normal(size=n)
         perfect = y.astype(float)
-        yield y, rng.choice([f, f.round(), f.round(1), np.zeros(n), np.exp(30 * f), f * 1e-300, perfect, -perfect])
+        yield (
+            y,
+            rng.choice(
+                [
+                    f,
+                    f.round(),
+                    f.round(1),
+                    np.zeros(n),
+                    np.exp(30 * f),
+                    f * 1e-300,
+                    perfect,
+                    -perfect,
+                ]
+            ),
+        )
 
 
 def test_area_under_the_curve_is_that_of_scikit_learn():
@@ -316,7 +357,9 @@ def test_area_under_the_curve_is_that_of_scikit_learn():
 
 def test_average_precision_is_that_of_scikit_learn():
     for y, f in sklearn_cases():
-        assert_allclose(metrics.average_precision(y, f), sk.average_precision_score(y, f), rtol=1e-13)
+        assert_allclose(
+            metrics.average_precision(y, f), sk.average_precision_score(y, f), rtol=1e-13
+        )
 
 
 def test_area_under_the_curve_of_a_large_grid(each):
@@ -326,7 +369,9 @@ def test_area_under_the_curve_of_a_large_grid(each):
         F = (rng.normal(size=Y.shape) + Y / 2).round(2)
         assert_allclose(roc_auc(Y, F), sk.roc_auc_score(Y.ravel() == TOP, F.ravel()), rtol=1e-13)
         for average in ("instance", "task"):
-            assert_allclose(roc_auc(Y, F, average=average), averaged("roc_auc", Y, F, average)[0], rtol=1e-13)
+            assert_allclose(
+                roc_auc(Y, F, average=average), averaged("roc_auc", Y, F, average)[0], rtol=1e-13
+            )
 
 
 def test_the_larger_of_any_two_labels_is_the_positive_class(each):
@@ -341,11 +386,14 @@ def test_infinite_predictions_are_ranked_like_others():
     Y = make_labels(BINARY, (7, 6), 8, missing=0.3)
     F = make_predictions("infinite", Y.shape, 8)
     for average in AVERAGES:
-        assert_allclose(roc_auc(Y, F, average=average), averaged("roc_auc", Y, F, average)[0], rtol=1e-13)
+        assert_allclose(
+            roc_auc(Y, F, average=average), averaged("roc_auc", Y, F, average)[0], rtol=1e-13
+        )
 
 
 def test_neighbouring_numbers_are_no_ties():
-    one, more = 1.0, np.nextafter(1.0, 2.0)
+    one = 1.0
+    more = np.nextafter(1.0, 2.0)
     assert roc_auc([1, 0], [more, one]) == 1.0
     assert roc_auc([1, 0], [one, more]) == 0.0
     assert roc_auc([1, 0], [one, one]) == 0.5
@@ -370,7 +418,9 @@ def test_concordance_where_only_left_out_rows_have_a_third_label():
 
 def test_concordance_of_a_long_row(each, monkeypatch):
     for levels, key in each(product([3, 4, 5, 8, 9, 300], [0, 2**31])):
-        monkeypatch.setattr(concordance, "_LARGEST_KEY", key)  # with the order of ranks packed in one number, or not
+        monkeypatch.setattr(
+            concordance, "_LARGEST_KEY", key
+        )  # with the order of ranks packed in one number, or not
         rng = np.random.default_rng(levels)
         y = rng.integers(levels, size=300).astype(float)
         for f in (rng.normal(size=300) + y, rng.normal(size=300).round(1), y, -y, np.zeros(300)):
@@ -397,11 +447,14 @@ def test_ndcg_is_that_of_scikit_learn(each):
         rng = np.random.default_rng(0)
         Y = rng.integers(4, size=(6, 9)).astype(float)
         for F in (rng.normal(size=Y.shape), rng.normal(size=Y.shape).round(), np.zeros(Y.shape)):
-            assert_allclose(metrics.ndcg_at_k(Y, F, k, average="instance"), sk.ndcg_score(Y, F, k=k), rtol=1e-13)
+            assert_allclose(
+                metrics.ndcg_at_k(Y, F, k, average="instance"), sk.ndcg_score(Y, F, k=k), rtol=1e-13
+            )
 
 
 def test_of_a_row_with_fewer_than_k_cells_all_are_taken():
-    Y, F = np.array([[1.0, 0.0, np.nan], [0.0, 1.0, 0.0]]), np.zeros((2, 3))
+    Y = np.array([[1.0, 0.0, np.nan], [0.0, 1.0, 0.0]])
+    F = np.zeros((2, 3))
     assert_allclose(metrics.precision_at_k(Y, F, 5, average="instance"), (1 / 2 + 1 / 3) / 2)
     assert metrics.recall_at_k(Y, F, 5, average="instance") == 1.0
 
@@ -422,7 +475,9 @@ def test_best_fraction_is_rounded_up_but_not_for_the_noise_of_floats():
 def test_squared_errors_differ_by_average_only_where_labels_are_missing():
     rng = np.random.default_rng(0)
     Y, F = rng.normal(size=(2, 5, 4))
-    assert_allclose([metrics.mean_squared_error(Y, F, average=a) for a in AVERAGES], np.mean((Y - F) ** 2))
+    assert_allclose(
+        [metrics.mean_squared_error(Y, F, average=a) for a in AVERAGES], np.mean((Y - F) ** 2)
+    )
     Y[1:, 0] = np.nan
     assert len({round(metrics.mean_squared_error(Y, F, average=a), 12) for a in AVERAGES}) == 3
 
@@ -431,7 +486,11 @@ def test_absolute_and_root_errors_are_those_of_scikit_learn():
     rng = np.random.default_rng(0)
     Y, F = rng.normal(size=(2, 5, 4))
     assert_allclose(metrics.mean_absolute_error(Y, F), sk.mean_absolute_error(Y, F), rtol=1e-14)
-    assert_allclose(metrics.root_mean_squared_error(Y, F), sk.root_mean_squared_error(Y.ravel(), F.ravel()), rtol=1e-14)
+    assert_allclose(
+        metrics.root_mean_squared_error(Y, F),
+        sk.root_mean_squared_error(Y.ravel(), F.ravel()),
+        rtol=1e-14,
+    )
 
 
 def test_the_root_is_that_of_the_mean_squared_error_in_every_average():
@@ -439,7 +498,9 @@ def test_the_root_is_that_of_the_mean_squared_error_in_every_average():
     stack = np.random.default_rng(0).normal(size=(3, 7, 6))
     for average in AVERAGES:
         squares = metrics.mean_squared_error(Y, stack, average=average)
-        assert_allclose(metrics.root_mean_squared_error(Y, stack, average=average), np.sqrt(squares), rtol=1e-14)
+        assert_allclose(
+            metrics.root_mean_squared_error(Y, stack, average=average), np.sqrt(squares), rtol=1e-14
+        )
 
 
 def test_scores_of_squared_errors_are_those_of_predictions(each):
@@ -462,7 +523,9 @@ def test_scores_of_squared_errors_are_those_of_predictions(each):
 def test_correlations_do_not_depend_on_level_or_scale(each):
     Y = make_labels(REAL, (7, 6), 12, missing=0.2)
     F = make_predictions("tied", Y.shape, 12)
-    for name, (scale, level) in each(product(("pearson", "spearman"), [(1e-200, 0.0), (1e200, 0.0), (4.0, 2.0**20)])):
+    for name, (scale, level) in each(
+        product(("pearson", "spearman"), [(1e-200, 0.0), (1e200, 0.0), (4.0, 2.0**20)])
+    ):
         metric = getattr(metrics, name)
         for average in AVERAGES:
             expected = metric(Y, F, average=average)
@@ -496,13 +559,18 @@ def test_infinite_predictions_have_ranks_but_no_line():
     F = make_predictions("infinite", Y.shape, 8)
     as_ranked = np.clip(F, -1e9, 1e9)
     for average in AVERAGES:
-        assert metrics.spearman(Y, F, average=average) == metrics.spearman(Y, as_ranked, average=average)
-        with pytest.raises(ValueError, match="F contains infinity where Y is observed: Pearson correlation needs"):
+        assert metrics.spearman(Y, F, average=average) == metrics.spearman(
+            Y, as_ranked, average=average
+        )
+        with pytest.raises(
+            ValueError, match="F contains infinity where Y is observed: Pearson correlation needs"
+        ):
             metrics.pearson(Y, F, average=average)
 
 
 def test_float32_predictions_are_not_added_up_in_float32():
-    Y, F = np.zeros((1000, 1000), np.float32), np.full((1000, 1000), 0.1, np.float32)
+    Y = np.zeros((1000, 1000), np.float32)
+    F = np.full((1000, 1000), 0.1, np.float32)
     assert_allclose(metrics.mean_squared_error(Y, F), float(np.float32(0.1)) ** 2, rtol=1e-12)
 
 
@@ -510,15 +578,24 @@ def test_each_row_is_told(each):
     for name in each(METRICS):
         kind, twin, options = METRICS[name]
         Y = make_labels(kind, (7, 6), 10, missing=0.3)
-        stack = np.stack([make_predictions(predictions, Y.shape, 10) for predictions in ("distinct", "tied")])
-        sign, after = -1 if name in LOSSES else 1, AFTERWARDS.get(name, float)
-        prepared = scorer(f"neg_{name}" if name in LOSSES else name, **options).prepare(Y, setting="B")
+        stack = np.stack(
+            [make_predictions(predictions, Y.shape, 10) for predictions in ("distinct", "tied")]
+        )
+        sign = -1 if name in LOSSES else 1
+        after = AFTERWARDS.get(name, float)
+        prepared = scorer(f"neg_{name}" if name in LOSSES else name, **options).prepare(
+            Y, setting="B"
+        )
         scores = prepared.each(stack)
         assert scores.shape == (2, prepared.rows.size)
         for F, of_rows in zip(stack, scores, strict=True):
             twins = [twin(y[~np.isnan(y)], f[~np.isnan(y)]) for y, f in zip(Y, F, strict=True)]
-            assert_array_equal(prepared.rows, [row for row, score in enumerate(twins) if score is not None])
-            assert_allclose(of_rows, [sign * after(score) for score in twins if score is not None], rtol=1e-13)
+            assert_array_equal(
+                prepared.rows, [row for row, score in enumerate(twins) if score is not None]
+            )
+            assert_allclose(
+                of_rows, [sign * after(score) for score in twins if score is not None], rtol=1e-13
+            )
         assert_allclose(prepared(stack), prepared.combined(scores))
 
 

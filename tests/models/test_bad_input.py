@@ -16,11 +16,16 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, 
 from dyadlearn.exceptions import IdError, KernelError
 from sweeps import covering, every, lines, over
 
-M, Q = 6, 4
+M = 6
+Q = 4
 RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2)), RNG.normal(size=(M, Q))
-K, G = X @ X.T + np.eye(M), T @ T.T + np.eye(Q)
-ROWS, TASKS = list("abcdef"), ["t0", "t1", "t2", "t3"]
+X = RNG.normal(size=(M, 3))
+T = RNG.normal(size=(Q, 2))
+Y = RNG.normal(size=(M, Q))
+K = X @ X.T + np.eye(M)
+G = T @ T.T + np.eye(Q)
+ROWS = list("abcdef")
+TASKS = ["t0", "t1", "t2", "t3"]
 
 MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
 PAIR_MODELS = [KroneckerRidge, TwoStepRidge]
@@ -58,7 +63,8 @@ def test_instances_and_rows_of_labels_must_be_as_many(Model, library):
 def test_tasks_and_columns_of_labels_must_be_as_many(Model, library):
     with pytest.raises(
         ValueError,
-        match=r"^tasks has 3 rows, but Y has 4 columns: give one row per task\. If .* Tasks\(tasks\)\.$",
+        match=r"^tasks has 3 rows, but Y has 4 columns: give one row per task\. If .* "
+        r"Tasks\(tasks\)\.$",
     ):
         Model().fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(T[:3]))
 
@@ -81,7 +87,8 @@ def test_a_precomputed_kernel_must_be_square(Model, library):
 @over(every(**every_pair_model))
 def test_a_precomputed_task_kernel_must_be_square(Model, library):
     with pytest.raises(
-        KernelError, match=r"^The precomputed task kernel must be a square matrix, found shape \(4, 2\)"
+        KernelError,
+        match=r"^The precomputed task kernel must be a square matrix, found shape \(4, 2\)",
     ):
         precomputed(Model).fit(library.asarray(K), library.asarray(Y), tasks=library.asarray(T))
 
@@ -89,10 +96,16 @@ def test_a_precomputed_task_kernel_must_be_square(Model, library):
 @over(every(**every_model))
 def test_instances_to_predict_must_be_as_wide_as_in_training(Model, library):
     model = Model().fit(library.asarray(X), library.asarray(Y))
-    with pytest.raises(ValueError, match=rf"^X has 2 features, but {Model.__name__} is expecting 3 features as input"):
+    with pytest.raises(
+        ValueError,
+        match=rf"^X has 2 features, but {Model.__name__} is expecting 3 features as input",
+    ):
         model.predict(library.asarray(X[:, :2]))
     model = precomputed(Model).fit(library.asarray(K), library.asarray(Y))
-    with pytest.raises(ValueError, match=rf"^X has 5 features, but {Model.__name__} is expecting 6 features as input"):
+    with pytest.raises(
+        ValueError,
+        match=rf"^X has 5 features, but {Model.__name__} is expecting 6 features as input",
+    ):
         model.predict(library.asarray(K[:, :5]))
 
 
@@ -102,26 +115,38 @@ def test_tasks_to_predict_must_be_as_wide_as_in_training(Model, library):
     with pytest.raises(ValueError, match=r"^tasks has 1 columns, expected 2 features\.$"):
         model.predict(library.asarray(X), tasks=library.asarray(T[:, :1]))
     model = precomputed(Model).fit(library.asarray(K), library.asarray(Y), tasks=library.asarray(G))
-    with pytest.raises(ValueError, match=r"^tasks has 3 columns, expected 4 kernel values with the training tasks\.$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^tasks has 3 columns, expected 4 kernel values with the training tasks\.$",
+    ):
         model.predict(library.asarray(K), tasks=library.asarray(G[:, :3]))
 
 
 def test_labels_to_score_must_have_the_shape_of_the_predictions():
     model = TwoStepRidge().fit(X, Y, tasks=T)
     with pytest.raises(
-        ValueError, match=r"^Y has shape \(6, 4\), but the predictions .* \(6, 2\)\. .* Tasks\(tasks\)\.$"
+        ValueError,
+        match=r"^Y has shape \(6, 4\), but the predictions .* \(6, 2\)\. .* Tasks\(tasks\)\.$",
     ):
         model.score(X, Y, tasks=T[:2])
-    with pytest.raises(ValueError, match=r"Y has shape \(5, 4\), but the predictions .* have shape \(6, 4\)"):
+    with pytest.raises(
+        ValueError, match=r"Y has shape \(5, 4\), but the predictions .* have shape \(6, 4\)"
+    ):
         model.score(X, Y[:5])
 
 
 def test_matrices_are_matrices(library):
-    with pytest.raises(ValueError, match="X must be a matrix, found 1 dimension|Expected 2D array, got 1D"):
+    with pytest.raises(
+        ValueError, match="X must be a matrix, found 1 dimension|Expected 2D array, got 1D"
+    ):
         TwoStepRidge().fit(library.asarray(X[:, 0]), library.asarray(Y))
-    with pytest.raises(ValueError, match="tasks must be a matrix, found 1 dimension|Expected 2D array, got 1D"):
+    with pytest.raises(
+        ValueError, match="tasks must be a matrix, found 1 dimension|Expected 2D array, got 1D"
+    ):
         TwoStepRidge().fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(T[:, 0]))
-    with pytest.raises(ValueError, match=r"Y must have one or two dimensions, found 3|Found array with dim 3"):
+    with pytest.raises(
+        ValueError, match=r"Y must have one or two dimensions, found 3|Found array with dim 3"
+    ):
         TwoStepRidge().fit(library.asarray(X), library.asarray(Y[:, :, None]))
 
 
@@ -138,7 +163,9 @@ def test_matrices_are_matrices(library):
 def test_empty_grids_are_refused_by_name(library, name, x, y, tasks):
     with pytest.raises(ValueError, match=f"{name} .*empty") as caught:
         TwoStepRidge().fit(
-            library.asarray(x), library.asarray(y), tasks=None if tasks is None else library.asarray(tasks)
+            library.asarray(x),
+            library.asarray(y),
+            tasks=None if tasks is None else library.asarray(tasks),
         )
     empty = y if name == "Y" else tasks
     assert str(empty.shape) in str(caught.value)
@@ -152,7 +179,9 @@ def test_empty_instances_are_refused(library, x):
 
 @over(every(**every_model))
 def test_labels_are_needed(Model):
-    with pytest.raises(ValueError, match=f"{Model.__name__} requires y to be passed, but the target y is None"):
+    with pytest.raises(
+        ValueError, match=f"{Model.__name__} requires y to be passed, but the target y is None"
+    ):
         Model().fit(X, None)
 
 
@@ -163,12 +192,16 @@ def test_repeated_ids_are_named_with_their_table():
     twice = ["a", *ROWS[:5]]
     labels = pd.DataFrame(Y, ROWS, TASKS)
     with pytest.raises(
-        IdError, match=r"^The index of X has repeated ids: 'a' \(1 of \d+ ids\): aggregate or rename them\.$"
+        IdError,
+        match=r"^The index of X has repeated ids: 'a' \(1 of \d+ ids\): aggregate or rename "
+        r"them\.$",
     ):
         TwoStepRidge().fit(pd.DataFrame(X, twice), labels)
     with pytest.raises(IdError, match=r"^The index of Y has repeated ids: 'a' \("):
         TwoStepRidge().fit(X, pd.DataFrame(Y, twice, TASKS))
-    with pytest.raises(IdError, match=r"^The index of tasks has repeated ids: 't1', 't0' \(2 of 2 ids\)"):
+    with pytest.raises(
+        IdError, match=r"^The index of tasks has repeated ids: 't1', 't0' \(2 of 2 ids\)"
+    ):
         TwoStepRidge().fit(X, labels, tasks=pd.DataFrame(T, ["t0", "t1", "t1", "t0"]))
     with pytest.raises(IdError, match=r"^Column 'who' of X has repeated ids: 'a' \("):
         TwoStepRidge().fit(pl.DataFrame({"who": twice, "f": X[:, 0]}), Y)
@@ -216,7 +249,9 @@ def test_tasks_must_be_finite(Model, bad, library):
     with pytest.raises(ValueError, match=r"tasks contains (NaN|infinity)"):
         Model().fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(spoilt(T, bad)))
     with pytest.raises(ValueError, match=r"tasks contains (NaN|infinity)"):
-        precomputed(Model).fit(library.asarray(K), library.asarray(Y), tasks=library.asarray(spoilt(G, bad)))
+        precomputed(Model).fit(
+            library.asarray(K), library.asarray(Y), tasks=library.asarray(spoilt(G, bad))
+        )
     model = precomputed(Model).fit(library.asarray(K), library.asarray(Y), tasks=library.asarray(G))
     with pytest.raises(ValueError, match=r"tasks contains (NaN|infinity)"):
         model.predict(library.asarray(K), tasks=library.asarray(spoilt(G, bad)))
@@ -247,7 +282,9 @@ def test_a_grid_without_any_label_is_refused(Model, library):
     )
 )
 def test_every_way_to_write_a_missing_label_is_read(labels):
-    expected = IndependentTaskRidge().fit(X[[0, 2, 4, 5]], np.array([1.0, 2.0, 0.0, 1.0])).predict(X)
+    expected = (
+        IndependentTaskRidge().fit(X[[0, 2, 4, 5]], np.array([1.0, 2.0, 0.0, 1.0])).predict(X)
+    )
     found = TwoStepRidge().fit(X, labels).predict(X)
     assert_allclose(np.asarray(found).reshape(-1), expected, rtol=1e-9)
 
@@ -268,7 +305,10 @@ def test_infinity_is_refused_beside_missing_labels(Model, library):
 @over(
     lines(
         "weights message",
-        (np.ones(5), r"must give a weight for each of 6 instances or 6 × 4 cells, found shape \(5,\)"),
+        (
+            np.ones(5),
+            r"must give a weight for each of 6 instances or 6 × 4 cells, found shape \(5,\)",
+        ),
         (np.ones((4, 6)), r"found shape \(4, 6\)"),
         (np.full(6, -1.0), r"must hold finite numbers of at least 0"),
         (np.full((6, 4), np.nan), r"must hold finite numbers of at least 0"),
@@ -296,7 +336,8 @@ def test_weights_of_other_ids_are_refused(Model):
 
 
 def test_weights_on_holes_only_are_refused():
-    labels, weights = spoilt(Y, np.nan, 0), np.zeros((M, Q))
+    labels = spoilt(Y, np.nan, 0)
+    weights = np.zeros((M, Q))
     weights[0] = 1.0
     with pytest.raises(ValueError, match=r"^sample_weight is zero wherever Y is observed"):
         TwoStepRidge().fit(X, labels, sample_weight=weights)
@@ -310,7 +351,9 @@ def test_the_score_of_some_labels_takes_no_weights():
 
 @over(every(**every_model))
 def test_sparse_labels_that_are_all_the_same_are_refused(Model):
-    with pytest.raises(ValueError, match=r"^All 2 labels that Y stores are 1, and cells that a sparse matrix"):
+    with pytest.raises(
+        ValueError, match=r"^All 2 labels that Y stores are 1, and cells that a sparse matrix"
+    ):
         Model().fit(X, sparse.csr_array((Y.max() == Y) | (Y.min() == Y), dtype=float))
 
 
@@ -346,11 +389,16 @@ def test_complex_numbers_are_refused():
 
 @over(every(**every_model))
 def test_labels_on_their_side_are_told_by_their_ids(Model):
-    features, labels = pd.DataFrame(X, index=ROWS), pd.DataFrame(Y, index=ROWS, columns=TASKS)
+    features = pd.DataFrame(X, index=ROWS)
+    labels = pd.DataFrame(Y, index=ROWS, columns=TASKS)
     tasks = pd.DataFrame(T, index=TASKS)
-    with pytest.raises(IdError, match=r"^Y looks transposed: its columns have the ids of X.* pass Y\.T\.$"):
+    with pytest.raises(
+        IdError, match=r"^Y looks transposed: its columns have the ids of X.* pass Y\.T\.$"
+    ):
         Model().fit(features, labels.T)
-    with pytest.raises(IdError, match=r"^Y looks transposed.* pass Y\.T, or exchange X and tasks\.$"):
+    with pytest.raises(
+        IdError, match=r"^Y looks transposed.* pass Y\.T, or exchange X and tasks\.$"
+    ):
         Model().fit(features, labels.T, tasks=tasks)
     with pytest.raises(IdError, match="exchange X and tasks"):
         Model().fit(tasks, labels, tasks=features)
@@ -362,9 +410,14 @@ def test_labels_on_their_side_are_told_by_their_ids(Model):
 
 
 def test_arrays_that_fit_the_other_way_round_are_told_by_their_sizes():
-    with pytest.raises(ValueError, match=r"^X has 6 instances, but Y has 4 rows: .* Y looks transposed: pass Y\.T\.$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^X has 6 instances, but Y has 4 rows: .* Y looks transposed: pass Y\.T\.$",
+    ):
         TwoStepRidge().fit(X, Y.T)
-    with pytest.raises(ValueError, match=r"Y looks transposed: pass Y\.T, or exchange X and tasks\.$"):
+    with pytest.raises(
+        ValueError, match=r"Y looks transposed: pass Y\.T, or exchange X and tasks\.$"
+    ):
         TwoStepRidge().fit(T, Y, tasks=X)
 
 
@@ -374,21 +427,34 @@ def test_a_block_of_a_kernel_on_its_side_is_told():
         pd.DataFrame(Y, index=ROWS, columns=TASKS),
         pd.DataFrame(G, TASKS, TASKS),
     )
-    block, task_block = (pd.DataFrame(part[:2], index=["u", "v"], columns=ids) for part, ids in ((K, ROWS), (G, TASKS)))
-    with pytest.raises(IdError, match=r"^X looks transposed: the training ids are in its rows.*pass X\.T\.$"):
+    block, task_block = (
+        pd.DataFrame(part[:2], index=["u", "v"], columns=ids)
+        for part, ids in ((K, ROWS), (G, TASKS))
+    )
+    with pytest.raises(
+        IdError, match=r"^X looks transposed: the training ids are in its rows.*pass X\.T\.$"
+    ):
         model.predict(block.T)
     with pytest.raises(IdError, match=r"^tasks looks transposed"):
         model.predict(block, tasks=task_block.T)
 
 
 def test_features_in_another_order_are_refused_with_a_remedy():
-    features, tasks = pd.DataFrame(X, columns=list("abc")), pd.DataFrame(T, columns=list("de"))
-    for model in (TwoStepRidge().fit(features, Y, tasks=tasks), OnlineTwoStepRidge().fit(features, Y, tasks=tasks)):
+    features = pd.DataFrame(X, columns=list("abc"))
+    tasks = pd.DataFrame(T, columns=list("de"))
+    for model in (
+        TwoStepRidge().fit(features, Y, tasks=tasks),
+        OnlineTwoStepRidge().fit(features, Y, tasks=tasks),
+    ):
         with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
             model.predict(features[["b", "a", "c"]])
-        with pytest.raises(ValueError, match=r"names of tasks .*; put the columns in the order of the training"):
+        with pytest.raises(
+            ValueError, match=r"names of tasks .*; put the columns in the order of the training"
+        ):
             model.predict(features, tasks=tasks[["e", "d"]])
-        with pytest.raises(ValueError, match=r"names of tasks .*; pass the features of the training data\.$"):
+        with pytest.raises(
+            ValueError, match=r"names of tasks .*; pass the features of the training data\.$"
+        ):
             model.predict(features, tasks=tasks.rename(columns={"e": "f"}))
 
 
@@ -402,15 +468,23 @@ def test_an_id_that_is_missing_or_empty_is_refused(label):
 
 
 def test_ids_that_differ_in_type_only_are_told():
-    features, labels = pd.DataFrame(X, index=range(6)), pd.DataFrame(Y, index=list("012345"))
-    with pytest.raises(IdError, match=r"'0' and 0 differ in type or blanks only: read both alike\.$"):
+    features = pd.DataFrame(X, index=range(6))
+    labels = pd.DataFrame(Y, index=list("012345"))
+    with pytest.raises(
+        IdError, match=r"'0' and 0 differ in type or blanks only: read both alike\.$"
+    ):
         TwoStepRidge().fit(features, labels)
 
 
 def test_a_missing_feature_is_named():
     frame = pd.DataFrame(spoilt(X, np.nan, 3, 1), index=ROWS, columns=list("uvw"))
-    for features, place in ((frame, "row 'd', column 'v'"), (frame.to_numpy(), "row 3, column 1, counted from 0")):
-        with pytest.raises(ValueError, match=f"^Input X contains NaN in {place}: only labels may be missing"):
+    for features, place in (
+        (frame, "row 'd', column 'v'"),
+        (frame.to_numpy(), "row 3, column 1, counted from 0"),
+    ):
+        with pytest.raises(
+            ValueError, match=f"^Input X contains NaN in {place}: only labels may be missing"
+        ):
             TwoStepRidge().fit(features, Y)
     with pytest.raises(ValueError, match="^Input tasks contains NaN in row 2, column 0"):
         TwoStepRidge().fit(X, Y, tasks=spoilt(T, np.nan, 2, 0))
@@ -419,7 +493,8 @@ def test_a_missing_feature_is_named():
 def test_text_is_told_apart():
     drugs = pd.DataFrame({"smiles": ["CCO"] * M}, index=ROWS)
     with pytest.raises(
-        ValueError, match=r"text \(such as 'CCO'\) in column 'smiles'.*kernels\.chemistry\.MorganFingerprints"
+        ValueError,
+        match=r"text \(such as 'CCO'\) in column 'smiles'.*kernels\.chemistry\.MorganFingerprints",
     ):
         TwoStepRidge().fit(drugs, Y)
     commas = pd.DataFrame(Y).map(lambda value: f"{value:.2f}".replace(".", ","))

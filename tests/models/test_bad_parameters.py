@@ -17,10 +17,14 @@ from dyadlearn.filters import Tikhonov
 from dyadlearn.kernels import kernel_names
 from sweeps import every, lines, over
 
-M, Q = 6, 4
+M = 6
+Q = 4
 RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2)), RNG.normal(size=(M, Q))
-K, G = X @ X.T + np.eye(M), T @ T.T + np.eye(Q)
+X = RNG.normal(size=(M, 3))
+T = RNG.normal(size=(Q, 2))
+Y = RNG.normal(size=(M, Q))
+K = X @ X.T + np.eye(M)
+G = T @ T.T + np.eye(Q)
 
 MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
 PAIR_MODELS = [KroneckerRidge, TwoStepRidge]
@@ -60,7 +64,8 @@ bad_alphas = lines("value error", *BAD_NUMBERS + NO_NUMBERS)
 def test_alpha_must_be_a_number_of_at_least_zero(Model, value, error):
     message = r"^alpha must be a (finite )?number of at least 0, found "
     if Model is IndependentTaskRidge and np.ndim(value):  # which takes a value for each task
-        error, message = ValueError, r"^alpha has \d values, but Y has 4 tasks"
+        error = ValueError
+        message = r"^alpha has \d values, but Y has 4 tasks"
     with pytest.raises(error, match=message):
         Model(alpha=value).fit(X, Y)
 
@@ -68,7 +73,9 @@ def test_alpha_must_be_a_number_of_at_least_zero(Model, value, error):
 @over(bad_alphas)
 @over(every(tasks={"without": None, "with": T}))
 def test_task_alpha_must_be_a_number_of_at_least_zero(value, error, tasks):
-    with pytest.raises(error, match=r"^task_alpha must be a (finite )?number of at least 0, found "):
+    with pytest.raises(
+        error, match=r"^task_alpha must be a (finite )?number of at least 0, found "
+    ):
         TwoStepRidge(task_alpha=value).fit(X, Y, tasks=tasks)
 
 
@@ -87,7 +94,9 @@ def test_max_iter_must_be_a_whole_number_of_at_least_one(Model, value):
 
 @over(every(**every_model))
 def test_an_unknown_kernel_lists_the_known_ones(Model):
-    with pytest.raises(KernelError, match=r"^Unknown kernel 'rgf'\. Did you mean 'rbf'\? Known are ") as caught:
+    with pytest.raises(
+        KernelError, match=r"^Unknown kernel 'rgf'\. Did you mean 'rbf'\? Known are "
+    ) as caught:
         Model(kernel="rgf").fit(X, Y)
     for name in kernel_names():
         assert name in str(caught.value)
@@ -95,14 +104,18 @@ def test_an_unknown_kernel_lists_the_known_ones(Model):
 
 @over(every(**every_pair_model))
 def test_an_unknown_task_kernel_lists_the_known_ones(Model):
-    with pytest.raises(KernelError, match=r"^Unknown kernel 'tanimto'\. Did you mean 'tanimoto'\? Known are .*linear"):
+    with pytest.raises(
+        KernelError,
+        match=r"^Unknown kernel 'tanimto'\. Did you mean 'tanimoto'\? Known are .*linear",
+    ):
         Model(task_kernel="tanimto").fit(X, Y, tasks=T)
 
 
 @over(every(kernel=[3, None, ["rbf"]]))
 def test_a_kernel_is_a_name_or_a_callable(kernel):
     with pytest.raises(
-        KernelError, match=f"kernel must be one of .*rbf.*, or a callable, found {type(kernel).__name__}"
+        KernelError,
+        match=f"kernel must be one of .*rbf.*, or a callable, found {type(kernel).__name__}",
     ):
         TwoStepRidge(kernel=kernel).fit(X, Y)
 
@@ -110,9 +123,12 @@ def test_a_kernel_is_a_name_or_a_callable(kernel):
 @over(every(d={"primal": 3, "dual": 12}, side=["instance", "task"]))
 def test_parameters_that_a_kernel_does_not_take_are_refused(side, d):
     prefix = "" if side == "instance" else "task_"
-    rows, tasks = np.ones((10, d)), np.ones((10, d))
+    rows = np.ones((10, d))
+    tasks = np.ones((10, d))
     model = TwoStepRidge(**{f"{prefix}kernel_params": {"gamma": 1.0}})
-    with pytest.raises(KernelError, match=r"kernel 'linear' takes no parameter 'gamma'; it takes none"):
+    with pytest.raises(
+        KernelError, match=r"kernel 'linear' takes no parameter 'gamma'; it takes none"
+    ):
         model.fit(rows, np.eye(10), tasks=tasks)
 
 
@@ -123,17 +139,25 @@ def test_a_callable_must_return_a_block():
 
 @over(every(**every_model, value=["mend", None, True]))
 def test_an_unknown_repair_lists_the_known_ones(Model, value):
-    with pytest.raises(ValueError, match=rf"^repair must be one of 'clip', 'shift', 'error', found {value!r}\.$"):
+    with pytest.raises(
+        ValueError, match=rf"^repair must be one of 'clip', 'shift', 'error', found {value!r}\.$"
+    ):
         Model(repair=value).fit(X, Y)
 
 
 @over(every(value=["tikhonov", 1.0, Tikhonov]))
 def test_a_filter_is_a_filter(value):
-    with pytest.raises(TypeError, match=r"^filter must be a spectral filter such as Tikhonov\(\), found "):
+    with pytest.raises(
+        TypeError, match=r"^filter must be a spectral filter such as Tikhonov\(\), found "
+    ):
         TwoStepRidge(filter=value).fit(X, Y)
-    with pytest.raises(TypeError, match=r"^filter must be a spectral filter such as Tikhonov\(\), found "):
+    with pytest.raises(
+        TypeError, match=r"^filter must be a spectral filter such as Tikhonov\(\), found "
+    ):
         IndependentTaskRidge(filter=value).fit(X, Y)
-    with pytest.raises(TypeError, match=r"^task_filter must be a spectral filter such as Tikhonov\(\), found "):
+    with pytest.raises(
+        TypeError, match=r"^task_filter must be a spectral filter such as Tikhonov\(\), found "
+    ):
         TwoStepRidge(task_filter=value).fit(X, Y)
 
 
@@ -154,7 +178,9 @@ def test_without_a_task_side_there_are_no_new_tasks(Model):
 
 def test_independent_tasks_know_no_new_tasks():
     model = IndependentTaskRidge().fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="knows nothing of tasks: use TwoStepRidge or KroneckerRidge"):
+    with pytest.raises(
+        ValueError, match="knows nothing of tasks: use TwoStepRidge or KroneckerRidge"
+    ):
         model.predict(X, tasks=T)
 
 
@@ -173,7 +199,8 @@ def test_coef_exists_only_in_the_primal(model, tasks):
     assert not hasattr(model, "coef_")
     with pytest.raises(
         AttributeError,
-        match=r"^coef_ exists only in the primal: linear kernels, fewer features than rows; see dual_coef_\.$",
+        match=r"^coef_ exists only in the primal: linear kernels, fewer features than rows; see "
+        r"dual_coef_\.$",
     ):
         _ = model.coef_
 
@@ -214,7 +241,9 @@ def test_a_failed_first_fit_leaves_the_model_unfitted():
 @over(every(**every_model))
 def test_a_refused_alpha_leaves_the_model_as_it_was(Model, value, error):
     model = Model(alpha=0.5).fit(X, Y, tasks=T)
-    predicted, dual, params = model.predict(X), model.dual_coef_, model.get_params()
+    predicted = model.predict(X)
+    dual = model.dual_coef_
+    params = model.get_params()
     with pytest.raises(error, match="alpha must be a"):
         model.set_alpha(value)
     assert_array_equal(model.predict(X), predicted)
@@ -238,7 +267,9 @@ def test_an_alpha_that_cannot_be_solved_leaves_the_model_as_it_was(model):
     labels = np.full((M, Q), np.nan)
     labels[0] = 1.0
     model.fit(X, labels, tasks=T)
-    params, predicted, completed = model.get_params(), model.predict(X), model.completed_
+    params = model.get_params()
+    predicted = model.predict(X)
+    completed = model.completed_
     with pytest.raises(LeverageError):
         model.set_alpha(*[0.0] * (2 if isinstance(model, TwoStepRidge) else 1))
     assert model.get_params() == params
@@ -253,14 +284,17 @@ def test_none_leaves_alphas_as_they_are():
     model.set_alpha(task_alpha=3.0)
     assert (model.alpha, model.task_alpha) == (0.5, 3.0)
     assert_allclose(
-        model.predict(X, tasks=T), TwoStepRidge(0.5, 3.0).fit(X, Y, tasks=T).predict(X, tasks=T), rtol=1e-12
+        model.predict(X, tasks=T),
+        TwoStepRidge(0.5, 3.0).fit(X, Y, tasks=T).predict(X, tasks=T),
+        rtol=1e-12,
     )
 
 
 @over(every(**every_model, kernel=["linear", "rbf"]))
 def test_parameters_set_after_fit_wait_for_the_next_fit(Model, kernel):
     model = Model(alpha=0.5, kernel=kernel).fit(X, Y)
-    predicted, dual = model.predict(X), model.dual_coef_
+    predicted = model.predict(X)
+    dual = model.dual_coef_
     model.set_params(alpha=50.0)
     assert_array_equal(model.predict(X), predicted)
     assert_array_equal(model.dual_coef_, dual)
@@ -269,7 +303,8 @@ def test_parameters_set_after_fit_wait_for_the_next_fit(Model, kernel):
 @over(every(Model=PAIR_MODELS))
 def test_a_failed_refit_leaves_the_model_as_it_was(Model):
     model = Model(kernel="rbf", task_kernel="precomputed", repair="error").fit(X, Y, tasks=G)
-    predicted, dual = model.predict(X), model.dual_coef_
+    predicted = model.predict(X)
+    dual = model.dual_coef_
     with pytest.raises(KernelError, match="task kernel is not symmetric"):
         model.fit(X + 1.5, Y, tasks=spoilt(G, 9.0))
     assert_array_equal(model.predict(X), predicted)

@@ -32,30 +32,38 @@ RULES: dict[str, Rule] = {
 def error_on_unseen_pairs(m: int, q: int, rule: Rule) -> float:
     """Return the mean squared distance from the regression function on fresh rows of both sides.
 
-    The theorem's λ belongs to kernel matrices whose eigenvalues stay bounded as the sample grows: K/m and
-    G/q. The two-step filter splits it as λ = λ_d λ_t with both factors of the order √λ, so that on the
-    kernels themselves ``alpha`` is m√λ and ``task_alpha`` is q√λ. The size that counts is ℓ = min(m, q).
+    The theorem's λ belongs to kernel matrices whose eigenvalues stay bounded as the sample grows:
+    K/m and G/q. The two-step filter splits it as λ = λ_d λ_t with both factors of the order √λ, so
+    that on the kernels themselves ``alpha`` is m√λ and ``task_alpha`` is q√λ. The size that counts
+    is ℓ = min(m, q).
     """
     root = rule(min(m, q)) ** 0.5
     errors = []
     for seed in SEEDS:
-        data = make_dyads(m, q, n_features=1, n_task_features=1, rank=2, noise=0.5, random_state=seed, **UNIVERSAL)
+        data = make_dyads(
+            m, q, n_features=1, n_task_features=1, rank=2, noise=0.5, random_state=seed, **UNIVERSAL
+        )
         model = TwoStepRidge(alpha=m * root, task_alpha=q * root, **UNIVERSAL)
         model.fit(data.X, data.Y, tasks=data.tasks)
         fresh = np.random.default_rng(1000 + seed)
-        X, tasks = fresh.uniform(-1, 1, size=(80, 1)), fresh.uniform(-1, 1, size=(80, 1))
+        X = fresh.uniform(-1, 1, size=(80, 1))
+        tasks = fresh.uniform(-1, 1, size=(80, 1))
         errors.append(np.mean((model.predict(X, tasks=tasks) - data.function(X, tasks)) ** 2))
     return float(np.mean(errors))
 
 
-@over(every(rule=["as printed"], shape=[(1, 1), (1, 2), (2, 1)]) + every(rule=["reciprocal exponent"], shape=[(1, 1)]))
+@over(
+    every(rule=["as printed"], shape=[(1, 1), (1, 2), (2, 1)])
+    + every(rule=["reciprocal exponent"], shape=[(1, 1)])
+)
 def test_the_error_falls_as_both_sides_grow(rule, shape):
     """With the rule of Section 4.3 for λ, every doubling of min(m, q) brings the error down.
 
-    The theorem sets λ by the number ℓ of independent examples and the qualification, which is ν̄ = ½ for the
-    two-step filter, and promises an error of the order ℓ^(−ν̄/(2ν̄+1)) = ℓ^(−1/4). In print the rule is
-    λ = ℓ^(−(2ν̄+1)) = ℓ^(−2). The promised rate is λ^ν̄ for the reciprocal of that exponent,
-    λ = ℓ^(−1/(2ν̄+1)) = ℓ^(−1/2). Both bring the error down; the second regularises far more and is slow.
+    The theorem sets λ by the number ℓ of independent examples and the qualification, which is ν̄ =
+    ½ for the two-step filter, and promises an error of the order ℓ^(−ν̄/(2ν̄+1)) = ℓ^(−1/4). In
+    print the rule is λ = ℓ^(−(2ν̄+1)) = ℓ^(−2). The promised rate is λ^ν̄ for the reciprocal of
+    that exponent, λ = ℓ^(−1/(2ν̄+1)) = ℓ^(−1/2). Both bring the error down; the second regularises
+    far more and is slow.
     """
     errors = [error_on_unseen_pairs(shape[0] * n, shape[1] * n, RULES[rule]) for n in SIZES[:3]]
     assert (np.diff(errors) < 0).all(), errors

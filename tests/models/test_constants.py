@@ -34,8 +34,11 @@ from sweeps import covering, every, lines, over
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
 RNG = np.random.default_rng(0)
-M, Q, NEW = 9, 7, 2
-X, T = RNG.normal(size=(M + NEW, 3)) + 1.0, RNG.normal(size=(Q + NEW, 2)) - 0.5
+M = 9
+Q = 7
+NEW = 2
+X = RNG.normal(size=(M + NEW, 3)) + 1.0
+T = RNG.normal(size=(Q + NEW, 2)) - 0.5
 WIDE = RNG.normal(size=(M + NEW, 15)) + 1.0
 MAIN = 2.0 * X[:M] @ RNG.normal(size=(3, 1))
 Y = X[:M] @ RNG.normal(size=(3, 2)) @ T[:Q].T + MAIN + RNG.normal(size=(M, Q)) + 5.0
@@ -59,7 +62,10 @@ def by_hand(K, G, labels, alpha, pair, weights=None):
     cells = np.arange(len(K) * len(G)).reshape(len(K), len(G))[:m, :q]
     seen = ~np.isnan(labels)
     at = cells[seen]
-    ridge = alpha * np.eye(at.size) if weights is None else alpha * np.diag(1.0 / weights[seen])
+    if weights is None:
+        ridge = alpha * np.eye(at.size)
+    else:
+        ridge = alpha * np.diag(1.0 / weights[seen])
     dual, mean = bordered(P[np.ix_(at, at)] + ridge, labels[seen])
     return (P[:, at] @ dual).reshape(len(K), len(G)) + mean
 
@@ -77,18 +83,23 @@ def test_predictions_of_features_are_those_of_explicit_kernels(pair, rows, label
     """Of narrow, wide and sparse features, which are solved in different forms, known and new rows."""
     dense = rows.toarray() if sparse.issparse(rows) else rows
     grid = HOLES if sparse.issparse(labels) else labels
-    model = KroneckerRidge(0.5, constants=pair, **TIGHT).fit(rows[:M], labels, tasks=T[:Q], sample_weight=weights)
+    model = KroneckerRidge(0.5, constants=pair, **TIGHT).fit(
+        rows[:M], labels, tasks=T[:Q], sample_weight=weights
+    )
     expected = by_hand(dense @ dense.T, T @ T.T, grid, 0.5, pair, weights)
     assert_allclose(model.predict(rows, tasks=T), expected, rtol=1e-7, atol=1e-8)
     assert_allclose(model.predict(), expected[:M, :Q], rtol=1e-7, atol=1e-8)
     pairs = [(0, 1), (M, Q), (M, 0)]
-    assert_allclose(model.predict_pairs(rows, T, pairs), [expected[at] for at in pairs], rtol=1e-7, atol=1e-8)
+    assert_allclose(
+        model.predict_pairs(rows, T, pairs), [expected[at] for at in pairs], rtol=1e-7, atol=1e-8
+    )
 
 
 @over(covering(pair=PAIRS, rows={"narrow": X, "wide": WIDE}, alpha=[1e-3, 1.0, 1e3], letter="ABCD"))
 def test_holdout_is_that_of_explicit_kernels(pair, rows, alpha, letter):
     found = KroneckerRidge(alpha, constants=pair).fit(rows[:M], Y, tasks=T[:Q]).holdout(letter)
-    K, G = rows[:M] @ rows[:M].T, T[:Q] @ T[:Q].T
+    K = rows[:M] @ rows[:M].T
+    G = T[:Q] @ T[:Q].T
     for i, j in ((0, 0), (3, 5), (8, 2)):
         labels = Y.copy()
         if letter == "A":
@@ -105,10 +116,18 @@ def blocks(side, rows, n, kernel):
     if side.is_primal and side.directions is None:
         return rows, rows[:n].T
     distances = ((rows[:, None] - rows[None, :n]) ** 2).sum(axis=2)
-    return rows @ rows[:n].T if kernel == "linear" else np.exp(-distances / rows.shape[1]), np.eye(n)
+    return rows @ rows[:n].T if kernel == "linear" else np.exp(-distances / rows.shape[1]), np.eye(
+        n
+    )
 
 
-@over(every(pair=PAIRS, kernel=["linear", "rbf"], rows={"narrow": X, "wide": WIDE, "sparse": sparse.csr_array(X)}))
+@over(
+    every(
+        pair=PAIRS,
+        kernel=["linear", "rbf"],
+        rows={"narrow": X, "wide": WIDE, "sparse": sparse.csr_array(X)},
+    )
+)
 def test_coefficients_give_the_predictions(pair, kernel, rows):
     """By the documented formula, of features in the primal and of kernel values in the dual."""
     model = KroneckerRidge(0.5, constants=pair, kernel=kernel).fit(rows[:M], Y, tasks=T[:Q])
@@ -119,7 +138,9 @@ def test_coefficients_give_the_predictions(pair, kernel, rows):
     left, to_left = blocks(side, dense, M, kernel)
     right, to_right = blocks(task_side, T, Q, "linear")
     middle = to_left @ model.dual_coef_ @ to_right.T
-    predictions = left @ middle @ right.T + (left @ model.instance_coef_)[:, None] + right @ model.task_coef_
+    predictions = (
+        left @ middle @ right.T + (left @ model.instance_coef_)[:, None] + right @ model.task_coef_
+    )
     assert_allclose(predictions + model.intercept_, model.predict(rows, tasks=T), rtol=1e-8)
     in_primal = left is dense and right is T
     assert hasattr(model, "coef_") == in_primal
@@ -130,12 +151,22 @@ def test_coefficients_give_the_predictions(pair, kernel, rows):
 @over(every(pair=PAIRS[:2]))
 def test_constants_weigh_the_main_effects(pair):
     """In the dual, the coefficients of main effects are sums of the others, times b for instances and a for tasks."""
-    model = KroneckerRidge(0.5, constants=pair, kernel="rbf", task_kernel="rbf").fit(X[:M], Y, tasks=T[:Q])
-    assert_allclose(model.instance_coef_, pair[1] * model.dual_coef_.sum(axis=1), rtol=1e-8, atol=1e-9)
+    model = KroneckerRidge(0.5, constants=pair, kernel="rbf", task_kernel="rbf").fit(
+        X[:M], Y, tasks=T[:Q]
+    )
+    assert_allclose(
+        model.instance_coef_, pair[1] * model.dual_coef_.sum(axis=1), rtol=1e-8, atol=1e-9
+    )
     assert_allclose(model.task_coef_, pair[0] * model.dual_coef_.sum(axis=0), rtol=1e-8, atol=1e-9)
 
 
-@over(lines("left_out pair effect", ("tasks", (0.0, 1.0), "task_coef_"), ("instances", (1.0, 0.0), "instance_coef_")))
+@over(
+    lines(
+        "left_out pair effect",
+        ("tasks", (0.0, 1.0), "task_coef_"),
+        ("instances", (1.0, 0.0), "instance_coef_"),
+    )
+)
 def test_a_constant_of_zero_leaves_main_effects_out(left_out, pair, effect):
     model = KroneckerRidge(0.5, constants=pair).fit(X[:M], Y, tasks=T[:Q])
     assert_allclose(getattr(model, effect), 0.0, rtol=0, atol=1e-9)
@@ -145,7 +176,10 @@ def test_a_constant_of_zero_leaves_main_effects_out(left_out, pair, effect):
 
 @over(
     covering(
-        factor=[1e-4, 1e4], rows={"narrow": X, "wide": WIDE}, kind=[KroneckerRidge, PairKernelRidge], letter="ABCD"
+        factor=[1e-4, 1e4],
+        rows={"narrow": X, "wide": WIDE},
+        kind=[KroneckerRidge, PairKernelRidge],
+        letter="ABCD",
     )
 )
 def test_units_do_not_matter_if_constants_have_them(factor, rows, kind, letter):
@@ -160,7 +194,10 @@ def test_units_do_not_matter_if_constants_have_them(factor, rows, kind, letter):
 
 @over(every(given=[1.0, 1, (1.0, 1.0), np.ones(2)], kind=[KroneckerRidge, PairKernelRidge]))
 def test_ones_are_the_default(given, kind):
-    one, other = (kind(0.5, **options).fit(X[:M], HOLES, tasks=T[:Q]) for options in ({}, {"constants": given}))
+    one, other = (
+        kind(0.5, **options).fit(X[:M], HOLES, tasks=T[:Q])
+        for options in ({}, {"constants": given})
+    )
     assert_array_equal(other.predict(X, tasks=T), one.predict(X, tasks=T))
     assert_array_equal(other.coef_, one.coef_)
 
@@ -169,11 +206,18 @@ def test_ones_are_the_default(given, kind):
 def test_pair_kernels_have_the_constants_in_all_terms(pair):
     """A free mean of a model without a shared function included."""
     a, b = pair
-    K, G = X @ X.T + a, T @ T.T + b
-    for product, per_task, per_instance in ((0.6, 0.3, 0.2), (0.0, 1.0, 0.5), (0.0, 1.0, 0.0), (0.5, 0.0, 1.0)):
+    K = X @ X.T + a
+    G = T @ T.T + b
+    for product, per_task, per_instance in (
+        (0.6, 0.3, 0.2),
+        (0.0, 1.0, 0.5),
+        (0.0, 1.0, 0.0),
+        (0.5, 0.0, 1.0),
+    ):
         shares = {"product": product, "per_task": per_task, "per_instance": per_instance}
         model = PairKernelRidge(0.5, constants=pair, **shares).fit(X[:M], Y, tasks=T[:Q])
-        own, other = K[:M, :M], G[:Q, :Q]
+        own = K[:M, :M]
+        other = G[:Q, :Q]
         P = product * np.kron(own, other)
         P += per_task * np.kron(own, np.eye(Q)) + per_instance * np.kron(np.eye(M), other)
         dual, mean = bordered(P + 0.5 * np.eye(M * Q), Y.ravel())
@@ -191,7 +235,9 @@ def test_labels_of_a_new_row_are_added_as_by_fitting_again(pair, kernel, labels)
     model = KroneckerRidge(0.5, **options, **TIGHT).fit(X[:M], labels, tasks=T[:Q])
     few = np.full((1, Q), np.nan)
     few[0, [0, 3]] = 8.0, 2.0
-    again = KroneckerRidge(0.5, **options, **TIGHT).fit(X[: M + 1], np.vstack([labels, few]), tasks=T[:Q])
+    again = KroneckerRidge(0.5, **options, **TIGHT).fit(
+        X[: M + 1], np.vstack([labels, few]), tasks=T[:Q]
+    )
     assert_allclose(model.predict(X[M : M + 1], labels=few)[0], again.predict()[-1], rtol=1e-7)
 
 
@@ -201,7 +247,8 @@ def test_deviations_and_likelihood_are_those_of_explicit_kernels(pair, rows):
     model = KroneckerRidge(0.5, constants=pair).fit(rows[:M], Y, tasks=T[:Q])
     kernels = rows @ rows.T + pair[0], T @ T.T + pair[1]
     system = np.kron(kernels[0][:M, :M], kernels[1][:Q, :Q]) + 0.5 * np.eye(M * Q)
-    ones, inverse = np.ones(M * Q), np.linalg.inv(system)
+    ones = np.ones(M * Q)
+    inverse = np.linalg.inv(system)
     dual, _ = bordered(system, Y.ravel())
     scale = (Y.ravel() @ dual / (M * Q - 1)) ** 0.5
     assert_allclose(model.scale_, scale, rtol=1e-8)
@@ -236,7 +283,9 @@ def test_what_uses_a_model_works(pair, rows, tmp_path):
     labels = Y.copy()
     labels[2, 3] += 1.0
     more = KroneckerRidge(0.5, constants=pair).fit(rows[:M], labels, tasks=T[:Q])
-    assert_allclose(explain(model, 1, 2).weights[2, 3], more.predict()[1, 2] - model.predict()[1, 2], rtol=1e-7)
+    assert_allclose(
+        explain(model, 1, 2).weights[2, 3], more.predict()[1, 2] - model.predict()[1, 2], rtol=1e-7
+    )
     new = explain(model, rows[M : M + 1], 2).weights[2, 3]
     assert_allclose(new, (more.predict(rows[M:]) - model.predict(rows[M:]))[0, 2], rtol=1e-7)
     best = recommend(model, X=rows[M : M + 1], tasks=T, n=1)
@@ -270,7 +319,9 @@ def test_a_search_is_a_loop_over_fits(letter, rows, labels, alphas, kind):
     shares = {"shares": [(1.0, 0.5, 0.0)]} if kind is PairKernelRidge else {}
     own = {"per_task": 0.5} if shares else {}
     Search = PairKernelRidgeCV if shares else KroneckerRidgeCV
-    search = Search(alphas, constants=TRIED, setting=letter, exhaustive=True, **shares, **options, **TIGHT)
+    search = Search(
+        alphas, constants=TRIED, setting=letter, exhaustive=True, **shares, **options, **TIGHT
+    )
     search.fit(rows[:M], labels, tasks=T[:Q])
     scores = []
     for pair in AS_PAIRS:
@@ -281,7 +332,9 @@ def test_a_search_is_a_loop_over_fits(letter, rows, labels, alphas, kind):
     assert search.landscape_.ndim == (3 if shares else 2)
     best = np.unravel_index(np.argmax(expected), expected.shape)
     assert search.constants_ == AS_PAIRS[best[0]]
-    one = kind(search.alpha_, constants=search.constants_, **own, **TIGHT).fit(rows[:M], labels, tasks=T[:Q])
+    one = kind(search.alpha_, constants=search.constants_, **own, **TIGHT).fit(
+        rows[:M], labels, tasks=T[:Q]
+    )
     assert_allclose(search.predict(rows, tasks=T), one.predict(rows, tasks=T), rtol=1e-6)
     if labels is Y:
         assert_allclose(search.holdout_, one.holdout(letter), rtol=1e-8)
@@ -289,11 +342,19 @@ def test_a_search_is_a_loop_over_fits(letter, rows, labels, alphas, kind):
 
 def test_constants_beside_kernel_parameters():
     grids = {"kernel": "rbf", "kernel_grid": [{"gamma": 0.01}, {"gamma": 0.1}]}
-    grids |= {"task_kernel": "rbf", "task_kernel_grid": [{"gamma": 0.02}, {"gamma": 0.2}, {"gamma": 2.0}]}
-    search = KroneckerRidgeCV(ALPHAS, constants=TRIED, setting="D", **grids).fit(X[:M], Y, tasks=T[:Q])
+    grids |= {
+        "task_kernel": "rbf",
+        "task_kernel_grid": [{"gamma": 0.02}, {"gamma": 0.2}, {"gamma": 2.0}],
+    }
+    search = KroneckerRidgeCV(ALPHAS, constants=TRIED, setting="D", **grids).fit(
+        X[:M], Y, tasks=T[:Q]
+    )
     assert search.landscape_.shape == (2, 3, len(TRIED), len(ALPHAS))
     for at in ((1, 2, 3), (0, 1, 2)):
-        params = {"kernel_params": grids["kernel_grid"][at[0]], "task_kernel_params": grids["task_kernel_grid"][at[1]]}
+        params = {
+            "kernel_params": grids["kernel_grid"][at[0]],
+            "task_kernel_params": grids["task_kernel_grid"][at[1]],
+        }
         model = KroneckerRidge(constants=AS_PAIRS[at[2]], kernel="rbf", task_kernel="rbf", **params)
         model.fit(X[:M], Y, tasks=T[:Q])
         assert_allclose(landscape(model, "D", alphas=ALPHAS)["D"], search.landscape_[at], rtol=1e-8)
@@ -320,13 +381,18 @@ def test_constants_share_the_kernel(rows):
 
     def kernel(rows, others):
         calls.append(rows.shape[0] * others.shape[0])
-        return np.asarray((rows @ others.T).todense() if sparse.issparse(rows) else rows @ others.T) ** 2
+        return (
+            np.asarray((rows @ others.T).todense() if sparse.issparse(rows) else rows @ others.T)
+            ** 2
+        )
 
     KroneckerRidgeCV(ALPHAS, constants=TRIED, kernel=kernel).fit(rows, Y, tasks=T[:Q])
     assert calls.count(M * M) == 1
 
 
-@over(lines("given shape", (None, (3,)), (2.0, (3,)), ([2.0], (1, 3)), (np.array([1.0, 2.0]), (2, 3))))
+@over(
+    lines("given shape", (None, (3,)), (2.0, (3,)), ([2.0], (1, 3)), (np.array([1.0, 2.0]), (2, 3)))
+)
 def test_the_landscape_has_an_axis_of_given_constants(given, shape):
     search = KroneckerRidgeCV(ALPHAS, constants=given).fit(X[:M], Y, tasks=T[:Q])
     assert search.landscape_.shape == shape
@@ -338,14 +404,20 @@ def test_without_tasks_or_an_intercept_there_are_no_constants():
     plain = KroneckerRidgeCV(ALPHAS).fit(X[:M], Y)
     assert search.constants_ is None
     assert_array_equal(search.landscape_, plain.landscape_)
-    assert_array_equal(KroneckerRidge(constants=3.0).fit(X[:M], Y).coef_, KroneckerRidge().fit(X[:M], Y).coef_)
-    assert KroneckerRidgeCV(ALPHAS, fit_intercept=False).fit(X[:M], Y, tasks=T[:Q]).constants_ is None
+    assert_array_equal(
+        KroneckerRidge(constants=3.0).fit(X[:M], Y).coef_, KroneckerRidge().fit(X[:M], Y).coef_
+    )
+    assert (
+        KroneckerRidgeCV(ALPHAS, fit_intercept=False).fit(X[:M], Y, tasks=T[:Q]).constants_ is None
+    )
 
 
 def test_strong_main_effects_are_found():
     """Labels that are effects of instances alone need a large weight of them; a fixed one shrinks them."""
     labels = 10.0 * MAIN + RNG.normal(size=(M, Q))
-    search = KroneckerRidgeCV(constants=[1.0, (1.0, 1e3)], setting="D").fit(X[:M], labels, tasks=T[:Q])
+    search = KroneckerRidgeCV(constants=[1.0, (1.0, 1e3)], setting="D").fit(
+        X[:M], labels, tasks=T[:Q]
+    )
     assert search.constants_ == (1.0, 1e3)
     assert search.best_score_ > 1.05 * search.landscape_[0].max()
 
@@ -367,7 +439,9 @@ def test_searches_are_repeated_on_other_labels(rows, form, tmp_path):
     dense = rows.toarray() if sparse.issparse(rows) else rows
     given = dense[:M] @ dense[:M].T if form == "precomputed" else rows[:M]
     tried = [0.2, (2.0, 1.0), (10.0, 0.2)] + [(0.0, 2.0)] * (form != "linear")
-    search = KroneckerRidgeCV(ALPHAS, constants=tried, setting="B", **options).fit(given, Y, tasks=T[:Q])
+    search = KroneckerRidgeCV(ALPHAS, constants=tried, setting="B", **options).fit(
+        given, Y, tasks=T[:Q]
+    )
     search.set_params(constants=[7.0])  # for the next fit
     again = search._refitter(as_setting("B"))(search._labels)
     assert_allclose(again.landscape_, search.landscape_, rtol=1e-7)
@@ -384,9 +458,13 @@ def test_searches_are_repeated_on_other_labels(rows, form, tmp_path):
 def test_nested_scores_search_constants_in_each_fold():
     """The kernels K + 2 and G + 2 are twice K/2 + 1 and G/2 + 1."""
     shared = {"cv": 3, "random_state": 0}
-    found = nested_score(KroneckerRidgeCV(ALPHAS, constants=[2.0], setting="D"), X[:M], Y, tasks=T[:Q], **shared)
+    found = nested_score(
+        KroneckerRidgeCV(ALPHAS, constants=[2.0], setting="D"), X[:M], Y, tasks=T[:Q], **shared
+    )
     halves = np.divide(ALPHAS, 4.0)
-    expected = nested_score(KroneckerRidgeCV(halves, setting="D"), X[:M] / 2**0.5, Y, tasks=T[:Q] / 2**0.5, **shared)
+    expected = nested_score(
+        KroneckerRidgeCV(halves, setting="D"), X[:M] / 2**0.5, Y, tasks=T[:Q] / 2**0.5, **shared
+    )
     assert_allclose(found.predictions, expected.predictions, rtol=1e-8)
     assert_allclose(found.alphas, 4.0 * expected.alphas, rtol=1e-12)
 
@@ -398,12 +476,24 @@ REFUSED = lines(
     (-1.0, ValueError, r"^constants must be a finite number of at least 0, found -1.0\.$"),
     ((1.0, np.nan), ValueError, r"^constants must be a finite number of at least 0, found nan\.$"),
     (np.inf, ValueError, r"^constants must be a finite number of at least 0, found inf\.$"),
-    ((1, 2, 3), ValueError, r"^constants must be one number, or two for instances and tasks, found \(1, 2, 3\)\.$"),
-    ([], ValueError, r"^constants must be one number, or two for instances and tasks, found \[\]\.$"),
+    (
+        (1, 2, 3),
+        ValueError,
+        r"^constants must be one number, or two for instances and tasks, found \(1, 2, 3\)\.$",
+    ),
+    (
+        [],
+        ValueError,
+        r"^constants must be one number, or two for instances and tasks, found \[\]\.$",
+    ),
     ("much", TypeError, r"^constants must be a number of at least 0, found 'much'\.$"),
     (None, TypeError, r"^constants must be a number of at least 0, found None\.$"),
     (True, TypeError, r"^constants must be a number of at least 0, found True\.$"),
-    ((1.0, (2.0, 3.0)), TypeError, r"^constants must be a number of at least 0, found \(2.0, 3.0\)\.$"),
+    (
+        (1.0, (2.0, 3.0)),
+        TypeError,
+        r"^constants must be a number of at least 0, found \(2.0, 3.0\)\.$",
+    ),
 )
 
 
@@ -416,13 +506,25 @@ def test_wrong_constants_are_refused(kind, given, error, message):
 
 REFUSED_BY_SEARCHES = lines(
     "given error message",
-    ([1.0, -1.0], ValueError, r"^each of constants must be a finite number of at least 0, found -1.0\.$"),
-    ([(1, 2, 3)], ValueError, r"^each of constants must be one number, or two .*, found \(1, 2, 3\)\.$"),
+    (
+        [1.0, -1.0],
+        ValueError,
+        r"^each of constants must be a finite number of at least 0, found -1.0\.$",
+    ),
+    (
+        [(1, 2, 3)],
+        ValueError,
+        r"^each of constants must be one number, or two .*, found \(1, 2, 3\)\.$",
+    ),
     ([], ValueError, r"^constants is empty: give at least one number or pair of numbers\.$"),
     (-1.0, ValueError, r"^constants must be a finite number of at least 0, found -1.0\.$"),
     ("much", TypeError, r"^constants must be a number of at least 0, found 'much'\.$"),
     (np.array(2.0), TypeError, r"^constants must be a number of at least 0, found array\(2\.\)\.$"),
-    (iter([1.0]), TypeError, r"^constants is an iterator, which can be read only once: give a sequence"),
+    (
+        iter([1.0]),
+        TypeError,
+        r"^constants is an iterator, which can be read only once: give a sequence",
+    ),
 )
 
 

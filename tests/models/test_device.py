@@ -27,10 +27,13 @@ from dyadlearn import (
 )
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed: its arrays are not tested")
+needs_torch = pytest.mark.skipif(
+    not HAS_TORCH, reason="torch is not installed: its arrays are not tested"
+)
 
 rng = np.random.default_rng(0)
-X, T = rng.normal(size=(7, 3)), rng.normal(size=(5, 2))
+X = rng.normal(size=(7, 3))
+T = rng.normal(size=(5, 2))
 Y = X @ rng.normal(size=(3, 2)) @ T.T + 0.1 * rng.normal(size=(7, 5))
 HOLES = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
 GRIDS = {"alphas": [0.1, 10.0], "progress": False}
@@ -72,7 +75,10 @@ def answers(model):
 @needs_torch
 @pytest.mark.parametrize(
     ("kind", "options", "labels"),
-    [*((*model, Y) for model in MODELS[:4] + MODELS[7:]), *((*model, HOLES) for model in MODELS[:2] + MODELS[4:7])],
+    [
+        *((*model, Y) for model in MODELS[:4] + MODELS[7:]),
+        *((*model, HOLES) for model in MODELS[:2] + MODELS[4:7]),
+    ],
 )
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_answers_are_those_of_numpy(kind, options, labels):
@@ -85,14 +91,22 @@ def test_answers_are_those_of_numpy(kind, options, labels):
     for (name, expected), found in zip(answers(here).items(), answers(there).values(), strict=True):
         assert isinstance(found, (float, np.ndarray)), name
         assert_allclose(found, expected, rtol=1e-6, atol=1e-7, err_msg=name)
-    for letter, scores in landscape(there, alphas=[0.1, 1.0], task_alphas=[1.0], setting="B").items():
-        assert_allclose(scores, landscape(here, alphas=[0.1, 1.0], task_alphas=[1.0], setting="B")[letter], rtol=1e-5)
+    for letter, scores in landscape(
+        there, alphas=[0.1, 1.0], task_alphas=[1.0], setting="B"
+    ).items():
+        assert_allclose(
+            scores,
+            landscape(here, alphas=[0.1, 1.0], task_alphas=[1.0], setting="B")[letter],
+            rtol=1e-5,
+        )
 
 
 @needs_torch
 def test_frames_come_back_as_frames():
     pandas = pytest.importorskip("pandas")
-    frames = [pandas.DataFrame(part, index=[f"i{row}" for row in range(len(part))]) for part in (X, Y)]
+    frames = [
+        pandas.DataFrame(part, index=[f"i{row}" for row in range(len(part))]) for part in (X, Y)
+    ]
     model = TwoStepRidge(device="cpu").fit(*frames)
     for found in (model.predict(frames[0]), model.holdout("B")):
         assert list(found.index) == list(frames[0].index)
@@ -102,7 +116,8 @@ def test_frames_come_back_as_frames():
 @needs_torch
 def test_deviations_come_back_too():
     here, there = (
-        KroneckerRidge(kernel="rbf", task_kernel="rbf", device=name).fit(X, Y, tasks=T) for name in (None, "cpu")
+        KroneckerRidge(kernel="rbf", task_kernel="rbf", device=name).fit(X, Y, tasks=T)
+        for name in (None, "cpu")
     )
     for found, expected in zip(there.predict(X, T, True), here.predict(X, T, True), strict=True):
         assert isinstance(found, np.ndarray)
@@ -119,8 +134,12 @@ def test_a_file_opens_where_there_is_no_device(tmp_path, monkeypatch):
     assert opened.device == "cpu"
     assert array_module.library(opened._coefficients) == "numpy"
     assert_allclose(opened.predict(X, T), expected, rtol=1e-10)
-    assert_allclose(opened.set_alpha(2.0).holdout("D"), model.set_alpha(2.0).holdout("D"), rtol=1e-8)
-    with pytest.raises(ImportError, match="device='cpu' needs torch or cupy, neither of which is installed"):
+    assert_allclose(
+        opened.set_alpha(2.0).holdout("D"), model.set_alpha(2.0).holdout("D"), rtol=1e-8
+    )
+    with pytest.raises(
+        ImportError, match="device='cpu' needs torch or cupy, neither of which is installed"
+    ):
         opened.fit(X, Y, tasks=T)
 
 
@@ -145,7 +164,9 @@ def test_a_device_is_a_name():
 
 def test_without_libraries(monkeypatch):
     monkeypatch.setattr(array_module, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="device='cuda' needs torch or cupy, neither of which is installed"):
+    with pytest.raises(
+        ImportError, match="device='cuda' needs torch or cupy, neither of which is installed"
+    ):
         IndependentTaskRidge(device="cuda").fit(X, Y)
     IndependentTaskRidge().fit(X, Y)
 
@@ -158,16 +179,26 @@ def test_cupy_without_torch_takes_devices_of_cuda(monkeypatch):
     assert_array_equal(array_module.on_device(X, "cuda:1"), X)
     assert_array_equal(array_module.on_device(X, "cuda"), X)
     assert chosen == [1, 0]
-    with pytest.raises(ValueError, match="cupy cannot compute on device='cpu' here: cupy knows devices such as 'cuda'"):
+    with pytest.raises(
+        ValueError,
+        match="cupy cannot compute on device='cpu' here: cupy knows devices such as 'cuda'",
+    ):
         array_module.on_device(X, "cpu")
 
 
-@pytest.mark.parametrize("Model", [IndependentTaskRidge, TwoStepRidge, KroneckerRidge, OnlineTwoStepRidge])
+@pytest.mark.parametrize(
+    "Model", [IndependentTaskRidge, TwoStepRidge, KroneckerRidge, OnlineTwoStepRidge]
+)
 def test_a_device_without_double_precision_gets_one_sentence(Model):
-    strict = pytest.importorskip("array_api_strict", minversion="2.5", reason="no device without float64")
-    device, rng = strict.Device("no_float64"), np.random.default_rng(0)
+    strict = pytest.importorskip(
+        "array_api_strict", minversion="2.5", reason="no device without float64"
+    )
+    device = strict.Device("no_float64")
+    rng = np.random.default_rng(0)
     X, T, Y = (
-        strict.asarray(rng.normal(size=shape).astype(np.float32), dtype=strict.float32, device=device)
+        strict.asarray(
+            rng.normal(size=shape).astype(np.float32), dtype=strict.float32, device=device
+        )
         for shape in ((8, 3), (5, 2), (8, 5))
     )
     message = r"^Models compute in double precision, which the device .*no_float64.* does not have: move the arrays to"

@@ -12,7 +12,8 @@ from dyadlearn.holdout import Units
 from sweeps import lines, over
 
 RNG = np.random.default_rng(0)
-X, T = RNG.normal(size=(8, 3)), RNG.normal(size=(6, 2))
+X = RNG.normal(size=(8, 3))
+T = RNG.normal(size=(6, 2))
 Y = RNG.normal(size=(8, 6))
 HOLES = np.where(RNG.random(Y.shape) < 0.3, np.nan, Y)
 GROUPS = np.arange(8) % 3
@@ -34,7 +35,9 @@ def test_it_predicts_and_leaves_out_as_the_model(kind, labels):
 
 def test_that_of_pairs_has_the_ids_of_the_pairs():
     pairs = [(3, 1), (0, 2), (3, 2), (0, 1), (5, 2)]
-    model = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, [1.0, 2.0, 0.5, 3.0, 1.5])
+    model = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(
+        pairs, [1.0, 2.0, 0.5, 3.0, 1.5]
+    )
     fitted = model.fitted_
     assert fitted.instance_ids.labels == model.instance_ids_ == (3, 0, 5)
     assert fitted.task_ids.labels == model.task_ids_ == (1, 2)

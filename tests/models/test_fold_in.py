@@ -28,9 +28,12 @@ from dyadlearn.pairing.cells_process import process_of
 from problems import to_long
 from sweeps import covering, lines, over
 
-M, Q, A = 9, 7, 3
+M = 9
+Q = 7
+A = 3
 RNG = np.random.default_rng(3)
-X, T = RNG.normal(size=(M + A, 4)), RNG.normal(size=(Q + A, 3))
+X = RNG.normal(size=(M + A, 4))
+T = RNG.normal(size=(Q + A, 3))
 Y = 3.0 + X @ RNG.normal(size=(4, 3)) @ T.T + RNG.normal(size=(M + A, Q + A))
 MISSING = np.where(RNG.random((M, Q)) < 0.3, np.nan, Y[:M, :Q])
 WEIGHTS = RNG.random((M, Q)) + 0.5
@@ -41,7 +44,13 @@ FEW = np.where(KNOWN[:, :Q], Y[M:, :Q], np.nan)
 FEW_OF_TASKS = np.where(KNOWN[:, :M].T, Y[:M, Q:], np.nan)
 SHARES = ("product", "per_task", "per_instance")
 
-SIDES = {"linear": "linear", "rbf": "rbf", "precomputed": "precomputed", "sparse": "linear", "wide": "linear"}
+SIDES = {
+    "linear": "linear",
+    "rbf": "rbf",
+    "precomputed": "precomputed",
+    "sparse": "linear",
+    "wide": "linear",
+}
 FAMILY = {
     "Kronecker": KroneckerRidge(),
     "two-step": TwoStepRidge(),
@@ -68,24 +77,31 @@ def given(side, values, rows, columns):
 
 def diagonal(side, values, rows, name):
     """Return the argument with the kernel of new rows with themselves."""
-    return {name: np.diag(given(side, values, rows, rows))} if side == "precomputed" else {}
+    if side == "precomputed":
+        return {name: np.diag(given(side, values, rows, rows))}
+    return {}
 
 
 def compared(model, side, task_side, axis, labels=None, weights=None):
     """Return predictions with few labels, those of refits with each new row, and predictions without labels."""
-    values, other = (X, T)[axis], (T, X)[axis]
+    values = (X, T)[axis]
+    other = (T, X)[axis]
     n, n_other = ((M, Q), (Q, M))[axis]
-    own, beside = (side, task_side)[axis], (task_side, side)[axis]
+    own = (side, task_side)[axis]
+    beside = (task_side, side)[axis]
     model = model.set_params(kernel=SIDES[side], task_kernel=SIDES[task_side])
     grid = Y[:M, :Q] if labels is None else labels
     turn = (lambda array: array.T) if axis else (lambda array: array)
-    train, known = np.arange(n), np.arange(n_other)
+    train = np.arange(n)
+    known = np.arange(n_other)
     rest = given(beside, other, known, known)
 
     def fitted(rows, labels, weights):
         first = given(own, values, rows, rows)
         pair = (rest, first) if axis else (first, rest)
-        return clone(model).fit(pair[0], turn(labels), pair[1], weights if weights is None else turn(weights))
+        return clone(model).fit(
+            pair[0], turn(labels), pair[1], weights if weights is None else turn(weights)
+        )
 
     before = fitted(train, turn(grid), None if weights is None else turn(weights))
     new = n + np.arange(A)
@@ -98,7 +114,10 @@ def compared(model, side, task_side, axis, labels=None, weights=None):
     for place in range(2):
         rows = np.append(train, n + place)
         again = np.vstack([turn(grid), few[place]])
-        heavy = None if weights is None else np.vstack([turn(weights), np.ones(n_other)])
+        if weights is None:
+            heavy = None
+        else:
+            heavy = np.vstack([turn(weights), np.ones(n_other)])
         expected[place] = turn(fitted(rows, again, heavy).predict())[-1]
     return found, turn(expected), plain
 
@@ -112,11 +131,18 @@ def compared(model, side, task_side, axis, labels=None, weights=None):
         alpha=[1e-3, 0.5, 1e3],
         fit_intercept=[True, False],
         also=covering(
-            model=FAMILY, axis=[0, 1], fit_intercept=[True, False], own=["rbf"], beside=["linear"], alpha=[0.5]
+            model=FAMILY,
+            axis=[0, 1],
+            fit_intercept=[True, False],
+            own=["rbf"],
+            beside=["linear"],
+            alpha=[0.5],
         ),
     )
 )
-def test_complete_labels_give_the_predictions_of_a_refit(own, beside, model, axis, alpha, fit_intercept):
+def test_complete_labels_give_the_predictions_of_a_refit(
+    own, beside, model, axis, alpha, fit_intercept
+):
     """Of new rows of all kinds, with the other side in the primal and in the dual."""
     side, task_side = (beside, own) if axis else (own, beside)
     model = clone(model).set_params(alpha=alpha, fit_intercept=fit_intercept)
@@ -147,10 +173,14 @@ def test_missing_and_weighted_labels_give_the_predictions_of_a_refit(
     """By solving again for each new row, and by one inverse over the observed labels."""
     asked = []
     monkeypatch.setattr(folding, "_ITERATIONS", iterations)
-    monkeypatch.setattr(folding, "process_of", lambda *given: asked.append(given) or process_of(*given))
+    monkeypatch.setattr(
+        folding, "process_of", lambda *given: asked.append(given) or process_of(*given)
+    )
     side, task_side = (beside, own) if axis else (own, beside)
     model = clone(model).set_params(alpha=alpha, fit_intercept=fit_intercept, tol=1e-14)
-    found, expected, plain = compared(model, side, task_side, axis, MISSING, WEIGHTS if weighted else None)
+    found, expected, plain = compared(
+        model, side, task_side, axis, MISSING, WEIGHTS if weighted else None
+    )
     assert len(asked) == (iterations > 0)
     assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
     assert np.abs(found - plain).max() > 1e-3
@@ -159,12 +189,18 @@ def test_missing_and_weighted_labels_give_the_predictions_of_a_refit(
 def test_an_inverse_that_would_lose_digits_is_not_used(monkeypatch):
     """A kernel of few directions with hardly any noise is solved again."""
     monkeypatch.setattr(folding, "process_of", lambda *given: pytest.fail("the inverse was used"))
-    found, expected, _ = compared(KroneckerRidge(1e-11, fit_intercept=False), "linear", "linear", 0, MISSING)
+    found, expected, _ = compared(
+        KroneckerRidge(1e-11, fit_intercept=False), "linear", "linear", 0, MISSING
+    )
     assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_two_step_models_without_a_formula_are_solved_again():
-    for how in ({"alpha": 0.3}, {"alpha": 0.3, "filter": Landweber()}, {"alpha": 0.0, "fit_intercept": False}):
+    for how in (
+        {"alpha": 0.3},
+        {"alpha": 0.3, "filter": Landweber()},
+        {"alpha": 0.0, "fit_intercept": False},
+    ):
         for axis, labels in ((0, MISSING), (1, MISSING), (0, None)):
             model = TwoStepRidge(task_alpha=0.4, tol=1e-14).set_params(**how)
             if labels is not None and (how["alpha"] == 0 or "filter" in how):
@@ -176,7 +212,9 @@ def test_two_step_models_without_a_formula_are_solved_again():
 
 def test_a_model_that_interpolates_equals_its_refit():
     for side, axis in (("rbf", 0), ("rbf", 1), ("linear", 0)):
-        found, expected, plain = compared(KroneckerRidge(alpha=0.0, fit_intercept=False), side, side, axis)
+        found, expected, plain = compared(
+            KroneckerRidge(alpha=0.0, fit_intercept=False), side, side, axis
+        )
         assert_allclose(found, expected, rtol=1e-9)
         assert np.abs(found - plain).max() > 1e-3
     model = KroneckerRidge(alpha=0.0, kernel="rbf").fit(X[:M], Y[:M, :Q], tasks=T[:Q])
@@ -186,10 +224,13 @@ def test_a_model_that_interpolates_equals_its_refit():
 
 def test_labels_solved_by_conjugate_gradients():
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(61, 3)), rng.normal(size=(50, 3))
+    X = rng.normal(size=(61, 3))
+    T = rng.normal(size=(50, 3))
     Y = 2.0 + X @ rng.normal(size=(3, 3)) @ T.T + rng.normal(size=(61, 50))
     Y[rng.random(Y.shape) < 0.6] = np.nan
-    model = KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf", tol=1e-14).fit(X[:60], Y[:60], tasks=T)
+    model = KroneckerRidge(0.5, kernel="rbf", task_kernel="rbf", tol=1e-14).fit(
+        X[:60], Y[:60], tasks=T
+    )
     assert model.n_iter_ > 1
     found = model.predict(X[60:], labels=Y[60:])
     assert_allclose(found[0], clone(model).fit(X, Y, tasks=T).predict()[-1], rtol=1e-10, atol=1e-10)
@@ -203,17 +244,24 @@ def test_an_observed_list_equals_its_grid(monkeypatch):
     listed = KroneckerRidge(tol=1e-14).fit(X[:M], pairs, tasks=T[:Q])
     assert listed.fitted_.labels.grid is None
     for asked, few in (({"X": X[M:]}, FEW), ({"tasks": T[Q:]}, FEW_OF_TASKS)):
-        assert_allclose(listed.predict(**asked, labels=few), grid.predict(**asked, labels=few), rtol=1e-9)
+        assert_allclose(
+            listed.predict(**asked, labels=few), grid.predict(**asked, labels=few), rtol=1e-9
+        )
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_searches_keep_what_they_chose():
     for search, model in (
         (KroneckerRidgeCV([0.1, 1.0]), lambda found: KroneckerRidge(found.alpha_)),
-        (TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0]), lambda found: TwoStepRidge(found.alpha_, found.task_alpha_)),
+        (
+            TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0]),
+            lambda found: TwoStepRidge(found.alpha_, found.task_alpha_),
+        ),
         (
             PairKernelRidgeCV([0.1, 1.0]),
-            lambda found: PairKernelRidge(found.alpha_, **dict(zip(SHARES, found.shares_, strict=True))),
+            lambda found: PairKernelRidge(
+                found.alpha_, **dict(zip(SHARES, found.shares_, strict=True))
+            ),
         ),
     ):
         search.set_params(progress=False).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
@@ -246,15 +294,23 @@ def test_each_new_row_is_added_alone():
         model.fit(X[:M], Y[:M, :Q], tasks=T[:Q])
         together = model.predict(X[M:], labels=FEW)
         for row in range(A):
-            assert_allclose(together[row], model.predict(X[M + row : M + row + 1], labels=FEW[row : row + 1])[0])
-        assert_array_equal(model.predict(X[M:], labels=np.full((A, Q), np.nan)), model.predict(X[M:]))
+            assert_allclose(
+                together[row], model.predict(X[M + row : M + row + 1], labels=FEW[row : row + 1])[0]
+            )
+        assert_array_equal(
+            model.predict(X[M:], labels=np.full((A, Q), np.nan)), model.predict(X[M:])
+        )
 
 
 def test_frames_are_matched_by_ids_and_may_lack_columns():
-    rows, items = [f"u{i}" for i in range(M + A)], [f"f{j}" for j in range(Q)]
-    users, films = pd.DataFrame(X, rows), pd.DataFrame(T[:Q], items)
+    rows = [f"u{i}" for i in range(M + A)]
+    items = [f"f{j}" for j in range(Q)]
+    users = pd.DataFrame(X, rows)
+    films = pd.DataFrame(T[:Q], items)
     model = KroneckerRidge().fit(users[:M], pd.DataFrame(Y[:M, :Q], rows[:M], items), tasks=films)
-    rated = pd.DataFrame({"f5": [np.nan, Y[M, 5]], "f2": [Y[M + 1, 2], Y[M, 2]]}, [rows[M + 1], rows[M]])
+    rated = pd.DataFrame(
+        {"f5": [np.nan, Y[M, 5]], "f2": [Y[M + 1, 2], Y[M, 2]]}, [rows[M + 1], rows[M]]
+    )
     few = np.full((A, Q), np.nan)
     few[0, 5], few[0, 2], few[1, 2] = Y[M, 5], Y[M, 2], Y[M + 1, 2]
     found = model.predict(users[M:], labels=rated)
@@ -266,7 +322,11 @@ def test_frames_are_matched_by_ids_and_may_lack_columns():
 
 def test_arrays_of_other_libraries(library):
     put = library.asarray
-    for model in (KroneckerRidge(kernel="rbf"), TwoStepRidge(), PairKernelRidge(per_instance=0.5, per_task=0.5)):
+    for model in (
+        KroneckerRidge(kernel="rbf"),
+        TwoStepRidge(),
+        PairKernelRidge(per_instance=0.5, per_task=0.5),
+    ):
         expected = model.fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict(X[M:], labels=FEW)
         model.fit(put(X[:M]), put(Y[:M, :Q]), tasks=put(T[:Q]))
         found = model.predict(put(X[M:]), labels=put(FEW))
@@ -279,13 +339,18 @@ def test_a_precomputed_kernel_with_a_constant_diagonal_needs_no_diagonal():
     for model in (KroneckerRidge(kernel="precomputed"), TwoStepRidge(kernel="precomputed")):
         model.fit(K[:M, :M], Y[:M, :Q], tasks=T[:Q])
         plain = model.predict(K[M:, :M], labels=FEW)
-        assert_allclose(plain, model.predict(K[M:, :M], labels=FEW, diagonal=np.ones(A)), rtol=1e-12)
+        assert_allclose(
+            plain, model.predict(K[M:, :M], labels=FEW, diagonal=np.ones(A)), rtol=1e-12
+        )
 
 
 def test_ten_labels_lower_the_error_of_a_user_with_a_taste_of_their_own_by_a_third():
     rng = np.random.default_rng(1)
-    n, q, r = 80, 60, 4
-    features, films = rng.normal(size=(n + 20, 3)), rng.normal(size=(q, r))
+    n = 80
+    q = 60
+    r = 4
+    features = rng.normal(size=(n + 20, 3))
+    films = rng.normal(size=(q, r))
     # What a user likes depends on their features only in part.
     tastes = features @ rng.normal(size=(3, r)) * 0.5 + rng.normal(size=(n + 20, r))
     ratings = 3.0 + tastes @ films.T + 0.3 * rng.normal(size=(n + 20, q))
@@ -296,7 +361,9 @@ def test_ten_labels_lower_the_error_of_a_user_with_a_taste_of_their_own_by_a_thi
     def error(predicted):
         return float(np.sqrt(np.mean((predicted - ratings[n:])[:, 10:] ** 2)))
 
-    assert error(model.predict(features[n:], labels=few)) < 2 / 3 * error(model.predict(features[n:]))
+    assert error(model.predict(features[n:], labels=few)) < 2 / 3 * error(
+        model.predict(features[n:])
+    )
 
 
 @over(
@@ -313,11 +380,23 @@ def test_ten_labels_lower_the_error_of_a_user_with_a_taste_of_their_own_by_a_thi
             {"X": X[M:], "tasks": T[Q:], "labels": FEW[:, :A]},
             "labels are those of new instances with training tasks",
         ),
-        (KroneckerRidge(), {"X": X[M:], "labels": FEW[:, 1:]}, "labels has 6 columns, expected 7: give NaN where"),
+        (
+            KroneckerRidge(),
+            {"X": X[M:], "labels": FEW[:, 1:]},
+            "labels has 6 columns, expected 7: give NaN where",
+        ),
         (KroneckerRidge(), {"X": X[M:], "labels": FEW[1:]}, "labels has 2 rows, expected 3"),
         (KroneckerRidge(), {"X": X[M:], "labels": FEW * np.inf}, "labels contains infinity"),
-        (KroneckerRidge(), {"X": X[M:], "labels": FEW, "return_std": True}, "leave return_std or labels out"),
-        (KroneckerRidge(), {"X": X[M:], "labels": FEW, "diagonal": np.ones(A)}, "diagonal is only for rows of X from"),
+        (
+            KroneckerRidge(),
+            {"X": X[M:], "labels": FEW, "return_std": True},
+            "leave return_std or labels out",
+        ),
+        (
+            KroneckerRidge(),
+            {"X": X[M:], "labels": FEW, "diagonal": np.ones(A)},
+            "diagonal is only for rows of X from",
+        ),
         (
             TwoStepRidge(kernel="precomputed"),
             {"X": X[M:] @ X[:M].T, "labels": FEW},
@@ -336,14 +415,20 @@ def test_networks_are_refused():
     network = TwoStepRidge(symmetry="symmetric").fit(X[:M], X[:M] @ X[:M].T)
     for side in ("X", "tasks"):
         with pytest.raises(ValueError, match="A network takes no labels of new nodes"):
-            network.predict(**{side: X[M:]}, labels=X[M:] @ X[:M].T if side == "X" else X[:M] @ X[M:].T)
+            network.predict(
+                **{side: X[M:]}, labels=X[M:] @ X[:M].T if side == "X" else X[:M] @ X[M:].T
+            )
 
 
 def test_long_tables():
-    rows, items = [f"u{i}" for i in range(M + A)], [f"f{j}" for j in range(Q + A)]
-    users, films = pd.DataFrame(X, rows), pd.DataFrame(T, items)
+    rows = [f"u{i}" for i in range(M + A)]
+    items = [f"f{j}" for j in range(Q + A)]
+    users = pd.DataFrame(X, rows)
+    films = pd.DataFrame(T, items)
     pairs, values = to_long(MISSING, rows[:M], items[:Q])
-    model = PairRegressor(KroneckerRidge(tol=1e-14), instances=users, tasks=films).fit(pairs, values)
+    model = PairRegressor(KroneckerRidge(tol=1e-14), instances=users, tasks=films).fit(
+        pairs, values
+    )
     grid = KroneckerRidge(tol=1e-14).fit(X[:M], MISSING, tasks=T[:Q])
     for few, new, known, expected in (
         (FEW, rows[M:], items[:Q], grid.predict(X[M:], labels=FEW)),
@@ -352,12 +437,24 @@ def test_long_tables():
         labels = to_long(few, new, known)
         asked = [(new[i], known[j]) for i in range(few.shape[0]) for j in range(few.shape[1])]
         assert_allclose(model.predict(asked, labels=labels), expected.ravel(), rtol=1e-9)
-        assert_allclose(model.predict(asked[::-2], labels=labels), expected.ravel()[::-2], rtol=1e-9)
-    with pytest.raises(ValueError, match="labels= needs pairs of new instances with training tasks, or of training"):
-        model.predict([(rows[M], items[0]), (rows[0], items[1])], labels=([(rows[M], items[2])], [1.0]))
-    for wrong in (pd.DataFrame({"u": [rows[M]], "f": [items[2]], "y": [1.0]}), {(rows[M], items[2]): 1.0}, [rows[M:]]):
+        assert_allclose(
+            model.predict(asked[::-2], labels=labels), expected.ravel()[::-2], rtol=1e-9
+        )
+    with pytest.raises(
+        ValueError, match="labels= needs pairs of new instances with training tasks, or of training"
+    ):
+        model.predict(
+            [(rows[M], items[0]), (rows[0], items[1])], labels=([(rows[M], items[2])], [1.0])
+        )
+    for wrong in (
+        pd.DataFrame({"u": [rows[M]], "f": [items[2]], "y": [1.0]}),
+        {(rows[M], items[2]): 1.0},
+        [rows[M:]],
+    ):
         with pytest.raises(
-            TypeError, match=r"labels must be a tuple \(pairs, y\) of known pairs, found (DataFrame|dict|list)"
+            TypeError,
+            match=r"labels must be a tuple \(pairs, y\) of known pairs, found "
+            r"(DataFrame|dict|list)",
         ):
             model.predict([(rows[M], items[0])], labels=wrong)
     with pytest.raises(IdError, match="u10"):

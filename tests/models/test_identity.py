@@ -24,20 +24,36 @@ from sweeps import covering, every, over
 DELTA, EPSILON = SHARES = (0.7, 0.3)
 KERNELS = {"kernel": "precomputed", "task_kernel": "precomputed", "tol": 1e-12}
 RNG = np.random.default_rng(0)
-M, Q = 12, 9
-X, T = RNG.normal(size=(M + 3, 3)), RNG.normal(size=(Q + 2, 2))
-K, G = X @ X.T, T @ T.T
-Y = X[:M] @ RNG.normal(size=(3, 2)) @ T[:Q].T + RNG.normal(size=(M, 1)) + RNG.normal(size=(M, Q)) + 5.0
+M = 12
+Q = 9
+X = RNG.normal(size=(M + 3, 3))
+T = RNG.normal(size=(Q + 2, 2))
+K = X @ X.T
+G = T @ T.T
+Y = (
+    X[:M] @ RNG.normal(size=(3, 2)) @ T[:Q].T
+    + RNG.normal(size=(M, 1))
+    + RNG.normal(size=(M, Q))
+    + 5.0
+)
 HOLES = np.where(RNG.random((M, Q)) < 0.3, np.nan, Y)
 
 
 def explicit(model, labels=Y):
     """Fit a model on kernels with the identities written out."""
-    kernel, task_kernel = (each[:n, :n] + share * np.eye(n) for each, n, share in ((K, M, DELTA), (G, Q, EPSILON)))
+    kernel, task_kernel = (
+        each[:n, :n] + share * np.eye(n) for each, n, share in ((K, M, DELTA), (G, Q, EPSILON))
+    )
     return model.set_params(**KERNELS).fit(kernel, labels, tasks=task_kernel)
 
 
-@over(covering(labels={"complete": Y, "missing": HOLES}, fit_intercept=[True, False], alpha=[1e-3, 1.0, 1e3]))
+@over(
+    covering(
+        labels={"complete": Y, "missing": HOLES},
+        fit_intercept=[True, False],
+        alpha=[1e-3, 1.0, 1e3],
+    )
+)
 def test_kronecker_has_the_holdout_of_explicit_kernels(labels, fit_intercept, alpha):
     """The term δε I⊗I of the product is part of the ridge, so that no held-out prediction changes."""
     whole = alpha + DELTA * EPSILON
@@ -46,16 +62,23 @@ def test_kronecker_has_the_holdout_of_explicit_kernels(labels, fit_intercept, al
     reference = explicit(KroneckerRidge(alpha, fit_intercept=fit_intercept), labels)
     at = ~np.isnan(labels)
     for letter in "ABCD":
-        groups = {} if labels is Y or letter == "A" else {"groups": np.arange(M) % 3} if letter != "C" else {}
+        if labels is Y or letter == "A":
+            groups = {}
+        elif letter != "C":
+            groups = {"groups": np.arange(M) % 3}
+        else:
+            groups = {}
         if labels is not Y and letter in "CD":
             groups["task_groups"] = np.arange(Q) % 3
         found, expected = (each.holdout(letter, **groups)[at] for each in (model, reference))
         assert_allclose(found, expected, rtol=1e-6, atol=1e-8 * np.abs(expected).max())
-    new, new_tasks = K[M:, :M], G[Q:, :Q]
+    new = K[M:, :M]
+    new_tasks = G[Q:, :Q]
     for given in ((new, None), (None, new_tasks), (new, new_tasks)):
         assert_allclose(model.predict(*given), reference.predict(*given), rtol=1e-6, atol=1e-8)
     # An observed pair excludes its own identity; a missing one has none.
-    fitted, other = model.predict(), reference.predict() - DELTA * EPSILON * reference.dual_coef_
+    fitted = model.predict()
+    other = reference.predict() - DELTA * EPSILON * reference.dual_coef_
     assert_allclose(fitted, other, rtol=1e-6, atol=1e-6 * np.abs(other).max())
 
 
@@ -77,7 +100,9 @@ def test_features_give_the_same_as_their_kernels(kind, fit_intercept):
         assert_allclose(linear.holdout(letter), dual.holdout(letter), rtol=1e-8, atol=1e-9)
         assert verify_holdout(linear, letter, n=3, random_state=0) < 1e-7
     assert_allclose(linear.predict(), dual.predict(), rtol=1e-8)
-    assert_allclose(linear.predict(X[M:], tasks=T[Q:]), dual.predict(K[M:, :M], G[Q:, :Q]), rtol=1e-8, atol=1e-9)
+    assert_allclose(
+        linear.predict(X[M:], tasks=T[Q:]), dual.predict(K[M:, :M], G[Q:, :Q]), rtol=1e-8, atol=1e-9
+    )
 
 
 @over(
@@ -90,7 +115,12 @@ def test_features_give_the_same_as_their_kernels(kind, fit_intercept):
 )
 def test_labels_of_a_new_row_give_it_an_identity(labels, fit_intercept, kernel, kind):
     """As fitting again with the row does."""
-    options = {"identity": SHARES, "fit_intercept": fit_intercept, "kernel": kernel, "task_kernel": kernel}
+    options = {
+        "identity": SHARES,
+        "fit_intercept": fit_intercept,
+        "kernel": kernel,
+        "task_kernel": kernel,
+    }
     model = kind(0.5, tol=1e-12, **options).fit(X[:M], labels, tasks=T[:Q])
     few = np.full((1, Q), np.nan)
     few[0, [0, 3]] = 8.0, 2.0
@@ -100,9 +130,12 @@ def test_labels_of_a_new_row_give_it_an_identity(labels, fit_intercept, kernel, 
 
 def test_rows_with_equal_features_and_other_labels_differ():
     """Only if they are known."""
-    features, labels = np.vstack([X[:M], X[:1]]), np.vstack([Y, Y[:1] + 3.0])
+    features = np.vstack([X[:M], X[:1]])
+    labels = np.vstack([Y, Y[:1] + 3.0])
     for kind in (KroneckerRidge, TwoStepRidge):
-        plain, known = (kind(0.5, identity=share).fit(features, labels, tasks=T[:Q]) for share in (0.0, 1.0))
+        plain, known = (
+            kind(0.5, identity=share).fit(features, labels, tasks=T[:Q]) for share in (0.0, 1.0)
+        )
         assert_allclose(plain.predict()[0], plain.predict()[-1], rtol=1e-8)
         assert (known.predict()[-1] > known.predict()[0] + 0.5).all()
         assert_allclose(known.predict(features)[0], known.predict(features)[-1], rtol=1e-8)
@@ -110,17 +143,22 @@ def test_rows_with_equal_features_and_other_labels_differ():
 
 def test_long_tables_know_their_rows_by_id(tmp_path):
     """In predictions, lists and model files."""
-    users, items = [f"u{i}" for i in range(M + 3)], [f"i{j}" for j in range(Q + 2)]
+    users = [f"u{i}" for i in range(M + 3)]
+    items = [f"i{j}" for j in range(Q + 2)]
     tables = pd.DataFrame(X, users), pd.DataFrame(T, items)
     at = np.argwhere(~np.isnan(HOLES))
     pairs = [(users[i], items[j]) for i, j in at]
     for grid in (TwoStepRidge(0.5, identity=SHARES), KroneckerRidge(0.5, identity=SHARES)):
-        model = PairRegressor(grid, instances=tables[0], tasks=tables[1]).fit(pairs, HOLES[tuple(at.T)])
+        model = PairRegressor(grid, instances=tables[0], tasks=tables[1]).fit(
+            pairs, HOLES[tuple(at.T)]
+        )
         expected = model.model_.predict()
         place = model.instance_ids_.index("u2"), model.task_ids_.index("i4")
         assert_allclose(model.predict([("u2", "i4")]), expected[place], rtol=1e-9)
         new = model.model_.predict(X[M : M + 1])[0, place[1]]
-        assert_allclose(model.predict([("u2", "i4"), ("u12", "i4")]), [expected[place], new], rtol=1e-9)
+        assert_allclose(
+            model.predict([("u2", "i4"), ("u12", "i4")]), [expected[place], new], rtol=1e-9
+        )
         best = recommend(model, instance="u2", n=1)
         assert_allclose(best.scores[0], model.predict([("u2", best.ids[0])])[0], rtol=1e-6)
         save(model, tmp_path / "model.dyad")
@@ -141,11 +179,17 @@ def test_searches_choose_alpha_for_a_fixed_identity(letter):
 
 def test_wrong_identities_are_refused():
     for kind in (KroneckerRidge, TwoStepRidge):
-        with pytest.raises(ValueError, match="identity must be a finite number of at least 0, found -1"):
+        with pytest.raises(
+            ValueError, match="identity must be a finite number of at least 0, found -1"
+        ):
             kind(identity=-1.0).fit(X[:M], Y, tasks=T[:Q])
-        with pytest.raises(ValueError, match=r"identity must be one number, or two .* found \(1, 2, 3\)"):
+        with pytest.raises(
+            ValueError, match=r"identity must be one number, or two .* found \(1, 2, 3\)"
+        ):
             kind(identity=(1, 2, 3)).fit(X[:M], Y, tasks=T[:Q])
-        with pytest.raises(TypeError, match="identity must be a number of at least 0, found 'much'"):
+        with pytest.raises(
+            TypeError, match="identity must be a number of at least 0, found 'much'"
+        ):
             kind(identity="much").fit(X[:M], Y, tasks=T[:Q])
         changed = kind().fit(X[:M], Y, tasks=T[:Q]).set_params(identity=1.0)
         with pytest.raises(ValueError, match="all directions"):

@@ -18,23 +18,37 @@ from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError
 from sweeps import covering, every, over
 
-M, Q = 7, 5
+M = 7
+Q = 5
 RNG = np.random.default_rng(0)
-X, T = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2))
-X_NEW, T_NEW = RNG.normal(size=(4, 3)), RNG.normal(size=(3, 2))
+X = RNG.normal(size=(M, 3))
+T = RNG.normal(size=(Q, 2))
+X_NEW = RNG.normal(size=(4, 3))
+T_NEW = RNG.normal(size=(3, 2))
 Y = RNG.normal(size=(M, Q))
 # The products alone would be singular; the ridge keeps every dual parameter well determined.
-K, G = X @ X.T + np.eye(M), T @ T.T + np.eye(Q)
-K_NEW, G_NEW = X_NEW @ X.T, T_NEW @ T.T
-ROWS, TASKS = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
-NEW_ROWS, NEW_TASKS = ["n0", "n1", "n2", "n3"], ["u0", "u1", "u2"]
-FEATURES, TASK_FEATURES = ["f", "g", "h"], ["v", "w"]
+K = X @ X.T + np.eye(M)
+G = T @ T.T + np.eye(Q)
+K_NEW = X_NEW @ X.T
+G_NEW = T_NEW @ T.T
+ROWS = [f"i{i}" for i in range(M)]
+TASKS = [f"t{j}" for j in range(Q)]
+NEW_ROWS = ["n0", "n1", "n2", "n3"]
+NEW_TASKS = ["u0", "u1", "u2"]
+FEATURES = ["f", "g", "h"]
+TASK_FEATURES = ["v", "w"]
 
 MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
 PAIR_MODELS = [KroneckerRidge, TwoStepRidge]
 
 
-def frame(kind: str, values: np.ndarray, rows: Sequence[Any] | None, columns: Sequence[Any], name: str = "id") -> Any:
+def frame(
+    kind: str,
+    values: np.ndarray,
+    rows: Sequence[Any] | None,
+    columns: Sequence[Any],
+    name: str = "id",
+) -> Any:
     """Return a frame with ids; polars has them in a leading column, or none."""
     if kind == "pandas":
         index = None if rows is None else pd.Index(rows, name=name)
@@ -44,21 +58,30 @@ def frame(kind: str, values: np.ndarray, rows: Sequence[Any] | None, columns: Se
 
 
 def rows_of(table: Any, name: str = "id") -> list[Any]:
-    return table.index.tolist() if isinstance(table, pd.DataFrame | pd.Series) else table[name].to_list()
+    if isinstance(table, pd.DataFrame | pd.Series):
+        return table.index.tolist()
+    return table[name].to_list()
 
 
 def columns_of(table: Any, name: str = "id") -> list[Any]:
-    return [column for column in table.columns if not (isinstance(table, pl.DataFrame) and column == name)]
+    return [
+        column
+        for column in table.columns
+        if not (isinstance(table, pl.DataFrame) and column == name)
+    ]
 
 
 def values_of(table: Any, name: str = "id") -> np.ndarray:
     return table[columns_of(table, name)].to_numpy()
 
 
-def shuffled(kind: str, values: np.ndarray, rows: Sequence[Any], columns: Sequence[Any], seed: int = 0) -> Any:
+def shuffled(
+    kind: str, values: np.ndarray, rows: Sequence[Any], columns: Sequence[Any], seed: int = 0
+) -> Any:
     """Return a frame whose rows and columns, ids and all, are permuted each in its own way."""
     rng = np.random.default_rng(seed)
-    p, c = rng.permutation(len(rows)), rng.permutation(len(columns))
+    p = rng.permutation(len(rows))
+    c = rng.permutation(len(columns))
     assert sorted(p) != list(p)
     assert sorted(c) != list(c)
     return frame(kind, values[np.ix_(p, c)], [rows[i] for i in p], [columns[j] for j in c])
@@ -66,8 +89,11 @@ def shuffled(kind: str, values: np.ndarray, rows: Sequence[Any], columns: Sequen
 
 def in_order(table: Any, rows: Sequence[Any], columns: Sequence[Any]) -> np.ndarray:
     """Return the values of a frame in the given order of ids."""
-    where, which = rows_of(table), columns_of(table)
-    return values_of(table)[np.ix_([where.index(row) for row in rows], [which.index(column) for column in columns])]
+    where = rows_of(table)
+    which = columns_of(table)
+    return values_of(table)[
+        np.ix_([where.index(row) for row in rows], [which.index(column) for column in columns])
+    ]
 
 
 def make(Model: Any, kernel: str, **params: Any) -> Any:
@@ -103,9 +129,12 @@ def test_precomputed_kernels_are_aligned_by_label(kind, Model):
     assert_allclose(in_order(predicted, NEW_ROWS, TASKS), expected.predict(K_NEW), rtol=1e-9)
     if Model is not IndependentTaskRidge:
         predicted = model.predict(
-            shuffled(kind, K_NEW, NEW_ROWS, ROWS, 4), tasks=shuffled(kind, G_NEW, NEW_TASKS, TASKS, 5)
+            shuffled(kind, K_NEW, NEW_ROWS, ROWS, 4),
+            tasks=shuffled(kind, G_NEW, NEW_TASKS, TASKS, 5),
         )
-        assert_allclose(in_order(predicted, NEW_ROWS, NEW_TASKS), expected.predict(K_NEW, G_NEW), rtol=1e-9)
+        assert_allclose(
+            in_order(predicted, NEW_ROWS, NEW_TASKS), expected.predict(K_NEW, G_NEW), rtol=1e-9
+        )
 
 
 @over(covering(Model=MODELS, kernel=["linear", "rbf"], strength=1))
@@ -133,7 +162,9 @@ def test_parameters_stand_in_the_order_of_the_labels(kind, kernel):
     labels = shuffled(kind, Y, ROWS, TASKS, 2)
     expected = make(TwoStepRidge, kernel).fit(inputs[0], Y, tasks=inputs[1]).dual_coef_
     model = make(TwoStepRidge, kernel).fit(
-        frame(kind, inputs[0], ROWS, names[0]), labels, tasks=frame(kind, inputs[1], TASKS, names[1])
+        frame(kind, inputs[0], ROWS, names[0]),
+        labels,
+        tasks=frame(kind, inputs[1], TASKS, names[1]),
     )
     as_labels = frame(kind, model.dual_coef_, rows_of(labels), columns_of(labels))
     assert_allclose(in_order(as_labels, ROWS, TASKS), expected, rtol=1e-9)
@@ -141,7 +172,9 @@ def test_parameters_stand_in_the_order_of_the_labels(kind, kernel):
 
 @over(every(Model=MODELS))
 def test_whole_numbers_are_ids_not_positions(Model):
-    rows, tasks, new = [40, 0, 3, 2, 10, 1, 5], [2, 1, 0, 9, 3], [1, 0, 70, 4]
+    rows = [40, 0, 3, 2, 10, 1, 5]
+    tasks = [2, 1, 0, 9, 3]
+    new = [1, 0, 70, 4]
     expected = make(Model, "precomputed").fit(K, Y, **task_arguments(Model, G)).predict(K_NEW)
     model = make(Model, "precomputed").fit(
         shuffled("pandas", K, rows, rows, 1),
@@ -156,7 +189,9 @@ def test_whole_numbers_are_ids_not_positions(Model):
 def test_whole_numbers_of_feature_tables_are_ids_too():
     rows = [40, 0, 3, 2, 10, 1, 5]
     expected = make(TwoStepRidge, "linear").fit(X, Y).predict(X_NEW)
-    model = make(TwoStepRidge, "linear").fit(pd.DataFrame(X, rows), pd.DataFrame(Y, rows).iloc[::-1])
+    model = make(TwoStepRidge, "linear").fit(
+        pd.DataFrame(X, rows), pd.DataFrame(Y, rows).iloc[::-1]
+    )
     assert_allclose(model.predict(pd.DataFrame(X_NEW)), expected, rtol=1e-9)
 
 
@@ -196,7 +231,8 @@ def test_columns_are_the_ids_of_a_polars_kernel_without_a_text_column():
         shuffled("polars", Y, ROWS, TASKS, 2),
         tasks=frame("polars", G, None, TASKS),
     )
-    back, other = list(range(M))[::-1], list(range(Q))[::-1]
+    back = list(range(M))[::-1]
+    other = list(range(Q))[::-1]
     predicted = model.predict(
         frame("polars", K_NEW[:, back], None, [ROWS[i] for i in back]),
         tasks=frame("polars", G_NEW[:, other], NEW_TASKS, [TASKS[j] for j in other]),
@@ -217,7 +253,9 @@ def test_a_row_of_ids_that_is_missing_is_seen_in_a_polars_kernel():
 
 def test_ids_of_the_kernel_serve_when_labels_are_an_array(kind):
     expected = make(TwoStepRidge, "precomputed").fit(K, Y, tasks=G)
-    model = make(TwoStepRidge, "precomputed").fit(frame(kind, K, ROWS, ROWS), Y, tasks=frame(kind, G, TASKS, TASKS))
+    model = make(TwoStepRidge, "precomputed").fit(
+        frame(kind, K, ROWS, ROWS), Y, tasks=frame(kind, G, TASKS, TASKS)
+    )
     predicted = model.predict(shuffled(kind, K_NEW, NEW_ROWS, ROWS, 4))
     assert columns_of(predicted) == TASKS
     assert_allclose(in_order(predicted, NEW_ROWS, TASKS), expected.predict(K_NEW), rtol=1e-9)
@@ -236,7 +274,9 @@ def test_the_order_of_a_kernel_s_rows_is_that_of_an_array_of_labels(kind):
 def test_tasks_are_numbered_where_nothing_names_them(kind):
     model = make(TwoStepRidge, "precomputed").fit(frame(kind, K, ROWS, ROWS), Y, tasks=G)
     predicted = model.predict(frame(kind, K_NEW, NEW_ROWS, ROWS))
-    assert columns_of(predicted) == ([0, 1, 2, 3, 4] if kind == "pandas" else ["0", "1", "2", "3", "4"])
+    assert columns_of(predicted) == (
+        [0, 1, 2, 3, 4] if kind == "pandas" else ["0", "1", "2", "3", "4"]
+    )
     assert rows_of(predicted) == NEW_ROWS
 
 
@@ -322,15 +362,21 @@ def test_series_of_pandas_are_aligned_and_come_back():
 
 def test_series_of_polars_go_by_position_and_come_back():
     expected = make(TwoStepRidge, "linear").fit(X, Y[:, 0]).predict(X_NEW)
-    model = make(TwoStepRidge, "linear").fit(frame("polars", X, ROWS, FEATURES), pl.Series("y", Y[:, 0]))
+    model = make(TwoStepRidge, "linear").fit(
+        frame("polars", X, ROWS, FEATURES), pl.Series("y", Y[:, 0])
+    )
     predicted = model.predict(frame("polars", X_NEW, NEW_ROWS, FEATURES))
     assert isinstance(predicted, pl.Series)
     assert_allclose(predicted.to_numpy(), expected, rtol=1e-9)
 
 
 def test_a_series_with_other_ids_is_refused():
-    with pytest.raises(IdError, match=r"X and the rows of Y do not match: 1 only in the rows of Y \('x'\)"):
-        make(TwoStepRidge, "linear").fit(pd.DataFrame(X, ROWS), pd.Series(Y[:, 0], ["x", *ROWS[1:]]))
+    with pytest.raises(
+        IdError, match=r"X and the rows of Y do not match: 1 only in the rows of Y \('x'\)"
+    ):
+        make(TwoStepRidge, "linear").fit(
+            pd.DataFrame(X, ROWS), pd.Series(Y[:, 0], ["x", *ROWS[1:]])
+        )
 
 
 # --- ids that do not match ---------------------------------------------------------------------
@@ -339,9 +385,12 @@ def test_a_series_with_other_ids_is_refused():
 def test_rows_of_instances_and_labels_must_match(kind):
     other = [*ROWS[:5], "x", "y"]
     with pytest.raises(IdError) as caught:
-        make(TwoStepRidge, "linear").fit(frame(kind, X, other, FEATURES), frame(kind, Y, ROWS, TASKS))
+        make(TwoStepRidge, "linear").fit(
+            frame(kind, X, other, FEATURES), frame(kind, Y, ROWS, TASKS)
+        )
     assert str(caught.value) == (
-        "The ids of X and the rows of Y do not match: 2 only in the rows of Y ('i5', 'i6'); 2 only in X "
+        "The ids of X and the rows of Y do not match: 2 only in the rows of Y ('i5', 'i6'); 2 only "
+        "in X "
         "('x', 'y'). Give both tables the same ids, in any order."
     )
 
@@ -349,18 +398,24 @@ def test_rows_of_instances_and_labels_must_match(kind):
 @over(every(kernel=["linear", "precomputed"]))
 def test_tasks_and_columns_of_labels_must_match(kind, kernel):
     other = ["x", *TASKS[1:]]
-    tasks = frame(kind, G, other, other) if kernel == "precomputed" else frame(kind, T, other, TASK_FEATURES)
+    if kernel == "precomputed":
+        tasks = frame(kind, G, other, other)
+    else:
+        tasks = frame(kind, T, other, TASK_FEATURES)
     model = TwoStepRidge(task_kernel=kernel)
     with pytest.raises(
         IdError,
-        match=r"tasks and the columns of Y do not match: 1 only in the columns of Y \('t0'\); .*'x'",
+        match=r"tasks and the columns of Y do not match: 1 only in the columns of Y \('t0'\); "
+        r".*'x'",
     ):
         model.fit(X, frame(kind, Y, ROWS, TASKS), tasks=tasks)
 
 
 def test_rows_and_columns_of_a_kernel_must_match(kind):
     kernel = frame(kind, K, ROWS, [*ROWS[1:], "x"])
-    with pytest.raises(IdError, match="columns of X and the rows of X do not match: 1 only in the rows of X .*'i0'"):
+    with pytest.raises(
+        IdError, match="columns of X and the rows of X do not match: 1 only in the rows of X .*'i0'"
+    ):
         make(TwoStepRidge, "precomputed").fit(kernel, Y)
 
 
@@ -370,9 +425,13 @@ def test_columns_of_a_kernel_block_must_be_the_training_ids(kind, Model):
         frame(kind, K, ROWS, ROWS), frame(kind, Y, ROWS, TASKS), tasks=frame(kind, G, TASKS, TASKS)
     )
     block = frame(kind, K_NEW, NEW_ROWS, ["x", "y", *ROWS[2:]])
-    with pytest.raises(IdError, match=r"of X and the training data .* 2 only in the training data .*'i0', 'i1'"):
+    with pytest.raises(
+        IdError, match=r"of X and the training data .* 2 only in the training data .*'i0', 'i1'"
+    ):
         model.predict(block)
-    with pytest.raises(IdError, match=r"columns of X and the training data .* 1 only in the training data .*'i6'"):
+    with pytest.raises(
+        IdError, match=r"columns of X and the training data .* 1 only in the training data .*'i6'"
+    ):
         model.predict(frame(kind, K_NEW[:, :6], NEW_ROWS, ROWS[:6]))
     task_block = frame(kind, G_NEW, NEW_TASKS, [*TASKS[:4], "x"])
     good = frame(kind, K_NEW, NEW_ROWS, ROWS)
@@ -398,18 +457,27 @@ def test_feature_names_must_match_those_of_fit(kind):
         frame(kind, X, ROWS, FEATURES), Y, tasks=frame(kind, T, TASKS, TASK_FEATURES)
     )
     good = frame(kind, X_NEW, NEW_ROWS, FEATURES)
-    with pytest.raises(ValueError, match="feature names should match those that were passed during fit"):
+    with pytest.raises(
+        ValueError, match="feature names should match those that were passed during fit"
+    ):
         model.predict(frame(kind, X_NEW, NEW_ROWS, FEATURES[::-1]))
-    with pytest.raises(ValueError, match="feature names should match those that were passed during fit"):
+    with pytest.raises(
+        ValueError, match="feature names should match those that were passed during fit"
+    ):
         model.predict(frame(kind, X_NEW, NEW_ROWS, ["f", "g", "other"]))
-    with pytest.raises(ValueError, match=r"feature names of tasks should match.*\['v', 'w'\], found \['w', 'v'\]"):
+    with pytest.raises(
+        ValueError, match=r"feature names of tasks should match.*\['v', 'w'\], found \['w', 'v'\]"
+    ):
         model.predict(good, tasks=frame(kind, T_NEW, NEW_TASKS, TASK_FEATURES[::-1]))
 
 
 def test_the_name_of_the_feature_axis_is_no_feature_name():
-    features, task_features = pd.Index(FEATURES, name="word"), pd.Index(TASK_FEATURES, name="word")
+    features = pd.Index(FEATURES, name="word")
+    task_features = pd.Index(TASK_FEATURES, name="word")
     model = make(TwoStepRidge, "linear").fit(
-        pd.DataFrame(X, ROWS, features), pd.DataFrame(Y, ROWS, TASKS), tasks=pd.DataFrame(T, TASKS, task_features)
+        pd.DataFrame(X, ROWS, features),
+        pd.DataFrame(Y, ROWS, TASKS),
+        tasks=pd.DataFrame(T, TASKS, task_features),
     )
     predicted = model.predict(
         pd.DataFrame(X_NEW, NEW_ROWS, FEATURES), tasks=pd.DataFrame(T_NEW, NEW_TASKS, TASK_FEATURES)
@@ -420,7 +488,8 @@ def test_the_name_of_the_feature_axis_is_no_feature_name():
 
 @over(every(given=["frame", "array"]))
 def test_feature_tables_with_and_without_names_warn_as_scikit_learn_does(kind, given):
-    named, plain = frame(kind, X, ROWS, FEATURES), X
+    named = frame(kind, X, ROWS, FEATURES)
+    plain = X
     trained, asked = (plain, named) if given == "frame" else (named, plain)
     model = make(TwoStepRidge, "linear").fit(trained, Y)
     with pytest.warns(UserWarning, match="feature names"):
@@ -437,17 +506,21 @@ def expected_score() -> float:
 
 
 def test_score_aligns_labels_on_both_sides(kind, expected_score):
-    kernel, tasks = frame(kind, K, ROWS, ROWS), frame(kind, G, TASKS, TASKS)
+    kernel = frame(kind, K, ROWS, ROWS)
+    tasks = frame(kind, G, TASKS, TASKS)
     model = make(TwoStepRidge, "precomputed").fit(kernel, frame(kind, Y, ROWS, TASKS), tasks=tasks)
     for seed in range(3):
         labels = shuffled(kind, Y, ROWS, TASKS, seed)
-        assert_allclose(model.score(shuffled(kind, K, ROWS, ROWS, 9 - seed), labels), expected_score, rtol=1e-9)
+        assert_allclose(
+            model.score(shuffled(kind, K, ROWS, ROWS, 9 - seed), labels), expected_score, rtol=1e-9
+        )
         score = model.score(kernel, labels, tasks=shuffled(kind, G, TASKS, TASKS, 5))
         assert_allclose(score, expected_score, rtol=1e-9)
 
 
 def test_score_aligns_what_has_ids_and_only_that(kind, expected_score):
-    kernel, tasks = frame(kind, K, ROWS, ROWS), frame(kind, G, TASKS, TASKS)
+    kernel = frame(kind, K, ROWS, ROWS)
+    tasks = frame(kind, G, TASKS, TASKS)
     both = make(TwoStepRidge, "precomputed").fit(kernel, frame(kind, Y, ROWS, TASKS), tasks=tasks)
     back = frame(kind, Y[:, ::-1], ROWS, TASKS[::-1])
     # Rows of an array go by position, the named tasks by label.
@@ -457,12 +530,15 @@ def test_score_aligns_what_has_ids_and_only_that(kind, expected_score):
     assert_allclose(both.score(kernel, Y), expected_score, rtol=1e-9)
     # Tasks that were never named go by position, the named rows by label.
     unnamed = make(TwoStepRidge, "precomputed").fit(kernel, Y, tasks=G)
-    assert_allclose(unnamed.score(kernel, frame(kind, Y[::-1], ROWS[::-1], TASKS)), expected_score, rtol=1e-9)
+    assert_allclose(
+        unnamed.score(kernel, frame(kind, Y[::-1], ROWS[::-1], TASKS)), expected_score, rtol=1e-9
+    )
 
 
 def test_score_of_a_series_aligns():
     expected = make(TwoStepRidge, "linear").fit(X, Y[:, 0]).score(X, Y[:, 0])
-    table, labels = pd.DataFrame(X, ROWS, FEATURES), pd.Series(Y[:, 0], ROWS)
+    table = pd.DataFrame(X, ROWS, FEATURES)
+    labels = pd.Series(Y[:, 0], ROWS)
     model = make(TwoStepRidge, "linear").fit(table, labels)
     assert_allclose(model.score(table, labels.iloc[::-1]), expected, rtol=1e-9)
 
@@ -505,7 +581,9 @@ def test_a_table_of_the_library_is_read_as_a_frame_is(model):
     # A model of frames finds the names of a table, without a word about names.
     named = clone(model).fit(X, Y, tasks=T)
     np.testing.assert_allclose(named.predict(table(X_new), tasks=table(T)), expected, rtol=1e-12)
-    with pytest.raises(ValueError, match="feature names of X should match .* in the order of the training data"):
+    with pytest.raises(
+        ValueError, match="feature names of X should match .* in the order of the training data"
+    ):
         named.predict(table(X_new[["v", "u"]]))
     with pytest.raises(IdError, match="only|not match"):
         clone(model).fit(table(X.rename(index={"a": "z"})), table(Y), tasks=table(T))

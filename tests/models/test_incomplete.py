@@ -22,9 +22,21 @@ from dyadlearn.exceptions import LeverageError, NoLabelWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from sweeps import covering, every, over
 
-M, Q = 9, 7
-ALPHA, TASK_ALPHA = 0.5, 0.2
-PATTERNS = ["one missing", "5%", "50%", "95%", "rows", "columns", "rows and columns", "block", "one cell"]
+M = 9
+Q = 7
+ALPHA = 0.5
+TASK_ALPHA = 0.2
+PATTERNS = [
+    "one missing",
+    "5%",
+    "50%",
+    "95%",
+    "rows",
+    "columns",
+    "rows and columns",
+    "block",
+    "one cell",
+]
 MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
 every_model = {"Model": MODELS}
 PAPER = {"fit_intercept": False}
@@ -70,7 +82,9 @@ def gram(kernel: str, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
     return rbf_kernel(rows, others) if kernel == "rbf" else rows @ others.T
 
 
-def dense(Model: Any, K: np.ndarray, G: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None):
+def dense(
+    Model: Any, K: np.ndarray, G: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None
+):
     """Return a function that predicts from kernel rows, by normal equations that are written out.
 
     Grids are raveled row by row, so that the kernel of pairs is K ⊗ G.
@@ -81,27 +95,43 @@ def dense(Model: Any, K: np.ndarray, G: np.ndarray, Y: np.ndarray, weights: np.n
         dual = np.zeros(Y.shape)
         for j in range(q):
             o = observed[:, j]
-            dual[o, j] = np.linalg.solve(K[np.ix_(o, o)] + ALPHA * np.diag(1 / weights[o, j]), Y[o, j])
+            dual[o, j] = np.linalg.solve(
+                K[np.ix_(o, o)] + ALPHA * np.diag(1 / weights[o, j]), Y[o, j]
+            )
         return lambda k, g=None: k @ dual
     at = np.flatnonzero(observed)
-    pairs, ridge = np.kron(K, G)[:, at], ALPHA
+    pairs = np.kron(K, G)[:, at]
+    ridge = ALPHA
     if Model is TwoStepRidge:
         eye = np.eye(m * q)
-        rest = ALPHA * TASK_ALPHA * eye + TASK_ALPHA * np.kron(K, np.eye(q)) + ALPHA * np.kron(np.eye(m), G)
-        pairs, ridge = np.linalg.solve(rest, pairs), 1.0  # the two commute
+        rest = (
+            ALPHA * TASK_ALPHA * eye
+            + TASK_ALPHA * np.kron(K, np.eye(q))
+            + ALPHA * np.kron(np.eye(m), G)
+        )
+        # the two commute
+        pairs = np.linalg.solve(rest, pairs)
+        ridge = 1.0
     dual = np.zeros(m * q)
     system = pairs[at] + ridge * np.diag(1 / weights.ravel()[at])
     dual[at] = np.linalg.solve(system, Y.ravel()[at])
     if Model is TwoStepRidge:
         # The grid to which the closed form is fitted: with the labels F + a it returns F.
         grid = (pairs @ dual[at] + dual).reshape(m, q)
-        dual = np.linalg.solve(K + ALPHA * np.eye(m), grid) @ np.linalg.inv(G + TASK_ALPHA * np.eye(q))
+        dual = np.linalg.solve(K + ALPHA * np.eye(m), grid) @ np.linalg.inv(
+            G + TASK_ALPHA * np.eye(q)
+        )
     return lambda k, g=None: k @ dual.reshape(m, q) @ (G if g is None else g.T)
 
 
 def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
     """Compare up to rounding of the largest entry."""
-    assert_allclose(np.asarray(found, dtype=float), expected, rtol=0, atol=rtol * (np.abs(expected).max() or 1.0))
+    assert_allclose(
+        np.asarray(found, dtype=float),
+        expected,
+        rtol=0,
+        atol=rtol * (np.abs(expected).max() or 1.0),
+    )
 
 
 # --- the same as the dense system ----------------------------------------------------------------
@@ -112,8 +142,13 @@ def test_predictions_in_all_settings(Model, pattern, kernel):
     X, Y, T = make_data()
     Y = with_holes(Y, pattern)
     kinds = ["linear" if kernel == "precomputed" else kernel] * 2
-    K, G = gram(kinds[0], X, X[:M]), gram(kinds[1], T, T[:Q])
-    ridge = 0.3 * np.eye(M) if kernel == "precomputed" else 0.0  # of full rank, unlike that of few features
+    K = gram(kinds[0], X, X[:M])
+    G = gram(kinds[1], T, T[:Q])
+    # of full rank, unlike that of few features
+    if kernel == "precomputed":
+        ridge = 0.3 * np.eye(M)
+    else:
+        ridge = 0.0
     K[:M] += ridge
     expected = dense(Model, K[:M], G[:Q], Y)
     given = (K, G) if kernel == "precomputed" else (X, T)
@@ -123,7 +158,9 @@ def test_predictions_in_all_settings(Model, pattern, kernel):
     if Model is not IndependentTaskRidge:
         close(model.predict(given[0], tasks=given[1]), expected(K, G))
         pairs = [(0, 1), (M + 1, 0), (2, Q + 2), (M, Q)]
-        close(model.predict_pairs(*given, pairs), np.array([expected(K, G)[pair] for pair in pairs]))
+        close(
+            model.predict_pairs(*given, pairs), np.array([expected(K, G)[pair] for pair in pairs])
+        )
 
 
 @over(covering(**every_model, **every_pattern, strength=1))
@@ -145,8 +182,11 @@ def test_a_side_without_labels_is_predicted_from_the_other(Model):
     predicted = make_model(Model, "rbf").fit(X[:M], Y, tasks=T[:Q]).predict(X[:M])
     assert np.abs(predicted[1]).min() > 1e-3
     assert np.abs(predicted[:, 0]).min() > 1e-3
-    rows, columns = ~np.isnan(Y).all(axis=1), ~np.isnan(Y).all(axis=0)
-    without = make_model(Model, "rbf").fit(X[:M][rows], Y[np.ix_(rows, columns)], tasks=T[:Q][columns])
+    rows = ~np.isnan(Y).all(axis=1)
+    columns = ~np.isnan(Y).all(axis=0)
+    without = make_model(Model, "rbf").fit(
+        X[:M][rows], Y[np.ix_(rows, columns)], tasks=T[:Q][columns]
+    )
     if Model is KroneckerRidge:
         close(predicted, without.predict(X[:M], tasks=T[:Q]))
     else:  # the features of a row take part in the model of the grid, its labels or not
@@ -155,12 +195,16 @@ def test_a_side_without_labels_is_predicted_from_the_other(Model):
 
 def test_an_independent_task_without_labels_is_predicted_zero_or_has_no_constant():
     X, Y, _ = make_data()
-    holes, rows = with_holes(Y, "rows and columns"), np.setdiff1d(np.arange(M), [1, M - 2])
+    holes = with_holes(Y, "rows and columns")
+    rows = np.setdiff1d(np.arange(M), [1, M - 2])
     model = make_model(IndependentTaskRidge, "rbf", **PAPER).fit(X[:M], holes)
     assert_array_equal(model.predict(X)[:, [0, Q - 3]], 0.0)
     without = make_model(IndependentTaskRidge, "rbf", **PAPER).fit(X[rows], Y[rows])
     close(model.predict(X)[:, 1:3], without.predict(X)[:, 1:3])
-    with pytest.warns(NoLabelWarning, match=rf"^2 of {Q} tasks \(positions 0, {Q - 3}\) have no label to estimate an"):
+    with pytest.warns(
+        NoLabelWarning,
+        match=rf"^2 of {Q} tasks \(positions 0, {Q - 3}\) have no label to estimate an",
+    ):
         model = make_model(IndependentTaskRidge, "rbf").fit(X[:M], holes)
     assert_array_equal(np.isnan(model.predict(X)).all(axis=0), np.isin(np.arange(Q), [0, Q - 3]))
     without = make_model(IndependentTaskRidge, "rbf").fit(X[rows], Y[rows])
@@ -182,7 +226,8 @@ def test_coefficients_make_the_predictions(Model, kernel):
     X, Y, T = make_data()
     Y = with_holes(Y, "50%")
     kind = "linear" if kernel == "precomputed" else kernel
-    K, G = gram(kind, X[:M], X[:M]), gram(kind, T[:Q], T[:Q])
+    K = gram(kind, X[:M], X[:M])
+    G = gram(kind, T[:Q], T[:Q])
     given = (K, G) if kernel == "precomputed" else (X[:M], T[:Q])
     model = make_model(Model, kernel, **PAPER).fit(given[0], Y, tasks=given[1])
     close(K @ model.dual_coef_ @ G, model.predict(given[0]))
@@ -201,7 +246,9 @@ def test_complete_labels_have_their_closed_form_bit_for_bit(kernel):
     given = (X, T) if kernel != "precomputed" else (X @ X.T, T @ T.T)
     for Model in MODELS:
         for weights in (None, np.ones(M), np.ones((M, Q)), 1.0):
-            model = make_model(Model, kernel).fit(given[0], Y, tasks=given[1], sample_weight=weights)
+            model = make_model(Model, kernel).fit(
+                given[0], Y, tasks=given[1], sample_weight=weights
+            )
             assert_array_equal(model._coefficients, model._problem().pairing.coefficients(Y))
             assert_array_equal(model.completed_, Y)
             assert (model.n_iter_, model.residual_) == (1, 0.0)
@@ -224,7 +271,8 @@ def test_labels_overwritten_after_fit_change_nothing(Model):
     X, Y, T = make_data(n_new=0)
     Y = with_holes(Y, "50%")
     model = make_model(Model).fit(X, Y, tasks=T)
-    expected, held_out = model.completed_, model.holdout("B")
+    expected = model.completed_
+    held_out = model.holdout("B")
     Y[:] = 0.0
     assert_array_equal(model.set_alpha(ALPHA).completed_, expected)
     assert_array_equal(model.holdout("B"), held_out)
@@ -233,14 +281,17 @@ def test_labels_overwritten_after_fit_change_nothing(Model):
 # --- solving by iterations -----------------------------------------------------------------------
 
 LARGE = make_data(45, 31, 0)
-LARGE_HOLES = with_holes(LARGE[1], "77%")  # more missing (1024) and observed (256) cells than are solved for directly
+LARGE_HOLES = with_holes(
+    LARGE[1], "77%"
+)  # more missing (1024) and observed (256) cells than are solved for directly
 
 
 @over(every(**every_pair_model))
 def test_iterations_reach_the_dense_system_and_say_so(Model):
     X, _, T = LARGE
     model = make_model(Model, "rbf", tol=1e-11, **PAPER).fit(X, LARGE_HOLES, tasks=T)
-    K, G = rbf_kernel(X), rbf_kernel(T)
+    K = rbf_kernel(X)
+    G = rbf_kernel(T)
     close(model.predict(X), dense(Model, K, G, LARGE_HOLES)(K))
     assert model.n_iter_ > 1
     assert 0 < model.residual_ <= 1e-11
@@ -271,7 +322,8 @@ def test_too_few_iterations_are_told(Model):
     X, _, T = LARGE
     model = make_model(Model, "rbf", tol=1e-9, max_iter=2)
     message = (
-        r"^Conjugate gradients stopped after 2 iterations at a relative residual of \S+, short of tol=1e-09: raise "
+        r"^Conjugate gradients stopped after 2 iterations at a relative residual of \S+, short of "
+        r"tol=1e-09: raise "
         r"max_iter, tol or the regularisation\.$"
     )
     with pytest.warns(ConvergenceWarning, match=message) as told:
@@ -292,14 +344,20 @@ def test_too_few_iterations_are_told(Model):
 
 def make_network(symmetry: str, share: float = 0.4, m: int = 10):
     rng = np.random.default_rng(3)
-    X, Y, hidden = rng.normal(size=(m, 4)), rng.normal(size=(m, m)), rng.random((m, m)) < share
+    X = rng.normal(size=(m, 4))
+    Y = rng.normal(size=(m, m))
+    hidden = rng.random((m, m)) < share
     Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
     Y[hidden | hidden.T] = np.nan
     return X, Y
 
 
 @over(
-    covering(symmetry=["symmetric", "antisymmetric"], holes=["edges", "vertices", "one edge", "one loop"], strength=1)
+    covering(
+        symmetry=["symmetric", "antisymmetric"],
+        holes=["edges", "vertices", "one edge", "one loop"],
+        strength=1,
+    )
 )
 def test_networks_with_missing_edges(symmetry, holes):
     X, Y = make_network(symmetry, 0.4 if holes == "edges" else 0.0)
@@ -326,10 +384,14 @@ def test_networks_with_missing_edges(symmetry, holes):
 def test_a_network_misses_an_edge_both_ways_or_not_at_all():
     X, Y = make_network("symmetric", 0.0)
     Y[1, 4] = np.nan
-    with pytest.raises(ValueError, match=r"^Y is NaN \(not observed\) in one direction only for 1 edges"):
+    with pytest.raises(
+        ValueError, match=r"^Y is NaN \(not observed\) in one direction only for 1 edges"
+    ):
         TwoStepRidge(symmetry="symmetric").fit(X, Y)
     Y[4, 1], Y[0, 2] = np.nan, 99.0
-    with pytest.raises(ValueError, match=r"^Y is not symmetric: it differs from its transpose by up to \d+"):
+    with pytest.raises(
+        ValueError, match=r"^Y is not symmetric: it differs from its transpose by up to \d+"
+    ):
         TwoStepRidge(symmetry="symmetric").fit(X, Y)
 
 
@@ -347,15 +409,22 @@ def test_other_filters_confirm_what_they_put_in_the_holes(filter, pattern):
     Y, missing = with_holes(Y, pattern), np.isnan(with_holes(Y, pattern))
     options = {"alpha": 0.8, "kernel": "rbf", "filter": filter}
     models = [IndependentTaskRidge(**options)]
-    models.append(TwoStepRidge(task_alpha=0.8, task_kernel="rbf", task_filter=filter, tol=1e-13, **options))
+    models.append(
+        TwoStepRidge(task_alpha=0.8, task_kernel="rbf", task_filter=filter, tol=1e-13, **options)
+    )
     # The hat matrix of a side is what the model makes of unit labels.
-    hats = [IndependentTaskRidge(**options).fit(side, np.eye(len(side))).predict(side) for side in (X, T)]
+    hats = [
+        IndependentTaskRidge(**options).fit(side, np.eye(len(side))).predict(side)
+        for side in (X, T)
+    ]
     for model in models:
         hat = np.kron(hats[0], np.eye(Q) if isinstance(model, IndependentTaskRidge) else hats[1])
         at = np.flatnonzero(missing)
         outside = hat[at] @ np.where(missing, 0.0, Y).ravel()
         system = np.eye(at.size) - hat[np.ix_(at, at)]
-        if np.linalg.cond(system) > 1e12:  # a cut-off keeps more directions whole than there are labels
+        if (
+            np.linalg.cond(system) > 1e12
+        ):  # a cut-off keeps more directions whole than there are labels
             with pytest.raises(LeverageError, match="leverage 1"):
                 model.fit(X, Y, tasks=T)
             continue
@@ -372,15 +441,28 @@ def test_the_score_of_some_labels():
     model = make_model(TwoStepRidge, "rbf").fit(X[:M], Y, tasks=T[:Q])
     holes = with_holes(Y, "50%")
     holes[:, 2], holes[1:, 5] = np.nan, np.nan  # these tasks have too few labels for a score
-    F, scores = model.predict(X[:M]), []
+    F = model.predict(X[:M])
+    scores = []
     for j in [0, 1, 3, 4, 6]:
         o = ~np.isnan(holes[:, j])
-        scores.append(1 - np.sum((holes[o, j] - F[o, j]) ** 2) / np.sum((holes[o, j] - holes[o, j].mean()) ** 2))
+        scores.append(
+            1
+            - np.sum((holes[o, j] - F[o, j]) ** 2) / np.sum((holes[o, j] - holes[o, j].mean()) ** 2)
+        )
     assert_allclose(model.score(X[:M], holes), np.mean(scores))
-    rows, columns = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
-    frames = pd.DataFrame(X[:M], rows), pd.DataFrame(holes, rows, columns), pd.DataFrame(T[:Q], columns)
-    turned = make_model(TwoStepRidge, "rbf").fit(frames[0], pd.DataFrame(Y, rows, columns), tasks=frames[2])
-    assert_allclose(turned.score(frames[0], frames[1].iloc[::-1, ::-1], tasks=frames[2]), np.mean(scores))
+    rows = [f"i{i}" for i in range(M)]
+    columns = [f"t{j}" for j in range(Q)]
+    frames = (
+        pd.DataFrame(X[:M], rows),
+        pd.DataFrame(holes, rows, columns),
+        pd.DataFrame(T[:Q], columns),
+    )
+    turned = make_model(TwoStepRidge, "rbf").fit(
+        frames[0], pd.DataFrame(Y, rows, columns), tasks=frames[2]
+    )
+    assert_allclose(
+        turned.score(frames[0], frames[1].iloc[::-1, ::-1], tasks=frames[2]), np.mean(scores)
+    )
 
 
 # --- memory --------------------------------------------------------------------------------------
@@ -390,8 +472,11 @@ def test_the_score_of_some_labels():
 def test_few_features_never_make_a_kernel(Model, pattern):
     """With many more rows than features nothing of m × m numbers is formed, whatever is missing."""
     rng = np.random.default_rng(0)
-    m, q = 700, 5
-    X, T, Y = rng.normal(size=(m, 8)), rng.normal(size=(q, 3)), rng.normal(size=(m, q))
+    m = 700
+    q = 5
+    X = rng.normal(size=(m, 8))
+    T = rng.normal(size=(q, 3))
+    Y = rng.normal(size=(m, q))
     share = {"few missing": 0.001, "half": 0.5, "few observed": 0.999}[pattern]
     Y[(rng.random((m, q)) < share) & (np.arange(m) > 1)[:, None]] = np.nan  # every task keeps two
     model = make_model(Model)
@@ -413,12 +498,15 @@ def test_few_features_never_make_a_kernel(Model, pattern):
 def test_completed_labels_come_in_the_form_of_the_labels(Model):
     X, Y, T = make_data(n_new=0)
     Y = with_holes(Y, "50%")
-    rows, columns = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+    rows = [f"i{i}" for i in range(M)]
+    columns = [f"t{j}" for j in range(Q)]
     expected = make_model(Model).fit(X, Y, tasks=T).completed_
     frame = pd.DataFrame(Y, pd.Index(rows, name="drug"), columns)
     shuffled = frame.iloc[::-1, ::-1]
     model = make_model(Model).fit(pd.DataFrame(X, rows), shuffled, tasks=pd.DataFrame(T, columns))
-    pd.testing.assert_frame_equal(model.completed_, pd.DataFrame(expected, frame.index, columns).iloc[::-1, ::-1])
+    pd.testing.assert_frame_equal(
+        model.completed_, pd.DataFrame(expected, frame.index, columns).iloc[::-1, ::-1]
+    )
     labels = pl.DataFrame({"id": rows} | {name: Y[:, j] for j, name in enumerate(columns)})
     found = make_model(Model).fit(X, labels.fill_nan(None), tasks=T).completed_
     assert found.columns == ["id", *columns]
@@ -436,7 +524,9 @@ def test_every_library_completes_alike(Model, library, pattern):
     X, Y, T = make_data()
     Y = with_holes(Y, pattern)
     expected = make_model(Model).fit(X[:M], Y, tasks=T[:Q])
-    model = make_model(Model).fit(library.asarray(X[:M]), library.asarray(Y), tasks=library.asarray(T[:Q]))
+    model = make_model(Model).fit(
+        library.asarray(X[:M]), library.asarray(Y), tasks=library.asarray(T[:Q])
+    )
     assert type(model.completed_) is type(library.asarray(Y))
     assert str(model.completed_.dtype).endswith(library.dtype)
     close(library.to_numpy(model.completed_), expected.completed_, library.rtol)
@@ -447,7 +537,9 @@ def test_every_library_completes_alike(Model, library, pattern):
 def test_every_library_iterates_alike(Model, library):
     X, _, T = LARGE
     expected = make_model(Model, tol=1e-10).fit(X, LARGE_HOLES, tasks=T)
-    model = make_model(Model, tol=1e-10).fit(library.asarray(X), library.asarray(LARGE_HOLES), tasks=library.asarray(T))
+    model = make_model(Model, tol=1e-10).fit(
+        library.asarray(X), library.asarray(LARGE_HOLES), tasks=library.asarray(T)
+    )
     assert model.residual_ > 0
     close(library.to_numpy(model.completed_), expected.completed_, 100 * library.rtol)
 

@@ -37,12 +37,16 @@ from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikho
 from dyadlearn.pairing.base import settings_of
 from sweeps import covering, every, lines, over
 
-M, Q, NEW = 9, 7, 3
+M = 9
+Q = 7
+NEW = 3
 X, Y, T = problems.data(M, Q, 4, 3, n_new=NEW)
 NODES = Y @ Y.T
-ALPHA, TASK_ALPHA = 0.6, 0.3
+ALPHA = 0.6
+TASK_ALPHA = 0.3
 FILTERS = [Tikhonov(), IteratedTikhonov(3), Landweber(5), SpectralCutoff()]
-GROUPS, TASK_GROUPS = np.array([0, 1, 1, 2, 0, 2, 2, 1, 0]), np.array(list("aabbaba"))
+GROUPS = np.array([0, 1, 1, 2, 0, 2, 2, 1, 0])
+TASK_GROUPS = np.array(list("aabbaba"))
 
 
 def wide(rows: np.ndarray) -> np.ndarray:
@@ -60,8 +64,17 @@ FORMS: dict[str, tuple[str, Callable[[np.ndarray, int], Any]]] = {
     "precomputed": ("precomputed", lambda rows, n: rbf_kernel(rows, rows[:n])),
 }
 NAMES = ["two-step", "independent", "network", "kronecker"]
-MIXED = [(name, name) for name in FORMS] + [("rbf", "primal"), ("primal", "dual"), ("sparse", "precomputed")]
-FEW_FORMS = [("primal", "dual"), ("sparse", "precomputed"), ("rbf", "primal"), ("sparse dual", "sparse dual")]
+MIXED = [(name, name) for name in FORMS] + [
+    ("rbf", "primal"),
+    ("primal", "dual"),
+    ("sparse", "precomputed"),
+]
+FEW_FORMS = [
+    ("primal", "dual"),
+    ("sparse", "precomputed"),
+    ("rbf", "primal"),
+    ("sparse dual", "sparse dual"),
+]
 
 
 def kernel_of(form: str, rows: np.ndarray) -> np.ndarray:
@@ -76,17 +89,26 @@ def fitted(
     name: str, forms: tuple[str, str], labels: np.ndarray, dtype: str = "float64", **options: Any
 ) -> tuple[Any, Any, Any]:
     """Return a fitted model, and rows and tasks to predict for: those of training, and new ones."""
-    (kernel, rows_of), (task_kernel, tasks_of) = FORMS[forms[0]], FORMS[forms[1]]
-    rows, tasks = rows_of(X, M).astype(dtype), tasks_of(T, Q).astype(dtype)
+    kernel, rows_of = FORMS[forms[0]]
+    task_kernel, tasks_of = FORMS[forms[1]]
+    rows = rows_of(X, M).astype(dtype)
+    tasks = tasks_of(T, Q).astype(dtype)
     labels = labels.astype(dtype)
     if name == "independent":
-        return IndependentTaskRidge(ALPHA, kernel=kernel, **options).fit(rows[:M], labels), rows, None
+        return (
+            IndependentTaskRidge(ALPHA, kernel=kernel, **options).fit(rows[:M], labels),
+            rows,
+            None,
+        )
     if name == "network":
         options = {"symmetry": "symmetric", **options}
         model = TwoStepRidge(ALPHA, ALPHA, kernel=kernel, **options).fit(rows[:M], labels)
         return model, rows, rows
     options |= {"kernel": kernel, "task_kernel": task_kernel}
-    model = KroneckerRidge(ALPHA, **options) if name == "kronecker" else TwoStepRidge(ALPHA, TASK_ALPHA, **options)
+    if name == "kronecker":
+        model = KroneckerRidge(ALPHA, **options)
+    else:
+        model = TwoStepRidge(ALPHA, TASK_ALPHA, **options)
     return model.fit(rows[:M], labels, tasks=tasks[:Q]), rows, tasks
 
 
@@ -101,7 +123,10 @@ def weights_for(K: np.ndarray, asked: np.ndarray, kept: np.ndarray, alpha: float
     """Return what takes the labels of the rows that are kept to predictions for those that are asked for."""
     n = len(kept)
     system = np.block(
-        [[K[np.ix_(kept, kept)] + alpha * np.eye(n), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]]
+        [
+            [K[np.ix_(kept, kept)] + alpha * np.eye(n), np.ones((n, 1))],
+            [np.ones((1, n)), np.zeros((1, 1))],
+        ]
     )
     right = np.vstack([K[np.ix_(kept, asked)], np.ones((1, len(asked)))])
     return np.linalg.solve(system, right)[:n].T
@@ -109,7 +134,8 @@ def weights_for(K: np.ndarray, asked: np.ndarray, kept: np.ndarray, alpha: float
 
 def without(K: np.ndarray, n: int, groups: np.ndarray, leaves: bool, alpha: float) -> np.ndarray:
     """Return the hold-out operator (n, n) of a side: each group is predicted by a side that never saw it."""
-    found, everything = np.zeros((n, n)), np.arange(n)
+    found = np.zeros((n, n))
+    everything = np.arange(n)
     for group in np.unique(groups):
         rows = everything[groups == group]
         kept = np.setdiff1d(everything, rows) if leaves else everything
@@ -129,7 +155,9 @@ def test_labels_that_move_take_predictions_with_them(name, forms, dtype, filter)
     moved, _, _ = fitted(name, forms, Y + 64, dtype, **options)
     near = {"rtol": 0, "atol": np.abs(Y).max() * (1e-10 if dtype == "float64" else 3e-3)}
     for given in (None, tasks):
-        assert_allclose(moved.predict(rows, tasks=given) - 64, model.predict(rows, tasks=given), **near)
+        assert_allclose(
+            moved.predict(rows, tasks=given) - 64, model.predict(rows, tasks=given), **near
+        )
     for setting in settings_of(model._problem().pairing):
         try:
             expected = model.holdout(setting)
@@ -148,7 +176,12 @@ def test_labels_that_move_leave_landscapes_where_they_are(name, scoring):
     judge: Any = scoring if scoring[-1] != "F" else lambda Y, F: -float(((Y - F) ** 2).mean())
     grid = [1e-8, 1.0, 1e8]
     found, moved = (
-        landscape(fitted(name, ("rbf", "rbf"), labels, repair="clip")[0], alphas=grid, task_alphas=grid, scoring=judge)
+        landscape(
+            fitted(name, ("rbf", "rbf"), labels, repair="clip")[0],
+            alphas=grid,
+            task_alphas=grid,
+            scoring=judge,
+        )
         for labels in (Y, Y + 1000)
     )
     assert found.keys() == moved.keys()
@@ -163,7 +196,10 @@ def test_searches_do_not_mind_where_labels_lie():
         (KroneckerRidgeCV(grid, setting="C"), T[:Q]),
         (IndependentTaskRidgeCV(grid), None),
     ):
-        one, other = (type(search)(**search.get_params()).fit(X[:M], labels, tasks=tasks) for labels in (Y, Y + 1e4))
+        one, other = (
+            type(search)(**search.get_params()).fit(X[:M], labels, tasks=tasks)
+            for labels in (Y, Y + 1e4)
+        )
         assert one.alpha_ == other.alpha_
         assert_allclose(other.holdout_ - 1e4, one.holdout_, atol=1e-7)
         assert_allclose(other.best_score_, one.best_score_, rtol=1e-6)
@@ -172,14 +208,28 @@ def test_searches_do_not_mind_where_labels_lie():
 # --- who is left out is centred without ----------------------------------------------------------------------------
 
 
-@over(covering(forms=FEW_FORMS, setting="BCD", grouped=[False, True], alphas=[(0.6, 0.3), (1e-4, 1e3), (1e3, 1e-4)]))
+@over(
+    covering(
+        forms=FEW_FORMS,
+        setting="BCD",
+        grouped=[False, True],
+        alphas=[(0.6, 0.3), (1e-4, 1e3), (1e3, 1e-4)],
+    )
+)
 def test_hold_out_is_a_refit_that_centres_anew(forms, setting, grouped, alphas):
-    K, G = kernel_of(forms[0], X), kernel_of(forms[1], T)
-    groups, task_groups = (GROUPS, TASK_GROUPS) if grouped else (np.arange(M), np.arange(Q))
+    K = kernel_of(forms[0], X)
+    G = kernel_of(forms[1], T)
+    if grouped:
+        groups, task_groups = (GROUPS, TASK_GROUPS)
+    else:
+        groups, task_groups = (np.arange(M), np.arange(Q))
     left = without(K, M, groups, setting in "BD", alphas[0])
     right = without(G, Q, task_groups, setting in "CD", alphas[1])
     model = fitted("two-step", forms, Y)[0].set_alpha(*alphas)
-    labels = {"groups": groups if setting in "BD" else None, "task_groups": task_groups if setting in "CD" else None}
+    labels = {
+        "groups": groups if setting in "BD" else None,
+        "task_groups": task_groups if setting in "CD" else None,
+    }
     problems.close(model.holdout(setting, **(labels if grouped else {})), left @ Y @ right.T, 1e-8)
     if setting == "B":
         own = fitted("independent", forms, Y)[0].set_alpha(alphas[0])
@@ -189,7 +239,8 @@ def test_hold_out_is_a_refit_that_centres_anew(forms, setting, grouped, alphas):
 
 @over(every(forms=MIXED))
 def test_predictions_are_those_of_bordered_systems(forms):
-    K, G = kernel_of(forms[0], X), kernel_of(forms[1], T)
+    K = kernel_of(forms[0], X)
+    G = kernel_of(forms[1], T)
     left = weights_for(K, np.arange(M + NEW), np.arange(M), ALPHA)
     right = weights_for(G, np.arange(Q + NEW), np.arange(Q), TASK_ALPHA)
     model, rows, tasks = fitted("two-step", forms, Y)
@@ -212,23 +263,34 @@ def test_independent_tasks_with_holes_are_fitted_again(alpha, weighted):
     K = kernel_of("rbf", X[:M])
     labels = np.where(np.random.default_rng(2).random(Y.shape) < 0.3, np.nan, Y)
     labels[:, 0] = Y[:, 0]
-    weights = np.random.default_rng(3).uniform(0.3, 3.0, Y.shape) if weighted else np.ones(Y.shape)
+    if weighted:
+        weights = np.random.default_rng(3).uniform(0.3, 3.0, Y.shape)
+    else:
+        weights = np.ones(Y.shape)
     model = IndependentTaskRidge(alpha, kernel="precomputed")
     model.fit(K, labels, sample_weight=weights if weighted else None)
-    fits, held_out = model.predict(K), model.holdout("B")
+    fits = model.predict(K)
+    held_out = model.holdout("B")
     for j in range(Q):
         observed = np.flatnonzero(~np.isnan(labels[:, j]))
 
         def predicted(kept: np.ndarray, j: int = j) -> np.ndarray:
             n = len(kept)
             ridge = np.diag(alpha / weights[kept, j])
-            system = np.block([[K[np.ix_(kept, kept)] + ridge, np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+            system = np.block(
+                [
+                    [K[np.ix_(kept, kept)] + ridge, np.ones((n, 1))],
+                    [np.ones((1, n)), np.zeros((1, 1))],
+                ]
+            )
             solved = np.linalg.solve(system, np.append(labels[kept, j], 0.0))
             return K[:, kept] @ solved[:n] + solved[n]
 
         assert_allclose(fits[:, j], predicted(observed), rtol=1e-6, atol=1e-8)
         for i in observed:
-            assert_allclose(held_out[i, j], predicted(observed[observed != i])[i], rtol=1e-5, atol=1e-7)
+            assert_allclose(
+                held_out[i, j], predicted(observed[observed != i])[i], rtol=1e-5, atol=1e-7
+            )
 
 
 # --- what is learnt --------------------------------------------------------------------------------------------
@@ -238,8 +300,14 @@ def test_independent_tasks_with_holes_are_fitted_again(alpha, weighted):
 def test_effects_of_rows_and_columns_about_a_mean_are_learnt(noise):
     """Linear kernels, labels around 100: without constants there is nothing but products."""
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(60, 5)), rng.normal(size=(40, 4))
-    Y = 100 + (X @ rng.normal(size=5))[:, None] + T @ rng.normal(size=4) + noise * rng.normal(size=(60, 40))
+    X = rng.normal(size=(60, 5))
+    T = rng.normal(size=(40, 4))
+    Y = (
+        100
+        + (X @ rng.normal(size=5))[:, None]
+        + T @ rng.normal(size=4)
+        + noise * rng.normal(size=(60, 40))
+    )
     for Model in (TwoStepRidge, KroneckerRidge):
         model = Model().fit(X, Y, tasks=T)
         for setting in "BCD":
@@ -259,7 +327,9 @@ def test_independent_tasks_are_those_of_scikit_learn():
             assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-9)
     K = rbf_kernel(X, X[:M])
     centred = KernelCenterer().fit(K[:M])
-    theirs = KernelRidge(alpha=ALPHA, kernel="precomputed").fit(centred.transform(K[:M]), Y - Y.mean(axis=0))
+    theirs = KernelRidge(alpha=ALPHA, kernel="precomputed").fit(
+        centred.transform(K[:M]), Y - Y.mean(axis=0)
+    )
     expected = theirs.predict(centred.transform(K)) + Y.mean(axis=0)
     for kernel, rows in (("precomputed", K), ("rbf", X)):
         params = {"gamma": 1 / X.shape[1]} if kernel == "rbf" else None
@@ -273,7 +343,9 @@ def test_constant_labels_are_constant_predictions(form, filter, alpha):
     """H1 = 1, for every filter and however much is regularised, also of rows that are new."""
     if alpha == 0 and isinstance(filter, Landweber | SpectralCutoff):
         return
-    model, rows, tasks = fitted("two-step", (form, form), np.full((M, Q), 3.0), filter=filter, task_filter=filter)
+    model, rows, tasks = fitted(
+        "two-step", (form, form), np.full((M, Q), 3.0), filter=filter, task_filter=filter
+    )
     model.set_alpha(alpha, alpha)
     assert_allclose(model.predict(rows, tasks=tasks), 3.0, rtol=1e-9)
     side = model._problem().pairing.smoothers[0]
@@ -295,7 +367,8 @@ def test_much_regularisation_leaves_the_means():
 
 @over(every(form={"dense": np.asarray, "sparse": sparse.csr_array}, value=[0.0, 1.0, 0.1, 1e6 / 3]))
 def test_features_that_say_nothing_leave_the_means(form, value):
-    rows, tasks = np.full((M, 2), value), np.full((Q, 3), value)
+    rows = np.full((M, 2), value)
+    tasks = np.full((Q, 3), value)
     model = TwoStepRidge(0.5, 0.2).fit(form(rows), Y, tasks=form(tasks))
     assert_allclose(model.predict(form(rows), tasks=form(tasks)), Y.mean(), rtol=1e-9)
     own = IndependentTaskRidge(0.5).fit(form(rows), Y)
@@ -309,7 +382,9 @@ def test_features_that_say_nothing_leave_the_means(form, value):
 # --- attributes --------------------------------------------------------------------------------------------------
 
 
-@over(every(name=["two-step", "kronecker"], forms=[pair for pair in MIXED if "sparse" not in pair[0]]))
+@over(
+    every(name=["two-step", "kronecker"], forms=[pair for pair in MIXED if "sparse" not in pair[0]])
+)
 def test_attributes_make_the_predictions(name, forms):
     model, rows, tasks = fitted(name, forms, Y + 10)
     given = []
@@ -322,7 +397,9 @@ def test_attributes_make_the_predictions(name, forms):
     if forms[1] == "primal":
         W = W @ T[:Q]
     x, t = given
-    by_hand = x @ W @ t.T + (x @ model.instance_coef_)[:, None] + t @ model.task_coef_ + model.intercept_
+    by_hand = (
+        x @ W @ t.T + (x @ model.instance_coef_)[:, None] + t @ model.task_coef_ + model.intercept_
+    )
     assert_allclose(model.predict(rows, tasks=tasks), by_hand, rtol=1e-9)
     assert type(model.intercept_) is float
     assert hasattr(model, "coef_") == (forms == ("primal", "primal"))
@@ -348,7 +425,9 @@ def test_what_has_no_constant_has_none_to_show():
     assert model.intercept_ == 0.0
     for each in (model, IndependentTaskRidge().fit(X[:M], Y)):
         for name in ("instance_coef_", "task_coef_"):
-            with pytest.raises(AttributeError, match=f"^{name} exists only with fit_intercept=True and a task side"):
+            with pytest.raises(
+                AttributeError, match=f"^{name} exists only with fit_intercept=True and a task side"
+            ):
                 getattr(each, name)
 
 
@@ -358,7 +437,9 @@ def test_an_intercept_is_there_or_not(value):
         TwoStepRidge(fit_intercept=value).fit(X[:M], Y)
 
 
-@over(lines("name forms", *((NAMES[place % len(NAMES)], forms) for place, forms in enumerate(MIXED))))
+@over(
+    lines("name forms", *((NAMES[place % len(NAMES)], forms) for place, forms in enumerate(MIXED)))
+)
 def test_files_keep_the_constant_to_the_bit(name, forms, tmp_path):
     model, rows, tasks = fitted(name, forms, labels_of(name) + 5)
     path = tmp_path / f"{name} {' '.join(forms)}.dyad"
@@ -382,7 +463,9 @@ def test_an_antisymmetric_network_has_main_effects_but_no_mean():
     strength = X[:M] @ [1.0, -2.0, 0.5, 3.0]
     labels = np.subtract.outer(strength, strength)
     model = TwoStepRidge(1e-9, 1e-9, symmetry="antisymmetric").fit(X[:M], labels)
-    assert_allclose(model.predict(X, tasks=X), np.subtract.outer(*[X @ [1.0, -2.0, 0.5, 3.0]] * 2), atol=1e-6)
+    assert_allclose(
+        model.predict(X, tasks=X), np.subtract.outer(*[X @ [1.0, -2.0, 0.5, 3.0]] * 2), atol=1e-6
+    )
     assert_allclose(model.holdout("D"), labels, atol=1e-6)
     assert_allclose(model.instance_coef_, -model.task_coef_, atol=1e-12)
     assert_allclose(model.intercept_, 0.0, atol=1e-12)
@@ -409,8 +492,15 @@ def test_sparse_features_are_never_made_dense(monkeypatch):
     dense = TwoStepRidge(ALPHA, TASK_ALPHA).fit(X[:M], Y, tasks=T[:Q])
     own = IndependentTaskRidge(ALPHA).fit(X[:M], Y)
     expected = dense.predict(X, tasks=T), dense.holdout("D"), own.holdout("B")
-    rows, tasks = sparse.csr_array(X), sparse.csr_array(T)
-    for cls in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix, sparse.coo_array):
+    rows = sparse.csr_array(X)
+    tasks = sparse.csr_array(T)
+    for cls in (
+        sparse.csr_array,
+        sparse.csr_matrix,
+        sparse.csc_array,
+        sparse.csc_matrix,
+        sparse.coo_array,
+    ):
         for method in ("toarray", "todense"):
             monkeypatch.setattr(cls, method, watched(getattr(cls, method)))
     with pytest.raises(AssertionError, match="made dense"):
@@ -444,7 +534,10 @@ def test_features_far_from_zero_keep_their_digits(offset, forms, alphas):
         rows = wide(entities) if form == "dual" else entities
         made.append(np.round(rows * 2**20) / 2**20)
     rows, tasks = made
-    near, far = (TwoStepRidge(*alphas).fit(rows[:M] + shift, Y, tasks=tasks[:Q] + shift) for shift in (0.0, offset))
+    near, far = (
+        TwoStepRidge(*alphas).fit(rows[:M] + shift, Y, tasks=tasks[:Q] + shift)
+        for shift in (0.0, offset)
+    )
     expected = near.predict(rows, tasks=tasks)
     problems.close(far.predict(rows + offset, tasks=tasks + offset), expected, 1e-9)
     for setting in "ABCD":
@@ -454,7 +547,8 @@ def test_features_far_from_zero_keep_their_digits(offset, forms, alphas):
 def bordered(K: Any, o: list[int], asked: int, alpha: float, constant: bool) -> Any:
     """Return weights of labels, in the precision that is set."""
     n = len(o)
-    system, right = mpmath.zeros(n + constant), mpmath.zeros(n + constant, 1)
+    system = mpmath.zeros(n + constant)
+    right = mpmath.zeros(n + constant, 1)
     for a in range(n):
         right[a] = K[o[a], asked]
         for b in range(n):
@@ -478,7 +572,9 @@ def exact_operator(name: str, side: int, leaves: bool, alpha: float, constant: b
     return operator
 
 
-def exact_holdout(name: str, Y: np.ndarray, setting: str, alphas: tuple[float, float], constant: bool) -> np.ndarray:
+def exact_holdout(
+    name: str, Y: np.ndarray, setting: str, alphas: tuple[float, float], constant: bool
+) -> np.ndarray:
     """Return the hold-out of two-step ridge regression, refitted in 40 digits."""
     left = exact_operator(name, 0, setting in "BD", alphas[0], constant)
     right = exact_operator(name, 1, setting in "CD", alphas[1], constant)
@@ -497,7 +593,10 @@ def smooth(n: int, seed: int) -> np.ndarray:
 
 
 DIGITS = {
-    "well conditioned": (problems.gram(5, 5, np.random.default_rng(1)), problems.gram(4, 4, np.random.default_rng(2))),
+    "well conditioned": (
+        problems.gram(5, 5, np.random.default_rng(1)),
+        problems.gram(4, 4, np.random.default_rng(2)),
+    ),
     "smooth": (smooth(5, 3), smooth(4, 4)),
     "far from zero": (smooth(5, 3) + 50, smooth(4, 4) + 50),
 }
@@ -509,13 +608,19 @@ ALPHAS = [(1e-10, 1e-10), (1e-10, 1e10), (1e4, 1e-7), (1e10, 1e10)]
 @over(covering(name=list(DIGITS), setting="ABCD", alphas=ALPHAS))
 def test_a_constant_costs_no_more_than_two_digits(name, setting, alphas):
     """Against refits in 40 digits, from λ = 1e-10 to 1e10, on the same kernels with and without it."""
-    kernels, labels = DIGITS[name], np.random.default_rng(5).normal(size=(5, 4))
-    options, lost = {"kernel": "precomputed", "task_kernel": "precomputed"}, {}
+    kernels = DIGITS[name]
+    labels = np.random.default_rng(5).normal(size=(5, 4))
+    options = {"kernel": "precomputed", "task_kernel": "precomputed"}
+    lost = {}
     for constant in (False, True):
-        model = TwoStepRidge(*alphas, fit_intercept=constant, **options).fit(kernels[0], labels, tasks=kernels[1])
+        model = TwoStepRidge(*alphas, fit_intercept=constant, **options).fit(
+            kernels[0], labels, tasks=kernels[1]
+        )
         with mpmath.workdps(40):
             expected = exact_holdout(name, labels, setting, alphas, constant)
-        lost[constant] = float(np.abs(model.holdout(setting) - expected).max() / np.abs(expected).max())
+        lost[constant] = float(
+            np.abs(model.holdout(setting) - expected).max() / np.abs(expected).max()
+        )
     # One with most libraries of linear algebra.
     assert lost[True] <= 100 * max(lost[False], 2e-15), lost
 
@@ -523,14 +628,17 @@ def test_a_constant_costs_no_more_than_two_digits(name, setting, alphas):
 def test_rows_that_stand_alone_keep_their_digits_with_weights():
     """Where all but one of their likes stand twice, so that leverage is 1 but for λ: 1 − h is no difference."""
     rows = np.random.default_rng(7).normal(size=(4, 3))[[0, 0, 1, 2, 2, 3]]
-    K, labels = rows @ rows.T, np.random.default_rng(8).normal(size=6)
-    w, alpha = np.array([3.0, 1.0, 3.0, 1.0, 1.0, 2.0]), 3e-7
+    K = rows @ rows.T
+    labels = np.random.default_rng(8).normal(size=6)
+    w = np.array([3.0, 1.0, 3.0, 1.0, 1.0, 2.0])
+    alpha = 3e-7
     model = IndependentTaskRidge(alpha, kernel="precomputed").fit(K, labels, sample_weight=w)
     with mpmath.workdps(40):
         for i in range(6):
             o = [a for a in range(6) if a != i]
             system = mpmath.matrix(
-                [[K[a, b] + (alpha / w[a] if a == b else 0) for b in o] + [1] for a in o] + [[1] * 5 + [0]]
+                [[K[a, b] + (alpha / w[a] if a == b else 0) for b in o] + [1] for a in o]
+                + [[1] * 5 + [0]]
             )
             solved = list(mpmath.lu_solve(system, mpmath.matrix([*labels[o], 0])))
             expected = float(mpmath.fdot(solved, [*K[i, o], 1]))
@@ -540,7 +648,9 @@ def test_rows_that_stand_alone_keep_their_digits_with_weights():
 def test_a_mean_beside_large_features_keeps_its_digits():
     """What the ones have of a direction of small eigenvalue is no rounding: it is known from the features."""
     rng = np.random.default_rng(7)
-    rows, tasks, labels = 1e-7 * rng.normal(size=(9, 1)) - 7e-7, np.full((2, 1), 2e10), rng.normal(size=(9, 2)) + 5.0
+    rows = 1e-7 * rng.normal(size=(9, 1)) - 7e-7
+    tasks = np.full((2, 1), 2e10)
+    labels = rng.normal(size=(9, 2)) + 5.0
 
     def pairs(first, second):
         return np.kron(*(np.column_stack([each, np.ones(len(each))]) for each in (first, second)))
@@ -548,4 +658,6 @@ def test_a_mean_beside_large_features_keeps_its_digits():
     expected = Ridge(7.0, solver="svd").fit(pairs(rows, tasks), labels.ravel())
     found = KroneckerRidge(7.0).fit(rows, labels, tasks=tasks)
     new = tasks[:1] * 0.998
-    assert_allclose(found.predict(rows, tasks=new)[:, 0], expected.predict(pairs(rows, new)), rtol=1e-9)
+    assert_allclose(
+        found.predict(rows, tasks=new)[:, 0], expected.predict(pairs(rows, new)), rtol=1e-9
+    )

@@ -35,28 +35,38 @@ from dyadlearn.pairing.base import Pairing, side_ridges
 from dyadlearn.pairing.full import cell_slack, jackknife
 from sweeps import covering, every, lines, over
 
-M, Q, NEW = 13, 11, 4
+M = 13
+Q = 11
+NEW = 4
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 MODELS = {
     "two-step": lambda alpha, **given: TwoStepRidge(alpha, 0.5, **given),
     "Kronecker": lambda alpha, **given: KroneckerRidge(alpha, **given),
-    "pair kernel": lambda alpha, **given: PairKernelRidge(alpha, product=0.4, per_task=0.7, per_instance=0.2, **given),
-    "independent": lambda alpha, kernel, task_kernel, **given: IndependentTaskRidge(alpha, kernel=kernel, **given),
+    "pair kernel": lambda alpha, **given: PairKernelRidge(
+        alpha, product=0.4, per_task=0.7, per_instance=0.2, **given
+    ),
+    "independent": lambda alpha, kernel, task_kernel, **given: IndependentTaskRidge(
+        alpha, kernel=kernel, **given
+    ),
 }
 
 
 def data(seed=0):
     rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(M + NEW, 3)), rng.normal(size=(Q + NEW, 2))
+    X = rng.normal(size=(M + NEW, 3))
+    T = rng.normal(size=(Q + NEW, 2))
     Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(M + NEW, Q + NEW)) + 4.0
     return X, T, Y
 
 
 def distance(K, i, others, ridge, *, free):
     """Return the variance left of row i beside the noise, from a dense system with a border for a constant."""
-    k, A = K[others, i], K[np.ix_(others, others)] + ridge * np.eye(len(others))
+    k = K[others, i]
+    A = K[np.ix_(others, others)] + ridge * np.eye(len(others))
     if free:
-        A = np.block([[A, np.ones((len(others), 1))], [np.ones((1, len(others))), np.zeros((1, 1))]])
+        A = np.block(
+            [[A, np.ones((len(others), 1))], [np.ones((1, len(others))), np.zeros((1, 1))]]
+        )
         k = np.append(k, 1.0)
     return (K[i, i] + ridge - k @ np.linalg.solve(A, k)) / ridge
 
@@ -64,22 +74,29 @@ def distance(K, i, others, ridge, *, free):
 def kernel_of(X, kernel, model):
     K = X @ X.T if kernel == "linear" else rbf_kernel(X)
     # A pair kernel has a constant feature on each side.
-    return K + 1.0 if model.fit_intercept and isinstance(model, KroneckerRidge | PairKernelRidge) else K
+    if model.fit_intercept and isinstance(model, KroneckerRidge | PairKernelRidge):
+        return K + 1.0
+    return K
 
 
 def slow_bounds(models, K, ridge, X, Y, T, coverage, *, free):
     """Return jackknife+ bounds for the last rows: m models are really fitted."""
-    m, n_new = len(Y), len(X) - len(Y)
+    m = len(Y)
+    n_new = len(X) - len(Y)
     fits = [models().fit(np.delete(X[:m], i, 0), np.delete(Y, i, 0), tasks=T) for i in range(m)]
     rows = np.arange(m)
     values = np.array([fits[i].predict(np.concatenate([X[m:], X[i : i + 1]])) for i in rows])
     residuals = np.abs(Y - values[:, -1])
     near = np.array([distance(K, i, np.delete(rows, i), ridge, free=free) for i in rows])
     near, typical = near / np.median(near), np.median(near)
-    lower, upper = np.empty((n_new, Y.shape[1])), np.empty((n_new, Y.shape[1]))
+    lower = np.empty((n_new, Y.shape[1]))
+    upper = np.empty((n_new, Y.shape[1]))
     low, high = ranks(m, coverage)
     for x in range(n_new):
-        far = np.array([distance(K, m + x, np.delete(rows, i), ridge, free=free) for i in rows]) / typical
+        far = (
+            np.array([distance(K, m + x, np.delete(rows, i), ridge, free=free) for i in rows])
+            / typical
+        )
         widths = ((1 + far) / (1 + near))[:, None] ** 0.5
         lower[x] = np.sort(values[:, x] - widths * residuals, axis=0)[low - 1]
         upper[x] = np.sort(values[:, x] + widths * residuals, axis=0)[high - 1]
@@ -87,38 +104,60 @@ def slow_bounds(models, K, ridge, X, Y, T, coverage, *, free):
 
 
 @over(
-    covering(model=MODELS, kernel=["linear", "rbf"], intercept=[True, False], alpha=[1e-3, 100.0], coverage=[0.8, 0.9])
+    covering(
+        model=MODELS,
+        kernel=["linear", "rbf"],
+        intercept=[True, False],
+        alpha=[1e-3, 100.0],
+        coverage=[0.8, 0.9],
+    )
 )
-def test_new_instances_have_the_bounds_of_a_jackknife_that_refits(model, kernel, intercept, alpha, coverage):
-    m, q = 9, 6
+def test_new_instances_have_the_bounds_of_a_jackknife_that_refits(
+    model, kernel, intercept, alpha, coverage
+):
+    m = 9
+    q = 6
     X, T, Y = data()
-    X, T, Y = X[: m + 3], T[:q], Y[:m, :q]
+    X = X[: m + 3]
+    T = T[:q]
+    Y = Y[:m, :q]
     given = {"kernel": kernel, "task_kernel": kernel, "fit_intercept": intercept}
     fitted = model(alpha, **given).fit(X[:m], Y, tasks=T)
     ridge = side_ridges(fitted._problem().pairing)[0]
     free = intercept and not isinstance(fitted, KroneckerRidge | PairKernelRidge)
     K = kernel_of(X, kernel, fitted)
     bounds = slow_bounds(lambda: clone(fitted), K, ridge, X, Y, T, coverage, free=free)
-    for found, wanted in zip(fitted.predict_interval(X[m:], coverage=coverage), bounds, strict=True):
+    for found, wanted in zip(
+        fitted.predict_interval(X[m:], coverage=coverage), bounds, strict=True
+    ):
         assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 SLACKS = {
     **MODELS,
-    "two-step network": lambda alpha, task_kernel, **given: TwoStepRidge(alpha, alpha, symmetry="symmetric", **given),
-    "antisymmetric": lambda alpha, task_kernel, **given: TwoStepRidge(alpha, alpha, symmetry="antisymmetric", **given),
+    "two-step network": lambda alpha, task_kernel, **given: TwoStepRidge(
+        alpha, alpha, symmetry="symmetric", **given
+    ),
+    "antisymmetric": lambda alpha, task_kernel, **given: TwoStepRidge(
+        alpha, alpha, symmetry="antisymmetric", **given
+    ),
 }
 
 
-@over(covering(model=SLACKS, kernel=["linear", "rbf"], intercept=[True, False], alpha=[1e-3, 100.0]))
+@over(
+    covering(model=SLACKS, kernel=["linear", "rbf"], intercept=[True, False], alpha=[1e-3, 100.0])
+)
 def test_cell_slack_is_what_a_fit_leaves_of_a_label(model, kernel, intercept, alpha):
     """A fit to labels that are 0 but for one is a column of the hat; an edge comes with its transpose."""
     X, T, Y = data()
-    X, T, Y = X[:4], T[:3], Y[:4, :3]
+    X = X[:4]
+    T = T[:3]
+    Y = Y[:4, :3]
     fitted = model(alpha, kernel=kernel, task_kernel=kernel, fit_intercept=intercept)
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[getattr(fitted, "symmetry", None)]
     Y = Y if not sign else X @ X.T if sign > 0 else X @ np.arange(12.0).reshape(3, 4)
-    Y, given = (Y - Y.T if sign < 0 else Y), ({} if sign else {"tasks": T})
+    Y = Y - Y.T if sign < 0 else Y
+    given = {} if sign else {"tasks": T}
     slack = cell_slack(fitted.fit(X, Y, **given)._problem().pairing)
     for i, j in np.ndindex(Y.shape):
         if (i + 2 * j) % 3:
@@ -152,7 +191,8 @@ def test_a_model_without_smoothers_has_intervals(intercept, new):
     found = NewRidge(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
     known = KroneckerRidge(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
     asked = X[M:] if "X" in new else None, T[Q:] if "T" in new else None
-    bounds, expected = found.predict_interval(*asked), known.predict_interval(*asked)
+    bounds = found.predict_interval(*asked)
+    expected = known.predict_interval(*asked)
     predicted = found.predict(*asked)
     assert (bounds[0] < bounds[1]).all()
     if len(new) == 1:  # calibrated, and no jackknife
@@ -165,23 +205,30 @@ def test_a_model_without_smoothers_has_intervals(intercept, new):
 def test_new_tasks_have_those_of_the_transposed_grid(model, intercept):
     X, T, Y = data(1)
     given = {**RBF, "fit_intercept": intercept}
-    build = {"two-step": lambda: TwoStepRidge(0.2, 0.6, **given), "Kronecker": lambda: KroneckerRidge(0.2, **given)}
+    build = {
+        "two-step": lambda: TwoStepRidge(0.2, 0.6, **given),
+        "Kronecker": lambda: KroneckerRidge(0.2, **given),
+    }
     if model == "pair kernel":
         fitted = PairKernelRidge(0.2, product=0.4, per_task=0.7, per_instance=0.2, **given)
         turned = PairKernelRidge(0.2, product=0.4, per_task=0.2, per_instance=0.7, **given)
     else:
-        fitted, turned = build[model](), build[model]()
+        fitted = build[model]()
+        turned = build[model]()
         if model == "two-step":
             turned.set_params(alpha=0.6, task_alpha=0.2)
     fitted.fit(X[:M], Y[:M, :Q], tasks=T[:Q])
     turned.fit(T[:Q], Y[:M, :Q].T, tasks=X[:M])
     bounds = turned.predict_interval(T[Q:], coverage=0.8)
-    for found, wanted in zip(fitted.predict_interval(tasks=T[Q:], coverage=0.8), bounds, strict=True):
+    for found, wanted in zip(
+        fitted.predict_interval(tasks=T[Q:], coverage=0.8), bounds, strict=True
+    ):
         assert_allclose(found, wanted.T, rtol=1e-10, atol=1e-10)
 
 
 def test_known_rows_count_as_known_whatever_filter_there_is():
-    # A model without a row is the model itself with what the others predict in its place: no refit, but the meaning.
+    # A model without a row is the model itself with what the others predict in its place: no refit,
+    # but the meaning.
     X, _, Y = data(2)
     fitted = IndependentTaskRidge(filter=Landweber(20), kernel="rbf").fit(X[:M], Y[:M])
     held_out = fitted.holdout("B")
@@ -190,10 +237,16 @@ def test_known_rows_count_as_known_whatever_filter_there_is():
     for i in range(M):
         labels = Y[:M].copy()
         labels[i] = held_out[i]
-        assert_allclose(found[..., i], clone(fitted).fit(X[:M], labels).predict(X[M:]), rtol=1e-10, atol=1e-10)
+        assert_allclose(
+            found[..., i], clone(fitted).fit(X[:M], labels).predict(X[M:]), rtol=1e-10, atol=1e-10
+        )
 
 
-@over(covering(model=MODELS, intercept=[True, False], weighted=[True, False], transposed=[True, False]))
+@over(
+    covering(
+        model=MODELS, intercept=[True, False], weighted=[True, False], transposed=[True, False]
+    )
+)
 def test_models_without_units_are_refits_without_them(model, intercept, weighted, transposed):
     X, T, Y = data(3)
     rng = np.random.default_rng(5)
@@ -212,7 +265,9 @@ def test_models_without_units_are_refits_without_them(model, intercept, weighted
         kept = np.setdiff1d(np.arange(Q if transposed else M), fold)
         rows, columns = (np.arange(M), kept) if transposed else (kept, np.arange(Q))
         own = None if weights is None else weights[np.ix_(rows, columns)]
-        other = clone(fitted).fit(X[rows], Y[np.ix_(rows, columns)], tasks=T[columns], sample_weight=own)
+        other = clone(fitted).fit(
+            X[rows], Y[np.ix_(rows, columns)], tasks=T[columns], sample_weight=own
+        )
         wanted = other.predict(None, T[Q:]).T if transposed else other.predict(X[M:])
         assert_allclose(found[..., number], wanted, rtol=1e-6, atol=1e-6)
         at = other.predict(None, T[fold]).T if transposed else other.predict(X[fold])
@@ -224,7 +279,9 @@ def test_folds_give_an_interval_for_every_task():
     X, T, Y = data(4)
     Y[3, :] = np.nan
     Y[5, 2] = np.nan
-    lower, upper = TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
+    lower, upper = (
+        TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
+    )
     assert (lower < upper).all()
     assert np.isfinite(upper - lower).all()
 
@@ -232,7 +289,9 @@ def test_folds_give_an_interval_for_every_task():
 def test_groups_of_a_search_leave_together():
     X, T, Y = data(5)
     groups = np.arange(M) // 3
-    search = TwoStepRidgeCV([0.3], [0.5], setting="B", **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups)
+    search = TwoStepRidgeCV([0.3], [0.5], setting="B", **RBF).fit(
+        X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups
+    )
     models = search._intervals()._jackknife
     found = models.predictions(search._instance_rows(X[M:])[1])
     for group in range(groups.max() + 1):
@@ -241,14 +300,19 @@ def test_groups_of_a_search_leave_together():
         assert_allclose(found[..., group], other.predict(X[M:]), rtol=1e-10, atol=1e-10)
         assert_allclose(models.held_out[~kept], other.predict(X[:M][~kept]), rtol=1e-10, atol=1e-10)
     lower, upper = search.predict_interval(X[M:], coverage=0.8)
-    alone = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
+    alone = (
+        TwoStepRidge(0.3, 0.5, **RBF)
+        .fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+        .predict_interval(X[M:], coverage=0.8)
+    )
     assert not np.array_equal(lower, alone[0])
     assert (upper >= lower).all()
 
 
 def calibrated(fitted, Y, setting, near, task_near, coverage):
     """Return how many widths hold a share of the held-out labels, cell by cell."""
-    scores, held_out = [], fitted.holdout(setting)
+    scores = []
+    held_out = fitted.holdout(setting)
     for i, j in np.argwhere(~np.isnan(Y)):
         width = (1 + (near[i] + task_near[j]) / 2) ** 0.5
         scores.append(abs(Y[i, j] - held_out[i, j]) / width)
@@ -259,10 +323,13 @@ def calibrated(fitted, Y, setting, near, task_near, coverage):
 def test_pairs_that_are_new_on_both_sides(model, intercept):
     X, T, Y = data(6)
     fitted = MODELS[model](0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    ridges, free = side_ridges(fitted._problem().pairing), intercept and model == "two-step"
-    near, far = [], []
+    ridges = side_ridges(fitted._problem().pairing)
+    free = intercept and model == "two-step"
+    near = []
+    far = []
     for features, ridge, n in ((X, ridges[0], M), (T, ridges[1], Q)):
-        K, rows = kernel_of(features, "rbf", fitted), np.arange(n)
+        K = kernel_of(features, "rbf", fitted)
+        rows = np.arange(n)
         own = np.array([distance(K, i, np.delete(rows, i), ridge, free=free) for i in rows])
         near.append(own / np.median(own))
         new = [distance(K, x, rows, ridge, free=free) for x in range(n, n + NEW)]
@@ -336,17 +403,20 @@ def frames(seed=9):
 def test_ids_tell_known_from_new():
     X, T, Y = frames()
     model = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y.iloc[:M, :Q], tasks=T[:Q])
-    rows, columns = ["i14", "i3", "i15", "i0"], ["t2", "t12", "t11", "t5", "t0"]
+    rows = ["i14", "i3", "i15", "i0"]
+    columns = ["t2", "t12", "t11", "t5", "t0"]
     lower, upper = model.predict_interval(X.loc[rows], T.loc[columns], coverage=0.8)
     assert list(lower.index) == rows
     assert list(lower.columns) == columns
-    A, B = model.predict_interval(coverage=0.8), model.predict_interval(X.loc[["i14", "i15"]], coverage=0.8)
+    A = model.predict_interval(coverage=0.8)
+    B = model.predict_interval(X.loc[["i14", "i15"]], coverage=0.8)
     C = model.predict_interval(None, T.loc[["t12", "t11"]], coverage=0.8)
     D = model.predict_interval(X.loc[["i14", "i15"]], T.loc[["t12", "t11"]], coverage=0.8)
     for end, found in enumerate((lower, upper)):
         for row in rows:
             for column in columns:
-                old, old_task = row in ("i3", "i0"), column in ("t2", "t5", "t0")
+                old = row in ("i3", "i0")
+                old_task = column in ("t2", "t5", "t0")
                 wanted = {(1, 1): A, (0, 1): B, (1, 0): C, (0, 0): D}[int(old), int(old_task)]
                 assert_allclose(found.loc[row, column], wanted[end].loc[row, column], rtol=1e-12)
     # A setting that is said overrules ids.
@@ -383,9 +453,15 @@ def test_labels_of_one_dimension_give_bounds_of_one():
 
 def test_far_rows_have_wide_intervals():
     X, T, Y = data(12)
-    for model in (TwoStepRidge(0.1, 0.1, **RBF), KroneckerRidge(0.1, **RBF), TwoStepRidge(), KroneckerRidge()):
+    for model in (
+        TwoStepRidge(0.1, 0.1, **RBF),
+        KroneckerRidge(0.1, **RBF),
+        TwoStepRidge(),
+        KroneckerRidge(),
+    ):
         model.fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-        near, far = X[M : M + 1], X[M : M + 1] + 50.0
+        near = X[M : M + 1]
+        far = X[M : M + 1] + 50.0
         for tasks in (None, T[Q:]):
             widths = []
             for rows in (near, far):
@@ -400,13 +476,17 @@ def test_features_never_seen_are_far():
     model = TwoStepRidge().fit(X[:M], Y[:M, :Q], tasks=T[:Q])
     far = X[M : M + 1].copy()
     far[0, 3] = 30.0
-    near, wide = (np.subtract(*model.predict_interval(rows, coverage=0.8)[::-1]) for rows in (X[M : M + 1], far))
+    near, wide = (
+        np.subtract(*model.predict_interval(rows, coverage=0.8)[::-1])
+        for rows in (X[M : M + 1], far)
+    )
     assert (wide > near).all()
 
 
 def test_a_precomputed_kernel_says_how_far_rows_lie_where_its_diagonal_is_one_number():
     X, T, Y = data(14)
-    K, G = rbf_kernel(X), rbf_kernel(T)
+    K = rbf_kernel(X)
+    G = rbf_kernel(T)
     given = {"kernel": "precomputed", "task_kernel": "precomputed"}
     model = TwoStepRidge(0.3, 0.5, **given).fit(K[:M, :M], Y[:M, :Q], tasks=G[:Q, :Q])
     same = TwoStepRidge(0.3, 0.5, kernel="rbf", task_kernel="rbf", kernel_params={"gamma": 1 / 3})
@@ -415,7 +495,9 @@ def test_a_precomputed_kernel_says_how_far_rows_lie_where_its_diagonal_is_one_nu
         block = None if tasks is None else G[Q:, :Q]
         rows = None if tasks is None else T[Q:]
         for found, wanted in zip(
-            model.predict_interval(K[M:, :M], block), same.predict_interval(X[M:], rows), strict=True
+            model.predict_interval(K[M:, :M], block),
+            same.predict_interval(X[M:], rows),
+            strict=True,
         ):
             assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
 
@@ -429,7 +511,9 @@ def test_a_precomputed_kernel_of_another_diagonal_says_nothing_of_distances():
     near = np.array([distance(K, i, np.delete(rows, i), 0.3, free=True) for i in rows])
     near = near / np.median(near)
     residuals = np.abs(Y[:M, :Q] - model.holdout("B")) / (1 + near)[:, None] ** 0.5
-    found = jackknife(model._problem().pairing, model._problem().Y).predictions(model._instance_rows(K[M:, :M])[1])
+    found = jackknife(model._problem().pairing, model._problem().Y).predictions(
+        model._instance_rows(K[M:, :M])[1]
+    )
     low, high = ranks(M, 0.8)
     lower, upper = model.predict_interval(K[M:, :M], coverage=0.8)
     assert_allclose(lower, np.sort(found - 2**0.5 * residuals.T, axis=2)[..., low - 1], rtol=1e-9)
@@ -452,7 +536,10 @@ def test_the_largest_coverage_of_few_residuals_is_named(each):
     holes[:2, 3], holes[4, 5] = np.nan, np.nan
     table = pd.DataFrame(Y[:5, :4], index=list("abcde"), columns=list("stuv"))
     few = KroneckerRidge().fit(X[:5], table, tasks=T[:4])
-    mixed = {"X": pd.DataFrame(X[3:7], index=list("deyz")), "tasks": pd.DataFrame(T[3:6], index=list("vwx"))}
+    mixed = {
+        "X": pd.DataFrame(X[3:7], index=list("deyz")),
+        "tasks": pd.DataFrame(T[3:6], index=list("vwx")),
+    }
     complete = TwoStepRidge().fit(X[:5], Y[:5, :Q], tasks=T[:Q])
     sides = TwoStepRidge().fit(X[:M], Y[:M, :4], tasks=T[:4])
     cases = [
@@ -479,13 +566,21 @@ def test_networks_and_pairs_count_their_residuals():
     X, _, Y = data(15)
     symmetric = Y[:6, :6] + Y[:6, :6].T
     model = TwoStepRidge(symmetry="symmetric").fit(X[:6], symmetric)
-    with pytest.warns(UnboundedIntervalWarning, match="because 5 held-out residuals .* at most 0.833"):
+    with pytest.warns(
+        UnboundedIntervalWarning, match="because 5 held-out residuals .* at most 0.833"
+    ):
         model.predict_interval(X[M:])
-    with pytest.warns(UnboundedIntervalWarning, match="because 21 held-out residuals .* at most 0.954"):
+    with pytest.warns(
+        UnboundedIntervalWarning, match="because 21 held-out residuals .* at most 0.954"
+    ):
         model.predict_interval(coverage=0.97)
     pairs = [(i, j) for i in range(5) for j in range(Q)]
-    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=data(15)[1]).fit(pairs, Y[:5, :Q].ravel())
-    for end in regressor.predict_interval([(0, 1)]):  # a new pair beside a known task is not asked for
+    regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=data(15)[1]).fit(
+        pairs, Y[:5, :Q].ravel()
+    )
+    for end in regressor.predict_interval(
+        [(0, 1)]
+    ):  # a new pair beside a known task is not asked for
         assert np.isfinite(end).all()
     with pytest.warns(UnboundedIntervalWarning, match="because 5 held-out residuals"):
         regressor.predict_interval([(6, 1), (0, 2)])
@@ -545,7 +640,9 @@ def test_long_tables_have_intervals_of_their_pairs():
     pairs = pd.DataFrame([(i, t) for i in X.index[:M] for t in T.index[:Q]], columns=["i", "t"])
     values = [Y.loc[i, t] for i, t in pairs.itertuples(index=False)]
     model = PairRegressor(TwoStepRidge(0.3, 0.5), instances=X, tasks=T).fit(pairs, values)
-    asked = pd.DataFrame([("i14", "t3"), ("i2", "t12"), ("i14", "t12"), ("i2", "t3")], columns=["i", "t"])
+    asked = pd.DataFrame(
+        [("i14", "t3"), ("i2", "t12"), ("i14", "t12"), ("i2", "t3")], columns=["i", "t"]
+    )
     lower, upper = model.predict_interval(asked, coverage=0.8)
     grid = TwoStepRidge(0.3, 0.5).fit(X[:M], Y.iloc[:M, :Q], tasks=T[:Q])
     wanted = grid.predict_interval(X.loc[["i14", "i2"]], T.loc[["t3", "t12"]], coverage=0.8)
@@ -574,7 +671,9 @@ def test_sparse_features_are_as_far_as_dense_ones(model, intercept):
     for train in (np.asarray, csr_array):
         fitted.fit(train(X[:M]), Y[:M, :Q], tasks=T[:Q])
         for ask in (np.asarray, csr_array):
-            assert_allclose(fitted.predict_interval(ask(X[M:]), coverage=0.8), wanted, rtol=1e-9, atol=1e-9)
+            assert_allclose(
+                fitted.predict_interval(ask(X[M:]), coverage=0.8), wanted, rtol=1e-9, atol=1e-9
+            )
 
 
 @over(every(model=["two-step", "Kronecker", "independent"], intercept=[True, False]))
@@ -593,8 +692,12 @@ def test_nothing_is_promised_where_no_label_is_known():
     X, T, Y = data(22)
     Y = Y[:M, :Q].copy()
     Y[:, 3] = np.nan
-    with pytest.warns(UnboundedIntervalWarning, match=r"because 0 held-out residuals .*: give more labels\.$"):
-        lower, upper = TwoStepRidge().fit(X[:M], Y, tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
+    with pytest.warns(
+        UnboundedIntervalWarning, match=r"because 0 held-out residuals .*: give more labels\.$"
+    ):
+        lower, upper = (
+            TwoStepRidge().fit(X[:M], Y, tasks=T[:Q]).predict_interval(X[M:], coverage=0.8)
+        )
     assert_array_equal(np.isinf(lower), np.isinf(upper))
     assert_array_equal(np.isneginf(lower).all(axis=0), np.arange(Q) == 3)
     with pytest.warns(NoLabelWarning):
@@ -602,7 +705,11 @@ def test_nothing_is_promised_where_no_label_is_known():
     for end in alone.predict_interval(X[M:], coverage=0.8):
         assert_array_equal(np.isnan(end), np.isnan(alone.predict(X[M:])))
     with pytest.warns(UnboundedIntervalWarning):
-        bounds = IndependentTaskRidge(fit_intercept=False).fit(X[:M], Y).predict_interval(X[M:], coverage=0.8)
+        bounds = (
+            IndependentTaskRidge(fit_intercept=False)
+            .fit(X[:M], Y)
+            .predict_interval(X[M:], coverage=0.8)
+        )
     for end in bounds:
         assert_array_equal(np.isinf(end).all(axis=0), np.arange(Q) == 3)
 
@@ -611,7 +718,9 @@ def test_nothing_is_promised_where_no_label_is_known():
 def test_ends_do_not_cross(coverage):
     X, T, Y = data(23)
     lower, upper = (
-        TwoStepRidge(1e-6, 1e-6, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q]).predict_interval(X[M:], coverage=coverage)
+        TwoStepRidge(1e-6, 1e-6, **RBF)
+        .fit(X[:M], Y[:M, :Q], tasks=T[:Q])
+        .predict_interval(X[M:], coverage=coverage)
     )
     assert (lower <= upper).all()
 
@@ -634,7 +743,9 @@ def test_models_travel_after_they_were_asked(model, holes):
 def test_groups_of_a_pair_kernel_leave_together():
     X, T, Y = data(25)
     groups = np.arange(M) // 3
-    search = KroneckerRidgeCV([0.3], setting="B", **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups)
+    search = KroneckerRidgeCV([0.3], setting="B", **RBF).fit(
+        X[:M], Y[:M, :Q], tasks=T[:Q], groups=groups
+    )
     found = search._intervals()._jackknife.predictions(search._instance_rows(X[M:])[1])
     for group in range(groups.max() + 1):
         kept = groups != group
@@ -645,10 +756,16 @@ def test_groups_of_a_pair_kernel_leave_together():
 def test_groups_of_tasks_leave_together():
     X, T, Y = data(26)
     groups = np.arange(Q) // 2
-    search = TwoStepRidgeCV([0.3], [0.5], setting="C", **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q], task_groups=groups)
-    turned = TwoStepRidgeCV([0.5], [0.3], setting="B", **RBF).fit(T[:Q], Y[:M, :Q].T, tasks=X[:M], groups=groups)
+    search = TwoStepRidgeCV([0.3], [0.5], setting="C", **RBF).fit(
+        X[:M], Y[:M, :Q], tasks=T[:Q], task_groups=groups
+    )
+    turned = TwoStepRidgeCV([0.5], [0.3], setting="B", **RBF).fit(
+        T[:Q], Y[:M, :Q].T, tasks=X[:M], groups=groups
+    )
     bounds = turned.predict_interval(T[Q:], coverage=0.8)
-    assert_allclose(search.predict_interval(None, T[Q:], coverage=0.8), [end.T for end in bounds], rtol=1e-10)
+    assert_allclose(
+        search.predict_interval(None, T[Q:], coverage=0.8), [end.T for end in bounds], rtol=1e-10
+    )
     alone = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
     assert np.abs(alone.predict_interval(None, T[Q:], coverage=0.8)[0] - bounds[0].T).max() > 1e-3
 
@@ -665,7 +782,9 @@ def test_vertices_with_ids_are_known_on_both_sides(symmetry):
     names = [f"v{i}" for i in range(M + 2)]
     X = pd.DataFrame(rng.normal(size=(M + 2, 3)), index=names)
     Y = rng.normal(size=(M, M))
-    Y = pd.DataFrame(Y + Y.T if symmetry == "symmetric" else Y - Y.T, index=names[:M], columns=names[:M])
+    Y = pd.DataFrame(
+        Y + Y.T if symmetry == "symmetric" else Y - Y.T, index=names[:M], columns=names[:M]
+    )
     fitted = TwoStepRidge(kernel="rbf", symmetry=symmetry).fit(X[:M], Y)
     mixed = fitted.predict_interval(X, X, coverage=0.8)
     pieces = [(None, None), (X[M:], None), (None, X[M:]), (X[M:], X[M:])]
@@ -678,7 +797,8 @@ def test_vertices_with_ids_are_known_on_both_sides(symmetry):
 @over(every(symmetry=["symmetric", "antisymmetric"]))
 def test_an_edge_counts_once(symmetry):
     rng = np.random.default_rng(28)
-    X, Y = rng.normal(size=(7, 3)), rng.normal(size=(7, 7))
+    X = rng.normal(size=(7, 3))
+    Y = rng.normal(size=(7, 7))
     Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
     fitted = TwoStepRidge(kernel="rbf", symmetry=symmetry).fit(X, Y)
     widths = fitted._intervals()._cell_widths
@@ -691,10 +811,14 @@ def test_an_edge_counts_once(symmetry):
 def test_pairs_of_a_search_are_calibrated_by_what_it_has_held_out():
     X, T, Y = data(29)
     given = {"groups": np.arange(M) // 3, "task_groups": np.arange(Q) // 2}
-    search = TwoStepRidgeCV([0.3], [0.5], setting="D", **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q], **given)
+    search = TwoStepRidgeCV([0.3], [0.5], setting="D", **RBF).fit(
+        X[:M], Y[:M, :Q], tasks=T[:Q], **given
+    )
     plain = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
     widths = [(plain.predict_interval(X[M:], T[Q:], coverage=0.8))[1] - plain.predict(X[M:], T[Q:])]
-    widths.append(search.predict_interval(X[M:], T[Q:], coverage=0.8)[1] - search.predict(X[M:], T[Q:]))
+    widths.append(
+        search.predict_interval(X[M:], T[Q:], coverage=0.8)[1] - search.predict(X[M:], T[Q:])
+    )
     own, across = plain._intervals()._distances
     local = (1.0 + (own[:, None] + across[None, :]) / 2) ** 0.5
     reaches = []
@@ -715,26 +839,35 @@ def test_pairs_of_a_search_are_calibrated_by_what_it_has_held_out():
 )
 def test_in_every_library(model, holes, intercept, asked, library):
     X, T, Y = data(30)
-    M, Q = 8, 7
+    M = 8
+    Q = 7
     if holes:
         Y[1, 2] = Y[5, 3] = np.nan
     fitted = model(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    other = clone(fitted).fit(*map(library.asarray, (X[:M], Y[:M, :Q])), tasks=library.asarray(T[:Q]))
+    other = clone(fitted).fit(
+        *map(library.asarray, (X[:M], Y[:M, :Q])), tasks=library.asarray(T[:Q])
+    )
     for new in asked:
-        rows, tasks = X[M:] if "X" in new else None, T[Q:] if "T" in new else None
+        rows = X[M:] if "X" in new else None
+        tasks = T[Q:] if "T" in new else None
         given = [None if each is None else library.asarray(each) for each in (rows, tasks)]
         bounds = fitted.predict_interval(rows, tasks, coverage=0.8)
         for found, wanted in zip(other.predict_interval(*given, coverage=0.8), bounds, strict=True):
             assert type(found) is type(library.asarray(X))
             assert_allclose(
-                library.to_numpy(found), wanted, rtol=(tolerance := max(1e-6, library.rtol)), atol=tolerance
+                library.to_numpy(found),
+                wanted,
+                rtol=(tolerance := max(1e-6, library.rtol)),
+                atol=tolerance,
             )
 
 
 def test_a_model_without_a_jackknife_is_calibrated(monkeypatch):
     X, T, Y = data(31)
     fitted = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    monkeypatch.setattr("dyadlearn.holdout.intervals.jackknife", lambda model, Y, members=None: None)
+    monkeypatch.setattr(
+        "dyadlearn.holdout.intervals.jackknife", lambda model, Y, members=None: None
+    )
     lower, upper = fitted.predict_interval(X[M:], coverage=0.8)
     intervals = fitted._intervals()
     scores = np.abs(Y[:M, :Q] - fitted.holdout("B")) / (1 + intervals._distances[0])[:, None] ** 0.5
@@ -746,11 +879,14 @@ def test_a_model_without_a_jackknife_is_calibrated(monkeypatch):
 
 def test_new_vertices_beside_missing_edges_are_refused():
     rng = np.random.default_rng(32)
-    X, Y = rng.normal(size=(9, 2)), rng.normal(size=(9, 9))
+    X = rng.normal(size=(9, 2))
+    Y = rng.normal(size=(9, 9))
     Y = Y + Y.T
     Y[1, 4] = Y[4, 1] = np.nan
     model = TwoStepRidge(symmetry="symmetric").fit(X, Y)
-    with pytest.raises(ValueError, match="Setting B of a network with missing labels is not supported"):
+    with pytest.raises(
+        ValueError, match="Setting B of a network with missing labels is not supported"
+    ):
         model.predict_interval(X[:2] + 1)
     assert np.isfinite(np.subtract(*model.predict_interval(coverage=0.8))).all()
 
@@ -759,7 +895,8 @@ def test_new_vertices_beside_missing_edges_are_refused():
 
 QUADRATIC = {"degree": 2, "gamma": 0.5, "coef0": 1}
 _DRAWN = np.random.default_rng(5)
-ROWS, COLUMNS = _DRAWN.normal(size=(24, 2)), _DRAWN.normal(size=(20, 2))
+ROWS = _DRAWN.normal(size=(24, 2))
+COLUMNS = _DRAWN.normal(size=(20, 2))
 LABELS = np.sin(ROWS[:18, :1]) @ COLUMNS[:15, :1].T + 0.2 * _DRAWN.normal(size=(18, 15))
 K_ALL, G_ALL = (gram(each, kernel="poly", kernel_params=QUADRATIC) for each in (ROWS, COLUMNS))
 
@@ -773,7 +910,9 @@ def _learned(kernel):
 
 def _plain(model, kernel):
     params = QUADRATIC if kernel == "poly" else None
-    return model.set_params(kernel=kernel, task_kernel=kernel, kernel_params=params, task_kernel_params=params)
+    return model.set_params(
+        kernel=kernel, task_kernel=kernel, kernel_params=params, task_kernel_params=params
+    )
 
 
 DIAGONAL_MODELS = {
@@ -793,7 +932,10 @@ def test_the_kernel_of_new_rows_with_themselves_may_be_given(make, holes):
         Y[2, 3] = np.nan
     features = make("poly").fit(ROWS[:18], Y, tasks=COLUMNS[:15])
     model = make("precomputed").fit(K_ALL[:18, :18], Y, tasks=G_ALL[:15, :15])
-    X, T, own, task_own = K_ALL[18:, :18], G_ALL[15:, :15], np.diag(K_ALL)[18:], np.diag(G_ALL)[15:]
+    X = K_ALL[18:, :18]
+    T = G_ALL[15:, :15]
+    own = np.diag(K_ALL)[18:]
+    task_own = np.diag(G_ALL)[15:]
     for given, wanted, diagonals in (
         ((X, None), (ROWS[18:], None), {"diagonal": own}),
         ((None, T), (None, COLUMNS[15:]), {"task_diagonal": task_own}),
@@ -818,23 +960,36 @@ def test_learned_kernels_take_the_diagonals_of_their_precomputed_kernels():
             (_learned("precomputed"), (K_ALL[:18, :18], LABELS, G_ALL[:15, :15])),
         )
     )
-    X, own = K_ALL[18:, :18], np.diag(K_ALL)[18:]
+    X = K_ALL[18:, :18]
+    own = np.diag(K_ALL)[18:]
     few = np.full((6, 15), np.nan)
     few[:, 2] = 1.0
-    assert_allclose(model.predict(X, labels=few, diagonal=own), features.predict(ROWS[18:], labels=few), rtol=1e-7)
+    assert_allclose(
+        model.predict(X, labels=few, diagonal=own),
+        features.predict(ROWS[18:], labels=few),
+        rtol=1e-7,
+    )
     deviations = features.predict(ROWS[18:], return_std=True)[1]
     assert_allclose(model.predict(X, return_std=True, diagonal=own)[1], deviations, rtol=1e-6)
     with pytest.raises(ValueError, match="with itself is not known: give diagonal=, 6 numbers"):
         model.predict(X, labels=few)
-    two = LearnedKernelRidge(kernel={"a": "precomputed", "b": "precomputed", "c": "rbf"}, setting="B", n_steps=2)
-    two.set_params(normalize=False).fit({"a": K_ALL[:18, :18], "b": K_ALL[:18, :18] ** 2, "c": ROWS[:18]}, LABELS)
+    two = LearnedKernelRidge(
+        kernel={"a": "precomputed", "b": "precomputed", "c": "rbf"}, setting="B", n_steps=2
+    )
+    two.set_params(normalize=False).fit(
+        {"a": K_ALL[:18, :18], "b": K_ALL[:18, :18] ** 2, "c": ROWS[:18]}, LABELS
+    )
     asked = {"a": X, "b": X**2, "c": ROWS[18:]}
     one = LearnedKernelRidge(
-        kernel={"a": ("poly", QUADRATIC), "b": ("poly", {**QUADRATIC, "degree": 4}), "c": "rbf"}, setting="B", n_steps=2
+        kernel={"a": ("poly", QUADRATIC), "b": ("poly", {**QUADRATIC, "degree": 4}), "c": "rbf"},
+        setting="B",
+        n_steps=2,
     )
     one.set_params(normalize=False).fit({"a": ROWS[:18], "b": ROWS[:18], "c": ROWS[:18]}, LABELS)
     expected = one.predict_interval({"a": ROWS[18:], "b": ROWS[18:], "c": ROWS[18:]})
-    assert_allclose(two.predict_interval(asked, diagonal={"a": own, "b": own**2}), expected, rtol=1e-6)
+    assert_allclose(
+        two.predict_interval(asked, diagonal={"a": own, "b": own**2}), expected, rtol=1e-6
+    )
     for diagonal, message in (
         (own, "diagonal must be a mapping with the diagonal of each kernel, 'a', 'b'"),
         ({"c": own}, "diagonal has the unknown name 'c' and lacks 'a', 'b'"),
@@ -851,12 +1006,18 @@ def test_learned_kernels_take_the_diagonals_of_their_precomputed_kernels():
 @over(
     lines(
         "given words",
-        ({"X": ROWS[18:], "diagonal": np.ones(6)}, "diagonal is only for rows of X from a precomputed kernel"),
+        (
+            {"X": ROWS[18:], "diagonal": np.ones(6)},
+            "diagonal is only for rows of X from a precomputed kernel",
+        ),
         ({"diagonal": np.ones(18)}, "diagonal is only for rows of X from a precomputed kernel"),
         ({"X": ROWS[18:], "task_diagonal": np.ones(15)}, "task_diagonal is only for rows of tasks"),
     )
 )
 def test_diagonals_that_say_nothing_are_refused(given, words):
-    for model in (TwoStepRidge(kernel="rbf").fit(ROWS[:18], LABELS), TwoStepRidge().fit(ROWS[:18], LABELS)):
+    for model in (
+        TwoStepRidge(kernel="rbf").fit(ROWS[:18], LABELS),
+        TwoStepRidge().fit(ROWS[:18], LABELS),
+    ):
         with pytest.raises(ValueError, match=words):
             model.predict_interval(**given)

@@ -15,17 +15,34 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, RationalQuadratic
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, spectrum
 from dyadlearn.kernels import Product, Sum
 from dyadlearn.models import side
-from kernels_by_hand import BY_HAND, CHOICES, DENSE_ONLY, ESTIMATED, PARAMS, cosine, dot, minmax, tanimoto
+from kernels_by_hand import (
+    BY_HAND,
+    CHOICES,
+    DENSE_ONLY,
+    ESTIMATED,
+    PARAMS,
+    cosine,
+    dot,
+    minmax,
+    tanimoto,
+)
 from sweeps import covering, every, lines, over
 
-M, Q, D, R = 8, 6, 4, 3
+M = 8
+Q = 6
+D = 4
+R = 3
 RNG = np.random.default_rng(0)
 # Counts with zeros: features that every kernel takes.
-X, T = RNG.integers(0, 3, size=(M, D)).astype(float), RNG.integers(0, 3, size=(Q, R)).astype(float)
-X_NEW, T_NEW = RNG.integers(0, 3, size=(5, D)).astype(float), RNG.integers(0, 3, size=(4, R)).astype(float)
-X_NEW[0], T_NEW[0] = X[2], T[1]
+X = RNG.integers(0, 3, size=(M, D)).astype(float)
+T = RNG.integers(0, 3, size=(Q, R)).astype(float)
+X_NEW = RNG.integers(0, 3, size=(5, D)).astype(float)
+T_NEW = RNG.integers(0, 3, size=(4, R)).astype(float)
+X_NEW[0] = X[2]
+T_NEW[0] = T[1]
 Y = RNG.normal(size=(M, Q))
-ALPHA, TASK_ALPHA = 0.6, 0.9
+ALPHA = 0.6
+TASK_ALPHA = 0.9
 
 
 every_choice = lines("name params", *CHOICES)
@@ -43,9 +60,12 @@ def decomposed(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(values > 1e-10 * np.abs(values).max(), values, 0.0), vectors
 
 
-def expected(Model: Any, K: np.ndarray, G: np.ndarray, K_new: np.ndarray, G_new: np.ndarray) -> np.ndarray:
+def expected(
+    Model: Any, K: np.ndarray, G: np.ndarray, K_new: np.ndarray, G_new: np.ndarray
+) -> np.ndarray:
     """Predict from kernels, as the spectral form of the model says."""
-    (sigma, U), (s, V) = decomposed(K), decomposed(G)
+    sigma, U = decomposed(K)
+    s, V = decomposed(G)
     kept = np.outer(sigma > 0, s > 0)
     if Model is KroneckerRidge:
         weights = kept / (np.outer(sigma, s) + ALPHA)
@@ -55,7 +75,12 @@ def expected(Model: Any, K: np.ndarray, G: np.ndarray, K_new: np.ndarray, G_new:
 
 
 def make(
-    Model: Any, kernel: Any, params: Any = None, task_kernel: Any = None, task_params: Any = None, **options: Any
+    Model: Any,
+    kernel: Any,
+    params: Any = None,
+    task_kernel: Any = None,
+    task_params: Any = None,
+    **options: Any,
 ) -> Any:
     alphas = {"alpha": ALPHA} | ({"task_alpha": TASK_ALPHA} if Model is TwoStepRidge else {})
     return Model(
@@ -80,8 +105,10 @@ PAPER = {"fit_intercept": False}
 @over(every(**pair_models))
 def test_a_named_kernel_is_what_it_says(Model, name, params):
     kernel = BY_HAND[name]
-    K, G = block(kernel, X, X, **params), block(kernel, T, T, **params)
-    K_new, G_new = block(kernel, X_NEW, X, **params), block(kernel, T_NEW, T, **params)
+    K = block(kernel, X, X, **params)
+    G = block(kernel, T, T, **params)
+    K_new = block(kernel, X_NEW, X, **params)
+    G_new = block(kernel, T_NEW, T, **params)
     model = make(Model, name, params or None, **PAPER).fit(X, Y, tasks=T)
     answer = expected(Model, K, G, K_new, G_new)
     assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-8, atol=1e-10)
@@ -94,15 +121,22 @@ def test_a_named_kernel_serves_without_tasks(name, params):
     sigma, U = decomposed(block(kernel, X, X, **params))
     weights = np.where(sigma > 0, 1 / (sigma + ALPHA), 0)
     answer = block(kernel, X_NEW, X, **params) @ (U * weights) @ U.T @ Y
-    model = IndependentTaskRidge(ALPHA, kernel=name, kernel_params=params or None, **PAPER).fit(X, Y)
+    model = IndependentTaskRidge(ALPHA, kernel=name, kernel_params=params or None, **PAPER).fit(
+        X, Y
+    )
     assert_allclose(model.predict(X_NEW), answer, rtol=1e-8, atol=1e-10)
 
 
 def test_each_side_has_its_own_kernel_and_parameters():
-    model = make(TwoStepRidge, "rbf", {"gamma": 0.1}, "laplacian", {"gamma": 0.2}, **PAPER).fit(X, Y, tasks=T)
-    rbf, laplacian = BY_HAND["rbf"], BY_HAND["laplacian"]
-    K, K_new = block(rbf, X, X, gamma=0.1), block(rbf, X_NEW, X, gamma=0.1)
-    G, G_new = block(laplacian, T, T, gamma=0.2), block(laplacian, T_NEW, T, gamma=0.2)
+    model = make(TwoStepRidge, "rbf", {"gamma": 0.1}, "laplacian", {"gamma": 0.2}, **PAPER).fit(
+        X, Y, tasks=T
+    )
+    rbf = BY_HAND["rbf"]
+    laplacian = BY_HAND["laplacian"]
+    K = block(rbf, X, X, gamma=0.1)
+    K_new = block(rbf, X_NEW, X, gamma=0.1)
+    G = block(laplacian, T, T, gamma=0.2)
+    G_new = block(laplacian, T_NEW, T, gamma=0.2)
     answer = expected(TwoStepRidge, K, G, K_new, G_new)
     assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-9)
 
@@ -121,7 +155,8 @@ COMBINED: dict[str, tuple[Any, Callable[..., float]]] = {
     "gaussian processes": (
         RBF(2.0) * DotProduct(sigma_0=1.0) + RationalQuadratic(length_scale=1.5, alpha=0.5),
         lambda a, b: (
-            math.exp(-dot(a - b, a - b) / 8) * (1 + dot(a, b)) + (1 + dot(a - b, a - b) / (2 * 0.5 * 1.5**2)) ** -0.5
+            math.exp(-dot(a - b, a - b) / 8) * (1 + dot(a, b))
+            + (1 + dot(a - b, a - b) / (2 * 0.5 * 1.5**2)) ** -0.5
         ),
     ),
     "sum": (
@@ -144,7 +179,11 @@ COMBINED: dict[str, tuple[Any, Callable[..., float]]] = {
 def test_callables_and_combinations(Model, kernel, by_hand):
     model = make(Model, kernel, **PAPER).fit(X, Y, tasks=T)
     answer = expected(
-        Model, block(by_hand, X, X), block(by_hand, T, T), block(by_hand, X_NEW, X), block(by_hand, T_NEW, T)
+        Model,
+        block(by_hand, X, X),
+        block(by_hand, T, T),
+        block(by_hand, X_NEW, X),
+        block(by_hand, T_NEW, T),
     )
     assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-8, atol=1e-10)
 
@@ -153,8 +192,12 @@ def test_a_callable_gets_its_parameters():
     def shifted(A, B, *, power, shift=0.0):
         return (A @ B.T + shift) ** power
 
-    model = IndependentTaskRidge(ALPHA, kernel=shifted, kernel_params={"power": 2, "shift": 1.0}).fit(X, Y)
-    same = IndependentTaskRidge(ALPHA, kernel="poly", kernel_params={"degree": 2, "gamma": 1, "coef0": 1}).fit(X, Y)
+    model = IndependentTaskRidge(
+        ALPHA, kernel=shifted, kernel_params={"power": 2, "shift": 1.0}
+    ).fit(X, Y)
+    same = IndependentTaskRidge(
+        ALPHA, kernel="poly", kernel_params={"degree": 2, "gamma": 1, "coef0": 1}
+    ).fit(X, Y)
     assert_allclose(model.predict(X_NEW), same.predict(X_NEW), rtol=1e-9)
 
 
@@ -227,8 +270,12 @@ def test_other_kernels_are_never_primal(decompositions):
 @over(every(**pair_models, alpha=[0.0, 1e-3, 10.0]))
 def test_primal_equals_dual(Model, alpha):
     primal = Model(alpha).fit(X, Y, tasks=T)
-    dual = Model(alpha, kernel=lambda A, B: A @ B.T, task_kernel=lambda A, B: A @ B.T).fit(X, Y, tasks=T)
-    assert_allclose(primal.predict(X_NEW, tasks=T_NEW), dual.predict(X_NEW, tasks=T_NEW), rtol=1e-8, atol=1e-10)
+    dual = Model(alpha, kernel=lambda A, B: A @ B.T, task_kernel=lambda A, B: A @ B.T).fit(
+        X, Y, tasks=T
+    )
+    assert_allclose(
+        primal.predict(X_NEW, tasks=T_NEW), dual.predict(X_NEW, tasks=T_NEW), rtol=1e-8, atol=1e-10
+    )
     assert_allclose(primal.predict(X_NEW), dual.predict(X_NEW), rtol=1e-8, atol=1e-10)
     assert_allclose(primal.dual_coef_, dual.dual_coef_, rtol=1e-7, atol=1e-8)
 
@@ -278,7 +325,9 @@ def test_sparse_features_stay_sparse(Model, form, name, stays_sparse):
     assert_allclose(model.predict(form(X_NEW)), dense.predict(X_NEW), **near)
     pairs = [(0, 1), (4, 3), (2, 0)]
     assert_allclose(
-        model.predict_pairs(form(X_NEW), form(T_NEW), pairs), dense.predict_pairs(X_NEW, T_NEW, pairs), **near
+        model.predict_pairs(form(X_NEW), form(T_NEW), pairs),
+        dense.predict_pairs(X_NEW, T_NEW, pairs),
+        **near,
     )
     assert_allclose(model.dual_coef_, dense.dual_coef_, rtol=1e-7, atol=1e-8)
     model.set_alpha(2.0)
@@ -303,7 +352,9 @@ def test_sparse_and_dense_sides_go_together(stays_sparse):
     answer = TwoStepRidge(ALPHA).fit(X, Y, tasks=T).predict(X_NEW, tasks=T_NEW)
     for form_x, form_t in ((sparse.csr_array, np.asarray), (np.asarray, sparse.csr_array)):
         model = TwoStepRidge(ALPHA).fit(form_x(X), Y, tasks=form_t(T))
-        assert_allclose(model.predict(form_x(X_NEW), tasks=form_t(T_NEW)), answer, rtol=1e-8, atol=1e-10)
+        assert_allclose(
+            model.predict(form_x(X_NEW), tasks=form_t(T_NEW)), answer, rtol=1e-8, atol=1e-10
+        )
         assert_allclose(model.predict(X_NEW, tasks=T_NEW), answer, rtol=1e-8, atol=1e-10)
 
 
@@ -323,14 +374,18 @@ def test_sparse_single_precision_stays_single():
 
 @over(every(name=DENSE_ONLY))
 def test_kernels_that_take_no_sparse_features_say_so(name):
-    with pytest.raises(ValueError, match=f"kernel '{name}' takes no sparse features; make them dense"):
+    with pytest.raises(
+        ValueError, match=f"kernel '{name}' takes no sparse features; make them dense"
+    ):
         IndependentTaskRidge(kernel=name).fit(sparse.csr_array(X), Y)
 
 
 def test_the_gram_matrix_is_computed_once_for_a_fit(monkeypatch):
     calls = []
     gram = side.gram
-    monkeypatch.setattr(side, "gram", lambda *args, **kwargs: calls.append(args) or gram(*args, **kwargs))
+    monkeypatch.setattr(
+        side, "gram", lambda *args, **kwargs: calls.append(args) or gram(*args, **kwargs)
+    )
     model = make(TwoStepRidge, "rbf").fit(X, Y, tasks=T)
     assert len(calls) == 2
     model.set_alpha(2.0, 3.0)

@@ -13,13 +13,24 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import r2_score
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, _svd, spectrum
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    OnlineTwoStepRidge,
+    TwoStepRidge,
+    _svd,
+    spectrum,
+)
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from sweeps import covering, every, lines, over
 
-M, Q, NEW, NEW_TASKS = 8, 6, 4, 3
-ALPHA, TASK_ALPHA = 0.7, 0.4
+M = 8
+Q = 6
+NEW = 4
+NEW_TASKS = 3
+ALPHA = 0.7
+TASK_ALPHA = 0.4
 
 
 @dataclass(frozen=True)
@@ -47,10 +58,14 @@ def block(kernel: str, A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def problem(kernel: str, d: int, task_kernel: str, r: int) -> Problem:
     rng = np.random.default_rng([d, r])
-    X, T = rng.normal(size=(M, d)), rng.normal(size=(Q, r))
-    X_new, T_new = rng.normal(size=(NEW, d)), rng.normal(size=(NEW_TASKS, r))
-    K, K_new = block(kernel, X, X), block(kernel, X_new, X)
-    G, G_new = block(task_kernel, T, T), block(task_kernel, T_new, T)
+    X = rng.normal(size=(M, d))
+    T = rng.normal(size=(Q, r))
+    X_new = rng.normal(size=(NEW, d))
+    T_new = rng.normal(size=(NEW_TASKS, r))
+    K = block(kernel, X, X)
+    K_new = block(kernel, X_new, X)
+    G = block(task_kernel, T, T)
+    G_new = block(task_kernel, T_new, T)
     return Problem(kernel, task_kernel, X, T, X_new, T_new, K, G, K_new, G_new)
 
 
@@ -72,7 +87,9 @@ Y = np.random.default_rng(1).normal(size=(M, Q))
 Y_NEW = np.random.default_rng(2).normal(size=(NEW, Q))
 
 
-def dense_dual(Model: Any, given: Problem, with_tasks: bool, alpha: float, task_alpha: float) -> np.ndarray:
+def dense_dual(
+    Model: Any, given: Problem, with_tasks: bool, alpha: float, task_alpha: float
+) -> np.ndarray:
     """Solve the model's linear system as the paper writes it."""
     if Model is KroneckerRidge and with_tasks:
         system = np.kron(given.G, given.K) + alpha * np.eye(M * Q)
@@ -83,7 +100,9 @@ def dense_dual(Model: Any, given: Problem, with_tasks: bool, alpha: float, task_
     return np.linalg.solve(given.G + task_alpha * np.eye(Q), half.T).T
 
 
-def make(Model: Any, given: Problem, alpha: float = ALPHA, task_alpha: float = TASK_ALPHA, **options: Any) -> Any:
+def make(
+    Model: Any, given: Problem, alpha: float = ALPHA, task_alpha: float = TASK_ALPHA, **options: Any
+) -> Any:
     params: dict[str, Any] = {"alpha": alpha, "kernel": given.kernel, **options}
     if Model is not IndependentTaskRidge:
         params["task_kernel"] = given.task_kernel
@@ -131,11 +150,9 @@ def test_predictions(library, Model, with_tasks, name):
     given = PROBLEMS[name]
     model = fitted(library, Model, given, with_tasks)
     A = dense_dual(Model, given, with_tasks, ALPHA, TASK_ALPHA)
-    new, labels, pairs = (
-        library.asarray(given.new),
-        library.asarray(Y_NEW),
-        np.array([[0, 2], [3, 0], [0, 2], [1, 1]]),
-    )
+    new = library.asarray(given.new)
+    labels = library.asarray(Y_NEW)
+    pairs = np.array([[0, 2], [3, 0], [0, 2], [1, 1]])
     grid = given.K_new @ A @ given.G if with_tasks else given.K_new @ A
     check(library, model.predict(new), grid)
     check(library, model.predict_pairs(new, None, pairs), grid[pairs[:, 0], pairs[:, 1]])
@@ -150,8 +167,13 @@ def test_predictions_for_given_tasks(library, Model, name):
     given = PROBLEMS[name]
     model = fitted(library, Model, given, True)
     A = dense_dual(Model, given, True, ALPHA, TASK_ALPHA)
-    new, tasks = library.asarray(given.new), library.asarray(given.new_tasks)
-    check(library, model.predict(new, tasks=library.asarray(given.task_rows)), given.K_new @ A @ given.G)
+    new = library.asarray(given.new)
+    tasks = library.asarray(given.new_tasks)
+    check(
+        library,
+        model.predict(new, tasks=library.asarray(given.task_rows)),
+        given.K_new @ A @ given.G,
+    )
     grid = given.K_new @ A @ given.G_new.T
     check(library, model.predict(new, tasks=tasks), grid)
     pairs = np.array([[0, 2], [3, 0], [0, 2], [1, 1]])
@@ -182,7 +204,9 @@ def test_parameters(library, Model, with_tasks, name):
 
 @over(all_cases)
 @over(every(**all_problems))
-def test_regularisation_changes_without_a_decomposition(library, Model, with_tasks, name, monkeypatch):
+def test_regularisation_changes_without_a_decomposition(
+    library, Model, with_tasks, name, monkeypatch
+):
     if not is_run(library, (Model, with_tasks), name):
         return
     given = PROBLEMS[name]
@@ -214,7 +238,9 @@ def test_independent_tasks_take_tasks_and_learn_nothing_from_them(library, name)
 @over(every(Model=[IndependentTaskRidge, KroneckerRidge, TwoStepRidge]))
 def test_a_vector_of_labels_gives_vectors(library, Model):
     given = PROBLEMS["linear-primal"]
-    model = make(Model, given, fit_intercept=False).fit(library.asarray(given.rows), library.asarray(Y[:, 0]))
+    model = make(Model, given, fit_intercept=False).fit(
+        library.asarray(given.rows), library.asarray(Y[:, 0])
+    )
     A = np.linalg.solve(given.K + ALPHA * np.eye(M), Y[:, 0])
     check(library, model.predict(library.asarray(given.new)), given.K_new @ A)
     check(library, model.dual_coef_, A)
@@ -228,7 +254,13 @@ def test_a_vector_of_labels_gives_vectors(library, Model):
 
 @over(
     covering(
-        filter=[Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber(), Landweber(n_iter=4)],
+        filter=[
+            Tikhonov(),
+            SpectralCutoff(),
+            IteratedTikhonov(3),
+            Landweber(),
+            Landweber(n_iter=4),
+        ],
         name=["rbf", "linear-primal", "linear-primal-and-dual"],
         strength=1,
     )
@@ -237,12 +269,17 @@ def test_filters(library, filter, name):
     given = PROBLEMS[name]
     filters = {"filter": filter, "task_filter": SpectralCutoff()}
     model = make(TwoStepRidge, given, **filters, fit_intercept=False)
-    model.fit(library.asarray(given.rows), library.asarray(Y), tasks=library.asarray(given.task_rows))
+    model.fit(
+        library.asarray(given.rows), library.asarray(Y), tasks=library.asarray(given.task_rows)
+    )
     sigma, U = np.linalg.eigh(given.K)
     s, V = np.linalg.eigh(given.G)
     # The rank is known here; rounding must not pass for a small eigenvalue.
-    sigma, s = np.where(sigma > 1e-9, sigma, 0.0), np.where(s > 1e-9, s, 0.0)
-    weights = np.outer(filter.phi(sigma, ALPHA) * (sigma > 0), SpectralCutoff().phi(s, TASK_ALPHA) * (s > 0))
+    sigma = np.where(sigma > 1e-9, sigma, 0.0)
+    s = np.where(s > 1e-9, s, 0.0)
+    weights = np.outer(
+        filter.phi(sigma, ALPHA) * (sigma > 0), SpectralCutoff().phi(s, TASK_ALPHA) * (s > 0)
+    )
     expected = given.K_new @ U @ (weights * (U.T @ Y @ V)) @ V.T @ given.G_new.T
     found = model.predict(library.asarray(given.new), tasks=library.asarray(given.new_tasks))
     check(library, found, expected)
@@ -256,7 +293,9 @@ def test_repair_in_every_library(library):
     values, U = np.linalg.eigh(symmetric)
     assert values[0] < -0.1
     plain = IndependentTaskRidge(ALPHA, kernel="precomputed", fit_intercept=False)
-    with pytest.warns(KernelRepairWarning, match=r"asymmetric \(largest gap 0\.5; .*indefinite \(eigenvalues from"):
+    with pytest.warns(
+        KernelRepairWarning, match=r"asymmetric \(largest gap 0\.5; .*indefinite \(eigenvalues from"
+    ):
         model = plain.fit(library.asarray(bent), library.asarray(Y))
     f = np.clip(values, 0, None) / (np.clip(values, 0, None) + ALPHA)
     check(library, model.predict(library.asarray(symmetric)), (U * f) @ U.T @ Y)
@@ -292,11 +331,14 @@ class TestDtypes:
     def test_the_model_decides_at_prediction(self, name):
         asarray, single, double = float_types(name)
         given = PROBLEMS["linear-primal"]
-        X, T = asarray(given.rows), asarray(given.task_rows)
+        X = asarray(given.rows)
+        T = asarray(given.task_rows)
         X32, Y32, T32 = (asarray(part, dtype=single) for part in (X, asarray(Y), T))
         model = make(TwoStepRidge, given).fit(X32, Y32, tasks=T32)
         assert model.predict(asarray(X, dtype=double)).dtype == single
-        assert model.predict(asarray(X, dtype=single), tasks=asarray(T, dtype=double)).dtype == single
+        assert (
+            model.predict(asarray(X, dtype=single), tasks=asarray(T, dtype=double)).dtype == single
+        )
         assert model.coef_.dtype == single
         assert model.dual_coef_.dtype == single
 
@@ -304,13 +346,17 @@ class TestDtypes:
         asarray, single, double = float_types(name)
         X = asarray(np.eye(M), dtype=single)
         for fit_intercept, rtol in ((False, 1e-14), (True, 1e-13)):
-            model = TwoStepRidge(0.0, kernel="precomputed", fit_intercept=fit_intercept).fit(X, asarray(Y))
+            model = TwoStepRidge(0.0, kernel="precomputed", fit_intercept=fit_intercept).fit(
+                X, asarray(Y)
+            )
             assert_allclose(np.asarray(model.predict(X)), Y, rtol=rtol)
         assert OnlineTwoStepRidge().fit(X, asarray(Y)).coef_.dtype == double
 
     def test_whole_numbers_take_the_precision_of_the_rest(self, name):
         asarray, single, double = float_types(name)
-        counts, labels, T = asarray(np.arange(3 * M).reshape(M, 3) % 5), asarray(Y > 0), asarray(np.eye(Q))
+        counts = asarray(np.arange(3 * M).reshape(M, 3) % 5)
+        labels = asarray(Y > 0)
+        T = asarray(np.eye(Q))
         for x, y, t, expected in (
             (counts, asarray(Y, dtype=single), asarray(T, dtype=single), single),
             (asarray(counts, dtype=single), labels, None, single),
@@ -348,13 +394,16 @@ def foreign(name: str) -> Any:
     )
 )
 def test_libraries_do_not_mix_in_fit(name, problem_name, which):
-    given, convert = PROBLEMS[problem_name], foreign(name)
+    given = PROBLEMS[problem_name]
+    convert = foreign(name)
     X, labels, T = (
-        convert(array) if other else array for array, other in zip((given.rows, Y, given.task_rows), which, strict=True)
+        convert(array) if other else array
+        for array, other in zip((given.rows, Y, given.task_rows), which, strict=True)
     )
     owner = ["numpy", name]
     message = (
-        f"All inputs must be arrays of one library, found X of {owner[which[0]]}, Y of {owner[which[1]]}, "
+        f"All inputs must be arrays of one library, found X of {owner[which[0]]}, Y of "
+        f"{owner[which[1]]}, "
         f"tasks of {owner[which[2]]}: convert them first."
     )
     with pytest.raises(TypeError) as caught:
@@ -364,20 +413,29 @@ def test_libraries_do_not_mix_in_fit(name, problem_name, which):
 
 @over(every(name=FOREIGN, problem_name=["linear-primal", "rbf", "precomputed"]))
 def test_libraries_do_not_mix_in_predict(name, problem_name):
-    given, convert = PROBLEMS[problem_name], foreign(name)
+    given = PROBLEMS[problem_name]
+    convert = foreign(name)
     plain = make(TwoStepRidge, given).fit(given.rows, Y, tasks=given.task_rows)
-    other = make(TwoStepRidge, given).fit(convert(given.rows), convert(Y), tasks=convert(given.task_rows))
+    other = make(TwoStepRidge, given).fit(
+        convert(given.rows), convert(Y), tasks=convert(given.task_rows)
+    )
     with pytest.raises(TypeError, match=f"found X of {name}, the fitted model of numpy: convert"):
         plain.predict(convert(given.new))
-    with pytest.raises(TypeError, match=f"found tasks of {name}, the fitted model of numpy: convert"):
+    with pytest.raises(
+        TypeError, match=f"found tasks of {name}, the fitted model of numpy: convert"
+    ):
         plain.predict(given.new, tasks=convert(given.new_tasks))
     with pytest.raises(TypeError, match=f"found X of numpy, the fitted model of {name}: convert"):
         other.predict(given.new)
-    with pytest.raises(TypeError, match=f"found tasks of numpy, the fitted model of {name}: convert"):
+    with pytest.raises(
+        TypeError, match=f"found tasks of numpy, the fitted model of {name}: convert"
+    ):
         other.predict_pairs(convert(given.new), given.new_tasks, [(0, 0)])
 
 
 def test_two_foreign_libraries_do_not_mix():
-    given, strict, torch = PROBLEMS["rbf"], foreign("array_api_strict"), foreign("torch")
+    given = PROBLEMS["rbf"]
+    strict = foreign("array_api_strict")
+    torch = foreign("torch")
     with pytest.raises(TypeError, match="found X of torch, Y of array_api_strict: convert"):
         make(TwoStepRidge, given).fit(torch(given.rows), strict(Y))

@@ -70,20 +70,26 @@ class TestMemory:
         needs = {}
         for dtype in (np.float64, np.float32):
             with pytest.raises(NotEnoughMemoryError) as caught:
-                on_kernels(TwoStepRidge).fit(np.eye(LARGE, dtype=dtype), np.ones((LARGE, 1), dtype=dtype))
+                on_kernels(TwoStepRidge).fit(
+                    np.eye(LARGE, dtype=dtype), np.ones((LARGE, 1), dtype=dtype)
+                )
             needs[dtype] = float(re.search(r"about (\S+) MiB", str(caught.value))[1])
         assert needs[np.float64] == needs[np.float32]
 
     @over(every(**every_pair_model))
     def test_a_task_kernel_that_is_too_large_is_seen_before_any_work(self, Model, free):
         free(MIB)
-        with pytest.raises(NotEnoughMemoryError, match=r"400 × 400 task kernel needs about .* MiB of memory"):
+        with pytest.raises(
+            NotEnoughMemoryError, match=r"400 × 400 task kernel needs about .* MiB of memory"
+        ):
             on_kernels(Model).fit(np.eye(2), np.ones((2, LARGE)), tasks=np.eye(LARGE))
 
     @over(every(**every_model))
     def test_features_that_are_too_large(self, Model, free):
         free(MIB)
-        with pytest.raises(NotEnoughMemoryError, match=r"400 × 300 instance features needs about \d\.\d MiB"):
+        with pytest.raises(
+            NotEnoughMemoryError, match=r"400 × 300 instance features needs about \d\.\d MiB"
+        ):
             Model().fit(np.ones((LARGE, 300)), np.ones((LARGE, 1)))
 
     @over(every(**every_model))
@@ -96,7 +102,8 @@ class TestMemory:
     def test_a_grid_that_is_too_large(self, Model, free):
         free(MIB)
         with pytest.raises(
-            NotEnoughMemoryError, match=r"a grid of 400 × 300 needs about 1\.9 MiB .* 1\.0 MiB are free"
+            NotEnoughMemoryError,
+            match=r"a grid of 400 × 300 needs about 1\.9 MiB .* 1\.0 MiB are free",
         ):
             Model().fit(np.ones((LARGE, 2)), np.ones((LARGE, 300)))
 
@@ -124,11 +131,17 @@ def test_enough_memory_is_enough(free):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="the peak of a process is told on Linux")
+@pytest.mark.skipif(
+    not os.access("/proc/self/clear_refs", os.W_OK), reason="the peak of a process is told on Linux"
+)
 def test_estimates_are_at_least_the_peak_and_at_most_twice_it_at_each_place():
     script = Path(__file__).parents[2] / "benchmarks" / "memory.py"
     done = subprocess.run(
-        [sys.executable, script, "--places"], capture_output=True, text=True, check=False, env={**os.environ, **ONE}
+        [sys.executable, script, "--places"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **ONE},
     )
     assert done.returncode == 0, done.stderr
     ratios = {line[:54].strip(): float(line.split()[-1]) for line in done.stdout.splitlines()[1:-1]}

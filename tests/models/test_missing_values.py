@@ -17,7 +17,9 @@ from dyadlearn.metrics import mean_squared_error
 from sweeps import every, lines, over
 
 RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 2)), RNG.normal(size=(6, 4))
+X = RNG.normal(size=(6, 3))
+T = RNG.normal(size=(4, 2))
+Y = RNG.normal(size=(6, 4))
 HIDDEN = np.zeros((6, 4), dtype=bool)
 HIDDEN[[0, 2, 5], [1, 3, 0]] = True
 HOLES = np.where(HIDDEN, np.nan, Y)
@@ -33,23 +35,34 @@ def masked(array: np.ndarray) -> np.ma.MaskedArray:
 
 
 def test_masked_labels_are_not_observed():
-    model, twin = TwoStepRidge().fit(X, MASKED, tasks=T), TwoStepRidge().fit(X, HOLES, tasks=T)
+    model = TwoStepRidge().fit(X, MASKED, tasks=T)
+    twin = TwoStepRidge().fit(X, HOLES, tasks=T)
     assert_allclose(model.predict(X), twin.predict(X), rtol=1e-12)
     assert_allclose(model.score(X, MASKED), twin.score(X, HOLES), rtol=1e-12)
-    assert_allclose(mean_squared_error(MASKED, X @ np.ones((3, 4))), mean_squared_error(HOLES, X @ np.ones((3, 4))))
+    assert_allclose(
+        mean_squared_error(MASKED, X @ np.ones((3, 4))),
+        mean_squared_error(HOLES, X @ np.ones((3, 4))),
+    )
     long = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(PAIRS, MASKED.ravel())
     assert_allclose(long.predict(PAIRS), twin.predict(X).ravel(), rtol=1e-9)
     assert long.n_dropped_ == 3
     found = to_grid(PAIRS, MASKED.ravel(), instances=range(6), tasks=range(4))
     assert_array_equal(found.grid, HOLES)
-    online, twin = OnlineTwoStepRidge().fit(X, MASKED), OnlineTwoStepRidge().fit(X, HOLES)
+    online = OnlineTwoStepRidge().fit(X, MASKED)
+    twin = OnlineTwoStepRidge().fit(X, HOLES)
     assert_array_equal(online.predict(X), twin.predict(X))
     assert online.statistics_.counts.sum() == np.count_nonzero(~np.isnan(HOLES))
 
 
-@over(every(whole=[np.ma.masked_array([[1, 2], [3, 4]], [[1, 0], [0, 0]]), np.ma.masked_array([[9, 2]])]))
+@over(
+    every(
+        whole=[np.ma.masked_array([[1, 2], [3, 4]], [[1, 0], [0, 0]]), np.ma.masked_array([[9, 2]])]
+    )
+)
 def test_masked_whole_numbers_are_labels_too(whole):
-    assert_array_equal(read_labels(whole).values, np.where(np.ma.getmaskarray(whole), np.nan, whole.data))
+    assert_array_equal(
+        read_labels(whole).values, np.where(np.ma.getmaskarray(whole), np.nan, whole.data)
+    )
 
 
 def test_masked_ids_are_missing():
@@ -65,10 +78,16 @@ def test_masked_ids_are_missing():
         (lambda: TwoStepRidge().fit(X, Y, tasks=masked(T)), "tasks"),
         (lambda: TwoStepRidge().fit(X, Y).predict(masked(X)), "X"),
         (lambda: TwoStepRidge().fit(X, Y, sample_weight=masked(np.ones(6))), "sample_weight"),
-        (lambda: TwoStepRidge().fit(X, Y).score(X, Y, sample_weight=masked(np.ones(6))), "sample_weight"),
+        (
+            lambda: TwoStepRidge().fit(X, Y).score(X, Y, sample_weight=masked(np.ones(6))),
+            "sample_weight",
+        ),
         (lambda: TwoStepRidge().fit(X, Y).holdout("B", groups=masked(np.arange(6))), "groups"),
         (lambda: OnlineTwoStepRidge().fit(X, Y).partial_fit(masked(X), Y), "X"),
-        (lambda: PairRegressor(TwoStepRidge(), instances=masked(X)).fit(PAIRS, Y.ravel()), "instances"),
+        (
+            lambda: PairRegressor(TwoStepRidge(), instances=masked(X)).fit(PAIRS, Y.ravel()),
+            "instances",
+        ),
         (lambda: mean_squared_error(Y, masked(Y)), "F"),
         (lambda: repair(masked(np.eye(2))), "K"),
         (lambda: tanimoto(masked(np.eye(2))), "A"),
@@ -76,21 +95,27 @@ def test_masked_ids_are_missing():
 )
 def test_elsewhere_a_mask_is_refused_and_named(call, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=rf"^{name} is a masked array that hides 1 of its \d+ values"):
+    with pytest.raises(
+        ValueError, match=rf"^{name} is a masked array that hides 1 of its \d+ values"
+    ):
         call()
     assert not list(tmp_path.iterdir())
 
 
 def test_a_mask_that_hides_nothing_is_no_mask():
     plain = TwoStepRidge().fit(X, Y, tasks=T)
-    model = TwoStepRidge().fit(np.ma.masked_array(X), np.ma.masked_array(Y), tasks=np.ma.masked_array(T, False))
+    model = TwoStepRidge().fit(
+        np.ma.masked_array(X), np.ma.masked_array(Y), tasks=np.ma.masked_array(T, False)
+    )
     assert_array_equal(model.predict(np.ma.masked_array(X)), plain.predict(X))
 
 
 @over(
     every(
         frame=[
-            pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": pd.array([0, 1], dtype="Int8")}),
+            pd.DataFrame(
+                {"a": pd.array([1, None], dtype="Int64"), "b": pd.array([0, 1], dtype="Int8")}
+            ),
             pd.DataFrame({"a": pd.array([True, None], dtype="boolean"), "b": [False, True]}),
             pd.DataFrame({"a": pd.array([1.0, None], dtype="Float32"), "b": [0.0, 1.0]}),
             pd.DataFrame({"a": [1, None], "b": [0, 1]}, dtype=object),
@@ -112,7 +137,10 @@ DAYS = [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]
         "given words",
         (np.array(DAYS, dtype="M8[D]").reshape(-1, 1), "dates or durations"),
         (np.array([[1], [2]], dtype="m8[s]"), "dates or durations"),
-        (pd.DataFrame({"day": pd.to_datetime(DAYS), "b": [1.0, 2.0]}), "Datetime.*in column 'day': expected numbers"),
+        (
+            pd.DataFrame({"day": pd.to_datetime(DAYS), "b": [1.0, 2.0]}),
+            "Datetime.*in column 'day': expected numbers",
+        ),
         (pl.DataFrame({"day": DAYS, "b": [1.0, 2.0]}), "Date in column 'day': expected numbers"),
         (pl.DataFrame({"day": [[1], [2]]}), "List.*in column 'day': expected numbers"),
         (np.array(DAYS, dtype=object).reshape(-1, 1), "no number.*date"),
@@ -138,7 +166,9 @@ def test_dates_in_a_series_of_labels_are_refused(series):
 
 
 def test_weights_of_a_score_are_matched_by_id():
-    frame, labels = pd.DataFrame(X, index=list("abcdef")), pd.DataFrame(Y, index=list("abcdef"))
-    model, weights = TwoStepRidge().fit(frame, labels), pd.Series(np.arange(1.0, 7.0), index=list("abcdef"))
+    frame = pd.DataFrame(X, index=list("abcdef"))
+    labels = pd.DataFrame(Y, index=list("abcdef"))
+    model = TwoStepRidge().fit(frame, labels)
+    weights = pd.Series(np.arange(1.0, 7.0), index=list("abcdef"))
     expected = model.score(frame, labels, sample_weight=weights.to_numpy())
     assert_allclose(model.score(frame, labels, sample_weight=weights[::-1]), expected, rtol=1e-12)

@@ -34,8 +34,10 @@ from dyadlearn.solve import missing
 from sweeps import covering, every, lines, over
 
 RNG = np.random.default_rng(16)
-M, Q = 16, 11
-X, T = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3))
+M = 16
+Q = 11
+X = RNG.normal(size=(M, 4))
+T = RNG.normal(size=(Q, 3))
 FULL = X @ RNG.normal(size=(4, 3)) @ T.T + RNG.normal(size=(M, Q)) + 7.0
 Y = np.where(RNG.random((M, Q)) < 0.55, np.nan, FULL)
 # A row and a column without labels: in two-step models they count all the same.
@@ -44,7 +46,9 @@ ROWS, COLUMNS = np.nonzero(~np.isnan(Y))
 SPARSE = sparse.csr_array((Y[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=(M, Q))
 WEIGHTS = RNG.random((M, Q)) * 3.0
 SPARSE_WEIGHTS = sparse.csr_array((WEIGHTS[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=(M, Q))
-GROUPS, TASK_GROUPS, CELLS = RNG.integers(0, 4, M), RNG.integers(0, 3, Q), RNG.integers(0, 4, (M, Q))
+GROUPS = RNG.integers(0, 4, M)
+TASK_GROUPS = RNG.integers(0, 3, Q)
+CELLS = RNG.integers(0, 4, (M, Q))
 
 MODELS = {
     "kronecker": {"model": KroneckerRidge(0.7, tol=1e-12)},
@@ -100,9 +104,12 @@ def test_held_out_labels_are_those_of_the_grid_with_holes(listed, model):
             continue
         found = pairs.holdout(setting, **groups)
         assert_array_equal(np.stack(found.nonzero()), [ROWS, COLUMNS])
-        assert_allclose(found.data, grid.holdout(setting, **groups)[ROWS, COLUMNS], rtol=1e-6, atol=1e-7)
+        assert_allclose(
+            found.data, grid.holdout(setting, **groups)[ROWS, COLUMNS], rtol=1e-6, atol=1e-7
+        )
     for setting in "A" if model.get_params().get("filter") is not None else "ABCD":
-        found, expected = pairs.holdout(setting).data, grid.holdout(setting)[ROWS, COLUMNS]
+        found = pairs.holdout(setting).data
+        expected = grid.holdout(setting)[ROWS, COLUMNS]
         assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
 
 
@@ -113,27 +120,45 @@ def test_folds_of_cells_come_in_all_forms(listed):
     stored = sparse.coo_array(
         (CELLS[ROWS, COLUMNS][shuffled], (ROWS[shuffled], COLUMNS[shuffled])), shape=(M, Q)
     )  # zeros among them
-    for cells in (CELLS, list(CELLS[ROWS, COLUMNS]), stored, stored.tocsr(), sparse.csr_array(CELLS + 1)):
+    for cells in (
+        CELLS,
+        list(CELLS[ROWS, COLUMNS]),
+        stored,
+        stored.tocsr(),
+        sparse.csr_array(CELLS + 1),
+    ):
         assert_array_equal(pairs.holdout("A", cells=cells).toarray(), expected)
     # Of labels that weigh nothing a fold may be told too.
     light = SPARSE_WEIGHTS.copy()
     light.data[::3] = 0.0
-    found = KroneckerRidge(tol=1e-10).fit(X, SPARSE, tasks=T, sample_weight=light).holdout("A", cells=stored)
+    found = (
+        KroneckerRidge(tol=1e-10)
+        .fit(X, SPARSE, tasks=T, sample_weight=light)
+        .holdout("A", cells=stored)
+    )
     assert found.nnz == (light.data > 0).sum()
 
 
 def test_groups_are_matched_by_ids(listed):
     pandas = pytest.importorskip("pandas")
-    names, task_names = [f"i{place}" for place in range(M)], [f"t{place}" for place in range(Q)]
-    frame, tasks = pandas.DataFrame(X, index=names), pandas.DataFrame(T, index=task_names)
+    names = [f"i{place}" for place in range(M)]
+    task_names = [f"t{place}" for place in range(Q)]
+    frame = pandas.DataFrame(X, index=names)
+    tasks = pandas.DataFrame(T, index=task_names)
     model = KroneckerRidge(tol=1e-10).fit(
         frame, SPARSE, tasks=tasks, sample_weight=pandas.Series(range(1, M + 1), names)
     )
-    expected = KroneckerRidge(tol=1e-10).fit(X, SPARSE, tasks=T, sample_weight=np.arange(1.0, M + 1))
+    expected = KroneckerRidge(tol=1e-10).fit(
+        X, SPARSE, tasks=T, sample_weight=np.arange(1.0, M + 1)
+    )
     assert_allclose(model.predict(), expected.predict(), rtol=1e-9)  # labels had no ids
     assert list(model.predict(frame).columns) == task_names
     groups = pandas.Series(GROUPS, names)
-    assert_allclose(model.holdout("B", groups=groups[::-1]).data, expected.holdout("B", groups=GROUPS).data, rtol=1e-9)
+    assert_allclose(
+        model.holdout("B", groups=groups[::-1]).data,
+        expected.holdout("B", groups=GROUPS).data,
+        rtol=1e-9,
+    )
     # Weights of instances in another order belong to the same instances.
     turned = pandas.Series(range(1, M + 1), names)[::-1]
     again = KroneckerRidge(tol=1e-10).fit(frame, SPARSE, tasks=tasks, sample_weight=turned)
@@ -154,9 +179,14 @@ def test_weights_come_in_all_forms(listed):
     expected = KroneckerRidge(tol=1e-11).fit(X, SPARSE, tasks=T, sample_weight=stored).predict()
     more = sparse.csr_array(cells)  # weights of pairs that have no label
     for weights in (rows, rows[:, None], cells, list(rows), more, stored.tocoo()):
-        assert_array_equal(KroneckerRidge(tol=1e-11).fit(X, SPARSE, tasks=T, sample_weight=weights).predict(), expected)
+        assert_array_equal(
+            KroneckerRidge(tol=1e-11).fit(X, SPARSE, tasks=T, sample_weight=weights).predict(),
+            expected,
+        )
     plain = KroneckerRidge(tol=1e-11).fit(X, SPARSE, tasks=T).predict()
-    assert_array_equal(KroneckerRidge(tol=1e-11).fit(X, SPARSE, tasks=T, sample_weight=1.0).predict(), plain)
+    assert_array_equal(
+        KroneckerRidge(tol=1e-11).fit(X, SPARSE, tasks=T, sample_weight=1.0).predict(), plain
+    )
     # Twice the weight is half the regularisation.
     twice = KroneckerRidge(2.0, tol=1e-12).fit(X, SPARSE, tasks=T, sample_weight=2.0).predict()
     assert_allclose(twice, plain, rtol=1e-8)
@@ -167,7 +197,9 @@ def test_labels_without_weight_are_not_observed(listed):
     light.data[::3] = 0.0
     kept = light.data > 0
     part = (SPARSE.data[kept], (ROWS[kept], COLUMNS[kept]))
-    fewer, weights = (sparse.csr_array((data, part[1]), shape=(M, Q)) for data in (part[0], light.data[kept]))
+    fewer, weights = (
+        sparse.csr_array((data, part[1]), shape=(M, Q)) for data in (part[0], light.data[kept])
+    )
     found, expected = (
         KroneckerRidge(tol=1e-11).fit(X, labels, tasks=T, sample_weight=own)
         for labels, own in ((SPARSE, light), (fewer, weights))
@@ -212,7 +244,9 @@ def test_few_pairs_are_solved_for_without_iterations(listed):
 )
 def test_a_file_and_a_pickle_hold_the_model(listed, tmp_path, model, dtype, labels):
     Y = SPARSE if labels != "int64" else SPARSE * 10
-    pairs = clone(model).fit(X.astype(dtype), Y.astype(labels), tasks=T.astype(dtype), sample_weight=SPARSE_WEIGHTS)
+    pairs = clone(model).fit(
+        X.astype(dtype), Y.astype(labels), tasks=T.astype(dtype), sample_weight=SPARSE_WEIGHTS
+    )
     wide = "float64" if "float64" in (dtype, labels) else "float32"
     assert pairs.predict().dtype == wide
     save(pairs, tmp_path / "model")
@@ -220,16 +254,22 @@ def test_a_file_and_a_pickle_hold_the_model(listed, tmp_path, model, dtype, labe
         assert_array_equal(again.predict(), pairs.predict())
         assert_array_equal(again.holdout("A").data, pairs.holdout("A").data)
         assert (again.n_iter_, again.residual_) == (pairs.n_iter_, pairs.residual_)
-        fresh = clone(again.set_alpha(0.3)).fit(X, Y.astype(labels), tasks=T, sample_weight=SPARSE_WEIGHTS)
+        fresh = clone(again.set_alpha(0.3)).fit(
+            X, Y.astype(labels), tasks=T, sample_weight=SPARSE_WEIGHTS
+        )
         level = 1e-3 if wide == "float32" else 1e-6
         assert_allclose(again.predict(), fresh.predict(), rtol=level, atol=level)
 
 
 def test_what_was_given_may_change_afterwards(listed):
-    given, weights, rows = SPARSE.copy(), SPARSE_WEIGHTS.copy(), X.copy()
+    given = SPARSE.copy()
+    weights = SPARSE_WEIGHTS.copy()
+    rows = X.copy()
     model = TwoStepRidge().fit(rows, given, tasks=T, sample_weight=weights)
     before = model.predict(), model.holdout("A").data
-    given.data[:], weights.data[:], rows[:] = 0.0, 7.0, 1.0
+    given.data[:] = 0.0
+    weights.data[:] = 7.0
+    rows[:] = 1.0
     assert_array_equal(model.predict(), before[0])
     assert_array_equal(model.holdout("A").data, before[1])
     model.set_alpha(2.0).set_alpha(1.0)
@@ -252,14 +292,23 @@ SIDES = {
     "rank": (X[:, :2] @ RNG.normal(size=(2, 5)), T),
     "constant": (np.c_[X, np.full(M, 3.0)], np.c_[T, np.ones(Q)]),
     "rows twice": (np.repeat(X[:8], 2, axis=0), T),
-    "sparse": (sparse.csr_array(np.where(X > 0, X, 0.0)), sparse.csr_array(np.where(T > 0, T, 0.0))),
+    "sparse": (
+        sparse.csr_array(np.where(X > 0, X, 0.0)),
+        sparse.csr_array(np.where(T > 0, T, 0.0)),
+    ),
     "far": (X + 1e4, T - 1e4),
     "one column": (X[:, :1], T[:, :1]),
     "many columns": (RNG.normal(size=(M, 40)), T),
 }
 
 
-@over(covering(sides=SIDES, model=[KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)], fit_intercept=[True, False]))
+@over(
+    covering(
+        sides=SIDES,
+        model=[KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)],
+        fit_intercept=[True, False],
+    )
+)
 def test_poor_sides_are_those_of_the_grid(listed, sides, model, fit_intercept):
     rows, tasks = sides
     model = clone(model).set_params(fit_intercept=fit_intercept)
@@ -273,21 +322,29 @@ def test_poor_sides_are_those_of_the_grid(listed, sides, model, fit_intercept):
 
 def test_labels_far_from_zero(listed):
     for model in (KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)):
-        far, near = SPARSE.copy(), SPARSE.copy()
+        far = SPARSE.copy()
+        near = SPARSE.copy()
         far.data += 1e6
         near.data = far.data - 1e6
         found, expected = (clone(model).fit(X, labels, tasks=T) for labels in (far, near))
         assert_allclose(found.predict() - 1e6, expected.predict(), rtol=0, atol=1e-7)
-        assert_allclose(found.holdout("A").data - 1e6, expected.holdout("A").data, rtol=0, atol=1e-7)
+        assert_allclose(
+            found.holdout("A").data - 1e6, expected.holdout("A").data, rtol=0, atol=1e-7
+        )
 
 
 def test_grids_of_one_row_one_column_and_one_label(listed):
     for m, q in ((1, Q), (M, 1), (1, 1)):
-        labels, tasks = sparse.csr_array(FULL[:m, :q]), T[:q]
+        labels = sparse.csr_array(FULL[:m, :q])
+        tasks = T[:q]
         for model in (KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)):
             found = clone(model).fit(X[:m], labels, tasks=tasks)
             assert found._labels.grid is None
-            assert_allclose(found.predict(), clone(model).fit(X[:m], FULL[:m, :q], tasks=tasks).predict(), rtol=1e-7)
+            assert_allclose(
+                found.predict(),
+                clone(model).fit(X[:m], FULL[:m, :q], tasks=tasks).predict(),
+                rtol=1e-7,
+            )
 
 
 # --- when the grid is left unformed ----------------------------------------------------------------------------------
@@ -309,7 +366,8 @@ class _Counted:
     """Labels of which only the shape and the number are asked."""
 
     def __init__(self, shape, size):
-        self.shape, self.size = shape, size
+        self.shape = shape
+        self.size = size
 
 
 @over(
@@ -322,22 +380,47 @@ class _Counted:
         (Kronecker, (1024, 1025), 1024 * 1025, (5, 5), True, False),  # all of them cost more
         (Kronecker, (4096, 512), 4096 * 64, (64, 8), True, True),  # tasks first
         (Kronecker, (512, 4096), 4096 * 64, (8, 64), True, True),  # instances first
-        (Kronecker, (4096, 512), 4096 * 256, (64, 64), True, False),  # twice the cost of half the cells
+        (
+            Kronecker,
+            (4096, 512),
+            4096 * 256,
+            (64, 64),
+            True,
+            False,
+        ),  # twice the cost of half the cells
         (Kronecker, (4096, 512), 4096 * 30, (64, 64), True, True),
         (Kronecker, (20_000, 5000), 10**7, (20, 20), True, True),  # a tenth of the cells
         (Kronecker, (20_000, 5000), 10**7, (5, 5), True, True),
         (TwoStep, (20_000, 5000), 10**7, (200, 100), True, True),
-        (Kronecker, (20_000, 5000), 3 * 10**7, (5, 5), True, False),  # passes over pairs cost more than over cells
-        (Kronecker, (20_000, 5000), 3 * 10**7, (200, 200), True, True),  # but less than products of all cells
+        (
+            Kronecker,
+            (20_000, 5000),
+            3 * 10**7,
+            (5, 5),
+            True,
+            False,
+        ),  # passes over pairs cost more than over cells
+        (
+            Kronecker,
+            (20_000, 5000),
+            3 * 10**7,
+            (200, 200),
+            True,
+            True,
+        ),  # but less than products of all cells
         (PairKernel, (10**5, 10**5), 10, (5, 5), False, False),  # has no solver of pairs
         (Independent, (10**5, 10**5), 10, (5,), False, False),
         (Kronecker, (10**5, 10**5), 10, (5,), False, False),
     )
 )
-def test_pairs_are_preferred_where_the_grid_costs_more(monkeypatch, pairing, shape, nnz, ranks, fits, expected):
+def test_pairs_are_preferred_where_the_grid_costs_more(
+    monkeypatch, pairing, shape, nnz, ranks, fits, expected
+):
     monkeypatch.setattr(training, "fits_in_memory", lambda *_: fits)
     sides = [SideSize(n, rank, "features") for n, rank in zip(shape, ranks, strict=False)]
-    found = training.prefers_pairs(pairing, _Counted(shape, nnz), sides, np.empty(0), weighted=False)
+    found = training.prefers_pairs(
+        pairing, _Counted(shape, nnz), sides, np.empty(0), weighted=False
+    )
     assert found is expected
 
 
@@ -355,7 +438,9 @@ def test_models_that_know_no_pairs_take_the_grid(monkeypatch):
     edges = np.triu(FULL[:, :1] @ FULL[:, :1].T)
     network = np.where(edges + edges.T == 0, 1.0, edges + edges.T)
     found = TwoStepRidge(symmetry="symmetric").fit(X, sparse.csr_array(network))
-    assert_array_equal(found.predict(), TwoStepRidge(symmetry="symmetric").fit(X, network).predict())
+    assert_array_equal(
+        found.predict(), TwoStepRidge(symmetry="symmetric").fit(X, network).predict()
+    )
 
 
 @over(lines("model", KroneckerRidge(1e-3), TwoStepRidge(1e-8, 1e-8)))
@@ -363,18 +448,23 @@ def test_a_grid_that_is_never_formed(monkeypatch, model):
     # 100 million cells would take 800 MB.
     m = q = 10_000
     rng = np.random.default_rng(0)
-    rows, columns = rng.integers(0, m, 1000), rng.integers(0, q, 1000)
-    features, tasks = rng.normal(size=(m, 3)), rng.normal(size=(q, 3))
+    rows = rng.integers(0, m, 1000)
+    columns = rng.integers(0, q, 1000)
+    features = rng.normal(size=(m, 3))
+    tasks = rng.normal(size=(q, 3))
     truth = np.sum((features[rows] @ rng.normal(size=(3, 3))) * tasks[columns], axis=1)
     labels = sparse.csr_array((truth + 3.0, (rows, columns)), shape=(m, q))
-    groups, task_groups = np.arange(m) % 2, np.arange(q) % 2
+    groups = np.arange(m) % 2
+    task_groups = np.arange(q) % 2
     tracemalloc.start()
     try:
         found = clone(model).fit(features, labels, tasks=tasks)
         held_out = found.holdout("A", cells=np.arange(labels.nnz) % 2)
         new = found.holdout("D", groups=groups, task_groups=task_groups)
         pairs = np.c_[rows, columns]
-        predicted = [found.predict_pairs(*given, pairs) for given in given_or_known(features, tasks)]
+        predicted = [
+            found.predict_pairs(*given, pairs) for given in given_or_known(features, tasks)
+        ]
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -386,7 +476,9 @@ def test_a_grid_that_is_never_formed(monkeypatch, model):
     assert np.abs(held_out - labels).max() < 0.5
     assert np.abs(new - labels).max() < 0.5
     monkeypatch.setattr("dyadlearn._memory.available_memory", lambda _: 2**29)
-    with pytest.raises(NotEnoughMemoryError, match="^Predicting 10000 × 10000 labels needs about 0.7 GiB"):
+    with pytest.raises(
+        NotEnoughMemoryError, match="^Predicting 10000 × 10000 labels needs about 0.7 GiB"
+    ):
         found.predict()
 
 
@@ -397,10 +489,15 @@ def given_or_known(features, tasks):
 
 def test_tables_of_pairs_form_no_grid():
     rng = np.random.default_rng(0)
-    m, q, n = 3000, 2000, 3000
+    m = 3000
+    q = 2000
+    n = 3000
     pairs = np.stack([rng.integers(0, m, n), rng.integers(0, q, n)], axis=1)
-    rows, tasks = rng.normal(size=(m, 3)), rng.normal(size=(q, 3))
-    y = np.sum((rows[pairs[:, 0]] @ rng.normal(size=(3, 3))) * tasks[pairs[:, 1]], axis=1) + rng.normal(size=n)
+    rows = rng.normal(size=(m, 3))
+    tasks = rng.normal(size=(q, 3))
+    y = np.sum(
+        (rows[pairs[:, 0]] @ rng.normal(size=(3, 3))) * tasks[pairs[:, 1]], axis=1
+    ) + rng.normal(size=n)
     for model in (KroneckerRidge(tol=1e-10), TwoStepRidge(tol=1e-10)):
         found = PairRegressor(model, instances=rows, tasks=tasks).fit(pairs, y)
         assert found.model_._labels.grid is None
@@ -418,8 +515,10 @@ def test_tables_of_pairs_form_no_grid():
 
 def test_intervals_hold_what_they_say():
     rng = np.random.default_rng(0)
-    m, q = 90, 70
-    rows, tasks = rng.normal(size=(2 * m, 4)), rng.normal(size=(2 * q, 3))
+    m = 90
+    q = 70
+    rows = rng.normal(size=(2 * m, 4))
+    tasks = rng.normal(size=(2 * q, 3))
     whole = rows @ rng.normal(size=(4, 3)) @ tasks.T + rng.normal(size=(2 * m, 2 * q)) + 4.0
     labels = np.where(rng.random((m, q)) < 0.2, whole[:m, :q], 0.0)
     with pytest.MonkeyPatch.context() as patch:
@@ -431,24 +530,30 @@ def test_intervals_hold_what_they_say():
         there = slice(q, None) if setting in "CD" else slice(q)
         given = rows[here] if setting in "BD" else None, tasks[there] if setting in "CD" else None
         lower, upper = found.predict_interval(*given, coverage=0.9)
-        truth, unseen = whole[here, there], np.ones_like(whole[here, there], dtype=bool)
+        truth = whole[here, there]
+        unseen = np.ones_like(whole[here, there], dtype=bool)
         if setting == "A":
             unseen = labels == 0
         held = ((lower <= truth) & (truth <= upper))[unseen].mean()
         # In B and C, the quantile of the 18 or 14 residuals of a row is at least 18/19 or 14/15.
         assert 0.87 < held < (0.93 if setting in "AD" else 0.96), (setting, held)
-        assert np.ptp(upper - lower) > 1e-3 * np.median(upper - lower)  # of local width, as on a grid
+        assert np.ptp(upper - lower) > 1e-3 * np.median(
+            upper - lower
+        )  # of local width, as on a grid
 
 
 def test_intervals_of_few_labels_a_row_are_of_one_width():
     rng = np.random.default_rng(0)
-    rows, tasks = rng.normal(size=(46, 4)), rng.normal(size=(36, 3))
+    rows = rng.normal(size=(46, 4))
+    tasks = rng.normal(size=(36, 3))
     labels = sparse.random_array((40, 30), density=0.15, rng=rng)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "SMALL_GRID", 0)
         patch.setattr(training, "fits_in_memory", lambda *_: False)
         found = KroneckerRidge().fit(rows[:40], labels, tasks=tasks[:30])
-    for setting, given in zip("BCD", ((rows[40:], None), (None, tasks[30:]), (rows[40:], tasks[30:])), strict=True):
+    for setting, given in zip(
+        "BCD", ((rows[40:], None), (None, tasks[30:]), (rows[40:], tasks[30:])), strict=True
+    ):
         lower, upper = found.predict_interval(*given, coverage=0.9)
         held_out = found.fitted_.hold_out(Setting(setting)).predictions
         errors = np.sort(np.abs(found.fitted_.labels.values - held_out))
@@ -473,35 +578,104 @@ def twice(matrix):
 FEWER = sparse.csr_array((SPARSE.data[1:], (ROWS[1:], COLUMNS[1:])), shape=(M, Q))
 NEGATIVE = with_value(-1.0)
 REFUSED = {
-    "infinite": ({"y": with_value(np.inf)}, ValueError, "^Input Y contains infinity or a value too large"),
-    "nothing": ({"y": sparse.csr_array((M, Q))}, ValueError, "^Y stores no label: give at least one"),
+    "infinite": (
+        {"y": with_value(np.inf)},
+        ValueError,
+        "^Input Y contains infinity or a value too large",
+    ),
+    "nothing": (
+        {"y": sparse.csr_array((M, Q))},
+        ValueError,
+        "^Y stores no label: give at least one",
+    ),
     "all missing": ({"y": SPARSE * np.nan}, ValueError, "^Y stores no label: give at least one"),
-    "complex": ({"y": SPARSE.astype(complex)}, TypeError, "^Y must hold real numbers, found complex128"),
-    "twice": ({"y": twice(SPARSE)}, ValueError, r"^Y stores 1 pair\(s\) more than once, first that of row 0"),
-    "all ones": ({"y": SPARSE != 0}, ValueError, "^All .* labels that Y stores are 1, and cells that a sparse"),
+    "complex": (
+        {"y": SPARSE.astype(complex)},
+        TypeError,
+        "^Y must hold real numbers, found complex128",
+    ),
+    "twice": (
+        {"y": twice(SPARSE)},
+        ValueError,
+        r"^Y stores 1 pair\(s\) more than once, first that of row 0",
+    ),
+    "all ones": (
+        {"y": SPARSE != 0},
+        ValueError,
+        "^All .* labels that Y stores are 1, and cells that a sparse",
+    ),
     "rows": ({"y": SPARSE[:-1]}, ValueError, f"^X has {M} instances, but Y has {M - 1} rows"),
-    "columns": ({"y": SPARSE[:, :-1]}, ValueError, f"^tasks has {Q} rows, but Y has {Q - 1} columns"),
-    "turned": ({"y": SPARSE.T}, ValueError, "Y looks transposed: pass Y.T, or exchange X and tasks"),
-    "a vector": ({"y": sparse.coo_array(np.arange(1.0, M))}, ValueError, "^Y must be a matrix of instances × tasks"),
-    "weights twice": ({"sample_weight": twice(SPARSE_WEIGHTS)}, ValueError, r"^sample_weight stores 1 pair\(s\) more"),
+    "columns": (
+        {"y": SPARSE[:, :-1]},
+        ValueError,
+        f"^tasks has {Q} rows, but Y has {Q - 1} columns",
+    ),
+    "turned": (
+        {"y": SPARSE.T},
+        ValueError,
+        "Y looks transposed: pass Y.T, or exchange X and tasks",
+    ),
+    "a vector": (
+        {"y": sparse.coo_array(np.arange(1.0, M))},
+        ValueError,
+        "^Y must be a matrix of instances × tasks",
+    ),
+    "weights twice": (
+        {"sample_weight": twice(SPARSE_WEIGHTS)},
+        ValueError,
+        r"^sample_weight stores 1 pair\(s\) more",
+    ),
     "fewer weights": (
         {"sample_weight": FEWER},
         ValueError,
-        rf"^sample_weight is sparse .* stores none for 1 of {ROWS.size} labels, the first in row {ROWS[0]} and column",
+        rf"^sample_weight is sparse .* stores none for 1 of {ROWS.size} labels, the first in row "
+        rf"{ROWS[0]} and column",
     ),
-    "no weights": ({"sample_weight": sparse.csr_array((M, Q))}, ValueError, "^sample_weight is sparse and must store"),
+    "no weights": (
+        {"sample_weight": sparse.csr_array((M, Q))},
+        ValueError,
+        "^sample_weight is sparse and must store",
+    ),
     "shape of weights": (
         {"sample_weight": SPARSE_WEIGHTS[:, :-1]},
         ValueError,
         rf"^sample_weight is sparse and of shape \({M}, {Q - 1}\), but Y is of shape \({M}, {Q}\)",
     ),
-    "weights of others": ({"sample_weight": np.ones(M + 1)}, ValueError, "^sample_weight must give a weight for each"),
-    "negative": ({"sample_weight": NEGATIVE}, ValueError, "^sample_weight must hold finite numbers of at least 0"),
-    "negative rows": ({"sample_weight": -np.ones(M)}, ValueError, "^sample_weight must hold finite numbers of at leas"),
-    "NaN": ({"sample_weight": with_value(np.nan)}, ValueError, "^sample_weight must hold finite numbers of at least 0"),
-    "text": ({"sample_weight": ["much"] * M}, ValueError, "^sample_weight holds text where numbers belong"),
-    "no weight": ({"sample_weight": SPARSE_WEIGHTS * 0.0}, ValueError, "^sample_weight is zero wherever Y is observed"),
-    "alpha": ({"alpha": 0.0}, ValueError, "^Observed pairs alone determine no model without regularisation: use an"),
+    "weights of others": (
+        {"sample_weight": np.ones(M + 1)},
+        ValueError,
+        "^sample_weight must give a weight for each",
+    ),
+    "negative": (
+        {"sample_weight": NEGATIVE},
+        ValueError,
+        "^sample_weight must hold finite numbers of at least 0",
+    ),
+    "negative rows": (
+        {"sample_weight": -np.ones(M)},
+        ValueError,
+        "^sample_weight must hold finite numbers of at leas",
+    ),
+    "NaN": (
+        {"sample_weight": with_value(np.nan)},
+        ValueError,
+        "^sample_weight must hold finite numbers of at least 0",
+    ),
+    "text": (
+        {"sample_weight": ["much"] * M},
+        ValueError,
+        "^sample_weight holds text where numbers belong",
+    ),
+    "no weight": (
+        {"sample_weight": SPARSE_WEIGHTS * 0.0},
+        ValueError,
+        "^sample_weight is zero wherever Y is observed",
+    ),
+    "alpha": (
+        {"alpha": 0.0},
+        ValueError,
+        "^Observed pairs alone determine no model without regularisation: use an",
+    ),
 }
 
 
@@ -527,12 +701,24 @@ def test_labels_of_all_pairs_may_be_alike(listed):
 def test_folds_that_do_not_fit_get_a_sentence(listed):
     model = KroneckerRidge().fit(X, SPARSE, tasks=T)
     for setting, groups, message in (
-        ("A", {"cells": np.zeros(3)}, f"^cells must have one value for each of {ROWS.size} rows, found shape"),
+        (
+            "A",
+            {"cells": np.zeros(3)},
+            f"^cells must have one value for each of {ROWS.size} rows, found shape",
+        ),
         ("A", {"cells": FEWER}, "^cells is sparse and must store a fold for every label of Y"),
         ("A", {"cells": SPARSE[:3]}, r"^cells is sparse and of shape"),
         ("B", {"groups": np.zeros(3)}, f"^groups must have one value for each of {M} rows"),
-        ("C", {"task_groups": np.zeros(3)}, f"^task_groups must have one value for each of {Q} rows"),
-        ("A", {"groups": GROUPS}, "^groups are groups of left-out instances, and setting A leaves none out"),
+        (
+            "C",
+            {"task_groups": np.zeros(3)},
+            f"^task_groups must have one value for each of {Q} rows",
+        ),
+        (
+            "A",
+            {"groups": GROUPS},
+            "^groups are groups of left-out instances, and setting A leaves none out",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             model.holdout(setting, **groups)
@@ -558,7 +744,9 @@ def test_intervals_of_observed_pairs_are_around_their_held_out_predictions(liste
         model = PairRegressor(KroneckerRidge(0.7, tol=1e-12), **tables).fit(pairs, SPARSE.data)
         lower, upper = model.predict_interval(pairs, coverage=0.8)
         held_out = model.model_.fitted_.hold_out(Setting.A).predictions
-        centre, held_out = np.sort((lower + upper) / 2), np.sort(held_out)  # the model has the ids in another order
+        # the model has the ids in another order
+        centre = np.sort((lower + upper) / 2)
+        held_out = np.sort(held_out)
     else:
         model = KroneckerRidge(0.7, tol=1e-12).fit(X, SPARSE, tasks=T)
         assert model.fitted_.labels.grid is None
@@ -566,7 +754,8 @@ def test_intervals_of_observed_pairs_are_around_their_held_out_predictions(liste
         held_out = model.fitted_.hold_out(Setting.A).predictions
         fitted = model.predict()
         assert_allclose(((lower + upper) / 2)[np.isnan(Y)], fitted[np.isnan(Y)], rtol=1e-9)
-        lower, upper = lower[ROWS, COLUMNS], upper[ROWS, COLUMNS]
+        lower = lower[ROWS, COLUMNS]
+        upper = upper[ROWS, COLUMNS]
         centre = (lower + upper) / 2
     assert_allclose(centre, held_out, rtol=1e-8, atol=1e-9)
     inside = (lower <= SPARSE.data) & (SPARSE.data <= upper)
@@ -578,7 +767,8 @@ def test_intervals_of_observed_pairs_are_around_their_held_out_predictions(liste
 
 def test_tables_of_every_library(listed, library):
     some = np.flatnonzero((ROWS < 9) & (COLUMNS < 7))
-    rows, columns = ROWS[some], COLUMNS[some]
+    rows = ROWS[some]
+    columns = COLUMNS[some]
     pairs, y = np.c_[rows, columns], Y[rows, columns].astype(library.dtype)
     weights = SPARSE_WEIGHTS.data[some]
 
@@ -587,7 +777,8 @@ def test_tables_of_every_library(listed, library):
             pairs, y, sample_weight=weights
         )
 
-    found, expected = fitted(library.asarray), fitted(np.asarray)
+    found = fitted(library.asarray)
+    expected = fitted(np.asarray)
     assert found.model_._labels.grid is None
     # A long table knows no rows without labels.
     kept = np.unique(rows), np.unique(columns)
@@ -595,10 +786,20 @@ def test_tables_of_every_library(listed, library):
     predicted = found.model_.predict(*new)
     assert type(predicted) is type(library.asarray(X))
     assert_allclose(
-        library.to_numpy(predicted), expected.model_.predict(X[kept[0]], T[kept[1]]), rtol=0, atol=1e3 * library.rtol
+        library.to_numpy(predicted),
+        expected.model_.predict(X[kept[0]], T[kept[1]]),
+        rtol=0,
+        atol=1e3 * library.rtol,
     )
-    assert_allclose(library.to_numpy(found.predict(pairs)), expected.predict(pairs), rtol=0, atol=1e3 * library.rtol)
-    left_out = [each.model_.holdout("A", cells=np.arange(y.size) % 2).data for each in (found, expected)]
+    assert_allclose(
+        library.to_numpy(found.predict(pairs)),
+        expected.predict(pairs),
+        rtol=0,
+        atol=1e3 * library.rtol,
+    )
+    left_out = [
+        each.model_.holdout("A", cells=np.arange(y.size) % 2).data for each in (found, expected)
+    ]
     assert_allclose(left_out[0], left_out[1], rtol=0, atol=1e3 * library.rtol)
     lower, upper = found.model_.predict_interval()
     assert type(lower) is type(library.asarray(X))

@@ -23,13 +23,16 @@ from dyadlearn import (
 from sweeps import covering, every, over
 
 RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(6, 3)), RNG.normal(size=(5, 2)), RNG.normal(size=(6, 5))
+X = RNG.normal(size=(6, 3))
+T = RNG.normal(size=(5, 2))
+Y = RNG.normal(size=(6, 5))
 HOLES = np.where(np.arange(30).reshape(6, 5) % 7 == 3, np.nan, Y)
 NEW = X[:2] + 0.1
 ALPHAS = (0.1, 10.0)
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 
-# Each model is made with both of its regularisations, so that a mixture of two states differs from either.
+# Each model is made with both of its regularisations, so that a mixture of two states differs from
+# either.
 MODELS = {
     "two-step": lambda: TwoStepRidge(**RBF).fit(X, Y, tasks=T),
     "two-step, holes": lambda: TwoStepRidge(**RBF).fit(X, HOLES, tasks=T),
@@ -46,10 +49,16 @@ READERS = {
     "primal coefficients": lambda model: None if not hasattr(model, "coef_") else model.coef_,
     "scale_": lambda model: getattr(model, "scale_", None),
     "holdout": lambda model: model.holdout(X, Y, "B") if model.grows else model.holdout("B"),
-    "holdout of pairs": lambda model: model.holdout(X, Y, "A") if model.grows else model.holdout("A"),
+    "holdout of pairs": lambda model: (
+        model.holdout(X, Y, "A") if model.grows else model.holdout("A")
+    ),
     "known pairs": lambda model: None if model.grows else model.predict_interval(coverage=0.5),
-    "new instances": lambda model: None if model.grows else model.predict_interval(NEW, coverage=0.5),
-    "deviations": lambda model: model.predict(NEW, return_std=True) if hasattr(model, "scale_") else None,
+    "new instances": lambda model: (
+        None if model.grows else model.predict_interval(NEW, coverage=0.5)
+    ),
+    "deviations": lambda model: (
+        model.predict(NEW, return_std=True) if hasattr(model, "scale_") else None
+    ),
 }
 
 
@@ -58,7 +67,12 @@ def grid(model) -> np.ndarray:
 
 
 def numbers(scores) -> list[float]:
-    return [value for column in scores.values() for value in column if isinstance(value, float) and value == value]
+    return [
+        value
+        for column in scores.values()
+        for value in column
+        if isinstance(value, float) and value == value
+    ]
 
 
 def change(model, alpha: float) -> None:
@@ -87,7 +101,9 @@ def interrupted(read, model, at: int, then) -> tuple[object, int]:
 
 
 def flat(found) -> np.ndarray:
-    return np.concatenate([np.ravel(part).astype(float) for part in (found if isinstance(found, tuple) else (found,))])
+    return np.concatenate(
+        [np.ravel(part).astype(float) for part in (found if isinstance(found, tuple) else (found,))]
+    )
 
 
 @over(every(model=["two-step", "Kronecker"], reader=READERS))
@@ -100,23 +116,38 @@ def test_a_change_between_two_calls_is_seen_whole_or_not_at_all(model, reader):
         model=MODELS,
         reader=["predict", "holdout", "known pairs", "deviations"],
         strength=1,
-        also=every(model=[MODELS["Kronecker"]], reader=["predict", "holdout", "known pairs", "deviations"]),
+        also=every(
+            model=[MODELS["Kronecker"]], reader=["predict", "holdout", "known pairs", "deviations"]
+        ),
     )
 )
 def test_a_reader_in_the_middle_of_a_change_sees_the_old_state(model, reader):
-    fitted, reader = model(), READERS[reader]
+    fitted = model()
+    reader = READERS[reader]
     change(fitted, ALPHAS[0])
     old = reader(fitted)
     if old is None:
         return
-    _, n_calls = interrupted(lambda read: change(read, ALPHAS[1]), pickle.loads(pickle.dumps(fitted)), 0, None)
+    _, n_calls = interrupted(
+        lambda read: change(read, ALPHAS[1]), pickle.loads(pickle.dumps(fitted)), 0, None
+    )
     for at in np.linspace(1, n_calls, 3, dtype=int).tolist():
-        read, seen = pickle.loads(pickle.dumps(fitted)), []
+        read = pickle.loads(pickle.dumps(fitted))
+        seen = []
         interrupted(
-            lambda read: change(read, ALPHAS[1]), read, at, lambda read=read, seen=seen: seen.append(reader(read))
+            lambda read: change(read, ALPHAS[1]),
+            read,
+            at,
+            lambda read=read, seen=seen: seen.append(reader(read)),
         )
         for found in seen:
-            assert_allclose(flat(found), flat(old), rtol=1e-9, atol=1e-12, err_msg=f"before call {at} of {n_calls}")
+            assert_allclose(
+                flat(found),
+                flat(old),
+                rtol=1e-9,
+                atol=1e-12,
+                err_msg=f"before call {at} of {n_calls}",
+            )
 
 
 def test_all_settings_are_scored_in_one_state():
@@ -136,31 +167,49 @@ def check(fitted, reader) -> None:
         read = pickle.loads(pickle.dumps(fitted))
         found, n_made = interrupted(reader, read, at, lambda read=read: change(read, ALPHAS[1]))
         nearest = min((old, new), key=lambda state: np.abs(flat(found) - flat(state)).max())
-        assert_allclose(flat(found), flat(nearest), rtol=1e-9, atol=1e-12, err_msg=f"before call {at} of {n_calls}")
-        now = new if n_made >= at else old  # what others have loaded meanwhile is not called again
+        assert_allclose(
+            flat(found),
+            flat(nearest),
+            rtol=1e-9,
+            atol=1e-12,
+            err_msg=f"before call {at} of {n_calls}",
+        )
+        # what others have loaded meanwhile is not called again
+        if n_made >= at:
+            now = new
+        else:
+            now = old
         assert_allclose(flat(reader(read)), flat(now), rtol=1e-9, atol=1e-12)
 
 
 def test_pairs_are_predicted_by_one_state():
     frames = {"instances": pd.DataFrame(X, list("abcdef")), "tasks": pd.DataFrame(T, list("vwxyz"))}
     pairs = [(row, column) for row in "abcdef" for column in "vwxyz"]
-    model = PairRegressor(PairKernelRidge(product=0.5, per_task=0.3, per_instance=0.2, **RBF), **frames)
+    model = PairRegressor(
+        PairKernelRidge(product=0.5, per_task=0.3, per_instance=0.2, **RBF), **frames
+    )
     model.fit(pairs[:-4], Y.ravel()[:-4])
-    for reader in (lambda model: model.predict(pairs), lambda model: model.predict_interval(pairs, coverage=0.5)):
+    for reader in (
+        lambda model: model.predict(pairs),
+        lambda model: model.predict_interval(pairs, coverage=0.5),
+    ):
         change(model.model_, ALPHAS[1])
         new = flat(reader(model))
         change(model.model_, ALPHAS[0])
         old, n_calls = interrupted(reader, pickle.loads(pickle.dumps(model)), 0, None)
         for at in np.linspace(1, n_calls, 6, dtype=int).tolist():
             read = pickle.loads(pickle.dumps(model))
-            found, _ = interrupted(reader, read, at, lambda read=read: change(read.model_, ALPHAS[1]))
+            found, _ = interrupted(
+                reader, read, at, lambda read=read: change(read.model_, ALPHAS[1])
+            )
             nearest = min((flat(old), new), key=lambda state: np.abs(flat(found) - state).max())
             assert_allclose(flat(found), nearest, rtol=1e-9, atol=1e-12)
 
 
 def test_a_change_that_fails_changes_nothing():
     model = TwoStepRidge(**RBF).fit(X, Y, tasks=T)
-    before, state = model.predict(NEW), dict(vars(model))
+    before = model.predict(NEW)
+    state = dict(vars(model))
     with pytest.raises(ValueError, match="alpha"):
         model.set_alpha(0.5, 1e-300)
     assert vars(model) == state
@@ -170,7 +219,8 @@ def test_a_change_that_fails_changes_nothing():
 def test_threads_that_read_while_one_changes():
     model = TwoStepRidge(0.1, 0.1, **RBF).fit(X, Y, tasks=T)
     wanted = [TwoStepRidge(alpha, alpha, **RBF).fit(X, Y, tasks=T).predict(X) for alpha in ALPHAS]
-    done, off = threading.Event(), []
+    done = threading.Event()
+    off = []
 
     def read() -> None:
         while not done.is_set():

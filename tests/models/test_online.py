@@ -25,7 +25,10 @@ from dyadlearn.exceptions import IdError, NotEnoughMemoryError
 from sweeps import every, lines, over
 from telling import taken, told
 
-M, P, Q, R = 24, 5, 6, 3
+M = 24
+P = 5
+Q = 6
+R = 3
 
 
 @pytest.fixture
@@ -50,7 +53,9 @@ class TestTasks:
     @over(every(fit_intercept=[True, False]))
     def test_chunks_equal_a_fit_from_scratch(self, data, fit_intercept):
         X, Y, T = data
-        model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept).fit(X[:20], Y[:20, :4], tasks=T[:4])
+        model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept).fit(
+            X[:20], Y[:20, :4], tasks=T[:4]
+        )
         cuts = [slice(8, 15), slice(0, 8), slice(15, 20)]
         model.partial_fit_tasks(T[4:], chunks=((X[rows], Y[rows, 4:]) for rows in cuts))
         wanted = TwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept)
@@ -58,7 +63,9 @@ class TestTasks:
         model.partial_fit(X[20:], Y[20:])
         assert_allclose(model.predict(X), wanted.fit(X, Y, tasks=T).predict(X), rtol=1e-9)
         model.forget_tasks([5, 0])
-        assert_allclose(model.predict(X), wanted.fit(X, Y[:, 1:5], tasks=T[1:5]).predict(X), rtol=1e-9)
+        assert_allclose(
+            model.predict(X), wanted.fit(X, Y[:, 1:5], tasks=T[1:5]).predict(X), rtol=1e-9
+        )
 
     def test_one_chunk_is_read_at_a_time(self, data, model):
         X, Y, T = data
@@ -72,7 +79,9 @@ class TestTasks:
                 yield batch, Y[row : row + 1, 5:]
 
         model.partial_fit_tasks(T[5:], chunks=chunks())
-        assert_allclose(model.coef_, TwoStepRidge(0.3, 0.7).fit(X[:20], Y[:20], tasks=T).coef_, rtol=1e-9)
+        assert_allclose(
+            model.coef_, TwoStepRidge(0.3, 0.7).fit(X[:20], Y[:20], tasks=T).coef_, rtol=1e-9
+        )
 
     @pytest.mark.parametrize("wrong", ["twice", "others", "too many", "too few", "nearly"])
     def test_instances_that_are_not_the_learnt_ones(self, data, model, wrong):
@@ -87,7 +96,9 @@ class TestTasks:
         chunks = [(X[:10], Y[:10]), (X[rows] * (1 + 1e-7 if wrong == "nearly" else 1), Y[rows])]
         before = model._learnt
         with pytest.raises(ValueError, match="these are not the 20 that were learned"):
-            model.partial_fit_tasks(T[5:], chunks=[(part, labels[:, 5:]) for part, labels in chunks])
+            model.partial_fit_tasks(
+                T[5:], chunks=[(part, labels[:, 5:]) for part, labels in chunks]
+            )
         assert model._learnt is before
 
     def test_instances_that_are_kept_need_not_be_given(self, data):
@@ -95,12 +106,16 @@ class TestTasks:
         model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X[:10], Y[:10, :4], tasks=T[:4])
         model.partial_fit(sparse.csr_array(X[10:]), Y[10:, :4]).forget(X[8:12], Y[8:12, :4])
         rows = np.delete(np.arange(M), range(8, 12))
-        with pytest.raises(ValueError, match="Y has 24 rows, expected one for each of 20 instances"):
+        with pytest.raises(
+            ValueError, match="Y has 24 rows, expected one for each of 20 instances"
+        ):
             model.partial_fit_tasks(T[4:], Y[:, 4:])
         model.partial_fit_tasks(T[4:], Y[rows, 4:]).forget_tasks([0])
         wanted = TwoStepRidge(0.3, 0.7).fit(X[rows], Y[rows, 1:], tasks=T[1:])
         assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-9)
-        with pytest.raises(ValueError, match=r"1 instance\(s\) that were not learned, among them row 0"):
+        with pytest.raises(
+            ValueError, match=r"1 instance\(s\) that were not learned, among them row 0"
+        ):
             model.forget(X[[9, 13]], Y[[9, 13], 1:])
 
     def test_instances_that_are_not_kept_must_be_given(self, data, model):
@@ -139,7 +154,10 @@ class TestTasks:
     @over(
         lines(
             "attempt message",
-            (lambda m, X, Y, T: m.partial_fit_tasks(None, Y[:20, 5:], X=X[:20]), "tasks is None, but this model has"),
+            (
+                lambda m, X, Y, T: m.partial_fit_tasks(None, Y[:20, 5:], X=X[:20]),
+                "tasks is None, but this model has",
+            ),
             (
                 lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:20, 4:], X=X[:20]),
                 r"Y has 2 columns, expected .* 1 task",
@@ -148,14 +166,19 @@ class TestTasks:
                 lambda m, X, Y, T: m.partial_fit_tasks(T[5:, 1:], Y[:20, 5:], X=X[:20]),
                 "tasks has 2 columns, expected 3",
             ),
-            (lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:19, 5:], X=X[:20]), "X has 20 instances, but Y has 19"),
+            (
+                lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:19, 5:], X=X[:20]),
+                "X has 20 instances, but Y has 19",
+            ),
             (
                 lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:20, 5:], chunks=[(X, Y)]),
                 "chunks is given together with",
             ),
             (lambda m, X, Y, T: m.partial_fit_tasks(T[5:], chunks=[]), "chunks is empty"),
             (
-                lambda m, X, Y, T: m.partial_fit_tasks(T[5:], chunks=[(X[:9], Y[:9, 5:]), (X[9:20], Y[9:20])]),
+                lambda m, X, Y, T: m.partial_fit_tasks(
+                    T[5:], chunks=[(X[:9], Y[:9, 5:]), (X[9:20], Y[9:20])]
+                ),
                 r"Y has 6 columns, expected .* 1 task",
             ),
             (lambda m, X, Y, T: m.forget_tasks([0, 0]), "a task more than once"),
@@ -232,7 +255,9 @@ class TestFailure:
         X, Y, T = data
 
         def fresh() -> OnlineTwoStepRidge:
-            return OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X[:20], Y[:20, :5], tasks=T[:5])
+            return OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(
+                X[:20], Y[:20, :5], tasks=T[:5]
+            )
 
         changes = {
             "partial_fit": lambda m: m.partial_fit(X[20:], Y[20:, :5]),
@@ -250,7 +275,8 @@ class TestFailure:
             for line in range(1, 2000, 17):  # every line would take too long
                 with _InterruptAfter(line) as finished:
                     change(model)
-                # Once the one assignment that counts is done, only `return self` is left to be interrupted.
+                # Once the one assignment that counts is done, only `return self` is left to be
+                # interrupted.
                 if finished() or model._learnt is not before["_learnt"]:
                     break
                 interrupted[name] += 1
@@ -259,7 +285,11 @@ class TestFailure:
             wanted = change(fresh())
             assert set(model.__dict__) == set(wanted.__dict__)
             assert_array_equal(model.coef_, wanted.coef_)
-            assert (model.n_seen_, model.n_tasks_, model.alpha) == (wanted.n_seen_, wanted.n_tasks_, wanted.alpha)
+            assert (model.n_seen_, model.n_tasks_, model.alpha) == (
+                wanted.n_seen_,
+                wanted.n_tasks_,
+                wanted.alpha,
+            )
         assert min(interrupted.values()) >= 5, interrupted
 
 
@@ -316,8 +346,11 @@ class TestMemory:
 
     def test_sparse_labels_are_not_made_dense(self):
         rng = np.random.default_rng(0)
-        n, q = 2000, 20_000  # 320 MB as a dense grid
-        X, T = rng.normal(size=(n, 10)), rng.normal(size=(q, 4))
+        # 320 MB as a dense grid
+        n = 2000
+        q = 20_000
+        X = rng.normal(size=(n, 10))
+        T = rng.normal(size=(q, 4))
         Y = sparse.csr_array((np.ones(n), (np.arange(n), rng.integers(q, size=n))), shape=(n, q))
         tracemalloc.start()
         try:
@@ -327,12 +360,18 @@ class TestMemory:
             assert tracemalloc.get_traced_memory()[1] < 40e6
         finally:
             tracemalloc.stop()
-        A = X[:2] @ model.coef_ @ T.T + (X[:2] @ model.instance_coef_)[:, None] + T @ model.task_coef_
+        A = (
+            X[:2] @ model.coef_ @ T.T
+            + (X[:2] @ model.instance_coef_)[:, None]
+            + T @ model.task_coef_
+        )
         assert_allclose(model.predict(X[:2]), A + model.intercept_, rtol=1e-9, atol=1e-12)
 
     def test_no_task_kernel_is_formed_without_tasks(self):
         rng = np.random.default_rng(0)
-        n, q = 300, 20_000  # a kernel of the tasks would be 3.2 GB
+        # a kernel of the tasks would be 3.2 GB
+        n = 300
+        q = 20_000
         X = sparse.random_array((n, 8), density=0.3, rng=rng, format="csr")
         Y = sparse.csr_array((np.ones(n), (np.arange(n), rng.integers(q, size=n))), shape=(n, q))
         tracemalloc.start()
@@ -348,7 +387,9 @@ class TestMemory:
         for options in ({}, {"keep_labels": True}):
             model = OnlineTwoStepRidge(0.3, 0.7, **options).fit(X[:20], Y[:20, :5], tasks=T[:5])
             model.predict(X)
-            model.partial_fit(X[20:], Y[20:, :5]).partial_fit_tasks(T[5:], Y[:, 5:], X=None if options else X)
+            model.partial_fit(X[20:], Y[20:, :5]).partial_fit_tasks(
+                T[5:], Y[:, 5:], X=None if options else X
+            )
             wanted = TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).predict(data[0])
             for part in (X, Y, T):
                 part[:] = 0.0
@@ -358,7 +399,8 @@ class TestMemory:
     def test_too_many_features_are_told_before_any_work(self):
         X = sparse.csr_array((2, 5_000_000))
         with pytest.raises(
-            NotEnoughMemoryError, match="statistics of 5000000 features .* feature_map such as Landmarks"
+            NotEnoughMemoryError,
+            match="statistics of 5000000 features .* feature_map such as Landmarks",
         ):
             OnlineTwoStepRidge().fit(X, np.ones((2, 1)))
 
@@ -378,7 +420,9 @@ class TestForms:
         X, Y, T = (part.astype(np.float32) for part in data)
         tasks = T if with_tasks else None
         model = OnlineTwoStepRidge().fit(X, Y, tasks=tasks).partial_fit(X[:3], Y[:3])
-        assert model.coef_.dtype == model.predict(X).dtype == model.holdout(X, Y).dtype == np.float32
+        assert (
+            model.coef_.dtype == model.predict(X).dtype == model.holdout(X, Y).dtype == np.float32
+        )
         again = OnlineTwoStepRidge().fit(*data[:2], tasks=data[2] if with_tasks else None)
         assert again.partial_fit(data[0][:3], data[1][:3]).predict(data[0]).dtype == np.float64
         assert_allclose(model.predict(X), again.predict(data[0]), rtol=1e-4, atol=1e-5)
@@ -392,7 +436,12 @@ class TestForms:
         assert type(found) is type(X)
         assert found.dtype == X.dtype
         wanted = TwoStepRidge(0.3, 0.7).fit(data[0][4:], data[1][4:, 1:], tasks=data[2][1:])
-        assert_allclose(library.to_numpy(found), wanted.predict(data[0]), rtol=10 * library.rtol, atol=library.rtol)
+        assert_allclose(
+            library.to_numpy(found),
+            wanted.predict(data[0]),
+            rtol=10 * library.rtol,
+            atol=library.rtol,
+        )
         with pytest.raises(ValueError, match="5 features"):
             model.predict(X[:, :4])
 
@@ -410,7 +459,8 @@ class TestForms:
     def test_pandas_frames_are_matched_by_id(self, data):
         pd = pytest.importorskip("pandas")
         X, Y, T = data
-        people, drugs = [f"p{i}" for i in range(M)], [f"d{j}" for j in range(Q)]
+        people = [f"p{i}" for i in range(M)]
+        drugs = [f"d{j}" for j in range(Q)]
         features = pd.DataFrame(X, people, [f"x{k}" for k in range(P)])
         labels = pd.DataFrame(Y, people, pd.Index(drugs, name="drug"))
         described = pd.DataFrame(T, drugs, list("abc"))
@@ -423,7 +473,8 @@ class TestForms:
         model.partial_fit(features.iloc[20:], labels.iloc[20:, [4, 2, 0, 1, 3]])
         parts = (slice(12), slice(12, None))
         model.partial_fit_tasks(
-            described.iloc[5:], chunks=((features.iloc[rows], labels.iloc[rows, 5:]) for rows in parts)
+            described.iloc[5:],
+            chunks=((features.iloc[rows], labels.iloc[rows, 5:]) for rows in parts),
         )
         model.forget(features.iloc[:4].sample(frac=1, random_state=0), labels.iloc[:4])
         rest = labels.iloc[4:]
@@ -432,7 +483,9 @@ class TestForms:
         assert list(found.columns) == ["d2", "d3", "d4", "d5"]
         assert found.columns.name == "drug"
         assert list(found.index) == people[:3]
-        wanted = TwoStepRidge(0.3, 0.7).fit(features.iloc[4:], labels.iloc[4:, 2:], tasks=described.iloc[2:])
+        wanted = TwoStepRidge(0.3, 0.7).fit(
+            features.iloc[4:], labels.iloc[4:, 2:], tasks=described.iloc[2:]
+        )
         assert_allclose(found, wanted.predict(features.iloc[:3]), rtol=1e-9)
         assert list(model.feature_names_in_) == list(features.columns)
         assert list(model.predict(features[:2], tasks=described.iloc[:2]).columns) == ["d0", "d1"]
@@ -457,16 +510,28 @@ class TestForms:
     def test_polars_frames(self, data):
         pl = pytest.importorskip("polars")
         X, Y, T = data
-        labels = pl.DataFrame({"id": [f"p{i}" for i in range(M)]} | {f"d{j}": Y[:, j] for j in range(Q)})
-        features = pl.DataFrame({"id": [f"p{i}" for i in range(M)]} | {f"x{k}": X[:, k] for k in range(P)})
-        model = OnlineTwoStepRidge().fit(features[:12], labels[:12], tasks=T).partial_fit(features[12:], labels[12:])
+        labels = pl.DataFrame(
+            {"id": [f"p{i}" for i in range(M)]} | {f"d{j}": Y[:, j] for j in range(Q)}
+        )
+        features = pl.DataFrame(
+            {"id": [f"p{i}" for i in range(M)]} | {f"x{k}": X[:, k] for k in range(P)}
+        )
+        model = (
+            OnlineTwoStepRidge()
+            .fit(features[:12], labels[:12], tasks=T)
+            .partial_fit(features[12:], labels[12:])
+        )
         found = model.predict(features[:2])
         assert found.columns == ["id", *(f"d{j}" for j in range(Q))]
-        assert_allclose(found.drop("id").to_numpy(), TwoStepRidge().fit(X, Y, tasks=T).predict(X[:2]), rtol=1e-9)
+        assert_allclose(
+            found.drop("id").to_numpy(), TwoStepRidge().fit(X, Y, tasks=T).predict(X[:2]), rtol=1e-9
+        )
 
     def test_sparse_labels_with_repeated_entries(self, data):
         X, _, T = data
-        twice = sparse.csr_array((np.ones(4), np.array([2, 2, 0, 0]), np.array([0, 2, 4])), shape=(2, Q))
+        twice = sparse.csr_array(
+            (np.ones(4), np.array([2, 2, 0, 0]), np.array([0, 2, 4])), shape=(2, Q)
+        )
         model, wanted = (OnlineTwoStepRidge().fit(X, data[1], tasks=T) for _ in range(2))
         model.partial_fit(X[:2], twice), wanted.partial_fit(X[:2], twice.toarray())
         assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-12)
@@ -484,22 +549,32 @@ class TestForms:
         X, Y, T = data
         pairs = [(3, 1), (0, 4), (3, 1)]
         for model in (OnlineTwoStepRidge().fit(X, Y, tasks=T), OnlineTwoStepRidge().fit(X, Y)):
-            assert_allclose(model.predict_pairs(X, None, pairs), model.predict(X)[[3, 0, 3], [1, 4, 1]])
+            assert_allclose(
+                model.predict_pairs(X, None, pairs), model.predict(X)[[3, 0, 3], [1, 4, 1]]
+            )
         model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
-        assert_allclose(model.predict_pairs(X, T[::-1], pairs), model.predict(X)[[3, 0, 3], [4, 1, 4]])
-        with pytest.raises(ValueError, match="pairs points outside the training tasks: positions 0 to 6 in 6 rows"):
+        assert_allclose(
+            model.predict_pairs(X, T[::-1], pairs), model.predict(X)[[3, 0, 3], [4, 1, 4]]
+        )
+        with pytest.raises(
+            ValueError, match="pairs points outside the training tasks: positions 0 to 6 in 6 rows"
+        ):
             model.predict_pairs(X, None, [(0, 0), (0, 6)])
         pd = pytest.importorskip("pandas")
         model.fit(X, pd.DataFrame(Y, columns=list("abcdef")), tasks=T)
         people = pd.DataFrame(X, [f"p{i}" for i in range(M)])
-        assert_allclose(model.predict_pairs(people, None, [("p3", "b")]), model.predict(X[[3]])[:, 1])
+        assert_allclose(
+            model.predict_pairs(people, None, [("p3", "b")]), model.predict(X[[3]])[:, 1]
+        )
 
 
 @over(every(constant=[False, True], wrap=[np.asarray, sparse.csr_array], with_tasks=[False, True]))
 def test_single_precision_is_that_of_the_data_and_of_the_answer(constant, wrap, with_tasks):
     """What lies between is computed in double precision: terms that cancel leave their digits."""
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(60, 3)) + 1000, rng.normal(size=(5, 2)) + 100, rng.normal(size=(60, 5))
+    X = rng.normal(size=(60, 3)) + 1000
+    T = rng.normal(size=(5, 2)) + 100
+    Y = rng.normal(size=(60, 5))
     X, T, Y = (part.astype(np.float32) for part in (X, T, Y))
     given = {"tasks": T} if with_tasks else {}
     model = OnlineTwoStepRidge(1e-3, 1e-3, fit_intercept=constant).fit(wrap(X), Y, **given)
@@ -510,7 +585,10 @@ def test_single_precision_is_that_of_the_data_and_of_the_answer(constant, wrap, 
     pairs = [(0, 1), (59, 4)]
     for found, wanted in (
         (model.predict(wrap(X)), exact.predict(wrap(X.astype(np.float64)))),
-        (model.predict_pairs(wrap(X), None, pairs), exact.predict_pairs(wrap(X.astype(np.float64)), None, pairs)),
+        (
+            model.predict_pairs(wrap(X), None, pairs),
+            exact.predict_pairs(wrap(X.astype(np.float64)), None, pairs),
+        ),
     ):
         assert found.dtype == np.float32
         assert wanted.dtype == np.float64
@@ -523,17 +601,22 @@ class TestMemoryOfRows:
     @staticmethod
     def rows(kind):
         rng = np.random.default_rng(0)
-        X, Y = rng.normal(size=(4000, 40)), rng.normal(size=(4000, 30))
+        X = rng.normal(size=(4000, 40))
+        Y = rng.normal(size=(4000, 30))
         if kind == "whole numbers":
             Y = (Y > 0).astype(int)
         if kind == "missing":
-            Y = np.where(np.arange(30) < 25, np.where(np.arange(4000) < 500, np.nan, 1.0)[:, None], Y)
+            Y = np.where(
+                np.arange(30) < 25, np.where(np.arange(4000) < 500, np.nan, 1.0)[:, None], Y
+            )
         if kind == "single":
-            X, Y = X.astype(np.float32), Y.astype(np.float32)
+            X = X.astype(np.float32)
+            Y = Y.astype(np.float32)
         if kind == "frames":
             pd = pytest.importorskip("pandas")
             index = [f"row {row}" for row in range(4000)]
-            X, Y = pd.DataFrame(X, index), pd.DataFrame(Y, index).iloc[::-1]
+            X = pd.DataFrame(X, index)
+            Y = pd.DataFrame(Y, index).iloc[::-1]
         return X, Y
 
     @pytest.mark.parametrize("kind", ["arrays", "whole numbers", "missing", "single", "frames"])
@@ -541,11 +624,14 @@ class TestMemoryOfRows:
     def test_fit(self, kind, keep_labels):
         X, Y = self.rows(kind)
         model = OnlineTwoStepRidge(keep_labels=keep_labels)
-        need, peak = told(lambda: model.fit(X, Y)), taken(lambda: model.fit(X, Y))
+        need = told(lambda: model.fit(X, Y))
+        peak = taken(lambda: model.fit(X, Y))
         assert peak - 2**19 < need < 2.5 * peak  # lists of ids beside it
 
     def test_partial_fit(self):
         X, Y = self.rows("arrays")
         model = OnlineTwoStepRidge().fit(X[:10], Y[:10])
-        need, peak = (count(lambda: copy.deepcopy(model).partial_fit(X, Y)) for count in (told, taken))
+        need, peak = (
+            count(lambda: copy.deepcopy(model).partial_fit(X, Y)) for count in (told, taken)
+        )
         assert peak < need < 2.5 * peak

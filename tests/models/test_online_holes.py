@@ -11,19 +11,30 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRegressor, TwoStepRidge, evaluate
+from dyadlearn import (
+    IndependentTaskRidge,
+    OnlineTwoStepRidge,
+    TwoStepRegressor,
+    TwoStepRidge,
+    evaluate,
+)
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import NoLabelWarning, NotEnoughMemoryError, PrecisionWarning
 from sweeps import covering, every, lines, over
 from two_ridges import two_ridges
 
-M, P, Q, R = 24, 5, 6, 3
+M = 24
+P = 5
+Q = 6
+R = 3
 both = {"fit_intercept": [True, False]}
 
 
 def make(seed=0, holes=0.4):
     rng = np.random.default_rng(seed)
-    X, Y, T = rng.normal(size=(M, P)), rng.normal(size=(M, Q)) + 3, rng.normal(size=(Q, R)) + 1
+    X = rng.normal(size=(M, P))
+    Y = rng.normal(size=(M, Q)) + 3
+    T = rng.normal(size=(Q, R)) + 1
     Y[rng.random((M, Q)) < holes] = np.nan
     return X, Y, T
 
@@ -41,7 +52,9 @@ class Twin:
 
     def predict(self, rows, tasks=None):
         new_tasks = self.T if tasks is None else tasks
-        return two_ridges(self.X, self.Y, self.T, rows, new_tasks, self.alpha, self.task_alpha, self.fit_intercept)
+        return two_ridges(
+            self.X, self.Y, self.T, rows, new_tasks, self.alpha, self.task_alpha, self.fit_intercept
+        )
 
 
 @over(covering(**both, first_has_holes=[True, False], sparse_rows=[True, False]))
@@ -54,13 +67,18 @@ def test_equals_two_ridge_regressions_in_a_row(fit_intercept, first_has_holes, s
     model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept)
     model.partial_fit(wrap(X[:10]), Y[:10, :4], tasks=T[:4]).partial_fit(wrap(X[10:]), Y[10:, :4])
     wanted = Twin(X, Y[:, :4], T[:4], fit_intercept=fit_intercept)
-    assert_allclose(model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8)
+    assert_allclose(
+        model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8
+    )
     model.partial_fit_tasks(T[4:], chunks=[(X[:9], Y[:9, 4:]), (wrap(X[9:]), Y[9:, 4:])]).forget(
         wrap(X[5:8]), Y[5:8]
     ).forget_tasks([1])
-    kept, columns = np.delete(np.arange(M), [5, 6, 7]), [0, 2, 3, 4, 5]
+    kept = np.delete(np.arange(M), [5, 6, 7])
+    columns = [0, 2, 3, 4, 5]
     wanted = Twin(X[kept], Y[kept][:, columns], T[columns], fit_intercept=fit_intercept)
-    assert_allclose(model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8)
+    assert_allclose(
+        model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8
+    )
     assert_allclose(model.predict(wrap(new_X)), wanted.predict(new_X), rtol=1e-8)
     wanted = Twin(X[kept], Y[kept][:, columns], T[columns], 2.0, 0.1, fit_intercept)
     assert_allclose(model.set_alpha(2.0, 0.1).predict(new_X), wanted.predict(new_X), rtol=1e-8)
@@ -73,7 +91,9 @@ def test_which_models_it_equals():
     online = OnlineTwoStepRidge(0.3, 0.7)
     # Complete labels: the two-step model, whatever came in between.
     model = online.fit(X, full, tasks=T).partial_fit(X[:3], Y[:3]).forget(X[:3], Y[:3])
-    assert_allclose(model.predict(X), TwoStepRidge(0.3, 0.7).fit(X, full, tasks=T).predict(X), rtol=1e-8)
+    assert_allclose(
+        model.predict(X), TwoStepRidge(0.3, 0.7).fit(X, full, tasks=T).predict(X), rtol=1e-8
+    )
     # Holes: not the two-step model that completes them by both steps, but two regressions in a row.
     found = online.fit(X, Y, tasks=T).predict(X)
     two_ridges_in_a_row = TwoStepRegressor(Ridge(0.3), Ridge(0.7)).fit(X, Y, tasks=T)
@@ -93,7 +113,10 @@ def test_a_task_without_a_label(fit_intercept):
     Y[:, 2] = np.nan
     bare = OnlineTwoStepRidge(0.3, fit_intercept=fit_intercept)
     if fit_intercept:
-        with pytest.warns(NoLabelWarning, match=r"1 of 6 tasks \(positions 2\) have no label to estimate an intercept"):
+        with pytest.warns(
+            NoLabelWarning,
+            match=r"1 of 6 tasks \(positions 2\) have no label to estimate an intercept",
+        ):
             bare.fit(X, Y)
         with pytest.warns(NoLabelWarning):
             wanted = IndependentTaskRidge(0.3).fit(X, Y).predict(X)
@@ -105,7 +128,9 @@ def test_a_task_without_a_label(fit_intercept):
     assert_allclose(bare.predict(X), wanted, rtol=1e-8)
     # With features it has no part in the second step, and is predicted as a new one.
     model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
-    assert_allclose(model.predict(X), Twin(X, Y, T, fit_intercept=fit_intercept).predict(X), rtol=1e-8)
+    assert_allclose(
+        model.predict(X), Twin(X, Y, T, fit_intercept=fit_intercept).predict(X), rtol=1e-8
+    )
     columns = [0, 1, 3, 4, 5]
     known = Twin(X, Y[:, columns], T[columns], fit_intercept=fit_intercept)
     assert_allclose(model.predict(X)[:, 2], known.predict(X, tasks=T[[2]])[:, 0], rtol=1e-8)
@@ -119,7 +144,11 @@ def test_a_task_without_a_label(fit_intercept):
     if fit_intercept:
         with pytest.warns(NoLabelWarning, match="positions 2"):
             bare.forget(X[:1] + 1, more)
-    assert_allclose(model.forget(X[:1] + 1, more).predict(X)[:, 2], known.predict(X, tasks=T[[2]])[:, 0], rtol=1e-7)
+    assert_allclose(
+        model.forget(X[:1] + 1, more).predict(X)[:, 2],
+        known.predict(X, tasks=T[[2]])[:, 0],
+        rtol=1e-7,
+    )
 
 
 def test_new_tasks_without_a_label():
@@ -137,7 +166,9 @@ def test_forgetting_everything():
     X, Y, T = make()
     model = OnlineTwoStepRidge().fit(X, Y, tasks=T).forget(X, Y)
     assert np.isnan(model.predict(X)).all()
-    assert_allclose(model.partial_fit(X, Y).predict(X), Twin(X, Y, T, 1.0, 1.0).predict(X), rtol=1e-8)
+    assert_allclose(
+        model.partial_fit(X, Y).predict(X), Twin(X, Y, T, 1.0, 1.0).predict(X), rtol=1e-8
+    )
     plain = OnlineTwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T).forget(X, Y)
     assert_array_equal(plain.predict(X), np.zeros((M, Q)))
 
@@ -177,7 +208,8 @@ class TestRefusals:
         # Enough for the rows and one Gram matrix, but not for one of each task.
         monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 10 * 8 * 200**2)
         with pytest.raises(
-            NotEnoughMemoryError, match=r"200 features for \d tasks that are observed for different inst"
+            NotEnoughMemoryError,
+            match=r"200 features for \d tasks that are observed for different inst",
         ):
             model.partial_fit(X, Y)
         assert model._learnt is before
@@ -215,8 +247,11 @@ def test_holdout_and_landscape(setting):
         if setting == "A":
             labels[i, j] = np.nan
         without = Twin(X[rows], labels[np.ix_(rows, columns)], T[columns])
-        assert_allclose(held_out.iloc[i - 3, j], without.predict(X[[i]], tasks=T[[j]])[0, 0], rtol=1e-8)
-    alphas, task_alphas = [0.1, 0.3, 10.0], [0.7, 5.0]
+        assert_allclose(
+            held_out.iloc[i - 3, j], without.predict(X[[i]], tasks=T[[j]])[0, 0], rtol=1e-8
+        )
+    alphas = [0.1, 0.3, 10.0]
+    task_alphas = [0.7, 5.0]
     scores = model.landscape(X, Y, alphas, task_alphas, setting=setting)
     assert_allclose(scores[1, 0], -np.nanmean((model.holdout(X, Y, setting) - Y) ** 2), rtol=1e-10)
     model.tune(X, Y, alphas, task_alphas, setting=setting)
@@ -229,7 +264,10 @@ def test_lone_labels_of_independent_tasks_are_not_scored():
     Y[:, 4] = np.nan
     Y[7, 4] = 2.0
     model = OnlineTwoStepRidge(0.3).fit(X, Y)
-    with pytest.warns(NoLabelWarning, match=r"In setting B, 1 of \d+ labels .*\(positions 4\).*predictions are NaN"):
+    with pytest.warns(
+        NoLabelWarning,
+        match=r"In setting B, 1 of \d+ labels .*\(positions 4\).*predictions are NaN",
+    ):
         held_out = model.holdout(X, Y)
     with pytest.warns(NoLabelWarning):
         wanted = IndependentTaskRidge(0.3).fit(X, Y).holdout("B")
@@ -265,7 +303,12 @@ def test_another_model_is_announced():
     X, Y, T = make()
     message = "Labels are missing, so this result is that of TwoStepRidge"
     model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, tasks=T)
-    for ask in (lambda: model.fitted_, model.to_two_step, lambda: evaluate(model, "B"), model.predict_interval):
+    for ask in (
+        lambda: model.fitted_,
+        model.to_two_step,
+        lambda: evaluate(model, "B"),
+        model.predict_interval,
+    ):
         with pytest.warns(UserWarning, match=message):
             ask()
     # Without task features, or with complete labels, both models are equal.
@@ -294,7 +337,9 @@ def test_other_libraries(library):
     numbers = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T)
     for setting in "AD":
         held_out = model.holdout(mine[:7, :], labels[:7, :], setting)
-        assert_allclose(library.to_numpy(held_out), numbers.holdout(X[:7], Y[:7], setting), **tolerance)
+        assert_allclose(
+            library.to_numpy(held_out), numbers.holdout(X[:7], Y[:7], setting), **tolerance
+        )
     scores = model.landscape(mine[:7, :], labels[:7, :], [0.3, 1.0], [0.7])
     assert_allclose(scores, numbers.landscape(X[:7], Y[:7], [0.3, 1.0], [0.7]), **tolerance)
     # One label more of somebody known, and somebody who goes.
@@ -305,4 +350,6 @@ def test_other_libraries(library):
     model.forget(Table(mine[5:6, :], Ids((5,))), labels[5:6, :])
     kept = np.delete(np.arange(M), 5)
     assert i != 5
-    assert_allclose(library.to_numpy(model.predict(mine)), Twin(X[kept], Y[kept], T).predict(X), **tolerance)
+    assert_allclose(
+        library.to_numpy(model.predict(mine)), Twin(X[kept], Y[kept], T).predict(X), **tolerance
+    )

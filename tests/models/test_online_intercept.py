@@ -15,7 +15,10 @@ from dyadlearn import OnlineTwoStepRidge, TwoStepRidge, load, save
 from dyadlearn.exceptions import LeverageError, PrecisionWarning
 from sweeps import covering, every, over
 
-M, P, Q, R = 24, 5, 6, 3
+M = 24
+P = 5
+Q = 6
+R = 3
 
 
 @pytest.fixture
@@ -35,37 +38,46 @@ def travelled(model, X, Y, T):
 def test_another_level_of_the_labels_is_another_level_of_predictions(data, level):
     X, Y, T = data
     near, far = (travelled(OnlineTwoStepRidge(0.3, 0.7), X, labels, T) for labels in (Y, Y + level))
-    new, new_tasks = np.random.default_rng(1).normal(size=(4, P)), np.random.default_rng(2).normal(size=(2, R))
+    new = np.random.default_rng(1).normal(size=(4, P))
+    new_tasks = np.random.default_rng(2).normal(size=(2, R))
     rounding = {"rtol": 0, "atol": 1e-13 + 2e-15 * level}
     assert_allclose(far.predict(X) - level, near.predict(X), **rounding)
-    assert_allclose(far.predict(new, tasks=new_tasks) - level, near.predict(new, tasks=new_tasks), **rounding)
+    assert_allclose(
+        far.predict(new, tasks=new_tasks) - level, near.predict(new, tasks=new_tasks), **rounding
+    )
     for setting in "ABCD":
         found, wanted = (
-            m.holdout(X[2:], labels, setting) for m, labels in ((near, Y[2:, 2:]), (far, Y[2:, 2:] + level))
+            m.holdout(X[2:], labels, setting)
+            for m, labels in ((near, Y[2:, 2:]), (far, Y[2:, 2:] + level))
         )
         assert_allclose(wanted - level, found, **rounding)
         grid = {"alphas": [0.1, 10], "task_alphas": [0.2, 5], "setting": setting}
         found, wanted = (
-            m.landscape(X[2:], labels, **grid) for m, labels in ((near, Y[2:, 2:]), (far, Y[2:, 2:] + level))
+            m.landscape(X[2:], labels, **grid)
+            for m, labels in ((near, Y[2:, 2:]), (far, Y[2:, 2:] + level))
         )
         assert_allclose(wanted, found, rtol=1e-12 + 1e-14 * level)
 
 
 def test_independent_tasks_are_ridge_regressions_of_scikit_learn(data):
     X, Y, _ = data
-    X, Y = X + 3, Y + np.array([10.0, 0, -5, 1e3, 2, 7])
+    X = X + 3
+    Y = Y + np.array([10.0, 0, -5, 1e3, 2, 7])
     model = OnlineTwoStepRidge(0.3).fit(X[:9], Y[:9, :4]).partial_fit(X[9:], Y[9:, :4])
     model.partial_fit_tasks(None, Y[:, 4:], X=X).forget(X[:5], Y[:5]).forget_tasks([1])
     wanted = Ridge(0.3).fit(X[5:], np.delete(Y[5:], 1, axis=1))
     assert_allclose(model.coef_, wanted.coef_.T, rtol=1e-10, atol=1e-12)
     assert_allclose(model.intercept_, wanted.intercept_, rtol=1e-12)
     assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-12)
-    single, wanted = OnlineTwoStepRidge(0.3).fit(X, Y[:, 0]), Ridge(0.3).fit(X, Y[:, 0])
+    single = OnlineTwoStepRidge(0.3).fit(X, Y[:, 0])
+    wanted = Ridge(0.3).fit(X, Y[:, 0])
     assert isinstance(single.intercept_, float)
     assert_allclose(single.intercept_, wanted.intercept_, rtol=1e-12)
     assert_allclose(single.coef_, wanted.coef_, rtol=1e-10)
     for name in ("instance_coef_", "task_coef_"):
-        with pytest.raises(AttributeError, match=f"{name} exists only with fit_intercept=True and a task side"):
+        with pytest.raises(
+            AttributeError, match=f"{name} exists only with fit_intercept=True and a task side"
+        ):
             getattr(model, name)
 
 
@@ -76,7 +88,12 @@ def test_effects_are_of_features_as_they_come(data):
     assert model.coef_.shape == (P, R)
     for name in ("coef_", "instance_coef_", "task_coef_", "intercept_"):
         assert_allclose(getattr(model, name), getattr(batch, name), rtol=1e-9, atol=1e-11)
-    found = X @ model.coef_ @ T.T + (X @ model.instance_coef_)[:, None] + T @ model.task_coef_ + model.intercept_
+    found = (
+        X @ model.coef_ @ T.T
+        + (X @ model.instance_coef_)[:, None]
+        + T @ model.task_coef_
+        + model.intercept_
+    )
     assert_allclose(model.predict(X, tasks=T), found, rtol=1e-10)
     without = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=False).fit(X, Y, tasks=T)
     assert without.intercept_ == 0.0
@@ -87,7 +104,8 @@ def test_effects_are_of_features_as_they_come(data):
 @over(every(setting=["B", "C", "D"]))
 def test_additive_labels_are_found(setting):
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(40, 5)), rng.normal(size=(20, 4))
+    X = rng.normal(size=(40, 5))
+    T = rng.normal(size=(20, 4))
     Y = (X @ rng.normal(size=5))[:, None] + T @ rng.normal(size=4) + 100
     Y += 0.1 * rng.normal(size=Y.shape)
     model = OnlineTwoStepRidge().fit(X[:3], Y[:3], tasks=T).partial_fit(X[3:], Y[3:])
@@ -101,7 +119,8 @@ def test_additive_labels_are_found(setting):
 def test_large_offsets_of_features_take_no_digits(data, offset, with_tasks):
     # Numbers that the offset does not round.
     X, Y, T = (np.round(part * 2**12) / 2**12 for part in data)
-    near, far = OnlineTwoStepRidge(1e-3, 1e-3), OnlineTwoStepRidge(1e-3, 1e-3)
+    near = OnlineTwoStepRidge(1e-3, 1e-3)
+    far = OnlineTwoStepRidge(1e-3, 1e-3)
     if with_tasks:
         travelled(near, X, Y, T)
         travelled(far, X + offset, Y, T - offset)
@@ -110,25 +129,34 @@ def test_large_offsets_of_features_take_no_digits(data, offset, with_tasks):
             model.fit(rows[:9], Y[:9]).partial_fit(rows[9:], Y[9:]).forget(rows[:2], Y[:2])
     assert_allclose(far.coef_, near.coef_, rtol=1e-9)
     tasks = [T, T - offset] if with_tasks else [None, None]
-    assert_allclose(far.predict(X + offset, tasks=tasks[1]), near.predict(X, tasks=tasks[0]), rtol=0, atol=1e-11)
+    assert_allclose(
+        far.predict(X + offset, tasks=tasks[1]), near.predict(X, tasks=tasks[0]), rtol=0, atol=1e-11
+    )
     labels = Y[2:, 2:] if with_tasks else Y[2:]
     for setting in "ABCD" if with_tasks else "AB":
-        found, wanted = far.holdout(X[2:] + offset, labels, setting), near.holdout(X[2:], labels, setting)
+        found = far.holdout(X[2:] + offset, labels, setting)
+        wanted = near.holdout(X[2:], labels, setting)
         assert_allclose(found, wanted, rtol=0, atol=1e-9)
 
 
 def test_offsets_in_single_precision(data):
     X, Y, T = (np.round(part * 16) / 16 for part in data)
     near = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T)
-    far = OnlineTwoStepRidge(0.3, 0.7).fit(*((part + 1e4).astype(np.float32) for part in (X, Y)), tasks=T.astype("f4"))
+    far = OnlineTwoStepRidge(0.3, 0.7).fit(
+        *((part + 1e4).astype(np.float32) for part in (X, Y)), tasks=T.astype("f4")
+    )
     found = far.predict((X + 1e4).astype(np.float32))
     assert found.dtype == np.float32
-    assert_allclose(found - 1e4, near.predict(X), rtol=0, atol=2e-3)  # half a unit in the last place of 10⁴
+    assert_allclose(
+        found - 1e4, near.predict(X), rtol=0, atol=2e-3
+    )  # half a unit in the last place of 10⁴
 
 
 def test_sparse_features_are_not_made_dense():
     rng = np.random.default_rng(0)
-    n, d = 8_000, 300  # 19 MB as a dense matrix
+    # 19 MB as a dense matrix
+    n = 8_000
+    d = 300
     X = sparse.random_array((n, d), density=0.01, rng=rng, format="csr")
     Y = rng.normal(size=(n, 2)) + 5
     tracemalloc.start()
@@ -138,16 +166,22 @@ def test_sparse_features_are_not_made_dense():
         assert tracemalloc.get_traced_memory()[1] < 6e6
     finally:
         tracemalloc.stop()
-    rows, labels = sparse.vstack([X, X[2000:]]).toarray(), np.vstack([Y, Y[2000:]])
+    rows = sparse.vstack([X, X[2000:]]).toarray()
+    labels = np.vstack([Y, Y[2000:]])
     assert_allclose(found, Ridge(1.0).fit(rows, labels).predict(X.toarray()), rtol=1e-9)
 
 
 @over(
-    covering(wrap=[np.asarray, sparse.csr_array], wrap_labels=[np.asarray, sparse.csr_array], with_tasks=[True, False])
+    covering(
+        wrap=[np.asarray, sparse.csr_array],
+        wrap_labels=[np.asarray, sparse.csr_array],
+        with_tasks=[True, False],
+    )
 )
 def test_rows_dense_and_sparse_by_turns(data, wrap, wrap_labels, with_tasks):
     X, Y, T = data
-    X, Y = X * (X > 0), Y * (Y > 0) + 1.0 * (Y > 1)
+    X = X * (X > 0)
+    Y = Y * (Y > 0) + 1.0 * (Y > 1)
     tasks = T if with_tasks else None
     model = OnlineTwoStepRidge(0.3, 0.7).fit(X[:9], Y[:9], tasks=tasks)
     model.predict(X)
@@ -163,16 +197,26 @@ def test_rows_dense_and_sparse_by_turns(data, wrap, wrap_labels, with_tasks):
 @over(covering(wrap=[np.asarray, sparse.csr_array], alone=[False, True], alpha=[0.0, 1e-10, 1.0]))
 def test_features_that_never_change_say_nothing(data, wrap, alone, alpha):
     X, Y, T = data
-    same, same_tasks = np.full((M, 1), 0.7), np.full((Q, 1), -1 / 3)
+    same = np.full((M, 1), 0.7)
+    same_tasks = np.full((Q, 1), -1 / 3)
     if not alone:
-        same, same_tasks = np.hstack([X, same]), np.hstack([T, same_tasks])
+        same = np.hstack([X, same])
+        same_tasks = np.hstack([T, same_tasks])
     model = OnlineTwoStepRidge(alpha, alpha).fit(wrap(same[:9]), Y[:9, :4], tasks=same_tasks[:4])
-    model.partial_fit(wrap(same[9:]), Y[9:, :4]).partial_fit_tasks(same_tasks[4:], Y[:, 4:], X=wrap(same))
-    wanted = np.full((M, Q), Y.mean()) if alone else TwoStepRidge(alpha, alpha).fit(X, Y, tasks=T).predict(X)
+    model.partial_fit(wrap(same[9:]), Y[9:, :4]).partial_fit_tasks(
+        same_tasks[4:], Y[:, 4:], X=wrap(same)
+    )
+    if alone:
+        wanted = np.full((M, Q), Y.mean())
+    else:
+        wanted = TwoStepRidge(alpha, alpha).fit(X, Y, tasks=T).predict(X)
     assert_allclose(model.predict(wrap(same)), wanted, rtol=1e-9, atol=1e-11)
     held_out = model.holdout(wrap(same), Y, "B")
     rows = (Y.sum() - Y.sum(axis=1, keepdims=True)) / (Y.size - Q) * np.ones(Q)
-    wanted = rows if alone else TwoStepRidge(alpha, alpha).fit(X, Y, tasks=T).holdout("B")
+    if alone:
+        wanted = rows
+    else:
+        wanted = TwoStepRidge(alpha, alpha).fit(X, Y, tasks=T).holdout("B")
     assert_allclose(held_out, wanted, rtol=1e-9, atol=1e-11)
 
 
@@ -183,12 +227,18 @@ def test_few_rows_and_few_tasks(data):
     with pytest.raises(LeverageError, match="^No label remains to learn from"):
         model.holdout(X[:1], Y[:1, :1])
     model.partial_fit(X[1:3], Y[1:3, :1]).partial_fit_tasks(T[1:2], Y[:3, 1], X=X[:3])
-    assert_allclose(model.predict(X), TwoStepRidge().fit(X[:3], Y[:3, :2], tasks=T[:2]).predict(X), rtol=1e-10)
+    assert_allclose(
+        model.predict(X), TwoStepRidge().fit(X[:3], Y[:3, :2], tasks=T[:2]).predict(X), rtol=1e-10
+    )
     model.forget(X[1:3], Y[1:3, :2])
-    assert_allclose(model.predict(X), TwoStepRidge().fit(X[:1], Y[:1, :2], tasks=T[:2]).predict(X), rtol=1e-10)
+    assert_allclose(
+        model.predict(X), TwoStepRidge().fit(X[:1], Y[:1, :2], tasks=T[:2]).predict(X), rtol=1e-10
+    )
     assert not model.forget(X[:1], Y[:1, :2]).predict(X).any()  # nothing is known
     model.partial_fit(X[4:9], Y[4:9, :2])
-    assert_allclose(model.predict(X), TwoStepRidge().fit(X[4:9], Y[4:9, :2], tasks=T[:2]).predict(X), rtol=1e-10)
+    assert_allclose(
+        model.predict(X), TwoStepRidge().fit(X[4:9], Y[4:9, :2], tasks=T[:2]).predict(X), rtol=1e-10
+    )
 
 
 def test_rows_elsewhere_are_not_the_learnt_ones(data):
@@ -200,7 +250,9 @@ def test_rows_elsewhere_are_not_the_learnt_ones(data):
         lambda: model.forget(X[:5] + 30, Y[:5, :5]),
         lambda: model.partial_fit_tasks(T[5:], Y[:, 5:], X=X + 1e-3),
     ):
-        with pytest.raises(ValueError, match="not learned as they are given|these are not the 24 that were learned"):
+        with pytest.raises(
+            ValueError, match="not learned as they are given|these are not the 24 that were learned"
+        ):
             change()
         assert model._learnt is before
 
@@ -215,7 +267,11 @@ def test_labels_that_were_so_large_that_their_rounding_shows(data):
         with pytest.warns(PrecisionWarning, match="relative rounding error"):
             model.forget(1e9 * X[:1], Y[:1])
     # Labels of the same level are no reason to warn, whatever the features say of them.
-    model = OnlineTwoStepRidge().fit(X, np.full((M, Q), 5.0), tasks=T).forget(X[:4], np.full((4, Q), 5.0))
+    model = (
+        OnlineTwoStepRidge()
+        .fit(X, np.full((M, Q), 5.0), tasks=T)
+        .forget(X[:4], np.full((4, Q), 5.0))
+    )
     assert_allclose(model.predict(X), np.full((M, Q), 5.0), rtol=1e-14)
 
 
@@ -227,11 +283,19 @@ def test_whether_there_is_an_intercept_is_decided_by_the_fit(data, tmp_path):
     model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
     known = model.predict(X)
     model.set_params(fit_intercept=False)
-    for change in (lambda: model.partial_fit(X, Y), lambda: model.forget(X[:2], Y[:2]), lambda: model.set_alpha(2.0)):
+    for change in (
+        lambda: model.partial_fit(X, Y),
+        lambda: model.forget(X[:2], Y[:2]),
+        lambda: model.set_alpha(2.0),
+    ):
         with pytest.raises(ValueError, match="was fitted with fit_intercept=True"):
             change()
         assert_allclose(model.predict(X), known, rtol=0)
     save(model, tmp_path / "model.dyad")
     assert_allclose(load(tmp_path / "model.dyad").intercept_, model.intercept_, rtol=0)
     model.fit(X, Y, tasks=T)
-    assert_allclose(model.predict(X), TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T).predict(X), rtol=1e-10)
+    assert_allclose(
+        model.predict(X),
+        TwoStepRidge(fit_intercept=False).fit(X, Y, tasks=T).predict(X),
+        rtol=1e-10,
+    )

@@ -15,13 +15,19 @@ from dyadlearn.exceptions import IdError, PrecisionWarning
 from dyadlearn.growing.knowledge import Batch, Kept
 from sweeps import covering, every, lines, over
 
-M, P, Q, R = 20, 4, 6, 3
-USERS, ITEMS = [f"u{i}" for i in range(M)], list("abcdef")
+M = 20
+P = 4
+Q = 6
+R = 3
+USERS = [f"u{i}" for i in range(M)]
+ITEMS = list("abcdef")
 
 
 def make(holes=0.4, seed=0):
     rng = np.random.default_rng(seed)
-    X, Y, T = rng.normal(size=(M, P)), rng.normal(size=(M, Q)) + 2, rng.normal(size=(Q, R))
+    X = rng.normal(size=(M, P))
+    Y = rng.normal(size=(M, Q)) + 2
+    T = rng.normal(size=(Q, R))
     Y[rng.random((M, Q)) < holes] = np.nan
     return pd.DataFrame(X, USERS), pd.DataFrame(Y, USERS, ITEMS), pd.DataFrame(T, ITEMS)
 
@@ -44,7 +50,9 @@ class TestErrors:
         X, Y, T = make(holes)
         model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=keep_labels).fit(X[:10], Y[:10], tasks=T)
         before = model._learnt
-        with pytest.raises(IdError, match=r"2 of 5 instances are known already.*'u8', 'u9'.*known=\"replace\""):
+        with pytest.raises(
+            IdError, match=r"2 of 5 instances are known already.*'u8', 'u9'.*known=\"replace\""
+        ):
             model.partial_fit(X[8:13], Y[8:13])
         assert model._learnt is before
         model.partial_fit(X[10:], Y[10:])
@@ -57,7 +65,10 @@ class TestErrors:
     def test_replacing_needs_what_was_learnt(self):
         X, Y, T = make()
         model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
-        with pytest.raises(ValueError, match=r"Instances 'u3', 'u4' are known.*fit it again with keep_labels=True, or"):
+        with pytest.raises(
+            ValueError,
+            match=r"Instances 'u3', 'u4' are known.*fit it again with keep_labels=True, or",
+        ):
             model.partial_fit(X[3:5], Y[3:5], known="replace")
         with pytest.raises(ValueError, match="known must be one of"):
             model.partial_fit(X[3:5], Y[3:5], known="ignore")
@@ -105,7 +116,9 @@ class TestForgetting:
                 model.forget(X[:1].set_axis(["new"]), Y[:1].set_axis(["new"]))
             if options.get("keep_labels"):
                 for wrong in ((X[:1] + 1, Y[:1]), (X[:1], Y[:1] + 1)):
-                    with pytest.raises(ValueError, match="X or Y are not what the model has learned"):
+                    with pytest.raises(
+                        ValueError, match="X or Y are not what the model has learned"
+                    ):
                         model.forget(*wrong)
             assert model._learnt is before
             same(model.forget(X[::3], Y[::3]), X.drop(USERS[::3]), Y.drop(USERS[::3]), T)
@@ -116,7 +129,9 @@ class TestForgetting:
         with pytest.raises(IdError, match="knows 20 of its 20 instances by their ids: give"):
             model.forget(X.to_numpy()[:1], Y.to_numpy()[:1])
         # Whoever came without an id can go without.
-        model.partial_fit(1 + X.to_numpy()[:1], Y.to_numpy()[:1]).forget(1 + X.to_numpy()[:1], Y.to_numpy()[:1])
+        model.partial_fit(1 + X.to_numpy()[:1], Y.to_numpy()[:1]).forget(
+            1 + X.to_numpy()[:1], Y.to_numpy()[:1]
+        )
         same(model, X, Y, T)
         # An instance that is kept is found again by its features, and its id goes with it.
         model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, tasks=T)
@@ -125,12 +140,21 @@ class TestForgetting:
 
 
 class TestReplacing:
-    @over(covering(holes=[0.4, 0.0], new_features=[True, False], fit_intercept=[True, False], wrap=[None, "sparse"]))
+    @over(
+        covering(
+            holes=[0.4, 0.0],
+            new_features=[True, False],
+            fit_intercept=[True, False],
+            wrap=[None, "sparse"],
+        )
+    )
     def test_equals_a_fit_on_the_final_labels(self, holes, new_features, fit_intercept, wrap):
         X, Y, T = make(holes)
-        given, options = X if wrap is None else sparse.csr_array(X.to_numpy()), {"fit_intercept": fit_intercept}
+        given = X if wrap is None else sparse.csr_array(X.to_numpy())
+        options = {"fit_intercept": fit_intercept}
         model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True, **options).fit(given, Y, tasks=T)
-        later_X, later_Y = X.copy(), Y.copy()
+        later_X = X.copy()
+        later_Y = Y.copy()
         news = make(0.5, seed=1)[1].iloc[[2, 5, 6, 11]]
         rows = X.loc[news.index]
         if new_features:
@@ -138,23 +162,33 @@ class TestReplacing:
             later_X.loc[news.index] = rows
         later_Y = news.combine_first(later_Y)[ITEMS].loc[USERS]  # NaN keeps what was there
         assert not later_Y.equals(Y)
-        more_X, more_Y = rows.copy(), news.copy()
-        more_X.loc["new"], more_Y.loc["new"] = 1.0, 3.0  # known and new ones may come together
+        more_X = rows.copy()
+        more_Y = news.copy()
+        # known and new ones may come together
+        more_X.loc["new"] = 1.0
+        more_Y.loc["new"] = 3.0
         model.predict(X.to_numpy())
         model.partial_fit(more_X, more_Y, known="replace")
-        later_X.loc["new"], later_Y.loc["new"] = 1.0, 3.0
+        later_X.loc["new"] = 1.0
+        later_Y.loc["new"] = 3.0
         same(model, later_X, later_Y, T, **options)
         # Once more, and back to what it was at first.
         model.partial_fit(X.loc[news.index], Y.loc[news.index].fillna(0.0), known="replace")
-        later_X.loc[news.index], later_Y.loc[news.index] = X.loc[news.index], Y.loc[news.index].fillna(0.0)
+        later_X.loc[news.index], later_Y.loc[news.index] = (
+            X.loc[news.index],
+            Y.loc[news.index].fillna(0.0),
+        )
         same(model, later_X, later_Y, T, **options)
 
     def test_ratings_one_by_one(self):
         X, Y, T = make(0.6)
         model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X[:5], Y[:5], tasks=T)
-        final, rng = Y[:5].copy(), np.random.default_rng(3)
+        final = Y[:5].copy()
+        rng = np.random.default_rng(3)
         for step in range(25):
-            user, item, value = USERS[rng.integers(min(5 + step, M))], ITEMS[rng.integers(Q)], float(rng.normal())
+            user = USERS[rng.integers(min(5 + step, M))]
+            item = ITEMS[rng.integers(Q)]
+            value = float(rng.normal())
             model.partial_fit(X.loc[[user]], one_cell(user, item, value), known="replace")
             if user in final.index:
                 final.loc[user, item] = value
@@ -173,7 +207,9 @@ class TestReplacing:
         model.partial_fit(X[3:4], one_cell("u3", "c", 1.0), known="replace")
         after = model.statistics_
         assert after.gram is before.gram
-        assert sum(any(new.gram is old.gram for old in before.groups) for new in after.groups) == Q - 1
+        assert (
+            sum(any(new.gram is old.gram for old in before.groups) for new in after.groups) == Q - 1
+        )
 
     def test_labels_given_again_change_nothing(self):
         X, Y, T = make()
@@ -192,7 +228,9 @@ class TestReplacing:
     def test_sparse_labels_are_complete(self):
         X, Y, T = make(0.0)
         labels = np.where(Y > 2, Y, 0.0)
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, sparse.csr_array(labels), tasks=T)
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(
+            X, sparse.csr_array(labels), tasks=T
+        )
         model.partial_fit(X[:2], one_cell("u0", "a", 7.0).reindex(["u0", "u1"]), known="replace")
         labels[0, 0] = 7.0
         same(model, X, pd.DataFrame(labels, USERS, ITEMS), T)
@@ -201,7 +239,8 @@ class TestReplacing:
         X, Y, T = make()
         model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y[ITEMS[:3]], tasks=T[:3])
         with pytest.raises(
-            ValueError, match="leave X out, and give the labels of new tasks for all instances in one call"
+            ValueError,
+            match="leave X out, and give the labels of new tasks for all instances in one call",
         ):
             model.partial_fit_tasks(T[3:], Y[ITEMS[3:]].to_numpy(), X=X.to_numpy())
         with pytest.raises(ValueError, match="Y has 5 rows, expected one for each of 20 instances"):
@@ -209,7 +248,9 @@ class TestReplacing:
         with pytest.raises(ValueError, match="takes the labels of tasks in one array"):
             model.partial_fit_tasks(T[3:], chunks=[(X, Y[ITEMS[3:]])])
         # By their ids in any order, with their instances or without.
-        model.partial_fit_tasks(T[3:5], Y[["d", "e"]][::-1], X=X).partial_fit_tasks(T[5:], Y[["f"]][::-1])
+        model.partial_fit_tasks(T[3:5], Y[["d", "e"]][::-1], X=X).partial_fit_tasks(
+            T[5:], Y[["f"]][::-1]
+        )
         same(model, X, Y, T)
         model.partial_fit(X[4:5], one_cell("u4", "e", 9.0), known="replace").forget_tasks(["b"])
         final = Y.copy()
@@ -230,7 +271,9 @@ class TestReplacing:
 def test_kept_rows_are_joined_and_cleared():
     kept = Kept()
     for step in range(100):
-        kept = kept.with_batch(Batch(1, Ids((step,)), np.full((1, 2), float(step)), np.array([[1.0, np.nan]])).copied())
+        kept = kept.with_batch(
+            Batch(1, Ids((step,)), np.full((1, 2), float(step)), np.array([[1.0, np.nan]])).copied()
+        )
     assert len(kept) == 100
     assert len(kept.batches) <= 7
     places = kept.places([3, 50, 99, "nobody"])

@@ -14,8 +14,11 @@ from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over
 from two_ridges import labels_with_holes, two_ridges
 
-ALPHA, TASK_ALPHA, ROW_ALPHA = 0.3, 0.7, 1.3
-# Instances, features, tasks, features: more tasks than features, and fewer labels per row than features.
+ALPHA = 0.3
+TASK_ALPHA = 0.7
+ROW_ALPHA = 1.3
+# Instances, features, tasks, features: more tasks than features, and fewer labels per row than
+# features.
 SHAPES = [(9, 3, 7, 2), (8, 4, 6, 8)]
 # For refits of every cell.
 SMALL = [(7, 2, 6, 2), (6, 3, 5, 6)]
@@ -23,7 +26,9 @@ settings = {"shape": SHAPES, "constant": [True, False], "holes": [0.4, 0.0]}
 
 
 def problem(shape, holes=0.4, seed=0):
-    X, Y, T = labels_with_holes(shape, max(holes, 0.1), seed)  # the last task has no label, the last but one has one
+    X, Y, T = labels_with_holes(
+        shape, max(holes, 0.1), seed
+    )  # the last task has no label, the last but one has one
     if not holes:
         Y = np.random.default_rng(seed).normal(size=Y.shape)
     X[1] = X[0]  # two users with equal features
@@ -31,7 +36,8 @@ def problem(shape, holes=0.4, seed=0):
 
 
 def framed(X, Y, T):
-    users, items = [f"u{i}" for i in range(len(X))], [f"i{j}" for j in range(len(T))]
+    users = [f"u{i}" for i in range(len(X))]
+    items = [f"i{j}" for j in range(len(T))]
     return pd.DataFrame(X, users), pd.DataFrame(Y, users, items), pd.DataFrame(T, items)
 
 
@@ -52,7 +58,9 @@ def with_terms(F, labels, T, row_alpha, constant, new_tasks=None):
     return np.array(found)
 
 
-def refit(X, Y, T, new, labels, new_tasks=None, constant=True, alphas=(ALPHA, TASK_ALPHA, ROW_ALPHA)):
+def refit(
+    X, Y, T, new, labels, new_tasks=None, constant=True, alphas=(ALPHA, TASK_ALPHA, ROW_ALPHA)
+):
     """Predict for instances with labels, NaN where there are none, by two ridges and a term of each row."""
     new_tasks = T if new_tasks is None else new_tasks
     F = two_ridges(X, Y, T, new, np.vstack([T, new_tasks]), *alphas[:2], constant)
@@ -99,10 +107,19 @@ def test_updates_equal_a_fit_on_the_final_labels(shape, constant, holes, tmp_pat
     model.partial_fit_tasks(T_[4:], Y_.iloc[:, 4:])
 
     def check(rows, columns, Y):
-        wanted = refit(X[rows], Y[np.ix_(rows, columns)], T[columns], X[rows], Y[np.ix_(rows, columns)], None, constant)
+        wanted = refit(
+            X[rows],
+            Y[np.ix_(rows, columns)],
+            T[columns],
+            X[rows],
+            Y[np.ix_(rows, columns)],
+            None,
+            constant,
+        )
         assert_allclose(model.predict(X_.iloc[rows]), wanted, rtol=1e-8, atol=1e-9)
 
-    every_row, every_task = np.arange(len(X)), np.arange(len(T))
+    every_row = np.arange(len(X))
+    every_task = np.arange(len(T))
     check(every_row, every_task, Y)
     # One rating of a known user: the other labels stay.
     rating = pd.DataFrame(np.nan, ["u2"], Y_.columns)
@@ -135,22 +152,33 @@ def left_out(X, Y, T, setting, constant, alphas=(ALPHA, TASK_ALPHA, ROW_ALPHA)):
     """Return hold-out predictions of every second cell, by refitting; infinity elsewhere."""
     found = np.full(Y.shape, np.inf)
     for i, j in np.argwhere(np.add.outer(np.arange(len(X)), np.arange(len(T))) % 2 == 0):
-        rows = np.delete(np.arange(len(X)), i) if setting.new_instance else np.arange(len(X))
-        columns = np.delete(np.arange(len(T)), j) if setting.new_task else np.arange(len(T))
+        if setting.new_instance:
+            rows = np.delete(np.arange(len(X)), i)
+        else:
+            rows = np.arange(len(X))
+        if setting.new_task:
+            columns = np.delete(np.arange(len(T)), j)
+        else:
+            columns = np.arange(len(T))
         labels = Y.copy()
         labels[i, j] = np.nan
         own = np.full(len(T), np.nan) if setting.new_instance else labels[i]
         block = labels[np.ix_(rows, columns)]
-        found[i, j] = refit(X[rows], block, T[columns], X[[i]], own[None, columns], T[[j]], constant, alphas)[0, 0]
+        found[i, j] = refit(
+            X[rows], block, T[columns], X[[i]], own[None, columns], T[[j]], constant, alphas
+        )[0, 0]
     return found
 
 
-@over(covering(shape=SMALL, constant=[True, False], setting=list(Setting), row_alpha=[1e-6, 1.3, 1e5]))
+@over(
+    covering(shape=SMALL, constant=[True, False], setting=list(Setting), row_alpha=[1e-6, 1.3, 1e5])
+)
 def test_holdout_equals_refits(shape, constant, setting, row_alpha):
     X, Y, T = problem(shape)
     model = online(constant, row_alpha).fit(X, Y, tasks=T)
     wanted = left_out(X, Y, T, setting, constant, (ALPHA, TASK_ALPHA, row_alpha))
-    known, some = ~np.isinf(wanted), [3, 1]
+    known = ~np.isinf(wanted)
+    some = [3, 1]
     assert_allclose(model.holdout(X, Y, setting)[known], wanted[known], rtol=1e-6, atol=1e-7)
     found = model.holdout(X[some], Y[some], setting)
     assert_allclose(found[known[some]], wanted[some][known[some]], rtol=1e-6, atol=1e-7)
@@ -166,18 +194,22 @@ def test_holdout_of_complete_labels(shape, constant, setting):
         known = ~np.isinf(wanted)
         assert_allclose(found[known], wanted[known], rtol=1e-7, atol=1e-8)
         return
-    # Both steps complete the pair that is left out, until its label equals its prediction; then the term is added.
+    # Both steps complete the pair that is left out, until its label equals its prediction; then the
+    # term is added.
     for i, j in ((0, 0), (3, 2), (5, len(T) - 1)):
         labels = Y.copy()
         predicted = []
         for labels[i, j] in (0.0, 1.0):  # the two-step prediction is linear in the label
             predicted.append(two_ridges(X, labels, T, X[[i]], T, ALPHA, TASK_ALPHA, constant)[0])
-        at_zero, slope = predicted[0], predicted[1] - predicted[0]
+        at_zero = predicted[0]
+        slope = predicted[1] - predicted[0]
         F = at_zero + slope * at_zero[j] / (1 - slope[j])
         assert_allclose(F[j], at_zero[j] / (1 - slope[j]))
         own = Y[[i]].copy()
         own[0, j] = np.nan
-        assert_allclose(found[i, j], F[j] + with_terms(F[None], own, T, ROW_ALPHA, constant)[0, j], rtol=1e-7)
+        assert_allclose(
+            found[i, j], F[j] + with_terms(F[None], own, T, ROW_ALPHA, constant)[0, j], rtol=1e-7
+        )
 
 
 @over(every(setting=list(Setting)))
@@ -192,7 +224,9 @@ def test_holdout_does_not_depend_on_offsets_and_scale(setting):
 
 @over(every(setting=list(Setting)))
 def test_without_its_only_task_a_row_has_no_term(setting):
-    X, Y, T = (part[:, :1] if part.shape[1] == 6 else part for part in problem((7, 2, 6, 2), holes=0))
+    X, Y, T = (
+        part[:, :1] if part.shape[1] == 6 else part for part in problem((7, 2, 6, 2), holes=0)
+    )
     model, plain = (online(False, row_alpha).fit(X, Y, tasks=T[:1]) for row_alpha in (1.0, None))
     assert_allclose(model.holdout(X, Y, setting), plain.holdout(X, Y, setting))
 
@@ -200,12 +234,22 @@ def test_without_its_only_task_a_row_has_no_term(setting):
 def test_holdout_with_arrays_of_other_libraries(library):
     X, Y, T = problem((7, 2, 6, 2))
     given = list(map(library.asarray, (X, Y, T)))
-    model, wanted = online().fit(*given), online().fit(X, Y, T)
+    model = online().fit(*given)
+    wanted = online().fit(X, Y, T)
     for setting in Setting:
         found = model.holdout(*given[:2], setting)
         assert type(found) is type(given[0])
-        assert_allclose(library.to_numpy(found), wanted.holdout(X, Y, setting), rtol=100 * library.rtol, atol=1e-5)
-    assert_allclose(recommend(model, instance=2).scores, recommend(wanted, instance=2).scores, rtol=100 * library.rtol)
+        assert_allclose(
+            library.to_numpy(found),
+            wanted.holdout(X, Y, setting),
+            rtol=100 * library.rtol,
+            atol=1e-5,
+        )
+    assert_allclose(
+        recommend(model, instance=2).scores,
+        recommend(wanted, instance=2).scores,
+        rtol=100 * library.rtol,
+    )
 
 
 @over(every(setting=["A", "B", "C"]))
@@ -223,8 +267,10 @@ def test_users_with_equal_features_get_lists_of_their_own():
     rng = np.random.default_rng(0)
     T = rng.normal(size=(40, 2))
     taste = np.array([[2.0, 0.0], [-2.0, 0.0]])
-    X, Y = rng.normal(size=(30, 2)), rng.normal(size=(30, 40))
-    X[1], Y[:2] = X[0], taste @ T.T
+    X = rng.normal(size=(30, 2))
+    Y = rng.normal(size=(30, 40))
+    X[1] = X[0]
+    Y[:2] = taste @ T.T
     Y[:, 20:] = np.nan
     Y[5:, 20:] = rng.normal(size=(25, 20))
     X_, Y_, T_ = framed(X, Y, T)
@@ -273,5 +319,7 @@ def test_two_step_ridge_has_no_terms_and_says_so():
     X, _, T = problem((12, 3, 7, 2))
     Y = np.random.default_rng(3).normal(size=(12, 7))
     model = online().fit(X, Y, tasks=T)
-    with pytest.warns(UserWarning, match="Terms of rows are left out, so this result is that of TwoStepRidge"):
+    with pytest.warns(
+        UserWarning, match="Terms of rows are left out, so this result is that of TwoStepRidge"
+    ):
         assert_allclose(model.to_two_step().predict(X), model.predict(X), rtol=1e-8)

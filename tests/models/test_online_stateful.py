@@ -37,8 +37,12 @@ class OnlineMachine(RuleBasedStateMachine):
     )
     def start(self, seed, n_features, n_task_features, holes, fit_intercept, rows, tasks, **keep):
         rng = np.random.default_rng(seed)
-        self.fit_intercept, self.holes = fit_intercept, holes
-        self.X, self.T = rng.normal(size=(rows, n_features)), self.new_tasks_of(rng, tasks, n_task_features)
+        self.fit_intercept = fit_intercept
+        self.holes = holes
+        self.X, self.T = (
+            rng.normal(size=(rows, n_features)),
+            self.new_tasks_of(rng, tasks, n_task_features),
+        )
         self.Y = self.with_holes(rng, rng.normal(size=(rows, tasks)) + 5 * fit_intercept)
         self.has_tasks = n_task_features > 0
         # Who is known by an id; without labels that are kept, ids are left out.
@@ -69,7 +73,9 @@ class OnlineMachine(RuleBasedStateMachine):
 
     def new_labels(self, rng, rows, columns):
         """Return labels, many of which are zero, so that sparse ones leave something out."""
-        labels = (rng.normal(size=(rows, columns)) + 5 * self.fit_intercept) * (rng.random((rows, columns)) < 0.5)
+        labels = (rng.normal(size=(rows, columns)) + 5 * self.fit_intercept) * (
+            rng.random((rows, columns)) < 0.5
+        )
         return self.with_holes(rng, labels)
 
     def new_tasks_of(self, rng, count, width):
@@ -77,16 +83,22 @@ class OnlineMachine(RuleBasedStateMachine):
         return rng.normal(size=(count, width)) + 100 * self.fit_intercept
 
     def given(self, array, is_sparse):
-        return sparse.csr_array(array) if is_sparse and not np.isnan(array).any() else array
+        if is_sparse and not np.isnan(array).any():
+            return sparse.csr_array(array)
+        return array
 
-    @rule(seed=seeds, count=st.integers(1, 6), sparse_rows=st.booleans(), sparse_labels=st.booleans())
+    @rule(
+        seed=seeds, count=st.integers(1, 6), sparse_rows=st.booleans(), sparse_labels=st.booleans()
+    )
     def new_instances(self, seed, count, sparse_rows, sparse_labels):
         rng = self.random(seed)
         X = rng.normal(size=(count, self.X.shape[1]))
         X[:, 1:] *= rng.random((count, self.X.shape[1] - 1)) < 0.7  # no two instances are alike
         Y = self.new_labels(rng, count, self.Y.shape[1])
         ids = [f"{self.steps} {row}" for row in range(count)]
-        self.model.partial_fit(self.named(self.given(X, sparse_rows), ids), self.given(Y, sparse_labels))
+        self.model.partial_fit(
+            self.named(self.given(X, sparse_rows), ids), self.given(Y, sparse_labels)
+        )
         self.X, self.Y, self.ids = np.vstack([self.X, X]), np.vstack([self.Y, Y]), [*self.ids, *ids]
 
     @precondition(lambda self: len(self.X) and self.is_named)
@@ -94,14 +106,21 @@ class OnlineMachine(RuleBasedStateMachine):
     def replaced_instances(self, data, seed, same_features, sparse_rows):
         rng = self.random(seed)
         some = data.draw(st.lists(st.integers(0, len(self.X) - 1), min_size=1, unique=True))
-        X = self.X[some] if same_features else rng.normal(size=(len(some), self.X.shape[1]))
-        Y = np.where(rng.random((len(some), self.Y.shape[1])) < 0.5, np.nan, rng.normal(size=(len(some), 1)))
+        if same_features:
+            X = self.X[some]
+        else:
+            X = rng.normal(size=(len(some), self.X.shape[1]))
+        Y = np.where(
+            rng.random((len(some), self.Y.shape[1])) < 0.5, np.nan, rng.normal(size=(len(some), 1))
+        )
         Y[0, 0] = rng.normal()
         self.X, self.Y = self.X.copy(), self.Y.copy()
         self.X[some], self.Y[some] = X, np.where(np.isnan(Y), self.Y[some], Y)
         with self.forgetting():
             self.model.partial_fit(
-                self.named(self.given(X, sparse_rows), [self.ids[row] for row in some]), Y, known="replace"
+                self.named(self.given(X, sparse_rows), [self.ids[row] for row in some]),
+                Y,
+                known="replace",
             )
 
     def chunked(self, learn, tasks, labels, rng, n_chunks, is_sparse):
@@ -109,20 +128,26 @@ class OnlineMachine(RuleBasedStateMachine):
         order = rng.permutation(len(self.X))
         if self.is_named:
             ids = Ids(tuple(self.ids[row] for row in order))
-            learn(tasks, Table(labels[order], ids), X=Table(self.given(self.X[order], is_sparse), ids))
+            learn(
+                tasks, Table(labels[order], ids), X=Table(self.given(self.X[order], is_sparse), ids)
+            )
             return
         cuts = np.sort(rng.integers(0, len(self.X) + 1, size=n_chunks - 1))
         chunks = (chunk for chunk in np.split(order, cuts) if len(chunk))
         learn(
             tasks,
-            chunks=((self.given(self.X[rows], is_sparse), self.given(labels[rows], is_sparse)) for rows in chunks),
+            chunks=(
+                (self.given(self.X[rows], is_sparse), self.given(labels[rows], is_sparse))
+                for rows in chunks
+            ),
         )
 
     @precondition(lambda self: len(self.X))
     @rule(seed=seeds, count=st.integers(1, 3), n_chunks=st.integers(1, 3), is_sparse=st.booleans())
     def new_tasks(self, seed, count, n_chunks, is_sparse):
         rng = self.random(seed)
-        T, Y = self.new_tasks_of(rng, count, self.T.shape[1]), self.new_labels(rng, len(self.X), count)
+        T = self.new_tasks_of(rng, count, self.T.shape[1])
+        Y = self.new_labels(rng, len(self.X), count)
         tasks = T if self.has_tasks else None
         self.chunked(self.model.partial_fit_tasks, tasks, Y, rng, n_chunks, is_sparse)
         self.T, self.Y = np.vstack([self.T, T]), np.hstack([self.Y, Y])
@@ -131,7 +156,8 @@ class OnlineMachine(RuleBasedStateMachine):
     @rule(seed=seeds, count=st.integers(1, 3))
     def new_tasks_for_kept_instances(self, seed, count):
         rng = self.random(seed)
-        T, Y = self.new_tasks_of(rng, count, self.T.shape[1]), self.new_labels(rng, len(self.X), count)
+        T = self.new_tasks_of(rng, count, self.T.shape[1])
+        Y = self.new_labels(rng, len(self.X), count)
         self.model.partial_fit_tasks(T if self.has_tasks else None, self.named(Y, self.ids))
         self.T, self.Y = np.vstack([self.T, T]), np.hstack([self.Y, Y])
 
@@ -139,7 +165,9 @@ class OnlineMachine(RuleBasedStateMachine):
     @rule(data=st.data(), sparse_rows=st.booleans())
     def forgotten_instances(self, data, sparse_rows):
         gone = data.draw(st.lists(st.integers(0, len(self.X) - 1), min_size=1, unique=True))
-        X, Y, ids = self.given(self.X[gone], sparse_rows), self.Y[gone], [self.ids[row] for row in gone]
+        X = self.given(self.X[gone], sparse_rows)
+        Y = self.Y[gone]
+        ids = [self.ids[row] for row in gone]
         self.X, self.Y = np.delete(self.X, gone, axis=0), np.delete(self.Y, gone, axis=0)
         self.ids = [label for label in self.ids if label not in ids]
         with self.forgetting():
@@ -175,7 +203,10 @@ class OnlineMachine(RuleBasedStateMachine):
         W = np.column_stack([self.column(labels, model.alpha) for labels in self.Y.T])
         if self.has_tasks:
             # A model without holes has labels of no instances; one with holes has no labels.
-            labelled = np.full(len(self.T), True) if model.statistics_.is_complete else ~np.isnan(self.Y).all(axis=0)
+            if model.statistics_.is_complete:
+                labelled = np.full(len(self.T), True)
+            else:
+                labelled = ~np.isnan(self.Y).all(axis=0)
             if not labelled.any():
                 nothing = np.full((1, len(self.T)), np.nan if self.fit_intercept else 0.0)
                 assert_allclose(model.predict(np.ones((1, self.X.shape[1]))), nothing)
@@ -218,22 +249,35 @@ class OnlineMachine(RuleBasedStateMachine):
             return
         rng = np.random.default_rng(0)
         X = rng.normal(size=(3, self.X.shape[1]))
-        alphas = {"alpha": self.model.alpha, "task_alpha": self.model.task_alpha, "fit_intercept": self.fit_intercept}
+        alphas = {
+            "alpha": self.model.alpha,
+            "task_alpha": self.model.task_alpha,
+            "fit_intercept": self.fit_intercept,
+        }
         if np.isnan(self.Y).all():
             return
         if self.has_tasks:
             T = self.new_tasks_of(rng, 2, self.T.shape[1])
             batch = TwoStepRidge(**alphas).fit(self.X, np.nan_to_num(self.Y), tasks=self.T)
             if np.isnan(self.Y).any():
-                steps = (Ridge(alphas[name], fit_intercept=self.fit_intercept) for name in ("alpha", "task_alpha"))
+                steps = (
+                    Ridge(alphas[name], fit_intercept=self.fit_intercept)
+                    for name in ("alpha", "task_alpha")
+                )
                 batch = TwoStepRegressor(*steps).fit(self.X, self.Y, tasks=self.T)
-            assert_allclose(self.model.predict(X, tasks=T), batch.predict(X, tasks=T), rtol=1e-6, atol=1e-8)
+            assert_allclose(
+                self.model.predict(X, tasks=T), batch.predict(X, tasks=T), rtol=1e-6, atol=1e-8
+            )
         else:
-            batch = IndependentTaskRidge(self.model.alpha, fit_intercept=self.fit_intercept).fit(self.X, self.Y)
+            batch = IndependentTaskRidge(self.model.alpha, fit_intercept=self.fit_intercept).fit(
+                self.X, self.Y
+            )
         assert_allclose(self.model.predict(X), batch.predict(X), rtol=1e-6, atol=1e-8)
 
 
-TestOnline = pytest.mark.filterwarnings(f"ignore::{NoLabelWarning.__module__}.NoLabelWarning")(OnlineMachine.TestCase)
+TestOnline = pytest.mark.filterwarnings(f"ignore::{NoLabelWarning.__module__}.NoLabelWarning")(
+    OnlineMachine.TestCase
+)
 TestOnline.settings = settings(
     derandomize=True,  # the same examples in every run
     max_examples=6,

@@ -16,7 +16,10 @@ from dyadlearn import OnlineTwoStepRidge, Tasks, TwoStepRidge, evaluate, landsca
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from sweeps import every, over
 
-M, P, Q, R = 24, 5, 6, 3
+M = 24
+P = 5
+Q = 6
+R = 3
 
 
 @pytest.fixture
@@ -36,7 +39,9 @@ class TestRegularisation:
         X, Y, T = data
         for alpha, task_alpha in ((2.0, None), (None, 0.1), (0.0, 0.0)):
             assert model.set_alpha(alpha, task_alpha) is model
-            wanted = TwoStepRidge(model.alpha, model.task_alpha).fit(X[:20], Y[:20, :5], tasks=T[:5])
+            wanted = TwoStepRidge(model.alpha, model.task_alpha).fit(
+                X[:20], Y[:20, :5], tasks=T[:5]
+            )
             assert_allclose(model.coef_, wanted.coef_, rtol=1e-7)
         before = dict(model.__dict__)
         with pytest.raises(ValueError, match="task_alpha must be"):
@@ -49,7 +54,9 @@ class TestRegularisation:
         model.set_params(alpha=5.0)
         assert_array_equal(model.predict(X), known)
         model.partial_fit(X[20:], Y[20:, :5])
-        assert_allclose(model.coef_, TwoStepRidge(5.0, 0.7).fit(X, Y[:, :5], tasks=T[:5]).coef_, rtol=1e-9)
+        assert_allclose(
+            model.coef_, TwoStepRidge(5.0, 0.7).fit(X, Y[:, :5], tasks=T[:5]).coef_, rtol=1e-9
+        )
 
     @over(every(bad=[{"alpha": -1}, {"task_alpha": "1"}]))
     def test_bad_parameters(self, data, bad):
@@ -68,30 +75,42 @@ class TestRegularisation:
         X, Y, T = data
         whole = OnlineTwoStepRidge(0.3, 0.7).fit(X[:9], Y[:9], tasks=T).partial_fit(X[9:], Y[9:])
         wanted = TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T)
-        assert_allclose(whole.holdout(X[5:8], Y[5:8], setting), wanted.holdout(setting)[5:8], rtol=1e-9)
+        assert_allclose(
+            whole.holdout(X[5:8], Y[5:8], setting), wanted.holdout(setting)[5:8], rtol=1e-9
+        )
         grid = {"alphas": [0.1, 1, 10], "task_alphas": [0.2, 2]}
         assert_allclose(
             whole.landscape(X, Y, **grid, setting=setting),
             landscape(wanted, setting, **grid)[setting],
             rtol=1e-8,
         )
-        with pytest.raises(ValueError, match=f"Setting {setting} has new tasks, which a model without features"):
+        with pytest.raises(
+            ValueError, match=f"Setting {setting} has new tasks, which a model without features"
+        ):
             OnlineTwoStepRidge().fit(X, Y).holdout(X, Y, setting)
 
     def test_the_most_regularised_of_equals_is_chosen(self):
         """Rows at right angles say nothing of each other, whatever the regularisation."""
         Y = np.random.default_rng(0).normal(size=(4, 3))
-        assert OnlineTwoStepRidge().fit(np.eye(4), Y).tune(np.eye(4), Y, [0.1, 10.0, 1.0]).alpha == 10.0
+        assert (
+            OnlineTwoStepRidge().fit(np.eye(4), Y).tune(np.eye(4), Y, [0.1, 10.0, 1.0]).alpha
+            == 10.0
+        )
         model = OnlineTwoStepRidge().fit(np.eye(4), Y, tasks=np.eye(3))
         model.tune(np.eye(4), Y, [0.1, 10.0, 1.0], [1.0, 2.0, 0.5], setting="D")
         assert (model.alpha, model.task_alpha) == (10.0, 2.0)
 
     def test_a_value_without_a_score_is_not_chosen(self):
-        X = np.array([[1.0, 0.0], [2.0, 0.0], [1.5, 0.0], [0.0, 1.0]])  # the last row has a feature of its own
-        Y, T = np.random.default_rng(0).normal(size=(4, 3)), np.array([[1.0], [2.0], [0.5]])
+        X = np.array(
+            [[1.0, 0.0], [2.0, 0.0], [1.5, 0.0], [0.0, 1.0]]
+        )  # the last row has a feature of its own
+        Y = np.random.default_rng(0).normal(size=(4, 3))
+        T = np.array([[1.0], [2.0], [0.5]])
         for tasks, shape in ((None, (3,)), (T, (3, 2))):
             model = OnlineTwoStepRidge().fit(X, Y, tasks=tasks)
-            with pytest.warns(UndefinedScoreWarning, match="setting B there is no score for alpha 0, where"):
+            with pytest.warns(
+                UndefinedScoreWarning, match="setting B there is no score for alpha 0, where"
+            ):
                 model.tune(X, Y, [0.0, 0.1, 1.0], [0.1, 1.0])
             assert model.landscape_.shape == shape
             assert np.isnan(model.landscape_[0]).all()
@@ -103,15 +122,22 @@ class TestRegularisation:
     def test_landscape_and_tune(self, data):
         X, Y, T = data
         model = OnlineTwoStepRidge().fit(X[:9], Y[:9], tasks=T).partial_fit(X[9:], Y[9:])
-        alphas, task_alphas = [0.1, 1, 10, 100], [0.5, 5, 50]
-        wanted = landscape(TwoStepRidge().fit(X, Y, tasks=T), alphas=alphas, task_alphas=task_alphas, setting="B")["B"]
+        alphas = [0.1, 1, 10, 100]
+        task_alphas = [0.5, 5, 50]
+        wanted = landscape(
+            TwoStepRidge().fit(X, Y, tasks=T), alphas=alphas, task_alphas=task_alphas, setting="B"
+        )["B"]
         assert_allclose(model.landscape(X, Y, alphas, task_alphas), wanted, rtol=1e-9)
         assert model.landscape(X, Y).shape == (14, 14)
         assert model.tune(X, Y, alphas, task_alphas) is model
         row, column = np.unravel_index(np.argmax(wanted), wanted.shape)
         assert (model.alpha, model.task_alpha) == (alphas[row], task_alphas[column])
         assert_allclose(model.landscape_, wanted, rtol=1e-9)
-        assert_allclose(model.coef_, TwoStepRidge(model.alpha, model.task_alpha).fit(X, Y, tasks=T).coef_, rtol=1e-8)
+        assert_allclose(
+            model.coef_,
+            TwoStepRidge(model.alpha, model.task_alpha).fit(X, Y, tasks=T).coef_,
+            rtol=1e-8,
+        )
         single = OnlineTwoStepRidge().fit(X, Y).tune(X, Y, alphas)
         assert single.landscape_.shape == (4,)
         with pytest.raises(ValueError, match="alphas is empty"):
@@ -121,14 +147,17 @@ class TestRegularisation:
 class TestFeatureMaps:
     def test_fitted_on_the_first_batch(self, data):
         X, Y, T = data
-        scaler, kernel_map = StandardScaler(), Nystroem(gamma=0.1, n_components=4, random_state=0)
+        scaler = StandardScaler()
+        kernel_map = Nystroem(gamma=0.1, n_components=4, random_state=0)
         model = OnlineTwoStepRidge(0.3, 0.7, feature_map=kernel_map, task_feature_map=scaler)
         model.fit(X[:15], Y[:15], tasks=T).partial_fit(X[15:], Y[15:])
         assert not hasattr(scaler, "mean_")
         Phi = clone(kernel_map).fit(X[:15]).transform(X)
         Psi = clone(scaler).fit(T).transform(T)
         wanted = TwoStepRidge(0.3, 0.7).fit(Phi, Y, tasks=Psi)
-        assert_allclose(model.predict(X, tasks=T[:2]), wanted.predict(Phi, tasks=Psi[:2]), rtol=1e-8)
+        assert_allclose(
+            model.predict(X, tasks=T[:2]), wanted.predict(Phi, tasks=Psi[:2]), rtol=1e-8
+        )
         assert model.coef_.shape == (4, R)
         assert model.n_features_in_ == P
         model.forget(X[:3], Y[:3]).fit(X, Y, tasks=T)
@@ -139,16 +168,21 @@ class TestFeatureMaps:
         scaler = StandardScaler().fit(X + 1)
         model = OnlineTwoStepRidge(feature_map=scaler).fit(X, Y, tasks=T)
         assert model.feature_map_ is scaler
-        assert_allclose(model.coef_, TwoStepRidge().fit(scaler.transform(X), Y, tasks=T).coef_, rtol=1e-9)
+        assert_allclose(
+            model.coef_, TwoStepRidge().fit(scaler.transform(X), Y, tasks=T).coef_, rtol=1e-9
+        )
 
     def test_an_array_is_a_linear_map(self, data):
         X, Y, T = data
-        V, W = np.linspace(-1.0, 1.0, 2 * X.shape[1]).reshape(-1, 2), np.ones((T.shape[1], 1))
+        V = np.linspace(-1.0, 1.0, 2 * X.shape[1]).reshape(-1, 2)
+        W = np.ones((T.shape[1], 1))
         model = OnlineTwoStepRidge(feature_map=V, task_feature_map=W)
         model.fit(sparse.csr_array(X), sparse.csr_array(Y), tasks=T).partial_fit(X, Y)
         twice = TwoStepRidge().fit(np.vstack([X @ V] * 2), np.vstack([Y] * 2), tasks=T @ W)
         assert_allclose(model.predict(X), twice.predict(X @ V), rtol=1e-9)
-        with pytest.raises(ValueError, match=r"feature_map has \d rows, expected \d: one for each feature"):
+        with pytest.raises(
+            ValueError, match=r"feature_map has \d rows, expected \d: one for each feature"
+        ):
             OnlineTwoStepRidge(feature_map=V[1:]).fit(X, Y)
         with pytest.raises(ValueError, match="feature_map contains NaN"):
             OnlineTwoStepRidge(feature_map=np.nan * V).fit(X, Y)
@@ -158,17 +192,29 @@ class TestFeatureMaps:
             OnlineTwoStepRidge(task_feature_map=StandardScaler()).fit(*data[:2])
 
 
-@over(every(question=[landscape, lambda model: verify_holdout(model, "B"), lambda model: evaluate(model, "B")]))
+@over(
+    every(
+        question=[
+            landscape,
+            lambda model: verify_holdout(model, "B"),
+            lambda model: evaluate(model, "B"),
+        ]
+    )
+)
 def test_what_needs_all_labels_says_so(data, question):
     model = OnlineTwoStepRidge().fit(*data[:2], tasks=data[2])
-    with pytest.raises(ValueError, match="OnlineTwoStepRidge keeps statistics only, not the labels"):
+    with pytest.raises(
+        ValueError, match="OnlineTwoStepRidge keeps statistics only, not the labels"
+    ):
         question(model)
 
 
 def test_tasks_travel_through_scikit_learn(data):
     X, Y, T = data
     with config_context(enable_metadata_routing=True):
-        model = OnlineTwoStepRidge(0.3, 0.7).set_fit_request(tasks=True).set_score_request(tasks=False)
+        model = (
+            OnlineTwoStepRidge(0.3, 0.7).set_fit_request(tasks=True).set_score_request(tasks=False)
+        )
         found = cross_validate(model, X, Y, cv=3, params={"tasks": Tasks(T)})
         batch = TwoStepRidge(0.3, 0.7).set_fit_request(tasks=True).set_score_request(tasks=False)
         wanted = cross_validate(batch, X, Y, cv=3, params={"tasks": Tasks(T)})

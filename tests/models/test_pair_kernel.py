@@ -42,12 +42,17 @@ class PairKernelCase(KnownRowsCase):
     shares = (1.0, 0.0, 0.0)
 
     def estimator(self, alpha, task_alpha):
-        return PairKernelRidge(alpha, **named(self.shares), fit_intercept=self.constant, **PRECOMPUTED)
+        return PairKernelRidge(
+            alpha, **named(self.shares), fit_intercept=self.constant, **PRECOMPUTED
+        )
 
     def pairs(self, K, G, alpha, task_alpha):
         a, b, c = self.shares
-        K, G = K + self.constant, G + self.constant
-        return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G), alpha
+        K = K + self.constant
+        G = G + self.constant
+        return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(
+            np.eye(len(K)), G
+        ), alpha
 
     def exchanged(self):
         product, per_task, per_instance = self.shares
@@ -96,7 +101,9 @@ def test_features_and_their_kernels_give_the_same(table, shares, fit_intercept):
     assert [side.is_primal for side in linear._sides()] == [shares[2] == 0, shares[1] == 0]
     assert not any(side.is_primal for side in dual._sides())
     for rows, tasks in ((None, None), (X[m:], None), (None, T[q:]), (X[m:], T[q:])):
-        others = [None if new is None else new @ own.T for new, own in ((rows, X[:m]), (tasks, T[:q]))]
+        others = [
+            None if new is None else new @ own.T for new, own in ((rows, X[:m]), (tasks, T[:q]))
+        ]
         assert_allclose(linear.predict(rows, tasks), dual.predict(*others), rtol=1e-8)
     for letter in "ABCD":
         assert_allclose(linear.holdout(letter), dual.holdout(letter), rtol=1e-8)
@@ -109,7 +116,8 @@ def test_features_and_their_kernels_give_the_same(table, shares, fit_intercept):
 def test_the_product_alone_is_kronecker(table, fit_intercept):
     X, Y, T = table
     one, other = (
-        kind(2.0, fit_intercept=fit_intercept).fit(X[:10], Y, tasks=T[:7]) for kind in (PairKernelRidge, KroneckerRidge)
+        kind(2.0, fit_intercept=fit_intercept).fit(X[:10], Y, tasks=T[:7])
+        for kind in (PairKernelRidge, KroneckerRidge)
     )
     for letter in "ABCD":
         assert_array_equal(one.holdout(letter), other.holdout(letter))
@@ -130,14 +138,21 @@ def test_shares_are_chosen_with_the_regularisation(table, letter, given):
     X, Y, T = table
     shares = SHARES if given else None
     search = PairKernelRidgeCV(ALPHAS, shares, setting=letter).fit(X[:10], Y, tasks=T[:7])
-    tried = SHARES if given else search._scaled(search._side.spectrum, search._task_side.spectrum)
+    if given:
+        tried = SHARES
+    else:
+        tried = search._scaled(search._side.spectrum, search._task_side.spectrum)
     assert search.landscape_.shape == (len(tried), len(ALPHAS))
     best = np.unravel_index(np.argmax(search.landscape_), search.landscape_.shape)
     assert search.shares_ == tried[best[0]]
     assert search.alpha_ == ALPHAS[best[1]]
     for row in (0, 2):
         model = PairKernelRidge(1.0, **named(tried[row])).fit(X[:10], Y, tasks=T[:7])
-        assert_allclose(landscape(model, alphas=ALPHAS, setting=letter)[letter], search.landscape_[row], rtol=1e-9)
+        assert_allclose(
+            landscape(model, alphas=ALPHAS, setting=letter)[letter],
+            search.landscape_[row],
+            rtol=1e-9,
+        )
     chosen = PairKernelRidge(search.alpha_, **named(search.shares_)).fit(X[:10], Y, tasks=T[:7])
     assert_allclose(search.predict(), chosen.predict(), rtol=1e-9)
     assert_allclose(search.holdout_, chosen.holdout(letter), rtol=1e-9)
@@ -202,10 +217,13 @@ def test_nested_scores(table, letter):
     model = PairKernelRidge(10.0, **named((0.4, 0.3, 0.3)))
     for train, test in SettingKFold(letter, 2, random_state=0).split_grid(10, 7):
         (seen, known), (new, asked) = (
-            (np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))) for mask in (train, test)
+            (np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0)))
+            for mask in (train, test)
         )
         model.fit(X[seen], Y[np.ix_(seen, known)], tasks=T[known])
-        predicted = model.predict(X[new] if letter in "BD" else None, T[asked] if letter in "CD" else None)
+        predicted = model.predict(
+            X[new] if letter in "BD" else None, T[asked] if letter in "CD" else None
+        )
         assert_allclose(found[np.ix_(new, asked)], predicted, rtol=1e-9)
 
 
@@ -236,13 +254,16 @@ def test_tasks_in_a_holder(table):
 def test_main_effects_and_a_mean_are_learnt(shares, fit_intercept):
     """Effects of rows and columns around 100, which linear kernels have no room for without a constant."""
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(20, 4)), rng.normal(size=(14, 3))
+    X = rng.normal(size=(20, 4))
+    T = rng.normal(size=(14, 3))
     Y = (X @ rng.normal(size=4))[:, None] + (T @ rng.normal(size=3))[None, :] + 100.0
     model = PairKernelRidge(0.1, **named(shares), fit_intercept=fit_intercept).fit(X, Y, tasks=T)
     for letter in "BCD":
         score = 1.0 - np.mean((model.holdout(letter) - Y) ** 2) / np.var(Y)
         assert score > 0.9 if fit_intercept else score < 0
-    moved = PairKernelRidge(0.1, **named(shares), fit_intercept=fit_intercept).fit(X, Y + 1000.0, tasks=T)
+    moved = PairKernelRidge(0.1, **named(shares), fit_intercept=fit_intercept).fit(
+        X, Y + 1000.0, tasks=T
+    )
     same = np.abs(moved.predict(X, tasks=T) - 1000.0 - model.predict(X, tasks=T)).max() < 1e-9
     assert same == fit_intercept
     assert abs(moved.intercept_ - model.intercept_ - 1000.0 * fit_intercept) < 1e-8
@@ -252,13 +273,22 @@ def test_main_effects_and_a_mean_are_learnt(shares, fit_intercept):
 def test_null_directions_of_both_sides_do_not_multiply_rounding(shares, fit_intercept):
     """What neither features of instances nor of tasks can tell is divided by λ alone, and multiplied by zero."""
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(40, 5)), rng.normal(size=(30, 4)), rng.normal(size=(40, 30))
+    X = rng.normal(size=(40, 5))
+    T = rng.normal(size=(30, 4))
+    Y = rng.normal(size=(40, 30))
     new = rng.normal(size=(6, 5)), rng.normal(size=(7, 4))
     found = []
     for dtype in (np.float32, np.float64):
         model = PairKernelRidge(1e-5, **named(shares), fit_intercept=fit_intercept)
         model.fit(X.astype(dtype), Y.astype(dtype), tasks=T.astype(dtype))
         rows, tasks = (part.astype(dtype) for part in new)
-        found.append([model.predict(), model.predict(rows), model.predict(rows, tasks), model.predict(None, tasks)])
+        found.append(
+            [
+                model.predict(),
+                model.predict(rows),
+                model.predict(rows, tasks),
+                model.predict(None, tasks),
+            ]
+        )
     for single, double in zip(*found, strict=True):
         assert_allclose(single, double, rtol=1e-3, atol=1e-3 * np.abs(double).max())

@@ -33,13 +33,17 @@ from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.labels import to_grid
 from sweeps import covering, every, lines, over
 
-M, Q = 14, 11
+M = 14
+Q = 11
 RNG = np.random.default_rng(0)
-X, T = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2))
+X = RNG.normal(size=(M, 3))
+T = RNG.normal(size=(Q, 2))
 Y = X @ RNG.normal(size=(3, 2)) @ T.T + 0.3 * RNG.normal(size=(M, Q))
-INSTANCES, TASKS = [f"p{i}" for i in range(M)], [f"d{j}" for j in range(Q)]
+INSTANCES = [f"p{i}" for i in range(M)]
+TASKS = [f"d{j}" for j in range(Q)]
 # Training uses the first entities of both tables, the others are new.
-SEEN, KNOWN = 10, 8
+SEEN = 10
+KNOWN = 8
 
 CELLS = np.argwhere(np.ones((M, Q), dtype=bool))
 VALUES = Y[CELLS[:, 0], CELLS[:, 1]]
@@ -63,7 +67,10 @@ def tables(kernel: str, kind: str) -> tuple[Any, Any]:
     pair = (X, T) if kernel != "precomputed" else (X @ X.T, T @ T.T)
     if kind == "array":
         return pair
-    names = (["x", "y", "z"], ["u", "v"]) if kernel != "precomputed" else (INSTANCES, TASKS)
+    if kernel != "precomputed":
+        names = (["x", "y", "z"], ["u", "v"])
+    else:
+        names = (INSTANCES, TASKS)
     return frame(kind, pair[0], INSTANCES, names[0]), frame(kind, pair[1], TASKS, names[1])
 
 
@@ -106,10 +113,15 @@ def test_a_complete_table_is_a_grid(Model, kernel, kind):
     asked = np.concatenate([cells(M, Q), cells(3, 3)])
     predicted = regressor.predict(named(asked, kind))
     assert type(predicted) is np.ndarray
-    assert_allclose(predicted, on_the_grid(clone(model), kernel)[asked[:, 0], asked[:, 1]], rtol=1e-9)
+    assert_allclose(
+        predicted, on_the_grid(clone(model), kernel)[asked[:, 0], asked[:, 1]], rtol=1e-9
+    )
     assert (regressor.n_dropped_, regressor.n_repeated_, regressor.n_contradicting_) == (0, 0, 0)
     assert regressor.n_features_in_ == 2
-    wanted = [label if kind == "array" else INSTANCES[label] for label in dict.fromkeys(train[:, 0].tolist())]
+    wanted = [
+        label if kind == "array" else INSTANCES[label]
+        for label in dict.fromkeys(train[:, 0].tolist())
+    ]
     assert regressor.instance_ids_ == tuple(wanted)
     assert not hasattr(model, "model_")
     assert not hasattr(model, "dual_coef_")
@@ -145,17 +157,24 @@ def test_one_side_by_id_the_other_by_position():
 def test_the_columns_of_a_kernel_may_stand_in_any_order():
     K, G = tables("precomputed", "pandas")
     model = KroneckerRidge(0.5, kernel="precomputed", task_kernel="precomputed")
-    train, asked = named(cells(SEEN, KNOWN), "pandas"), named(CELLS, "pandas")
+    train = named(cells(SEEN, KNOWN), "pandas")
+    asked = named(CELLS, "pandas")
     labels = Y[cells(SEEN, KNOWN)[:, 0], cells(SEEN, KNOWN)[:, 1]]
     expected = PairRegressor(model, instances=K, tasks=G).fit(train, labels).predict(asked)
-    turned = PairRegressor(model, instances=K[INSTANCES[::-1]], tasks=G.loc[TASKS[::-1]]).fit(train, labels)
+    turned = PairRegressor(model, instances=K[INSTANCES[::-1]], tasks=G.loc[TASKS[::-1]]).fit(
+        train, labels
+    )
     assert_allclose(turned.predict(asked), expected, rtol=1e-9)
 
 
 @over(every(make=[sparse.csr_array, sparse.coo_array, sparse.bsr_array, sparse.csc_matrix]))
 def test_sparse_features(make):
-    regressor = PairRegressor(TwoStepRidge(0.5), instances=make(X), tasks=Tasks(make(T))).fit(CELLS, VALUES)
-    expected = PairRegressor(TwoStepRidge(0.5), instances=X, tasks=T).fit(CELLS, VALUES).predict(CELLS)
+    regressor = PairRegressor(TwoStepRidge(0.5), instances=make(X), tasks=Tasks(make(T))).fit(
+        CELLS, VALUES
+    )
+    expected = (
+        PairRegressor(TwoStepRidge(0.5), instances=X, tasks=T).fit(CELLS, VALUES).predict(CELLS)
+    )
     assert_allclose(regressor.predict(CELLS), expected, rtol=1e-9)
 
 
@@ -180,7 +199,9 @@ def test_repeated_pairs_are_averaged_and_values_that_are_missing_left_out():
     regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, labels)
     grid = Y.copy()
     grid[0, 1] += 2
-    assert_allclose(regressor.predict(CELLS), TwoStepRidge().fit(X, grid, tasks=T).predict(X).ravel(), rtol=1e-9)
+    assert_allclose(
+        regressor.predict(CELLS), TwoStepRidge().fit(X, grid, tasks=T).predict(X).ravel(), rtol=1e-9
+    )
     assert (regressor.n_dropped_, regressor.n_repeated_, regressor.n_contradicting_) == (2, 2, 1)
 
 
@@ -207,8 +228,13 @@ def test_without_a_task_side_training_tasks_can_be_predicted(Model, tasks):
     regressor = PairRegressor(Model(0.5, kernel="rbf"), instances=X, tasks=tasks)
     regressor.fit(train, Y[train[:, 0], train[:, 1]])
     expected = Model(0.5, kernel="rbf").fit(X[:SEEN], Y[:SEEN, :KNOWN]).predict(X)
-    assert_allclose(regressor.predict(cells(M, KNOWN)), expected[tuple(cells(M, KNOWN).T)], rtol=1e-9)
-    remedy = "give tasks=, their features" if tasks is None else "IndependentTaskRidge has no task side"
+    assert_allclose(
+        regressor.predict(cells(M, KNOWN)), expected[tuple(cells(M, KNOWN).T)], rtol=1e-9
+    )
+    if tasks is None:
+        remedy = "give tasks=, their features"
+    else:
+        remedy = "IndependentTaskRidge has no task side"
     with pytest.raises(IdError, match=rf"^2 of 3 tasks are in no training pair: 9, 8; {remedy}"):
         regressor.predict([(0, 9), (0, 1), (1, 8)])
 
@@ -216,13 +242,18 @@ def test_without_a_task_side_training_tasks_can_be_predicted(Model, tasks):
 @over(
     every(
         search=[
-            TwoStepRidgeCV([0.1, 10], [0.1, 10], setting="D", cv=2, kernel="rbf", task_kernel="rbf"),
+            TwoStepRidgeCV(
+                [0.1, 10], [0.1, 10], setting="D", cv=2, kernel="rbf", task_kernel="rbf"
+            ),
             KroneckerRidgeCV([0.1, 1, 10], setting="D", cv=2, kernel="rbf", task_kernel="rbf"),
             IndependentTaskRidgeCV([0.1, 1, 10], kernel="rbf"),
         ],
         n_holes=[30],
     )
-    + every(search=[KroneckerRidgeCV([0.1, 1, 10], setting="D", cv=2, kernel="rbf", task_kernel="rbf")], n_holes=[0])
+    + every(
+        search=[KroneckerRidgeCV([0.1, 1, 10], setting="D", cv=2, kernel="rbf", task_kernel="rbf")],
+        n_holes=[0],
+    )
 )
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_models_that_choose_their_regularisation(search, n_holes):
@@ -230,8 +261,11 @@ def test_models_that_choose_their_regularisation(search, n_holes):
     labels[np.random.default_rng(1).choice(M * Q, size=n_holes, replace=False)] = np.nan
     regressor = PairRegressor(search, instances=X, tasks=T).fit(CELLS, labels)
     # Folds are dealt in the order of the entities, which is that of their first labels.
-    rows, columns = list(regressor.instance_ids_), list(regressor.task_ids_)
-    alone = clone(search).fit(X[rows], labels.reshape(M, Q)[np.ix_(rows, columns)], tasks=T[columns])
+    rows = list(regressor.instance_ids_)
+    columns = list(regressor.task_ids_)
+    alone = clone(search).fit(
+        X[rows], labels.reshape(M, Q)[np.ix_(rows, columns)], tasks=T[columns]
+    )
     assert_allclose(regressor.model_.landscape_, alone.landscape_, rtol=1e-9)
     assert regressor.model_.alpha_ == alone.alpha_
     expected = np.empty((M, Q))
@@ -245,19 +279,30 @@ def test_tables_may_grow_after_fitting():
     train = cells(SEEN, KNOWN)
     short = PairRegressor(model, instances=K.iloc[:SEEN, :SEEN], tasks=G.iloc[:KNOWN, :KNOWN])
     short.fit(named(train, "pandas"), Y[train[:, 0], train[:, 1]])
-    with pytest.raises(IdError, match="4 of 14 instances are not in the table instances=: 'p10', 'p11', 'p12', 'p13'"):
+    with pytest.raises(
+        IdError,
+        match="4 of 14 instances are not in the table instances=: 'p10', 'p11', 'p12', 'p13'",
+    ):
         short.predict(named(CELLS, "pandas"))
     grown = short.set_params(instances=K.iloc[::-1, ::-1], tasks=G)
-    assert_allclose(grown.predict(named(CELLS, "pandas")), on_the_grid(clone(model), "precomputed").ravel(), rtol=1e-9)
+    assert_allclose(
+        grown.predict(named(CELLS, "pandas")),
+        on_the_grid(clone(model), "precomputed").ravel(),
+        rtol=1e-9,
+    )
 
 
 def test_a_table_with_other_features_is_refused():
     instances, tasks = tables("linear", "pandas")
-    regressor = PairRegressor(TwoStepRidge(), instances=instances, tasks=tasks).fit(named(CELLS, "pandas"), VALUES)
+    regressor = PairRegressor(TwoStepRidge(), instances=instances, tasks=tasks).fit(
+        named(CELLS, "pandas"), VALUES
+    )
     for name, table in (("instances", instances[["y", "x", "z"]]), ("tasks", tasks[["v", "u"]])):
         changed = pickle.loads(pickle.dumps(regressor)).set_params(**{name: table})
         with pytest.raises(
-            ValueError, match=rf"^The feature names of {name} should match those that were passed during fit, in the sa"
+            ValueError,
+            match=rf"^The feature names of {name} should match those that were passed during fit, "
+            rf"in the sa",
         ):
             changed.predict([("p0", "d0")])
 
@@ -275,37 +320,53 @@ class Weighed(TwoStepRidge):
 
 def test_weights_become_those_of_the_cells():
     pairs = np.concatenate([CELLS, CELLS[:1]])
-    labels, weights = np.append(VALUES, VALUES[0] + 4), np.append(np.arange(1.0, M * Q + 1), 3.0)
-    regressor = PairRegressor(Weighed(), instances=X, tasks=T).fit(pairs, labels, sample_weight=weights)
+    labels = np.append(VALUES, VALUES[0] + 4)
+    weights = np.append(np.arange(1.0, M * Q + 1), 3.0)
+    regressor = PairRegressor(Weighed(), instances=X, tasks=T).fit(
+        pairs, labels, sample_weight=weights
+    )
     expected = np.arange(1.0, M * Q + 1).reshape(M, Q)
     expected[0, 0] = 4.0
     assert_array_equal(regressor.model_.weights_.toarray(), expected)
     grid = Y.copy()
     grid[0, 0] += 3.0
-    assert_allclose(regressor.predict(CELLS), TwoStepRidge().fit(X, grid, tasks=T).predict(X).ravel(), rtol=1e-9)
+    assert_allclose(
+        regressor.predict(CELLS), TwoStepRidge().fit(X, grid, tasks=T).predict(X).ravel(), rtol=1e-9
+    )
 
 
 def test_without_weights_the_model_gets_none():
-    pairs, labels = np.concatenate([CELLS, CELLS[:1]]), np.append(VALUES, VALUES[0] + 4)
+    pairs = np.concatenate([CELLS, CELLS[:1]])
+    labels = np.append(VALUES, VALUES[0] + 4)
     assert PairRegressor(Weighed(), instances=X, tasks=T).fit(pairs, labels).model_.weights_ is None
 
 
 def test_the_score_is_that_of_the_observed_pairs():
     regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, VALUES)
-    predicted, weights = regressor.predict(CELLS[:6]), np.arange(1.0, 7.0)
+    predicted = regressor.predict(CELLS[:6])
+    weights = np.arange(1.0, 7.0)
     labels = VALUES[:6].copy()
     labels[2] = np.nan
     kept = [0, 1, 3, 4, 5]
     for weight in (None, weights):
         w = np.ones(5) if weight is None else weights[kept]
         mean = np.average(labels[kept], weights=w)
-        expected = 1 - np.sum(w * (labels - predicted)[kept] ** 2) / np.sum(w * (labels[kept] - mean) ** 2)
-        assert_allclose(regressor.score(CELLS[:6], labels, sample_weight=weight), expected, rtol=1e-12)
+        expected = 1 - np.sum(w * (labels - predicted)[kept] ** 2) / np.sum(
+            w * (labels[kept] - mean) ** 2
+        )
+        assert_allclose(
+            regressor.score(CELLS[:6], labels, sample_weight=weight), expected, rtol=1e-12
+        )
 
 
 # --- holes -------------------------------------------------------------------------------------
 
-KERNEL = {"kernel": "rbf", "task_kernel": "rbf", "kernel_params": {"gamma": 0.3}, "task_kernel_params": {"gamma": 0.5}}
+KERNEL = {
+    "kernel": "rbf",
+    "task_kernel": "rbf",
+    "kernel_params": {"gamma": 0.3},
+    "task_kernel_params": {"gamma": 0.5},
+}
 
 
 def grams() -> tuple[np.ndarray, np.ndarray]:
@@ -315,11 +376,15 @@ def grams() -> tuple[np.ndarray, np.ndarray]:
     return rbf(X, 0.3), rbf(T, 0.5)
 
 
-def dense(method: str, train: np.ndarray, labels: np.ndarray, weights: np.ndarray | float = 1.0) -> np.ndarray:
+def dense(
+    method: str, train: np.ndarray, labels: np.ndarray, weights: np.ndarray | float = 1.0
+) -> np.ndarray:
     """Solve the normal equations of the observed pairs, over all entities of the tables that have one."""
     K, G = grams()
-    rows, columns = np.unique(train[:, 0]), np.unique(train[:, 1])
-    K, G = K[:, rows], G[:, columns]
+    rows = np.unique(train[:, 0])
+    columns = np.unique(train[:, 1])
+    K = K[:, rows]
+    G = G[:, columns]
     at = np.searchsorted(rows, train[:, 0]), np.searchsorted(columns, train[:, 1])
     if method == "kronecker":
         pairs = K[rows][np.ix_(*[at[0]] * 2)] * G[columns][np.ix_(*[at[1]] * 2)]
@@ -352,14 +417,19 @@ def test_tables_with_holes(method, share):
     train = rng.permutation(cells(SEEN, KNOWN)[rng.random(SEEN * KNOWN) < share])
     labels = Y[train[:, 0], train[:, 1]]
     regressor = PairRegressor(PAPER[method], instances=X, tasks=T).fit(train, labels)
-    assert_allclose(regressor.predict(CELLS), dense(method, train, labels).ravel(), rtol=1e-6, atol=1e-6)
+    assert_allclose(
+        regressor.predict(CELLS), dense(method, train, labels).ravel(), rtol=1e-6, atol=1e-6
+    )
 
 
 def test_weights_in_the_model():
     rng = np.random.default_rng(3)
     train = rng.permutation(CELLS)[:60]
-    labels, weights = Y[train[:, 0], train[:, 1]], rng.uniform(0.2, 3.0, size=60)
-    regressor = PairRegressor(PAPER["kronecker"], instances=X, tasks=T).fit(train, labels, sample_weight=weights)
+    labels = Y[train[:, 0], train[:, 1]]
+    weights = rng.uniform(0.2, 3.0, size=60)
+    regressor = PairRegressor(PAPER["kronecker"], instances=X, tasks=T).fit(
+        train, labels, sample_weight=weights
+    )
     expected = dense("kronecker", train, labels, weights)
     assert_allclose(regressor.predict(CELLS), expected.ravel(), rtol=1e-6, atol=1e-6)
 
@@ -434,10 +504,14 @@ def test_cross_validate_scores_by_r2(setting, sent):
     if sent:
         regressor, splitter = pickle.loads(pickle.dumps((regressor, splitter)))
     with parallel_config(backend="threading", n_jobs=2 if sent else 1):
-        found = cross_validate(regressor, named(CELLS, "polars"), pl.Series(VALUES), cv=splitter, return_estimator=True)
+        found = cross_validate(
+            regressor, named(CELLS, "polars"), pl.Series(VALUES), cv=splitter, return_estimator=True
+        )
     if sent:
         found["estimator"] = pickle.loads(pickle.dumps(found["estimator"]))
-    for score, fitted, (_, test) in zip(found["test_score"], found["estimator"], splitter.split(CELLS), strict=True):
+    for score, fitted, (_, test) in zip(
+        found["test_score"], found["estimator"], splitter.split(CELLS), strict=True
+    ):
         residual = VALUES[test] - fitted.predict(named(CELLS[test], "polars"))
         spread = VALUES[test] - VALUES[test].mean()
         assert_allclose(score, 1 - (residual @ residual) / (spread @ spread), rtol=1e-12)
@@ -446,11 +520,19 @@ def test_cross_validate_scores_by_r2(setting, sent):
 
 def test_weights_travel_through_cross_validation():
     regressor = PairRegressor(Weighed(), instances=X, tasks=T)
-    weights, splitter = np.arange(1.0, M * Q + 1), SettingKFold("B", 2, shuffle=False)
+    weights = np.arange(1.0, M * Q + 1)
+    splitter = SettingKFold("B", 2, shuffle=False)
     with config_context(enable_metadata_routing=True):
-        routed = regressor.set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
+        routed = regressor.set_fit_request(sample_weight=True).set_score_request(
+            sample_weight=False
+        )
         found = cross_validate(
-            routed, CELLS, VALUES, cv=splitter, params={"sample_weight": weights}, return_estimator=True
+            routed,
+            CELLS,
+            VALUES,
+            cv=splitter,
+            params={"sample_weight": weights},
+            return_estimator=True,
         )
     for fitted, (train, _) in zip(found["estimator"], splitter.split(CELLS), strict=True):
         assert_array_equal(fitted.model_.weights_.data, weights[train])
@@ -459,7 +541,9 @@ def test_weights_travel_through_cross_validation():
 @over(every(kind=["array", "pandas", "polars"]))
 def test_clones_share_the_tables(kind):
     instances, tasks = tables("linear", kind)
-    regressor = PairRegressor(TwoStepRidge(), instances=instances, tasks=tasks).fit(named(CELLS, kind), VALUES)
+    regressor = PairRegressor(TwoStepRidge(), instances=instances, tasks=tasks).fit(
+        named(CELLS, kind), VALUES
+    )
     cloned = clone(regressor)
     assert type(cloned) is PairRegressor
     assert cloned.instances is instances
@@ -479,10 +563,13 @@ class Precious(np.ndarray):
 
 
 def test_no_clone_copies_the_tables_on_its_way():
-    instances, tasks = X.view(Precious), T.view(Precious)
+    instances = X.view(Precious)
+    tasks = T.view(Precious)
     regressor = PairRegressor(TwoStepRidge(), instances=instances, tasks=tasks).fit(CELLS, VALUES)
     assert clone(clone(regressor)).instances is instances
-    search = GridSearchCV(regressor, {"model__alpha": [0.1, 1.0]}, cv=SettingKFold("B", 2)).fit(CELLS, VALUES)
+    search = GridSearchCV(regressor, {"model__alpha": [0.1, 1.0]}, cv=SettingKFold("B", 2)).fit(
+        CELLS, VALUES
+    )
     assert search.best_estimator_.tasks is tasks
 
 
@@ -501,7 +588,10 @@ def test_parameters_in_and_out():
     assert regressor.model.alpha == 7.0
     assert regressor.tasks is None
     assert repr(PairRegressor(TwoStepRidge())) == "PairRegressor(model=TwoStepRidge())"
-    for instances in (*(tables("linear", kind)[0] for kind in ("array", "pandas", "polars")), np.ones((500, 500))):
+    for instances in (
+        *(tables("linear", kind)[0] for kind in ("array", "pandas", "polars")),
+        np.ones((500, 500)),
+    ):
         text = repr(PairRegressor(TwoStepRidge(alpha=0.25), instances=instances))
         assert text.startswith("PairRegressor(")
         assert "TwoStepRidge(alpha=0.25)" in text
@@ -541,7 +631,9 @@ def test_scikit_learn_conventions(check):
 
 def test_a_fitted_regressor_survives_its_file():
     regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, VALUES)
-    assert_array_equal(pickle.loads(pickle.dumps(regressor)).predict(CELLS), regressor.predict(CELLS))
+    assert_array_equal(
+        pickle.loads(pickle.dumps(regressor)).predict(CELLS), regressor.predict(CELLS)
+    )
 
 
 def test_it_must_be_fitted():
@@ -567,33 +659,115 @@ def fitted_well():
         ({"model": "ridge"}, TypeError, r"^model must be a TwoStepRidge, .* found 'ridge'\.$"),
         ({"model": TwoStepRidge}, TypeError, r"^model must be a TwoStepRidge, .* found <class"),
         ({"model": None}, TypeError, r"^model must be a TwoStepRidge, .* found None\.$"),
-        ({"model": TwoStepRidge(symmetry="symmetric")}, ValueError, r"^A network has one set of nodes, but PairReg"),
-        ({"model": TwoStepRidge(-1.0)}, ValueError, r"^alpha must be a finite number of at least 0"),
-        ({"instances": None}, ValueError, r"^instances is None: give the features or the kernel of the inst"),
-        ({"instances": NAMED[0].iloc[:12]}, IdError, r"^2 of 14 instances are not in the table instances=: 'p12', "),
-        ({"tasks": NAMED[1].iloc[6:]}, IdError, r"^6 of 11 tasks are not in the table tasks=: .*'d4', …; add them"),
-        ({"instances": X}, IdError, r"^14 of 14 instances are not in the table instances=: 'p0', .*first id is 0\)\.$"),
-        ({"tasks": pd.concat([NAMED[1]] * 2)}, IdError, r"^The index of tasks has repeated ids: 'd0', "),
-        ({"instances": pl.DataFrame(X)}, IdError, r"^instances is a frame of polars without ids: put them in"),
-        ({"instances": X[:, 0]}, ValueError, r"^instances must be a matrix with a row for each of the instances"),
-        ({"model": TwoStepRidge(kernel="precomputed")}, KernelError, r"^instances must be a square matrix for a pre"),
-        ({"model": TwoStepRidge(task_kernel="precomputed")}, KernelError, r"^tasks must be a square matrix for a p"),
-        ({"pairs": np.ones((4, 3))}, ValueError, r"^pairs must have two columns .* found shape \(4, 3\)\.$"),
+        (
+            {"model": TwoStepRidge(symmetry="symmetric")},
+            ValueError,
+            r"^A network has one set of nodes, but PairReg",
+        ),
+        (
+            {"model": TwoStepRidge(-1.0)},
+            ValueError,
+            r"^alpha must be a finite number of at least 0",
+        ),
+        (
+            {"instances": None},
+            ValueError,
+            r"^instances is None: give the features or the kernel of the inst",
+        ),
+        (
+            {"instances": NAMED[0].iloc[:12]},
+            IdError,
+            r"^2 of 14 instances are not in the table instances=: 'p12', ",
+        ),
+        (
+            {"tasks": NAMED[1].iloc[6:]},
+            IdError,
+            r"^6 of 11 tasks are not in the table tasks=: .*'d4', …; add them",
+        ),
+        (
+            {"instances": X},
+            IdError,
+            r"^14 of 14 instances are not in the table instances=: 'p0', .*first id is 0\)\.$",
+        ),
+        (
+            {"tasks": pd.concat([NAMED[1]] * 2)},
+            IdError,
+            r"^The index of tasks has repeated ids: 'd0', ",
+        ),
+        (
+            {"instances": pl.DataFrame(X)},
+            IdError,
+            r"^instances is a frame of polars without ids: put them in",
+        ),
+        (
+            {"instances": X[:, 0]},
+            ValueError,
+            r"^instances must be a matrix with a row for each of the instances",
+        ),
+        (
+            {"model": TwoStepRidge(kernel="precomputed")},
+            KernelError,
+            r"^instances must be a square matrix for a pre",
+        ),
+        (
+            {"model": TwoStepRidge(task_kernel="precomputed")},
+            KernelError,
+            r"^tasks must be a square matrix for a p",
+        ),
+        (
+            {"pairs": np.ones((4, 3))},
+            ValueError,
+            r"^pairs must have two columns .* found shape \(4, 3\)\.$",
+        ),
         ({"pairs": []}, ValueError, r"^pairs is empty\.$"),
-        ({"y": None}, ValueError, r"^PairRegressor requires y to be passed, but the target y is None"),
-        ({"y": VALUES[:-1]}, ValueError, r"^y must have one value for each of 154 pairs, found shape \(153,\)\.$"),
-        ({"y": Y}, ValueError, r"^y must have one value for each of 154 pairs, found shape \(14, 11\)\.$"),
-        ({"y": np.where(np.arange(M * Q) == 7, np.inf, VALUES)}, ValueError, r"^y contains infinity, first in row 7"),
-        ({"y": np.full(len(VALUES), np.nan)}, ValueError, r"^No observation is left: each of 154 rows lacks"),
-        ({"sample_weight": -np.ones(M * Q)}, ValueError, r"^sample_weight must be finite and at least 0, found -1"),
-        ({"sample_weight": np.ones(3)}, ValueError, r"^sample_weight must have one value for each of 154 pairs"),
+        (
+            {"y": None},
+            ValueError,
+            r"^PairRegressor requires y to be passed, but the target y is None",
+        ),
+        (
+            {"y": VALUES[:-1]},
+            ValueError,
+            r"^y must have one value for each of 154 pairs, found shape \(153,\)\.$",
+        ),
+        (
+            {"y": Y},
+            ValueError,
+            r"^y must have one value for each of 154 pairs, found shape \(14, 11\)\.$",
+        ),
+        (
+            {"y": np.where(np.arange(M * Q) == 7, np.inf, VALUES)},
+            ValueError,
+            r"^y contains infinity, first in row 7",
+        ),
+        (
+            {"y": np.full(len(VALUES), np.nan)},
+            ValueError,
+            r"^No observation is left: each of 154 rows lacks",
+        ),
+        (
+            {"sample_weight": -np.ones(M * Q)},
+            ValueError,
+            r"^sample_weight must be finite and at least 0, found -1",
+        ),
+        (
+            {"sample_weight": np.ones(3)},
+            ValueError,
+            r"^sample_weight must have one value for each of 154 pairs",
+        ),
     )
 )
 def test_what_cannot_be_fitted(change, error, message, fitted_well):
-    given = {"model": Weighed(), "instances": NAMED[0], "tasks": NAMED[1], "pairs": named(CELLS, "pandas")}
+    given = {
+        "model": Weighed(),
+        "instances": NAMED[0],
+        "tasks": NAMED[1],
+        "pairs": named(CELLS, "pandas"),
+    }
     given |= {"y": VALUES, "sample_weight": None} | change
     good = pickle.loads(fitted_well)
-    expected, fitted = good.predict([("p1", "d1")]), good.model_
+    expected = good.predict([("p1", "d1")])
+    fitted = good.model_
     good.set_params(**{name: given[name] for name in ("model", "instances", "tasks")})
     with pytest.raises(error, match=message):
         good.fit(given["pairs"], given["y"], sample_weight=given["sample_weight"])
@@ -606,15 +780,25 @@ def test_what_cannot_be_fitted(change, error, message, fitted_well):
 @over(
     lines(
         "pairs error message",
-        ([("x", "d0"), ("p0", "d0")], IdError, r"^1 of 2 instances are not in the table instances=: 'x'; add them to"),
-        ([("p0", 3)], IdError, r"^1 of 1 tasks are not in the table tasks=: 3; .*\(its first id is 'd0'\)\.$"),
+        (
+            [("x", "d0"), ("p0", "d0")],
+            IdError,
+            r"^1 of 2 instances are not in the table instances=: 'x'; add them to",
+        ),
+        (
+            [("p0", 3)],
+            IdError,
+            r"^1 of 1 tasks are not in the table tasks=: 3; .*\(its first id is 'd0'\)\.$",
+        ),
         ([("p0",)], ValueError, r"^pairs must have two columns"),
         ([("p0", None)], ValueError, r"^pairs has a missing value in row 0"),
         ([], ValueError, r"^pairs is empty\.$"),
     )
 )
 def test_what_cannot_be_predicted(pairs, error, message):
-    regressor = PairRegressor(TwoStepRidge(), instances=NAMED[0], tasks=NAMED[1]).fit(named(CELLS, "pandas"), VALUES)
+    regressor = PairRegressor(TwoStepRidge(), instances=NAMED[0], tasks=NAMED[1]).fit(
+        named(CELLS, "pandas"), VALUES
+    )
     with pytest.raises(error, match=message):
         regressor.predict(pairs)
 
@@ -622,7 +806,9 @@ def test_what_cannot_be_predicted(pairs, error, message):
 def test_positions_lie_inside_the_table():
     regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, VALUES)
     for wrong in (-1, M, 0.5, "p0"):
-        with pytest.raises(IdError, match=rf"^1 of 2 instances are not in the table instances=: {wrong!r}; "):
+        with pytest.raises(
+            IdError, match=rf"^1 of 2 instances are not in the table instances=: {wrong!r}; "
+        ):
             regressor.predict([(wrong, 0), (0, 0)])
 
 
@@ -631,7 +817,9 @@ def test_rows_without_an_id_are_dropped_and_counted_as_to_grid_does():
     values = [*VALUES, 9.0, 9.0, 9.0, 9.0]
     regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, values)
     assert regressor.n_dropped_ == to_grid(pairs, values).n_missing_ids == 4
-    assert_allclose(regressor.predict(CELLS), TwoStepRidge().fit(X, Y, tasks=T).predict(X).ravel(), rtol=1e-9)
+    assert_allclose(
+        regressor.predict(CELLS), TwoStepRidge().fit(X, Y, tasks=T).predict(X).ravel(), rtol=1e-9
+    )
     with pytest.raises(ValueError, match="pairs has a missing value in row 1"):
         regressor.predict([(0, 0), (None, 1)])
 
@@ -641,7 +829,8 @@ def test_rows_without_an_id_are_dropped_and_counted_as_to_grid_does():
 
 @over(
     every(
-        model=[KroneckerRidge(0.5), TwoStepRidge(0.5, identity=1.0), IndependentTaskRidge(0.5)], weighted=[False, True]
+        model=[KroneckerRidge(0.5), TwoStepRidge(0.5, identity=1.0), IndependentTaskRidge(0.5)],
+        weighted=[False, True],
     )
 )
 def test_unknown_ids_are_predicted_by_means(model, weighted):
@@ -655,7 +844,15 @@ def test_unknown_ids_are_predicted_by_means(model, weighted):
     given = (pairs, VALUES[train], weights[train] if weighted else None)
     strict = PairRegressor(model, **tables).fit(*given)
     lenient = PairRegressor(model, **tables, unknown="baseline").fit(*given)
-    asked = [("p1", "d2"), ("who", "d2"), ("p0", "what"), ("p12", "what"), ("who", "what"), ("p12", "d3"), ("p1", "d2")]
+    asked = [
+        ("p1", "d2"),
+        ("who", "d2"),
+        ("p0", "what"),
+        ("p12", "what"),
+        ("who", "what"),
+        ("p12", "d3"),
+        ("p1", "d2"),
+    ]
     found = lenient.predict(asked)
     listed = [0, 5, 6]
     assert_array_equal(found[listed], strict.predict([asked[place] for place in listed]))
@@ -665,7 +862,9 @@ def test_unknown_ids_are_predicted_by_means(model, weighted):
         return np.average(VALUES[train][mask], weights=weights[train][mask])
 
     grand = mean(slice(None))
-    assert_allclose(found[[1, 2, 3, 4]], [mean(at[:, 1] == 2), mean(at[:, 0] == 0), grand, grand], rtol=1e-12)
+    assert_allclose(
+        found[[1, 2, 3, 4]], [mean(at[:, 1] == 2), mean(at[:, 0] == 0), grand, grand], rtol=1e-12
+    )
     assert_allclose(lenient.predict([("who", "what")]), [grand], rtol=1e-12)
     assert_array_equal(lenient.predict(pd.DataFrame(asked)), found)
     with pytest.raises(IdError, match="who"):
@@ -674,9 +873,13 @@ def test_unknown_ids_are_predicted_by_means(model, weighted):
 
 
 def test_the_treatment_of_unknown_ids_has_two_names():
-    with pytest.raises(ValueError, match="unknown must be one of 'error', 'baseline', found 'mean'"):
+    with pytest.raises(
+        ValueError, match="unknown must be one of 'error', 'baseline', found 'mean'"
+    ):
         PairRegressor(KroneckerRidge(), instances=X, tasks=T, unknown="mean").fit(CELLS, VALUES)
-    with pytest.raises(ValueError, match="unknown must be one of 'error', 'baseline', found 'mean'"):
-        PairRegressor(KroneckerRidge(), instances=X, tasks=T).fit(CELLS, VALUES).set_params(unknown="mean").predict(
-            CELLS
-        )
+    with pytest.raises(
+        ValueError, match="unknown must be one of 'error', 'baseline', found 'mean'"
+    ):
+        PairRegressor(KroneckerRidge(), instances=X, tasks=T).fit(CELLS, VALUES).set_params(
+            unknown="mean"
+        ).predict(CELLS)

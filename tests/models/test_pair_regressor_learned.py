@@ -10,17 +10,30 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import cross_val_score
 from tests.sweeps import lines, over
 
-from dyadlearn import LearnedKernelRidge, PairRegressor, SettingKFold, TwoStepRidge, evaluate, explain, load, save
+from dyadlearn import (
+    LearnedKernelRidge,
+    PairRegressor,
+    SettingKFold,
+    TwoStepRidge,
+    evaluate,
+    explain,
+    load,
+    save,
+)
 from dyadlearn.kernels import Descriptions
 
-M, Q = 14, 7
-ROWS, COLUMNS = np.array([f"i{i}" for i in range(M)]), np.array([f"t{j}" for j in range(Q)])
+M = 14
+Q = 7
+ROWS = np.array([f"i{i}" for i in range(M)])
+COLUMNS = np.array([f"t{j}" for j in range(Q)])
 RBF = ("rbf", {"gamma": 0.5})
 
 
 def _entities():
     rng = np.random.default_rng(0)
-    U, V, others = rng.normal(size=(M, 2)), rng.normal(size=(Q, 2)), rng.normal(size=(Q, 2))
+    U = rng.normal(size=(M, 2))
+    V = rng.normal(size=(Q, 2))
+    others = rng.normal(size=(Q, 2))
     K = np.exp(-0.3 * ((U[:, None] - U[None]) ** 2).sum(-1))
     return U, K, others, np.sin(U) @ V.T
 
@@ -28,7 +41,9 @@ def _entities():
 def _sides(form):
     """Return instances in some form, tasks and kernels."""
     U, K, T, _ = _entities()
-    X, K, T = pd.DataFrame(U, index=ROWS), pd.DataFrame(K, index=ROWS, columns=ROWS), pd.DataFrame(T, index=COLUMNS)
+    X = pd.DataFrame(U, index=ROWS)
+    K = pd.DataFrame(K, index=ROWS, columns=ROWS)
+    T = pd.DataFrame(T, index=COLUMNS)
     if form == "plain":
         return X, T, {"kernel": RBF}
     if form == "kernel":
@@ -63,7 +78,9 @@ def _grid_twin(model, form):
     X, T, _ = _sides(form)
     rows, columns = list(model.instance_ids_), list(model.task_ids_)
     pairs, y = _table()
-    grid = pd.DataFrame({"i": pairs["i"], "t": pairs["t"], "y": y}).pivot(index="i", columns="t", values="y")
+    grid = pd.DataFrame({"i": pairs["i"], "t": pairs["t"], "y": y}).pivot(
+        index="i", columns="t", values="y"
+    )
 
     def some(ids):
         if form == "plain":
@@ -94,8 +111,11 @@ def test_pairs_are_those_of_the_grid(form, setting, stages):
     whole = twin.predict()
     assert_allclose(model.predict(known), [whole.loc[pair] for pair in known], atol=1e-3)
     asked = [(list(model.instance_ids_).index(i), list(model.task_ids_).index(t)) for i, t in known]
-    assert_allclose(model.predict(known), [model.model_.predict()[pair] for pair in asked], rtol=1e-7)
-    bounds, wanted = model.predict_interval(known, coverage=0.5), twin.predict_interval(coverage=0.5)
+    assert_allclose(
+        model.predict(known), [model.model_.predict()[pair] for pair in asked], rtol=1e-7
+    )
+    bounds = model.predict_interval(known, coverage=0.5)
+    wanted = twin.predict_interval(coverage=0.5)
     for one, other in zip(bounds, wanted, strict=True):
         assert_allclose(one, [other.loc[pair] for pair in known], atol=1e-2)
     new = [("i12", "t3"), ("i2", "t3"), ("i13", "t1")]
@@ -117,7 +137,9 @@ def test_all_forms_of_descriptions_are_one():
     wanted = pickle.loads(_stored("mapping", 1)).predict(pairs)
     assert_array_equal(_model("Descriptions", stages=1).fit(pairs, y).predict(pairs), wanted)
     kernels = {"kernel": [RBF, "precomputed"], "task_kernel": RBF}
-    model = PairRegressor(LearnedKernelRidge(n_steps=1, cv=2, stages=1, **kernels), instances=[U, K], tasks=T)
+    model = PairRegressor(
+        LearnedKernelRidge(n_steps=1, cv=2, stages=1, **kernels), instances=[U, K], tasks=T
+    )
     assert_allclose(model.fit(numbers, y).predict(numbers), wanted, atol=1e-3)
 
 
@@ -129,7 +151,9 @@ def test_other_tables_are_looked_up_by_id(stages):
     X = model.instances
     order = np.random.default_rng(3).permutation(ROWS)[:13]
     order = [*order, *(row for row in model.instance_ids_ if row not in order)]
-    model.set_params(instances={"features": X["features"].loc[order], "kernel": X["kernel"].loc[order, order]})
+    model.set_params(
+        instances={"features": X["features"].loc[order], "kernel": X["kernel"].loc[order, order]}
+    )
     assert_allclose(model.predict(pairs), wanted, rtol=1e-7)
     if stages == 1:
         last = next(row for row in order if row not in model.instance_ids_)
@@ -140,10 +164,16 @@ def test_other_tables_are_looked_up_by_id(stages):
 def test_scikit_learn_cuts_tables_of_pairs():
     pairs, y = _table(M)
     model = _model("mapping", stages=2)
-    scores = cross_val_score(model, pairs, y, cv=SettingKFold("A", 2, random_state=0), error_score="raise")
+    scores = cross_val_score(
+        model, pairs, y, cv=SettingKFold("A", 2, random_state=0), error_score="raise"
+    )
     assert (scores > 0).all()
     scores = cross_val_score(
-        _model("mapping", setting="B"), pairs, y, cv=SettingKFold("B", 2, random_state=0), error_score="raise"
+        _model("mapping", setting="B"),
+        pairs,
+        y,
+        cv=SettingKFold("B", 2, random_state=0),
+        error_score="raise",
     )
     assert np.isfinite(scores).all()
 
@@ -159,7 +189,9 @@ def test_what_is_asked_of_models_is_asked_of_those_of_pairs(tmp_path):
 
 def test_models_of_one_table_refuse_several():
     X, T, _ = _sides("mapping")
-    with pytest.raises(TypeError, match="TwoStepRidge takes one table of the instances, found 2 descriptions"):
+    with pytest.raises(
+        TypeError, match="TwoStepRidge takes one table of the instances, found 2 descriptions"
+    ):
         PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(*_table())
     model = _model("Descriptions")
     with pytest.raises(ValueError, match="a selection of rows of other descriptions"):

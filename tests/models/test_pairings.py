@@ -9,7 +9,8 @@ from pairing_case import KnownRowsCase, PairingCase, remembered
 from problems import bordered, predictor, two_step_pairs
 
 # Parts of the twin that many folds share.
-predictor_of, two_step_pairs_of = remembered(predictor), remembered(two_step_pairs)
+predictor_of = remembered(predictor)
+two_step_pairs_of = remembered(two_step_pairs)
 PRECOMPUTED = {"kernel": "precomputed", "task_kernel": "precomputed", "tol": 1e-12}
 
 
@@ -71,7 +72,9 @@ class TestIndependentTaskRidgeWithConstants(TestIndependentTaskRidge):
             o = ~np.isnan(labels)
             if o.any():
                 inverse = 1.0 if weights is None else 1.0 / weights[o, task]
-                dual, mean = bordered(K[np.ix_(o, o)] + alphas[0] * inverse * np.eye(o.sum()), labels[o])
+                dual, mean = bordered(
+                    K[np.ix_(o, o)] + alphas[0] * inverse * np.eye(o.sum()), labels[o]
+                )
                 result[:, task] = K[:, o] @ dual + mean
         return result
 
@@ -88,11 +91,18 @@ class TestTwoStepRidge(PairingCase):
     def fitted(self, K, G, Y, alphas, weights, seen, known):
         """Fit the rows and columns that stay, complete their grid, and predict all others from that."""
         labels = Y[np.ix_(seen, known)]
-        P = two_step_pairs_of(K[np.ix_(seen, seen)], G[np.ix_(known, known)], *alphas, self.constant)
+        P = two_step_pairs_of(
+            K[np.ix_(seen, seen)], G[np.ix_(known, known)], *alphas, self.constant
+        )
         at = np.flatnonzero(~np.isnan(labels))
-        inverse = 1.0 if weights is None else 1.0 / weights[np.ix_(seen, known)].ravel()[at]
+        if weights is None:
+            inverse = 1.0
+        else:
+            inverse = 1.0 / weights[np.ix_(seen, known)].ravel()[at]
         dual = np.zeros(labels.size)
-        dual[at], mean = self.solved(P[np.ix_(at, at)] + inverse * np.eye(at.size), labels.ravel()[at])
+        dual[at], mean = self.solved(
+            P[np.ix_(at, at)] + inverse * np.eye(at.size), labels.ravel()[at]
+        )
         completed = (P @ dual + dual + mean).reshape(labels.shape)
         left = predictor_of(K, seen, alphas[0], self.constant)
         right = predictor_of(G, known, alphas[1], self.constant)
@@ -164,7 +174,10 @@ class TestTwoStepRidgeWithIdentity(KnownRowsCase, TestTwoStepRidge):
         return super().estimator(alpha, task_alpha).set_params(identity=self.identity)
 
     def kernels(self, K, G):
-        return tuple(each + share * np.eye(len(each)) for each, share in zip((K, G), self.identity, strict=True))
+        return tuple(
+            each + share * np.eye(len(each))
+            for each, share in zip((K, G), self.identity, strict=True)
+        )
 
     def fitted(self, K, G, *given):
         return super().fitted(*self.kernels(K, G), *given)

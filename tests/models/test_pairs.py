@@ -15,11 +15,18 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, vectri
 from dyadlearn.exceptions import IdError
 from sweeps import covering, every, lines, over
 
-M, Q, A, B = 9, 7, 12, 10
+M = 9
+Q = 7
+A = 12
+B = 10
 RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3)), RNG.normal(size=(M, Q))
-X_NEW, T_NEW = RNG.normal(size=(A, 4)), RNG.normal(size=(B, 3))
-ROWS, TASKS = [f"i{i}" for i in range(A)], [f"t{j}" for j in range(B)]
+X = RNG.normal(size=(M, 4))
+T = RNG.normal(size=(Q, 3))
+Y = RNG.normal(size=(M, Q))
+X_NEW = RNG.normal(size=(A, 4))
+T_NEW = RNG.normal(size=(B, 3))
+ROWS = [f"i{i}" for i in range(A)]
+TASKS = [f"t{j}" for j in range(B)]
 TRAINING_TASKS = [f"k{j}" for j in range(Q)]
 
 KERNELS = ["linear", "rbf", "precomputed"]
@@ -27,7 +34,8 @@ every_kernel = {"kernel": KERNELS}
 PAIR_MODELS = [KroneckerRidge, TwoStepRidge]
 every_pair_model = {"Model": PAIR_MODELS}
 # Few pairs are gathered one by one, many are picked out of the whole grid.
-FEW, MANY = 3, 50
+FEW = 3
+MANY = 50
 
 
 def pairs(n: int, n_tasks: int = B, seed: int = 1) -> np.ndarray:
@@ -75,7 +83,13 @@ def test_pairs_are_cells_of_the_grid(Model, kernel, n, gathers):
     assert bool(gathers) == (n < MANY)
 
 
-@over(every(Model=[IndependentTaskRidge, KroneckerRidge, TwoStepRidge], kernel=["linear", "rbf"], n=[FEW, MANY]))
+@over(
+    every(
+        Model=[IndependentTaskRidge, KroneckerRidge, TwoStepRidge],
+        kernel=["linear", "rbf"],
+        n=[FEW, MANY],
+    )
+)
 def test_without_tasks_pairs_point_into_the_training_tasks(Model, kernel, n):
     model = Model(alpha=0.5, kernel=kernel).fit(X, Y, tasks=T)
     chosen = pairs(n, Q)
@@ -87,7 +101,9 @@ def test_gathering_in_blocks_changes_nothing(monkeypatch):
     model, rows, tasks = fitted(TwoStepRidge, "rbf")
     chosen = pairs(FEW + 4)
     expected = model.predict(rows, tasks=tasks)[chosen[:, 0], chosen[:, 1]]
-    monkeypatch.setattr(vectrick, "row_blocks", lambda n, *_: [slice(s, min(s + 2, n)) for s in range(0, n, 2)])
+    monkeypatch.setattr(
+        vectrick, "row_blocks", lambda n, *_: [slice(s, min(s + 2, n)) for s in range(0, n, 2)]
+    )
     assert_allclose(model.predict_pairs(rows, tasks, chosen), expected, rtol=1e-9)
 
 
@@ -123,7 +139,8 @@ def test_pairs_may_come_in_any_table(given):
 
 def test_pairs_may_come_in_the_array_s_library(library):
     model = TwoStepRidge(alpha=0.5).fit(*map(library.asarray, (X, Y, T)))
-    rows, tasks = library.asarray(X_NEW), library.asarray(T_NEW)
+    rows = library.asarray(X_NEW)
+    tasks = library.asarray(T_NEW)
     expected = TwoStepRidge(alpha=0.5).fit(X, Y, T).predict(X_NEW, T_NEW)[[0, 3], [1, 2]]
     chosen = model.predict_pairs(rows, tasks, [(0, 1), (3, 2)])
     assert_allclose(library.to_numpy(chosen), expected, rtol=library.rtol)
@@ -167,7 +184,8 @@ def frame(kind: str, values: np.ndarray, rows: list[Any], columns: list[str]) ->
 
 def named(kind: str) -> tuple[Any, Any, Any]:
     """Return a model fitted on frames, new instances and new tasks."""
-    features, task_features = list("abcd"), list("uvw")
+    features = list("abcd")
+    task_features = list("uvw")
     training = [f"m{i}" for i in range(M)]
     model = TwoStepRidge(alpha=0.5).fit(
         frame(kind, X, training, features),
@@ -212,20 +230,30 @@ def test_ids_of_training_tasks_name_pairs(kind):
 
 def test_a_side_without_ids_goes_by_position(kind):
     _, rows, tasks = named(kind)
-    by_rows = TwoStepRidge(alpha=0.5).fit(frame(kind, X, [f"m{i}" for i in range(M)], list("abcd")), Y, tasks=T)
+    by_rows = TwoStepRidge(alpha=0.5).fit(
+        frame(kind, X, [f"m{i}" for i in range(M)], list("abcd")), Y, tasks=T
+    )
     given = [("i3", 6), ("i0", 9)]
     for table in (given, pd.DataFrame(given), pl.DataFrame(given, orient="row")):
         assert_allclose(by_rows.predict_pairs(rows, T_NEW, table), GRID[[3, 0], [6, 9]], rtol=1e-9)
     by_tasks = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=frame(kind, T, TRAINING_TASKS, list("uvw")))
-    assert_allclose(by_tasks.predict_pairs(X_NEW, tasks, [(3, "t6"), (0, "t9")]), GRID[[3, 0], [6, 9]], rtol=1e-9)
-    assert_allclose(by_tasks.predict_pairs(X_NEW, None, [(3, "k6")]), TRAINING_GRID[[3], [6]], rtol=1e-9)
+    assert_allclose(
+        by_tasks.predict_pairs(X_NEW, tasks, [(3, "t6"), (0, "t9")]),
+        GRID[[3, 0], [6, 9]],
+        rtol=1e-9,
+    )
+    assert_allclose(
+        by_tasks.predict_pairs(X_NEW, None, [(3, "k6")]), TRAINING_GRID[[3], [6]], rtol=1e-9
+    )
 
 
 def test_whole_numbers_may_be_ids():
     numbers = list(range(100, 100 + A))
     rows = pd.DataFrame(X_NEW, numbers)
     model = TwoStepRidge(alpha=0.5).fit(X, Y, tasks=T)
-    assert_allclose(model.predict_pairs(rows, T_NEW, [(103, 6), (100, 9)]), GRID[[3, 0], [6, 9]], rtol=1e-9)
+    assert_allclose(
+        model.predict_pairs(rows, T_NEW, [(103, 6), (100, 9)]), GRID[[3, 0], [6, 9]], rtol=1e-9
+    )
     with pytest.raises(IdError, match=r"^3 not among the ids of X \(such as 100, 101, 102, …\)\.$"):
         model.predict_pairs(rows, T_NEW, [(3, 6)])
 
@@ -235,12 +263,17 @@ def test_whole_numbers_may_be_ids():
 
 def test_unknown_ids_are_named(kind):
     model, rows, tasks = named(kind)
-    with pytest.raises(IdError, match=r"^'x', 'y' not among the ids of X \(such as 'i0', 'i1', 'i2', …\)\.$"):
+    with pytest.raises(
+        IdError, match=r"^'x', 'y' not among the ids of X \(such as 'i0', 'i1', 'i2', …\)\.$"
+    ):
         model.predict_pairs(rows, tasks, [("x", "t0"), ("i0", "t0"), ("y", "t1")])
-    with pytest.raises(IdError, match=r"^'k0' not among the ids of tasks \(such as 't0', 't1', 't2', …\)\.$"):
+    with pytest.raises(
+        IdError, match=r"^'k0' not among the ids of tasks \(such as 't0', 't1', 't2', …\)\.$"
+    ):
         model.predict_pairs(rows, tasks, [("i0", "k0")])
     with pytest.raises(
-        IdError, match=r"^'t0' not among the ids of the training tasks \(such as 'k0', 'k1', 'k2', …\)\.$"
+        IdError,
+        match=r"^'t0' not among the ids of the training tasks \(such as 'k0', 'k1', 'k2', …\)\.$",
     ):
         model.predict_pairs(rows, None, [("i0", "t0")])
 
@@ -265,9 +298,13 @@ def test_positions_must_lie_inside(pair, tasks, message):
 @over(every(pair=[("i0", 0), (0.0, 0), (1.5, 0), (None, 0)]))
 def test_positions_must_be_whole_numbers(pair):
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    with pytest.raises(TypeError, match=r"^X has no ids, so pairs must give whole row positions into it\.$"):
+    with pytest.raises(
+        TypeError, match=r"^X has no ids, so pairs must give whole row positions into it\.$"
+    ):
         model.predict_pairs(X_NEW, T_NEW, [pair])
-    with pytest.raises(TypeError, match=r"^tasks has no ids, so pairs must give whole row positions into it\.$"):
+    with pytest.raises(
+        TypeError, match=r"^tasks has no ids, so pairs must give whole row positions into it\.$"
+    ):
         model.predict_pairs(X_NEW, T_NEW, [pair[::-1]])
 
 
@@ -284,5 +321,7 @@ def test_positions_must_be_whole_numbers(pair):
 )
 def test_pairs_have_two_columns(given, error, found):
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    with pytest.raises(error, match=rf"^pairs must (have two columns \(instance, task\)|be an array.*), {found}\.$"):
+    with pytest.raises(
+        error, match=rf"^pairs must (have two columns \(instance, task\)|be an array.*), {found}\.$"
+    ):
         model.predict_pairs(X_NEW, T_NEW, given)

@@ -10,13 +10,21 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, _memory
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    OnlineTwoStepRidge,
+    TwoStepRidge,
+    _memory,
+)
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.pairing import expansion
 from sweeps import covering, over
 
 rng = np.random.default_rng(0)
-X, T, Y = rng.normal(size=(12, 5)), rng.normal(size=(9, 4)), rng.normal(size=(12, 9))
+X = rng.normal(size=(12, 5))
+T = rng.normal(size=(9, 4))
+Y = rng.normal(size=(12, 9))
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 MODELS = {
     "independent, kernel": IndependentTaskRidge(kernel="rbf").fit(X, Y),
@@ -25,7 +33,9 @@ MODELS = {
     "two-step, primal": TwoStepRidge().fit(X, Y, tasks=T),
     "Kronecker, kernels": KroneckerRidge(**RBF).fit(X, Y, tasks=T),
     "online": OnlineTwoStepRidge().fit(X, Y, tasks=T),
-    "online, mapped": OnlineTwoStepRidge(feature_map=Nystroem(n_components=8, random_state=0)).fit(X, Y, tasks=T),
+    "online, mapped": OnlineTwoStepRidge(feature_map=Nystroem(n_components=8, random_state=0)).fit(
+        X, Y, tasks=T
+    ),
     "vector": IndependentTaskRidge(kernel="rbf").fit(X, Y[:, 0]),
 }
 PAIR_MODELS = [name for name, model in MODELS.items() if name.startswith(("two", "Kron", "online"))]
@@ -47,7 +57,8 @@ def test_blocks_of_instances(name, block, monkeypatch):
 
 @over(covering(name=PAIR_MODELS, sizes=[(31, 2), (2, 31), (7, 6)], block=BLOCKS))
 def test_blocks_of_both_sides(name, sizes, block, monkeypatch):
-    new, tasks = rng.normal(size=(sizes[0], 5)), rng.normal(size=(sizes[1], 4))
+    new = rng.normal(size=(sizes[0], 5))
+    tasks = rng.normal(size=(sizes[1], 4))
     whole = MODELS[name].predict(new, tasks=tasks)
     monkeypatch.setattr(expansion, "_BLOCK_BYTES", block)
     found = MODELS[name].predict(new, tasks=tasks)
@@ -55,9 +66,14 @@ def test_blocks_of_both_sides(name, sizes, block, monkeypatch):
     assert_allclose(found, whole, rtol=1e-12, atol=1e-13)
 
 
-@over(covering(name=[name for name in MODELS if not name.startswith("online")], block=BLOCKS, strength=1))
+@over(
+    covering(
+        name=[name for name in MODELS if not name.startswith("online")], block=BLOCKS, strength=1
+    )
+)
 def test_blocks_of_pairs(name, block, monkeypatch):
-    model, new = MODELS[name], rng.normal(size=(6, 5))
+    model = MODELS[name]
+    new = rng.normal(size=(6, 5))
     tasks = rng.normal(size=(5, 4)) if name in PAIR_MODELS else None
     b = 1 if name == "vector" else 5
     pairs = np.stack([rng.integers(0, 6, size=8), rng.integers(0, b, size=8)], axis=1)
@@ -65,7 +81,9 @@ def test_blocks_of_pairs(name, block, monkeypatch):
         expected = model.predict(new, tasks=known).reshape(6, -1)[pairs[:, 0], pairs[:, 1]]
         with monkeypatch.context() as patch:
             patch.setattr(expansion, "_BLOCK_BYTES", block)
-            assert_allclose(model.predict_pairs(new, known, pairs), expected, rtol=1e-12, atol=1e-13)
+            assert_allclose(
+                model.predict_pairs(new, known, pairs), expected, rtol=1e-12, atol=1e-13
+            )
             assert model.predict_pairs(new, known, pairs[:0]).shape == (0,)
 
 
@@ -73,7 +91,10 @@ def test_the_kernel_of_new_rows_is_never_whole(monkeypatch):
     rows, new = rng.normal(size=(500, 3)), rng.normal(size=(8000, 3))
     model = IndependentTaskRidge(kernel="rbf").fit(rows, rows[:, 0])
     monkeypatch.setattr(expansion, "_BLOCK_BYTES", 2**20)
-    for predict in (model.predict, lambda rows: model.predict_pairs(rows, None, [(0, 0), (7999, 0)])):
+    for predict in (
+        model.predict,
+        lambda rows: model.predict_pairs(rows, None, [(0, 0), (7999, 0)]),
+    ):
         tracemalloc.start()
         predict(new)
         peak = tracemalloc.get_traced_memory()[1]
@@ -84,8 +105,12 @@ def test_the_kernel_of_new_rows_is_never_whole(monkeypatch):
 
 def test_a_result_that_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(_memory, "available_memory", lambda like: 2**20)
-    new, tasks = np.ones((800, 5)), np.ones((300, 4))
-    with pytest.raises(NotEnoughMemoryError, match=r"Predicting 800 × 300 labels needs about \d\.\d MiB .* 1\.0 MiB"):
+    new = np.ones((800, 5))
+    tasks = np.ones((300, 4))
+    with pytest.raises(
+        NotEnoughMemoryError,
+        match=r"Predicting 800 × 300 labels needs about \d\.\d MiB .* 1\.0 MiB",
+    ):
         MODELS["two-step, kernels"].predict(new, tasks=tasks)
     found = MODELS["two-step, kernels"].predict_pairs(new, tasks, [(0, 1)])
     assert found.shape == (1,)

@@ -58,7 +58,9 @@ class Rows:
     """A side: rows of training and new ones as a model gets them, and their exact kernels."""
 
     def __init__(self, known, new, kernel="precomputed", rank=None):
-        self.known, self.new, self.kernel = known, new, kernel
+        self.known = known
+        self.new = new
+        self.kernel = kernel
         right = exact(known).T if kernel == "linear" else mpmath.eye(len(known))
         self.blocks = {False: exact(known) * right, True: exact(new) * right}
         self.size = max(float(mpmath.mnorm(block, "f")) for block in self.blocks.values())
@@ -67,7 +69,8 @@ class Rows:
     @cache  # noqa: B019
     def spectrum(self, constant):
         """Return eigenvalues, None in null directions, and eigenvectors: with a constant, of the kernel without it."""
-        K, n = self.blocks[False], len(self.known)
+        K = self.blocks[False]
+        n = len(self.known)
         centring = mpmath.eye(n) - mpmath.ones(n) / n if constant else mpmath.eye(n)
         values, vectors = mpmath.eigsy(centring * K * centring)
         null = self.null + constant
@@ -78,13 +81,18 @@ class Rows:
         """Return what takes labels to predictions of rows of training, or of new ones: nothing in null directions."""
         values, vectors = self.spectrum(constant)
         phi = [0 if s is None else PHI[filter](s, mpmath.mpf(alpha)) for s in values]
-        scaled = mpmath.matrix([[phi[k] * entry for entry in vectors[:, k]] for k in range(len(phi))])
-        return to_double(self.turned(new, constant) * scaled + constant * mpmath.mpf(1) / len(self.known))
+        scaled = mpmath.matrix(
+            [[phi[k] * entry for entry in vectors[:, k]] for k in range(len(phi))]
+        )
+        return to_double(
+            self.turned(new, constant) * scaled + constant * mpmath.mpf(1) / len(self.known)
+        )
 
     @cache  # noqa: B019
     def turned(self, new, constant):
         """Return rows, centred where there is a constant, in the basis of the eigenvectors."""
-        rows, n = self.blocks[new], len(self.known)
+        rows = self.blocks[new]
+        n = len(self.known)
         if constant:
             means = mpmath.ones(rows.rows, n) / n
             rows = (rows - means * self.blocks[False]) * (mpmath.eye(n) - mpmath.ones(n) / n)
@@ -129,7 +137,8 @@ def primal(d):
     return make
 
 
-# Which side stays out of the coefficients: that with fewer rows of them, unless both are in the primal.
+# Which side stays out of the coefficients: that with fewer rows of them, unless both are in the
+# primal.
 SIDES = {
     "fewer tasks": (smooth, 7, smooth, 5),
     "fewer instances": (smooth, 5, smooth, 7),
@@ -155,7 +164,11 @@ def check_digits(model, rows, tasks, Y, eps=2.2e-16, read=np.asarray, given=np.a
     filters = (model.filter or Tikhonov(), model.task_filter or Tikhonov())
     if model.symmetry:
         filters = (filters[0], filters[0])
-    allowed = UNITS[model.fit_intercept] * eps * (1 + rows.size / model.alpha + tasks.size / model.task_alpha)
+    allowed = (
+        UNITS[model.fit_intercept]
+        * eps
+        * (1 + rows.size / model.alpha + tasks.size / model.task_alpha)
+    )
     for new in (False, True):
         left = rows.predictor(new, model.alpha, filters[0], model.fit_intercept)
         X = given(rows.new if new else rows.known)
@@ -166,7 +179,9 @@ def check_digits(model, rows, tasks, Y, eps=2.2e-16, read=np.asarray, given=np.a
             atol = allowed * product(abs(left), abs(Y), abs(right.T)).max()
             T = given(tasks.new) if new_tasks else None
             assert_allclose(read(model.predict(X, tasks=T)), expected, rtol=0, atol=atol)
-            if new_tasks and not new:  # the other way round, as where nothing but the spectrum knows the instances
+            if (
+                new_tasks and not new
+            ):  # the other way round, as where nothing but the spectrum knows the instances
                 turned = model._expansion().transposed.grid(model._task_rows(T)[1], None).T
                 assert_allclose(read(turned), expected, rtol=0, atol=atol)
             some = read(model.predict_pairs(X, T, [(2, 1), (0, 2), (2, 0)]))
@@ -181,12 +196,21 @@ def two_step(rows, tasks, alphas, **options):
 def test_every_side_costs_its_own_digits(name, alphas, fit_intercept, monkeypatch):
     rows, tasks = sides_of(name)
     Y = labels_of(rows, tasks)
-    model = two_step(rows, tasks, alphas, fit_intercept=fit_intercept).fit(rows.known, Y, tasks=tasks.known)
+    model = two_step(rows, tasks, alphas, fit_intercept=fit_intercept).fit(
+        rows.known, Y, tasks=tasks.known
+    )
     monkeypatch.setattr(expansion, "_BLOCK_BYTES", next(BLOCK_BYTES))
     check_digits(model, rows, tasks, Y)
 
 
-@over(covering(alpha=[1e-10, 1e-7, 1e-3, 1e6], sign=[1, -1], make={"dual": smooth, "primal": primal(3)}, **both))
+@over(
+    covering(
+        alpha=[1e-10, 1e-7, 1e-3, 1e6],
+        sign=[1, -1],
+        make={"dual": smooth, "primal": primal(3)},
+        **both,
+    )
+)
 def test_networks(make, sign, alpha, fit_intercept):
     nodes = make(6, 1)
     Y = labels_of(nodes, nodes)
@@ -197,10 +221,15 @@ def test_networks(make, sign, alpha, fit_intercept):
     check_digits(model, nodes, nodes, Y)
 
 
-@over(covering(filters=[(0, 1), (1, 0), (1, 1), (2, 2)], name=["fewer tasks", "few task features"], **both))
+@over(
+    covering(
+        filters=[(0, 1), (1, 0), (1, 1), (2, 2)], name=["fewer tasks", "few task features"], **both
+    )
+)
 def test_other_filters(name, filters, fit_intercept):
     rows, tasks = sides_of(name)
-    Y, (filter, task_filter) = labels_of(rows, tasks), (list(PHI)[place] for place in filters)
+    Y = labels_of(rows, tasks)
+    filter, task_filter = (list(PHI)[place] for place in filters)
     options = {"filter": filter, "task_filter": task_filter, "fit_intercept": fit_intercept}
     model = two_step(rows, tasks, (1e-6, 1e-5), **options)
     check_digits(model.fit(rows.known, Y, tasks=tasks.known), rows, tasks, Y)
@@ -208,23 +237,41 @@ def test_other_filters(name, filters, fit_intercept):
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.KernelRepairWarning")
 @over(
-    covering(alphas=[(1e-7, 1e-7), (1e-3, 1e-7), (1.0, 1.0)], sizes=[(6, 4), (4, 6)], make=[singular, clipped], **both)
+    covering(
+        alphas=[(1e-7, 1e-7), (1e-3, 1e-7), (1.0, 1.0)],
+        sizes=[(6, 4), (4, 6)],
+        make=[singular, clipped],
+        **both,
+    )
 )
 def test_null_directions_are_left_out(make, sizes, alphas, fit_intercept):
-    if fit_intercept and make is clipped:  # what is clipped is the centred kernel: another direction
+    if (
+        fit_intercept and make is clipped
+    ):  # what is clipped is the centred kernel: another direction
         return
-    rows, tasks = make(sizes[0], 1), make(sizes[1], 2)
+    rows = make(sizes[0], 1)
+    tasks = make(sizes[1], 2)
     Y = labels_of(rows, tasks)
-    model = two_step(rows, tasks, alphas, fit_intercept=fit_intercept).fit(rows.known, Y, tasks=tasks.known)
+    model = two_step(rows, tasks, alphas, fit_intercept=fit_intercept).fit(
+        rows.known, Y, tasks=tasks.known
+    )
     check_digits(model, rows, tasks, Y)
 
 
-@over(covering(name=["fewer tasks", "fewer instances", "few features", "few task features"], **both, strength=1))
+@over(
+    covering(
+        name=["fewer tasks", "fewer instances", "few features", "few task features"],
+        **both,
+        strength=1,
+    )
+)
 def test_array_libraries(name, fit_intercept, library):
     rows, tasks = sides_of(name)
     Y = labels_of(rows, tasks)
     model = two_step(rows, tasks, (1e-2, 1e-2), fit_intercept=fit_intercept)
-    model.fit(*(library.asarray(part) for part in (rows.known, Y)), tasks=library.asarray(tasks.known))
+    model.fit(
+        *(library.asarray(part) for part in (rows.known, Y)), tasks=library.asarray(tasks.known)
+    )
     eps = float(np.finfo(library.dtype).eps)
     check_digits(model, rows, tasks, Y, eps, library.to_numpy, library.asarray)
 
@@ -232,11 +279,15 @@ def test_array_libraries(name, fit_intercept, library):
 @over(every(name=["few features", "few task features"], **both))
 def test_sparse_features(name, fit_intercept):
     rows, tasks = sides_of(name)
-    Y, given = labels_of(rows, tasks), [side.known for side in (rows, tasks)]
+    Y = labels_of(rows, tasks)
+    given = [side.known for side in (rows, tasks)]
     known = [
-        csr_array(part) if side.kernel == "linear" else part for side, part in zip((rows, tasks), given, strict=True)
+        csr_array(part) if side.kernel == "linear" else part
+        for side, part in zip((rows, tasks), given, strict=True)
     ]
-    model = two_step(rows, tasks, (1e-6, 1e-6), fit_intercept=fit_intercept).fit(known[0], Y, tasks=known[1])
+    model = two_step(rows, tasks, (1e-6, 1e-6), fit_intercept=fit_intercept).fit(
+        known[0], Y, tasks=known[1]
+    )
     check_digits(model, rows, tasks, Y)
     assert not (model._side if name == "few features" else model._task_side).spectrum.has_vectors
 
@@ -244,7 +295,8 @@ def test_sparse_features(name, fit_intercept):
 @over(every(name=list(SIDES)))
 def test_parameters_keep_their_meaning(name):
     rows, tasks = sides_of(name)
-    Y, alphas = labels_of(rows, tasks), (0.3, 0.1)
+    Y = labels_of(rows, tasks)
+    alphas = (0.3, 0.1)
     model = two_step(rows, tasks, alphas, fit_intercept=False).fit(rows.known, Y, tasks=tasks.known)
     systems = (
         side.blocks[False] + alpha * mpmath.eye(len(side.known))
@@ -253,13 +305,19 @@ def test_parameters_keep_their_meaning(name):
     left, right = (mpmath.inverse(system) for system in systems)
     assert_allclose(model.dual_coef_, to_double(left * exact(Y) * right), rtol=1e-9)
     if name == "primal":
-        assert_allclose(rows.new @ model.coef_ @ tasks.new.T, model.predict(rows.new, tasks=tasks.new), rtol=1e-9)
+        assert_allclose(
+            rows.new @ model.coef_ @ tasks.new.T,
+            model.predict(rows.new, tasks=tasks.new),
+            rtol=1e-9,
+        )
 
 
 @over(every(name=list(SIDES)))
 def test_a_file_predicts_the_same_to_the_bit(name, tmp_path):
     rows, tasks = sides_of(name)
-    model = two_step(rows, tasks, (1e-7, 1e-6)).fit(rows.known, labels_of(rows, tasks), tasks=tasks.known)
+    model = two_step(rows, tasks, (1e-7, 1e-6)).fit(
+        rows.known, labels_of(rows, tasks), tasks=tasks.known
+    )
     save(model, tmp_path / "model.dyad")
     loaded = load(tmp_path / "model.dyad")
     for T in (None, tasks.new):
@@ -272,7 +330,8 @@ def test_a_row_far_from_a_large_constant_column_is_warned_about(shape):
     """The constant feature of the model and a large constant column cannot be told apart: ε c² digits are lost."""
     n, d = shape
     rng = np.random.default_rng(0)
-    X, Z = rng.normal(size=(5, 2)), rng.normal(size=(n + 1, d))
+    X = rng.normal(size=(5, 2))
+    Z = rng.normal(size=(n + 1, d))
     Y = X[:, :1] + Z[:n, 1] + 5 + 0.1 * rng.normal(size=(5, n))
     for size, is_lost in ((1e3, False), (1e5, False), (1e8, True)):
         tasks = Z.copy()
@@ -303,7 +362,9 @@ def test_errors_of_features_of_both_sides_add(fit_intercept, sizes, tmp_path):
     atol = 20 * np.finfo(float).eps * max(sizes) * np.abs(expected).max()
     assert_allclose(model.predict(new, new_tasks), expected, rtol=0, atol=atol)
     save(model, tmp_path / "model.h5")
-    assert_array_equal(load(tmp_path / "model.h5").predict(new, new_tasks), model.predict(new, new_tasks))
+    assert_array_equal(
+        load(tmp_path / "model.h5").predict(new, new_tasks), model.predict(new, new_tasks)
+    )
 
 
 def predicted_by_kernel(K, block, y, alpha):
@@ -311,7 +372,8 @@ def predicted_by_kernel(K, block, y, alpha):
     n = len(y)
     ones = mpmath.ones(n, 1)
     centre = mpmath.eye(n) - ones * ones.T / n
-    kernel, labels = exact(K), exact(y[:, None])
+    kernel = exact(K)
+    labels = exact(y[:, None])
     rows = (exact(block) - mpmath.ones(len(block), 1) * (ones.T * kernel / n)) * centre
     dual = mpmath.inverse(centre * kernel * centre + alpha * mpmath.eye(n)) * (centre * labels)
     return to_double(rows * dual)[:, 0] + float((ones.T * labels / n)[0])
@@ -322,8 +384,11 @@ def test_small_eigenvalues_beside_a_large_common_part_count_for_a_larger_ridge(n
     """They are smaller than what centring leaves of the common part, but the ridge is not."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(n + 3, 1))
-    K, y = rbf_kernel(rows, gamma=gamma), rng.normal(size=n)
-    model = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=True).fit(K[:n, :n], y[:, None])
+    K = rbf_kernel(rows, gamma=gamma)
+    y = rng.normal(size=n)
+    model = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=True).fit(
+        K[:n, :n], y[:, None]
+    )
     expected = predicted_by_kernel(K[:n, :n], K[n:, :n], y, alpha)
     assert_allclose(model.predict(K[n:, :n])[:, 0], expected, rtol=0, atol=20 * n * 2.2e-16 / alpha)
 
@@ -334,4 +399,6 @@ def test_rounding_of_a_large_common_part_is_warned_about(n):
     rows = 50.0 + rng.normal(size=(n, 1))
     K = (rows @ rows.T + 1.0) ** 3
     with pytest.warns(PrecisionWarning, match="small beside the largest eigenvalue"):
-        IndependentTaskRidge(5e-5, kernel="precomputed", fit_intercept=True).fit(K, rng.normal(size=(n, 1)))
+        IndependentTaskRidge(5e-5, kernel="precomputed", fit_intercept=True).fit(
+            K, rng.normal(size=(n, 1))
+        )

@@ -33,13 +33,22 @@ from sweeps import covering, lines, over
 __all__ = ["listed"]
 
 rng = np.random.default_rng(0)
-M, Q, A, B = 9, 6, 4, 3
-X, T = rng.normal(size=(M + A, 3)), rng.normal(size=(Q + B, 2))
+M = 9
+Q = 6
+A = 4
+B = 3
+X = rng.normal(size=(M + A, 3))
+T = rng.normal(size=(Q + B, 2))
 Y = 5.0 + X[:M] @ rng.normal(size=(3, 2)) @ T[:Q].T + 0.3 * rng.normal(size=(M, Q))
 
 
 def tent(A, B):
-    return np.maximum(0.0, 1.0 - 0.1 * np.abs(np.asarray(A)[:, None] - np.asarray(B)[None]).sum(axis=-1)) + A @ B.T
+    return (
+        np.maximum(
+            0.0, 1.0 - 0.1 * np.abs(np.asarray(A)[:, None] - np.asarray(B)[None]).sum(axis=-1)
+        )
+        + A @ B.T
+    )
 
 
 # How a side is described: its kernel, and how features are handed in.
@@ -58,8 +67,10 @@ class Dense:
 
     def __init__(self, K, G, alpha, shares=(1.0, 0.0, 0.0), free_mean=False, Y=Y, weights=None):
         a, b, c = shares
-        (m, q), self.free_mean = Y.shape, free_mean
-        K, G = K + free_mean, G + free_mean
+        m, q = Y.shape
+        self.free_mean = free_mean
+        K = K + free_mean
+        G = G + free_mean
         P = a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
         inside = (np.arange(len(K))[:, None] < m) & (np.arange(len(G))[None, :] < q)
         # Where a label is observed among all pairs.
@@ -68,7 +79,8 @@ class Dense:
         at = np.flatnonzero(observed)
         noise = alpha / (np.ones_like(Y) if weights is None else weights)[~np.isnan(Y)]
         self.C, self.y = P[np.ix_(at, at)] + np.diag(noise), Y[~np.isnan(Y)]
-        cross, n = P[:, at], at.size
+        cross = P[:, at]
+        n = at.size
         inverse = np.linalg.inv(self.C)
         known = inverse.sum()
         self.mean = inverse.sum(axis=0) @ self.y / known if free_mean else 0.0
@@ -82,11 +94,14 @@ class Dense:
         self.known = known
 
     def log_likelihood(self, method="restricted", scale=None):
-        n, integrated = self.y.size, self.free_mean and method == "restricted"
+        n = self.y.size
+        integrated = self.free_mean and method == "restricted"
         square = (self.y - self.mean) @ np.linalg.solve(self.C, self.y - self.mean)
         scale = (square / (n - integrated)) ** 0.5 if scale is None else scale
         value = multivariate_normal(np.full(n, self.mean), scale**2 * self.C).logpdf(self.y)
-        return value + 0.5 * np.log(2 * np.pi * scale**2 / self.known) if integrated else value
+        if integrated:
+            return value + 0.5 * np.log(2 * np.pi * scale**2 / self.known)
+        return value
 
 
 def described(side, values, n, dtype="float64"):
@@ -138,7 +153,10 @@ def of_family(shares, fit_intercept):
         dtype=["float64", "float32"],
         strength=1,
         also=covering(
-            side=["linear", "precomputed"], task_side=["rbf", "sparse"], member=FAMILY, dtype=["float64", "float32"]
+            side=["linear", "precomputed"],
+            task_side=["rbf", "sparse"],
+            member=FAMILY,
+            dtype=["float64", "float32"],
         ),
     )
 )
@@ -148,7 +166,10 @@ def test_deviations_are_those_of_the_dense_process(side, task_side, member, dtyp
     dense = Dense(*kernels, 0.3, **params)
     rtol = 1e-9 if dtype == "float64" else 2e-3
     for rows, own, places in ((None, {}, slice(M)), (new, given, slice(M, None))):
-        for tasks, others, columns in ((None, {}, slice(Q)), (task_new, task_given, slice(Q, None))):
+        for tasks, others, columns in (
+            (None, {}, slice(Q)),
+            (task_new, task_given, slice(Q, None)),
+        ):
             mean, deviation = model.predict(rows, tasks, return_std=True, **own, **others)
             assert mean.dtype == deviation.dtype == dtype
             assert_allclose(mean, dense.predicted[places, columns], rtol=rtol, atol=rtol)
@@ -156,13 +177,17 @@ def test_deviations_are_those_of_the_dense_process(side, task_side, member, dtyp
     assert_allclose(model.scale_, dense.scale, rtol=rtol)
 
 
-@over(covering(side=["linear", "rbf"], task_side=["linear", "rbf"], member=FAMILY, scale=[None, 0.7]))
+@over(
+    covering(side=["linear", "rbf"], task_side=["linear", "rbf"], member=FAMILY, scale=[None, 0.7])
+)
 def test_likelihoods_are_those_of_the_dense_process(side, task_side, member, scale):
     model, params = of_family(*member)
     model, _, _, kernels = posed(side, task_side, model)
     for method in ("restricted", "profile"):
         expected = Dense(*kernels, 0.3, **params).log_likelihood(method, scale)
-        value, gradient = model.log_marginal_likelihood(method=method, scale=scale, eval_gradient=True)
+        value, gradient = model.log_marginal_likelihood(
+            method=method, scale=scale, eval_gradient=True
+        )
         assert_allclose(value, expected, rtol=1e-9)
         assert model.log_marginal_likelihood(method=method, scale=scale) == value
         there, here = (
@@ -176,7 +201,9 @@ def test_likelihoods_are_those_of_the_dense_process(side, task_side, member, sca
 def test_labels_and_a_constant_have_the_same_deviations():
     model = PairKernelRidge(0.3, product=0.6, per_task=0.4, kernel="rbf").fit(X[:M], Y, tasks=T[:Q])
     moved = clone(model).fit(X[:M], Y + 1000.0, tasks=T[:Q])
-    (mean, deviation), (moved_mean, moved_deviation) = (one.predict(X, return_std=True) for one in (model, moved))
+    (mean, deviation), (moved_mean, moved_deviation) = (
+        one.predict(X, return_std=True) for one in (model, moved)
+    )
     assert_allclose(moved_mean, mean + 1000.0, rtol=1e-12)
     assert_allclose(moved_deviation, deviation, rtol=1e-9)
     assert_allclose(moved.log_marginal_likelihood(), model.log_marginal_likelihood(), rtol=1e-9)
@@ -193,16 +220,21 @@ def test_the_training_instances_are_known_better_than_their_likes():
 
 def test_one_task_is_the_process_of_scikit_learn():
     """Its noise is `alpha`, its scale 1, and it has no intercept."""
-    ones, y = np.ones((1, 1)), Y[:, 0]
+    ones = np.ones((1, 1))
+    y = Y[:, 0]
     peer = GaussianProcessRegressor(RBF(1.3), alpha=0.2, optimizer=None).fit(X[:M], y)
-    model = KroneckerRidge(alpha=0.2, kernel="rbf", kernel_params={"gamma": 0.5 / 1.3**2}, fit_intercept=False)
+    model = KroneckerRidge(
+        alpha=0.2, kernel="rbf", kernel_params={"gamma": 0.5 / 1.3**2}, fit_intercept=False
+    )
     model.fit(X[:M], y, tasks=ones)
     mean, deviation = peer.predict(X, return_std=True)
     found, found_deviation = model.predict(X, return_std=True)
     assert found.shape == found_deviation.shape == mean.shape
     assert_allclose(found, mean, rtol=1e-10)
     assert_allclose(found_deviation, model.scale_ * deviation, rtol=1e-7)
-    assert_allclose(model.log_marginal_likelihood(scale=1.0), peer.log_marginal_likelihood(), rtol=1e-10)
+    assert_allclose(
+        model.log_marginal_likelihood(scale=1.0), peer.log_marginal_likelihood(), rtol=1e-10
+    )
 
 
 def test_the_most_likely_regularisation_is_where_the_gradient_vanishes():
@@ -219,13 +251,16 @@ def test_the_most_likely_regularisation_is_where_the_gradient_vanishes():
 
 
 def test_frames_give_frames_and_series_are_put_in_order():
-    rows, columns = [f"r{i}" for i in range(M)], [f"c{j}" for j in range(Q)]
+    rows = [f"r{i}" for i in range(M)]
+    columns = [f"c{j}" for j in range(Q)]
     new = [f"new{i}" for i in range(A)]
     model, (block, given), _, _ = posed("precomputed", "rbf", fit_intercept=False)
     K = pd.DataFrame(X[:M] @ X[:M].T, rows, rows)
     framed = clone(model).fit(K, pd.DataFrame(Y, rows, columns), tasks=pd.DataFrame(T[:Q], columns))
     diagonal = pd.Series(given["diagonal"], new)[::-1]
-    mean, deviation = framed.predict(pd.DataFrame(block, new, rows), return_std=True, diagonal=diagonal)
+    mean, deviation = framed.predict(
+        pd.DataFrame(block, new, rows), return_std=True, diagonal=diagonal
+    )
     plain, plain_deviation = model.predict(block, return_std=True, **given)
     assert list(mean.index) == list(deviation.index) == new
     assert list(mean.columns) == list(deviation.columns) == columns
@@ -237,11 +272,15 @@ def test_arrays_of_other_libraries(library):
     if library.dtype == "float32":
         return
     expected = KroneckerRidge(kernel="rbf", task_kernel="linear").fit(X[:M], Y, tasks=T[:Q])
-    model = clone(expected).fit(*(library.asarray(part) for part in (X[:M], Y)), tasks=library.asarray(T[:Q]))
+    model = clone(expected).fit(
+        *(library.asarray(part) for part in (X[:M], Y)), tasks=library.asarray(T[:Q])
+    )
     for tasks in (None, T[Q:]):
         _, deviation = expected.predict(X[M:], tasks, return_std=True)
         _, found = model.predict(
-            library.asarray(X[M:]), None if tasks is None else library.asarray(tasks), return_std=True
+            library.asarray(X[M:]),
+            None if tasks is None else library.asarray(tasks),
+            return_std=True,
         )
         assert type(found) is type(library.asarray(Y))
         assert_allclose(library.to_numpy(found), deviation, rtol=1e-9)
@@ -253,17 +292,28 @@ def test_a_search_has_the_deviations_of_what_it_chose():
     alphas = [0.01, 0.1, 1.0, 10.0]
     searches = [
         KroneckerRidgeCV(alphas, kernel="rbf"),
-        PairKernelRidgeCV(alphas, shares=[(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.1, 0.9, 0.0)], kernel="rbf"),
+        PairKernelRidgeCV(
+            alphas, shares=[(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.1, 0.9, 0.0)], kernel="rbf"
+        ),
     ]
     for search in searches:
         search.fit(X[:M], Y, tasks=T[:Q])
-        shares = search.shares_ if isinstance(search, PairKernelRidgeCV) else (1.0, 0.0, 0.0)
+        if isinstance(search, PairKernelRidgeCV):
+            shares = search.shares_
+        else:
+            shares = (1.0, 0.0, 0.0)
         names = dict(zip(("product", "per_task", "per_instance"), shares, strict=True))
-        model = PairKernelRidge(search.alpha_, kernel="rbf", fit_intercept=search.fit_intercept, **names)
+        model = PairKernelRidge(
+            search.alpha_, kernel="rbf", fit_intercept=search.fit_intercept, **names
+        )
         model.fit(X[:M], Y, tasks=T[:Q])
-        for found, expected in zip(search.predict(X, return_std=True), model.predict(X, return_std=True), strict=True):
+        for found, expected in zip(
+            search.predict(X, return_std=True), model.predict(X, return_std=True), strict=True
+        ):
             assert_allclose(found, expected, rtol=1e-9)
-        assert_allclose(search.log_marginal_likelihood(), model.log_marginal_likelihood(), rtol=1e-9)
+        assert_allclose(
+            search.log_marginal_likelihood(), model.log_marginal_likelihood(), rtol=1e-9
+        )
 
 
 def test_blocks_change_nothing(monkeypatch):
@@ -297,7 +347,10 @@ def fitted(model, labels, weights, form):
         return model.fit(X[:M], labels, tasks=T[:Q], **given)
     rows, columns = np.nonzero(~np.isnan(labels))
     if form == "sparse":
-        given = {} if weights is None else {"sample_weight": stored(weights, rows, columns)}
+        if weights is None:
+            given = {}
+        else:
+            given = {"sample_weight": stored(weights, rows, columns)}
         return model.fit(X[:M], stored(labels, rows, columns), tasks=T[:Q], **given)
     given = {} if weights is None else {"sample_weight": weights[rows, columns]}
     pairs = PairRegressor(model, instances=X[:M], tasks=T[:Q])
@@ -321,8 +374,12 @@ def stored(values, rows, columns):
 def test_missing_and_weighted_labels_have_the_dense_process(side, task_side, member, given, form):
     model, params = of_family(*member)
     labels, weights = given
-    model = fitted(model.set_params(kernel=side, task_kernel=task_side, tol=1e-12), labels, weights, form)
-    assert (model.fitted_.labels.grid is None) == (form == "sparse" and type(model) is KroneckerRidge)
+    model = fitted(
+        model.set_params(kernel=side, task_kernel=task_side, tol=1e-12), labels, weights, form
+    )
+    assert (model.fitted_.labels.grid is None) == (
+        form == "sparse" and type(model) is KroneckerRidge
+    )
     kernels = described(side, X, M)[2], described(task_side, T, Q)[2]
     dense = Dense(*kernels, 0.3, **params, Y=labels, weights=weights)
     for rows, places in ((None, slice(M)), (X[M:], slice(M, None))):
@@ -334,7 +391,9 @@ def test_missing_and_weighted_labels_have_the_dense_process(side, task_side, mem
     for method in ("restricted", "profile"):
         for scale in (None, 0.7):
             expected = dense.log_likelihood(method, scale)
-            assert_allclose(model.log_marginal_likelihood(method=method, scale=scale), expected, rtol=1e-9)
+            assert_allclose(
+                model.log_marginal_likelihood(method=method, scale=scale), expected, rtol=1e-9
+            )
 
 
 @over(covering(member=FAMILY, given=GIVEN, method=["restricted", "profile"], scale=[None, 0.7]))
@@ -361,7 +420,11 @@ def test_gradients_with_missing_and_weighted_labels(member, given, method, scale
 def test_lists_and_grids_have_the_same_process(given, member, form):
     labels, weights = given
     if form == "pairs":  # its grid has no rows and columns without labels
-        labels = np.where(np.isnan(labels) & (np.isnan(labels).all(0) | np.isnan(labels).all(1)[:, None]), Y, labels)
+        labels = np.where(
+            np.isnan(labels) & (np.isnan(labels).all(0) | np.isnan(labels).all(1)[:, None]),
+            Y,
+            labels,
+        )
     grid, pairs = (
         fitted(of_family(*member)[0].set_params(kernel="rbf", tol=1e-12), labels, weights, each)
         for each in ("grid", form)
@@ -384,9 +447,13 @@ def test_lists_and_grids_have_the_same_process(given, member, form):
 
 def test_equal_weights_are_a_smaller_regularisation():
     """Also if labels are missing: the noise of a label is that of alpha divided by its weight."""
-    weighted = KroneckerRidge(0.3).fit(X[:M], HOLES, tasks=T[:Q], sample_weight=np.full((M, Q), 4.0))
+    weighted = KroneckerRidge(0.3).fit(
+        X[:M], HOLES, tasks=T[:Q], sample_weight=np.full((M, Q), 4.0)
+    )
     plain = KroneckerRidge(0.3 / 4.0).fit(X[:M], HOLES, tasks=T[:Q])
-    assert_allclose(weighted.predict(X, return_std=True)[1], plain.predict(X, return_std=True)[1], rtol=1e-10)
+    assert_allclose(
+        weighted.predict(X, return_std=True)[1], plain.predict(X, return_std=True)[1], rtol=1e-10
+    )
     found, gradient = weighted.log_marginal_likelihood(eval_gradient=True)
     expected, slopes = plain.log_marginal_likelihood(eval_gradient=True)
     assert_allclose(found, expected, rtol=1e-10)
@@ -416,7 +483,9 @@ def test_missing_labels_in_arrays_of_other_libraries(library):
     if library.dtype == "float32":
         return
     expected = KroneckerRidge(kernel="rbf").fit(X[:M], HOLES, tasks=T[:Q])
-    model = clone(expected).fit(*(library.asarray(part) for part in (X[:M], HOLES)), tasks=library.asarray(T[:Q]))
+    model = clone(expected).fit(
+        *(library.asarray(part) for part in (X[:M], HOLES)), tasks=library.asarray(T[:Q])
+    )
     found = model.predict(library.asarray(X[M:]), return_std=True)[1]
     assert type(found) is type(library.asarray(Y))
     assert_allclose(library.to_numpy(found), expected.predict(X[M:], return_std=True)[1], rtol=1e-9)
@@ -431,7 +500,11 @@ def test_missing_labels_in_arrays_of_other_libraries(library):
             {},
             "as .* ridge regression has no deviations and no likelihood: fit it with tasks=",
         ),
-        ({"y": Y, "tasks": T[:Q]}, {"diagonal": np.ones(M + A)}, "diagonal is only for rows of X from a precomputed"),
+        (
+            {"y": Y, "tasks": T[:Q]},
+            {"diagonal": np.ones(M + A)},
+            "diagonal is only for rows of X from a precomputed",
+        ),
         (
             {"y": Y, "tasks": T[:Q]},
             {"task_diagonal": np.ones(Q)},
@@ -455,7 +528,10 @@ def test_what_has_no_deviations_is_refused(fit, ask, message):
     lines(
         "ask message",
         ({}, "The kernel of every row of X with itself is not known: give diagonal=, 4 numbers"),
-        ({"diagonal": np.ones(3)}, r"diagonal must hold a number for each of 4 rows of X, found shape \(3,\)"),
+        (
+            {"diagonal": np.ones(3)},
+            r"diagonal must hold a number for each of 4 rows of X, found shape \(3,\)",
+        ),
         ({"diagonal": -np.ones(4)}, "diagonal must hold finite numbers of at least 0"),
         ({"diagonal": np.full(4, np.nan)}, "diagonal must hold finite numbers of at least 0"),
         ({"diagonal": ["a"] * 4}, "diagonal holds text where numbers belong"),

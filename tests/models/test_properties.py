@@ -15,7 +15,9 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralFilter, Tikhonov
 
 # The same examples in every run, and no opinion on how fast the machine is.
-any_data = settings(derandomize=True, deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+any_data = settings(
+    derandomize=True, deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ def matrices(n_rows: int, n_columns: int) -> st.SearchStrategy[np.ndarray]:
 @st.composite
 def dyads(draw: st.DrawFn) -> Dyads:
     m, q, d, r, a, b = (draw(st.integers(1, 6)) for _ in range(6))
-    # A cut-off is left out: it jumps where an eigenvalue meets λ, and rounding decides on which side.
+    # A cut-off is left out: it jumps where an eigenvalue meets λ, and rounding decides on which
+    # side.
     filters = st.sampled_from([Tikhonov(), IteratedTikhonov(3), Landweber(4)])
     regularisation = st.integers(-2, 3).map(lambda exponent: 10.0**exponent)
     return Dyads(
@@ -100,11 +103,21 @@ def rbf(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def predictions(make: Any, data: Dyads, kernel: str) -> np.ndarray:
     """Fit and predict for the new instances: with the new tasks, or with all where tasks mean nothing."""
-    X, tasks, X_new, tasks_new = data.X, data.tasks, data.X_new, data.tasks_new
+    X = data.X
+    tasks = data.tasks
+    X_new = data.X_new
+    tasks_new = data.tasks_new
     if kernel == "precomputed":
-        X, tasks, X_new, tasks_new = rbf(X, X), rbf(tasks, tasks), rbf(X_new, X), rbf(tasks_new, tasks)
+        X, tasks, X_new, tasks_new = (
+            rbf(X, X),
+            rbf(tasks, tasks),
+            rbf(X_new, X),
+            rbf(tasks_new, tasks),
+        )
     model = make(data, kernel).fit(X, data.Y, tasks=tasks)
-    return model.predict(X_new) if make is independent else model.predict(X_new, tasks=tasks_new)
+    if make is independent:
+        return model.predict(X_new)
+    return model.predict(X_new, tasks=tasks_new)
 
 
 def assert_same(found: np.ndarray, expected: np.ndarray) -> None:
@@ -164,5 +177,7 @@ def test_predictions_are_linear_in_the_labels(make, kernel, data, scale, extra):
     other = extra.draw(matrices(*data.Y.shape))
     factor = scale / 10.0
     mixed = replace(data, Y=data.Y + factor * other)
-    expected = predictions(make, data, kernel) + factor * predictions(make, replace(data, Y=other), kernel)
+    expected = predictions(make, data, kernel) + factor * predictions(
+        make, replace(data, Y=other), kernel
+    )
     assert_same(predictions(make, mixed, kernel), expected)

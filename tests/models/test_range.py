@@ -10,21 +10,32 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.linalg import hilbert
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    OnlineTwoStepRidge,
+    PairRegressor,
+    TwoStepRidge,
+)
 from dyadlearn.exceptions import KernelError, KernelRepairWarning, PrecisionWarning
 from sweeps import every, lines, over
 
 RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(8, 3)), RNG.normal(size=(5, 2)), RNG.normal(size=(8, 5))
+X = RNG.normal(size=(8, 3))
+T = RNG.normal(size=(5, 2))
+Y = RNG.normal(size=(8, 5))
 K = X @ X.T + np.eye(8)
 
 
 def test_a_regularisation_too_small_to_divide_by_is_refused():
     for Model in (IndependentTaskRidge, TwoStepRidge, KroneckerRidge, OnlineTwoStepRidge):
-        with pytest.raises(ValueError, match=r"^alpha is too small .* use 0 or at least 1e-300, found 1e-320\.$"):
+        with pytest.raises(
+            ValueError, match=r"^alpha is too small .* use 0 or at least 1e-300, found 1e-320\.$"
+        ):
             Model(1e-320).fit(X, Y)
     with pytest.raises(
-        ValueError, match=r"^alpha = 1e-305 vanishes beside eigenvalues of up to .*: use 0, or at least"
+        ValueError,
+        match=r"^alpha = 1e-305 vanishes beside eigenvalues of up to .*: use 0, or at least",
     ):
         KroneckerRidge(1e-305).fit(X, Y, tasks=T)
     model = KroneckerRidge(1e-285).fit(X, Y, tasks=T)
@@ -40,11 +51,15 @@ def test_a_regularisation_too_small_to_divide_by_is_refused():
 def test_labels_whose_squares_overflow_are_scored_as_any_others(scale):
     holes = np.where(np.arange(40).reshape(8, 5) == 7, np.nan, Y)
     for y in (Y, holes):
-        small, large = TwoStepRidge().fit(X, y, tasks=T), TwoStepRidge().fit(X, y * scale, tasks=T)
+        small = TwoStepRidge().fit(X, y, tasks=T)
+        large = TwoStepRidge().fit(X, y * scale, tasks=T)
         assert_allclose(large.predict(X) / scale, small.predict(X), rtol=1e-9)
         assert_allclose(large.score(X, y * scale), small.score(X, y), rtol=1e-9)
     pairs = np.argwhere(np.ones((8, 5), dtype=bool))
-    small, large = (PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, y.ravel()) for y in (Y, Y * scale))
+    small, large = (
+        PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, y.ravel())
+        for y in (Y, Y * scale)
+    )
     assert_allclose(large.score(pairs, Y.ravel() * scale), small.score(pairs, Y.ravel()), rtol=1e-9)
 
 
@@ -57,20 +72,34 @@ def test_features_whose_kernel_leaves_the_range_are_refused(scale, word, form):
     with pytest.raises(ValueError, match="^The task " + sentence):
         KroneckerRidge().fit(X, Y, tasks=form(T * scale))
     assert not TwoStepRidge(fit_intercept=False).fit(form(X * 0.0), Y).predict(X).any()
-    assert_allclose(TwoStepRidge().fit(form(X * 0.0), Y).predict(X), np.tile(Y.mean(axis=0), (8, 1)), rtol=1e-12)
+    assert_allclose(
+        TwoStepRidge().fit(form(X * 0.0), Y).predict(X), np.tile(Y.mean(axis=0), (8, 1)), rtol=1e-12
+    )
 
 
 def test_kernels_too_small_to_divide_by_are_refused():
     for alpha in (0.0, 1.0):
-        with pytest.raises(ValueError, match=r"^The eigenvalues of the instance kernel are so small .*: scale them\.$"):
+        with pytest.raises(
+            ValueError,
+            match=r"^The eigenvalues of the instance kernel are so small .*: scale them\.$",
+        ):
             IndependentTaskRidge(alpha, kernel="precomputed").fit(K * 1e-310, Y)
     with pytest.raises(ValueError, match=r"^The eigenvalues of the task kernel are so small"):
         TwoStepRidge(task_kernel="precomputed").fit(X, Y, tasks=(T @ T.T + np.eye(5)) * 1e-300)
     model = IndependentTaskRidge(0.0, kernel="precomputed").fit(K * 1e-280, Y)
-    assert_allclose(model.holdout("B"), IndependentTaskRidge(0.0, kernel="precomputed").fit(K, Y).holdout("B"))
-    assert not IndependentTaskRidge(kernel="precomputed", fit_intercept=False).fit(K * 0.0, Y).predict(K).any()
+    assert_allclose(
+        model.holdout("B"), IndependentTaskRidge(0.0, kernel="precomputed").fit(K, Y).holdout("B")
+    )
+    assert (
+        not IndependentTaskRidge(kernel="precomputed", fit_intercept=False)
+        .fit(K * 0.0, Y)
+        .predict(K)
+        .any()
+    )
     means = np.tile(Y.mean(axis=0), (8, 1))
-    assert_allclose(IndependentTaskRidge(kernel="precomputed").fit(K * 0.0, Y).predict(K), means, rtol=1e-12)
+    assert_allclose(
+        IndependentTaskRidge(kernel="precomputed").fit(K * 0.0, Y).predict(K), means, rtol=1e-12
+    )
 
 
 def test_single_precision_has_no_precision_of_its_own():
@@ -92,7 +121,10 @@ def test_a_regularisation_beside_which_rounding_is_much_is_warned_of(Model):
     """The warning names the regularisation and the largest eigenvalue; without anything to lose there is none."""
     smooth = np.exp(-1e-3 * (np.arange(30.0)[:, None] - np.arange(30.0)) ** 2)
     options = {"kernel": "precomputed", "fit_intercept": False}
-    with pytest.warns(PrecisionWarning, match=r"^alpha = 1e-13 is small beside .* instance kernel, \d.*, or scale the"):
+    with pytest.warns(
+        PrecisionWarning,
+        match=r"^alpha = 1e-13 is small beside .* instance kernel, \d.*, or scale the",
+    ):
         Model(1e-13, **options).fit(smooth, RNG.normal(size=(30, 2)))
     Model(1e-9, **options).fit(smooth, RNG.normal(size=(30, 2)))
     Model(1e-13, **options).fit(np.eye(30), RNG.normal(size=(30, 2)))
@@ -102,27 +134,39 @@ def test_large_kernels_are_taken_as_they_are():
     for fit_intercept in (False, True):
         options = {"kernel": "precomputed", "fit_intercept": fit_intercept}
         large = IndependentTaskRidge(1e200, **options).fit(K * 1e200, Y)
-        assert_allclose(large.predict(K * 1e200), IndependentTaskRidge(1.0, **options).fit(K, Y).predict(K), rtol=1e-9)
+        assert_allclose(
+            large.predict(K * 1e200),
+            IndependentTaskRidge(1.0, **options).fit(K, Y).predict(K),
+            rtol=1e-9,
+        )
 
 
 def test_features_that_overflow_online_are_refused_and_nothing_is_lost():
     model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
     before = model.coef_.copy()
     for rows, labels in ((X * 1e200, Y), (X * 1e150, Y * 1e200)):
-        with pytest.raises(ValueError, match=r"^Sums of products .* overflow: scale X, Y or tasks down\.$"):
+        with pytest.raises(
+            ValueError, match=r"^Sums of products .* overflow: scale X, Y or tasks down\.$"
+        ):
             model.partial_fit(rows, labels)
     assert_allclose(model.coef_, before, rtol=0)
 
 
 def test_an_almost_singular_kernel_without_regularisation_is_warned_of_once():
-    with pytest.warns(PrecisionWarning, match=r"^The instance kernel is nearly singular: .*larger alpha\.$") as caught:
+    with pytest.warns(
+        PrecisionWarning, match=r"^The instance kernel is nearly singular: .*larger alpha\.$"
+    ) as caught:
         IndependentTaskRidge(0.0, kernel="precomputed").fit(hilbert(12), RNG.normal(size=(12, 2)))
     assert len(caught) == 1
-    model = IndependentTaskRidge(1e-6, kernel="precomputed").fit(hilbert(12), RNG.normal(size=(12, 2)))
+    model = IndependentTaskRidge(1e-6, kernel="precomputed").fit(
+        hilbert(12), RNG.normal(size=(12, 2))
+    )
     with pytest.warns(PrecisionWarning, match="instance kernel"):
         model.set_alpha(0.0)
     with pytest.warns(PrecisionWarning, match=r"^The task kernel .* with task_alpha=0"):
-        TwoStepRidge(1.0, 0.0, task_kernel="precomputed").fit(X, RNG.normal(size=(8, 12)), tasks=hilbert(12))
+        TwoStepRidge(1.0, 0.0, task_kernel="precomputed").fit(
+            X, RNG.normal(size=(8, 12)), tasks=hilbert(12)
+        )
 
 
 def test_a_kernel_of_low_rank_needs_no_warning_without_regularisation():
@@ -134,7 +178,9 @@ def test_a_kernel_of_low_rank_needs_no_warning_without_regularisation():
 
 
 def test_a_negative_kernel_has_a_sentence_of_its_own():
-    with pytest.raises(KernelError, match=r"^The instance kernel is negative: its eigenvalues .*minus the matrix"):
+    with pytest.raises(
+        KernelError, match=r"^The instance kernel is negative: its eigenvalues .*minus the matrix"
+    ):
         IndependentTaskRidge(kernel="precomputed").fit(-K, Y)
     with pytest.warns(KernelRepairWarning, match="is negative .*shifted up to zero"):
         model = IndependentTaskRidge(kernel="precomputed", repair="shift").fit(-K, Y)
@@ -142,11 +188,17 @@ def test_a_negative_kernel_has_a_sentence_of_its_own():
 
 
 def test_forgetting_what_was_far_larger_is_warned_of():
-    for rows, labels in ((X[:1] * 1e8, Y[:1]), (X[:1], Y[:1] * 1e12), (X[:1] * [1.0, 1e8, 1.0], Y[:1])):
+    for rows, labels in (
+        (X[:1] * 1e8, Y[:1]),
+        (X[:1], Y[:1] * 1e12),
+        (X[:1] * [1.0, 1e8, 1.0], Y[:1]),
+    ):
         model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
         before = model.coef_.copy()
         model.partial_fit(rows, labels)
-        with pytest.warns(PrecisionWarning, match="Fit a new model on the remaining data") as caught:
+        with pytest.warns(
+            PrecisionWarning, match="Fit a new model on the remaining data"
+        ) as caught:
             model.forget(rows, labels)
         assert len(caught) == 1
         assert np.abs(model.coef_ - before).max() > 1e-9 * np.abs(before).max()
@@ -163,7 +215,8 @@ def test_a_warning_of_lost_digits_that_is_an_error_changes_nothing():
 
 def test_ordinary_forgetting_is_not_warned_of():
     rng = np.random.default_rng(1)
-    rows, labels = rng.normal(size=(1000, 5)) * [1.0, 1e3, 1e-3, 1.0, 1.0], rng.normal(size=(1000, 3))
+    rows = rng.normal(size=(1000, 5)) * [1.0, 1e3, 1e-3, 1.0, 1.0]
+    labels = rng.normal(size=(1000, 3))
     rows[:990, 3] = 0.0  # a feature that comes late, and one that goes early
     rows[500:, 4] = 0.0
     for alpha in (0.0, 1.0):

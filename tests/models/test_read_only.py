@@ -43,11 +43,15 @@ pytestmark = [
 ]
 
 RNG = np.random.default_rng(0)
-N, Q = 9, 6
-X, T, Y = RNG.random((N, 3)), RNG.random((Q, 2)), RNG.normal(size=(N, Q))
+N = 9
+Q = 6
+X = RNG.random((N, 3))
+T = RNG.random((Q, 2))
+Y = RNG.normal(size=(N, Q))
 HOLES = np.where(RNG.random((N, Q)) < 0.2, np.nan, Y)
 BITS = (X > 0.5).astype(float)
-K, G = gram(X, kernel="rbf"), gram(T, kernel="rbf")
+K = gram(X, kernel="rbf")
+G = gram(T, kernel="rbf")
 # Within the rounding that is mended without a word, so that whoever mends in place writes here.
 SKEW = K + 1e-9 * RNG.random((N, N))
 GRAPH = np.maximum(BITS @ BITS.T > 1, np.eye(N)).astype(float)
@@ -56,10 +60,15 @@ PRE = {"kernel": "precomputed", "task_kernel": "precomputed"}
 WEIGHTS = RNG.uniform(0.5, 2, size=(N, Q))
 
 KERNELS = {
-    **{f"gram {name}": (lambda A, name=name: gram(A, kernel=name), BITS) for name in kernel_names()},
+    **{
+        f"gram {name}": (lambda A, name=name: gram(A, kernel=name), BITS) for name in kernel_names()
+    },
     "gram_diagonal": (gram_diagonal, X),
     "diffusion": (diffusion_kernel, GRAPH),
-    "diffusion of a graph that is not quite symmetric": (diffusion_kernel, GRAPH * (1 + 1e-9 * X[:, :1])),
+    "diffusion of a graph that is not quite symmetric": (
+        diffusion_kernel,
+        GRAPH * (1 + 1e-9 * X[:, :1]),
+    ),
     "repair": (repair, SKEW),
     "repair indefinite": (repair, SKEW - 0.5 * np.eye(N)),
     "normalize": (normalize, K),
@@ -130,7 +139,9 @@ def test_kernels_do_not_write_into_what_they_are_given(form, each):
 def test_models_do_not_write_into_what_they_are_given(form, each):
     for name in each(MODELS):
         model, data = MODELS[name]
-        if form == "sparse" and ("kernels" in name or model.get_params().get("kernel") == "precomputed"):
+        if form == "sparse" and (
+            "kernels" in name or model.get_params().get("kernel") == "precomputed"
+        ):
             continue
         A, B, C = (
             locked(part, "array" if form == "sparse" and place else form, prefix)
@@ -148,16 +159,23 @@ def test_models_do_not_write_into_what_they_are_given(form, each):
             model.holdout("B", **folds)
         for part, before in zip((A, B, C), data, strict=True):
             if part is not None:
-                assert_array_equal(part.toarray() if sparse.issparse(part) else np.asarray(part), before)
+                assert_array_equal(
+                    part.toarray() if sparse.issparse(part) else np.asarray(part), before
+                )
 
 
 def test_weights_and_pairs_are_not_written_to():
-    weights, pairs = locked(WEIGHTS, "array", ""), locked(np.argwhere(~np.isnan(HOLES)), "array", "")
+    weights = locked(WEIGHTS, "array", "")
+    pairs = locked(np.argwhere(~np.isnan(HOLES)), "array", "")
     rows, tasks, grid = (locked(part, "array", "") for part in (X, T, Y))
     for model in (KroneckerRidge(), TwoStepRidge(), IndependentTaskRidge()):
         model.fit(rows, grid, tasks=tasks, sample_weight=weights)
         model.predict_interval(rows)
-    PairRegressor(KroneckerRidge(), instances=rows, tasks=tasks).fit(pairs, locked(Y[~np.isnan(HOLES)], "array", ""))
-    LearnedKernelRidge(n_steps=1, stages=1, cv=2).fit(Descriptions({"a": rows, "b": rows[:, :2]}), grid, tasks=tasks)
+    PairRegressor(KroneckerRidge(), instances=rows, tasks=tasks).fit(
+        pairs, locked(Y[~np.isnan(HOLES)], "array", "")
+    )
+    LearnedKernelRidge(n_steps=1, stages=1, cv=2).fit(
+        Descriptions({"a": rows, "b": rows[:, :2]}), grid, tasks=tasks
+    )
     for part, before in ((weights, WEIGHTS), (rows, X), (tasks, T), (grid, Y)):
         assert_array_equal(part, before)

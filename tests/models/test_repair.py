@@ -14,9 +14,12 @@ from dyadlearn.exceptions import KernelError, KernelRepairWarning
 from dyadlearn.kernels import repair
 from sweeps import every, over
 
-M, Q = 6, 4
+M = 6
+Q = 4
 RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2)), RNG.normal(size=(M, Q))
+X = RNG.normal(size=(M, 3))
+T = RNG.normal(size=(Q, 2))
+Y = RNG.normal(size=(M, Q))
 K = X @ X.T + np.eye(M)
 
 every_model = {"Model": [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]}
@@ -60,7 +63,8 @@ def repaired(model: Any, *args: Any, **kwargs: Any) -> list[str]:
     return [str(warning.message) for warning in caught]
 
 
-CLIPPED, SHIFTED = np.clip(EIGENVALUES, 0, None), EIGENVALUES + 1.5
+CLIPPED = np.clip(EIGENVALUES, 0, None)
+SHIFTED = EIGENVALUES + 1.5
 
 
 @over(every(**every_model))
@@ -68,8 +72,10 @@ def test_an_indefinite_kernel_is_clipped_with_one_warning(Model):
     model = precomputed(Model, alpha=ALPHA)
     (message,) = repaired(model, INDEFINITE, Y)
     assert message == (
-        "The instance kernel is indefinite (eigenvalues from -1.5 to 4; clipped to zero). All rows were used for this, "
-        "also those that a hold-out leaves out: use dyadlearn.kernels.repair to do this explicitly, or repair='error' "
+        "The instance kernel is indefinite (eigenvalues from -1.5 to 4; clipped to zero). All rows "
+        "were used for this, "
+        "also those that a hold-out leaves out: use dyadlearn.kernels.repair to do this "
+        "explicitly, or repair='error' "
         "to refuse it."
     )
     assert_allclose(model.predict(INDEFINITE), hat(CLIPPED) @ Y, rtol=1e-9, atol=1e-12)
@@ -79,7 +85,10 @@ def test_an_indefinite_kernel_is_clipped_with_one_warning(Model):
 def test_an_asymmetric_kernel_is_averaged_and_clipped_with_one_warning(Model):
     model = precomputed(Model, alpha=ALPHA)
     (message,) = repaired(model, BENT, Y)
-    assert "The instance kernel is asymmetric (largest gap 0.3; averaged with its transpose) and indefinite" in message
+    assert (
+        "The instance kernel is asymmetric (largest gap 0.3; averaged with its transpose) and "
+        "indefinite" in message
+    )
     assert "(eigenvalues from -1.5 to 4; clipped to zero)" in message
     assert_allclose(model.predict(INDEFINITE), hat(CLIPPED) @ Y, rtol=1e-9, atol=1e-12)
     new = np.random.default_rng(7).normal(size=(3, M))
@@ -110,7 +119,9 @@ def test_both_sides_are_repaired_and_each_warned_of_once(Model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_allclose(model.predict(INDEFINITE), expected, rtol=1e-9, atol=1e-12)
-        assert_allclose(model.predict(INDEFINITE, tasks=INDEFINITE), expected, rtol=1e-9, atol=1e-12)
+        assert_allclose(
+            model.predict(INDEFINITE, tasks=INDEFINITE), expected, rtol=1e-9, atol=1e-12
+        )
         model.set_alpha(ALPHA)
 
 
@@ -122,7 +133,8 @@ def test_a_shifted_kernel_is_shifted_for_the_training_rows():
     assert "indefinite (eigenvalues from -1.5 to 4; shifted up to zero)" in second
     new = np.random.default_rng(7).normal(size=(3, M))
     middle = parameters(SHIFTED) @ labels @ parameters(SHIFTED, 0.5)
-    # A shift is similarity to oneself: rows that are given are others, the training tasks are themselves.
+    # A shift is similarity to oneself: rows that are given are others, the training tasks are
+    # themselves.
     assert_allclose(model.predict(new, tasks=new), new @ middle @ new.T, rtol=1e-9, atol=1e-12)
     expected = new @ parameters(SHIFTED) @ labels @ hat(SHIFTED, 0.5)
     assert_allclose(model.predict(new), expected, rtol=1e-9, atol=1e-12)
@@ -131,7 +143,9 @@ def test_a_shifted_kernel_is_shifted_for_the_training_rows():
 @over(every(**every_model))
 def test_a_kernel_that_needs_repair_can_be_refused(Model):
     model = precomputed(Model, repair="error")
-    with pytest.raises(KernelError, match=r"^The instance kernel is not positive semi-definite: 2 of its 6 .*-1\.5"):
+    with pytest.raises(
+        KernelError, match=r"^The instance kernel is not positive semi-definite: 2 of its 6 .*-1\.5"
+    ):
         model.fit(INDEFINITE, Y)
     with pytest.raises(KernelError, match=r"^The instance kernel is not symmetric: .* is 0\.3"):
         model.fit(BENT, Y)
@@ -157,12 +171,18 @@ def test_rounding_is_no_reason_to_warn():
 def test_hold_out_is_of_the_repaired_kernel():
     """All rows have a say in what is clipped; who repairs within the fold gets something else, as the docs say."""
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(8, 3)), rng.normal(size=(8, 2))
+    X = rng.normal(size=(8, 3))
+    Y = rng.normal(size=(8, 2))
     S = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1))
     S[0, 1] = S[1, 0] = -1.5
-    with pytest.warns(KernelRepairWarning, match="All rows were used for this, also those that a hold-out leaves out"):
+    with pytest.warns(
+        KernelRepairWarning,
+        match="All rows were used for this, also those that a hold-out leaves out",
+    ):
         model = IndependentTaskRidge(0.1, kernel="precomputed", fit_intercept=False).fit(S, Y)
-    beforehand = IndependentTaskRidge(0.1, kernel="precomputed", fit_intercept=False).fit(repair(S), Y)
+    beforehand = IndependentTaskRidge(0.1, kernel="precomputed", fit_intercept=False).fit(
+        repair(S), Y
+    )
     assert_allclose(model.holdout("B"), beforehand.holdout("B"), rtol=1e-9)
     others = np.arange(8) != 0
     within = IndependentTaskRidge(0.1, kernel="precomputed", fit_intercept=False).fit(

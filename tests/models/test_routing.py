@@ -27,9 +27,11 @@ from sweeps import every, lines, over
 # As many tasks as instances: where scikit-learn would cut the tasks with the rows.
 M = Q = 12
 RNG = np.random.default_rng(0)
-X, T = RNG.normal(size=(M, 3)), RNG.normal(size=(Q, 2))
+X = RNG.normal(size=(M, 3))
+T = RNG.normal(size=(Q, 2))
 Y = X @ RNG.normal(size=(3, 2)) @ T.T + 0.1 * RNG.normal(size=(M, Q))
-K, G = X @ X.T + 0.1 * np.eye(M), T @ T.T + 0.1 * np.eye(Q)
+K = X @ X.T + 0.1 * np.eye(M)
+G = T @ T.T + 0.1 * np.eye(Q)
 T_NEW = RNG.normal(size=(4, 2))
 FOLDS = KFold(2)
 
@@ -54,9 +56,12 @@ def requesting(model: Any, *methods: str) -> Any:
     return model
 
 
-def by_hand(model: Any, rows: np.ndarray, tasks: np.ndarray, pairwise: bool) -> tuple[np.ndarray, np.ndarray]:
+def by_hand(
+    model: Any, rows: np.ndarray, tasks: np.ndarray, pairwise: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the scores of all folds and the predictions for the rows that each leaves out."""
-    scores, predictions = [], np.empty_like(Y)
+    scores = []
+    predictions = np.empty_like(Y)
     for train, test in FOLDS.split(rows):
         columns = train if pairwise else slice(None)
         fitted = clone(model).fit(rows[train][:, columns], Y[train], tasks=tasks)
@@ -81,7 +86,9 @@ def model_for(Model: Any, pairwise: bool, **params: Any) -> Any:
 def test_cross_validation_splits_rows_and_keeps_tasks_whole(Model, rows, tasks, pairwise):
     model = requesting(model_for(Model, pairwise, alpha=0.2), "fit", "score", "predict")
     expected, predictions = by_hand(model, rows, tasks, pairwise)
-    result = cross_validate(model, rows, Y, cv=FOLDS, params={"tasks": Tasks(tasks)}, error_score="raise")
+    result = cross_validate(
+        model, rows, Y, cv=FOLDS, params={"tasks": Tasks(tasks)}, error_score="raise"
+    )
     assert_allclose(result["test_score"], expected, rtol=1e-9)
     predicted = cross_val_predict(model, rows, Y, cv=FOLDS, params={"tasks": Tasks(tasks)})
     assert_allclose(predicted, predictions, rtol=1e-9)
@@ -113,12 +120,15 @@ def test_a_frame_of_tasks_that_was_cut_names_the_holder_too(rows, tasks, pairwis
 @over(both_sides)
 def test_tasks_cut_in_scoring_only_name_the_holder_too(rows, tasks, pairwise):
     model = model_for(TwoStepRidge, pairwise).fit(rows, Y, tasks=tasks)
-    with pytest.raises(ValueError, match=r"Y has shape \(4, 12\), but .* \(4, 4\)\. .* Tasks\(tasks\)"):
+    with pytest.raises(
+        ValueError, match=r"Y has shape \(4, 12\), but .* \(4, 4\)\. .* Tasks\(tasks\)"
+    ):
         model.score(rows[:4], Y[:4], tasks=tasks[:4])
 
 
 def test_frames_are_cut_by_rows_and_keep_their_ids():
-    rows, names = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+    rows = [f"i{i}" for i in range(M)]
+    names = [f"t{j}" for j in range(Q)]
     tasks = pd.DataFrame(T[::-1], names[::-1], ["u", "v"])
     model = requesting(TwoStepRidge(0.2), "fit", "score")
     expected, _ = by_hand(model, X, T, False)
@@ -146,7 +156,9 @@ def test_without_tasks_nothing_is_routed():
 def test_fewer_tasks_than_instances_need_no_holder():
     model = requesting(TwoStepRidge(), "fit")
     few = cross_validate(model, X, Y[:, :5], cv=FOLDS, params={"tasks": T[:5]}, error_score="raise")
-    held = cross_validate(model, X, Y[:, :5], cv=FOLDS, params={"tasks": Tasks(T[:5])}, error_score="raise")
+    held = cross_validate(
+        model, X, Y[:, :5], cv=FOLDS, params={"tasks": Tasks(T[:5])}, error_score="raise"
+    )
     assert_array_equal(few["test_score"], held["test_score"])
 
 
@@ -157,7 +169,9 @@ def test_fewer_tasks_than_instances_need_no_holder():
 def test_grid_search_over_both_alphas(rows, tasks, pairwise):
     grid = {"alpha": [1e-2, 100.0], "task_alpha": [1e-2, 1.0]}
     model = requesting(model_for(TwoStepRidge, pairwise), "fit", "score")
-    search = GridSearchCV(model, grid, cv=FOLDS, error_score="raise").fit(rows, Y, tasks=Tasks(tasks))
+    search = GridSearchCV(model, grid, cv=FOLDS, error_score="raise").fit(
+        rows, Y, tasks=Tasks(tasks)
+    )
     expected = [
         by_hand(clone(model).set_params(**params), rows, tasks, pairwise)[0].mean()
         for params in search.cv_results_["params"]
@@ -169,17 +183,23 @@ def test_grid_search_over_both_alphas(rows, tasks, pairwise):
 
 
 def test_grid_search_of_plain_tasks_names_the_holder():
-    search = GridSearchCV(requesting(TwoStepRidge(), "fit"), {"alpha": [1.0]}, cv=FOLDS, error_score="raise")
+    search = GridSearchCV(
+        requesting(TwoStepRidge(), "fit"), {"alpha": [1.0]}, cv=FOLDS, error_score="raise"
+    )
     with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
         search.fit(X, Y, tasks=T)
 
 
 def test_grid_search_over_kernels():
     model = requesting(KroneckerRidge(task_kernel="rbf"), "fit")
-    grid = {"kernel": ["linear", "rbf", RBF(2.0)], "task_kernel_params": [{"gamma": 0.1}, {"gamma": 1.0}]}
+    grid = {
+        "kernel": ["linear", "rbf", RBF(2.0)],
+        "task_kernel_params": [{"gamma": 0.1}, {"gamma": 1.0}],
+    }
     search = GridSearchCV(model, grid, cv=FOLDS, error_score="raise").fit(X, Y, tasks=Tasks(T))
     expected = [
-        by_hand(clone(model).set_params(**params), X, T, False)[0].mean() for params in search.cv_results_["params"]
+        by_hand(clone(model).set_params(**params), X, T, False)[0].mean()
+        for params in search.cv_results_["params"]
     ]
     assert len(set(np.round(expected, 9))) == 6
     assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-9)
@@ -205,7 +225,11 @@ def test_a_pipeline_routes_tasks_in_every_method(Model):
     predicted = pipeline.predict(X, tasks=T_NEW)
     assert predicted.shape == (M, 4)
     assert_allclose(predicted, expected.predict(scaled, tasks=T_NEW), rtol=1e-9)
-    assert_allclose(pipeline.score(X, Y[:, :4], tasks=T_NEW), expected.score(scaled, Y[:, :4], tasks=T_NEW), rtol=1e-9)
+    assert_allclose(
+        pipeline.score(X, Y[:, :4], tasks=T_NEW),
+        expected.score(scaled, Y[:, :4], tasks=T_NEW),
+        rtol=1e-9,
+    )
 
 
 def test_a_pipeline_in_a_search():
@@ -230,7 +254,9 @@ def test_a_pipeline_without_metadata_routing():
         predicted = pipeline.predict(X, tasks=T_NEW)
     scaled = StandardScaler().fit_transform(X)
     assert predicted.shape == (M, 4)
-    assert_allclose(predicted, TwoStepRidge().fit(scaled, Y, tasks=T).predict(scaled, tasks=T_NEW), rtol=1e-9)
+    assert_allclose(
+        predicted, TwoStepRidge().fit(scaled, Y, tasks=T).predict(scaled, tasks=T_NEW), rtol=1e-9
+    )
 
 
 def test_tasks_that_nobody_requested_are_not_lost_silently():
@@ -243,12 +269,14 @@ def test_tasks_that_nobody_requested_are_not_lost_silently():
 
 @over(every(**every_pair_model))
 def test_the_holder_stands_for_what_it_holds(Model):
-    model, held = Model().fit(X, Y, tasks=T), Model().fit(X, Y, tasks=Tasks(T))
+    model = Model().fit(X, Y, tasks=T)
+    held = Model().fit(X, Y, tasks=Tasks(T))
     assert_array_equal(held.predict(X), model.predict(X))
     assert held.predict(X, tasks=Tasks(T_NEW)).shape == (M, 4)
     assert_array_equal(held.predict(X, tasks=Tasks(T_NEW)), model.predict(X, tasks=T_NEW))
     assert_array_equal(
-        held.predict_pairs(X, Tasks(T_NEW), [(0, 1), (2, 3)]), model.predict_pairs(X, T_NEW, [(0, 1), (2, 3)])
+        held.predict_pairs(X, Tasks(T_NEW), [(0, 1), (2, 3)]),
+        model.predict_pairs(X, T_NEW, [(0, 1), (2, 3)]),
     )
     assert held.score(X, Y[:, :4], tasks=Tasks(T_NEW)) == model.score(X, Y[:, :4], tasks=T_NEW)
 
@@ -256,7 +284,10 @@ def test_the_holder_stands_for_what_it_holds(Model):
 def test_the_holder_is_not_array_like():
     holder = Tasks(T)
     assert holder.array is T
-    assert not any(hasattr(holder, name) for name in ("__len__", "shape", "__array__", "__getitem__", "__iter__"))
+    assert not any(
+        hasattr(holder, name)
+        for name in ("__len__", "shape", "__array__", "__getitem__", "__iter__")
+    )
 
 
 def test_the_holder_tells_what_it_holds():
@@ -268,8 +299,12 @@ def test_the_holder_tells_what_it_holds():
 # --- clones, parameters, files, pictures -------------------------------------------------------
 
 CONFIGURED = [
-    IndependentTaskRidge(0.5, kernel="rbf", kernel_params={"gamma": 0.1}, filter=SpectralCutoff(), repair="shift"),
-    KroneckerRidge(0.5, kernel="poly", task_kernel="rbf", task_kernel_params={"gamma": 2.0}, repair="error"),
+    IndependentTaskRidge(
+        0.5, kernel="rbf", kernel_params={"gamma": 0.1}, filter=SpectralCutoff(), repair="shift"
+    ),
+    KroneckerRidge(
+        0.5, kernel="poly", task_kernel="rbf", task_kernel_params={"gamma": 2.0}, repair="error"
+    ),
     TwoStepRidge(
         0.5,
         2.0,
@@ -287,9 +322,12 @@ def test_a_clone_has_the_parameters_and_not_the_fit(model):
     fitted = clone(model).fit(X, Y, tasks=T)
     copy = clone(fitted)
     assert not copy.__sklearn_is_fitted__()
-    ours, theirs = copy.get_params(deep=False), model.get_params(deep=False)
+    ours = copy.get_params(deep=False)
+    theirs = model.get_params(deep=False)
     assert ours.keys() == theirs.keys()
-    assert {name: str(value) for name, value in ours.items()} == {name: str(value) for name, value in theirs.items()}
+    assert {name: str(value) for name, value in ours.items()} == {
+        name: str(value) for name, value in theirs.items()
+    }
     assert_array_equal(copy.fit(X, Y, tasks=T).predict(X), fitted.predict(X))
 
 
@@ -313,7 +351,8 @@ def test_a_pickled_model_is_the_same_model(model):
 
 
 def test_a_pickled_model_keeps_its_ids():
-    rows, names = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+    rows = [f"i{i}" for i in range(M)]
+    names = [f"t{j}" for j in range(Q)]
     model = precomputed().fit(pd.DataFrame(K, rows, rows), pd.DataFrame(Y, rows, names), tasks=G)
     new = pd.DataFrame(K[:2, ::-1], ["a", "b"], rows[::-1])
     copy = pickle.loads(pickle.dumps(model))
@@ -355,13 +394,24 @@ def test_models_show_themselves(model):
 
 
 def test_grid_search_tries_kernel_parameters_as_dicts():
-    grid = {"kernel_params": [{"gamma": 0.01}, {"gamma": 0.5}, {"gamma": 20.0}], "task_kernel_params": [{"gamma": 0.3}]}
-    model = TwoStepRidge(kernel="rbf", task_kernel="rbf").set_fit_request(tasks=True).set_score_request(tasks=False)
+    grid = {
+        "kernel_params": [{"gamma": 0.01}, {"gamma": 0.5}, {"gamma": 20.0}],
+        "task_kernel_params": [{"gamma": 0.3}],
+    }
+    model = (
+        TwoStepRidge(kernel="rbf", task_kernel="rbf")
+        .set_fit_request(tasks=True)
+        .set_score_request(tasks=False)
+    )
     search = GridSearchCV(model, grid, cv=FOLDS, error_score="raise").fit(X, Y, tasks=Tasks(T))
     expected = []
     for params in grid["kernel_params"]:
-        own = TwoStepRidge(kernel="rbf", task_kernel="rbf", kernel_params=params, task_kernel_params={"gamma": 0.3})
-        expected.append(np.mean([own.fit(X[a], Y[a], tasks=T).score(X[b], Y[b]) for a, b in FOLDS.split(X)]))
+        own = TwoStepRidge(
+            kernel="rbf", task_kernel="rbf", kernel_params=params, task_kernel_params={"gamma": 0.3}
+        )
+        expected.append(
+            np.mean([own.fit(X[a], Y[a], tasks=T).score(X[b], Y[b]) for a, b in FOLDS.split(X)])
+        )
     assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-10)
     assert search.best_params_["kernel_params"] == grid["kernel_params"][int(np.argmax(expected))]
     assert search.best_estimator_.kernel_params == search.best_params_["kernel_params"]

@@ -16,16 +16,21 @@ from sklearn.model_selection import KFold, cross_validate
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, Tasks, TwoStepRidge
 from sweeps import every, over
 
-M, Q = 8, 6
-ALPHA, TASK_ALPHA = 0.5, 0.2
+M = 8
+Q = 6
+ALPHA = 0.5
+TASK_ALPHA = 0.2
 RNG = np.random.default_rng(0)
-X, T = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3))
-NEW, NEW_TASKS = RNG.normal(size=(3, 4)), RNG.normal(size=(2, 3))
+X = RNG.normal(size=(M, 4))
+T = RNG.normal(size=(Q, 3))
+NEW = RNG.normal(size=(3, 4))
+NEW_TASKS = RNG.normal(size=(2, 3))
 Y = RNG.normal(size=(M, Q))
 HOLES = np.where(RNG.random((M, Q)) < 0.3, np.nan, Y)
 COUNTS = RNG.integers(1, 5, size=(M, Q)).astype(float)
 WEIGHTS = RNG.uniform(0.1, 3.0, size=(M, Q))
-ROWS, TASKS = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+ROWS = [f"i{i}" for i in range(M)]
+TASKS = [f"t{j}" for j in range(Q)]
 
 MODELS = [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]
 every_model = {"Model": MODELS}
@@ -44,16 +49,23 @@ def make_model(Model: Any, kernel: str = "rbf", **params: Any) -> Any:
 
 def pair_kernel(Model: Any, K: np.ndarray, G: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the kernel of the raveled cells on which a model is one ridge regression, and its ridge."""
-    m, q = len(K), len(G)
+    m = len(K)
+    q = len(G)
     if Model is IndependentTaskRidge:
         return np.kron(K, np.eye(q)), ALPHA
     if Model is KroneckerRidge:
         return np.kron(K, G), ALPHA
-    rest = ALPHA * TASK_ALPHA * np.eye(m * q) + TASK_ALPHA * np.kron(K, np.eye(q)) + ALPHA * np.kron(np.eye(m), G)
+    rest = (
+        ALPHA * TASK_ALPHA * np.eye(m * q)
+        + TASK_ALPHA * np.kron(K, np.eye(q))
+        + ALPHA * np.kron(np.eye(m), G)
+    )
     return np.kron(K, G) @ np.linalg.inv(rest), 1.0
 
 
-def fitted(Model: Any, kernel: str, cells: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def fitted(
+    Model: Any, kernel: str, cells: np.ndarray, values: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
     """Return the predictions (M, Q) from observations of some cells, which may repeat."""
     K, G = (rbf_kernel(rows) if kernel == "rbf" else rows @ rows.T for rows in (X, T))
     pairs, ridge = pair_kernel(Model, K, G)
@@ -62,7 +74,9 @@ def fitted(Model: Any, kernel: str, cells: np.ndarray, values: np.ndarray, weigh
 
 
 def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
-    assert_allclose(np.asarray(found, dtype=float), expected, rtol=0, atol=rtol * np.abs(expected).max())
+    assert_allclose(
+        np.asarray(found, dtype=float), expected, rtol=0, atol=rtol * np.abs(expected).max()
+    )
 
 
 @over(every(**every_model, **every_kernel, **complete_or_not))
@@ -104,29 +118,44 @@ def test_weights_of_instances_are_repeated_instances(Model, labels):
 @over(every(Model=[IndependentTaskRidge, KroneckerRidge], **complete_or_not))
 def test_one_weight_for_all_divides_the_regularisation(Model, labels):
     weighted = make_model(Model).fit(X, labels, tasks=T, sample_weight=4.0)
-    close(weighted.predict(NEW), make_model(Model, alpha=ALPHA / 4).fit(X, labels, tasks=T).predict(NEW))
+    close(
+        weighted.predict(NEW),
+        make_model(Model, alpha=ALPHA / 4).fit(X, labels, tasks=T).predict(NEW),
+    )
 
 
 @over(every(**every_model, **complete_or_not))
 def test_the_weight_of_an_instance_is_that_of_its_cells(Model, labels):
     weights = WEIGHTS[:, 0]
-    expected = make_model(Model).fit(X, labels, tasks=T, sample_weight=np.tile(weights[:, None], Q)).predict(NEW)
+    expected = (
+        make_model(Model)
+        .fit(X, labels, tasks=T, sample_weight=np.tile(weights[:, None], Q))
+        .predict(NEW)
+    )
     for given in (weights, weights[:, None], weights.tolist(), pl.Series(weights)):
         close(make_model(Model).fit(X, labels, tasks=T, sample_weight=given).predict(NEW), expected)
 
 
 @over(every(**every_model, **complete_or_not))
 def test_no_weight_is_no_observation(Model, labels):
-    options = PAPER if Model is IndependentTaskRidge else {}  # without labels a task has no constant
+    # without labels a task has no constant
+    if Model is IndependentTaskRidge:
+        options = PAPER
+    else:
+        options = {}
     hidden = np.random.default_rng(2).random((M, Q)) < 0.4
     hidden[3], hidden[:, 2] = True, True
     missing = make_model(Model, **options).fit(X, np.where(hidden, np.nan, labels), tasks=T)
     wild = np.where(hidden, 1e6, labels)
-    zero = make_model(Model, **options).fit(X, wild, tasks=T, sample_weight=np.where(hidden, 0.0, 1.0))
+    zero = make_model(Model, **options).fit(
+        X, wild, tasks=T, sample_weight=np.where(hidden, 0.0, 1.0)
+    )
     close(zero.predict(NEW), missing.predict(NEW))
     close(zero.completed_, missing.completed_)
     close(zero.holdout("B"), missing.holdout("B"), 1e-7)
-    weighted = make_model(Model, **options).fit(X, np.where(hidden, np.nan, labels), tasks=T, sample_weight=WEIGHTS)
+    weighted = make_model(Model, **options).fit(
+        X, np.where(hidden, np.nan, labels), tasks=T, sample_weight=WEIGHTS
+    )
     zero.fit(X, wild, tasks=T, sample_weight=np.where(hidden, 0.0, WEIGHTS))
     close(zero.predict(NEW), weighted.predict(NEW))
 
@@ -136,14 +165,17 @@ def test_weights_of_holes_do_not_count(Model):
     expected = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS).predict(NEW)
     for value in (0.0, 1e6):
         weights = np.where(np.isnan(HOLES), value, WEIGHTS)
-        close(make_model(Model).fit(X, HOLES, tasks=T, sample_weight=weights).predict(NEW), expected)
+        close(
+            make_model(Model).fit(X, HOLES, tasks=T, sample_weight=weights).predict(NEW), expected
+        )
 
 
 @over(every(**every_model))
 def test_weights_of_frames_are_aligned_by_id(Model):
     labels = pd.DataFrame(HOLES, ROWS, TASKS)
     sides = {"X": pd.DataFrame(X, ROWS), "tasks": pd.DataFrame(T, TASKS)}
-    cells, rows = pd.DataFrame(WEIGHTS, ROWS, TASKS), pd.Series(WEIGHTS[:, 0], ROWS)
+    cells = pd.DataFrame(WEIGHTS, ROWS, TASKS)
+    rows = pd.Series(WEIGHTS[:, 0], ROWS)
     expected = make_model(Model).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS).predict(NEW)
     turned = make_model(Model).fit(y=labels, sample_weight=cells.iloc[::-1, ::-1], **sides)
     close(turned.predict(NEW), expected)
@@ -156,14 +188,25 @@ def test_weights_of_polars_frames_are_aligned_by_id():
     labels = pl.DataFrame({"id": ROWS} | {name: HOLES[:, j] for j, name in enumerate(TASKS)})
     weights = pl.DataFrame({"id": ROWS} | {name: WEIGHTS[:, j] for j, name in enumerate(TASKS)})
     expected = make_model(TwoStepRidge).fit(X, HOLES, tasks=T, sample_weight=WEIGHTS).predict(NEW)
-    close(make_model(TwoStepRidge).fit(X, labels, tasks=T, sample_weight=weights[::-1]).predict(NEW), expected)
+    close(
+        make_model(TwoStepRidge).fit(X, labels, tasks=T, sample_weight=weights[::-1]).predict(NEW),
+        expected,
+    )
 
 
-@over(every(model=[KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0), IndependentTaskRidge(0.0)], **complete_or_not))
+@over(
+    every(
+        model=[KroneckerRidge(0.0), TwoStepRidge(0.0, 0.0), IndependentTaskRidge(0.0)],
+        **complete_or_not,
+    )
+)
 def test_weights_do_not_matter_to_a_model_that_interpolates(model, labels):
-    kernels = {"kernel": "rbf"} | ({} if isinstance(model, IndependentTaskRidge) else {"task_kernel": "rbf"})
+    kernels = {"kernel": "rbf"} | (
+        {} if isinstance(model, IndependentTaskRidge) else {"task_kernel": "rbf"}
+    )
     model.set_params(**kernels).fit(X, labels, tasks=T)
-    expected, observed = model.predict(NEW), ~np.isnan(labels)
+    expected = model.predict(NEW)
+    observed = ~np.isnan(labels)
     model.fit(X, labels, tasks=T, sample_weight=WEIGHTS)
     close(model.predict(X)[observed], labels[observed], 1e-6)
     close(model.predict(NEW), expected, 1e-6)
@@ -184,11 +227,18 @@ def test_every_library_weighs_alike(Model, library):
     given = [library.asarray(array) for array in (X, HOLES, T)]
     for weights in (library.asarray(WEIGHTS), *([WEIGHTS] if Model is KroneckerRidge else [])):
         model = make_model(Model).fit(given[0], given[1], tasks=given[2], sample_weight=weights)
-        close(library.to_numpy(model.predict(library.asarray(NEW))), expected.predict(NEW), 10 * library.rtol)
+        close(
+            library.to_numpy(model.predict(library.asarray(NEW))),
+            expected.predict(NEW),
+            10 * library.rtol,
+        )
 
 
 def test_a_network_takes_no_weights():
-    with pytest.raises(ValueError, match=r"^A network does not support weights of edges: leave sample_weight out\.$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^A network does not support weights of edges: leave sample_weight out\.$",
+    ):
         TwoStepRidge(symmetry="symmetric").fit(X, np.eye(M), sample_weight=np.ones(M))
 
 
@@ -207,17 +257,26 @@ def test_scikit_learn_cuts_the_weights_with_the_rows(weights):
         )
     expected = []
     for train, test in folds.split(X):
-        own = make_model(TwoStepRidge).fit(X[train], HOLES[train], tasks=T, sample_weight=weights[train])
+        own = make_model(TwoStepRidge).fit(
+            X[train], HOLES[train], tasks=T, sample_weight=weights[train]
+        )
         expected.append(own.score(X[test], HOLES[test]))
     assert_allclose(found["test_score"], expected)
 
 
 def test_as_many_labels_as_products_of_features_keep_their_digits():
     """Of two labels one is predicted from the other: the kernel is regular, and little is lost for a tiny ridge."""
-    X, K, alpha = np.array([[1.0, 2.0, 3.0], [0.0, -2.0, 1.0]]), np.array([[3e4]]), 2.75e-3
-    Y, weights = np.array([[1.0], [-0.5]]), np.array([[2.0], [1.0]])
+    X = np.array([[1.0, 2.0, 3.0], [0.0, -2.0, 1.0]])
+    K = np.array([[3e4]])
+    alpha = 2.75e-3
+    Y = np.array([[1.0], [-0.5]])
+    weights = np.array([[2.0], [1.0]])
     P = X @ X.T * K
-    model = KroneckerRidge(alpha, kernel="precomputed", task_kernel="precomputed", fit_intercept=False)
+    model = KroneckerRidge(
+        alpha, kernel="precomputed", task_kernel="precomputed", fit_intercept=False
+    )
     found = model.fit(X @ X.T, Y, tasks=K, sample_weight=weights).holdout("B")
-    expected = [[P[i, j] / (P[j, j] + alpha / weights[j, 0]) * Y[j, 0]] for i, j in ((0, 1), (1, 0))]
+    expected = [
+        [P[i, j] / (P[j, j] + alpha / weights[j, 0]) * Y[j, 0]] for i, j in ((0, 1), (1, 0))
+    ]
     assert_allclose(found, expected, rtol=1e-12)

@@ -1,8 +1,8 @@
 """The equivalences of Section 4.1 of the paper, against Kronecker systems written out.
 
-The paper: Stock, Pahikkala, Airola, De Baets, Waegeman, "Efficient Pairwise Learning Using Kernel Ridge
-Regression: an Exact Two-Step Method". The kernels are random, and those of the nuclear receptors and their
-drugs in Yamanishi et al. (2008).
+The paper: Stock, Pahikkala, Airola, De Baets, Waegeman, "Efficient Pairwise Learning Using Kernel
+Ridge Regression: an Exact Two-Step Method". The kernels are random, and those of the nuclear
+receptors and their drugs in Yamanishi et al. (2008).
 """
 
 from __future__ import annotations
@@ -49,21 +49,29 @@ def random_problem(shape: tuple[int, int], *, singular: bool) -> Problem:
 def receptor_problem(shared_data: Path) -> Problem:
     """Return receptors × drugs, 12 receptors and 22 drugs for training and the others as new ones.
 
-    The similarities of the drugs are asymmetric before their repair, and two pairs of them cannot be told
-    apart: their kernel is singular. That of the receptors has full rank.
+    The similarities of the drugs are asymmetric before their repair, and two pairs of them cannot
+    be told apart: their kernel is singular. That of the receptors has full rank.
     """
     folder = shared_data / "yamanishi2008"
     if not folder.is_dir():
-        pytest.skip("no real kernels: ../shared/data/yamanishi2008 does not lie beside the checkout")
+        pytest.skip(
+            "no real kernels: ../shared/data/yamanishi2008 does not lie beside the checkout"
+        )
 
     def read(name: str) -> np.ndarray:
         with gzip.open(folder / f"nr_{name}.txt.gz", "rt") as file:
-            return np.array([line.split("\t")[1:] for line in file.read().splitlines()[1:]], dtype=float)
+            return np.array(
+                [line.split("\t")[1:] for line in file.read().splitlines()[1:]], dtype=float
+            )
 
-    Y, K, G = read("admat_dgc"), repair(read("simmat_dg")), repair(read("simmat_dc"))
-    rows, columns = np.arange(0, 24, 2), np.union1d(np.arange(0, 40, 2), [5, 20, 35, 37])
+    Y = read("admat_dgc")
+    K = repair(read("simmat_dg"))
+    G = repair(read("simmat_dc"))
+    rows = np.arange(0, 24, 2)
+    columns = np.union1d(np.arange(0, 40, 2), [5, 20, 35, 37])
     assert_allclose(G[[5, 35]], G[[20, 37]], atol=1e-12)
-    new_rows, new_columns = np.setdiff1d(np.arange(len(K)), rows), np.setdiff1d(np.arange(len(G)), columns)
+    new_rows = np.setdiff1d(np.arange(len(K)), rows)
+    new_columns = np.setdiff1d(np.arange(len(G)), columns)
     return Problem(
         Y[np.ix_(rows, columns)],
         K[np.ix_(rows, rows)],
@@ -121,14 +129,17 @@ def two_step(given: Problem, alpha: float, task_alpha: float) -> TwoStepRidge:
     return TwoStepRidge(alpha, task_alpha, **PRECOMPUTED).fit(given.K, given.Y, tasks=given.G)
 
 
-# Theorem 1 (setting B): independent-task ridge is two-step ridge with λ_t = 0 and a task kernel of full rank.
+# Theorem 1 (setting B): independent-task ridge is two-step ridge with λ_t = 0 and a task kernel of
+# full rank.
 
 
 @full_rank
 @over(every(alpha=[0.0, 1e-6, 1.0, 1e6]))
 def test_theorem_1_independent_tasks(problem, alpha):
     m, q = problem.Y.shape
-    independent = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False).fit(problem.K, problem.Y)
+    independent = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False).fit(
+        problem.K, problem.Y
+    )
     model = two_step(problem, alpha, 0.0)
     system = np.kron(np.eye(q), problem.K)
     if alpha == 0:
@@ -147,7 +158,9 @@ def test_theorem_1_independent_tasks(problem, alpha):
 def test_theorem_1_with_a_singular_task_kernel_projects(problem, alpha):
     """With λ_t = 0 the outputs are projected on the range of G; they do not blow up."""
     q = problem.Y.shape[1]
-    independent = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False).fit(problem.K, problem.Y)
+    independent = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False).fit(
+        problem.K, problem.Y
+    )
     model = two_step(problem, alpha, 0.0)
     inverse = np.linalg.pinv(problem.G, rcond=1e-10, hermitian=True)
     projector = problem.G @ inverse
@@ -164,7 +177,8 @@ def test_theorem_1_with_a_singular_task_kernel_projects(problem, alpha):
         assert_same(model.predict(block, tasks=problem.G_new), expected)
 
 
-# Theorem 2 (setting A): on the training grid two-step ridge is pairwise ridge with the kernel Ξ and λ = 1.
+# Theorem 2 (setting A): on the training grid two-step ridge is pairwise ridge with the kernel Ξ and
+# λ = 1.
 
 
 def pairwise_kernel(K: np.ndarray, G: np.ndarray, alpha: float, task_alpha: float) -> np.ndarray:
@@ -185,7 +199,8 @@ def test_theorem_2_pairwise_ridge_on_the_training_grid(problem, alpha, task_alph
     Xi = pairwise_kernel(problem.K, problem.G, alpha, task_alpha)
     dual = np.linalg.solve(Xi + identity_like(Xi), stack(problem.Y))
     expected = unstack(Xi @ dual, problem.Y.shape)
-    K, G = problem.K + alpha * identity_like(problem.K), problem.G + task_alpha * identity_like(problem.G)
+    K = problem.K + alpha * identity_like(problem.K)
+    G = problem.G + task_alpha * identity_like(problem.G)
     tolerance = dense_tolerance(K, G)
     assert_same(model.predict(problem.K), expected, tolerance)
     assert_same(model.predict(problem.K, tasks=problem.G), expected, tolerance)
@@ -201,15 +216,16 @@ def test_theorem_2_minimises_the_penalised_error(problem, alpha, task_alpha):
     assert_allclose(half_gradient, 0.0, atol=1e-9 * np.abs(problem.Y).max())
 
 
-# Theorem 3 (setting D): for unseen pairs two-step ridge is ordinary Kronecker least squares with the kernel
-# (k + λ_d δ)(g + λ_t δ).
+# Theorem 3 (setting D): for unseen pairs two-step ridge is ordinary Kronecker least squares with
+# the kernel (k + λ_d δ)(g + λ_t δ).
 
 
 @every_rank
 @over(lambdas)
 def test_theorem_3_ordinary_kronecker_least_squares_on_unseen_pairs(problem, alpha, task_alpha):
     model = two_step(problem, alpha, task_alpha)
-    K, G = problem.K + alpha * identity_like(problem.K), problem.G + task_alpha * identity_like(problem.G)
+    K = problem.K + alpha * identity_like(problem.K)
+    G = problem.G + task_alpha * identity_like(problem.G)
     ordinary = KroneckerRidge(alpha=0.0, **PRECOMPUTED).fit(K, problem.Y, tasks=G)
     stacked = np.linalg.solve(np.kron(G, K), stack(problem.Y))
     shape = (len(problem.K_new), len(problem.G_new))
@@ -225,7 +241,8 @@ def test_theorem_3_ordinary_kronecker_least_squares_on_unseen_pairs(problem, alp
 @full_rank
 def test_theorem_3_is_about_unseen_pairs_only(problem):
     """On the training grid ordinary least squares interpolates, two-step ridge does not."""
-    K, G = problem.K + identity_like(problem.K), problem.G + identity_like(problem.G)
+    K = problem.K + identity_like(problem.K)
+    G = problem.G + identity_like(problem.G)
     ordinary = KroneckerRidge(alpha=0.0, **PRECOMPUTED).fit(K, problem.Y, tasks=G)
     assert_same(ordinary.predict(K, tasks=G), problem.Y)
     fitted = two_step(problem, 1.0, 1.0).predict(problem.K)

@@ -12,7 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
@@ -53,12 +57,16 @@ def quick_estimators():
         yield
 
 
-M, Q = 9, 6
+M = 9
+Q = 6
 RNG = np.random.default_rng(0)
-X, T = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3))
-X_NEW, T_NEW = RNG.normal(size=(5, 4)), RNG.normal(size=(2, 3))
+X = RNG.normal(size=(M, 4))
+T = RNG.normal(size=(Q, 3))
+X_NEW = RNG.normal(size=(5, 4))
+T_NEW = RNG.normal(size=(2, 3))
 Y = 3 + X @ RNG.normal(size=(4, 3)) @ T.T + RNG.normal(size=(M, Q))
-GROUPS, TASK_GROUPS = np.arange(M) % 3, np.arange(Q) % 2
+GROUPS = np.arange(M) % 3
+TASK_GROUPS = np.arange(Q) % 2
 CELLS = RNG.integers(0, 3, size=(M, Q))
 LEFT_OUT = {
     "A": {"cells": CELLS},
@@ -72,8 +80,14 @@ both_orders = {"first": ORDERS}
 HOLES = np.zeros((M, Q), dtype=bool)
 HOLES.flat[[1, 8, 17, 20, 33, 40]] = True
 
-GAMMA, TASK_GAMMA = {"gamma": 0.5}, {"gamma": 0.2}
-RBF = {"kernel": "rbf", "kernel_params": GAMMA, "task_kernel": "rbf", "task_kernel_params": TASK_GAMMA}
+GAMMA = {"gamma": 0.5}
+TASK_GAMMA = {"gamma": 0.2}
+RBF = {
+    "kernel": "rbf",
+    "kernel_params": GAMMA,
+    "task_kernel": "rbf",
+    "task_kernel_params": TASK_GAMMA,
+}
 
 
 def tree(**params: Any) -> DecisionTreeRegressor:
@@ -99,7 +113,9 @@ class QuickRidge(Quick):
     def fit(self, X: np.ndarray, y: np.ndarray) -> QuickRidge:
         self.means_ = X.mean(axis=0), y.mean(axis=0)
         rows = X - self.means_[0]
-        self.coef_ = np.linalg.solve(rows.T @ rows + self.alpha * np.eye(rows.shape[1]), rows.T @ (y - self.means_[1]))
+        self.coef_ = np.linalg.solve(
+            rows.T @ rows + self.alpha * np.eye(rows.shape[1]), rows.T @ (y - self.means_[1])
+        )
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -118,10 +134,13 @@ class QuickNeighbour(Quick):
         return targets[np.argmin(((X[:, None] - rows) ** 2).sum(axis=2), axis=1)]
 
 
-def kernel_ridges(kind: str, alpha: float, task_alpha: float, **params: Any) -> tuple[Any, Any, list[Any]]:
+def kernel_ridges(
+    kind: str, alpha: float, task_alpha: float, **params: Any
+) -> tuple[Any, Any, list[Any]]:
     """Return a pair of models that must agree, and the data that both take: X, tasks, and new ones of each."""
     if kind == "intercept":
-        ours, theirs = (QuickRidge(alpha), QuickRidge(task_alpha)), {"fit_intercept": True}
+        ours = (QuickRidge(alpha), QuickRidge(task_alpha))
+        theirs = {"fit_intercept": True}
     elif kind == "kernels":
         ours = (
             KernelRidge(alpha=alpha, kernel="rbf", **GAMMA),
@@ -134,7 +153,10 @@ def kernel_ridges(kind: str, alpha: float, task_alpha: float, **params: Any) -> 
     given = [X, T, X_NEW, T_NEW]
     if kind == "precomputed":
         given = [
-            rbf_kernel(rows, X, **GAMMA) if rows.shape[1] == 4 else rbf_kernel(rows, T, **TASK_GAMMA) for rows in given
+            rbf_kernel(rows, X, **GAMMA)
+            if rows.shape[1] == 4
+            else rbf_kernel(rows, T, **TASK_GAMMA)
+            for rows in given
         ]
     made = TwoStepRegressor(*ours, **params)
     return made, TwoStepRidge(alpha, task_alpha, tol=1e-13, **theirs), given
@@ -148,12 +170,19 @@ KINDS = ["intercept", "kernels", "precomputed"]
 
 @over(covering(kind=KINDS, first=ORDERS, alphas=[(0.3, 0.7), (1e3, 1e-2), (1e-1, 1e4)]))
 def test_two_kernel_ridges_are_two_step_ridge(kind, first, alphas):
-    model, ridge, (rows, tasks, new_rows, new_tasks) = kernel_ridges(kind, *alphas, first_step=first)
+    model, ridge, (rows, tasks, new_rows, new_tasks) = kernel_ridges(
+        kind, *alphas, first_step=first
+    )
     model.fit(rows, Y, tasks=tasks)
     ridge.fit(rows, Y, tasks=tasks)
     for given in (None, new_rows):
         for task_given in (None, new_tasks):
-            assert_allclose(model.predict(given, task_given), ridge.predict(given, task_given), rtol=1e-8, atol=1e-9)
+            assert_allclose(
+                model.predict(given, task_given),
+                ridge.predict(given, task_given),
+                rtol=1e-8,
+                atol=1e-9,
+            )
 
 
 @over(covering(kind=KINDS, first=ORDERS, setting="BCD"))
@@ -190,16 +219,21 @@ def test_regularisations_of_all_sizes_agree_where_kernels_are_singular(alphas, f
 
 def test_pairs_outside_the_rows_are_refused():
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(6, 2)), rng.normal(size=(4, 3)), rng.normal(size=(6, 4))
+    X = rng.normal(size=(6, 2))
+    T = rng.normal(size=(4, 3))
+    Y = rng.normal(size=(6, 4))
     model = TwoStepRegressor().fit(X, Y, tasks=T)
     with pytest.raises(ValueError, match=r"^pairs points outside X: positions 0 to 6 in 6 rows\.$"):
         model.predict_pairs(X, T, [(0, 0), (6, 0)])
-    with pytest.raises(ValueError, match=r"^pairs points outside tasks: positions 0 to 4 in 4 rows\.$"):
+    with pytest.raises(
+        ValueError, match=r"^pairs points outside tasks: positions 0 to 4 in 4 rows\.$"
+    ):
         model.predict_pairs(X, T, [(0, 0), (0, 4)])
 
 
 def test_the_default_is_the_default_of_two_step_ridge():
-    model, ridge = TwoStepRegressor().fit(X, Y, tasks=T), TwoStepRidge().fit(X, Y, tasks=T)
+    model = TwoStepRegressor().fit(X, Y, tasks=T)
+    ridge = TwoStepRidge().fit(X, Y, tasks=T)
     assert_allclose(model.predict(X_NEW, T_NEW), ridge.predict(X_NEW, T_NEW))
 
 
@@ -212,7 +246,8 @@ def by_hand(
     """Return predictions for new rows, one target after the other, each learnt from its observed labels."""
     if first == "tasks":
         return by_hand("instances", labels.T, given[::-1], new[::-1], estimators[::-1]).T
-    (rows, tasks), (new_rows, new_tasks) = given, new
+    rows, tasks = given
+    new_rows, new_tasks = new
     step = np.empty((len(new_rows), labels.shape[1]))
     for j in range(labels.shape[1]):
         seen = ~np.isnan(labels[:, j])
@@ -224,23 +259,36 @@ def by_hand(
 
 
 LEARNERS = {
-    "boosting and trees": (GradientBoostingRegressor(n_estimators=2, random_state=0), MultiOutputRegressor(tree())),
+    "boosting and trees": (
+        GradientBoostingRegressor(n_estimators=2, random_state=0),
+        MultiOutputRegressor(tree()),
+    ),
     "trees and ridge": (MultiOutputRegressor(tree()), Ridge(0.5)),
-    "neighbours and boosting": (KNeighborsRegressor(2), GradientBoostingRegressor(n_estimators=2, random_state=0)),
+    "neighbours and boosting": (
+        KNeighborsRegressor(2),
+        GradientBoostingRegressor(n_estimators=2, random_state=0),
+    ),
 }
 
 
 def single(estimator: Any) -> Any:
-    return estimator.estimator if isinstance(estimator, MultiOutputRegressor) else estimator
+    if isinstance(estimator, MultiOutputRegressor):
+        return estimator.estimator
+    return estimator
 
 
 @over(covering(learners=LEARNERS, first=ORDERS, holes=[False, True], strength=1))
 def test_any_learners_are_two_fits_in_a_row(learners, first, holes):
-    m, q, new = 6, 5, X_NEW[:2]
-    labels, known = (np.where(HOLES, np.nan, Y) if holes else Y)[:m, :q], (X[:m], T[:q])
+    m = 6
+    q = 5
+    new = X_NEW[:2]
+    labels = (np.where(HOLES, np.nan, Y) if holes else Y)[:m, :q]
+    known = (X[:m], T[:q])
     model = TwoStepRegressor(*learners, first_step=first).fit(known[0], labels, tasks=known[1])
     estimators = tuple(map(single, learners))
-    expected = by_hand(first, labels, known, (np.vstack([X[:m], new]), np.vstack([T[:q], T_NEW])), estimators)
+    expected = by_hand(
+        first, labels, known, (np.vstack([X[:m], new]), np.vstack([T[:q], T_NEW])), estimators
+    )
     for given, rows in ((None, slice(m)), (new, slice(m, None))):
         for task_given, columns in ((None, slice(q)), (T_NEW, slice(q, None))):
             assert_allclose(model.predict(given, task_given), expected[rows, columns], rtol=1e-12)
@@ -254,7 +302,10 @@ def test_any_learners_are_held_out_by_fitting_again(first, setting):
     estimators = tuple(map(single, learners))
     for i, j in [(3, 5), (8, 2)]:
         kept = GROUPS[i] != GROUPS if setting in "BD" else np.ones(M, dtype=bool)
-        task_kept = TASK_GROUPS[j] != TASK_GROUPS if setting in "CD" else np.ones(Q, dtype=bool)
+        if setting in "CD":
+            task_kept = TASK_GROUPS[j] != TASK_GROUPS
+        else:
+            task_kept = np.ones(Q, dtype=bool)
         labels = np.where(CELLS[i, j] == CELLS, np.nan, Y) if setting == "A" else Y
         seen = labels[np.ix_(kept, task_kept)]
         expected = by_hand(first, seen, (X[kept], T[task_kept]), (X[[i]], T[[j]]), estimators)
@@ -264,13 +315,20 @@ def test_any_learners_are_held_out_by_fitting_again(first, setting):
 def test_pipelines_are_asked_what_their_last_step_takes():
     labels = np.where(HOLES, np.nan, Y)  # so that there are tasks by themselves
     model = TwoStepRegressor(MultiOutputRegressor(tree()), Ridge()).fit(X, labels, tasks=T)
-    piped = make_pipeline(SimpleImputer(), MultiOutputRegressor(tree())), make_pipeline(SimpleImputer(), Ridge())
-    assert_array_equal(TwoStepRegressor(*piped).fit(X, labels, tasks=T).predict(X_NEW), model.predict(X_NEW))
+    piped = (
+        make_pipeline(SimpleImputer(), MultiOutputRegressor(tree())),
+        make_pipeline(SimpleImputer(), Ridge()),
+    )
+    assert_array_equal(
+        TwoStepRegressor(*piped).fit(X, labels, tasks=T).predict(X_NEW), model.predict(X_NEW)
+    )
 
 
 def test_the_order_matters_unless_steps_are_linear():
     def predicted(*estimators):
-        models = [TwoStepRegressor(*estimators, first_step=first).fit(X, Y, tasks=T) for first in ORDERS]
+        models = [
+            TwoStepRegressor(*estimators, first_step=first).fit(X, Y, tasks=T) for first in ORDERS
+        ]
         return [model.predict(X_NEW, T_NEW) for model in models]
 
     assert_allclose(*predicted(KNeighborsRegressor(2), Ridge(0.1)))
@@ -282,13 +340,20 @@ def test_the_order_matters_unless_steps_are_linear():
 
 
 def test_without_imputing_a_cell_is_left_out_of_its_own_step_alone():
-    m, q = 5, 4
-    K, G = rbf_kernel(X[:m], **GAMMA), rbf_kernel(T[:q], **TASK_GAMMA)
-    H, H_tasks = (kernel @ np.linalg.inv(kernel + a * np.eye(len(kernel))) for kernel, a in ((K, 0.3), (G, 0.7)))
+    m = 5
+    q = 4
+    K = rbf_kernel(X[:m], **GAMMA)
+    G = rbf_kernel(T[:q], **TASK_GAMMA)
+    H, H_tasks = (
+        kernel @ np.linalg.inv(kernel + a * np.eye(len(kernel)))
+        for kernel, a in ((K, 0.3), (G, 0.7))
+    )
     model, *_ = kernel_ridges("kernels", 0.3, 0.7)
     model.fit(X[:m], Y[:m, :q], tasks=T[:q])
-    # The first step without a cell is its leave-one-out; the second sees fitted values in all other cells of the row.
-    fitted, h = H @ Y[:m, :q], np.diag(H)[:, None]
+    # The first step without a cell is its leave-one-out; the second sees fitted values in all other
+    # cells of the row.
+    fitted = H @ Y[:m, :q]
+    h = np.diag(H)[:, None]
     expected = fitted @ H_tasks + ((fitted - h * Y[:m, :q]) / (1 - h) - fitted) * np.diag(H_tasks)
     assert_allclose(model.holdout("A", cells=np.arange(m * q).reshape(m, q)), expected, rtol=1e-9)
 
@@ -297,8 +362,11 @@ def test_without_imputing_a_cell_is_left_out_of_its_own_step_alone():
 def test_what_has_no_label_is_predicted_as_if_it_were_new(first):
     labels = Y.copy()
     labels[2], labels[:, 1] = np.nan, np.nan
-    kept, task_kept = np.arange(M) != 2, np.arange(Q) != 1
-    model = TwoStepRegressor(MultiOutputRegressor(tree()), Ridge(0.5), first_step=first).fit(X, labels, tasks=T)
+    kept = np.arange(M) != 2
+    task_kept = np.arange(Q) != 1
+    model = TwoStepRegressor(MultiOutputRegressor(tree()), Ridge(0.5), first_step=first).fit(
+        X, labels, tasks=T
+    )
     part = clone(model).fit(X[kept], Y[np.ix_(kept, task_kept)], tasks=T[task_kept])
     assert_allclose(model.predict(), part.predict(X, T), rtol=1e-12)
     assert_allclose(model.predict(X_NEW, T_NEW), part.predict(X_NEW, T_NEW), rtol=1e-12)
@@ -316,7 +384,10 @@ def test_no_label_has_a_part_in_its_own_prediction(first, setting):
             "C": np.broadcast_to(task_group == TASK_GROUPS, Y.shape),
             "D": (group == GROUPS)[:, None] | (task_group == TASK_GROUPS),
         }[setting]
-        tested = (group == GROUPS)[:, None] & (task_group == TASK_GROUPS) if setting == "D" else here
+        if setting == "D":
+            tested = (group == GROUPS)[:, None] & (task_group == TASK_GROUPS)
+        else:
+            tested = here
         after = model.fit(X, np.where(here, 1e6, Y), tasks=T).holdout(setting, **LEFT_OUT[setting])
         assert_array_equal(after[tested], before[tested])
         assert (after != before).any()
@@ -330,11 +401,14 @@ def test_folds_are_those_of_the_splitter(setting):
     model = TwoStepRegressor(QuickRidge(0.1), QuickRidge(0.1)).fit(X, Y, tasks=T)
     expected = np.full_like(Y, np.nan)
     for train, test in SettingKFold(setting, 2, random_state=4).split_grid(M, Q):
-        rows, columns = train.any(axis=1), train.any(axis=0)
+        rows = train.any(axis=1)
+        columns = train.any(axis=0)
         labels = np.where(train, Y, np.nan)[np.ix_(rows, columns)]
         part = clone(model).fit(X[rows], labels, tasks=T[columns])
         expected[test] = part.predict(X, T)[test]
-    assert_allclose(model.holdout(setting, cv=SettingKFold(setting, 2, random_state=4)), expected, rtol=1e-10)
+    assert_allclose(
+        model.holdout(setting, cv=SettingKFold(setting, 2, random_state=4)), expected, rtol=1e-10
+    )
     if setting in "BC":
         standard = SettingKFold(setting, 5, random_state=0)
         assert_allclose(model.holdout(setting), model.holdout(setting, cv=standard), rtol=1e-12)
@@ -367,7 +441,9 @@ def test_without_tasks_there_is_one_step():
     assert_array_equal(single_task.predict(X_NEW), tree().fit(X, Y[:, 0]).predict(X_NEW))
     assert single_task.holdout("B").shape == (M,)
     # A forest warns of a single target that comes as a column.
-    assert TwoStepRegressor(RandomForestRegressor(2), Ridge()).fit(X, Y[:, :1], tasks=T[:1]).predict().shape == (M, 1)
+    assert TwoStepRegressor(RandomForestRegressor(2), Ridge()).fit(
+        X, Y[:, :1], tasks=T[:1]
+    ).predict().shape == (M, 1)
     with pytest.raises(ValueError, match="knows nothing of tasks: fit it with tasks="):
         model.predict(X_NEW, T_NEW)
     with pytest.raises(ValueError, match="Setting D predicts new tasks"):
@@ -377,15 +453,20 @@ def test_without_tasks_there_is_one_step():
 def test_a_task_without_labels_and_features_is_told():
     labels = Y.copy()
     labels[:, 2], labels[1:, 4] = np.nan, np.nan
-    with pytest.warns(NoLabelWarning, match=r"1 of 6 tasks \(positions 2\) have no label to learn from"):
+    with pytest.warns(
+        NoLabelWarning, match=r"1 of 6 tasks \(positions 2\) have no label to learn from"
+    ):
         model = TwoStepRegressor(QuickRidge()).fit(X, labels)
     assert_array_equal(np.isnan(model.predict(X_NEW)).all(axis=0), np.arange(Q) == 2)
-    with pytest.warns(NoLabelWarning, match=r"1 of 6 tasks \(positions 4\) are left without a label"):
+    with pytest.warns(
+        NoLabelWarning, match=r"1 of 6 tasks \(positions 4\) are left without a label"
+    ):
         found = model.holdout("A", cells=CELLS)
     assert np.isnan(found[0, 4])
 
 
-INSTANCES, TASKS = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+INSTANCES = [f"i{i}" for i in range(M)]
+TASKS = [f"t{j}" for j in range(Q)]
 
 
 @over(every(kind=["features", "kernels"]))
@@ -394,12 +475,15 @@ def test_frames_are_aligned_by_their_ids(kind):
     model, _, (rows, tasks, new_rows, new_tasks) = kernel_ridges(
         "precomputed" if kind == "kernels" else "kernels", 0.3, 0.7
     )
-    x, t = pd.DataFrame(rows, INSTANCES, names[0]), pd.DataFrame(tasks, TASKS, names[1])
-    order, task_order = RNG.permutation(M), RNG.permutation(Q)
+    x = pd.DataFrame(rows, INSTANCES, names[0])
+    t = pd.DataFrame(tasks, TASKS, names[1])
+    order = RNG.permutation(M)
+    task_order = RNG.permutation(Q)
     y = pd.DataFrame(Y, INSTANCES, TASKS).iloc[order, task_order]
     expected = model.fit(rows, Y, tasks=tasks).predict(new_rows, new_tasks)
     model.fit(x, y, tasks=Tasks(t))
-    x_new, t_new = pd.DataFrame(new_rows, list("vwxyz"), names[0]), pd.DataFrame(new_tasks, ["p", "r"], names[1])
+    x_new = pd.DataFrame(new_rows, list("vwxyz"), names[0])
+    t_new = pd.DataFrame(new_tasks, ["p", "r"], names[1])
     if kind == "kernels":
         x_new = x_new.iloc[:, ::-1]
     found = model.predict(x_new, t_new)
@@ -409,7 +493,8 @@ def test_frames_are_aligned_by_their_ids(kind):
     again = model.fit(rows, Y, tasks=tasks).holdout("B", groups=GROUPS)
     assert_allclose(held_out.loc[INSTANCES, TASKS].to_numpy(), again)
     assert_allclose(
-        model.fit(x, y, tasks=t).predict_pairs(x_new, t_new, [("w", "r"), ("v", "p")]), expected[[1, 0], [1, 0]]
+        model.fit(x, y, tasks=t).predict_pairs(x_new, t_new, [("w", "r"), ("v", "p")]),
+        expected[[1, 0], [1, 0]],
     )
     truth = pd.DataFrame(expected, list("vwxyz"), ["p", "r"]).iloc[::-1, ::-1]
     assert_allclose(model.score(x_new, truth, t_new), 1.0)
@@ -438,35 +523,48 @@ def test_score_is_that_of_the_predictions():
 def test_sparse_features_are_as_dense_ones():
     dense = TwoStepRegressor(Ridge(solver="sparse_cg", tol=1e-12), Ridge()).fit(X, Y, tasks=T)
     thin = clone(dense).fit(sparse.csr_array(X), Y, tasks=sparse.csr_array(T))
-    assert_allclose(thin.predict(sparse.csr_array(X_NEW), T_NEW), dense.predict(X_NEW, T_NEW), rtol=1e-6)
+    assert_allclose(
+        thin.predict(sparse.csr_array(X_NEW), T_NEW), dense.predict(X_NEW, T_NEW), rtol=1e-6
+    )
     assert_allclose(thin.holdout("D", cv=2), dense.holdout("D", cv=2), rtol=1e-6)
 
 
 def test_missing_features_are_up_to_the_estimator():
-    rows, tasks = X.copy(), T.copy()
+    rows = X.copy()
+    tasks = T.copy()
     rows[0, 0] = tasks[1, 1] = np.nan
     imputing = make_pipeline(SimpleImputer(), Ridge())
     boosted = HistGradientBoostingRegressor(max_iter=2, min_samples_leaf=2)
-    assert np.isfinite(TwoStepRegressor(boosted, imputing).fit(rows, Y, tasks=tasks).holdout("D", cv=2)).all()
+    assert np.isfinite(
+        TwoStepRegressor(boosted, imputing).fit(rows, Y, tasks=tasks).holdout("D", cv=2)
+    ).all()
     with pytest.raises(ValueError, match="NaN") as raised:
         TwoStepRegressor(boosted, Ridge()).fit(rows, Y, tasks=tasks)
     assert raised.value.__notes__ == ["It was raised by task_estimator, whose rows are the tasks."]
 
 
 def test_float32_labels_have_float32_predictions():
-    model = TwoStepRegressor().fit(X.astype("float32"), Y.astype("float32"), tasks=T.astype("float32"))
+    model = TwoStepRegressor().fit(
+        X.astype("float32"), Y.astype("float32"), tasks=T.astype("float32")
+    )
     found = model.predict(X_NEW.astype("float32"), T_NEW.astype("float32"))
     assert found.dtype == np.float32
     assert_allclose(found, TwoStepRegressor().fit(X, Y, tasks=T).predict(X_NEW, T_NEW), rtol=1e-4)
 
 
 def test_predictions_do_not_change_with_the_arrays_of_the_caller():
-    rows, tasks, labels = X.copy(), T.copy(), Y.copy()
+    rows = X.copy()
+    tasks = T.copy()
+    labels = Y.copy()
     model = TwoStepRegressor(KNeighborsRegressor(2), tree()).fit(rows, labels, tasks=tasks)
     before = model.predict(X_NEW, T_NEW), model.holdout("D", cv=2), model.predict()
-    rows[:], tasks[:], labels[:] = 0.0, 0.0, 0.0
+    rows[:] = 0.0
+    tasks[:] = 0.0
+    labels[:] = 0.0
     for found, expected in zip(
-        (model.predict(X_NEW, T_NEW), model.holdout("D", cv=2), model.predict()), before, strict=True
+        (model.predict(X_NEW, T_NEW), model.holdout("D", cv=2), model.predict()),
+        before,
+        strict=True,
     ):
         assert_array_equal(found, expected)
 
@@ -491,11 +589,15 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was():
 
 
 def test_tasks_are_routed_and_nested_parameters_searched():
-    square = Y[:Q]  # as many tasks as instances: where scikit-learn would cut the tasks with the rows
+    square = Y[
+        :Q
+    ]  # as many tasks as instances: where scikit-learn would cut the tasks with the rows
     model = TwoStepRegressor(Ridge(), Ridge(0.1))
     with config_context(enable_metadata_routing=True):
         model.set_fit_request(tasks=True).set_score_request(tasks=False)
-        found = cross_validate(model, X[:Q], square, cv=KFold(3), params={"tasks": Tasks(T)})["test_score"]
+        found = cross_validate(model, X[:Q], square, cv=KFold(3), params={"tasks": Tasks(T)})[
+            "test_score"
+        ]
         expected = [
             clone(model).fit(X[train], square[train], tasks=T).score(X[test], square[test])
             for train, test in KFold(3).split(X[:Q])
@@ -508,8 +610,18 @@ def test_tasks_are_routed_and_nested_parameters_searched():
 
 REFUSED = lines(
     "params given error match",
-    ({"instance_estimator": Ridge}, {}, TypeError, "instance_estimator must be a scikit-learn regressor"),
-    ({"task_estimator": LogisticRegression()}, {}, TypeError, "task_estimator must be a scikit-learn regressor"),
+    (
+        {"instance_estimator": Ridge},
+        {},
+        TypeError,
+        "instance_estimator must be a scikit-learn regressor",
+    ),
+    (
+        {"task_estimator": LogisticRegression()},
+        {},
+        TypeError,
+        "task_estimator must be a scikit-learn regressor",
+    ),
     ({"task_estimator": "ridge"}, {}, TypeError, "found 'ridge'"),
     ({"first_step": "rows"}, {}, ValueError, "first_step must be one of 'instances', 'tasks'"),
     ({}, {"tasks": T[:4]}, ValueError, "tasks has 4 rows, but Y has 6 columns"),
@@ -517,7 +629,12 @@ REFUSED = lines(
     ({}, {"y": Y.T}, ValueError, "Y looks transposed: pass Y.T"),
     ({}, {"y": np.full_like(Y, np.nan)}, ValueError, "Y is NaN everywhere"),
     ({}, {"y": None}, ValueError, "requires y to be passed"),
-    ({}, {"y": pd.DataFrame(Y, INSTANCES), "X": pd.DataFrame(X, range(M))}, IdError, "do not match"),
+    (
+        {},
+        {"y": pd.DataFrame(Y, INSTANCES), "X": pd.DataFrame(X, range(M))},
+        IdError,
+        "do not match",
+    ),
 )
 
 
@@ -585,7 +702,8 @@ def test_it_is_evaluated_by_what_it_predicts_without_each_fold():
 @over(every(setting=["A", "D"]))
 def test_intervals_have_the_width_of_held_out_residuals(setting):
     model = TwoStepRegressor(QuickRidge(0.5), QuickRidge(0.1)).fit(X, Y, tasks=T)
-    rows, columns = X_NEW if setting in "BD" else None, T_NEW if setting in "CD" else None
+    rows = X_NEW if setting in "BD" else None
+    columns = T_NEW if setting in "CD" else None
     lower, upper = model.predict_interval(rows, columns, coverage=0.8)
     errors = np.sort(np.abs(Y - model.holdout(setting)).ravel())
     width = errors[int(np.ceil((errors.size + 1) * 0.8)) - 1]
@@ -610,14 +728,20 @@ def test_it_is_asked_as_other_models_are():
     assert found.p_value == 0.2
     assert_allclose(found.score, evaluate(model, "B").results[0].score)
     ridge = TwoStepRidge(0.5, 0.1).fit(X, Y, tasks=T)
-    assert set(compare({"any": model, "ridge": ridge}, "B", n_resamples=20, random_state=0).scores) == {"any", "ridge"}
+    assert set(
+        compare({"any": model, "ridge": ridge}, "B", n_resamples=20, random_state=0).scores
+    ) == {"any", "ridge"}
 
 
 def test_what_needs_a_closed_form_is_refused_in_a_sentence(tmp_path):
     model = TwoStepRegressor().fit(X, Y, tasks=T)
-    with pytest.raises(TypeError, match="TwoStepRegressor has no closed form, which this needs: .*explain"):
+    with pytest.raises(
+        TypeError, match="TwoStepRegressor has no closed form, which this needs: .*explain"
+    ):
         explain(model, 0, 0)
-    with pytest.raises(TypeError, match="TwoStepRegressor has no closed form, which this needs: fit TwoStepRidge"):
+    with pytest.raises(
+        TypeError, match="TwoStepRegressor has no closed form, which this needs: fit TwoStepRidge"
+    ):
         write_report(model, tmp_path / "page.html")
     with pytest.raises(ModelFileError, match="not an object of class TwoStepRegressor"):
         save(model, tmp_path / "model.dyad")

@@ -31,10 +31,13 @@ SHARES = (1.0, 0.3, 0.2)
 MODELS = {
     "independent": lambda **given: IndependentTaskRidge(1.0, **given),
     "kronecker": lambda **given: KroneckerRidge(1.0, **given),
-    "pair kernel": lambda **given: PairKernelRidge(1.0, per_task=SHARES[1], per_instance=SHARES[2], **given),
+    "pair kernel": lambda **given: PairKernelRidge(
+        1.0, per_task=SHARES[1], per_instance=SHARES[2], **given
+    ),
     "two-step": lambda **given: TwoStepRidge(1.0, 0.5, **given),
 }
-# A common factor of the weights, and the orders of magnitude between the largest and the smallest of them.
+# A common factor of the weights, and the orders of magnitude between the largest and the smallest
+# of them.
 SCALES = [(1e-18, 0), (1e18, 0), (1e12, 2), (1e-18, 16), (1.0, 16), (1e18, 16)]
 
 
@@ -47,24 +50,34 @@ class Data:
     new: np.ndarray
     new_tasks: np.ndarray
 
-    def expected(self, model: str, Y: np.ndarray, new: np.ndarray, new_tasks: np.ndarray, constant: bool) -> np.ndarray:
+    def expected(
+        self, model: str, Y: np.ndarray, new: np.ndarray, new_tasks: np.ndarray, constant: bool
+    ) -> np.ndarray:
         """Return predictions for new rows; all training tasks are new ones for independent tasks."""
         if model == "independent":
             return fifty_digits.independent(self.X, Y, self.W, 1.0, new, constant)
         if model == "two-step":
-            return fifty_digits.two_step(self.X, self.T, Y, self.W, (1.0, 0.5), (new, new_tasks), constant)
+            return fifty_digits.two_step(
+                self.X, self.T, Y, self.W, (1.0, 0.5), (new, new_tasks), constant
+            )
         shares = SHARES if model == "pair kernel" else (1.0, 0.0, 0.0)
-        return fifty_digits.pair_kernel(self.X, self.T, Y, self.W, 1.0, (new, new_tasks), constant, shares)
+        return fifty_digits.pair_kernel(
+            self.X, self.T, Y, self.W, 1.0, (new, new_tasks), constant, shares
+        )
 
     def part(self, rows: list[int], columns: list[int]) -> Data:
         within = np.ix_(rows, columns)
-        return Data(self.X[rows], self.T[columns], self.Y[within], self.W[within], self.new, self.new_tasks)
+        return Data(
+            self.X[rows], self.T[columns], self.Y[within], self.W[within], self.new, self.new_tasks
+        )
 
 
 def draw(shape: tuple[int, ...], scale: float, spread: float, missing: bool) -> Data:
     m, q, d, r = shape
     rng = np.random.default_rng(1)
-    X, T, Y = rng.normal(size=(m, d)), rng.normal(size=(q, r)), rng.normal(size=(m, q))
+    X = rng.normal(size=(m, d))
+    T = rng.normal(size=(q, r))
+    Y = rng.normal(size=(m, q))
     if missing:
         Y[rng.random(Y.shape) < 0.25] = np.nan
     W = scale * 10.0 ** rng.uniform(-spread / 2, spread / 2, size=(m, q))
@@ -83,7 +96,9 @@ def draw(shape: tuple[int, ...], scale: float, spread: float, missing: bool) -> 
 )
 def test_predictions_are_those_of_weighted_least_squares(model, shape, scale, missing, constant):
     data = draw(shape, *scale, missing)
-    fitted = MODELS[model](fit_intercept=constant).fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
+    fitted = MODELS[model](fit_intercept=constant).fit(
+        data.X, data.Y, tasks=data.T, sample_weight=data.W
+    )
     asked = (data.new,) if model == "independent" else (data.new, data.new_tasks)
     expected = data.expected(model, data.Y, data.new, data.new_tasks, constant)
     assert_allclose(fitted.predict(*asked), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
@@ -116,7 +131,8 @@ def test_held_out_predictions_are_those_of_refits(model, shape, scale, missing, 
 
 def test_inverse_variances_of_labels_in_moles_per_litre():
     rng = np.random.default_rng(0)
-    X, new = rng.normal(size=(20, 3)), rng.normal(size=(2, 3))
+    X = rng.normal(size=(20, 3))
+    new = rng.normal(size=(2, 3))
     y = (5 + X[:, 0] + 0.3 * rng.normal(size=20)) * 1e-9
     weights = 1 / (rng.uniform(0.2, 0.5, size=20) * 1e-9) ** 2
     model = IndependentTaskRidge(1.0).fit(X, y, sample_weight=weights)
@@ -137,26 +153,36 @@ def test_a_common_factor_of_the_weights_divides_alpha(model, factor, missing):
     plain = clone(weighted).set_params(alpha=1.0 / factor).fit(data.X, data.Y, tasks=data.T)
     assert_array_equal(weighted.predict(data.new), plain.predict(data.new))
     assert_array_equal(weighted.predict(), plain.predict())
-    assert_array_equal(weighted.coef_ if model == "kronecker" else 0, plain.coef_ if model == "kronecker" else 0)
+    assert_array_equal(
+        weighted.coef_ if model == "kronecker" else 0, plain.coef_ if model == "kronecker" else 0
+    )
     for setting in "AB" if model == "independent" else "ABCD":
         assert_array_equal(weighted.holdout(setting), plain.holdout(setting))
     last_inverse.forget()  # both are explained by the same system, and not the second by the inverse of its hold-out
     assert_array_equal(explain(weighted, 1, 2).weights, explain(plain, 1, 2).weights)
     scores = landscape(weighted, "B", alphas=[0.5, 2.0])["B"]
-    assert_allclose(scores, landscape(plain, "B", alphas=[0.5 / factor, 2.0 / factor])["B"], rtol=1e-9)
-    assert evaluate(weighted, "B", scoring="r2")["method"] == evaluate(plain, "B", scoring="r2")["method"]
+    assert_allclose(
+        scores, landscape(plain, "B", alphas=[0.5 / factor, 2.0 / factor])["B"], rtol=1e-9
+    )
+    assert (
+        evaluate(weighted, "B", scoring="r2")["method"]
+        == evaluate(plain, "B", scoring="r2")["method"]
+    )
     changed = weighted.set_alpha(7.0).predict(data.new)
     assert_array_equal(changed, plain.set_alpha(7.0 / factor).predict(data.new))
 
 
-@over(every(model=["kronecker", "pair kernel", "two-step"], factor=[1e-9, 1e9], missing=[False, True]))
+@over(
+    every(model=["kronecker", "pair kernel", "two-step"], factor=[1e-9, 1e9], missing=[False, True])
+)
 def test_labels_of_new_rows_have_weight_one(model, factor, missing):
     data = draw(SHAPES["wide"], factor, 1, missing)
     few = np.array([[0.7, np.nan, -1.2, np.nan]])
     fitted = MODELS[model]().fit(data.X, data.Y, tasks=data.T, sample_weight=data.W)
     found = fitted.predict(data.new[:1], labels=few)
     X, Y, W = (
-        np.concatenate([own, more]) for own, more in ((data.X, data.new[:1]), (data.Y, few), (data.W, np.ones((1, 4))))
+        np.concatenate([own, more])
+        for own, more in ((data.X, data.new[:1]), (data.Y, few), (data.W, np.ones((1, 4))))
     )
     again = MODELS[model]().fit(X, Y, tasks=data.T, sample_weight=W).predict()[-1:]
     assert_allclose(found, again, rtol=0, atol=1e-7)
@@ -193,5 +219,7 @@ def test_labels_that_differ_by_sixteen_orders_of_magnitude_in_weight_may_lose_di
     X = np.concatenate([data.X, data.new[:1]])
     Y = np.concatenate([data.Y, [[0.3, 1.1, np.nan, np.nan, np.nan]]])
     W = np.concatenate([data.W, np.ones((1, 5))])
-    with pytest.warns(PrecisionWarning, match=r"leaves \d accurate digits of the predictions: use a larger alpha"):
+    with pytest.warns(
+        PrecisionWarning, match=r"leaves \d accurate digits of the predictions: use a larger alpha"
+    ):
         MODELS["pair kernel"]().fit(X, Y, tasks=data.T, sample_weight=W)

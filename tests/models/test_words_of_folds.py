@@ -28,9 +28,11 @@ from listed import listed
 
 __all__ = ["listed"]
 
-M, Q = 8, 6
+M = 8
+Q = 6
 X, Y, T = problems.data(M, Q)
-ROWS, COLUMNS = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
+ROWS = [f"i{i}" for i in range(M)]
+COLUMNS = [f"t{j}" for j in range(Q)]
 FOLDS = np.random.default_rng(0).integers(2, size=(M, Q))
 OTHER = np.random.default_rng(1).permutation(M)
 
@@ -87,7 +89,9 @@ def test_cells_as_frames_everywhere(model):
     cells = pandas_frame(written("text", FOLDS), "text", OTHER)
     assert verify_holdout(model, "A", cells=cells, random_state=0) < 1e-9
     regressor = TwoStepRegressor(Ridge(), Ridge()).fit(X, pd.DataFrame(Y, ROWS, COLUMNS), tasks=T)
-    assert_allclose(regressor.holdout("A", cells=cells), regressor.holdout("A", cells=FOLDS), rtol=1e-12)
+    assert_allclose(
+        regressor.holdout("A", cells=cells), regressor.holdout("A", cells=FOLDS), rtol=1e-12
+    )
 
 
 @pytest.mark.usefixtures("listed")
@@ -111,7 +115,9 @@ def test_groups_as_frames_and_series(each, model):
         "pandas frame": pd.DataFrame({"g": words}, ROWS).iloc[OTHER],
         "pandas categories": pd.DataFrame({"g": words}, ROWS, dtype="category").iloc[OTHER],
         "pandas series": pd.Series(words, ROWS).iloc[OTHER],
-        "pandas dates": pd.Series(pd.to_datetime("2024-01-01") + pd.to_timedelta(groups, "D"), ROWS).iloc[OTHER],
+        "pandas dates": pd.Series(
+            pd.to_datetime("2024-01-01") + pd.to_timedelta(groups, "D"), ROWS
+        ).iloc[OTHER],
         "polars frame": pl.DataFrame({"g": words}),
         "polars ids": pl.DataFrame({"id": ROWS, "g": words})[OTHER.tolist()],
         "polars categories": pl.DataFrame({"g": words}, schema={"g": pl.Categorical}),
@@ -133,7 +139,10 @@ def test_groups_as_frames_and_series(each, model):
     search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="B")
     frames = {"tasks": T, "cv": 2, "random_state": 0}
     found = nested_score(search, X, pd.DataFrame(Y, ROWS, COLUMNS), **frames, groups=both["groups"])
-    assert found.score == nested_score(search, X, pd.DataFrame(Y, ROWS, COLUMNS), **frames, groups=groups).score
+    assert (
+        found.score
+        == nested_score(search, X, pd.DataFrame(Y, ROWS, COLUMNS), **frames, groups=groups).score
+    )
 
 
 def test_groups_of_splitters_as_frames(each):
@@ -157,10 +166,15 @@ def test_sparse_cells(each):
     for labels in each([Y, holes]):
         model = KroneckerRidge(0.5).fit(X, labels, tasks=T)
         observed = ~np.isnan(labels)
-        cells = sparse.coo_array((FOLDS[observed], np.nonzero(observed)), shape=Y.shape)  # stores zeros
-        found, expected = model.holdout("A", cells=cells), model.holdout("A", cells=FOLDS)
+        cells = sparse.coo_array(
+            (FOLDS[observed], np.nonzero(observed)), shape=Y.shape
+        )  # stores zeros
+        found = model.holdout("A", cells=cells)
+        expected = model.holdout("A", cells=FOLDS)
         assert_allclose(found[observed], expected[observed], rtol=1e-9)
-        with pytest.raises(ValueError, match="cells is sparse and must store a fold for every label of Y"):
+        with pytest.raises(
+            ValueError, match="cells is sparse and must store a fold for every label of Y"
+        ):
             model.holdout("A", cells=sparse.csr_array(FOLDS))
 
 
@@ -170,11 +184,15 @@ def test_text_where_numbers_are_expected_is_taken_for_smiles_in_descriptions_alo
         TwoStepRidge().fit(words, Y, tasks=T)
     with pytest.raises(ValueError, match="Y holds text .* in the first column of any other.$"):
         TwoStepRidge().fit(X, words, tasks=T)
-    with pytest.raises(ValueError, match="sample_weight holds text .* in the first column of any other.$"):
+    with pytest.raises(
+        ValueError, match="sample_weight holds text .* in the first column of any other.$"
+    ):
         TwoStepRidge().fit(X, Y, tasks=T, sample_weight=words)
 
 
 def test_missing_groups_are_named(each, model):
-    for read in each((lambda words: pd.DataFrame({"g": words}, ROWS), lambda words: pl.DataFrame({"g": words}))):
+    for read in each(
+        (lambda words: pd.DataFrame({"g": words}, ROWS), lambda words: pl.DataFrame({"g": words}))
+    ):
         with pytest.raises(ValueError, match="groups has a missing value in row 2"):
             model.holdout("B", groups=read(["a", "b", None, *"abcde"]))

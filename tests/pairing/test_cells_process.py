@@ -21,7 +21,14 @@ from dyadlearn.pairing.process import Process
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, over
 
-SHARES = [(1.0, 0.0, 0.0), (0.7, 0.4, 0.0), (1.0, 0.0, 0.5), (0.6, 0.3, 0.2), (0.0, 1.0, 0.5), (0.0, 2.0, 0.0)]
+SHARES = [
+    (1.0, 0.0, 0.0),
+    (0.7, 0.4, 0.0),
+    (1.0, 0.0, 0.5),
+    (0.6, 0.3, 0.2),
+    (0.0, 1.0, 0.5),
+    (0.0, 2.0, 0.0),
+]
 KINDS = [("full", "full"), ("singular", "full"), ("full", "thin"), ("thin", "thin")]
 FORMS = ["missing", "weighted", "both", "few"]
 SHAPE = (6, 5)
@@ -45,7 +52,10 @@ class Case:
         return self.labels.values
 
     def noise(self) -> np.ndarray:
-        weights = np.ones(self.labels.size) if self.labels.weights is None else self.labels.weights
+        if self.labels.weights is None:
+            weights = np.ones(self.labels.size)
+        else:
+            weights = self.labels.weights
         return self.alpha / weights
 
     def terms(self) -> list[np.ndarray]:
@@ -96,7 +106,9 @@ class Case:
             y = y - np.linalg.solve(C, y).sum() / np.linalg.solve(C, np.ones(n)).sum()
         square = y @ np.linalg.solve(C, y)
         scale = (square / len(y)) ** 0.5 if scale is None else scale
-        value = -0.5 * (square / scale**2 + np.linalg.slogdet(C)[1] + len(y) * np.log(2 * np.pi * scale**2))
+        value = -0.5 * (
+            square / scale**2 + np.linalg.slogdet(C)[1] + len(y) * np.log(2 * np.pi * scale**2)
+        )
         # A flat prior of the mean has density 1 along 1, and contrasts measure along 1/√n.
         return value - (0.5 * np.log(n) if self.free_mean and restricted else 0.0), scale
 
@@ -107,7 +119,11 @@ class Case:
         for side, kind, n in zip(self.sides, self.kinds, SHAPE, strict=True):
             own = side[:n]
             is_primal = kind == "thin"
-            spectra.append(Spectrum.from_features(put(own)) if is_primal else Spectrum.from_gram(put(own @ own.T)))
+            spectra.append(
+                Spectrum.from_features(put(own))
+                if is_primal
+                else Spectrum.from_gram(put(own @ own.T))
+            )
         return PairKernel(*spectra, self.alpha, self.shares, self.free_mean)
 
     def process(self, put: Any = np.asarray) -> CellsProcess:
@@ -117,16 +133,22 @@ class Case:
         """Return the new rows of a setting, and k(x, x) where it takes them."""
         found: dict[str, Any] = {}
         words = [("rows", "diagonal", "BD"), ("tasks", "task_diagonal", "CD")]
-        for (word, diagonal, settings), side, kind, n in zip(words, self.sides, self.kinds, SHAPE, strict=True):
+        for (word, diagonal, settings), side, kind, n in zip(
+            words, self.sides, self.kinds, SHAPE, strict=True
+        ):
             if setting in settings:
                 new = side[n:]
-                found[word] = NewRows(put(new if kind == "thin" else new @ side[:n].T), lambda rows: rows, 0)
+                found[word] = NewRows(
+                    put(new if kind == "thin" else new @ side[:n].T), lambda rows: rows, 0
+                )
                 if kind != "thin":
                     found[diagonal] = put(np.sum(new**2, axis=1))
         return found
 
 
-def case(kinds=("full", "full"), alpha=0.3, shares=SHARES[3], free_mean=True, form="both", seed=0) -> Case:
+def case(
+    kinds=("full", "full"), alpha=0.3, shares=SHARES[3], free_mean=True, form="both", seed=0
+) -> Case:
     """Return a problem; the last row and the last column may be without labels."""
     rng = np.random.default_rng(seed)
     sides = []
@@ -151,7 +173,12 @@ def may_be(kinds, shares, **_):
 
 
 CASES = covering(
-    kinds=KINDS, shares=SHARES, free_mean=[False, True], alpha=[1e-3, 0.3, 1e4], form=[*FORMS, "all"], where=may_be
+    kinds=KINDS,
+    shares=SHARES,
+    free_mean=[False, True],
+    alpha=[1e-3, 0.3, 1e4],
+    form=[*FORMS, "all"],
+    where=may_be,
 )
 
 
@@ -165,11 +192,15 @@ def test_variances_are_those_of_the_dense_process(kinds, shares, free_mean, alph
     expected = problem.grids()
     for setting in "ABCD":
         found = process.variance(**problem.asked(setting))
-        assert_allclose(found, expected[setting], rtol=1e-9, atol=problem.rounding(), err_msg=setting)
+        assert_allclose(
+            found, expected[setting], rtol=1e-9, atol=problem.rounding(), err_msg=setting
+        )
 
 
 @over(CASES[::2])
-def test_sides_in_either_order_have_the_same_variances(kinds, shares, free_mean, alpha, form, monkeypatch):
+def test_sides_in_either_order_have_the_same_variances(
+    kinds, shares, free_mean, alpha, form, monkeypatch
+):
     problem = case(kinds, alpha, shares, free_mean, form)
     process = problem.process()
     for setting in "ABCD":
@@ -186,13 +217,16 @@ def test_covariances_are_those_of_the_dense_process(kinds, shares, free_mean, al
     problem = case(kinds, alpha, shares, free_mean, form)
     asked = problem.asked("B")
     known = np.array([3, 0])
-    (m, q), n_tasks = SHAPE, len(problem.sides[1])
+    m, q = SHAPE
+    n_tasks = len(problem.sides[1])
     diagonal = asked.get("diagonal")
     for place in range(N_NEW[0]):
         pairs = (m + place) * n_tasks + np.arange(q)
         expected = problem.covariances()[np.ix_(pairs, pairs[known])]
         own = None if diagonal is None else diagonal[place : place + 1]
-        found = problem.process().covariance(asked["rows"].take(slice(place, place + 1)), own, known)
+        found = problem.process().covariance(
+            asked["rows"].take(slice(place, place + 1)), own, known
+        )
         assert_allclose(found, expected, rtol=1e-9, atol=problem.rounding())
 
 
@@ -212,7 +246,11 @@ def test_variances_of_observed_pairs_have_all_digits(alpha, free_mean, form):
     assert_allclose(found, expected, rtol=1e-6 if alpha < 1e-6 else 1e-9)
 
 
-@over(covering(kinds=KINDS, shares=SHARES, free_mean=[False, True], alpha=[1e-3, 0.3, 1e4], where=may_be))
+@over(
+    covering(
+        kinds=KINDS, shares=SHARES, free_mean=[False, True], alpha=[1e-3, 0.3, 1e4], where=may_be
+    )
+)
 def test_complete_labels_have_the_closed_form(kinds, shares, free_mean, alpha):
     problem = case(kinds, alpha, shares, free_mean, "all")
     process = problem.process()
@@ -220,10 +258,18 @@ def test_complete_labels_have_the_closed_form(kinds, shares, free_mean, alpha):
     Y = problem.y.reshape(SHAPE)
     for setting in "ABCD":
         asked = problem.asked(setting)
-        assert_allclose(process.variance(**asked), closed.variance(**asked), rtol=1e-9, atol=problem.rounding())
+        assert_allclose(
+            process.variance(**asked), closed.variance(**asked), rtol=1e-9, atol=problem.rounding()
+        )
     asked = problem.asked("B")
-    first = asked["rows"].take(slice(0, 1)), None if "diagonal" not in asked else asked["diagonal"][:1], np.arange(3)
-    assert_allclose(process.covariance(*first), closed.covariance(*first), rtol=1e-9, atol=problem.rounding())
+    first = (
+        asked["rows"].take(slice(0, 1)),
+        None if "diagonal" not in asked else asked["diagonal"][:1],
+        np.arange(3),
+    )
+    assert_allclose(
+        process.covariance(*first), closed.covariance(*first), rtol=1e-9, atol=problem.rounding()
+    )
     assert_allclose(process.scale(problem.y), closed.scale(Y), rtol=1e-9)
     for restricted in (False, True):
         for scale in (None, 1.3):
@@ -253,8 +299,12 @@ def test_blocks_of_rows_change_nothing(setting, shares, free_mean, monkeypatch):
     problem = case(shares=shares, free_mean=free_mean)
     whole = problem.process().variance(**problem.asked(setting))
     monkeypatch.setattr(expansion, "_BLOCK_BYTES", 1)
-    monkeypatch.setattr(cells_process, "row_blocks", lambda n, _: (slice(i, i + 1) for i in range(n)))
-    assert_allclose(problem.process().variance(**problem.asked(setting)), whole, rtol=1e-10, atol=1e-14)
+    monkeypatch.setattr(
+        cells_process, "row_blocks", lambda n, _: (slice(i, i + 1) for i in range(n))
+    )
+    assert_allclose(
+        problem.process().variance(**problem.asked(setting)), whole, rtol=1e-10, atol=1e-14
+    )
 
 
 @over(covering(kinds=KINDS[::2], shares=SHARES[::3], free_mean=[False, True], where=may_be))
@@ -268,7 +318,13 @@ def test_every_library(kinds, shares, free_mean, library):
         found = process.variance(**problem.asked(setting, library.asarray))
         assert found.dtype == namespace(found).float64
         assert type(found) is type(library.asarray([0.0]))
-        assert_allclose(library.to_numpy(found), expected[setting], rtol=1e-9, atol=problem.rounding(), err_msg=setting)
+        assert_allclose(
+            library.to_numpy(found),
+            expected[setting],
+            rtol=1e-9,
+            atol=problem.rounding(),
+            err_msg=setting,
+        )
     value, gradient = process.log_likelihood(library.asarray(problem.y))
     exact, slopes = problem.process().log_likelihood(problem.y)
     assert_allclose(value, exact, rtol=1e-10)
@@ -279,7 +335,9 @@ def test_other_diagonals_are_told():
     problem = case()
     asked = problem.asked("B")
     asked["diagonal"] = 0.1 * asked["diagonal"]
-    with pytest.warns(PrecisionWarning, match=r"The variance of \d+ of 15 pairs is negative by more than rounding"):
+    with pytest.warns(
+        PrecisionWarning, match=r"The variance of \d+ of 15 pairs is negative by more than rounding"
+    ):
         assert (problem.process().variance(**asked) >= 0).all()
 
 
@@ -313,10 +371,14 @@ def test_the_gradient_is_that_of_finite_differences(kinds, shares, free_mean, al
 
             steps = np.eye(5) * 1e-4
             expected = [(value(step) - value(-step)) / 2e-4 for step in steps]
-            _, gradient = problem.process().log_likelihood(problem.y, restricted=restricted, scale=scale)
+            _, gradient = problem.process().log_likelihood(
+                problem.y, restricted=restricted, scale=scale
+            )
             assert list(gradient) == (NAMES if scale is None else [*NAMES, "scale"])
             size = max(1.0, np.abs(expected).max())
-            assert_allclose(list(gradient.values()), expected[: len(gradient)], rtol=1e-6, atol=1e-6 * size)
+            assert_allclose(
+                list(gradient.values()), expected[: len(gradient)], rtol=1e-6, atol=1e-6 * size
+            )
 
 
 @over(covering(unit=[1e-200, 1e-3, 1e150], offset=[0.0, 1e6]))
@@ -341,7 +403,9 @@ def test_weights_of_any_size_are_those_of_the_dense_process():
     without = replace(problem, labels=problem.labels.take(weights > 1e-100))
     for setting in "BCD":
         asked = problem.asked(setting)
-        assert_allclose(light.process().variance(**asked), without.process().variance(**asked), rtol=1e-9)
+        assert_allclose(
+            light.process().variance(**asked), without.process().variance(**asked), rtol=1e-9
+        )
 
 
 # --- what is refused -------------------------------------------------------------------------------------------
@@ -363,7 +427,9 @@ def test_labels_that_have_no_scale_are_refused():
 
 def test_without_noise_a_regular_kernel_has_a_process_and_a_singular_one_has_none():
     problem = case(alpha=0.0, free_mean=False)
-    assert_allclose(problem.process().log_likelihood(problem.y)[0], problem.likelihood(True, None)[0], rtol=1e-9)
+    assert_allclose(
+        problem.process().log_likelihood(problem.y)[0], problem.likelihood(True, None)[0], rtol=1e-9
+    )
     assert_array_equal(problem.process().variance()[problem.labels.places], 0.0)
     # With the last ones, rounding leaves a singular kernel a Cholesky factor.
     cases = [(("singular", "full"), "weighted", 0), (("thin", "thin"), "weighted", 0)]
@@ -371,23 +437,32 @@ def test_without_noise_a_regular_kernel_has_a_process_and_a_singular_one_has_non
     for kinds, form, seed in cases:
         problem = case(kinds, 0.0, (1.0, 0.0, 0.0), False, form, seed)
         for ask in (problem.process().scale, problem.process().log_likelihood):
-            with pytest.raises(ValueError, match="With alpha = 0 and a singular kernel.* use alpha > 0"):
+            with pytest.raises(
+                ValueError, match="With alpha = 0 and a singular kernel.* use alpha > 0"
+            ):
                 ask(problem.y)
 
 
 def test_noise_that_rounding_hides_is_told_or_refused():
     problem = case(("thin", "thin"), 1e-13, (1.0, 0.0, 0.0), False, "weighted")
-    with pytest.warns(PrecisionWarning, match="leaves [0-9] accurate digits of the deviations and likelihoods: use"):
+    with pytest.warns(
+        PrecisionWarning,
+        match="leaves [0-9] accurate digits of the deviations and likelihoods: use",
+    ):
         problem.process().scale(problem.y)
     problem = case(("thin", "thin"), 1e-25, (1.0, 0.0, 0.0), False, "weighted")
-    with pytest.raises(ValueError, match="alpha = 1e-25 is lost in the rounding of the kernel between 30 observed"):
+    with pytest.raises(
+        ValueError, match="alpha = 1e-25 is lost in the rounding of the kernel between 30 observed"
+    ):
         problem.process().scale(problem.y)
 
 
 def test_labels_that_do_not_fit_into_memory_are_refused(monkeypatch):
     problem = case()
     many = NewRows(np.broadcast_to(np.zeros(6), (10**10, 6)), lambda rows: rows, 0)
-    with pytest.raises(NotEnoughMemoryError, match="Computing deviations of 50000000000 pairs needs.*ask for fewer"):
+    with pytest.raises(
+        NotEnoughMemoryError, match="Computing deviations of 50000000000 pairs needs.*ask for fewer"
+    ):
         problem.process().variance(many, None, np.broadcast_to(np.ones(1), 10**10))
     monkeypatch.setattr(_memory, "available_memory", lambda like: 1000)
     n = problem.y.size
@@ -398,8 +473,11 @@ def test_labels_that_do_not_fit_into_memory_are_refused(monkeypatch):
 
 def test_the_memory_that_is_asked_for_is_the_memory_taken(monkeypatch):
     rng = np.random.default_rng(0)
-    m, q = 60, 50
-    spectra = [Spectrum.from_gram(side @ side.T) for side in (rng.normal(size=(n, n)) for n in (m, q))]
+    m = 60
+    q = 50
+    spectra = [
+        Spectrum.from_gram(side @ side.T) for side in (rng.normal(size=(n, n)) for n in (m, q))
+    ]
     Y = np.where(rng.random((m, q)) < 0.4, np.nan, 1.0)
     labels = Labels.of_grid(Y).listed()
     asked = []

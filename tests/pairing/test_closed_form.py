@@ -53,8 +53,11 @@ def make_side(n_rows: int, rank: str, seed: int) -> Side:
         new = rng.integers(-2, 3, size=(3, 4 + n_rows))
     else:
         dimension = max(1, n_rows // 2)
-        basis = np.vstack([np.eye(dimension), rng.integers(-1, 2, size=(n_rows - dimension, dimension))])
-        features, new = basis, rng.integers(-2, 3, size=(3, dimension))
+        basis = np.vstack(
+            [np.eye(dimension), rng.integers(-1, 2, size=(n_rows - dimension, dimension))]
+        )
+        features = basis
+        new = rng.integers(-2, 3, size=(3, dimension))
     return Side(features.astype(float), new.astype(float))
 
 
@@ -71,8 +74,9 @@ def assert_close(found: np.ndarray, expected: np.ndarray, dtype: str = "float64"
     assert_allclose(found, expected, rtol=0, atol=rtol * max(1e-300, np.abs(expected).max()))
 
 
-# The dense twins. On a singular kernel K + λI is as good as singular for small λ; the same map from labels to
-# predictions written with features of full column rank, Φ_new (ΦᵀΦ + λI)⁻¹ Φᵀ, stays well-posed.
+# The dense twins. On a singular kernel K + λI is as good as singular for small λ; the same map from
+# labels to predictions written with features of full column rank, Φ_new (ΦᵀΦ + λI)⁻¹ Φᵀ, stays
+# well-posed.
 
 
 def ridge_map(side: Side, rows: np.ndarray, alpha: float) -> np.ndarray:
@@ -107,9 +111,12 @@ def kronecker_system(side: Side, tasks: Side, Y: np.ndarray, alpha: float) -> np
     return solution.reshape(Y.shape, order="F")
 
 
-def kronecker_map(side: Side, tasks: Side, rows: np.ndarray, task_rows: np.ndarray, alpha: float) -> np.ndarray:
+def kronecker_map(
+    side: Side, tasks: Side, rows: np.ndarray, task_rows: np.ndarray, alpha: float
+) -> np.ndarray:
     """Return the map from vec(Y) to the stacked predictions, through features of pairs."""
-    pairs, new_pairs = np.kron(tasks.features, side.features), np.kron(task_rows, rows)
+    pairs = np.kron(tasks.features, side.features)
+    new_pairs = np.kron(task_rows, rows)
     return ridge_map(Side(pairs, new_pairs), new_pairs, alpha)
 
 
@@ -189,7 +196,8 @@ def test_kronecker_ridge(shape, rank, alpha, dtype):
 @over(covering(**grids, **ranks, alpha=[1e-3, 1.0, 1e3]))
 def test_dual_parameters_solve_the_equations_of_the_paper(shape, rank, alpha):
     side, tasks, Y = make_problem(shape, rank)
-    K, G = side.K, tasks.K
+    K = side.K
+    G = tasks.K
     instance, task = spectra(side, tasks, "float64")
     A = Independent(instance.smoother(Tikhonov(), alpha)).dual(Y)
     assert_close((K + alpha * np.eye(len(K))) @ A, Y)
@@ -201,14 +209,18 @@ def test_dual_parameters_solve_the_equations_of_the_paper(shape, rank, alpha):
 
 def filter_of_matrix(K: np.ndarray, filter: object, alpha: float) -> np.ndarray:
     """Return φ(K) by what each filter does, without eigenvalues where that is possible."""
-    n, largest = len(K), np.linalg.eigvalsh(K).max()
+    n = len(K)
+    largest = np.linalg.eigvalsh(K).max()
     if isinstance(filter, Tikhonov):
         return np.linalg.inv(K + alpha * np.eye(n))
-    phi, residual = np.zeros((n, n)), np.eye(n)
+    phi = np.zeros((n, n))
+    residual = np.eye(n)
     if isinstance(filter, IteratedTikhonov):
-        step, repetitions = np.linalg.inv(K + alpha * np.eye(n)), filter.n_iter
+        step = np.linalg.inv(K + alpha * np.eye(n))
+        repetitions = filter.n_iter
     elif isinstance(filter, Landweber):
-        step, repetitions = np.eye(n) / largest, filter.n_iter or int(np.ceil(largest / alpha))
+        step = np.eye(n) / largest
+        repetitions = filter.n_iter or int(np.ceil(largest / alpha))
     else:
         values, vectors = np.linalg.eigh(K)
         kept = values >= alpha
@@ -227,13 +239,16 @@ def test_any_mixture_of_filters(shape, rank, filter, task_filter):
     side, tasks, Y = make_problem(shape, rank)
     instance, task = spectra(side, tasks, "float64")
     expected = filter_of_matrix(side.K, filter, 0.9) @ Y
-    rows, columns = instance.smoother(filter, 0.9), task.smoother(task_filter, 0.6)
+    rows = instance.smoother(filter, 0.9)
+    columns = task.smoother(task_filter, 0.6)
     assert_close(Independent(rows).dual(Y), expected)
     assert_close(predicted(Independent(rows), Y, side.K_new), side.K_new @ expected)
     expected = expected @ filter_of_matrix(tasks.K, task_filter, 0.6)
     model = TwoStep(rows, columns)
     assert_close(model.dual(Y), expected)
-    assert_close(predicted(model, Y, side.K_new, tasks.K_new), side.K_new @ expected @ tasks.K_new.T)
+    assert_close(
+        predicted(model, Y, side.K_new, tasks.K_new), side.K_new @ expected @ tasks.K_new.T
+    )
 
 
 CONTAINERS: dict[str, Callable] = {
@@ -247,21 +262,28 @@ containers = {"container": CONTAINERS}
 def tall_side(n_rows: int, seed: int, *, dependent: bool) -> Side:
     """Return fewer features than rows, the last one a sum of the others where they are `dependent`."""
     rng = np.random.default_rng(seed)
-    features, new = rng.integers(-3, 4, size=(n_rows, 3)), rng.integers(-3, 4, size=(4, 3))
+    features = rng.integers(-3, 4, size=(n_rows, 3))
+    new = rng.integers(-3, 4, size=(4, 3))
     if dependent:
         features[:, 2], new[:, 2] = features[:, :2].sum(axis=1), new[:, :2].sum(axis=1)
     return Side(features.astype(float), new.astype(float))
 
 
-@over(covering(**containers, **alphas, **precisions, dependent={"independent": False, "dependent": True}))
+@over(
+    covering(
+        **containers, **alphas, **precisions, dependent={"independent": False, "dependent": True}
+    )
+)
 def test_primal_equals_dual_equals_dense(container, alpha, dtype, dependent):
     """Feature coefficients predict as kernel coefficients do, and the dual parameters are the same."""
-    side, tasks = tall_side(9, 1, dependent=dependent), tall_side(7, 2, dependent=dependent)
+    side = tall_side(9, 1, dependent=dependent)
+    tasks = tall_side(7, 2, dependent=dependent)
     Y = np.random.default_rng(3).integers(-4, 5, size=(9, 7)).astype(float)
     labels = Y.astype(dtype)
     instance = Spectrum.from_features(container(side.features.astype(dtype)))
     task = Spectrum.from_features(container(tasks.features.astype(dtype)))
-    rows, task_rows = side.new.astype(dtype), tasks.new.astype(dtype)
+    rows = side.new.astype(dtype)
+    task_rows = tasks.new.astype(dtype)
 
     model = Independent(instance.smoother(Tikhonov(), alpha))
     assert model.coefficients(labels).shape == (3, 7)
@@ -291,15 +313,18 @@ def test_primal_equals_dual_equals_dense(container, alpha, dtype, dependent):
 
 @over(every(**containers))
 def test_one_side_in_the_primal_and_one_in_the_dual(container):
-    side, tasks = tall_side(9, 1, dependent=False), make_side(5, "full", seed=4)
+    side = tall_side(9, 1, dependent=False)
+    tasks = make_side(5, "full", seed=4)
     Y = np.random.default_rng(3).integers(-4, 5, size=(9, 5)).astype(float)
-    instance, task = Spectrum.from_features(container(side.features)), Spectrum.from_gram(tasks.K)
+    instance = Spectrum.from_features(container(side.features))
+    task = Spectrum.from_gram(tasks.K)
     model = Kronecker(instance, task, 0.3)
     coefficients = model.coefficients(Y)
     assert coefficients.shape == (3, 5)
     expected = kronecker_predictions(side, tasks, side.new, tasks.new, Y, 0.3)
     assert_close(side.new @ coefficients @ tasks.K_new.T, expected)
-    # Where one side's null space meets the other's range, the dual parameters are the labels over λ.
+    # Where one side's null space meets the other's range, the dual parameters are the labels over
+    # λ.
     unfitted = Y - kronecker_predictions(side, tasks, side.features, tasks.features, Y, 0.3)
     assert_close(model.dual(Y), unfitted / 0.3)
     swapped = Kronecker(task, instance, 0.3).coefficients(Y.T.copy())
@@ -334,7 +359,9 @@ def models(alpha: float, task_alpha: float, kernel: str, **options) -> list:
 PAPER = {"fit_intercept": False}
 
 
-def expected_predictions(model, side: Side, tasks: Side, rows: np.ndarray, task_rows: np.ndarray, Y: np.ndarray):
+def expected_predictions(
+    model, side: Side, tasks: Side, rows: np.ndarray, task_rows: np.ndarray, Y: np.ndarray
+):
     if isinstance(model, KroneckerRidge):
         return kronecker_predictions(side, tasks, rows, task_rows, Y, model.alpha)
     left = ridge_map(side, rows, model.alpha) @ Y
@@ -344,7 +371,12 @@ def expected_predictions(model, side: Side, tasks: Side, rows: np.ndarray, task_
 
 
 @over(
-    covering(**grids, **ranks, **precisions, alphas=[(0.0, 0.0), (1e-10, 0.3), (0.5, 1e-10), (2.0, 1e3), (1e10, 1.0)])
+    covering(
+        **grids,
+        **ranks,
+        **precisions,
+        alphas=[(0.0, 0.0), (1e-10, 0.3), (0.5, 1e-10), (2.0, 1e3), (1e10, 1.0)],
+    )
 )
 def test_estimators_predict_in_all_four_settings(shape, rank, dtype, alphas):
     alpha, task_alpha = alphas
@@ -367,12 +399,16 @@ def test_estimators_predict_in_all_four_settings(shape, rank, dtype, alphas):
 def test_estimators_on_features_equal_estimators_on_kernels(container, form, alpha):
     """Tall features run in the primal, wide ones in the dual; both agree with a precomputed kernel."""
     if form == "tall":
-        side, tasks = tall_side(9, 1, dependent=False), tall_side(7, 2, dependent=True)
+        side = tall_side(9, 1, dependent=False)
+        tasks = tall_side(7, 2, dependent=True)
     else:
-        side, tasks = make_side(5, "full", seed=4), make_side(4, "full", seed=5)
+        side = make_side(5, "full", seed=4)
+        tasks = make_side(4, "full", seed=5)
     shape = (len(side.features), len(tasks.features))
     Y = np.random.default_rng(3).integers(-4, 5, size=shape).astype(float)
-    X, T, X_new, T_new = (container(a) for a in (side.features, tasks.features, side.new, tasks.new))
+    X, T, X_new, T_new = (
+        container(a) for a in (side.features, tasks.features, side.new, tasks.new)
+    )
     pairs = (models(alpha, 0.5, kernel, **PAPER) for kernel in ("linear", "precomputed"))
     for model, twin in zip(*pairs, strict=True):
         model.fit(X, Y, tasks=T)
@@ -400,7 +436,9 @@ def test_pairs_are_cells_of_the_grid():
     rows, columns = np.array(pairs).T
     for model in models(0.5, 0.2, "precomputed"):
         model.fit(side.K, Y, tasks=tasks.K)
-        assert_close(model.predict_pairs(side.K_new, None, pairs), model.predict(side.K_new)[rows, columns])
+        assert_close(
+            model.predict_pairs(side.K_new, None, pairs), model.predict(side.K_new)[rows, columns]
+        )
         if not isinstance(model, IndependentTaskRidge):
             grid = model.predict(side.K_new, tasks=tasks.K_new)
             assert_close(model.predict_pairs(side.K_new, tasks.K_new, pairs), grid[rows, columns])
@@ -409,9 +447,13 @@ def test_pairs_are_cells_of_the_grid():
 @over(every(kernel=["precomputed", "linear"]))
 def test_set_alpha_equals_refitting_without_a_decomposition(monkeypatch, kernel):
     """A new alpha on a fitted model costs no eigendecomposition: there is none to be had."""
-    side, tasks = tall_side(9, 1, dependent=True), tall_side(7, 2, dependent=False)
+    side = tall_side(9, 1, dependent=True)
+    tasks = tall_side(7, 2, dependent=False)
     Y = np.random.default_rng(3).integers(-4, 5, size=(9, 7)).astype(float)
-    X, T = (side.K, tasks.K) if kernel == "precomputed" else (side.features, tasks.features)
+    if kernel == "precomputed":
+        X, T = (side.K, tasks.K)
+    else:
+        X, T = (side.features, tasks.features)
     X_new = side.K_new if kernel == "precomputed" else side.new
     fitted = [model.fit(X, Y, tasks=T) for model in models(1.0, 1.0, kernel)]
     refitted = {
@@ -450,7 +492,9 @@ def test_set_alpha_leaves_what_is_not_given():
     twin = TwoStepRidge(0.5, 3.0, **arguments).fit(side.K, Y, tasks=tasks.K)
     assert_allclose(model.predict(side.K), twin.predict(side.K), rtol=1e-14)
     before = model.predict(side.K)
-    with pytest.raises(ValueError, match="task_alpha must be a finite number of at least 0, found -1"):
+    with pytest.raises(
+        ValueError, match="task_alpha must be a finite number of at least 0, found -1"
+    ):
         model.set_alpha(7.0, -1.0)
     assert (model.alpha, model.task_alpha) == (0.5, 3.0)
     assert_array_equal(model.predict(side.K), before)
@@ -459,7 +503,8 @@ def test_set_alpha_leaves_what_is_not_given():
 @over(every(container={"dense": np.asarray, "sparse": sparse.csr_array}))
 def test_features_that_are_all_zero_predict_zero(container):
     """Nothing can be learnt from them, but nothing breaks: the dual parameters are the labels over λ."""
-    X, Y = container(np.zeros((4, 2))), np.arange(12.0).reshape(4, 3)
+    X = container(np.zeros((4, 2)))
+    Y = np.arange(12.0).reshape(4, 3)
     tasks = make_side(3, "full", seed=0).features
     model = IndependentTaskRidge(alpha=0.5, **PAPER).fit(X, Y)
     assert_array_equal(model.predict(X), np.zeros((4, 3)))
@@ -475,11 +520,16 @@ def test_features_that_are_all_zero_predict_zero(container):
 def test_every_library_computes_the_same(library):
     for rank in ("full", "singular"):
         side, tasks, Y = make_problem((7, 4), rank)
-        K, G, labels, K_new, G_new = (library.asarray(array) for array in (side.K, tasks.K, Y, side.K_new, tasks.K_new))
+        K, G, labels, K_new, G_new = (
+            library.asarray(array) for array in (side.K, tasks.K, Y, side.K_new, tasks.K_new)
+        )
         for model in models(0.5, 0.2, "precomputed"):
             twin = type(model)(**model.get_params()).fit(side.K, Y, tasks=tasks.K)
             model.fit(K, labels, tasks=G)
-            found = [(model.predict(K_new), twin.predict(side.K_new)), (model.dual_coef_, twin.dual_coef_)]
+            found = [
+                (model.predict(K_new), twin.predict(side.K_new)),
+                (model.dual_coef_, twin.dual_coef_),
+            ]
             if not isinstance(model, IndependentTaskRidge):
                 expected = twin.predict(side.K_new, tasks=tasks.K_new)
                 found.append((model.predict(K_new, tasks=G_new), expected))

@@ -15,7 +15,8 @@ from sweeps import covering, over
 rng = np.random.default_rng(0)
 X, X_NEW, T, T_NEW = (rng.normal(size=(n, d)) for n, d in ((9, 3), (2, 3), (7, 4), (5, 4)))
 Y = rng.normal(size=(9, 7))
-# What a side is decomposed from, and its rows: kernels that are singular, features dense and sparse.
+# What a side is decomposed from, and its rows: kernels that are singular, features dense and
+# sparse.
 FORMS = {
     "dual": lambda rows, other: (Spectrum.from_gram(rows @ rows.T), other @ rows.T),
     "primal": lambda rows, other: (Spectrum.from_features(rows), other),
@@ -29,28 +30,41 @@ def ridge(rows, other, alpha):
 
 @over(
     covering(
-        form=list(FORMS), task_form=list(FORMS), folded=[(True, True), (True, False), (False, True), (False, False)]
+        form=list(FORMS),
+        task_form=list(FORMS),
+        folded=[(True, True), (True, False), (False, True), (False, False)],
     )
 )
 def test_predictions_do_not_depend_on_what_is_folded(monkeypatch, form, task_form, folded):
-    (spectrum, rows), (task_spectrum, task_rows) = FORMS[form](X, X_NEW), FORMS[task_form](T, T_NEW)
+    spectrum, rows = FORMS[form](X, X_NEW)
+    task_spectrum, task_rows = FORMS[task_form](T, T_NEW)
     monkeypatch.setattr(TwoStep, "_folded", folded)
     model = TwoStep(spectrum.smoother(Tikhonov(), 0.3), task_spectrum.smoother(Tikhonov(), 0.1))
     values = model.coefficients(Y)
-    part, task_part = model.expansion(values).instances, model.expansion(values).tasks
+    part = model.expansion(values).instances
+    task_part = model.expansion(values).tasks
     assert [each.side is None for each in (part, task_part)] == list(folded)
     assert values.shape == (part.size, task_part.size)
     half = part.rows(rows) @ values
     for given, expected in ((task_part.rows(task_rows), T_NEW), (None, T)):
         found = task_part.training(half) if given is None else (given @ half.T).T
-        assert_allclose(found, ridge(X, X_NEW, 0.3) @ Y @ ridge(T, expected, 0.1).T, rtol=1e-9, atol=1e-12)
+        assert_allclose(
+            found, ridge(X, X_NEW, 0.3) @ Y @ ridge(T, expected, 0.1).T, rtol=1e-9, atol=1e-12
+        )
 
 
-@over(covering(filter=[Tikhonov(), IteratedTikhonov(2), SpectralCutoff()], alpha=[0.0, 0.5], form=list(FORMS)))
+@over(
+    covering(
+        filter=[Tikhonov(), IteratedTikhonov(2), SpectralCutoff()],
+        alpha=[0.0, 0.5],
+        form=list(FORMS),
+    )
+)
 def test_rows_of_training_come_from_the_shrinkage(form, alpha, filter):
     spectrum, rows = FORMS[form](X, X)
     smoother = spectrum.smoother(filter, alpha)
-    side, product = Part(smoother.spectrum, smoother), rng.normal(size=(2, spectrum.values.shape[0]))
+    side = Part(smoother.spectrum, smoother)
+    product = rng.normal(size=(2, spectrum.values.shape[0]))
     assert_allclose(side.training(product), product @ side.rows(rows).T, rtol=1e-9, atol=1e-12)
     assert side.rows(rows).shape[1] == side.width
     assert not side.is_dual
@@ -62,19 +76,27 @@ def test_only_folded_regular_kernels_have_dual_parameters_for_coefficients():
     assert not Part(Spectrum.from_features(X)).is_dual
 
 
-@over(covering(form=list(FORMS), task_form=list(FORMS), folded=[(True, True), (True, False), (False, True)]))
+@over(
+    covering(
+        form=list(FORMS), task_form=list(FORMS), folded=[(True, True), (True, False), (False, True)]
+    )
+)
 def test_pairs_of_training_need_no_grid(monkeypatch, form, task_form, folded):
-    (spectrum, rows), (task_spectrum, task_rows) = FORMS[form](X, X), FORMS[task_form](T, T)
+    spectrum, rows = FORMS[form](X, X)
+    task_spectrum, task_rows = FORMS[task_form](T, T)
     monkeypatch.setattr(TwoStep, "_folded", folded)
     model = TwoStep(spectrum.smoother(Tikhonov(), 0.3), task_spectrum.smoother(Tikhonov(), 0.1))
-    made, pairs = model.expansion(model.coefficients(Y)), (np.array([8, 0, 3, 3]), np.array([0, 6, 2, 2]))
+    made = model.expansion(model.coefficients(Y))
+    pairs = (np.array([8, 0, 3, 3]), np.array([0, 6, 2, 2]))
     given = [NewRows(each, lambda block: block, 0) for each in (rows, task_rows)]
     expected = (ridge(X, X, 0.3) @ Y @ ridge(T, T, 0.1).T)[pairs]
     for spares in (False, True):
         monkeypatch.setattr(expansion, "SMALL_GRID", -1 if spares else 10**9)
         if spares:  # as where features are fewer
             monkeypatch.setattr(
-                expansion.Expansion, "_spares_grid", property(lambda self: None not in (self.instances, self.tasks))
+                expansion.Expansion,
+                "_spares_grid",
+                property(lambda self: None not in (self.instances, self.tasks)),
             )
             monkeypatch.setattr(expansion.Expansion, "fitted", None)
         for asked in ((None, None), (given[0], None), (None, given[1]), tuple(given)):
@@ -86,7 +108,8 @@ def test_a_grid_is_spared_where_features_are_far_smaller(monkeypatch):
     for m, q, d, spares in ((9, 7, 1, True), (9, 7, 4, False), (9, 7, 9, False)):
         sides = [rng.normal(size=(n, d)) for n in (m, q)]
         spectra = [
-            Spectrum.from_features(side) if d < len(side) else Spectrum.from_gram(side @ side.T) for side in sides
+            Spectrum.from_features(side) if d < len(side) else Spectrum.from_gram(side @ side.T)
+            for side in sides
         ]
         model = TwoStep(*(each.smoother(Tikhonov(), 0.3) for each in spectra))
         assert model.expansion(model.coefficients(Y))._spares_grid is spares

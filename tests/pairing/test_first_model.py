@@ -27,7 +27,8 @@ from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 from sweeps import covering, every, over
 
-M, Q = 6, 5
+M = 6
+Q = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +54,22 @@ class Plain(Coupled):
         return self.alpha / (np.outer(self.spectrum.values, self.task_spectrum.values) + self.alpha)
 
     def coefficients(self, Y: Array) -> Array:
-        rotated = self.task_spectrum.rotate(self.spectrum.rotate(Y).T).T * self.remainder / self.alpha
+        rotated = (
+            self.task_spectrum.rotate(self.spectrum.rotate(Y).T).T * self.remainder / self.alpha
+        )
         return sandwich(self.spectrum.basis, rotated, self.task_spectrum.basis)
 
 
 def both(kinds: tuple[str, str] = ("full", "full"), alpha: float = 0.4) -> tuple[Plain, Kronecker]:
     """Return the model and the one that has formulas, on the same sides."""
-    rng, spectra = np.random.default_rng(3), []
+    rng = np.random.default_rng(3)
+    spectra = []
     for n, kind in zip((M, Q), kinds, strict=True):
         features = rng.normal(size=(n, 3))
         gram = np.exp(-0.3 * ((features[:, None] - features) ** 2).sum(2))
-        spectra.append(Spectrum.from_features(features) if kind == "primal" else Spectrum.from_gram(gram))
+        spectra.append(
+            Spectrum.from_features(features) if kind == "primal" else Spectrum.from_gram(gram)
+        )
     return Plain(*spectra, alpha), Kronecker(*spectra, alpha)
 
 
@@ -81,14 +87,20 @@ kinds = {"kinds": [("full", "full"), ("primal", "full"), ("primal", "primal")]}
 def test_the_model_has_few_members():
     five = {"words", "spectra", "alphas", "remainder", "coefficients"}
     assert {name for name in vars(Plain) if not name.startswith("_")} == five
-    members = {name for name in (*vars(Pairing), *Pairing.__annotations__) if not name.startswith("_")}
+    members = {
+        name for name in (*vars(Pairing), *Pairing.__annotations__) if not name.startswith("_")
+    }
     assert len(members) <= 15, members
     # Beside the model there are grid operators, and what connects both.
     own = {name for name in vars(Coupled) if not name.startswith("_")}
     assert own <= {*vars(GridOperators), *members, "coefficients_of"}
 
 
-@over(covering(**kinds, setting="ABCD", grouped=[False, True], missing=[0.0, 0.3], alpha=[1e-3, 0.4, 30.0]))
+@over(
+    covering(
+        **kinds, setting="ABCD", grouped=[False, True], missing=[0.0, 0.3], alpha=[1e-3, 0.4, 30.0]
+    )
+)
 def test_what_is_left_out(kinds, setting, grouped, missing, alpha):
     plain, fast = both(kinds, alpha)
     given = {}
@@ -99,24 +111,38 @@ def test_what_is_left_out(kinds, setting, grouped, missing, alpha):
     if grouped and setting == "A":
         given["cells"] = np.arange(M * Q).reshape(M, Q) % 4
     found, expected = (
-        holdout(Problem.of(model, labels(missing), tol=1e-13), setting, **given) for model in (plain, fast)
+        holdout(Problem.of(model, labels(missing), tol=1e-13), setting, **given)
+        for model in (plain, fast)
     )
     assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
     if not missing:
-        assert_allclose(refit(Problem.of(plain, labels()), setting, **given), expected, rtol=1e-7, atol=1e-9)
+        assert_allclose(
+            refit(Problem.of(plain, labels()), setting, **given), expected, rtol=1e-7, atol=1e-9
+        )
 
 
 @over(covering(**kinds, weighted=[False, True]))
 def test_missing_and_weighted_labels(kinds, weighted):
     plain, fast = both(kinds)
-    weights = np.random.default_rng(5).uniform(0.3, 2.0, size=(M, Q)) if weighted else None
-    found, expected = (complete_labels(model, labels(0.4), weights, tol=1e-13).labels for model in (plain, fast))
+    if weighted:
+        weights = np.random.default_rng(5).uniform(0.3, 2.0, size=(M, Q))
+    else:
+        weights = None
+    found, expected = (
+        complete_labels(model, labels(0.4), weights, tol=1e-13).labels for model in (plain, fast)
+    )
     # With weights the labels of the closed form have another scale, but the fit is the same.
     assert_allclose(plain.hat(found), fast.hat(expected), rtol=1e-9, atol=1e-11)
     given = Labels.of_grid(labels(0.4), weights)
-    rows = NewRows(np.random.default_rng(6).normal(size=(1, plain.spectrum.n_coefficients)), lambda rows: rows, 0)
+    rows = NewRows(
+        np.random.default_rng(6).normal(size=(1, plain.spectrum.n_coefficients)),
+        lambda rows: rows,
+        0,
+    )
     for row, column in ((2, 3), (rows, 1)):
-        found, expected = (label_weigher(model, given).weights(row, column) for model in (plain, fast))
+        found, expected = (
+            label_weigher(model, given).weights(row, column) for model in (plain, fast)
+        )
         assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
@@ -126,14 +152,20 @@ def test_everything_else(kinds):
     Y = labels()
     assert_allclose(cell_slack(plain), cell_slack(fast), rtol=1e-10)
     assert_allclose(plain.dual(Y), fast.dual(Y), rtol=1e-8, atol=1e-10)
-    spectral = np.random.default_rng(7).normal(size=plain.remainder.shape) * plain.kernel_values**0.5
+    spectral = (
+        np.random.default_rng(7).normal(size=plain.remainder.shape) * plain.kernel_values**0.5
+    )
     found = plain.expansion(plain.coefficients_of(spectral, 0.0)).fitted()
     expected = fast.expansion(fast.coefficients_of(spectral, 0.0)).fitted()
     assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
     stacks = [
-        list(sweep(model, Y, [0.1, 3.0], [1.0]).walk([Setting.A, Setting.B, Setting.D], 4)) for model in (plain, fast)
+        list(sweep(model, Y, [0.1, 3.0], [1.0]).walk([Setting.A, Setting.B, Setting.D], 4))
+        for model in (plain, fast)
     ]
-    grids = [np.concatenate([stack for *_, setting, stack in each if setting is Setting.B]) for each in stacks]
+    grids = [
+        np.concatenate([stack for *_, setting, stack in each if setting is Setting.B])
+        for each in stacks
+    ]
     assert_allclose(*grids, rtol=1e-8, atol=1e-10)
 
 
@@ -159,13 +191,19 @@ def test_a_registered_formula_replaces_the_default():
 @over(every(**kinds))
 def test_transposed_labels(kinds):
     """New tasks are new instances of the transposed model, which has the same numbers by default."""
-    (plain, fast), Y = both(kinds), labels().T
-    found, expected = plain.transposed, fast.transposed
+    plain, fast = both(kinds)
+    Y = labels().T
+    found = plain.transposed
+    expected = fast.transposed
     assert isinstance(found, Coupled)
     assert found.spectra == expected.spectra
     assert_allclose(found.dual(Y), expected.dual(Y), rtol=1e-8, atol=1e-10)
     assert_allclose(found.hat(Y), expected.hat(Y), rtol=1e-10)
-    rows = NewRows(np.random.default_rng(6).normal(size=(2, found.spectra[0].n_coefficients)), lambda rows: rows, 0)
+    rows = NewRows(
+        np.random.default_rng(6).normal(size=(2, found.spectra[0].n_coefficients)),
+        lambda rows: rows,
+        0,
+    )
     grids = [model.expansion(model.coefficients(Y)).grid(rows, None) for model in (found, expected)]
     assert_allclose(*grids, rtol=1e-8, atol=1e-10)
     for setting in "ABCD":
@@ -187,7 +225,9 @@ def test_two_free_constants_are_a_free_mean(each):
 
         @property
         def fast(self) -> TwoStep:
-            return TwoStep(*(spectrum.smoother(Tikhonov(), self.alpha) for spectrum in self.spectra))
+            return TwoStep(
+                *(spectrum.smoother(Tikhonov(), self.alpha) for spectrum in self.spectra)
+            )
 
         @property
         def remainder(self) -> Array:
@@ -197,7 +237,9 @@ def test_two_free_constants_are_a_free_mean(each):
         def coefficients(self, Y: Array) -> Array:
             return self.fast.coefficients(Y)
 
-    grams = (np.exp(-0.3 * np.subtract.outer(rows, rows) ** 2) for rows in (np.arange(M), np.arange(Q)))
+    grams = (
+        np.exp(-0.3 * np.subtract.outer(rows, rows) ** 2) for rows in (np.arange(M), np.arange(Q))
+    )
     model = Shrunken(*(Spectrum.from_gram(gram, constant="free") for gram in grams), 0.4)
     assert model.free_mean
     assert model.floor == 0
@@ -205,7 +247,9 @@ def test_two_free_constants_are_a_free_mean(each):
     weights = np.random.default_rng(5).uniform(0.3, 2.0, size=(M, Q))
     for missing, given in each([(0.0, None), (0.3, None), (0.0, weights), (0.3, weights)]):
         Y = labels(missing) + 5.0
-        held_out = [holdout(Problem.of(each, Y, given, tol=1e-13), "A") for each in (model, model.fast)]
+        held_out = [
+            holdout(Problem.of(each, Y, given, tol=1e-13), "A") for each in (model, model.fast)
+        ]
         assert_allclose(*held_out, rtol=1e-8)
         given = None if given is None else given.T
         transposed = holdout(Problem.of(model.transposed, Y.T, given, tol=1e-13), "A")
@@ -223,10 +267,13 @@ def test_what_a_model_interpolates_is_refused(each):
         def remainder(self) -> Array:
             return np.where(np.arange(Q) == Q - 1, 0.0, 1.0) * np.ones((M, 1))
 
-    rows, columns = Spectrum.from_gram(np.eye(M)), Spectrum.from_gram(np.eye(Q) + 1.0)
+    rows = Spectrum.from_gram(np.eye(M))
+    columns = Spectrum.from_gram(np.eye(Q) + 1.0)
     model = Constants(rows, columns, 1.0)
     others = (labels().sum(axis=1, keepdims=True) - labels()) / (Q - 1)
     assert_allclose(holdout(Problem.of(model, labels()), "A"), others, rtol=1e-10)
     for setting, number in each([("B", Q), ("D", M + Q - 1)]):
-        with pytest.raises(LeverageError, match=f"{number} of {M * Q} cells .* the model interpolates them"):
+        with pytest.raises(
+            LeverageError, match=f"{number} of {M * Q} cells .* the model interpolates them"
+        ):
             holdout(Problem.of(model, labels()), setting)

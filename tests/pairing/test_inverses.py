@@ -26,11 +26,15 @@ def refitted(given, weights, groups):
     """Return what dense systems without each group predict for it."""
     at = np.flatnonzero(given.observed)
     matrix, y = given.system(weights)
-    P, found = given.P[np.ix_(at, at)], np.empty(y.size)
+    P = given.P[np.ix_(at, at)]
+    found = np.empty(y.size)
     for group in np.unique(groups):
         stay = groups != group
         system = matrix[np.ix_(stay, stay)]
-        dual, mean = bordered(system, y[stay]) if given.free_mean else (np.linalg.solve(system, y[stay]), 0.0)
+        if given.free_mean:
+            dual, mean = bordered(system, y[stay])
+        else:
+            dual, mean = (np.linalg.solve(system, y[stay]), 0.0)
         found[~stay] = P[np.ix_(~stay, stay)] @ dual + mean
     return found
 
@@ -72,11 +76,18 @@ def groups_of(kind, given):
         ),
     )
 )
-def test_left_out_pairs_are_those_of_refitting(monkeypatch, model, shape, kinds, groups, orders, blocks):
+def test_left_out_pairs_are_those_of_refitting(
+    monkeypatch, model, shape, kinds, groups, orders, blocks
+):
     if blocks:  # of two rows, or two groups
-        monkeypatch.setattr(module, "row_blocks", lambda n, _: [slice(i, min(i + 2, n)) for i in range(0, n, 2)])
+        monkeypatch.setattr(
+            module, "row_blocks", lambda n, _: [slice(i, min(i + 2, n)) for i in range(0, n, 2)]
+        )
     given = holes(model, shape, "5%", kinds)
-    weights = 10.0 ** np.random.default_rng(2).uniform(-orders / 2, orders / 2, shape) if orders else None
+    if orders:
+        weights = 10.0 ** np.random.default_rng(2).uniform(-orders / 2, orders / 2, shape)
+    else:
+        weights = None
     together = groups_of(groups, given)
     found = leave_out(given.operators, labels_of(given, weights), together)
     own = np.arange(found.size) if together is None else together
@@ -90,7 +101,9 @@ def test_digits_at_both_ends_of_the_regularisation(model, kinds, groups, alpha, 
     given = holes(model, (9, 7), "50%", kinds, alpha=alpha, task_alpha=alpha)
     together = groups_of(groups, given)
     found = leave_out(given.operators, labels_of(given), together)
-    close(found, refitted(given, None, np.arange(found.size) if together is None else together), rtol)
+    close(
+        found, refitted(given, None, np.arange(found.size) if together is None else together), rtol
+    )
 
 
 def test_labels_far_from_zero_move_predictions_with_them():
@@ -108,7 +121,11 @@ def test_pairs_that_are_fitted_exactly_are_refused():
     message = r"^\d+ of \d+ (?:pairs|cells) form a set that have leverage 1 .* Use a larger alpha"
     for groups in (None, "rows"):
         with pytest.raises(LeverageError, match=message):
-            leave_out(given.operators, labels_of(given), None if groups is None else groups_of(groups, given))
+            leave_out(
+                given.operators,
+                labels_of(given),
+                None if groups is None else groups_of(groups, given),
+            )
     # Not even the normal equations can be factorised.
     given = holes("kronecker", (9, 9), "95%", KINDS["full"], alpha=1e-25)
     with pytest.raises(LeverageError, match=message):
@@ -168,7 +185,9 @@ def test_features_keep_the_digits_that_the_kernel_of_cells_loses(by_rows, alpha)
         stay = groups != group
         expected[~stay] = products[~stay] @ np.linalg.lstsq(products[stay], y[stay])[0]
     inverse = inverse_of(model, labels, "features")
-    assert_allclose(inverse.leave_out(y[:, None], groups)[:, 0], expected, rtol=0, atol=100 * alpha + 1e-12)
+    assert_allclose(
+        inverse.leave_out(y[:, None], groups)[:, 0], expected, rtol=0, atol=100 * alpha + 1e-12
+    )
     assert inverse.rounding == 0
     by_cells = inverse_of(model, labels, "cells")
     error = np.abs(by_cells.leave_out(y[:, None], groups)[:, 0] - expected).max()

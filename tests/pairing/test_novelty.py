@@ -14,7 +14,8 @@ from sweeps import lines, over
 
 
 def dense(K, i, others, ridge):
-    k, A = K[others, i], K[np.ix_(others, others)] + ridge * np.eye(len(others))
+    k = K[others, i]
+    A = K[np.ix_(others, others)] + ridge * np.eye(len(others))
     return (K[i, i] + ridge - k @ np.linalg.solve(A, k)) / ridge
 
 

@@ -58,7 +58,10 @@ def test_digits_from_small_to_large_regularisation(model, kinds, alpha, task_alp
     """Hat and residual are good to as many digits, each on its own scale, where they are small too."""
     shape = (7, 6)
     given = grids.holes(model, shape, kinds=kinds, alpha=alpha, task_alpha=task_alpha)
-    hat, residual = dense(given) if model == "kronecker" else two_step(given, alpha, task_alpha)
+    if model == "kronecker":
+        hat, residual = dense(given)
+    else:
+        hat, residual = two_step(given, alpha, task_alpha)
     grids.close(matrix_of(given.operators.hat, shape), hat, 2e-9)
     grids.close(matrix_of(given.operators.residual, shape), residual, 2e-9)
 
@@ -68,7 +71,12 @@ def test_blocks_of_the_residual(model, kinds):
     given = grids.holes(model, (6, 5), kinds=kinds, alpha=0.3, task_alpha=0.5)
     expected = dense(given)[1]
     rng = np.random.default_rng(1)
-    for cells in (np.array([7]), rng.permutation(30)[:11], np.arange(30), np.array([0, 1, 2, 3, 4, 10, 15])):
+    for cells in (
+        np.array([7]),
+        rng.permutation(30)[:11],
+        np.arange(30),
+        np.array([0, 1, 2, 3, 4, 10, 15]),
+    ):
         block = given.operators.residual_block(*np.divmod(cells, 5))
         grids.close(block, expected[np.ix_(cells, cells)], 1e-12)
 
@@ -76,20 +84,32 @@ def test_blocks_of_the_residual(model, kinds):
 @over(every(alpha=[1e-6, 1e-2, 1.0, 1e6], model=MODELS))
 def test_blocks_keep_small_residuals(model, alpha):
     given = grids.holes(model, (6, 5), alpha=alpha, task_alpha=alpha)
-    expected = dense(given)[1] if model == "kronecker" else two_step(given, alpha, alpha)[1]
+    if model == "kronecker":
+        expected = dense(given)[1]
+    else:
+        expected = two_step(given, alpha, alpha)[1]
     cells = np.arange(0, 30, 2)
-    grids.close(given.operators.residual_block(*np.divmod(cells, 5)), expected[np.ix_(cells, cells)], 1e-9)
+    grids.close(
+        given.operators.residual_block(*np.divmod(cells, 5)), expected[np.ix_(cells, cells)], 1e-9
+    )
 
 
 @over(every(**kinds_of_both, model=MODELS))
 def test_values_in_the_rotated_labels(model, kinds):
     given = grids.holes(model, (6, 5), kinds=kinds, alpha=0.3, task_alpha=0.5)
     U, V = (spectrum.vectors for spectrum in given.operators.spectra)
-    residual, vectors = dense(given)[1], np.kron(U, V)
+    residual = dense(given)[1]
+    vectors = np.kron(U, V)
     grids.close(np.diag(vectors.T @ residual @ vectors), given.operators.remainder.ravel(), 1e-12)
-    grids.close(np.diag(vectors.T @ given.P @ vectors), given.operators.kernel_values.ravel(), 1e-12)
+    grids.close(
+        np.diag(vectors.T @ given.P @ vectors), given.operators.kernel_values.ravel(), 1e-12
+    )
     assert given.operators.remainder.shape == (U.shape[1], V.shape[1])
-    assert_allclose(given.operators.remainder, given.ridge / (given.operators.kernel_values + given.ridge), rtol=1e-12)
+    assert_allclose(
+        given.operators.remainder,
+        given.ridge / (given.operators.kernel_values + given.ridge),
+        rtol=1e-12,
+    )
 
 
 @over(every(model=MODELS))
@@ -119,16 +139,22 @@ def test_operations_leave_grids_alone(model):
 
 def test_costs_count_multiplications():
     """Full kernels multiply a grid from both sides: once for what is separable, twice for what is rotated."""
-    m, q = 9, 4
+    m = 9
+    q = 4
     for model in ("two-step", "kronecker"):
         operators = grids.holes(model, (m, q)).operators
-        separable, rotated = m * m * q + m * q * q, 2 * (m * m * q + m * q * q)
+        separable = m * m * q + m * q * q
+        rotated = 2 * (m * m * q + m * q * q)
         costs = operators.residual_cost, operators.kernel_cost
         assert costs == ((separable, rotated) if model == "two-step" else (rotated, separable))
         # With two features a side is multiplied by its eigenvectors, forth and back.
         thin = grids.holes(model, (m, q), kinds=("thin", "full")).operators
-        assert (thin.residual_cost if model == "two-step" else thin.kernel_cost) == 4 * m * q + m * q * q
-        assert (thin.kernel_cost if model == "two-step" else thin.residual_cost) == 2 * (2 * m * q + 2 * q * q)
+        assert (
+            thin.residual_cost if model == "two-step" else thin.kernel_cost
+        ) == 4 * m * q + m * q * q
+        assert (thin.kernel_cost if model == "two-step" else thin.residual_cost) == 2 * (
+            2 * m * q + 2 * q * q
+        )
 
 
 # --- other filters ---------------------------------------------------------------------------------------
@@ -164,7 +190,10 @@ def test_kronecker_without_regularisation():
         operators = Kronecker(*given.operators.spectra, 0.0)
         projector = given.P @ np.linalg.pinv(given.P, rcond=1e-10)
         grids.close(matrix_of(operators.hat, shape), projector, 1e-10)
-        expected = np.eye(30) - projector if kinds != ("full", "full") else np.linalg.inv(given.P)
+        if kinds != ("full", "full"):
+            expected = np.eye(30) - projector
+        else:
+            expected = np.linalg.inv(given.P)
         grids.close(matrix_of(operators.residual, shape), expected, 1e-10)
         cells = np.arange(0, 30, 4)
         block = operators.residual_block(*np.divmod(cells, 5))
@@ -180,11 +209,15 @@ def test_two_step_without_regularisation():
     operators = TwoStep(*(spectrum.smoother(Tikhonov(), 0.0) for spectrum in spectra))
     grid = np.random.default_rng(4).normal(size=shape)
     grids.close(operators.hat(grid), grid, 1e-12)
-    expected = np.kron(np.linalg.inv(given.K), np.eye(5)) + np.kron(np.eye(6), np.linalg.inv(given.G))
+    expected = np.kron(np.linalg.inv(given.K), np.eye(5)) + np.kron(
+        np.eye(6), np.linalg.inv(given.G)
+    )
     grids.close(matrix_of(operators.residual, shape), expected, 1e-10)
     grids.close(matrix_of(operators.kernel, shape), np.linalg.inv(expected), 1e-10)
     cells = np.arange(0, 30, 4)
-    grids.close(operators.residual_block(*np.divmod(cells, 5)), expected[np.ix_(cells, cells)], 1e-10)
+    grids.close(
+        operators.residual_block(*np.divmod(cells, 5)), expected[np.ix_(cells, cells)], 1e-10
+    )
     assert operators.ridge == 0  # the kernel interpolates
 
 
@@ -192,10 +225,15 @@ def test_floors():
     """Pairs are interpolated only where every side keeps a direction whole."""
     rng = np.random.default_rng(5)
     one, other = (grids.spectrum("full", grids.features("full", n, rng)) for n in (6, 5))
-    whole, shrunk = one.smoother(SpectralCutoff(), 0.8), one.smoother(Tikhonov(), 0.8)
-    task_whole, task_shrunk = other.smoother(SpectralCutoff(), 0.8), other.smoother(Tikhonov(), 0.8)
+    whole = one.smoother(SpectralCutoff(), 0.8)
+    shrunk = one.smoother(Tikhonov(), 0.8)
+    task_whole = other.smoother(SpectralCutoff(), 0.8)
+    task_shrunk = other.smoother(Tikhonov(), 0.8)
     assert (
-        common_floor(shrunk, task_shrunk) == common_floor(whole, task_shrunk) == common_floor(shrunk, task_whole) == 0
+        common_floor(shrunk, task_shrunk)
+        == common_floor(whole, task_shrunk)
+        == common_floor(shrunk, task_whole)
+        == 0
     )
     assert common_floor(whole, task_whole) == max(whole.slack_floor, task_whole.slack_floor) > 0
     assert TwoStep(whole, task_whole).floor == common_floor(whole, task_whole)
@@ -222,14 +260,18 @@ def test_every_library_computes_the_same(library, model):
         if model == "kronecker":
             operators = Kronecker(*spectra, 0.5)
         else:
-            operators = TwoStep(spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2))
+            operators = TwoStep(
+                spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2)
+            )
         values = np.random.default_rng(6).normal(size=(6, 5))
         grid = library.asarray(values)
         for name in ("hat", "residual", "kernel"):
             image = getattr(operators, name)(grid)
             assert type(image) is type(grid)
             assert image.dtype == grid.dtype
-            grids.close(library.to_numpy(image), getattr(given.operators, name)(values), library.rtol)
+            grids.close(
+                library.to_numpy(image), getattr(given.operators, name)(values), library.rtol
+            )
         cells = np.divmod(np.arange(0, 30, 4), 5)
         block = operators.residual_block(*cells)
         assert type(block) is type(grid)

@@ -23,8 +23,21 @@ from dyadlearn.spectrum import Spectrum
 from sweeps import covering, every, lines, over
 
 SHAPES = {"tall": (7, 4), "wide": (4, 6), "square": (5, 5)}
-SHARES = [(1.0, 0.0, 0.0), (1.0, 0.4, 0.0), (0.7, 0.0, 0.5), (0.6, 0.3, 0.2), (0.0, 1.0, 0.5), (0.0, 1.0, 0.0)]
-KINDS = [("full", "full"), ("singular", "full"), ("full", "singular"), ("primal", "full"), ("thin", "sparse")]
+SHARES = [
+    (1.0, 0.0, 0.0),
+    (1.0, 0.4, 0.0),
+    (0.7, 0.0, 0.5),
+    (0.6, 0.3, 0.2),
+    (0.0, 1.0, 0.5),
+    (0.0, 1.0, 0.0),
+]
+KINDS = [
+    ("full", "full"),
+    ("singular", "full"),
+    ("full", "singular"),
+    ("primal", "full"),
+    ("thin", "sparse"),
+]
 ALPHAS = [1e-3, 0.4, 1e3]
 LETTERS = "ABCD"
 
@@ -40,12 +53,16 @@ def has_place(kinds: tuple[str, str], free: bool, constant: bool) -> bool:
     return constant or not free or all(kind in ("full", "singular") for kind in kinds)
 
 
-def sides(kinds, shape, seed: int = 0, constant: bool = True) -> tuple[list[np.ndarray], list[Spectrum]]:
+def sides(
+    kinds, shape, seed: int = 0, constant: bool = True
+) -> tuple[list[np.ndarray], list[Spectrum]]:
     """Return kernels of both sides with a constant feature, and their spectra."""
     rng = np.random.default_rng([seed, *shape])
     given = [grids.features(kind, n, rng) for kind, n in zip(kinds, shape, strict=True)]
     given = [np.column_stack([x, np.ones(len(x))]) if constant else x for x in given]
-    return [x @ x.T for x in given], [grids.spectrum(kind, x) for kind, x in zip(kinds, given, strict=True)]
+    return [x @ x.T for x in given], [
+        grids.spectrum(kind, x) for kind, x in zip(kinds, given, strict=True)
+    ]
 
 
 def posed(kinds, shape, shares, free_mean, alpha, seed: int = 0, constant: bool = True):
@@ -95,7 +112,8 @@ def held_out(P, Y, letter, alpha, free_mean, groups=None, task_groups=None) -> n
     columns = np.arange(q) if task_groups is None else task_groups
     result = np.full(Y.shape, np.nan)
     for i, j in np.argwhere(some_cells(Y.shape)):
-        row, column = rows == rows[i], columns == columns[j]
+        row = rows == rows[i]
+        column = columns == columns[j]
         hidden = {
             "A": np.outer(np.arange(m) == i, np.arange(q) == j),
             "B": np.outer(row, np.ones(q, bool)),
@@ -119,7 +137,8 @@ def held_out(P, Y, letter, alpha, free_mean, groups=None, task_groups=None) -> n
 )
 def test_holdout(shape, kinds, shares, alpha, letter, free):
     pairing, kernels, Y = posed(kinds, shape, shares, free, alpha)
-    expected, some = held_out(pairs(*kernels, shares), Y, letter, alpha, free), some_cells(shape)
+    expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free)
+    some = some_cells(shape)
     grids.close(holdout(Problem.of(pairing, Y), letter)[some], expected[some], 1e-9)
     grids.close(refit(Problem.of(pairing, Y), letter, where=some)[some], expected[some], 1e-9)
 
@@ -153,15 +172,27 @@ def test_cell_slack_is_the_diagonal_of_the_dense_residual(shape, kinds, shares, 
     )
 )
 def test_groups(kinds, shares, letter, free, alpha):
-    groups, task_groups = np.array([0, 1, 1, 2, 0, 2]), np.array([1, 0, 0, 1, 2])
-    for swapped in (False, True) if letter == "D" else (False,):  # D loops over the side with fewer groups
+    groups = np.array([0, 1, 1, 2, 0, 2])
+    task_groups = np.array([1, 0, 0, 1, 2])
+    for swapped in (
+        (False, True) if letter == "D" else (False,)
+    ):  # D loops over the side with fewer groups
         pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha)
-        given = {"groups": groups, "task_groups": task_groups if not swapped else np.array([1, 0, 0, 1, 1])}
-        given = {name: labels for name, labels in given.items() if letter in {"groups": "BD"}.get(name, "CD")}
+        given = {
+            "groups": groups,
+            "task_groups": task_groups if not swapped else np.array([1, 0, 0, 1, 1]),
+        }
+        given = {
+            name: labels
+            for name, labels in given.items()
+            if letter in {"groups": "BD"}.get(name, "CD")
+        }
         expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free, **given)
         some = some_cells(Y.shape)
         grids.close(holdout(Problem.of(pairing, Y), letter, **given)[some], expected[some], 1e-9)
-        grids.close(refit(Problem.of(pairing, Y), letter, **given, where=some)[some], expected[some], 1e-9)
+        grids.close(
+            refit(Problem.of(pairing, Y), letter, **given, where=some)[some], expected[some], 1e-9
+        )
 
 
 @over(
@@ -176,7 +207,8 @@ def test_groups(kinds, shares, letter, free, alpha):
 def test_folds_of_cells(kinds, shares, free, alpha):
     pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha)
     cells = np.add.outer(np.arange(6), np.arange(5)) % 3
-    P, found = pairs(*kernels, shares), holdout(Problem.of(pairing, Y), "A", cells=cells)
+    P = pairs(*kernels, shares)
+    found = holdout(Problem.of(pairing, Y), "A", cells=cells)
     for fold in range(3):
         expected = predicted(P, Y, cells != fold, alpha, free)
         grids.close(found[cells == fold], expected[cells == fold], 1e-8)
@@ -189,13 +221,16 @@ def test_folds_of_cells(kinds, shares, free, alpha):
         free=[True, False],
         alpha=ALPHAS,
         constant=[True, False],
-        where=lambda kinds, shares, free, constant, **_: fits(kinds, shares) and has_place(kinds, free, constant),
+        where=lambda kinds, shares, free, constant, **_: (
+            fits(kinds, shares) and has_place(kinds, free, constant)
+        ),
     )
 )
 def test_operators(kinds, shares, free, alpha, constant):
     shape = (6, 5)
     pairing, kernels, Y = posed(kinds, shape, shares, free, alpha, constant=constant)
-    P, units = pairs(*kernels, shares), np.eye(30)
+    P = pairs(*kernels, shares)
+    units = np.eye(30)
     inverse = np.linalg.inv(P + alpha * np.eye(30))
     residual = inverse - (np.outer(inverse.sum(0), inverse.sum(0)) / inverse.sum() if free else 0.0)
     for operation, expected in (
@@ -206,7 +241,9 @@ def test_operators(kinds, shares, free, alpha, constant):
         found = np.column_stack([operation(unit.reshape(shape).copy()).ravel() for unit in units])
         grids.close(found, expected, 1e-11)
     for at in (np.array([3]), np.array([0, 7, 8, 11, 29]), np.arange(30)):
-        grids.close(pairing.residual_block(*np.divmod(at, 5)), alpha * residual[np.ix_(at, at)], 1e-11)
+        grids.close(
+            pairing.residual_block(*np.divmod(at, 5)), alpha * residual[np.ix_(at, at)], 1e-11
+        )
         grids.close(pairing.kernel_block(*np.divmod(at, 5)), P[np.ix_(at, at)], 1e-11)
     dual, mean = solved(P, Y.ravel(), alpha, free)
     grids.close(pairing.dual(Y), dual.reshape(shape), 1e-10)
@@ -220,13 +257,16 @@ def test_operators(kinds, shares, free, alpha, constant):
         free=[True, False],
         letter=LETTERS,
         alpha=ALPHAS,
-        where=lambda kinds, shares, free, **_: fits(kinds, shares) and has_place(kinds, free, False),
+        where=lambda kinds, shares, free, **_: (
+            fits(kinds, shares) and has_place(kinds, free, False)
+        ),
     )
 )
 def test_a_mean_beside_kernels_that_have_no_constant(kinds, shares, free, letter, alpha):
     """Then ones lie in the null space, in part or altogether."""
     pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha, constant=False)
-    expected, some = held_out(pairs(*kernels, shares), Y, letter, alpha, free), some_cells(Y.shape)
+    expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free)
+    some = some_cells(Y.shape)
     grids.close(holdout(Problem.of(pairing, Y), letter)[some], expected[some], 1e-9)
 
 
@@ -246,9 +286,13 @@ def test_labels_and_an_offset(shares, kinds, letter, alpha):
     except LeverageError:
         assert alpha == 0
         return
-    assert_allclose(holdout(Problem.of(pairing, Y + 1e6), letter) - 1e6, expected, rtol=0, atol=1e-8)
+    assert_allclose(
+        holdout(Problem.of(pairing, Y + 1e6), letter) - 1e6, expected, rtol=0, atol=1e-8
+    )
     assert_allclose(mean_of(pairing, Y + 1e6) - 1e6, mean_of(pairing, Y), rtol=0, atol=1e-8)
-    assert_allclose(pairing.dual(Y + 1e6), pairing.dual(Y), rtol=0, atol=1e-7 * np.abs(pairing.dual(Y)).max())
+    assert_allclose(
+        pairing.dual(Y + 1e6), pairing.dual(Y), rtol=0, atol=1e-7 * np.abs(pairing.dual(Y)).max()
+    )
 
 
 @over(
@@ -307,9 +351,13 @@ def test_in_every_library(kinds, shares, letter, grouped, library):
     if grouped and letter != "A":
         given = {"groups": np.arange(6) % 3} if letter in "BD" else {}
         given |= {"task_groups": np.arange(5) % 3} if letter in "CD" else {}
-    elsewhere = PairKernel(*(Spectrum.from_gram(library.asarray(kernel)) for kernel in kernels), 0.4, shares, True)
+    elsewhere = PairKernel(
+        *(Spectrum.from_gram(library.asarray(kernel)) for kernel in kernels), 0.4, shares, True
+    )
     found = holdout(Problem.of(elsewhere, library.asarray(Y)), letter, **given)
-    grids.close(library.to_numpy(found), holdout(Problem.of(pairing, Y), letter, **given), library.rtol)
+    grids.close(
+        library.to_numpy(found), holdout(Problem.of(pairing, Y), letter, **given), library.rtol
+    )
     grids.close(library.to_numpy(elsewhere.dual(library.asarray(Y))), pairing.dual(Y), library.rtol)
 
 
@@ -328,7 +376,9 @@ def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypa
     pairing, _, Y = posed(kinds, shape, shares, True, 1.0)
     some = some_cells(shape)
     for alpha, found in zip(alphas, pairing.new_both(Y[None, ...], alphas)[0, ...], strict=True):
-        grids.close(found[some], refit(Problem.of(pairing.at(alpha), Y), "D", where=some)[some], 1e-9)
+        grids.close(
+            found[some], refit(Problem.of(pairing.at(alpha), Y), "D", where=some)[some], 1e-9
+        )
 
 
 @over(
@@ -339,20 +389,36 @@ def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypa
         constant=[True, False],
         scoring=["neg_mean_squared_error", "r2"],
         grouped=[True, False],
-        where=lambda kinds, shares, free, constant, **_: fits(kinds, shares) and has_place(kinds, free, constant),
+        where=lambda kinds, shares, free, constant, **_: (
+            fits(kinds, shares) and has_place(kinds, free, constant)
+        ),
     )
 )
 def test_landscapes_equal_each_of_their_points(shares, kinds, free, constant, scoring, grouped):
     alphas = [1e-8, 1.0]
     pairing, _, Y = posed(kinds, (5, 4), shares, free, 1.0, constant=constant)
-    given = {"groups": np.arange(5) % 3, "task_groups": np.arange(4) % 3} if grouped else {}
+    if grouped:
+        given = {"groups": np.arange(5) % 3, "task_groups": np.arange(4) % 3}
+    else:
+        given = {}
     found = landscape(
-        Problem.of(pairing, Y), alphas=alphas, task_alphas=None, setting=LETTERS, scoring=scoring, **given
+        Problem.of(pairing, Y),
+        alphas=alphas,
+        task_alphas=None,
+        setting=LETTERS,
+        scoring=scoring,
+        **given,
     )
     for letter in LETTERS:
-        left_out = {name: labels for name, labels in given.items() if letter in {"groups": "BD"}.get(name, "CD")}
+        left_out = {
+            name: labels
+            for name, labels in given.items()
+            if letter in {"groups": "BD"}.get(name, "CD")
+        }
         expected = [
-            scorer(scoring)(Y, holdout(Problem.of(pairing.at(alpha), Y), letter, **left_out), setting=letter)
+            scorer(scoring)(
+                Y, holdout(Problem.of(pairing.at(alpha), Y), letter, **left_out), setting=letter
+            )
             for alpha in alphas
         ]
         assert_allclose(found[letter], expected, rtol=1e-9, err_msg=letter)
@@ -362,13 +428,21 @@ def test_landscapes_equal_each_of_their_points(shares, kinds, free, constant, sc
 def test_delta_mixtures(letter, free, alpha):
     """Kernels with a diagonal of their own are members of the family, with another ridge."""
     (K, G), _ = sides(("full", "full"), (6, 5))
-    delta, epsilon = 0.3, 0.7
+    delta = 0.3
+    epsilon = 0.7
     Y = np.random.default_rng(2).normal(size=(6, 5))
-    mixture = PairKernel(*map(Spectrum.from_gram, (K, G)), alpha + delta * epsilon, (1.0, epsilon, delta), free)
-    product = Kronecker(
-        Spectrum.from_gram(K + delta * np.eye(6)), Spectrum.from_gram(G + epsilon * np.eye(5)), alpha, free_mean=free
+    mixture = PairKernel(
+        *map(Spectrum.from_gram, (K, G)), alpha + delta * epsilon, (1.0, epsilon, delta), free
     )
-    grids.close(holdout(Problem.of(mixture, Y), letter), holdout(Problem.of(product, Y), letter), 1e-10)
+    product = Kronecker(
+        Spectrum.from_gram(K + delta * np.eye(6)),
+        Spectrum.from_gram(G + epsilon * np.eye(5)),
+        alpha,
+        free_mean=free,
+    )
+    grids.close(
+        holdout(Problem.of(mixture, Y), letter), holdout(Problem.of(product, Y), letter), 1e-10
+    )
     grids.close(mixture.dual(Y), product.dual(Y), 1e-10)
     without_shift = holdout(Problem.of(mixture.at(alpha), Y), letter)
     assert grids.error(without_shift, holdout(Problem.of(product, Y), letter)) > 1e-3
@@ -386,12 +460,17 @@ def test_delta_mixtures(letter, free, alpha):
 def test_holes(shares, kinds, free, missing):
     pairing, kernels, Y = posed(kinds, (6, 5), shares, free, 0.4)
     observed = grids.pattern(missing, Y.shape, np.random.default_rng(5))
-    P, given = pairs(*kernels, shares), Problem.of(pairing, np.where(observed, Y, np.nan), tol=1e-13)
-    grids.close(given.complete().labels[~observed], predicted(P, Y, observed, 0.4, free)[~observed], 1e-9)
+    P = pairs(*kernels, shares)
+    given = Problem.of(pairing, np.where(observed, Y, np.nan), tol=1e-13)
+    grids.close(
+        given.complete().labels[~observed], predicted(P, Y, observed, 0.4, free)[~observed], 1e-9
+    )
     found = holdout(given, "A")
     for at in np.flatnonzero(observed)[::3]:
         seen = observed.ravel() & (np.arange(30) != at)
-        assert_allclose(found.flat[at], predicted(P, Y, seen, 0.4, free).flat[at], rtol=1e-8, atol=1e-9)
+        assert_allclose(
+            found.flat[at], predicted(P, Y, seen, 0.4, free).flat[at], rtol=1e-8, atol=1e-9
+        )
 
 
 @over(
@@ -424,7 +503,10 @@ def test_rows_and_columns_without_labels(shares, kinds, free, letter):
         ((0.0, 0.0, 0.0), "one of them positive"),
         ((1.0, -0.1, 0.0), "at least 0"),
         ((1.0, np.nan, 0.0), "at least 0"),
-        ((1.0, 0.0, 0.5), "each of the instances needs all directions of the instances, found 3 of 7"),
+        (
+            (1.0, 0.0, 0.5),
+            "each of the instances needs all directions of the instances, found 3 of 7",
+        ),
     )
 )
 def test_shares_that_no_kernel_has(shares, message):
@@ -455,7 +537,8 @@ def test_a_mean_that_nothing_determines():
 def test_what_is_learnt_from_zeros_alone_is_zero(letter, shares, alpha):
     """Whatever the mean of all labels was before one row, column or both of them left."""
     rng = np.random.default_rng(8)
-    features, task_features = rng.normal(size=(7, 9)), rng.normal(size=(5, 6))
+    features = rng.normal(size=(7, 9))
+    task_features = rng.normal(size=(5, 6))
     spectra = [Spectrum.from_gram(side @ side.T + 1) for side in (features, task_features)]
     Y = np.zeros((7, 5))
     if letter in "BD":
@@ -476,7 +559,10 @@ def test_the_projection_of_ones_keeps_its_digits(level):
         exact = mpmath.matrix(np.column_stack([features, np.ones(9)]).tolist())
         exact[:, 2] *= mpmath.sqrt(mpmath.mpf(level))
         values, vectors = mpmath.eigsy(exact.T * exact)
-        expected = [float(mpmath.sqrt(values[i]) * abs(vectors[2, i]) / mpmath.sqrt(level)) for i in range(3)]
+        expected = [
+            float(mpmath.sqrt(values[i]) * abs(vectors[2, i]) / mpmath.sqrt(level))
+            for i in range(3)
+        ]
     found = np.abs(ones_of(Spectrum.from_features(features, constant="feature", level=level)))
     assert 0 < min(expected) < 1e-5
     assert_allclose(np.sort(found), np.sort(expected), rtol=1e-10)

@@ -22,7 +22,14 @@ from dyadlearn.spectrum import Spectrum
 from problems import KINDS, features
 from sweeps import covering, over
 
-SHARES = [(1.0, 0.0, 0.0), (0.7, 0.4, 0.0), (1.0, 0.0, 0.5), (0.6, 0.3, 0.2), (0.0, 1.0, 0.5), (0.0, 2.0, 0.0)]
+SHARES = [
+    (1.0, 0.0, 0.0),
+    (0.7, 0.4, 0.0),
+    (1.0, 0.0, 0.5),
+    (0.6, 0.3, 0.2),
+    (0.0, 1.0, 0.5),
+    (0.0, 2.0, 0.0),
+]
 SETTINGS = ["A", "B", "C", "D"]
 N_NEW = (3, 2)
 DUAL = ("full", "singular")
@@ -46,7 +53,8 @@ def process_of(
 def solved(matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the solution of a system and the logarithm of its determinant, by elimination."""
     system = np.concatenate([matrix, right], axis=1).astype(np.longdouble)
-    n, logarithm = len(matrix), np.longdouble(0)
+    n = len(matrix)
+    logarithm = np.longdouble(0)
     for i in range(n):
         pivot = i + int(np.argmax(np.abs(system[i:, i])))
         system[[i, pivot]] = system[[pivot, i]]
@@ -74,37 +82,55 @@ class Case:
 
     def dense(self, setting: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the kernel of all training pairs, that of asked pairs with them, and of these with themselves."""
-        (a, b, c), (m, q) = self.shares, self.shape
+        a, b, c = self.shares
+        m, q = self.shape
         K, G = self.kernels()
-        new = (slice(m, None) if setting in "BD" else slice(m)), (slice(q, None) if setting in "CD" else slice(q))
-        cross, own = [], []
+        new = (
+            (slice(m, None) if setting in "BD" else slice(m)),
+            (slice(q, None) if setting in "CD" else slice(q)),
+        )
+        cross = []
+        own = []
         for rows, columns in ((slice(m), slice(q)), new):
             # The same thing, and not one that is like it.
-            same, same_task = np.eye(len(K))[rows, :m], np.eye(len(G))[columns, :q]
-            k, g = K[rows, :m], G[columns, :q]
+            same = np.eye(len(K))[rows, :m]
+            same_task = np.eye(len(G))[columns, :q]
+            k = K[rows, :m]
+            g = G[columns, :q]
             cross.append(a * np.kron(k, g) + b * np.kron(k, same_task) + c * np.kron(same, g))
-            k, g = np.diag(K)[rows, None], np.diag(G)[None, columns]
+            k = np.diag(K)[rows, None]
+            g = np.diag(G)[None, columns]
             own.append(a * k * g + b * k + c * g)
         return cross[0], cross[1], own[1]
 
     def variances(self) -> dict[str, np.ndarray]:
         """Return posterior variances in each setting, as those of a linear model of the features of pairs.
 
-        With features Φ and weights of variance 1 they are λ φᵀ(ΦᵀΦ + λI)⁻¹φ, which subtracts nothing; a flat mean is a
-        feature whose weight has no prior.
+        With features Φ and weights of variance 1 they are λ φᵀ(ΦᵀΦ + λI)⁻¹φ, which subtracts
+        nothing; a flat mean is a feature whose weight has no prior.
         """
-        (a, b, c), (m, q) = self.shares, self.shape
+        a, b, c = self.shares
+        m, q = self.shape
         F, H = self.sides
-        parts = [a**0.5 * np.kron(F, H), b**0.5 * np.kron(F, np.eye(len(H))), c**0.5 * np.kron(np.eye(len(F)), H)]
+        parts = [
+            a**0.5 * np.kron(F, H),
+            b**0.5 * np.kron(F, np.eye(len(H))),
+            c**0.5 * np.kron(np.eye(len(F)), H),
+        ]
         pairs = np.concatenate([part for part in parts if part.any()], axis=1)
         prior = np.ones(pairs.shape[1])
         if self.free_mean:
-            pairs, prior = np.column_stack([pairs, np.ones(len(pairs))]), np.r_[prior, 0.0]
+            pairs = np.column_stack([pairs, np.ones(len(pairs))])
+            prior = np.r_[prior, 0.0]
         pairs = pairs.astype(np.longdouble).reshape(len(F), len(H), -1)
         own = pairs[:m, :q].reshape(m * q, -1)
         everything = pairs.reshape(-1, len(prior))
         found, _ = solved(own.T @ own + self.alpha * np.diag(prior), everything.T)
-        grid = (self.alpha * np.sum(everything * found.T, axis=1)).astype(float).reshape(len(F), len(H))
+        grid = (
+            (self.alpha * np.sum(everything * found.T, axis=1))
+            .astype(float)
+            .reshape(len(F), len(H))
+        )
         return {"A": grid[:m, :q], "B": grid[m:, :q], "C": grid[:m, q:], "D": grid[m:, q:]}
 
     def by_kernel(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -116,20 +142,24 @@ class Case:
             ones = np.ones((len(C), 1))
             C = np.block([[C, ones], [ones.T, np.zeros((1, 1))]])
             cross = np.concatenate([cross, np.ones((len(cross), 1))], axis=1)
-        explained, found = np.sum(cross * solved(C, cross.T)[0].T, axis=1), {}
+        explained = np.sum(cross * solved(C, cross.T)[0].T, axis=1)
+        found = {}
         for setting, (_, _, own) in zip(SETTINGS, dense, strict=True):
-            here, explained = explained[: own.size].reshape(own.shape), explained[own.size :]
+            here = explained[: own.size].reshape(own.shape)
+            explained = explained[own.size :]
             found[setting] = (own - here).astype(float), own.astype(float)
         return found
 
     def likelihood(self, restricted: bool, scale: float | None) -> tuple[float, float]:
         """Return the log marginal likelihood and the scale; restricted by contrasts, none of which has a mean."""
         C, _, _ = self.dense("A")
-        C, y = C + self.alpha * np.eye(len(C)), self.Y.reshape(-1, 1)
+        C = C + self.alpha * np.eye(len(C))
+        y = self.Y.reshape(-1, 1)
         n = len(C)
         if self.free_mean and restricted:
             contrasts = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]
-            C, y = contrasts.T @ C @ contrasts, contrasts.T @ y
+            C = contrasts.T @ C @ contrasts
+            y = contrasts.T @ y
         elif self.free_mean:
             found, _ = solved(C, np.column_stack([np.ones(n), y]))
             y = y - found[:, 1].sum() / found[:, 0].sum()
@@ -150,17 +180,24 @@ class Case:
                 spectra.append(Spectrum.from_gram(put((own @ own.T).astype(dtype))))
             else:
                 given = own.astype(dtype)
-                spectra.append(Spectrum.from_features(sparse.csr_array(given) if kind == "sparse" else put(given)))
+                spectra.append(
+                    Spectrum.from_features(
+                        sparse.csr_array(given) if kind == "sparse" else put(given)
+                    )
+                )
         return process_of(*spectra, self.alpha, self.shares, self.free_mean)
 
     def asked(self, setting: str, dtype: str = "float64", put: Any = np.asarray) -> dict[str, Any]:
         """Return the new rows of a setting, and k(x, x) where it takes them."""
         found: dict[str, Any] = {}
         words = [("rows", "diagonal", "BD"), ("tasks", "task_diagonal", "CD")]
-        for (word, diagonal, settings), side, kind, n in zip(words, self.sides, self.kinds, self.shape, strict=True):
+        for (word, diagonal, settings), side, kind, n in zip(
+            words, self.sides, self.kinds, self.shape, strict=True
+        ):
             if setting not in settings:
                 continue
-            new, own = side[n:], side[:n]
+            new = side[n:]
+            own = side[:n]
             if kind in DUAL:
                 found[word] = NewRows(put((new @ own.T).astype(dtype)), lambda rows: rows, 0)
                 found[diagonal] = put(np.sum(new**2, axis=1).astype(dtype))
@@ -181,7 +218,9 @@ def case(shape, kinds, alpha, shares, free_mean, beyond=True, seed=0) -> Case:
         if beyond:
             side = np.column_stack([side, np.r_[np.zeros(n), rng.normal(size=n_new)]])
         sides.append(np.column_stack([side, np.ones(len(side))]) if free_mean else side)
-    return Case(sides, kinds, shape, alpha, shares, free_mean, 100.0 * free_mean + rng.normal(size=shape))
+    return Case(
+        sides, kinds, shape, alpha, shares, free_mean, 100.0 * free_mean + rng.normal(size=shape)
+    )
 
 
 def may_be(kind, task_kind, shares, **_):
@@ -207,21 +246,29 @@ CASES = covering(
 
 
 @over(CASES)
-def test_variances_are_those_of_the_dense_process(shape, kind, task_kind, shares, free_mean, alpha, beyond):
+def test_variances_are_those_of_the_dense_process(
+    shape, kind, task_kind, shares, free_mean, alpha, beyond
+):
     problem = case(shape, (kind, task_kind), alpha, shares, free_mean, beyond)
-    process, by_weights, all_by_kernel = problem.process(), problem.variances(), problem.by_kernel()
+    process = problem.process()
+    by_weights = problem.variances()
+    all_by_kernel = problem.by_kernel()
     top = np.linalg.norm(problem.dense("A")[0].astype(float), 2)
     for setting in SETTINGS:
         found = process.variance(**problem.asked(setting))
         by_kernel, prior = all_by_kernel[setting]
-        # A sum of positive terms has all its digits; a difference those that are left beside the prior variance.
+        # A sum of positive terms has all its digits; a difference those that are left beside the
+        # prior variance.
         asked = [k for k, settings in ((kind, "BD"), (task_kind, "CD")) if setting in settings]
         loses = any(k in DUAL for k in asked)
         atol = 3e-16 * (10 + (top / alpha) ** 0.5) * prior.max() if loses else 0.0
-        # Elimination loses as many digits as the noise is smaller than the kernel, also in extended precision.
+        # Elimination loses as many digits as the noise is smaller than the kernel, also in extended
+        # precision.
         rtol = 1e-12 + 2e-20 * top / alpha
         assert_allclose(found, by_weights[setting], rtol=rtol, atol=atol, err_msg=setting)
-        assert_allclose(found, by_kernel, rtol=1e-9, atol=(1e-14 + 1e-16 / alpha) * prior.max(), err_msg=setting)
+        assert_allclose(
+            found, by_kernel, rtol=1e-9, atol=(1e-14 + 1e-16 / alpha) * prior.max(), err_msg=setting
+        )
         assert (found >= 0).all()
 
 
@@ -235,32 +282,53 @@ def test_variances_are_those_of_the_dense_process(shape, kind, task_kind, shares
         where=may_be,
     )
 )
-def test_variances_in_every_library_and_precision(kind, task_kind, shares, free_mean, alpha, library):
+def test_variances_in_every_library_and_precision(
+    kind, task_kind, shares, free_mean, alpha, library
+):
     if "sparse" in (kind, task_kind) and not library.name.startswith("numpy"):
         return
     problem = case((5, 4), (kind, task_kind), alpha, shares, free_mean)
-    process, expected = problem.process(library.dtype, library.asarray), problem.variances()
+    process = problem.process(library.dtype, library.asarray)
+    expected = problem.variances()
     for setting in SETTINGS:
         found = process.variance(**problem.asked(setting, library.dtype, library.asarray))
         assert found.dtype == namespace(found).float64
         assert type(found) is type(library.asarray([0.0]))
         size = problem.dense(setting)[2].astype(float).max()
         rtol = 1e-4 if library.dtype == "float32" else 1e-10
-        assert_allclose(library.to_numpy(found), expected[setting], rtol=rtol, atol=0.1 * rtol * size, err_msg=setting)
+        assert_allclose(
+            library.to_numpy(found),
+            expected[setting],
+            rtol=rtol,
+            atol=0.1 * rtol * size,
+            err_msg=setting,
+        )
 
 
-@over(covering(kinds=[("full", "full"), ("singular", "primal"), ("thin", "sparse")], free_mean=[False, True]))
+@over(
+    covering(
+        kinds=[("full", "full"), ("singular", "primal"), ("thin", "sparse")],
+        free_mean=[False, True],
+    )
+)
 def test_rows_of_training_are_as_sure_as_they_are_known_to_be(kinds, free_mean):
     """The product kernel cannot tell a row of training that is handed in from one that it knows."""
     problem = case((7, 5), kinds, 0.1, (1.0, 0.0, 0.0), free_mean)
-    process, known = problem.process(), problem.process().variance()
+    process = problem.process()
+    known = problem.process().variance()
     for side, n in enumerate(problem.shape):
         problem.sides[side] = np.concatenate([problem.sides[side][:n]] * 2)
     for setting in "BCD":
         assert_allclose(process.variance(**problem.asked(setting)), known, rtol=1e-11)
 
 
-@over(covering(setting=["B", "C", "D"], kinds=[("full", "full"), ("primal", "thin")], free_mean=[False, True]))
+@over(
+    covering(
+        setting=["B", "C", "D"],
+        kinds=[("full", "full"), ("primal", "thin")],
+        free_mean=[False, True],
+    )
+)
 def test_blocks_of_rows_change_nothing(setting, kinds, free_mean, monkeypatch):
     problem = case((7, 5), kinds, 0.1, (1.0, 0.0, 0.0), free_mean)
     whole = problem.process().variance(**problem.asked(setting))
@@ -279,14 +347,20 @@ def test_blocks_of_rows_change_nothing(setting, kinds, free_mean, monkeypatch):
     assert sizes == [1] * sum(asked[word].size for word in {"rows", "tasks"} & asked.keys())
 
 
-@over(covering(n_new=[(2000, 0), (400, 300), (300, 400)], free_mean=[False, True], block=[2**20, 2**27]))
+@over(
+    covering(
+        n_new=[(2000, 0), (400, 300), (300, 400)], free_mean=[False, True], block=[2**20, 2**27]
+    )
+)
 def test_the_memory_that_is_asked_for_is_the_memory_taken(n_new, free_mean, block, monkeypatch):
-    rng, asked = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    asked = []
     sides = [np.column_stack([rng.normal(size=(n, n)), np.ones(n)]) for n in (60, 50)]
     spectra = [Spectrum.from_gram(side @ side.T) for side in sides]
     process = process_of(*spectra, 1e9, (1.0, 0.0, 0.0), free_mean)
     rows, tasks = (
-        NewRows(np.zeros((a, n)), lambda rows: rows, 0) if a else None for a, n in zip(n_new, (60, 50), strict=True)
+        NewRows(np.zeros((a, n)), lambda rows: rows, 0) if a else None
+        for a, n in zip(n_new, (60, 50), strict=True)
     )
     diagonals = (None if new is None else np.ones(new.size) for new in (rows, tasks))
     process.variance()  # what it keeps of itself is there before
@@ -321,7 +395,9 @@ def test_without_noise_training_is_certain_and_new_rows_are_not():
     problem.alpha = 1e-13
     nearly = problem.variances()
     for setting in "BCD":
-        assert_allclose(process.variance(**problem.asked(setting)), nearly[setting], rtol=1e-9, atol=1e-9)
+        assert_allclose(
+            process.variance(**problem.asked(setting)), nearly[setting], rtol=1e-9, atol=1e-9
+        )
         assert (nearly[setting] > 1e-3).all()
 
 
@@ -333,10 +409,14 @@ def test_directions_that_rounding_made_are_left_out():
     found = []
     for dtype in (np.float64, np.float32):
         spectra = [Spectrum.from_gram(gram[:-3, :-3].astype(dtype)) for gram in grams]
-        rows, tasks = (NewRows(gram[-3:, :-3].astype(dtype), lambda rows: rows, 0) for gram in grams)
+        rows, tasks = (
+            NewRows(gram[-3:, :-3].astype(dtype), lambda rows: rows, 0) for gram in grams
+        )
         ones = np.ones(3, dtype)
         process = process_of(*spectra, 1e-9)
-        found.append([process.variance(rows, tasks, ones, ones), process.variance(rows, None, ones)])
+        found.append(
+            [process.variance(rows, tasks, ones, ones), process.variance(rows, None, ones)]
+        )
     for exact, rounded in zip(*found, strict=True):
         assert_allclose(rounded, exact, atol=1e-2)
 
@@ -349,8 +429,12 @@ def test_a_constant_is_known_ever_better_and_other_things_not():
     grams = [np.exp(-((side[:, None] - side[None]) ** 2).sum(-1)) + 1.0 for side in sides]
     spectra = [Spectrum.from_gram(gram) for gram in grams]
     for alpha in (1e-3, 1.0, 1e3):
-        bounded = process_of(*spectra, alpha, (1.0, 0.0, 0.0), False).variance(far, None, np.full(1, 2.0))
-        free = process_of(*spectra, alpha, (1.0, 0.0, 0.0), True).variance(far, None, np.full(1, 2.0))
+        bounded = process_of(*spectra, alpha, (1.0, 0.0, 0.0), False).variance(
+            far, None, np.full(1, 2.0)
+        )
+        free = process_of(*spectra, alpha, (1.0, 0.0, 0.0), True).variance(
+            far, None, np.full(1, 2.0)
+        )
         assert (free > bounded).all()
     # With so much noise nothing is known of the mean but the average of the labels.
     assert_allclose(free, 1e3 / 48, rtol=0.3)
@@ -365,11 +449,20 @@ def test_what_is_negative_by_rounding_is_zero_and_by_more_is_told(setting, dtype
     assert (problem.process(dtype).variance(**asked) >= 0).all()
     for word in {"diagonal", "task_diagonal"} & asked.keys():
         asked[word] = 0.5 * asked[word]
-    with pytest.warns(PrecisionWarning, match=r"The variance of \d+ of \d+ pairs is negative by more than rounding"):
+    with pytest.warns(
+        PrecisionWarning,
+        match=r"The variance of \d+ of \d+ pairs is negative by more than rounding",
+    ):
         assert (problem.process(dtype).variance(**asked) >= 0).all()
 
 
-@over(covering(shape=[(5, 4), (4, 5)], kinds=[("full", "singular"), ("thin", "primal")], free_mean=[False, True]))
+@over(
+    covering(
+        shape=[(5, 4), (4, 5)],
+        kinds=[("full", "singular"), ("thin", "primal")],
+        free_mean=[False, True],
+    )
+)
 def test_the_scale_is_that_of_the_dual_parameters(shape, kinds, free_mean):
     for shares in SHARES if kinds[0] in DUAL else SHARES[:1]:
         problem = case(shape, kinds, 0.3, shares, free_mean)
@@ -383,7 +476,8 @@ def test_the_scale_is_that_of_the_dual_parameters(shape, kinds, free_mean):
 def test_a_side_of_zeros_leaves_everything_unknown():
     """Nothing is learnt of a function that is known to be zero on the training grid."""
     spectra = Spectrum.from_features(np.zeros((4, 2))), Spectrum.from_gram(np.diag([1.0, 2.0, 3.0]))
-    process, new = process_of(*spectra, 0.5), np.array([[3.0, 4.0]])
+    process = process_of(*spectra, 0.5)
+    new = np.array([[3.0, 4.0]])
     assert_array_equal(process.variance(), np.zeros((4, 3)))
     rows = NewRows(new, lambda rows: rows, 0)
     assert_allclose(process.variance(rows), 25.0 * np.array([[1.0, 2.0, 3.0]]), rtol=1e-12)
@@ -391,7 +485,11 @@ def test_a_side_of_zeros_leaves_everything_unknown():
     assert_allclose(process.variance(rows, tasks, None, np.array([7.0])), [[175.0]], rtol=1e-12)
     Y = np.arange(12.0).reshape(4, 3)
     assert_allclose(process.scale(Y), (np.sum(Y**2) / 0.5 / 12) ** 0.5, rtol=1e-12)
-    assert_allclose(process.log_likelihood(Y, scale=1.0)[0], -np.sum(Y**2) - 6 * np.log(2 * np.pi * 0.5), rtol=1e-12)
+    assert_allclose(
+        process.log_likelihood(Y, scale=1.0)[0],
+        -np.sum(Y**2) - 6 * np.log(2 * np.pi * 0.5),
+        rtol=1e-12,
+    )
 
 
 def test_a_free_mean_needs_a_constant_on_each_side():
@@ -404,7 +502,9 @@ def test_a_free_mean_needs_a_constant_on_each_side():
 
 
 @over(CASES[1::2])
-def test_the_likelihood_is_that_of_the_dense_process(shape, kind, task_kind, shares, free_mean, alpha, beyond):
+def test_the_likelihood_is_that_of_the_dense_process(
+    shape, kind, task_kind, shares, free_mean, alpha, beyond
+):
     problem = case(shape, (kind, task_kind), alpha, shares, free_mean, beyond)
     process = problem.process()
     for restricted in (False, True):
@@ -417,9 +517,12 @@ def test_the_likelihood_is_that_of_the_dense_process(shape, kind, task_kind, sha
 
 
 @over(CASES[::2])
-def test_the_gradient_is_that_of_finite_differences(shape, kind, task_kind, shares, free_mean, alpha, beyond):
+def test_the_gradient_is_that_of_finite_differences(
+    shape, kind, task_kind, shares, free_mean, alpha, beyond
+):
     problem = case(shape, (kind, task_kind), alpha, shares, free_mean, beyond)
-    process, names = problem.process(), ["alpha", "product", "per_task", "per_instance", "scale"]
+    process = problem.process()
+    names = ["alpha", "product", "per_task", "per_instance", "scale"]
     start = np.array([alpha, *shares, 1.3])
     for restricted in (False, True):
         for scale in (None, 1.3):
@@ -435,7 +538,9 @@ def test_the_gradient_is_that_of_finite_differences(shape, kind, task_kind, shar
             _, gradient = process.log_likelihood(problem.Y, restricted=restricted, scale=scale)
             assert list(gradient) == (names[:4] if scale is None else names)
             size = max(1.0, np.abs(expected).max())
-            assert_allclose(list(gradient.values()), expected[: len(gradient)], rtol=1e-6, atol=1e-6 * size)
+            assert_allclose(
+                list(gradient.values()), expected[: len(gradient)], rtol=1e-6, atol=1e-6 * size
+            )
             if scale is None:  # a factor of everything is the scale, which is chosen already
                 assert abs(sum(gradient.values())) < 1e-9 * size
 
@@ -446,7 +551,8 @@ def test_the_likelihood_in_every_library_and_precision(library):
         (("primal", "full"), (1.0, 0.4, 0.0), False),
     ):
         problem = case((7, 5), kinds, 0.2, shares, free_mean)
-        process, labels = problem.process(library.dtype, library.asarray), library.asarray(problem.Y)
+        process = problem.process(library.dtype, library.asarray)
+        labels = library.asarray(problem.Y)
         rtol = 1e-4 if library.dtype == "float32" else 1e-10
         found, gradient = process.log_likelihood(labels)
         expected, exact = problem.process().log_likelihood(problem.Y)
@@ -458,7 +564,8 @@ def test_the_likelihood_in_every_library_and_precision(library):
 @over(covering(unit=[1e-200, 1e-3, 1e150], offset=[0.0, 1e6]))
 def test_labels_in_other_units_are_the_same_labels(unit, offset):
     problem = case((6, 5), ("full", "primal"), 0.3, (1.0, 0.0, 0.0), True)
-    process, Y = problem.process(), problem.Y
+    process = problem.process()
+    Y = problem.Y
     value, gradient = process.log_likelihood(Y)
     found, same = process.log_likelihood(unit * (Y + offset))
     rtol = 1e-9 if offset else 1e-12
@@ -470,7 +577,9 @@ def test_labels_in_other_units_are_the_same_labels(unit, offset):
 def test_labels_that_have_no_scale_are_refused():
     one = np.ones((1, 1))
     with pytest.raises(ValueError, match="One label and an unpenalised mean do not determine"):
-        process_of(Spectrum.from_gram(2 * one), Spectrum.from_gram(2 * one), 1.0, free_mean=True).scale(one)
+        process_of(
+            Spectrum.from_gram(2 * one), Spectrum.from_gram(2 * one), 1.0, free_mean=True
+        ).scale(one)
     problem = case((6, 5), ("full", "full"), 0.3, (1.0, 0.0, 0.0), True)
     constant = np.full((6, 5), 3.0)
     assert problem.process().scale(constant) == 0.0
@@ -482,7 +591,13 @@ def test_labels_that_have_no_scale_are_refused():
     for kinds in (("full", "singular"), ("primal", "full")):
         problem = case((6, 5), kinds, 0.0, (1.0, 0.0, 0.0), False)
         for ask in (problem.process().scale, problem.process().log_likelihood):
-            with pytest.raises(ValueError, match="With alpha = 0 and a singular kernel.* use alpha > 0"):
+            with pytest.raises(
+                ValueError, match="With alpha = 0 and a singular kernel.* use alpha > 0"
+            ):
                 ask(problem.Y)
     problem = case((6, 5), ("full", "full"), 0.0, (1.0, 0.0, 0.0), False)
-    assert_allclose(problem.process().log_likelihood(problem.Y)[0], problem.likelihood(True, None)[0], rtol=1e-10)
+    assert_allclose(
+        problem.process().log_likelihood(problem.Y)[0],
+        problem.likelihood(True, None)[0],
+        rtol=1e-10,
+    )

@@ -22,7 +22,8 @@ from dyadlearn.solve.observed import factor_of
 
 RBF = {"kernel": "rbf", "task_kernel": "rbf"}
 RNG = np.random.default_rng(0)
-X, T = RNG.normal(size=(12, 3)), RNG.normal(size=(9, 2))
+X = RNG.normal(size=(12, 3))
+T = RNG.normal(size=(9, 2))
 Y = np.where(RNG.random((12, 9)) < 0.4, RNG.normal(size=(12, 9)), np.nan)
 
 
@@ -84,7 +85,9 @@ def test_an_explanation_uses_the_inverse_of_a_holdout(monkeypatch):
 
 def test_explanations_share_one_factor(monkeypatch):
     factors = []
-    monkeypatch.setattr(pair_weights, "factor_of", lambda *given: factors.append(1) or factor_of(*given))
+    monkeypatch.setattr(
+        pair_weights, "factor_of", lambda *given: factors.append(1) or factor_of(*given)
+    )
     model = fitted()
     explain(model, [1, 2, 3], 4)
     explain(model, 5, X[:1] @ np.ones((3, 2)))
@@ -93,14 +96,21 @@ def test_explanations_share_one_factor(monkeypatch):
 
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_an_explanation_uses_the_factor_of_the_fit_of_a_list(monkeypatch, fit_intercept, is_weighted):
+def test_an_explanation_uses_the_factor_of_the_fit_of_a_list(
+    monkeypatch, fit_intercept, is_weighted
+):
     monkeypatch.setattr(missing, "_FEW_ITERATIONS", 10**9)
     monkeypatch.setattr(reading, "SMALL_GRID", 0)
     monkeypatch.setattr(reading, "fits_in_memory", lambda *_: False)
     rows, columns = np.nonzero(~np.isnan(Y))
     table = sparse.csr_array((Y[rows, columns], (rows, columns)), shape=Y.shape)
-    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape) if is_weighted else None
-    model = KroneckerRidge(0.5, fit_intercept=fit_intercept, **RBF).fit(X, table, tasks=T, sample_weight=weights)
+    if is_weighted:
+        weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape)
+    else:
+        weights = None
+    model = KroneckerRidge(0.5, fit_intercept=fit_intercept, **RBF).fit(
+        X, table, tasks=T, sample_weight=weights
+    )
     assert last_inverse.known(model.fitted_.problem, "factor") is not None
     found = explain(model, 3, 4)
     last_inverse.forget()
@@ -120,7 +130,11 @@ def test_an_explanation_uses_the_factor_of_the_fit_of_a_list(monkeypatch, fit_in
 def test_deviations_share_one_inverse(monkeypatch):
     made = []
     of = cells_process.CellsInverse.of
-    monkeypatch.setattr(cells_process.CellsInverse, "of", lambda *given, **more: made.append(1) or of(*given, **more))
+    monkeypatch.setattr(
+        cells_process.CellsInverse,
+        "of",
+        lambda *given, **more: made.append(1) or of(*given, **more),
+    )
     model = fitted()
     model.predict(return_std=True)
     assert np.isfinite([model.scale_, model.log_marginal_likelihood()]).all()
@@ -173,7 +187,9 @@ def test_it_is_forgotten_before_memory_is_refused(monkeypatch):
     model = fitted()
     model.holdout("A")
     free = [100, 100, 1000]
-    monkeypatch.setattr(_memory, "available_memory", lambda like: free.pop(0) if len(free) > 1 else free[0])
+    monkeypatch.setattr(
+        _memory, "available_memory", lambda like: free.pop(0) if len(free) > 1 else free[0]
+    )
     assert _memory.fits_in_memory(50, Y)
     assert not last_inverse.is_empty
     _memory.check_memory(500, Y, "A large product")
@@ -194,7 +210,8 @@ def test_no_pickle_contains_it():
 
 def test_a_warning_of_rounding_is_repeated():
     rng = np.random.default_rng(0)
-    rows, tasks = rng.normal(size=(40, 3)), rng.normal(size=(30, 2))
+    rows = rng.normal(size=(40, 3))
+    tasks = rng.normal(size=(30, 2))
     labels = np.where(rng.random((40, 30)) < 0.4, rng.normal(size=(40, 30)), np.nan)
     model = KroneckerRidge(3e-13, **RBF).fit(rows, labels, tasks=tasks)
     for setting in "BB":
@@ -216,7 +233,10 @@ def test_any_object_may_own_an_inverse():
     class Owner:
         pass
 
-    last, owner, other, like = LastInverse(), Owner(), Owner(), np.zeros(1)
+    last = LastInverse()
+    owner = Owner()
+    other = Owner()
+    like = np.zeros(1)
     assert last.of(owner, "cells", lambda: 1, 8.0, like) == 1
     assert last.known(owner, "cells", "factor") == ("cells", 1)
     assert last.known(owner, "factor") is None

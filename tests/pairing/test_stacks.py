@@ -36,15 +36,26 @@ def shared(rows, columns, alpha, constant):
     return PairKernel(rows, columns, alpha, (1.0, 0.5, 0.2), free_mean=constant)
 
 
-MODELS = {"independent": independent, "two-step": two_step, "kronecker": kronecker, "pair kernel": shared}
+MODELS = {
+    "independent": independent,
+    "two-step": two_step,
+    "kronecker": kronecker,
+    "pair kernel": shared,
+}
 
 
 def made(model, shape, kind, alpha, constant, put=np.asarray, dtype="float64"):
     """Return a model of pairs on random sides."""
     rng = np.random.default_rng([*shape, constant])
-    word = {kronecker: "feature", shared: "feature"}.get(model, "free") if constant else None
+    if constant:
+        word = {kronecker: "feature", shared: "feature"}.get(model, "free")
+    else:
+        word = None
     sides = [
-        problems.spectrum(kind, problems.features(kind, n, rng), dtype=dtype, put=put, constant=word) for n in shape
+        problems.spectrum(
+            kind, problems.features(kind, n, rng), dtype=dtype, put=put, constant=word
+        )
+        for n in shape
     ]
     return model(*sides, alpha, constant)
 
@@ -69,7 +80,8 @@ def one_by_one(pairing, stack, setting, *members):
     )
 )
 def test_a_stack_is_its_grids(model, shape, kind, alpha, constant, setting):
-    pairing, stack = made(model, shape, kind, alpha, constant), stack_of(shape)
+    pairing = made(model, shape, kind, alpha, constant)
+    stack = stack_of(shape)
     if not pairing.knows_tasks and setting in "CD":
         return
     found = hold_out_stack(pairing, stack, Setting(setting))
@@ -80,11 +92,15 @@ def test_a_stack_is_its_grids(model, shape, kind, alpha, constant, setting):
 @over(covering(model=MODELS, setting="BCD", constant=[False, True]))
 def test_groups_leave_together(model, setting, constant):
     shape = (7, 6)
-    pairing, stack = made(model, shape, "full", 0.3, constant), stack_of(shape)
+    pairing = made(model, shape, "full", 0.3, constant)
+    stack = stack_of(shape)
     if not pairing.knows_tasks and setting in "CD":
         return
     groups = [np.arange(3), np.arange(3, 7)] if setting in "BD" else None
-    task_groups = [np.array([0, 5]), np.array([1, 2]), np.array([3, 4])] if setting in "CD" else None
+    if setting in "CD":
+        task_groups = [np.array([0, 5]), np.array([1, 2]), np.array([3, 4])]
+    else:
+        task_groups = None
     found = hold_out_stack(pairing, stack, Setting(setting), groups, task_groups)
     expected = one_by_one(pairing, stack, Setting(setting), groups, task_groups)
     problems.close(found, expected, 1e-11)
@@ -93,7 +109,8 @@ def test_groups_leave_together(model, setting, constant):
 
 @over(covering(model=[two_step, kronecker], setting="ABCD", constant=[False, True]))
 def test_without_regularisation(model, setting, constant):
-    pairing, stack = made(model, (6, 5), "full", 0.0, constant), stack_of((6, 5))
+    pairing = made(model, (6, 5), "full", 0.0, constant)
+    stack = stack_of((6, 5))
     found = hold_out_stack(pairing, stack, Setting(setting))
     problems.close(found, one_by_one(pairing, stack, Setting(setting)), 1e-10)
 
@@ -102,10 +119,13 @@ def test_without_regularisation(model, setting, constant):
 def test_what_is_interpolated_is_refused(model, setting):
     # One row that nothing else is like, beside others that are all alike.
     sides = [
-        Spectrum.from_gram(np.block([[np.eye(1), np.zeros((1, n))], [np.zeros((n, 1)), np.ones((n, n))]]))
+        Spectrum.from_gram(
+            np.block([[np.eye(1), np.zeros((1, n))], [np.zeros((n, 1)), np.ones((n, n))]])
+        )
         for n in (5, 4)
     ]
-    pairing, stack = model(*sides, 0.0, False), stack_of((6, 5))
+    pairing = model(*sides, 0.0, False)
+    stack = stack_of((6, 5))
     with pytest.raises(LeverageError, match="leverage 1"):
         hold_out_stack(pairing, stack, Setting(setting))
 
@@ -114,7 +134,9 @@ def test_what_is_interpolated_is_refused(model, setting):
 def test_networks(sign, setting, constant):
     n = 4
     rng = np.random.default_rng(0)
-    nodes = problems.spectrum("full", problems.features("full", n, rng), constant="free" if constant else None)
+    nodes = problems.spectrum(
+        "full", problems.features("full", n, rng), constant="free" if constant else None
+    )
     pairing = Network.of(nodes.smoother(RIDGE, 0.4), sign)
     stack = stack_of((n, n))
     stack = stack + sign * np.swapaxes(stack, 1, 2)
@@ -148,8 +170,10 @@ def test_a_side_is_decomposed_once_for_all_grids(monkeypatch):
 def test_memory_is_foreseen(model, setting):
     import tracemalloc
 
-    shape, n = (28, 20), 6
-    pairing, stack = made(model, shape, "full", 0.5, True), stack_of(shape, n)
+    shape = (28, 20)
+    n = 6
+    pairing = made(model, shape, "full", 0.5, True)
+    stack = stack_of(shape, n)
     if not pairing.knows_tasks and setting == "D":
         return
     work = partial(hold_out_stack, pairing, stack, Setting(setting))

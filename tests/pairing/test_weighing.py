@@ -60,7 +60,10 @@ def rows_of(kind, n, rng):
 def predicted(model, X, Y, T, asked, weights=None):
     """Fit and predict one pair; positions stand for rows of training."""
     given = {} if weights is None else {"sample_weight": weights}
-    model = clone(model).fit(X, Y, tasks=T, **given) if T is not None else clone(model).fit(X, Y, **given)
+    if T is not None:
+        model = clone(model).fit(X, Y, tasks=T, **given)
+    else:
+        model = clone(model).fit(X, Y, **given)
     new = [None if isinstance(each, int) else each for each in asked]
     F = to_numpy(model.predict(*new))
     F = F.reshape(len(F), -1)
@@ -77,7 +80,9 @@ def unit_weights(model, X, Y, T, asked, cells, weights=None, sign=0):
         labels[i, j] = 1.0
         if sign and i != j:
             labels[j, i] = sign
-        found[i, j] = predicted(model, X, labels, T, asked, weights)[0] / (2 if sign and i != j else 1)
+        found[i, j] = predicted(model, X, labels, T, asked, weights)[0] / (
+            2 if sign and i != j else 1
+        )
     return found
 
 
@@ -90,7 +95,9 @@ def asked_rows(model, asked):
 def found_weights(model, asked):
     """Return the weights, and what they make of the labels."""
     problem = model._problem()
-    found = to_numpy(label_weigher(problem.pairing, problem.labels).weights(*asked_rows(model, asked)))
+    found = to_numpy(
+        label_weigher(problem.pairing, problem.labels).weights(*asked_rows(model, asked))
+    )
     return found, float(np.nansum(found * to_numpy(problem.Y)))
 
 
@@ -113,7 +120,9 @@ def by_one_system(monkeypatch, name):
     """Let pair kernels weigh labels by this system only."""
     monkeypatch.setattr(systems, "_grid_work", lambda *_: np.inf)
     monkeypatch.setattr(systems.CrossedSystem, "suits", lambda *_: False)
-    monkeypatch.setattr(systems, "routes", lambda *given: [each for each in routes(*given) if each.name == name])
+    monkeypatch.setattr(
+        systems, "routes", lambda *given: [each for each in routes(*given) if each.name == name]
+    )
 
 
 @over(
@@ -126,10 +135,14 @@ def by_one_system(monkeypatch, name):
         weighted=[False, True],
         alpha=[1e-2, 1.0, 1e6],
         # Functions of single rows need as many features as rows, and kernels of full rank too.
-        where=lambda name, system, sides, **_: system == "cells" or (sides == "primal" and name is MODELS["Kronecker"]),
+        where=lambda name, system, sides, **_: (
+            system == "cells" or (sides == "primal" and name is MODELS["Kronecker"])
+        ),
     )
 )
-def test_one_system_of_the_observed_pairs(name, system, sides, constant, asked, weighted, alpha, monkeypatch):
+def test_one_system_of_the_observed_pairs(
+    name, system, sides, constant, asked, weighted, alpha, monkeypatch
+):
     by_one_system(monkeypatch, system)
     rng = np.random.default_rng(7)
     m, q = (5, 4) if system == "cells" else (12, 9)
@@ -139,11 +152,16 @@ def test_one_system_of_the_observed_pairs(name, system, sides, constant, asked, 
     Y[3], Y[:, 0] = np.nan, np.nan  # an instance and a task without labels
     weights = rng.uniform(0.2, 5.0, size=Y.shape) if weighted else None
     for place in (1, 3):
-        places = tuple(place if each == "known" else row for each, row in zip(asked, (new, new_task), strict=True))
+        places = tuple(
+            place if each == "known" else row
+            for each, row in zip(asked, (new, new_task), strict=True)
+        )
         found = check(model, X, Y, T, places, weights, rtol=1e-9)
         fitted = predicted(model, X, Y, T, places, weights)[1]
         problem = fitted._problem()
-        listed = label_weigher(problem.pairing, problem.labels.listed()).weights(*asked_rows(fitted, places))
+        listed = label_weigher(problem.pairing, problem.labels.listed()).weights(
+            *asked_rows(fitted, places)
+        )
         assert_allclose(listed, found[~np.isnan(Y)], rtol=1e-10, atol=1e-13)
         if constant:
             assert_allclose(found.sum(), 1.0, rtol=1e-9)
@@ -171,13 +189,18 @@ def test_the_inverse_of_a_holdout_weighs_labels(name, inverse, constant, asked, 
     model = name(alpha, constant).fit(X, Y, tasks=T)
     problem = model._problem()
     places = asked_rows(
-        model, [1 if each == "known" else row for each, row in zip(asked, (new, new_task), strict=True)]
+        model,
+        [1 if each == "known" else row for each, row in zip(asked, (new, new_task), strict=True)],
     )
     expected = label_weigher(problem.pairing, problem.labels).weights(*places)
-    last_inverse.of(problem, inverse, lambda: inverse_of(problem.pairing, problem.labels, inverse), 0.0, Y)
+    last_inverse.of(
+        problem, inverse, lambda: inverse_of(problem.pairing, problem.labels, inverse), 0.0, Y
+    )
     with_inverse = label_weigher(problem.pairing, problem.labels, problem=problem)
     assert with_inverse.numbers == 0.0
-    assert_allclose(with_inverse.weights(*places), expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+    assert_allclose(
+        with_inverse.weights(*places), expected, rtol=0, atol=1e-10 * np.abs(expected).max()
+    )
 
 
 @pytest.mark.parametrize("system", ["cells", "features"])
@@ -188,7 +211,9 @@ def test_one_system_in_other_libraries(system, library, monkeypatch):
     Y = np.where(pattern("50%", (12, 9), rng), rng.normal(size=(12, 9)), np.nan)
     expected, _ = found_weights(KroneckerRidge(0.5).fit(X, Y, tasks=T), (new, 3))
     put = library.asarray
-    found, total = found_weights(KroneckerRidge(0.5).fit(put(X), put(Y), tasks=put(T)), (put(new), 3))
+    found, total = found_weights(
+        KroneckerRidge(0.5).fit(put(X), put(Y), tasks=put(T)), (put(new), 3)
+    )
     assert_allclose(found, expected, rtol=0, atol=library.rtol)
     assert_allclose(total, np.nansum(expected * Y), rtol=0, atol=10 * library.rtol)
 
@@ -196,13 +221,18 @@ def test_one_system_in_other_libraries(system, library, monkeypatch):
 @over(
     covering(
         name=MODELS,
-        sides=[("primal", "primal"), ("dual", "sparse"), ("sparse", "dual"), ("rbf", "precomputed")],
+        sides=[
+            ("primal", "primal"),
+            ("dual", "sparse"),
+            ("sparse", "dual"),
+            ("rbf", "precomputed"),
+        ],
         constant=[False, True],
         asked=ASKED,
         labels=["complete", "holes", "block"],
         alpha=[1e-10, 1e-2, 1.0, 1e10],
-        # New tasks are nothing to independent ones. Beside a null space λ = 1e-10 leaves a refit few digits too, where
-        # labels are missing or rows are known by themselves.
+        # New tasks are nothing to independent ones. Beside a null space λ = 1e-10 leaves a refit
+        # few digits too, where labels are missing or rows are known by themselves.
         where=lambda name, sides, constant, asked, labels, alpha: (
             not (name is MODELS["independent"] and asked[1] == "new")
             and (
@@ -215,7 +245,8 @@ def test_one_system_in_other_libraries(system, library, monkeypatch):
 )
 def test_a_label_weighs_what_a_refit_says(name, sides, constant, asked, labels, alpha):
     rng = np.random.default_rng(0)
-    m, q = 5, 4
+    m = 5
+    q = 4
     (X, new, kernel), (T, new_task, task_kernel) = (
         rows_of(kind, n, rng) for kind, n in zip(sides, (m, q), strict=True)
     )
@@ -228,7 +259,8 @@ def test_a_label_weighs_what_a_refit_says(name, sides, constant, asked, labels, 
     if labels == "block":
         Y[:2, :3] = np.nan
     places = tuple(
-        place if each == "known" else row for each, place, row in zip(asked, (1, 3), (new, new_task), strict=True)
+        place if each == "known" else row
+        for each, place, row in zip(asked, (1, 3), (new, new_task), strict=True)
     )
     found = check(model, X, Y, T, places, rtol=1e-9)
     if constant:
@@ -237,7 +269,9 @@ def test_a_label_weighs_what_a_refit_says(name, sides, constant, asked, labels, 
 
 @over(
     covering(
-        name={name: MODELS[name] for name in ("two-step", "Kronecker", "pair kernel", "independent")},
+        name={
+            name: MODELS[name] for name in ("two-step", "Kronecker", "pair kernel", "independent")
+        },
         sides=["primal", "dual"],
         constant=[False, True],
         asked=ASKED,
@@ -256,7 +290,8 @@ def test_weights_of_the_loss(name, sides, constant, asked, missing, alpha):
     if "tol" in model.get_params():
         model.set_params(tol=1e-13)
     places = tuple(
-        place if each == "known" else row for each, place, row in zip(asked, (1, 3), (new, new_task), strict=True)
+        place if each == "known" else row
+        for each, place, row in zip(asked, (1, 3), (new, new_task), strict=True)
     )
     check(model, X, Y, T, places, rng.uniform(0.2, 5.0, size=Y.shape), rtol=1e-9)
 
@@ -273,13 +308,16 @@ def test_weights_of_the_loss(name, sides, constant, asked, missing, alpha):
 )
 def test_an_edge_weighs_in_both_directions(word, sides, constant, asked, missing, alpha):
     rng = np.random.default_rng(2)
-    n, sign = 5, 1 if word == "symmetric" else -1
+    n = 5
+    sign = 1 if word == "symmetric" else -1
     X, new, kernel = rows_of(sides, n, rng)
     Y = rng.normal(size=(n, n))
     Y = Y + sign * Y.T
     if missing:
         Y[[0, 3, 1, 4], [3, 0, 4, 1]] = np.nan
-    places = tuple(place if each == "known" else new for each, place in zip(asked, (1, 3), strict=True))
+    places = tuple(
+        place if each == "known" else new for each, place in zip(asked, (1, 3), strict=True)
+    )
     made = TwoStepRidge(alpha, alpha, fit_intercept=constant, symmetry=word, kernel=kernel)
     found = check(made, X, Y, None, places, sign=sign, rtol=1e-9)
     assert_allclose(found, sign * found.T, rtol=0, atol=1e-14)
@@ -294,7 +332,12 @@ def test_an_edge_weighs_in_both_directions(word, sides, constant, asked, missing
         (KroneckerRidge(0.0), 0.0),
         (PairKernelRidge(alpha=0.0, per_task=0.5), 0.0),
         (IndependentTaskRidge(0.0), 0.0),
-        (TwoStepRidge(0.8, 0.5, filter=SpectralCutoff(), task_filter=SpectralCutoff(), fit_intercept=False), 0.8),
+        (
+            TwoStepRidge(
+                0.8, 0.5, filter=SpectralCutoff(), task_filter=SpectralCutoff(), fit_intercept=False
+            ),
+            0.8,
+        ),
     )
 )
 def test_interpolation(model, alpha):
@@ -303,7 +346,9 @@ def test_interpolation(model, alpha):
     asked = (1, 2), (1, new_task), (new, 2), (new, new_task)
     # Both kinds of grids for each place, with or without a constant.
     turned = getattr(model, "fit_intercept", True)
-    for missing, places in zip(("none missing", "5%")[:: 1 if turned else -1] * 2, asked, strict=True):
+    for missing, places in zip(
+        ("none missing", "5%")[:: 1 if turned else -1] * 2, asked, strict=True
+    ):
         if isinstance(model, IndependentTaskRidge) and not isinstance(places[1], int):
             continue
         Y = np.where(pattern(missing, (4, 3), rng), rng.normal(size=(4, 3)), np.nan)
@@ -314,7 +359,9 @@ def test_one_dimension_and_no_side_of_tasks():
     rng = np.random.default_rng(4)
     X, new, _ = rows_of("primal", 6, rng)
     y = rng.normal(size=6)
-    for model, asked in product((TwoStepRidge(0.3), KroneckerRidge(0.3), IndependentTaskRidge(0.3)), (2, new)):
+    for model, asked in product(
+        (TwoStepRidge(0.3), KroneckerRidge(0.3), IndependentTaskRidge(0.3)), (2, new)
+    ):
         check(model, X, y[:, None], None, (asked, 0), rtol=1e-12)
         assert_allclose(
             found_weights(clone(model).fit(X, y), (asked, 0))[0],
@@ -322,7 +369,9 @@ def test_one_dimension_and_no_side_of_tasks():
         )
         problem = clone(model).fit(X, y)._problem()
         with pytest.raises(ValueError, match="use the id of a training task"):
-            label_weigher(problem.pairing, problem.labels).weights(0, NewRows(new, lambda part: part, 0))
+            label_weigher(problem.pairing, problem.labels).weights(
+                0, NewRows(new, lambda part: part, 0)
+            )
 
 
 @over(
@@ -339,18 +388,23 @@ def test_libraries_and_precisions(name, constant, asked, missing, library):
     (X, new, _), (T, new_task, _) = (rows_of("primal", n, rng) for n in (6, 5))
     Y = np.where(pattern(missing, (6, 5), rng), rng.normal(size=(6, 5)), np.nan)
     places = [
-        place if each == "known" else row for each, place, row in zip(asked, (1, 3), (new, new_task), strict=True)
+        place if each == "known" else row
+        for each, place, row in zip(asked, (1, 3), (new, new_task), strict=True)
     ]
     expected, _ = found_weights(name(0.5, constant).fit(X, Y, tasks=T), places)
     put = library.asarray
     model = name(0.5, constant).fit(put(X), put(Y), tasks=put(T))
-    found, _ = found_weights(model, [place if isinstance(place, int) else put(place) for place in places])
+    found, _ = found_weights(
+        model, [place if isinstance(place, int) else put(place) for place in places]
+    )
     assert_allclose(found, expected, rtol=0, atol=library.rtol)
 
 
 @over(
     covering(
-        model=ALL_MODELS, kinds=[("full", "full"), ("primal", "thin"), ("singular", "sparse")], missing=["50%", "95%"]
+        model=ALL_MODELS,
+        kinds=[("full", "full"), ("primal", "thin"), ("singular", "sparse")],
+        missing=["50%", "95%"],
     )
 )
 def test_many_missing_cells_are_solved_for_step_by_step(model, kinds, missing, monkeypatch):
@@ -367,8 +421,12 @@ def test_many_missing_cells_are_solved_for_step_by_step(model, kinds, missing, m
 
 def test_a_solver_that_stops_short_says_so(monkeypatch):
     problem = holes("two-step", (9, 6), "50%")
-    monkeypatch.setattr(weighing, "solve_missing", partial(completing.solve_missing, max_direct=0, rank=0))
-    with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped on the weights of labels after"):
+    monkeypatch.setattr(
+        weighing, "solve_missing", partial(completing.solve_missing, max_direct=0, rank=0)
+    )
+    with pytest.warns(
+        ConvergenceWarning, match="^Conjugate gradients stopped on the weights of labels after"
+    ):
         label_weigher(problem.operators, Labels.of_grid(problem.Y), max_iter=1).weights(2, 3)
 
 
@@ -386,8 +444,11 @@ def test_a_column_is_weighed_as_it_is_completed(kind, constant, missing, weighte
     n = 8
     side = spectrum(kind, features(kind, n, rng), constant=constant).smoother(RIDGE, alpha)
     observed = pattern(missing, (n, 1), rng)[:, 0]
-    asked, weights = rng.normal(size=n), rng.uniform(0.3, 3.0, size=n) if weighted else None
-    found = weigh_column(side, side.smooth(asked[:, None])[:, 0], np.where(observed, 0.0, np.nan), weights)
+    asked = rng.normal(size=n)
+    weights = rng.uniform(0.3, 3.0, size=n) if weighted else None
+    found = weigh_column(
+        side, side.smooth(asked[:, None])[:, 0], np.where(observed, 0.0, np.nan), weights
+    )
     for i in range(n):
         labels = np.where(observed, 0.0, np.nan)[:, None]
         labels[i] = 1.0 if observed[i] else np.nan

@@ -16,7 +16,9 @@ array_api_strict = pytest.importorskip("array_api_strict")
 
 def kernels(n):
     rng = np.random.default_rng(n)
-    full, some, points = rng.normal(size=(n, n)), rng.normal(size=(n, max(1, n // 3))), rng.normal(size=(n, 2))
+    full = rng.normal(size=(n, n))
+    some = rng.normal(size=(n, max(1, n // 3)))
+    points = rng.normal(size=(n, 2))
     turn = np.linalg.qr(full)[0]
     twins = np.repeat(full, 2, axis=0)[:n]
     return {
@@ -39,29 +41,41 @@ def test_a_row_that_leaves_is_as_good_as_a_decomposition_without_it(n):
     for name, gram in kernels(n).items():
         values, vectors = np.linalg.eigh(gram)
         values = np.where(values > 0, values, 0.0)
-        gram, size, shuffled = (vectors * values) @ vectors.T, values.max(), np.random.default_rng(0).permutation(n)
+        gram = (vectors * values) @ vectors.T
+        size = values.max()
+        shuffled = np.random.default_rng(0).permutation(n)
         found = without_each(values[shuffled], vectors[:, shuffled], slice(0, n))
         for row, (roots, turned, cross) in enumerate(zip(*found, strict=True)):
             rest = np.delete(np.arange(n), row)
-            inner, level = gram[np.ix_(rest, rest)], 1e-15 * n * size + 1e-300
+            inner = gram[np.ix_(rest, rest)]
+            level = 1e-15 * n * size + 1e-300
             assert_allclose(turned[row], 0.0, atol=0.0, err_msg=name)
             assert_allclose(turned.T @ turned, np.eye(n - 1), atol=1e-15 * n + 5e-15, err_msg=name)
             assert_allclose(roots, np.linalg.eigvalsh(inner), rtol=0, atol=level, err_msg=name)
-            assert_allclose((turned[rest] * roots) @ turned[rest].T, inner, rtol=0, atol=level, err_msg=name)
-            assert_allclose(cross, turned[rest].T @ gram[rest, row], rtol=0, atol=level, err_msg=name)
+            assert_allclose(
+                (turned[rest] * roots) @ turned[rest].T, inner, rtol=0, atol=level, err_msg=name
+            )
+            assert_allclose(
+                cross, turned[rest].T @ gram[rest, row], rtol=0, atol=level, err_msg=name
+            )
 
 
 def test_some_rows_are_those_of_all():
     values, vectors = np.linalg.eigh(kernels(7)["of full rank"])
     for whole, some in zip(
-        without_each(values, vectors, slice(0, 7)), without_each(values, vectors, slice(2, 5)), strict=True
+        without_each(values, vectors, slice(0, 7)),
+        without_each(values, vectors, slice(2, 5)),
+        strict=True,
     ):
         assert_allclose(some, whole[2:5], rtol=1e-13, atol=1e-13)
 
 
 def strict(spectrum):
     """Return a spectrum in a library that has an accelerator's way of leaving rows out."""
-    arrays = (array_api_strict.asarray(np.ascontiguousarray(part)) for part in (spectrum.values, spectrum.vectors))
+    arrays = (
+        array_api_strict.asarray(np.ascontiguousarray(part))
+        for part in (spectrum.values, spectrum.vectors)
+    )
     values, vectors = arrays
     return Spectrum(values, spectrum.n_rows, None, vectors, None, spectrum.constant)
 
@@ -84,12 +98,18 @@ def test_pairs_left_out_are_those_of_models_fitted_again(name, shape):
     grams = kernels(shape[0])[first], kernels(shape[1])[second]
     sides = [Spectrum.from_gram(gram / np.trace(gram)) for gram in grams]
     Y = np.random.default_rng(1).normal(size=shape)
-    alphas, groups = [1e-4, 20.0], [np.array([0, 2]), np.array([1, 3]), np.array([4, *range(5, shape[0])])]
-    some = np.add.outer(np.arange(shape[0]), np.arange(shape[1])) % 3 == 0  # in every row and every column
+    alphas = [1e-4, 20.0]
+    groups = [np.array([0, 2]), np.array([1, 3]), np.array([4, *range(5, shape[0])])]
+    some = (
+        np.add.outer(np.arange(shape[0]), np.arange(shape[1])) % 3 == 0
+    )  # in every row and every column
     for members in (None, groups):
         given = (*map(strict, sides), array_api_strict.asarray(Y[None, ...]), alphas, members)
         found = new_both(*given, shares=shares, free_mean=free_mean)[0, ...]
-        codes = None if members is None else np.array([0, 1, 0, 1, *[2] * (shape[0] - 4)])
+        if members is None:
+            codes = None
+        else:
+            codes = np.array([0, 1, 0, 1, *[2] * (shape[0] - 4)])
         for alpha, grid in zip(alphas, np.asarray(found), strict=True):
             problem = Problem.of(PairKernel(*sides, alpha, shares, free_mean), Y)
             expected = refit(problem, "D", groups=codes, where=some)

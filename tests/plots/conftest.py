@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed: the plots are not tested")
+plt = pytest.importorskip(
+    "matplotlib.pyplot", reason="matplotlib is not installed: the plots are not tested"
+)
 
 
 @pytest.fixture(autouse=True)

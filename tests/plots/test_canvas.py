@@ -14,8 +14,12 @@ from dyadlearn.views.landscape import landscape_of_scores
 from sweeps import lines, over
 
 DRAW = {
-    "roc": lambda **at: HoldoutDisplay.from_predictions([[1, 0], [1, 0]], [[0.9, 0.1], [0.2, 0.4]], **at),
-    "scatter": lambda **at: HoldoutDisplay.from_predictions([[1, 2], [3, 4]], [[0.9, 0.1], [0.2, 0.4]], **at),
+    "roc": lambda **at: HoldoutDisplay.from_predictions(
+        [[1, 0], [1, 0]], [[0.9, 0.1], [0.2, 0.4]], **at
+    ),
+    "scatter": lambda **at: HoldoutDisplay.from_predictions(
+        [[1, 2], [3, 4]], [[0.9, 0.1], [0.2, 0.4]], **at
+    ),
     "map": lambda **at: LandscapeDisplay.from_landscape([[1, 2], [3, 5]], [0.1, 1], [0.1, 1], **at),
     "line": lambda **at: LandscapeDisplay.from_landscape([1, 2, 0], [0.1, 1, 10], **at),
 }
@@ -90,7 +94,9 @@ def test_models_that_cannot_be_looked_at_are_refused(draw, instead):
 @pytest.mark.parametrize(("draw", "instead"), list(LOOK.values())[:1], ids=list(LOOK)[:1])
 def test_online_models_keep_no_labels(draw, instead, real):
     X, Y, T = real
-    with pytest.raises(ValueError, match=f"OnlineTwoStepRidge keeps statistics only, not the labels: .*{instead}"):
+    with pytest.raises(
+        ValueError, match=f"OnlineTwoStepRidge keeps statistics only, not the labels: .*{instead}"
+    ):
         draw(OnlineTwoStepRidge().fit(X, Y, tasks=T))
 
 

@@ -5,9 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
+from sklearn.metrics import (
+    average_precision_score,
+    precision_recall_curve,
+    roc_auc_score,
+    roc_curve,
+)
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairRegressor, TwoStepRidge, TwoStepRidgeCV, evaluate
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    PairRegressor,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    evaluate,
+)
 from dyadlearn.metrics import average_precision, r2, roc_auc
 from dyadlearn.plots import HoldoutDisplay
 
@@ -30,16 +42,21 @@ def test_roc_points_are_those_of_all_cells(binary, ax, letter):
     (line,) = display.lines_
     assert_allclose(line.get_xydata(), np.column_stack([x, y]))
     assert display.kind == "roc"
-    assert_allclose(display.scores[NAMES[letter]], roc_auc_score(Y.ravel(), model.holdout(letter).ravel()))
+    assert_allclose(
+        display.scores[NAMES[letter]], roc_auc_score(Y.ravel(), model.holdout(letter).ravel())
+    )
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 @pytest.mark.parametrize(
-    ("scoring", "kind"), [("average_precision", "precision_recall"), ("roc_auc", "roc"), ("r2", "roc")]
+    ("scoring", "kind"),
+    [("average_precision", "precision_recall"), ("roc_auc", "roc"), ("r2", "roc")],
 )
 def test_a_search_is_drawn_by_what_it_was_chosen_by(binary, ax, scoring, kind):
     X, Y, T = binary
-    search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring=scoring).fit(X, Y, tasks=T)
+    search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring=scoring).fit(
+        X, Y, tasks=T
+    )
     display = HoldoutDisplay.from_estimator(search, "D", ax=ax)
     assert display.kind == kind
     if scoring != "r2":
@@ -53,11 +70,16 @@ def test_a_search_is_drawn_with_its_groups(binary, ax):
     search.fit(X, Y, tasks=T, groups=np.arange(24) // 3)
     display = HoldoutDisplay.from_estimator(search, "BD", ax=ax)
     assert_allclose(display.scores[NAMES["D"]], search.best_score_)
-    assert_allclose(display.scores[NAMES["B"]], roc_auc(Y, search.holdout("B", groups=np.arange(24) // 3), setting="B"))
+    assert_allclose(
+        display.scores[NAMES["B"]],
+        roc_auc(Y, search.holdout("B", groups=np.arange(24) // 3), setting="B"),
+    )
     assert display.note == "exact leave-group-out in B, D"
 
 
-@pytest.mark.parametrize(("kind", "scoring"), [("roc", "roc_auc"), ("precision_recall", "average_precision")])
+@pytest.mark.parametrize(
+    ("kind", "scoring"), [("roc", "roc_auc"), ("precision_recall", "average_precision")]
+)
 def test_scores_are_those_of_evaluate(binary, ax, kind, scoring):
     X, Y, T = binary
     model = KroneckerRidge().fit(X, Y, tasks=T)
@@ -65,7 +87,9 @@ def test_scores_are_those_of_evaluate(binary, ax, kind, scoring):
     assert list(display.scores) == list(NAMES.values())
     assert_allclose(list(display.scores.values()), list(evaluate(model, scoring=scoring)[scoring]))
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert all(f" {score:.3f}" in text for score, text in zip(display.scores.values(), texts, strict=False))
+    assert all(
+        f" {score:.3f}" in text for score, text in zip(display.scores.values(), texts, strict=False)
+    )
     ends = [text.get_text().rsplit(" ", 3)[1:] for text in ax.get_legend().get_texts()[1:3]]
     assert ends == [["mean", "per", "instance"], ["mean", "per", "task"]]
 
@@ -79,7 +103,8 @@ def test_the_area_under_a_curve_is_its_score(kind, letter, missing, ax):
     F = 0.3 * np.nan_to_num(Y) + 0.3 * rng.random(Y.shape)
     F[:, 5] = 0.2  # ties
     display = HoldoutDisplay.from_predictions(Y, F, setting=letter, kind=kind, ax=ax)
-    (x, y), score = display.points[NAMES[letter]], display.scores[NAMES[letter]]
+    x, y = display.points[NAMES[letter]]
+    score = display.scores[NAMES[letter]]
     metric = roc_auc if kind == "roc" else average_precision
     assert_allclose(score, metric(Y, F, setting=letter))
     area = np.trapezoid(y, x) if kind == "roc" else (np.diff(x) * y[1:]).sum()
@@ -91,7 +116,8 @@ def test_the_area_under_a_curve_is_its_score(kind, letter, missing, ax):
 
 def test_a_mean_curve_is_the_mean_of_the_curves_of_tasks(ax):
     rng = np.random.default_rng(4)
-    Y, F = (rng.random((50, 6)) < 0.4).astype(float), rng.random((50, 6))
+    Y = (rng.random((50, 6)) < 0.4).astype(float)
+    F = rng.random((50, 6))
     Y[:, 2] = 0  # no positive: left out
     display = HoldoutDisplay.from_predictions(Y, F, setting="C", ax=ax)
     x, y = display.points["C: new task"]
@@ -116,7 +142,9 @@ def test_precision_and_recall_are_those_of_all_cells(binary, ax):
 
 
 def test_precision_begins_where_the_first_positive_is_found(ax):
-    display = HoldoutDisplay.from_predictions([[0, 1, 1, 0]], [[0.9, 0.8, 0.7, 0.1]], kind="precision_recall", ax=ax)
+    display = HoldoutDisplay.from_predictions(
+        [[0, 1, 1, 0]], [[0.9, 0.8, 0.7, 0.1]], kind="precision_recall", ax=ax
+    )
     assert_allclose(display.points["predictions"], [[0, 0.5, 1], [0.5, 0.5, 2 / 3]])
 
 
@@ -141,7 +169,8 @@ def test_of_many_points_some_are_drawn_and_it_is_said(real, ax):
     X, Y, T = real
     model = TwoStepRidge().fit(X, Y, tasks=T)
     display = HoldoutDisplay.from_estimator(model, "B", max_points=100, ax=ax)
-    drawn, everything = display.scatters_[0].get_offsets(), np.column_stack(display.points["B: new instance"])
+    drawn = display.scatters_[0].get_offsets()
+    everything = np.column_stack(display.points["B: new instance"])
     assert drawn.shape == (100, 2)
     assert everything.shape == (384, 2)
     assert {tuple(point) for point in drawn} < {tuple(point) for point in everything}
@@ -166,14 +195,20 @@ def test_what_is_not_observed_is_not_drawn(binary, ax, kind):
 
 @pytest.mark.parametrize(
     ("model", "method"),
-    [(TwoStepRidge, "leave-one-out, refitted in B"), (KroneckerRidge, ""), (IndependentTaskRidge, "")],
+    [
+        (TwoStepRidge, "leave-one-out, refitted in B"),
+        (KroneckerRidge, ""),
+        (IndependentTaskRidge, ""),
+    ],
 )
 def test_incomplete_models_are_drawn_as_they_are_evaluated(binary, ax, model, method):
     X, Y, T = binary
     Y = with_holes(Y)
     fitted = model().fit(X, Y, tasks=T)
     display = HoldoutDisplay.from_estimator(fitted, "AB", ax=ax)
-    assert_allclose(list(display.scores.values()), list(evaluate(fitted, "AB", scoring="roc_auc")["roc_auc"]))
+    assert_allclose(
+        list(display.scores.values()), list(evaluate(fitted, "AB", scoring="roc_auc")["roc_auc"])
+    )
     assert ax.get_title() == "Hold-out ROC curves" + ("\n" + method if method else "")
     HoldoutDisplay.from_estimator(fitted, "AB", cv=3, ax=ax)
     assert ("3 folds, refitted in B" in ax.get_title()) == (model is TwoStepRidge)
@@ -192,7 +227,11 @@ def test_a_model_without_tasks_has_two_settings(binary, ax):
 def test_several_predictions_are_compared_and_aligned_by_id(ax):
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    Y = pd.DataFrame((rng.random((8, 6)) < 0.5).astype(float)).rename("i{}".format).rename(columns="t{}".format)
+    Y = (
+        pd.DataFrame((rng.random((8, 6)) < 0.5).astype(float))
+        .rename("i{}".format)
+        .rename(columns="t{}".format)
+    )
     F = Y + 0.8 * rng.random(Y.shape)
     display = HoldoutDisplay.from_predictions(Y, {"first": F, "second": F.iloc[::-1, ::-1]}, ax=ax)
     assert_array_equal(*display.points.values())
@@ -204,22 +243,27 @@ def test_frames_and_tables_of_pairs(binary, ax):
     pd = pytest.importorskip("pandas")
     X, Y, T = binary
     plain = HoldoutDisplay.from_estimator(TwoStepRidge().fit(X, Y, tasks=T), "D", ax=ax)
-    X, T = pd.DataFrame(X).rename("i{}".format), pd.DataFrame(T).rename("t{}".format)
+    X = pd.DataFrame(X).rename("i{}".format)
+    T = pd.DataFrame(T).rename("t{}".format)
     labelled = TwoStepRidge().fit(X, pd.DataFrame(Y, X.index, T.index), tasks=T[::-1])
     assert_allclose(
-        HoldoutDisplay.from_estimator(labelled, "D", ax=ax).scores["D: both new"], plain.scores["D: both new"]
+        HoldoutDisplay.from_estimator(labelled, "D", ax=ax).scores["D: both new"],
+        plain.scores["D: both new"],
     )
     pairs = [(i, t) for i in X.index for t in T.index]
     regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(pairs, Y.ravel())
     assert_allclose(
-        HoldoutDisplay.from_estimator(regressor, "D", ax=ax).points["D: both new"], plain.points["D: both new"]
+        HoldoutDisplay.from_estimator(regressor, "D", ax=ax).points["D: both new"],
+        plain.points["D: both new"],
     )
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_searching_models(binary, ax):
     X, Y, T = binary
-    search = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="D", scoring="roc_auc").fit(X, Y, tasks=T)
+    search = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="D", scoring="roc_auc").fit(
+        X, Y, tasks=T
+    )
     display = HoldoutDisplay.from_estimator(search, "D", ax=ax)
     assert_allclose(display.scores["D: both new"], search.best_score_)
 
@@ -229,7 +273,8 @@ def test_other_libraries(binary, ax):
     X, Y, T = map(torch.as_tensor, binary)
     display = HoldoutDisplay.from_estimator(TwoStepRidge().fit(X, Y, tasks=T), "B", ax=ax)
     assert_allclose(
-        display.scores["B: new instance"], roc_auc(Y, TwoStepRidge().fit(X, Y, tasks=T).holdout("B"), setting="B")
+        display.scores["B: new instance"],
+        roc_auc(Y, TwoStepRidge().fit(X, Y, tasks=T).holdout("B"), setting="B"),
     )
 
 
@@ -255,16 +300,20 @@ def test_panels_can_be_given(real):
 
 
 def test_bad_input_is_said_in_a_sentence(ax):
-    Y, F = np.array([[1.0, 0.0], [1.0, np.nan]]), np.ones((2, 2))
+    Y = np.array([[1.0, 0.0], [1.0, np.nan]])
+    F = np.ones((2, 2))
     with pytest.raises(
-        ValueError, match="kind must be one of 'auto', 'roc', 'precision_recall', 'scatter', found 'pr'"
+        ValueError,
+        match="kind must be one of 'auto', 'roc', 'precision_recall', 'scatter', found 'pr'",
     ):
         HoldoutDisplay.from_predictions(Y, F, kind="pr", ax=ax)
     with pytest.raises(ValueError, match=r"F must hold a prediction for each of the 2 × 2 labels"):
         HoldoutDisplay.from_predictions(Y, np.ones((2, 3)), ax=ax)
     with pytest.raises(ValueError, match=r"F \(second\) has NaN where Y is observed"):
         HoldoutDisplay.from_predictions(Y, {"first": F, "second": F * np.nan}, ax=ax)
-    with pytest.raises(ValueError, match="one grid of predictions, or a dict of them, found a stack"):
+    with pytest.raises(
+        ValueError, match="one grid of predictions, or a dict of them, found a stack"
+    ):
         HoldoutDisplay.from_predictions(Y, np.stack([F, F]), ax=ax)
     with pytest.raises(ValueError, match="empty dict"):
         HoldoutDisplay.from_predictions(Y, {}, ax=ax)

@@ -18,7 +18,8 @@ from dyadlearn._checks import DEFAULT_ALPHAS
 from dyadlearn.plots import LandscapeDisplay
 from dyadlearn.views.summary import summary_of
 
-GRID, TASK_GRID = [0.01, 1.0, 100.0], [0.1, 10.0, 1.0, 1000.0]
+GRID = [0.01, 1.0, 100.0]
+TASK_GRID = [0.1, 10.0, 1.0, 1000.0]
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
 
@@ -121,7 +122,13 @@ def test_of_several_kernels_the_best_is_drawn(real, ax):
     X, Y, T = real
     gammas = [{"gamma": gamma} for gamma in (1e-3, 0.1, 10.0)]
     search = TwoStepRidgeCV(
-        GRID, TASK_GRID, setting="D", kernel="rbf", task_kernel="rbf", kernel_grid=gammas, task_kernel_grid=gammas[:2]
+        GRID,
+        TASK_GRID,
+        setting="D",
+        kernel="rbf",
+        task_kernel="rbf",
+        kernel_grid=gammas,
+        task_kernel_grid=gammas[:2],
     ).fit(X, Y, tasks=T)
     display = LandscapeDisplay.from_estimator(search, ax=ax)
     place = (gammas.index(search.kernel_params_), gammas.index(search.task_kernel_params_))
@@ -132,7 +139,11 @@ def test_of_several_kernels_the_best_is_drawn(real, ax):
 def test_zero_is_left_out_and_said(real, ax):
     X, Y, T = real
     scores = landscape(
-        TwoStepRidge().fit(X, Y, tasks=T), alphas=[0, 1, 10], task_alphas=[0.1, 1], setting="D", progress=False
+        TwoStepRidge().fit(X, Y, tasks=T),
+        alphas=[0, 1, 10],
+        task_alphas=[0.1, 1],
+        setting="D",
+        progress=False,
     )["D"]
     display = LandscapeDisplay.from_landscape(scores, [0, 1, 10], [0.1, 1], ax=ax)
     assert "(alpha 0 not drawn)" in ax.get_title()
@@ -142,7 +153,9 @@ def test_zero_is_left_out_and_said(real, ax):
 
 def test_the_default_values_are_those_of_landscape(real, ax):
     X, Y, T = real
-    scores = landscape(TwoStepRidge().fit(X, Y, tasks=T), setting="C", scoring="r2", progress=False)["C"]
+    scores = landscape(
+        TwoStepRidge().fit(X, Y, tasks=T), setting="C", scoring="r2", progress=False
+    )["C"]
     display = LandscapeDisplay.from_landscape(scores, setting="leave_x2_out", scoring="r2", ax=ax)
     assert_allclose(display.alphas, DEFAULT_ALPHAS)
     assert "C: new task, best r2" in ax.get_title()
@@ -151,18 +164,25 @@ def test_the_default_values_are_those_of_landscape(real, ax):
 def test_frames_and_tables_of_pairs(real, ax):
     pd = pytest.importorskip("pandas")
     X, Y, T = real
-    X, T = pd.DataFrame(X).rename("i{}".format), pd.DataFrame(T).rename("t{}".format)
+    X = pd.DataFrame(X).rename("i{}".format)
+    T = pd.DataFrame(T).rename("t{}".format)
     search = TwoStepRidgeCV(GRID, TASK_GRID).fit(X, pd.DataFrame(Y, X.index, T.index), tasks=T)
     assert_array_equal(LandscapeDisplay.from_estimator(search, ax=ax).scores, search.landscape_)
     pairs = [(i, t) for i in X.index for t in T.index]
-    regressor = PairRegressor(TwoStepRidgeCV(GRID, TASK_GRID), instances=X, tasks=T).fit(pairs, Y.ravel())
+    regressor = PairRegressor(TwoStepRidgeCV(GRID, TASK_GRID), instances=X, tasks=T).fit(
+        pairs, Y.ravel()
+    )
     assert_allclose(LandscapeDisplay.from_estimator(regressor, ax=ax).scores, search.landscape_)
 
 
 def test_bad_input_is_said_in_a_sentence(ax):
-    with pytest.raises(TypeError, match="array of one setting, found a dict: take one of its entries, A, D"):
+    with pytest.raises(
+        TypeError, match="array of one setting, found a dict: take one of its entries, A, D"
+    ):
         LandscapeDisplay.from_landscape({"A": [1], "D": [2]}, ax=ax)
-    with pytest.raises(ValueError, match=r"shape \(2, 3\) for these alphas and task_alphas, found shape \(3, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"shape \(2, 3\) for these alphas and task_alphas, found shape \(3, 2\)"
+    ):
         LandscapeDisplay.from_landscape(np.ones((3, 2)), [1, 2], [1, 2, 3], ax=ax)
     with pytest.raises(ValueError, match="all NaN"):
         LandscapeDisplay.from_landscape([np.nan, np.nan], [1, 2], ax=ax)

@@ -16,9 +16,14 @@ SIDES = ("host", "parasite")
 
 def make(model, binary=True, **given):
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(14, 3)), rng.normal(size=(11, 2))
+    X = rng.normal(size=(14, 3))
+    T = rng.normal(size=(11, 2))
     Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(14, 11))
-    return model.fit(X, (Y > 0).astype(float) if binary else Y, **({"tasks": T} if given.get("tasks", True) else {}))
+    return model.fit(
+        X,
+        (Y > 0).astype(float) if binary else Y,
+        **({"tasks": T} if given.get("tasks", True) else {}),
+    )
 
 
 def text_of(display):
@@ -34,7 +39,8 @@ def text_of(display):
 
 def draw(what, **given):
     ax = Figure().subplots()
-    plain, many = make(TwoStepRidge()), {"ax": ax, **given}
+    plain = make(TwoStepRidge())
+    many = {"ax": ax, **given}
     if what == "holdout":
         return HoldoutDisplay.from_estimator(plain, **many)
     if what == "points":
@@ -42,7 +48,9 @@ def draw(what, **given):
     if what == "predictions":
         return HoldoutDisplay.from_predictions(np.eye(3), np.eye(3) + 0.5, setting="B", **many)
     if what == "search":
-        return LandscapeDisplay.from_estimator(make(TwoStepRidgeCV([0.1, 1, 10, 100, 1000])), **many)
+        return LandscapeDisplay.from_estimator(
+            make(TwoStepRidgeCV([0.1, 1, 10, 100, 1000])), **many
+        )
     return LandscapeDisplay.from_landscape([0.5, 0.6, 0.4], [1, 10, 100], setting="C", **many)
 
 
@@ -61,7 +69,9 @@ def test_sides_are_called_what_they_are(what):
     words = text_of(draw(what, sides=SIDES))
     assert "host" in words or "parasite" in words
     # The names of parameters stay.
-    assert not {"instance", "instances", "task", "tasks"} & set(words.replace(":", " ").replace(",", " ").split())
+    assert not {"instance", "instances", "task", "tasks"} & set(
+        words.replace(":", " ").replace(",", " ").split()
+    )
     plain = text_of(draw(what))
     assert words != plain
     assert words.replace("host", "instance").replace("parasite", "task") == plain

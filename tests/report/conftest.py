@@ -15,7 +15,8 @@ _DESKTOP = {"width": 1200, "height": 900}
 @pytest.fixture(scope="module")
 def browser():
     api = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: the report is not tested in a browser"
+        "playwright.sync_api",
+        reason="playwright is not installed: the report is not tested in a browser",
     )
     program = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if program is None:
@@ -63,7 +64,9 @@ def visit(windows):
     yield go
     for address, heard in visited:
         # The page itself is asked for, and a picture within it, though nowhere.
-        assert [text[:80] for text in heard if text != address and not text.startswith("data:image/png")] == []
+        assert [
+            text[:80] for text in heard if text != address and not text.startswith("data:image/png")
+        ] == []
         assert address in heard
 
 

@@ -21,9 +21,13 @@ _PHONE = {"width": 360, "height": 740}
 def model():
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(30, 6)), rng.normal(size=(20, 5))
+    X = rng.normal(size=(30, 6))
+    T = rng.normal(size=(20, 5))
     Y = (X @ rng.normal(size=(6, 5)) @ T.T + 6 * rng.normal(size=(30, 20)) > 3).astype(float)
-    rows = ["<script>document.title='broken'</script>", *(f"protein {i} with quite a long name" for i in range(29))]
+    rows = [
+        "<script>document.title='broken'</script>",
+        *(f"protein {i} with quite a long name" for i in range(29)),
+    ]
     columns = [f"<img src=x onerror=\"document.title='broken'\">{j}" for j in range(20)]
     alphas = [0.001, 0.1, 1.0, 10.0, 1000.0]
     with warnings.catch_warnings():
@@ -34,7 +38,9 @@ def model():
 
 @pytest.fixture(scope="module")
 def address(model, tmp_path_factory):
-    path = write_report(model, tmp_path_factory.mktemp("report") / "report.html", title="Proteins and tags")
+    path = write_report(
+        model, tmp_path_factory.mktemp("report") / "report.html", title="Proteins and tags"
+    )
     return path.as_uri()
 
 
@@ -46,7 +52,9 @@ def test_a_page_opens_alone(visit, address, tmp_path):
     page = visit(address)
     assert page.title() == "Proteins and tags"
     assert page.locator("h1").inner_text() == "Proteins and tags"
-    assert page.locator("img.pixels").evaluate("image => image.complete && image.naturalWidth") == 20
+    assert (
+        page.locator("img.pixels").evaluate("image => image.complete && image.naturalWidth") == 20
+    )
     shot = tmp_path / "report.png"
     page.screenshot(path=shot)
     assert shot.stat().st_size > 10_000
@@ -63,7 +71,8 @@ def test_ids_stay_text(visit, address):
 def test_the_landscape_answers_a_pointer(visit, address, model):
     page = visit(address)
     figure = page.locator("figure.landscape").nth(3)
-    tip, svg = figure.locator(".tip"), figure.locator("svg")
+    tip = figure.locator(".tip")
+    svg = figure.locator("svg")
     assert tip.is_hidden()
     svg.scroll_into_view_if_needed()
     points = json.loads(figure.locator("script").text_content())["points"]
@@ -71,12 +80,18 @@ def test_the_landscape_answers_a_pointer(visit, address, model):
     scale = box["width"] / 400
     for place in (0, 7, 24):
         # Near a point is near enough.
-        page.mouse.move(box["x"] + points[place][0] * scale + 3, box["y"] + points[place][1] * scale - 4)
+        page.mouse.move(
+            box["x"] + points[place][0] * scale + 3, box["y"] + points[place][1] * scale - 4
+        )
         score = float(model.landscape_[divmod(place, 5)])
         found = re.search(r"roc_auc ([\d.]+)\s*λd (\S+)\s*λt (\S+)", tip.inner_text())
         assert float(found[1]) == pytest.approx(score, abs=5e-5)
-        assert [float(found[2]), float(found[3])] == [model.alphas[place // 5], model.alphas[place % 5]]
-        frame, shown = figure.bounding_box(), tip.bounding_box()
+        assert [float(found[2]), float(found[3])] == [
+            model.alphas[place // 5],
+            model.alphas[place % 5],
+        ]
+        frame = figure.bounding_box()
+        shown = tip.bounding_box()
         assert shown["x"] >= frame["x"] - 1
         assert shown["x"] + shown["width"] <= frame["x"] + frame["width"] + 1
     page.mouse.move(5, 5)
@@ -86,9 +101,11 @@ def test_the_landscape_answers_a_pointer(visit, address, model):
 def test_the_landscape_answers_keys(visit, address, model):
     page = visit(address)
     figure = page.locator("figure.landscape").nth(3)
-    svg, tip = figure.locator("svg"), figure.locator(".tip")
+    svg = figure.locator("svg")
+    tip = figure.locator(".tip")
     svg.focus()
-    i, j = model.alphas.index(model.alpha_), model.alphas.index(model.task_alpha_)
+    i = model.alphas.index(model.alpha_)
+    j = model.alphas.index(model.task_alpha_)
     assert f"λd {model.alpha_:g}" in tip.inner_text()  # begins at the star
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowUp")
@@ -102,9 +119,12 @@ def test_the_landscape_answers_keys(visit, address, model):
 
 def test_a_landscape_of_one_regularisation(visit, tmp_path):
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(12, 3)), rng.normal(size=(9, 2))
+    X = rng.normal(size=(12, 3))
+    T = rng.normal(size=(9, 2))
     Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(12, 9))
-    page = visit(write_report(KroneckerRidge(1.0).fit(X, Y, tasks=T), tmp_path / "report.html").as_uri())
+    page = visit(
+        write_report(KroneckerRidge(1.0).fit(X, Y, tasks=T), tmp_path / "report.html").as_uri()
+    )
     figure = page.locator("figure.landscape").first
     figure.locator("svg").focus()
     assert "λ 1" in figure.locator(".tip").inner_text()
@@ -122,7 +142,9 @@ def test_the_table_sorts(visit, address):
     heads = page.locator("#cell-table th")
 
     def values():
-        return column(page, 4).evaluate_all("cells => cells.map(cell => Number(cell.dataset.value))")
+        return column(page, 4).evaluate_all(
+            "cells => cells.map(cell => Number(cell.dataset.value))"
+        )
 
     first = values()
     heads.nth(3).locator("button").click()
@@ -144,7 +166,10 @@ def test_the_table_is_searched(visit, address):
     page = visit(address)
     total = column(page, 1).count()
     page.locator("#cells").get_by_label("Search ids").fill("PROTEIN 2 ")
-    shown = [" ".join(pair) for pair in zip(*(column(page, k).all_inner_texts() for k in (1, 2)), strict=True)]
+    shown = [
+        " ".join(pair)
+        for pair in zip(*(column(page, k).all_inner_texts() for k in (1, 2)), strict=True)
+    ]
     assert 0 < len(shown) < total
     assert all("protein" in names and "2" in names for names in shown)
     assert page.locator("#cells output").inner_text() == f"{len(shown)} of {total}"
@@ -169,7 +194,9 @@ def luminance(page, what, colour):
     """Return how bright a colour of an element is, from 0 to 1."""
     found = page.locator(what).first.evaluate(f"element => getComputedStyle(element).{colour}")
     parts = [float(part) / 255 for part in re.findall(r"[\d.]+", found)[:3]]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -179,7 +206,13 @@ def test_text_stands_out_by_day_and_by_night(visit, address, scheme):
     ground = luminance(page, "body", "backgroundColor")
     assert (ground > 0.9) == (scheme == "light")
     assert (ground < 0.05) == (scheme == "dark")
-    for what, colour in [("p", "color"), (".key", "color"), ("svg text", "fill"), ("nav a", "color"), ("th", "color")]:
+    for what, colour in [
+        ("p", "color"),
+        (".key", "color"),
+        ("svg text", "fill"),
+        ("nav a", "color"),
+        ("th", "color"),
+    ]:
         low, high = sorted((ground, luminance(page, what, colour)))
         assert (high + 0.05) / (low + 0.05) > 4.5, what
     for line in ("A", "B", "C", "D"):
@@ -196,7 +229,12 @@ def test_a_printed_page_is_bright_and_not_endless(visit, address):
     assert page.locator("nav").is_hidden()
     assert not any(each.is_visible() for each in page.locator(".search").all())
     assert column(page, 1).count() > 40
-    assert column(page, 1).evaluate_all("cells => cells.filter(cell => cell.getClientRects().length).length") == 40
+    assert (
+        column(page, 1).evaluate_all(
+            "cells => cells.filter(cell => cell.getClientRects().length).length"
+        )
+        == 40
+    )
     assert page.locator("#cells .printed").is_visible()
     assert page.locator("figure.landscape svg").first.is_visible()
     assert len(page.pdf(format="A4")) > 10_000

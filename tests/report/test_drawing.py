@@ -49,7 +49,9 @@ def test_values_are_written_where_no_round_number_is():
 
 
 def chart():
-    return Chart(linear_axis(0, 10, "across"), linear_axis(0, 1, "λ_d & <up>"), 'a "chart"', height=300)
+    return Chart(
+        linear_axis(0, 10, "across"), linear_axis(0, 1, "λ_d & <up>"), 'a "chart"', height=300
+    )
 
 
 def test_places_span_the_frame():
@@ -63,7 +65,9 @@ def test_a_chart_is_well_formed_and_its_text_is_text():
     drawn.line([0, 10], [0, 1], "chance")
     drawn.dots(np.arange(250.0) / 25, np.linspace(0, 1, 250), "setting-A")
     drawn.bars(np.array([0.0, 5.0, 10.0]), np.array([0.5, 0.0]), "bar")
-    drawn.cells(np.array([0, 5, 10]), np.array([0, 0.5, 1]), [["band-0", None], ["band-1", "band-0"]])
+    drawn.cells(
+        np.array([0, 5, 10]), np.array([0, 0.5, 1]), [["band-0", None], ["band-1", "band-0"]]
+    )
     found = ET.fromstring(drawn.render("name", interactive=True))
     texts = "".join(found.itertext())
     assert "& <up>" in texts

@@ -18,7 +18,8 @@ _PHONE = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "is_mobi
 _ROWS = [f"CHEMBL{i:06}" for i in range(24)]
 _COLUMNS = [f"Mitogen-activated_protein_kinase_{j}" for j in range(16)]
 
-# Where every word of a page is drawn: pictures apart, (text, left, top, right, bottom) in pixels of the screen.
+# Where every word of a page is drawn: pictures apart, (text, left, top, right, bottom) in pixels of
+# the screen.
 _BOXES = """svgs => svgs.map(svg => {
   const box = (node) => {
     const {left, top, right, bottom} = node.getBoundingClientRect();
@@ -32,11 +33,15 @@ def models(real, binary, holes):
     """Return models whose figures have long numbers, equal regularisations, one side, holes, and lines."""
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    (X, Y, T), two, gaps = real, binary[1], holes[1]
+    X, Y, T = real
+    two = binary[1]
+    gaps = holes[1]
     wild = 1e3 * Y + 1e4 * rng.standard_t(1.5, size=Y.shape)
     network = (Y[:16] + Y[:16].T > 1).astype(float)
     yield TwoStepRidge(1.0, 1.0).fit(X, pd.DataFrame(wild, _ROWS, _COLUMNS), tasks=T)
-    yield TwoStepRidge(1.0, 1.02, kernel="rbf", task_kernel="rbf").fit(X, pd.DataFrame(two, _ROWS, _COLUMNS), tasks=T)
+    yield TwoStepRidge(1.0, 1.02, kernel="rbf", task_kernel="rbf").fit(
+        X, pd.DataFrame(two, _ROWS, _COLUMNS), tasks=T
+    )
     yield TwoStepRidge(30.0, 30.0).fit(X, pd.DataFrame(gaps, _ROWS, _COLUMNS), tasks=T)
     yield TwoStepRidge(symmetry="symmetric").fit(X[:16], network)
     wide = ["x" * 300, "\U0001f9ec" * 60, "\u05e9" * 90, "a\nb " * 40, "<b>" * 50, "_" * 200]
@@ -45,7 +50,9 @@ def models(real, binary, holes):
     yield KroneckerRidge(10.0).fit(X, 1e-7 * Y, tasks=T)
     yield TwoStepRidgeCV([1e-9, 1.0, 1e9], [1e-9, 1.0, 1e9], setting="B").fit(X, 1e9 * Y, tasks=T)
     described = {"W" * 60: X[:, :2], "an unusually long name of a description": X[:, 2:], "x": X}
-    yield LearnedKernelRidge(stages=2, n_steps=3).fit(described, pd.DataFrame(gaps, _ROWS, _COLUMNS), tasks=T)
+    yield LearnedKernelRidge(stages=2, n_steps=3).fit(
+        described, pd.DataFrame(gaps, _ROWS, _COLUMNS), tasks=T
+    )
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +66,10 @@ def addresses(real, binary, holes, tmp_path_factory):
         patch.setattr(SettingScore, "interval", lambda *_: wide)
         found = [(each, None) for each in models(real, binary, holes)]
         found += [(each, longest) for each, _ in found[:3]]
-        pages = [write_report(each, folder / f"{k}.html", sides=sides) for k, (each, sides) in enumerate(found)]
+        pages = [
+            write_report(each, folder / f"{k}.html", sides=sides)
+            for k, (each, sides) in enumerate(found)
+        ]
     return [page.as_uri() for page in pages]
 
 
@@ -87,11 +97,14 @@ def test_tables_on_a_phone(visit, addresses, each):
         })"""
         # Pairs are read without moving sideways.
         assert all(fits for *_, fits in page.locator(".listing .scroll").evaluate_all(style))
-        # What goes on beyond an edge casts a shadow there, that nothing covers before the end is reached.
+        # What goes on beyond an edge casts a shadow there, that nothing covers before the end is
+        # reached.
         for background, *_ in page.locator(".scroll").evaluate_all(style):
             assert background.count("linear-gradient") == 4
             assert background.count("local") == 2
-        assert {position for _, position, _ in page.locator(".scores tbody th").evaluate_all(style)} == {"sticky"}
+        assert {
+            position for _, position, _ in page.locator(".scores tbody th").evaluate_all(style)
+        } == {"sticky"}
 
 
 def test_ids_and_numbers_break_between_words(visit, addresses):

@@ -14,7 +14,9 @@ from dyadlearn.views.summary import summary_of
 
 @pytest.fixture(scope="module")
 def learned(real):
-    X, Y, T = real[0][:12], real[1][:12, :8], real[2][:8]
+    X = real[0][:12]
+    Y = real[1][:12, :8]
+    T = real[2][:8]
     model = LearnedKernelRidge(setting="A", stages=2, n_steps=1, cv=2)
     return model.fit({"<b>": X[:, :3], "rest": X[:, 3:]}, Y, tasks=T)
 
@@ -43,6 +45,8 @@ def test_a_section_with_words_bars_and_stages(learned):
 
 def test_no_section_where_nothing_was_learned(real):
     X, Y, T = real
-    summary = summary_of(TwoStepRidge().fit(X, Y, tasks=T), wanted="B", alphas=[1.0], task_alphas=[1.0])
+    summary = summary_of(
+        TwoStepRidge().fit(X, Y, tasks=T), wanted="B", alphas=[1.0], task_alphas=[1.0]
+    )
     assert learned_kernels(summary) == ""
     assert "Learned kernels" not in render(summary)

@@ -28,7 +28,9 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.elements, self.texts = [], [], {}
+        self.open = []
+        self.elements = []
+        self.texts = {}
         self.feed(text)
         self.close()
         assert self.open == []
@@ -53,7 +55,8 @@ class Page(HTMLParser):
         return [
             (attributes, "".join(self.texts.get(place, [])))
             for place, (name, attributes) in enumerate(self.elements)
-            if name == tag and all(value in (attributes.get(key) or "").split() for key, value in wanted.items())
+            if name == tag
+            and all(value in (attributes.get(key) or "").split() for key, value in wanted.items())
         ]
 
 
@@ -106,7 +109,9 @@ def test_only_our_own_script_may_run(page):
     _, found = page
     ((policy, _),) = [meta for meta in found.all("meta") if "http-equiv" in meta[0]]
     scripts = [text for attributes, text in found.all("script") if "type" not in attributes]
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    digests = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts
+    ]
     assert re.findall(r"sha256-([^']+)'", policy["content"]) == digests
     assert "default-src 'none'" in policy["content"]
 
@@ -150,7 +155,9 @@ def test_every_cell_of_a_map_has_the_colour_of_its_loss():
     scores[4, 0] = np.nan
     alphas = 10.0 ** np.arange(6)
     levels = loss_levels(-scores)
-    text = figures.landscape(landscape_of_scores(scores, alphas[:5], alphas, setting="A"), levels, {}, SideNames())
+    text = figures.landscape(
+        landscape_of_scores(scores, alphas[:5], alphas, setting="A"), levels, {}, SideNames()
+    )
     points = json.loads(re.search(r"json\">(.*)</script>", text)[1])["points"]
     colours = re.findall(r'<rect class="(band-\d)"', figures.levels_legend(levels))
     assert (colours[0], colours[-1]) == ("band-0", "band-9")
@@ -161,7 +168,8 @@ def test_every_cell_of_a_map_has_the_colour_of_its_loss():
             (inside,) = [
                 place
                 for place, point in enumerate(points)
-                if (corners.min(axis=0) < point[:2]).all() and (point[:2] < corners.max(axis=0)).all()
+                if (corners.min(axis=0) < point[:2]).all()
+                and (point[:2] < corners.max(axis=0)).all()
             ]
             assert inside not in found
             found[inside] = band
@@ -175,7 +183,9 @@ def test_every_cell_of_a_map_has_the_colour_of_its_loss():
 
 def test_the_table_of_cells(page, summary):
     _, found = page
-    heads = [attributes for attributes, _ in found.all("th", scope="col") if "data-kind" in attributes]
+    heads = [
+        attributes for attributes, _ in found.all("th", scope="col") if "data-kind" in attributes
+    ]
     assert [head["data-kind"] for head in heads] == [
         "text",
         "text",
@@ -186,8 +196,21 @@ def test_the_table_of_cells(page, summary):
         "text",
         "number",
     ]
-    assert [head.get("aria-sort") for head in heads] == [None, None, None, None, "descending", None, None, "descending"]
-    values = [float(attributes["data-value"]) for attributes, _ in found.all("td") if "data-value" in attributes]
+    assert [head.get("aria-sort") for head in heads] == [
+        None,
+        None,
+        None,
+        None,
+        "descending",
+        None,
+        None,
+        "descending",
+    ]
+    values = [
+        float(attributes["data-value"])
+        for attributes, _ in found.all("td")
+        if "data-value" in attributes
+    ]
     columns = summary.contradicting.columns()
     expected = np.column_stack([columns[name] for name in ("label", "prediction", "contradiction")])
     assert_allclose(np.reshape(values[: expected.size], (-1, 3)), expected)
@@ -197,7 +220,13 @@ def test_the_table_of_cells(page, summary):
 def test_ids_are_text_whatever_they_are(binary):
     pd = pytest.importorskip("pandas")
     X, Y, T = binary
-    rows = ["<script>alert(1)</script>", "</script>", '" onload="x', "&amp;", *(f"<b>{i}" for i in range(20))]
+    rows = [
+        "<script>alert(1)</script>",
+        "</script>",
+        '" onload="x',
+        "&amp;",
+        *(f"<b>{i}" for i in range(20)),
+    ]
     columns = [f"<img src=x onerror=alert({j})>" for j in range(16)]
     model = TwoStepRidge().fit(X, pd.DataFrame(Y, rows, columns), tasks=T)
 
@@ -205,7 +234,11 @@ def test_ids_are_text_whatever_they_are(binary):
         return -float(np.abs(Y - F).mean())
 
     scoring.__name__ = "</script><b>"
-    asked = {"alphas": [1.0, 2.0], "title": "</title><script>alert(2)</script>", "notes": ["<i>mind</i>"]}
+    asked = {
+        "alphas": [1.0, 2.0],
+        "title": "</title><script>alert(2)</script>",
+        "notes": ["<i>mind</i>"],
+    }
     text, found = read(model, scoring=scoring, **asked)
     shown = {text for _, text in found.all("bdi")}
     assert shown <= {*rows, *columns}
@@ -241,7 +274,8 @@ def test_real_labels_show_points(real):
 
 def test_many_points_are_thinned_out_and_said_to_be():
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(80, 4)), rng.normal(size=(80, 50))
+    X = rng.normal(size=(80, 4))
+    Y = rng.normal(size=(80, 50))
     text, _ = read(TwoStepRidge().fit(X, Y), alphas=[1.0, 2.0])
     assert "3,000 of 4,000 labels are drawn" in text
     dots = re.findall(r'<path class="dots setting-A" d="([^"]*)"', text)
@@ -261,9 +295,12 @@ def test_one_point_is_no_landscape(real):
 
 def test_a_large_grid_makes_a_small_page():
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(664, 8)), rng.normal(size=(60, 6))
+    X = rng.normal(size=(664, 8))
+    T = rng.normal(size=(60, 6))
     Y = (X @ rng.normal(size=(8, 6)) @ T.T + rng.normal(size=(664, 60)) > 12).astype(float)
-    text, found = read(TwoStepRidge().fit(X, Y, tasks=T), alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], wanted="CD")
+    text, found = read(
+        TwoStepRidge().fit(X, Y, tasks=T), alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], wanted="CD"
+    )
     assert len(text) < 1_000_000
     assert "a pixel is the mean of 2 × 1 labels" in found.all("section", id="data")[0][1]
     assert "thinned out" in found.all("section", id="held-out")[0][1]
@@ -293,19 +330,29 @@ def test_means_are_drawn_across_a_line_where_they_are_in_sight():
 def words_of(text):
     """Return all that a reader sees or is told, without scripts and styles."""
     found = Page(re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL))
-    told = [value for _, each in found.elements for key, value in each.items() if key in ("aria-label", "alt", "title")]
+    told = [
+        value
+        for _, each in found.elements
+        for key, value in each.items()
+        if key in ("aria-label", "alt", "title")
+    ]
     return "\n".join([found.all("body")[0][1], *told])
 
 
 def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
-    X, Y, T = real[0][:12], real[1][:12, :8], real[2][:8]
+    X = real[0][:12]
+    Y = real[1][:12, :8]
+    T = real[2][:8]
     network = Y[:8] + Y[:8].T
     constant = binary[1][:12, :8].copy()
     constant[3], constant[:, 5] = 1, 0
     few = {"alphas": [1.0, 2.0]}
     cases = [
         (TwoStepRidge().fit(X, constant, tasks=T), few),
-        (TwoStepRidge().fit(X, holes[1][:12, :8], tasks=T), {}),  # its landscapes would be solved again
+        (
+            TwoStepRidge().fit(X, holes[1][:12, :8], tasks=T),
+            {},
+        ),  # its landscapes would be solved again
         (KroneckerRidge(1e9, kernel="rbf").fit(X, Y, tasks=T), {}),
         (IndependentTaskRidgeCV([0.1, 1, 10, 100, 1000]).fit(X, Y), {}),
         (TwoStepRidge(symmetry="symmetric").fit(X[:8], network), few),
@@ -315,11 +362,18 @@ def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
         is_network = getattr(model, "symmetry", None) is not None
         sides = ("protein", "protein") if is_network else ("host", "parasite")
         text = words_of(render(summary_of(model, sides=sides, **asked)))
-        assert [line for line in text.splitlines() if re.search(r"\b(?:instance|task|node)s?\b", line)] == []
-        wanted = ["protein", "proteins"] if is_network else ["host", "hosts", "parasites"]
+        assert [
+            line for line in text.splitlines() if re.search(r"\b(?:instance|task|node)s?\b", line)
+        ] == []
+        if is_network:
+            wanted = ["protein", "proteins"]
+        else:
+            wanted = ["host", "hosts", "parasites"]
         assert all(re.search(rf"\b{word}\b", text) for word in wanted)
     for model, asked in (cases[0], cases[-1]):
-        assert not re.search(r"\b(?:host|parasite|protein)s?\b", words_of(render(summary_of(model, **asked))))
+        assert not re.search(
+            r"\b(?:host|parasite|protein)s?\b", words_of(render(summary_of(model, **asked)))
+        )
 
 
 def test_sides_that_are_no_two_words_are_refused(real):
@@ -355,8 +409,12 @@ def test_hostile_ids_stay_text_everywhere(binary, each):
     network = np.maximum(Y[:16], Y[:16].T)
     cases = [
         TwoStepRidge().fit(X, pd.DataFrame(Y, rows, columns), tasks=T),
-        TwoStepRidge().fit(X, pd.DataFrame(np.where(X[:, :1] > 0.9, np.nan, Y), rows, columns), tasks=T),
-        TwoStepRidge(symmetry="symmetric").fit(pd.DataFrame(X[:16], columns), pd.DataFrame(network, columns, columns)),
+        TwoStepRidge().fit(
+            X, pd.DataFrame(np.where(X[:, :1] > 0.9, np.nan, Y), rows, columns), tasks=T
+        ),
+        TwoStepRidge(symmetry="symmetric").fit(
+            pd.DataFrame(X[:16], columns), pd.DataFrame(network, columns, columns)
+        ),
     ]
     for model in each(cases):
         asked = {"wanted": "AB"} if model.n_iter_ else {"alphas": [1.0, 2.0]}
@@ -366,10 +424,16 @@ def test_hostile_ids_stay_text_everywhere(binary, each):
         assert len(set(shown)) > 12
         # A pair is in both lists, and five times in explanations of two or three kinds.
         assert len(found.all("details")) == 5
-        assert [tag for tag, _ in found.elements if tag in ("img", "b", "i")] == ["img", *("b" * len(found.all("b")))]
+        assert [tag for tag, _ in found.elements if tag in ("img", "b", "i")] == [
+            "img",
+            *("b" * len(found.all("b"))),
+        ]
         assert "alert(1)</script>" not in text
         assert not [name for _, given in found.elements for name in given if name.startswith("on")]
-        assert [given["class"] for given, name in found.all("bdi") if name == "x" * 300][:1] in ([], ["long"])
+        assert [given["class"] for given, name in found.all("bdi") if name == "x" * 300][:1] in (
+            [],
+            ["long"],
+        )
 
 
 def test_explanations_sum_to_what_the_model_predicts(page, summary):

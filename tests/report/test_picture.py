@@ -22,16 +22,20 @@ def decode(source):
     assert head == "data:image/png;base64"
     data = base64.b64decode(body)
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    chunks, place = {}, 8
+    chunks = {}
+    place = 8
     while place < len(data):
         (length,) = struct.unpack(">I", data[place : place + 4])
-        kind, content = data[place + 4 : place + 8], data[place + 8 : place + 8 + length]
+        kind = data[place + 4 : place + 8]
+        content = data[place + 8 : place + 8 + length]
         (check,) = struct.unpack(">I", data[place + 8 + length : place + 12 + length])
         assert check == zlib.crc32(kind + content)
         chunks[kind] = content
         place += 12 + length
     width, height = struct.unpack(">II", chunks[b"IHDR"][:8])
-    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), dtype=np.uint8).reshape(height, width + 1)
+    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), dtype=np.uint8).reshape(
+        height, width + 1
+    )
     assert (lines[:, 0] == 0).all()
     colours = np.frombuffer(chunks[b"PLTE"], dtype=np.uint8).reshape(-1, 3)
     opacity = np.frombuffer(chunks[b"tRNS"], dtype=np.uint8)

@@ -42,7 +42,11 @@ def test_an_old_report_stays_if_a_new_one_fails(model, tmp_path, monkeypatch):
 def test_an_old_report_is_replaced(model, tmp_path):
     path = tmp_path / "report.html"
     path.write_text("old")
-    assert write_report(model, path, alphas=[1.0, 2.0]).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert (
+        write_report(model, path, alphas=[1.0, 2.0])
+        .read_text(encoding="utf-8")
+        .startswith("<!DOCTYPE html>")
+    )
 
 
 def test_places_that_cannot_be_written_to(model, tmp_path):

@@ -24,7 +24,12 @@ from dyadlearn import (
     permutation_test,
     save,
 )
-from dyadlearn.exceptions import BaselineWarning, GridEdgeWarning, NoLabelWarning, UndefinedScoreWarning
+from dyadlearn.exceptions import (
+    BaselineWarning,
+    GridEdgeWarning,
+    NoLabelWarning,
+    UndefinedScoreWarning,
+)
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.metrics import roc_auc, scorer
@@ -38,12 +43,16 @@ from sweeps import covering, every, lines, over
 # Some tasks are noise alone, and their best value is on the edge.
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
-M, Q = 20, 6
+M = 20
+Q = 6
 ALPHAS = [1e-3, 1.0, 10.0, 1e3]
 EACH = np.array([1e-3, 1.0, 10.0, 1.0, 0.0, 1e3])
 RNG = np.random.default_rng(0)
-X, NEW = RNG.normal(size=(M, 4)), RNG.normal(size=(3, 4))
-Y = X @ RNG.normal(size=(4, Q)) + RNG.normal(size=(M, Q)) * np.array([0.1, 1.0, 3.0, 5.0, 0.3, 50.0])
+X = RNG.normal(size=(M, 4))
+NEW = RNG.normal(size=(3, 4))
+Y = X @ RNG.normal(size=(4, Q)) + RNG.normal(size=(M, Q)) * np.array(
+    [0.1, 1.0, 3.0, 5.0, 0.3, 50.0]
+)
 HOLES = np.where(RNG.random(Y.shape) < 0.2, np.nan, Y)
 WEIGHTS = RNG.uniform(0.5, 2.0, size=Y.shape)
 GROUPS = np.arange(M) % 7
@@ -52,25 +61,44 @@ FOLDS = RNG.integers(0, 2, size=Y.shape)
 PAPER = {"fit_intercept": False}
 
 LEFT_OUT = (("A", {}), ("B", {}), ("B", {"groups": GROUPS % 3}), ("A", {"cells": FOLDS}))
-FORMS = {"full": (Y, None), "missing": (HOLES, None), "weights": (Y, WEIGHTS), "both": (HOLES, WEIGHTS)}
+FORMS = {
+    "full": (Y, None),
+    "missing": (HOLES, None),
+    "weights": (Y, WEIGHTS),
+    "both": (HOLES, WEIGHTS),
+}
 
 
 def columns(model, labels, weights, alphas, **given):
     """Yield a model of each task alone, with its position."""
     for task, alpha in enumerate(alphas):
         own = None if weights is None else weights[:, task]
-        yield task, clone(model).set_params(alpha=float(alpha)).fit(X, labels[:, task], sample_weight=own, **given)
+        yield (
+            task,
+            clone(model)
+            .set_params(alpha=float(alpha))
+            .fit(X, labels[:, task], sample_weight=own, **given),
+        )
 
 
 # --- an array of values ------------------------------------------------------------------------------
 
 
-@over(covering(form=list(FORMS), kernel=["linear", "rbf"], intercept=[True, False], filter=[None, IteratedTikhonov(2)]))
+@over(
+    covering(
+        form=list(FORMS),
+        kernel=["linear", "rbf"],
+        intercept=[True, False],
+        filter=[None, IteratedTikhonov(2)],
+    )
+)
 def test_every_task_is_a_model_of_its_own(form, kernel, intercept, filter):
     labels, weights = FORMS[form]
     options = {"kernel": kernel, "fit_intercept": intercept, "filter": filter}
-    model, close = IndependentTaskRidge(EACH, **options), {"rtol": 1e-7, "atol": 1e-8}
-    predicted, fitted = model.fit(X, labels, sample_weight=weights).predict(NEW), model.predict()
+    model = IndependentTaskRidge(EACH, **options)
+    close = {"rtol": 1e-7, "atol": 1e-8}
+    predicted = model.fit(X, labels, sample_weight=weights).predict(NEW)
+    fitted = model.predict()
     held_out = [model.holdout(letter, **left_out) for letter, left_out in LEFT_OUT]
     for task, alone in columns(IndependentTaskRidge(**options), labels, weights, EACH):
         assert_allclose(predicted[:, task], alone.predict(NEW), **close)
@@ -81,11 +109,15 @@ def test_every_task_is_a_model_of_its_own(form, kernel, intercept, filter):
             assert_allclose(np.broadcast_to(model.intercept_, Q)[task], alone.intercept_, **close)
         if EACH[task] > 0:  # a kernel without a ridge has dual parameters of any size
             assert_allclose(model.dual_coef_[:, task], alone.dual_coef_, **close)
-        # Of the tasks that are left out: the first, one that shares its value with another, and one without a ridge.
+        # Of the tasks that are left out: the first, one that shares its value with another, and one
+        # without a ridge.
         if task not in (0, 3, 4) or (kernel == "rbf" and EACH[task] == 0):
             continue
         for (letter, left_out), found in zip(LEFT_OUT, held_out, strict=True):
-            own = {"cells": FOLDS[:, task : task + 1]} if "cells" in left_out else left_out
+            if "cells" in left_out:
+                own = {"cells": FOLDS[:, task : task + 1]}
+            else:
+                own = left_out
             assert_allclose(found[:, task], np.ravel(alone.holdout(letter, **own)), **close)
 
 
@@ -97,7 +129,8 @@ def test_hold_out_equals_fitting_again(letter, groups, filter):
 
 
 def test_it_equals_scikit_learn():
-    model, theirs = IndependentTaskRidge(EACH).fit(X, Y), Ridge(EACH).fit(X, Y)
+    model = IndependentTaskRidge(EACH).fit(X, Y)
+    theirs = Ridge(EACH).fit(X, Y)
     assert_allclose(model.predict(NEW), theirs.predict(NEW))
     search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, Y)
     theirs = RidgeCV(ALPHAS, alpha_per_target=True).fit(X, Y)
@@ -108,8 +141,13 @@ def test_it_equals_scikit_learn():
 
 def test_values_are_changed_and_checked():
     model = IndependentTaskRidge(EACH.tolist()).fit(X, Y)
-    assert_allclose(model.set_alpha(2 * EACH).predict(NEW), IndependentTaskRidge(2 * EACH).fit(X, Y).predict(NEW))
-    assert_allclose(model.set_alpha(3.0).predict(NEW), IndependentTaskRidge(3.0).fit(X, Y).predict(NEW))
+    assert_allclose(
+        model.set_alpha(2 * EACH).predict(NEW),
+        IndependentTaskRidge(2 * EACH).fit(X, Y).predict(NEW),
+    )
+    assert_allclose(
+        model.set_alpha(3.0).predict(NEW), IndependentTaskRidge(3.0).fit(X, Y).predict(NEW)
+    )
     before = model.predict(NEW)
     for wrong, error, message in (
         (EACH[:4], ValueError, "alpha has 4 values, but Y has 6 tasks: give one, or one per task"),
@@ -127,7 +165,8 @@ def test_values_are_changed_and_checked():
         TwoStepRidge(EACH).fit(X, Y)
     given = EACH.copy()
     kept = IndependentTaskRidge(given).fit(X, Y)
-    before, given[:] = kept.holdout("B"), 7.0
+    before = kept.holdout("B")
+    given[:] = 7.0
     assert_array_equal(kept.holdout("B"), before)
 
 
@@ -139,7 +178,11 @@ def test_values_stay_with_their_tasks_where_a_task_and_rows_have_no_labels(lette
     given = {} if groups is None or letter == "A" else {"groups": groups}
     held_out = model.holdout(letter, **given)
     for task in (0, 2, 3, 4, 5):
-        alone = IndependentTaskRidge(float(EACH[task] + 0.1), **PAPER).fit(X, labels[:, task]).holdout(letter, **given)
+        alone = (
+            IndependentTaskRidge(float(EACH[task] + 0.1), **PAPER)
+            .fit(X, labels[:, task])
+            .holdout(letter, **given)
+        )
         seen = ~np.isnan(labels[:, task])
         assert_allclose(held_out[seen, task], alone[seen], rtol=1e-9, atol=1e-12)
 
@@ -155,12 +198,18 @@ def test_other_libraries(library):
     found = IndependentTaskRidge(EACH + 0.1).fit(library.asarray(X), library.asarray(Y))
     expected = IndependentTaskRidge(EACH + 0.1).fit(X, Y)
     close = {"rtol": 10 * library.rtol, "atol": 100 * library.rtol}
-    assert_allclose(library.to_numpy(found.predict(library.asarray(NEW))), expected.predict(NEW), **close)
+    assert_allclose(
+        library.to_numpy(found.predict(library.asarray(NEW))), expected.predict(NEW), **close
+    )
     assert_allclose(library.to_numpy(found.holdout("B")), expected.holdout("B"), **close)
     low, high = found.predict_interval(library.asarray(NEW))
-    assert_allclose(library.to_numpy(high - low), np.subtract(*expected.predict_interval(NEW)[::-1]), **close)
+    assert_allclose(
+        library.to_numpy(high - low), np.subtract(*expected.predict_interval(NEW)[::-1]), **close
+    )
     chosen = [IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(*data) for data in ((X, Y),)]
-    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(library.asarray(X), library.asarray(Y))
+    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(
+        library.asarray(X), library.asarray(Y)
+    )
     assert_array_equal(search.alpha_, chosen[0].alpha_)
 
 
@@ -172,7 +221,8 @@ def test_intervals(form, groups):
     options = {"sample_weight": weights, **left_out}
     search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, labels, **options)
     assert len(set(search.alpha_)) > 2
-    (low, high), known = search.predict_interval(NEW, coverage=0.8), search.predict_interval(coverage=0.8)
+    low, high = search.predict_interval(NEW, coverage=0.8)
+    known = search.predict_interval(coverage=0.8)
     assert ((low < search.predict(NEW)) & (search.predict(NEW) < high)).all()
     assert np.isfinite(known[0]).all()
     assert (known[0] < known[1]).all()
@@ -198,17 +248,27 @@ def test_models_without_a_row_are_those_of_each_task(groups):
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.MergedGroupsWarning")
-@over(covering(form=list(FORMS), scoring=["neg_mean_squared_error", "concordance_index"], groups=[None, GROUPS]))
+@over(
+    covering(
+        form=list(FORMS),
+        scoring=["neg_mean_squared_error", "concordance_index"],
+        groups=[None, GROUPS],
+    )
+)
 def test_each_task_has_the_value_that_is_best_for_it(form, scoring, groups):
     labels, weights = FORMS[form]
     given = {"sample_weight": weights, "groups": groups}
-    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring, cv=None).fit(X, labels, **given)
+    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring, cv=None).fit(
+        X, labels, **given
+    )
     # Where labels are missing, five folds of groups are left out.
     left_out = search._units.instances
     models = [IndependentTaskRidge(alpha).fit(X, labels, sample_weight=weights) for alpha in ALPHAS]
     held_out = np.stack([model.holdout("B", groups=left_out) for model in models])
     judge = scorer(scoring)
-    scores = [[judge(labels[:, j], F[:, j], tie_tolerance=None) for j in range(Q)] for F in held_out]
+    scores = [
+        [judge(labels[:, j], F[:, j], tie_tolerance=None) for j in range(Q)] for F in held_out
+    ]
     assert_allclose(search.landscape_, scores, rtol=1e-8)
     best = np.argmax(np.round(scores, 10)[::-1], axis=0)  # of equals the largest
     assert_array_equal(search.alpha_, np.array(ALPHAS)[::-1][best])
@@ -234,13 +294,19 @@ def test_of_equals_the_largest():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", BaselineWarning)
-        search = IndependentTaskRidgeCV([1.0, 100.0, 10.0], alpha_per_task=True, kernel="precomputed")
+        search = IndependentTaskRidgeCV(
+            [1.0, 100.0, 10.0], alpha_per_task=True, kernel="precomputed"
+        )
         assert_array_equal(search.fit(np.eye(M), Y).alpha_, np.full(Q, 100.0))
 
 
 def test_what_does_not_go_with_it():
     for options, error, message in (
-        ({"kernel_grid": [{}]}, ValueError, "alpha_per_task=True searches alphas only: leave kernel_grid out"),
+        (
+            {"kernel_grid": [{}]},
+            ValueError,
+            "alpha_per_task=True searches alphas only: leave kernel_grid out",
+        ),
         ({"setting": "D"}, ValueError, "any but IndependentTaskRidge"),
         ({"alpha_per_task": 2}, TypeError, "alpha_per_task must be True or False"),
         (
@@ -286,7 +352,9 @@ def test_a_task_without_a_score_has_what_is_best_for_the_others(labels, scoring)
     assert {warning.filename for warning in seen} == {__file__}
     assert {warning.category for warning in seen} <= {UndefinedScoreWarning, GridEdgeWarning}
     others = [0, 2, 3, 4, 5]
-    rest = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring, **PAPER).fit(X, labels[:, others])
+    rest = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring, **PAPER).fit(
+        X, labels[:, others]
+    )
     shared = max((rest.landscape_[place].mean(), alpha) for place, alpha in enumerate(ALPHAS))[1]
     assert f"they get alpha {shared:g}" in str(seen[0].message)
     assert_allclose(search.landscape_[:, others], rest.landscape_, rtol=1e-12)
@@ -305,13 +373,21 @@ def test_tasks_without_a_score_are_called_by_their_ids():
 
 @over(every(scoring=["roc_auc", of_a_function, lambda Y, F: float("nan")]))
 def test_no_task_has_a_score(scoring):
-    with pytest.raises(ValueError, match="is undefined for every task|needs labels of exactly two values"):
-        IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring).fit(X, np.zeros((M, Q)))
+    with pytest.raises(
+        ValueError, match="is undefined for every task|needs labels of exactly two values"
+    ):
+        IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring).fit(
+            X, np.zeros((M, Q))
+        )
 
 
 def test_a_value_without_a_score_is_not_chosen():
-    search = IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", alpha_per_task=True, **PAPER)
-    with pytest.warns(UndefinedScoreWarning, match="setting B there is no score for alpha 0, where") as seen:
+    search = IndependentTaskRidgeCV(
+        [0.0, 0.1, 1.0], kernel="precomputed", alpha_per_task=True, **PAPER
+    )
+    with pytest.warns(
+        UndefinedScoreWarning, match="setting B there is no score for alpha 0, where"
+    ) as seen:
         search.fit(np.diag([1.0, 1.0, 0.0]), Y[:3])
     assert {warning.filename for warning in seen} == {__file__}
     assert np.isnan(search.landscape_[0]).all()
@@ -344,7 +420,9 @@ def test_evaluate_and_baselines(form):
     expected = -np.nanmean((search.holdout("B") - labels) ** 2)
     assert_allclose(found["neg_mean_squared_error"][0], expected, rtol=1e-12)
     model = IndependentTaskRidge(search.alpha_).fit(X, labels)
-    assert_allclose(evaluate(model, "A", scoring="neg_mean_squared_error")["neg_mean_squared_error"], [expected])
+    assert_allclose(
+        evaluate(model, "A", scoring="neg_mean_squared_error")["neg_mean_squared_error"], [expected]
+    )
     folds = evaluate(model, "B", scoring="neg_mean_squared_error", cv=4)["neg_mean_squared_error"]
     assert np.isfinite(folds).all()
     if form == "full":
@@ -358,7 +436,9 @@ def test_evaluate_and_baselines(form):
 
 
 def test_nested_score_chooses_for_each_task():
-    found = nested_score(IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True), X, Y, cv=4, random_state=0)
+    found = nested_score(
+        IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True), X, Y, cv=4, random_state=0
+    )
     assert found.alphas.shape == (4, Q)
     assert np.isfinite(found.score)
 
@@ -372,7 +452,9 @@ def test_explanations_are_those_of_the_task():
         search = fitted(labels)
         for task in range(Q):
             assert_allclose(explain(search, 5, task).prediction, search.predict()[5, task])
-            assert_allclose(explain(search, NEW[:1], task).prediction, search.predict(NEW[:1])[0, task])
+            assert_allclose(
+                explain(search, NEW[:1], task).prediction, search.predict(NEW[:1])[0, task]
+            )
 
 
 def test_landscapes_and_pictures():
@@ -383,20 +465,29 @@ def test_landscapes_and_pictures():
     assert dict(report.facts)["Regularisation"] == "λ from 0.001 to 1000, one for each task"
     assert_allclose(report.landscapes[1].scores, search.landscape_.mean(axis=1))
     pytest.importorskip("matplotlib")
-    assert_allclose(LandscapeDisplay.from_estimator(search).lines_[0].get_ydata(), search.landscape_.mean(axis=1))
+    assert_allclose(
+        LandscapeDisplay.from_estimator(search).lines_[0].get_ydata(),
+        search.landscape_.mean(axis=1),
+    )
 
 
 @over(every(form=["full", "both"]))
 def test_files(form, tmp_path):
     labels, weights = FORMS[form]
-    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, labels, sample_weight=weights)
+    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(
+        X, labels, sample_weight=weights
+    )
     for model in (search, IndependentTaskRidge(EACH).fit(X, labels, sample_weight=weights)):
         save(model, tmp_path / "model.dyad")
         again = load(tmp_path / "model.dyad")
         assert_array_equal(again.predict(NEW), model.predict(NEW))
         assert_array_equal(again.holdout("B"), model.holdout("B"))
-        assert_array_equal(again.fitted_.pairing.alphas["alpha"], model.fitted_.pairing.alphas["alpha"])
-    assert_array_equal(load(tmp_path / "model.dyad").set_alpha(1.0).predict(NEW), model.set_alpha(1.0).predict(NEW))
+        assert_array_equal(
+            again.fitted_.pairing.alphas["alpha"], model.fitted_.pairing.alphas["alpha"]
+        )
+    assert_array_equal(
+        load(tmp_path / "model.dyad").set_alpha(1.0).predict(NEW), model.set_alpha(1.0).predict(NEW)
+    )
 
 
 def test_pairs_of_ids():

@@ -16,9 +16,13 @@ from sweeps import lines, over
 
 def slow_settings(train, test):
     """Return the letter of each test pair, and whether it is in training itself."""
-    instances, tasks, pairs = {i for i, _ in train}, {j for _, j in train}, {(i, j) for i, j in train}
+    instances = {i for i, _ in train}
+    tasks = {j for _, j in train}
+    pairs = {(i, j) for i, j in train}
     letters = {(True, True): "A", (False, True): "B", (True, False): "C", (False, False): "D"}
-    return [letters[i in instances, j in tasks] for i, j in test], [(i, j) in pairs for i, j in test]
+    return [letters[i in instances, j in tasks] for i, j in test], [
+        (i, j) in pairs for i, j in test
+    ]
 
 
 tables = st.lists(st.tuples(st.integers(0, 6), st.sampled_from("uvwxyz")), min_size=1, max_size=25)
@@ -59,21 +63,26 @@ def test_settings_and_leaks_are_those_of_a_loop(train, test):
 @given(cells=st.lists(st.sampled_from(["train", "test", "both", "none"]), min_size=12, max_size=12))
 def test_masks_are_tables_of_their_cells(cells):
     grid = np.array(["train", "test", *cells]).reshape(2, 7)
-    train, test = np.isin(grid, ["train", "both"]), np.isin(grid, ["test", "both"])
-    by_mask, by_table = audit(train, test, "D"), audit(np.argwhere(train), np.argwhere(test), "D")
+    train = np.isin(grid, ["train", "both"])
+    test = np.isin(grid, ["test", "both"])
+    by_mask = audit(train, test, "D")
+    by_table = audit(np.argwhere(train), np.argwhere(test), "D")
     assert_array_equal(by_mask.settings, by_table.settings)
     assert repr(by_mask) == repr(by_table)
 
 
 def test_tables_may_be_of_different_forms():
     pl = pytest.importorskip("polars")
-    train, test = [(1, "a"), (2, "b")], pl.DataFrame({"i": [1, 3], "j": ["b", "b"]})
+    train = [(1, "a"), (2, "b")]
+    test = pl.DataFrame({"i": [1, 3], "j": ["b", "b"]})
     assert audit(train, test).settings.tolist() == ["A", "B"]
     assert audit(np.array([[1, 7]]), np.array([[1.0, 8.0]])).settings.tolist() == ["C"]
     with pytest.raises(IdError, match="differ in type"):
         audit(np.array([[1, 7]]), [("1", 7)])
     # Through floating point, these two would be one.
-    assert audit(np.array([[2**53, 0]]), np.array([[2**53 + 1, 0]], dtype=np.uint64)).settings.tolist() == ["B"]
+    assert audit(
+        np.array([[2**53, 0]]), np.array([[2**53 + 1, 0]], dtype=np.uint64)
+    ).settings.tolist() == ["B"]
 
 
 @over(
@@ -83,29 +92,37 @@ def test_tables_may_be_of_different_forms():
         ([(1, 1), (2, 2)], None, "The setting of 2 test pairs is mixed (1 A, 1 D)."),
         ([(0, 0), (1, 0), (1, 1)], None, "The setting of 3 test pairs is A: 2 also in training."),
         ([(2, 0), (3, 1)], "row", "Setting B holds for 2 test pairs."),
-        ([(1, 1), (0, 0)], "A", "Setting A does not hold for 1 of 2 test pairs (2 A): 1 also in training (leak)."),
+        (
+            [(1, 1), (0, 0)],
+            "A",
+            "Setting A does not hold for 1 of 2 test pairs (2 A): 1 also in training (leak).",
+        ),
         (
             [(2, 0), (1, 1), (2, 2)],
             "B",
-            "Setting B does not hold for 2 of 3 test pairs (1 A, 1 B, 1 D): 1 with the instance in training (leak), "
+            "Setting B does not hold for 2 of 3 test pairs (1 A, 1 B, 1 D): 1 with the instance in "
+            "training (leak), "
             "1 with a new task (harder).",
         ),
         (
             [(0, 2), (1, 1), (2, 2), (3, 3)],
             "C",
-            "Setting C does not hold for 3 of 4 test pairs (1 A, 1 C, 2 D): 1 with the task in training (leak), "
+            "Setting C does not hold for 3 of 4 test pairs (1 A, 1 C, 2 D): 1 with the task in "
+            "training (leak), "
             "2 with a new instance (harder).",
         ),
         (
             [(0, 2), (1, 1), (2, 2)],
             "D",
-            "Setting D does not hold for 2 of 3 test pairs (1 A, 1 C, 1 D): 2 with the instance (2) or the task (1) "
+            "Setting D does not hold for 2 of 3 test pairs (1 A, 1 C, 1 D): 2 with the instance "
+            "(2) or the task (1) "
             "in training (leak).",
         ),
         (
             [(0, 2), (2, 1), (1, 1)],
             "A",
-            "Setting A does not hold for 2 of 3 test pairs (1 A, 1 B, 1 C): 2 with a new instance or task (harder).",
+            "Setting A does not hold for 2 of 3 test pairs (1 A, 1 B, 1 C): 2 with a new instance "
+            "or task (harder).",
         ),
     )
 )
@@ -115,7 +132,10 @@ def test_the_verdict_is_one_sentence(test, setting, message):
 
 def test_what_is_shown():
     report = audit([(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (1, 0)], "A")
-    assert repr(report) == "Audit(setting='mixed', claimed='A', A=2, B=1, C=0, D=0, n_repeated=1, n_leaks=1)"
+    assert (
+        repr(report)
+        == "Audit(setting='mixed', claimed='A', A=2, B=1, C=0, D=0, n_repeated=1, n_leaks=1)"
+    )
     assert str(report).splitlines()[1:] == [
         "  setting  new                test pairs",
         "  A        only the pair               2",
@@ -137,7 +157,11 @@ def test_what_is_shown():
             np.ones((2, 3), dtype=bool),
             r"found shapes \(2, 2\) and \(2, 3\)",
         ),
-        (np.ones((2, 2), dtype=bool), [(1, 1)], r"train and test .* found shapes \(2, 2\) and \(1, 2\)"),
+        (
+            np.ones((2, 2), dtype=bool),
+            [(1, 1)],
+            r"train and test .* found shapes \(2, 2\) and \(1, 2\)",
+        ),
         (np.ones(2, dtype=bool), np.ones(2, dtype=bool), r"masks of the same grid"),
         ([(1, 1, 1)], [(1, 1)], "train must have two columns"),
         ([(1, 1), (1, 2)], [(1, 1), (1, None)], "train or test has a missing value in row 1"),
@@ -161,7 +185,8 @@ edges = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, ma
 @settings(max_examples=30, deadline=None)
 @given(train=edges, test=edges)
 def test_a_network_is_audited_by_edges_and_nodes(train, test):
-    nodes, seen = {node for pair in train for node in pair}, {frozenset(pair) for pair in train}
+    nodes = {node for pair in train for node in pair}
+    seen = {frozenset(pair) for pair in train}
     new = [[node not in nodes for node in pair] for pair in test]
     repeated = [frozenset(pair) in seen for pair in test]
     report = audit(train, test, network=True)
@@ -169,7 +194,9 @@ def test_a_network_is_audited_by_edges_and_nodes(train, test):
     assert report.is_repeated.tolist() == report.is_leak.tolist() == repeated
     for claimed, wanted in (("A", 0), ("B", 1), ("C", 1), ("D", 2)):
         report = audit(train, test, claimed, network=True)
-        assert report.is_leak.tolist() == (repeated if claimed == "A" else [sum(pair) < wanted for pair in new])
+        assert report.is_leak.tolist() == (
+            repeated if claimed == "A" else [sum(pair) < wanted for pair in new]
+        )
         assert report.is_harder.tolist() == [sum(pair) > wanted for pair in new]
         assert ("does not hold" in report.message) == bool(report.n_leaks or report.n_harder)
 
@@ -201,7 +228,8 @@ def test_the_verdict_on_a_network_speaks_of_nodes(test, setting, words):
         (
             [("a", 2.0)],
             [("b", "2")],
-            r"^Tasks of train and test have ids that differ in type or blanks only, such as 2\.0 and '2'",
+            r"^Tasks of train and test have ids that differ in type or blanks only, such as 2\.0 "
+            r"and '2'",
         ),
         ([("a", "x ")], [("b", "x")], r"^Tasks .*'x ' and 'x'"),
     )
@@ -218,5 +246,7 @@ def test_nodes_of_two_types_are_refused_in_a_network():
         lambda: audit([(1, "2"), (2, "3")], [(2, "3")], network=True),
         lambda: next(SettingKFold("A", 2, network=True).split([(1, "2"), (2, "3")])),
     ):
-        with pytest.raises(IdError, match="Instances and tasks of a network have ids that differ in type"):
+        with pytest.raises(
+            IdError, match="Instances and tasks of a network have ids that differ in type"
+        ):
             call()

@@ -37,7 +37,9 @@ from sweeps import over
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
 DATA = make_dyads(14, 9, noise=0.5, random_state=0)
-X, T, Y = DATA.X, DATA.tasks, DATA.Y
+X = DATA.X
+T = DATA.tasks
+Y = DATA.Y
 HOLES = np.where(np.random.default_rng(0).random(Y.shape) < 0.3, np.nan, Y)
 ALPHAS = [0.01, 0.1, 1.0, 10.0]
 KERNELS = {"kernel": "rbf", "task_kernel": "rbf"}
@@ -72,18 +74,28 @@ def test_the_better_of_two_searches_of_complete_labels(setting):
     assert type(found.model) is type(twin)
     assert_allclose(found.model.predict(X), twin.predict(X), rtol=1e-12)
     assert found.model.holdout_reason_ == "exact leave-one-out by closed form of a complete grid"
-    for words in ("two-step -", "kronecker -", f"in setting {setting}: {found.name}", found.model.holdout_reason_):
+    for words in (
+        "two-step -",
+        "kronecker -",
+        f"in setting {setting}: {found.name}",
+        found.model.holdout_reason_,
+    ):
         assert words in found.reason
     assert repr(found) == f"Better({found.name}: {found.reason})"
 
 
 def test_where_two_step_has_no_formula_kronecker_is_kept():
     found = better_of(searches("B"), X, HOLES, tasks=T)
-    twin = KroneckerRidgeCV(ALPHAS, setting="B", constants=CONSTANTS, **KERNELS).fit(X, HOLES, tasks=T)
+    twin = KroneckerRidgeCV(ALPHAS, setting="B", constants=CONSTANTS, **KERNELS).fit(
+        X, HOLES, tasks=T
+    )
     assert (found.name, list(found.scores)) == ("kronecker", ["kronecker"])
     assert_allclose(found.model.best_score_, twin.best_score_, rtol=1e-12)
     assert found.model.holdout_method_ == "exact leave-one-out"
-    assert "two-step was left out: 5 folds, refitted: two-step ridge regression has no formula for" in found.reason
+    assert (
+        "two-step was left out: 5 folds, refitted: two-step ridge regression has no formula for"
+        in found.reason
+    )
     assert " points take about " in found.plans["two-step"]
     assert found.plans["two-step"] in found.reason
 
@@ -110,7 +122,10 @@ def test_a_dear_search_is_left_out(monkeypatch):
     monkeypatch.setattr(choosing, "_LITTLE_MORE", 1.0)
     found = better_of(searches("D"), X, Y, tasks=T)
     assert list(found.scores) == ["two-step"]
-    assert "kronecker was left out: exact leave-one-out by closed form of a complete grid; 12 points" in found.reason
+    assert (
+        "kronecker was left out: exact leave-one-out by closed form of a complete grid; 12 points"
+        in found.reason
+    )
 
 
 def test_constants_are_multiples_of_the_mean_diagonal():
@@ -143,7 +158,10 @@ def test_pairs_of_ids_and_a_file(tmp_path):
     proteins = pd.DataFrame(T, index=[f"p{j}" for j in range(9)])
     rows, columns = np.nonzero(~np.isnan(HOLES))
     pairs = pd.DataFrame({"drug": drugs.index[rows], "protein": proteins.index[columns]})
-    models = {name: PairRegressor(each, instances=drugs, tasks=proteins) for name, each in searches("B").items()}
+    models = {
+        name: PairRegressor(each, instances=drugs, tasks=proteins)
+        for name, each in searches("B").items()
+    }
     found = better_of(models, pairs, HOLES[rows, columns])
     expected = better_of(searches("B"), X, HOLES, tasks=T)
     assert found.name == expected.name == "kronecker"
@@ -164,10 +182,18 @@ def test_what_cannot_be_compared():
     wrong = [
         ({}, ValueError, "give at least one search"),
         ({"a": two_step, "b": searches("D")["kronecker"]}, ValueError, "have the settings B and D"),
-        ({"a": two_step, "b": searches("B", scoring="r2")["kronecker"]}, ValueError, "give them the same scoring"),
+        (
+            {"a": two_step, "b": searches("B", scoring="r2")["kronecker"]},
+            ValueError,
+            "give them the same scoring",
+        ),
         ({"a": TwoStepRidge()}, TypeError, "'a' is TwoStepRidge: better_of compares searches"),
         ({"a": LearnedKernelRidge()}, TypeError, "better_of compares searches"),
-        ({"a": IndependentTaskRidgeCV(alpha_per_task=True)}, TypeError, "better_of compares searches"),
+        (
+            {"a": IndependentTaskRidgeCV(alpha_per_task=True)},
+            TypeError,
+            "better_of compares searches",
+        ),
     ]
     for given, error, message in wrong:
         with pytest.raises(error, match=message):
@@ -191,7 +217,10 @@ def test_a_search_without_any_score_is_told(monkeypatch):
 
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.GridEdgeWarning")
 def test_only_the_search_that_is_kept_warns():
-    models = {"bad": TwoStepRidgeCV([1e5, 1e6], [1e5, 1e6], **KERNELS), "good": TwoStepRidgeCV(**KERNELS)}
+    models = {
+        "bad": TwoStepRidgeCV([1e5, 1e6], [1e5, 1e6], **KERNELS),
+        "good": TwoStepRidgeCV(**KERNELS),
+    }
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert better_of(models, X, Y, tasks=T).name == "good"
@@ -216,7 +245,8 @@ def interrupted(monkeypatch, owner, name, call, **options):
     return better_of(searches("A", progress=False, **options), X, HOLES, tasks=T)
 
 
-# The kronecker search is the one with the least work, so it comes first: 12 points, then 16 of the two-step search.
+# The kronecker search is the one with the least work, so it comes first: 12 points, then 16 of the
+# two-step search.
 
 
 def test_an_interrupt_before_any_score_raises(monkeypatch):
@@ -236,7 +266,9 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch, call):
 
 
 def test_an_interrupt_of_the_first_fit_skips_the_second_search(monkeypatch):
-    with pytest.warns(SearchStoppedWarning, match="two-step has no score, because of the interrupt"):
+    with pytest.warns(
+        SearchStoppedWarning, match="two-step has no score, because of the interrupt"
+    ):
         found = interrupted(monkeypatch, Search, "_solve", 0)
     assert list(found.scores) == ["kronecker"]
 
@@ -265,7 +297,10 @@ def test_exact_is_taken_whatever_it_costs(monkeypatch):
     given = {"alphas": [0.1, 1.0], "setting": "D", **KERNELS}
     usual = KroneckerRidgeCV(**given).fit(X, HOLES, tasks=T)
     exact = KroneckerRidgeCV(**given, method="exact").fit(X, HOLES, tasks=T)
-    assert (usual.holdout_method_, exact.holdout_method_) == ("5×5 folds, refitted", "exact leave-one-out")
+    assert (usual.holdout_method_, exact.holdout_method_) == (
+        "5×5 folds, refitted",
+        "exact leave-one-out",
+    )
     assert evaluate(usual, "B")["method"] == ["5 folds, refitted"]
     assert evaluate(usual, "B", method="exact")["method"] == ["exact leave-one-out"]
 
@@ -274,8 +309,14 @@ def test_evaluate_takes_the_method_that_is_asked_for():
     model = TwoStepRidge(0.1, 0.1, **KERNELS).fit(X, Y, tasks=T)
     found = evaluate(model, "AB", method="folds")
     assert found["method"] == ["5 folds, refitted", "5 folds, refitted"]
-    assert [each.reason for each in found.results] == ["5 folds, refitted: folds were asked for"] * 2
-    assert_allclose(found["neg_mean_squared_error"], evaluate(model, "AB", cv=5)["neg_mean_squared_error"], rtol=1e-6)
+    assert [each.reason for each in found.results] == [
+        "5 folds, refitted: folds were asked for"
+    ] * 2
+    assert_allclose(
+        found["neg_mean_squared_error"],
+        evaluate(model, "AB", cv=5)["neg_mean_squared_error"],
+        rtol=1e-6,
+    )
     # A stored hold-out of the search is not what was asked for.
     search = TwoStepRidgeCV([0.1], [0.1], **KERNELS).fit(X, Y, tasks=T)
     assert evaluate(search, "B")["method"] == ["exact leave-one-out"]

@@ -35,12 +35,21 @@ def holed(m=18, q=12, missing=0.5, seed=0, **options):
 
 
 def two_step(**options):
-    given = {"alphas": POWERS, "kernel": "rbf", "task_kernel": "rbf", "cv": 2, "setting": "B", **options}
+    given = {
+        "alphas": POWERS,
+        "kernel": "rbf",
+        "task_kernel": "rbf",
+        "cv": 2,
+        "setting": "B",
+        **options,
+    }
     return dl.TwoStepRidgeCV(task_alphas=given.pop("task_alphas", given["alphas"]), **given)
 
 
 def kronecker(**options):
-    return dl.KroneckerRidgeCV(**{"kernel": "rbf", "task_kernel": "rbf", "cv": 2, "setting": "B", **options})
+    return dl.KroneckerRidgeCV(
+        **{"kernel": "rbf", "task_kernel": "rbf", "cv": 2, "setting": "B", **options}
+    )
 
 
 @pytest.fixture
@@ -50,7 +59,9 @@ def folds_only(monkeypatch):
 
 
 def weights_of(Y, weighted):
-    return np.random.default_rng(1).uniform(0.2, 2.0, size=Y.shape) if weighted else None
+    if weighted:
+        return np.random.default_rng(1).uniform(0.2, 2.0, size=Y.shape)
+    return None
 
 
 CHOICES = [
@@ -66,7 +77,8 @@ CHOICES = [
 
 def walked(landscape, alphas, task_alphas):
     """Return the scores that a search finds in a landscape, and the points in the order of their evaluation."""
-    scores, points = np.full(landscape.shape, np.nan), []
+    scores = np.full(landscape.shape, np.nan)
+    points = []
     for point in coarse_to_fine(scores, alphas, task_alphas):
         scores[point] = landscape[point]
         points.append(point)
@@ -76,7 +88,8 @@ def walked(landscape, alphas, task_alphas):
 def around(point, shape):
     """Return a point and its neighbours, along the axes and across."""
     rows, columns = (
-        [at + move for move in (-1, 0, 1) if 0 <= at + move < size] for at, size in zip(point, shape, strict=True)
+        [at + move for move in (-1, 0, 1) if 0 <= at + move < size]
+        for at, size in zip(point, shape, strict=True)
     )
     return [(row, column) for row in rows for column in columns]
 
@@ -86,7 +99,8 @@ def test_a_single_optimum_is_found_with_few_points():
     for _ in range(300):
         shape = int(rng.integers(1, 20)), int(rng.integers(1, 20))
         axes = [rng.permutation(10.0 ** np.arange(size)) for size in shape]
-        # A cone around a random top, steeper on one axis than on the other, bent by an increasing function.
+        # A cone around a random top, steeper on one axis than on the other, bent by an increasing
+        # function.
         logs = [np.log10(axis) - rng.uniform(-0.5, axis.size - 0.5) for axis in axes]
         slopes = rng.uniform(0.2, 1.0, size=2)
         distance = np.hypot(slopes[0] * logs[0][:, None], slopes[1] * logs[1])
@@ -113,7 +127,8 @@ def test_all_neighbours_of_the_best_point_are_evaluated():
 def test_a_search_goes_on_from_a_point_along_the_axes():
     axes = [10.0 ** np.arange(9), 10.0 ** np.arange(8)]
     landscape = -np.add.outer((np.arange(9) - 5) ** 2, (np.arange(8) - 3) ** 2).astype(float)
-    scores, points = np.full((9, 8), np.nan), []
+    scores = np.full((9, 8), np.nan)
+    points = []
     for point in coarse_to_fine(scores, *axes, start=(3, 3)):
         scores[point] = landscape[point]
         points.append(point)
@@ -172,10 +187,15 @@ def test_a_search_from_coarse_to_fine_loses_little_against_all_of_the_grid(folds
         # The score that the full search has where the other has chosen.
         place = tuple(
             list(grid).index(getattr(found, name))
-            for name, grid in zip(("alpha_", "task_alpha_"), (found.alphas_, found.task_alphas_), strict=True)
+            for name, grid in zip(
+                ("alpha_", "task_alpha_"), (found.alphas_, found.task_alphas_), strict=True
+            )
             if grid is not None
         )
-        assert full.best_score_ - full.landscape_[place] <= 0.005 * abs(full.best_score_), (number, options)
+        assert full.best_score_ - full.landscape_[place] <= 0.005 * abs(full.best_score_), (
+            number,
+            options,
+        )
         assert_allclose(found.best_score_, full.landscape_[place], rtol=1e-4)
         assert found.landscape_[place] == np.nanmax(found.landscape_)
         assert_allclose(found.landscape_[place], found.best_score_, rtol=0.01)
@@ -186,7 +206,8 @@ def test_a_search_from_coarse_to_fine_loses_little_against_all_of_the_grid(folds
 def test_rough_solutions_of_some_folds_choose_as_well(folds_only, monkeypatch):
     """So many cells are missing that folds are solved by conjugate gradients, and so many known that two will do."""
     monkeypatch.setattr(coarse, "_ENOUGH_LABELS", 400)
-    numbers, held_out = [], Folds.held_out
+    numbers = []
+    held_out = Folds.held_out
 
     def watched(folds, *given, **options):
         numbers.append(options.get("numbers"))
@@ -195,9 +216,11 @@ def test_rough_solutions_of_some_folds_choose_as_well(folds_only, monkeypatch):
     monkeypatch.setattr(Folds, "held_out", watched)
     for make, options in ((two_step, {"task_alphas": POWERS[4:6]}), (kronecker, {})):
         X, Y, T = holed(80, 44, 0.75, seed=3)
-        rows, columns = list(POWERS[2:9]), list(options.get("task_alphas", [None]))
+        rows = list(POWERS[2:9])
+        columns = list(options.get("task_alphas", [None]))
         full, found = (
-            make(exhaustive=each, setting="D", alphas=rows, **options).fit(X, Y, T) for each in (True, False)
+            make(exhaustive=each, setting="D", alphas=rows, **options).fit(X, Y, T)
+            for each in (True, False)
         )
         assert [0, 3] in numbers
         place = (rows.index(found.alpha_), columns.index(found.task_alpha_))[: full.landscape_.ndim]
@@ -279,7 +302,10 @@ def test_after_an_interrupt_no_other_kernel_is_tried(monkeypatch):
     with pytest.warns(SearchStoppedWarning, match="1 of 200"):
         search = two_step(kernel_grid=grid).fit(X, Y, T)
     assert search.kernel_params_ == grid[0]
-    assert (search.alpha_, search.task_alpha_) == (POWERS[5], POWERS[5])  # the middle, not the strongest
+    assert (search.alpha_, search.task_alpha_) == (
+        POWERS[5],
+        POWERS[5],
+    )  # the middle, not the strongest
     assert np.isnan(search.landscape_[1]).all()
 
 
@@ -296,9 +322,13 @@ def test_what_is_kept_is_what_would_be_solved_anew_and_nobody_does(monkeypatch, 
         assert again.n_evaluated_ == search.n_evaluated_
         with monkeypatch.context() as patch:
             for kind in (Folds, Formula):
-                patch.setattr(kind, "held_out", lambda *given, **options: pytest.fail("held out again"))
+                patch.setattr(
+                    kind, "held_out", lambda *given, **options: pytest.fail("held out again")
+                )
             for model in (search, again):
-                assert_array_equal(model.fitted_.hold_out(Setting(setting)).predictions, search.holdout_)
+                assert_array_equal(
+                    model.fitted_.hold_out(Setting(setting)).predictions, search.holdout_
+                )
                 (curve,) = holdout_of_model(model, setting, kind="scatter").curves.values()
                 observed = ~np.isnan(Y)
                 assert_allclose(np.sort(curve.y), np.sort(search.holdout_[observed]))
@@ -320,12 +350,16 @@ def test_points_that_were_not_evaluated_are_drawn_as_such(folds_only):
     X, Y, T = holed()
     for search in (two_step(**SMALL), kronecker()):
         search.fit(X, Y, T)
-        seen, size = search.n_evaluated_, search.landscape_.size
+        seen = search.n_evaluated_
+        size = search.landscape_.size
         assert seen < size
         assert landscape_of_search(search).evaluated == f"{seen} of {size} points evaluated"
         display = LandscapeDisplay.from_estimator(search, ax=Figure().subplots())
         assert f"{seen} of {size} points evaluated" in display.ax_.get_title()
-        drawn = display.lines_[0].get_xdata().size if search.landscape_.ndim == 1 else display.map_.get_array().count()
+        if search.landscape_.ndim == 1:
+            drawn = display.lines_[0].get_xdata().size
+        else:
+            drawn = display.map_.get_array().count()
         assert drawn == seen
     full = kronecker(exhaustive=True).fit(X, Y, T)
     assert landscape_of_search(full).evaluated == ""
@@ -338,7 +372,9 @@ def test_the_report_says_what_was_evaluated():
     seen = search.n_evaluated_
     page = render(summary_of(search, wanted="B"))
     assert f"The search went from coarse to fine ({seen} of 28 points evaluated)" in page
-    full = render(summary_of(kronecker(exhaustive=True, alphas=POWERS[2:6]).fit(X, Y, T), wanted="B"))
+    full = render(
+        summary_of(kronecker(exhaustive=True, alphas=POWERS[2:6]).fit(X, Y, T), wanted="B")
+    )
     assert "coarse to fine" not in full
 
 

@@ -30,8 +30,10 @@ from dyadlearn.selection.search import edges_of
 from sweeps import covering, every, lines, over
 
 RNG = np.random.default_rng(7)
-M, Q = 9, 6
-X, T = RNG.normal(size=(M, 4)) + 0.5, RNG.normal(size=(Q, 3)) - 0.5
+M = 9
+Q = 6
+X = RNG.normal(size=(M, 4)) + 0.5
+T = RNG.normal(size=(Q, 3)) - 0.5
 Y = X @ RNG.normal(size=(4, 3)) @ T.T + 2.0 * RNG.normal(size=(M, Q))
 HOLES = np.where(RNG.random((M, Q)) < 0.2, np.nan, Y)
 WEIGHTS = RNG.random((M, Q)) + 0.5
@@ -52,7 +54,8 @@ def pairwise(K, G, a=1.0, b=0.0, c=0.0):
     return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
 
 
-K, G = X @ X.T, T @ T.T
+K = X @ X.T
+G = T @ T.T
 SCALES = {
     "two-step": (TwoStepRidge(), {"alphas": centred(K), "task_alphas": centred(G)}),
     "two-step of the paper": (TwoStepRidge(fit_intercept=False), {"alphas": K, "task_alphas": G}),
@@ -96,15 +99,23 @@ def test_one_regularisation_grows_with_the_weights():
     for model in (KroneckerRidge(), PairKernelRidge(per_task=1.0), IndependentTaskRidge()):
         plain = default_alphas(model.fit(X, HOLES, tasks=T))["alphas"]
         weighted = default_alphas(model.fit(X, HOLES, **given))["alphas"]
-        assert_allclose(weighted, np.mean(WEIGHTS[~np.isnan(HOLES)]) * np.asarray(plain), rtol=1e-13)
+        assert_allclose(
+            weighted, np.mean(WEIGHTS[~np.isnan(HOLES)]) * np.asarray(plain), rtol=1e-13
+        )
     for model in (TwoStepRidge(), IndependentTaskRidge(filter=IteratedTikhonov(2))):
-        assert default_alphas(model.fit(X, HOLES, tasks=T)) == default_alphas(model.fit(X, HOLES, **given))
+        assert default_alphas(model.fit(X, HOLES, tasks=T)) == default_alphas(
+            model.fit(X, HOLES, **given)
+        )
 
 
 def test_a_kernel_of_zeros_counts_as_one():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BaselineWarning)
-        for search in (TwoStepRidgeCV(), KroneckerRidgeCV(fit_intercept=False), IndependentTaskRidgeCV()):
+        for search in (
+            TwoStepRidgeCV(),
+            KroneckerRidgeCV(fit_intercept=False),
+            IndependentTaskRidgeCV(),
+        ):
             search.fit(np.zeros((M, 2)), Y, tasks=T)
             assert_allclose(search.alphas_, MULTIPLES, rtol=1e-14)
 
@@ -121,7 +132,8 @@ SEARCHES = {
     "independent": IndependentTaskRidgeCV(),
     "independent per task": IndependentTaskRidgeCV(alpha_per_task=True),
     "independent with a filter": IndependentTaskRidgeCV(filter=IteratedTikhonov(2)),
-    # An intercept of these models is a constant of size 1 beside the features, so that their units matter.
+    # An intercept of these models is a constant of size 1 beside the features, so that their units
+    # matter.
     "Kronecker": KroneckerRidgeCV(**PAPER),
     "pair kernels": PairKernelRidgeCV(**PAPER),
     "pair kernels with given shares": PairKernelRidgeCV(shares=[(1.0, 0.0, 0.0)], **PAPER),
@@ -132,7 +144,10 @@ WEIGHTED = [name for name in SEARCHES if name != FILTERED]
 
 def fitted(search, letter, *, rows=1.0, columns=1.0, weights=None, labels=Y):
     """Return a search that was fitted on features in other units, for the settings that the model supports."""
-    setting = letter if not isinstance(search, IndependentTaskRidgeCV) or letter in "AB" else "B"
+    if not isinstance(search, IndependentTaskRidgeCV) or letter in "AB":
+        setting = letter
+    else:
+        setting = "B"
     cv = None if weights is None and not np.isnan(labels).any() else 2
     again = type(search)(**{**search.get_params(), "setting": setting, "cv": cv, "progress": False})
     with warnings.catch_warnings():
@@ -142,7 +157,9 @@ def fitted(search, letter, *, rows=1.0, columns=1.0, weights=None, labels=Y):
 
 
 def alphas_of(search):
-    return [search.alpha_] if search.task_alpha_ is None else [search.alpha_, search.task_alpha_]
+    if search.task_alpha_ is None:
+        return [search.alpha_]
+    return [search.alpha_, search.task_alpha_]
 
 
 def agree(one, other, rtol, factor=1.0):
@@ -150,7 +167,9 @@ def agree(one, other, rtol, factor=1.0):
 
     Where models nearly interpolate, errors may be arbitrarily large, and depend on rounding.
     """
-    near = one.landscape_ >= 4.0 * np.nanmax(one.landscape_, axis=0 if np.ndim(one.alpha_) else None)
+    near = one.landscape_ >= 4.0 * np.nanmax(
+        one.landscape_, axis=0 if np.ndim(one.alpha_) else None
+    )
     assert near.any()
     assert_allclose(other.landscape_[near], factor**2 * one.landscape_[near], rtol=rtol)
     assert_allclose(other.best_score_, factor**2 * one.best_score_, rtol=rtol)
@@ -165,23 +184,32 @@ def agree(one, other, rtol, factor=1.0):
         units=["instances", "tasks", "both"],
         letter="ABCD",
         labels={"complete": Y, "with holes": HOLES},
-        where=lambda name, labels, letter, **_: (name != FILTERED and letter in "AD") or not np.isnan(labels).any(),
+        where=lambda name, labels, letter, **_: (
+            (name != FILTERED and letter in "AD") or not np.isnan(labels).any()
+        ),
     )
 )
 def test_units_of_features_do_not_matter(name, factor, units, letter, labels):
     search = SEARCHES[name]
-    factors = {"rows": 1.0 if units == "tasks" else factor, "columns": 1.0 if units == "instances" else factor}
+    factors = {
+        "rows": 1.0 if units == "tasks" else factor,
+        "columns": 1.0 if units == "instances" else factor,
+    }
     one = fitted(search, letter, labels=labels)
     other = fitted(search, letter, labels=labels, **factors)
     agree(one, other, 1e-6)
     assert_allclose(other.holdout_, one.holdout_, rtol=1e-6, atol=1e-6)
-    assert_allclose(other.predict(X[:3] * factors["rows"]), one.predict(X[:3]), rtol=1e-6, atol=1e-6)
+    assert_allclose(
+        other.predict(X[:3] * factors["rows"]), one.predict(X[:3]), rtol=1e-6, atol=1e-6
+    )
 
 
 @over(covering(factor=FACTORS, name=["two-step", "Kronecker", "independent"], letter="ABCD"))
 def test_units_of_kernels_do_not_matter(factor, name, letter):
     search = SEARCHES[name]
-    kernels = {"kernel": "precomputed"} | ({} if name == "independent" else {"task_kernel": "precomputed"})
+    kernels = {"kernel": "precomputed"} | (
+        {} if name == "independent" else {"task_kernel": "precomputed"}
+    )
     setting = letter if name != "independent" or letter in "AB" else "B"
     found = []
     for unit in (1.0, factor):
@@ -223,7 +251,10 @@ def test_units_do_not_matter_in_nested_folds():
     for search in (TwoStepRidgeCV(), KroneckerRidgeCV(fit_intercept=False)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GridEdgeWarning)
-            one, other = (nested_score(search, X * u, Y, tasks=T * u, cv=3, random_state=0) for u in (1.0, 1e3))
+            one, other = (
+                nested_score(search, X * u, Y, tasks=T * u, cv=3, random_state=0)
+                for u in (1.0, 1e3)
+            )
         assert_allclose(other.fold_scores, one.fold_scores, rtol=1e-6)
         assert_allclose(other.predictions, one.predictions, rtol=1e-6)
 
@@ -235,7 +266,9 @@ def test_given_values_stay_as_they_are():
         warnings.simplefilter("ignore", GridEdgeWarning)
         warnings.simplefilter("ignore", BaselineWarning)
         for unit in (1.0, 1e3):
-            search = TwoStepRidgeCV(given, given).fit(X * unit, HOLES, tasks=T, sample_weight=3.0 * WEIGHTS)
+            search = TwoStepRidgeCV(given, given).fit(
+                X * unit, HOLES, tasks=T, sample_weight=3.0 * WEIGHTS
+            )
             assert_array_equal(search.alphas_, given)
             assert_array_equal(search.task_alphas_, given)
             model = TwoStepRidge(search.alpha_, search.task_alpha_)
@@ -243,17 +276,23 @@ def test_given_values_stay_as_they_are():
             assert_allclose(search.predict(), model.predict(), rtol=1e-6)
         mixed = TwoStepRidgeCV(given).fit(X, Y, tasks=T)
         assert_array_equal(mixed.alphas_, given)
-        assert_allclose(mixed.task_alphas_, MULTIPLES * np.linalg.eigvalsh(centred(G)).mean(), rtol=1e-12)
+        assert_allclose(
+            mixed.task_alphas_, MULTIPLES * np.linalg.eigvalsh(centred(G)).mean(), rtol=1e-12
+        )
 
 
 def test_a_search_with_default_grids_divides_weights_by_their_mean():
     """Two-step models cannot absorb a factor of the weights; its hold-out uses the same weights as its fit."""
     search = fitted(TwoStepRidgeCV(), "B", weights=5.0 * WEIGHTS, labels=HOLES)
     weights = WEIGHTS / WEIGHTS[~np.isnan(HOLES)].mean()
-    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, HOLES, tasks=T, sample_weight=weights)
+    model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(
+        X, HOLES, tasks=T, sample_weight=weights
+    )
     assert_allclose(search.predict(), model.predict(), rtol=1e-7, atol=1e-7)
     cells = np.arange(Y.size).reshape(Y.shape) % 3
-    assert_allclose(search.holdout("A", cells=cells), model.holdout("A", cells=cells), rtol=1e-6, atol=1e-6)
+    assert_allclose(
+        search.holdout("A", cells=cells), model.holdout("A", cells=cells), rtol=1e-6, atol=1e-6
+    )
     kronecker = fitted(KroneckerRidgeCV(), "B", weights=5.0 * WEIGHTS, labels=HOLES)
     model = KroneckerRidge(kronecker.alpha_).fit(X, HOLES, tasks=T, sample_weight=5.0 * WEIGHTS)
     assert_allclose(kronecker.predict(), model.predict(), rtol=1e-7)
@@ -264,8 +303,16 @@ def test_a_search_with_default_grids_divides_weights_by_their_mean():
 
 def test_each_kernel_has_its_own_values():
     """The values of the chosen kernel are stored, and equal those of a search of this kernel alone."""
-    kernels = [{"degree": 1, "coef0": 0.0, "gamma": 1e-9}, {"degree": 2, "coef0": 1.0, "gamma": 10.0}]
-    given = {"kernel": "polynomial", "task_kernel": "polynomial", "fit_intercept": False, "setting": "D"}
+    kernels = [
+        {"degree": 1, "coef0": 0.0, "gamma": 1e-9},
+        {"degree": 2, "coef0": 1.0, "gamma": 10.0},
+    ]
+    given = {
+        "kernel": "polynomial",
+        "task_kernel": "polynomial",
+        "fit_intercept": False,
+        "setting": "D",
+    }
     both = fitted(KroneckerRidgeCV(kernel_grid=kernels, task_kernel_grid=kernels, **given), "D")
     assert both.landscape_.shape == (2, 2, 14)
     for row, kernel in enumerate(kernels):
@@ -284,7 +331,9 @@ def test_each_triple_of_shares_has_its_own_values():
     for row, triple in enumerate(shares):
         alone = fitted(PairKernelRidgeCV(shares=[triple]), "B")
         assert_allclose(search.landscape_[row], alone.landscape_[0], rtol=1e-12)
-        if triple == search.shares_:  # which decomposes the sides as the widest of the kernels needs
+        if (
+            triple == search.shares_
+        ):  # which decomposes the sides as the widest of the kernels needs
             assert_allclose(search.alphas_, alone.alphas_, rtol=1e-12)
             assert_allclose(search.alpha_, alone.alpha_, rtol=1e-12)
 
@@ -339,7 +388,8 @@ EXACT = X @ RNG.normal(size=(4, Q))
 )
 def test_an_edge_of_the_default_grid_is_reported(search, name):
     found = told(search, X, EXACT, tasks=np.eye(Q))
-    low, high = search.alphas_[0], search.alphas_[-1]
+    low = search.alphas_[0]
+    high = search.alphas_[-1]
     wanted = f"The best {name}, {low:g}, is on the edge of the default grid ({low:g} … {high:g}): give smaller alphas=."
     assert (GridEdgeWarning, wanted) in found
     assert search.alpha_ == low
@@ -348,21 +398,36 @@ def test_an_edge_of_the_default_grid_is_reported(search, name):
 def test_the_tasks_on_an_edge_are_counted():
     rows = np.random.default_rng(0).normal(size=(30, 3))
     # Four tasks without noise, and two with some.
-    labels = rows @ np.ones((3, 6)) + 2.0 * np.random.default_rng(1).normal(size=(30, 6)) * [0, 0, 0, 0, 1, 1]
+    labels = rows @ np.ones((3, 6)) + 2.0 * np.random.default_rng(1).normal(size=(30, 6)) * [
+        0,
+        0,
+        0,
+        0,
+        1,
+        1,
+    ]
     search = IndependentTaskRidgeCV(alpha_per_task=True)
     ((category, text),) = told(search, rows, labels)
     assert category is GridEdgeWarning
     limits = f"({search.alphas_[0]:g} … {search.alphas_[-1]:g})"
-    assert text == f"The best alpha of 4 of 6 tasks is on the edge of the default grid {limits}: give smaller alphas=."
+    assert (
+        text == f"The best alpha of 4 of 6 tasks is on the edge of the default grid {limits}: give "
+        f"smaller alphas=."
+    )
     ((_, text),) = told(search.set_params(alphas=[1e3, 10.0, 1e4]), rows, labels)
-    assert text == "The best alpha of 6 of 6 tasks is on the edge of the grid (10 … 10000): widen the grid."
+    assert (
+        text
+        == "The best alpha of 6 of 6 tasks is on the edge of the grid (10 … 10000): widen the grid."
+    )
 
 
 @over(every(search=[TwoStepRidgeCV(), KroneckerRidgeCV(), IndependentTaskRidgeCV()], seed=range(6)))
 def test_noise_is_no_matter_of_the_grid(search, seed):
     """If there is nothing to learn, the baselines are as good, and no other grid would help."""
     rng = np.random.default_rng(seed)
-    found = told(search, rng.normal(size=(M, 4)), rng.normal(size=(M, Q)), tasks=rng.normal(size=(Q, 3)))
+    found = told(
+        search, rng.normal(size=(M, 4)), rng.normal(size=(M, Q)), tasks=rng.normal(size=(Q, 3))
+    )
     assert {category for category, _ in found} <= {BaselineWarning}
 
 
@@ -395,7 +460,11 @@ def test_scores_that_are_constant_beyond_the_edge_are_no_news():
 
 
 def test_a_file_stores_the_values_that_were_tried(tmp_path):
-    for search in (TwoStepRidgeCV(), KroneckerRidgeCV(), IndependentTaskRidgeCV(alpha_per_task=True)):
+    for search in (
+        TwoStepRidgeCV(),
+        KroneckerRidgeCV(),
+        IndependentTaskRidgeCV(alpha_per_task=True),
+    ):
         one = fitted(search, "B", rows=30.0)
         save(one, tmp_path / "model.dyad")
         other = load(tmp_path / "model.dyad")

@@ -67,21 +67,36 @@ def test_every_setting_has_its_own_average(model, scoring):
     X, Y, T = make_data()
     model.fit(X, Y, tasks=T)
     table = evaluate(model, scoring=scoring)
-    assert list(table) == ["setting", scorer(scoring).name, "undefined", "new", "method", "null", *BASELINES]
+    assert list(table) == [
+        "setting",
+        scorer(scoring).name,
+        "undefined",
+        "new",
+        "method",
+        "null",
+        *BASELINES,
+    ]
     assert list(table["method"]) == ["exact leave-one-out"] * 4
     assert list(table["setting"]) == list("ABCD")
     assert list(table["new"]) == ["pair", "instance", "task", "both"]
     for row in table.rows():
         prepared = scorer(scoring).prepare(Y, setting=row["setting"], tie_tolerance=None)
         assert_allclose(row[scorer(scoring).name], prepared(model.holdout(row["setting"])))
-        assert_allclose([row[name] for name in BASELINES], scores_of_means(Y, row["setting"], scoring))
+        assert_allclose(
+            [row[name] for name in BASELINES], scores_of_means(Y, row["setting"], scoring)
+        )
         assert row["undefined"] == prepared.n_undefined
 
 
 def test_rows_without_a_positive_are_counted():
     X, Y, T = make_data()
     table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), scoring="roc_auc")
-    expected = [0, sum(len(set(row)) < 2 for row in Y), sum(len(set(column)) < 2 for column in Y.T), 0]
+    expected = [
+        0,
+        sum(len(set(row)) < 2 for row in Y),
+        sum(len(set(column)) < 2 for column in Y.T),
+        0,
+    ]
     assert list(table["undefined"]) == expected
     assert min(expected[1:3]) >= 1
 
@@ -109,11 +124,19 @@ def test_searching_estimators():
 def test_a_search_is_judged_by_what_it_was_chosen_by():
     X, Y, T = make_data()
     for scoring in ("roc_auc", "average_precision", scorer("precision_at_k", k=3), worst):
-        name = "precision_at_3" if isinstance(scoring, Scorer) else getattr(scoring, "__name__", scoring)
-        search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring=scoring).fit(X, Y, tasks=T)
+        if isinstance(scoring, Scorer):
+            name = "precision_at_3"
+        else:
+            name = getattr(scoring, "__name__", scoring)
+        search = TwoStepRidgeCV(
+            [0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="D", scoring=scoring
+        ).fit(X, Y, tasks=T)
         table = evaluate(search, "BD")
         assert list(table) == ["setting", name, "undefined", "new", "method", "null", *BASELINES]
-        assert_allclose(table[name], [scorer(scoring)(Y, search.holdout(letter), setting=letter) for letter in "BD"])
+        assert_allclose(
+            table[name],
+            [scorer(scoring)(Y, search.holdout(letter), setting=letter) for letter in "BD"],
+        )
         assert_allclose(table[name][1], search.best_score_)
         told = evaluate(search, "D", scoring="r2")
         assert_allclose(told["r2"], [scorer("r2")(Y, search.holdout_, setting="D")])
@@ -124,7 +147,10 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
 def test_a_search_is_scored_with_its_groups_and_folds(kind, tmp_path):
     X, Y, T = make_data()
     names = [f"t{j}" for j in range(7)]
-    labels = Y if kind == "arrays" else pytest.importorskip(kind).DataFrame(dict(zip(names, Y.T, strict=True)))
+    if kind == "arrays":
+        labels = Y
+    else:
+        labels = pytest.importorskip(kind).DataFrame(dict(zip(names, Y.T, strict=True)))
     for options, given, method in (
         ({}, {"groups": np.arange(9) // 3}, "exact leave-group-out"),
         ({"cv": 3}, {}, "exact leave-fold-out"),
@@ -146,8 +172,14 @@ def test_other_settings_use_the_groups_of_the_search():
     search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], setting="B").fit(X, Y, tasks=T, groups=groups)
     model = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, Y, tasks=T)
     table = evaluate(search, "ACD", scoring="r2")
-    assert table["method"] == ["exact leave-one-out", "exact leave-one-out", "exact leave-group-out"]
-    assert_allclose(table["r2"], evaluate(model, "ACD", scoring="r2", groups=groups)["r2"], rtol=1e-9)
+    assert table["method"] == [
+        "exact leave-one-out",
+        "exact leave-one-out",
+        "exact leave-group-out",
+    ]
+    assert_allclose(
+        table["r2"], evaluate(model, "ACD", scoring="r2", groups=groups)["r2"], rtol=1e-9
+    )
     for cv in (3, SettingKFold("D", 3, random_state=0)):
         expected = evaluate(model, "D", scoring="r2", cv=cv, groups=groups)
         assert_allclose(evaluate(search, "D", scoring="r2", cv=cv)["r2"], expected["r2"], rtol=1e-9)
@@ -156,7 +188,9 @@ def test_other_settings_use_the_groups_of_the_search():
 def test_a_model_without_search_is_judged_by_what_suits_its_labels():
     X, Y, T = make_data()
     assert "roc_auc" in evaluate(TwoStepRidge().fit(X, Y, tasks=T), "D")
-    assert "neg_mean_squared_error" in evaluate(TwoStepRidge().fit(X, Y + np.arange(7), tasks=T), "D")
+    assert "neg_mean_squared_error" in evaluate(
+        TwoStepRidge().fit(X, Y + np.arange(7), tasks=T), "D"
+    )
 
 
 def test_a_model_of_a_long_table_is_scored_as_the_grid_it_holds():
@@ -186,7 +220,9 @@ def test_array_libraries(library):
     expected = TwoStepRidge().fit(X, Y, tasks=T)
     model = TwoStepRidge().fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(T))
     for settings, scoring in (("AD", "neg_mean_squared_error"), ("BC", "roc_auc")):
-        found, wanted = (evaluate(each, settings, scoring=scoring)[scoring] for each in (model, expected))
+        found, wanted = (
+            evaluate(each, settings, scoring=scoring)[scoring] for each in (model, expected)
+        )
         assert_allclose(found, wanted, rtol=10 * library.rtol)
 
 
@@ -218,7 +254,12 @@ REFITTED = ["2 folds, refitted"] * 3 + ["2×2 folds, refitted"]
 @over(
     lines(
         "model scoring affordable methods",
-        (TwoStepRidge(0.5, 2.0), "neg_mean_squared_error", True, ["exact leave-fold-out", *REFITTED[1:]]),
+        (
+            TwoStepRidge(0.5, 2.0),
+            "neg_mean_squared_error",
+            True,
+            ["exact leave-fold-out", *REFITTED[1:]],
+        ),
         (KroneckerRidge(0.7), "concordance_index", True, ["exact leave-fold-out"] * 4),
         (TwoStepRidge(0.5, 2.0), "neg_mean_squared_error", False, REFITTED),
         (KroneckerRidge(0.7), "concordance_index", False, REFITTED),
@@ -237,13 +278,17 @@ def test_folds_of_incomplete_labels_are_those_of_fresh_models(model, scoring, af
     for setting, score in zip(table["setting"], table[scoring], strict=True):
         F = np.full(Y.shape, np.nan)
         for train, test in SettingKFold(setting, 2, random_state=0).split_grid(*Y.shape):
-            seen, known = train.any(axis=1), train.any(axis=0)
+            seen = train.any(axis=1)
+            known = train.any(axis=0)
             own = type(model)(**model.get_params()).fit(
                 X[seen], np.where(train, Y, np.nan)[np.ix_(seen, known)], tasks=T[known]
             )
             F[test] = own.predict(X, tasks=T)[test]
         assert_allclose(score, scorer(scoring)(Y, F, setting=setting), rtol=1e-6)
-    single = "leave-one-out, refitted" if isinstance(model, TwoStepRidge) else "exact leave-one-out"
+    if isinstance(model, TwoStepRidge):
+        single = "leave-one-out, refitted"
+    else:
+        single = "exact leave-one-out"
     assert list(alone["method"]) == [single if affordable else "5 folds, refitted"]
 
 
@@ -253,14 +298,21 @@ def test_few_pairs_are_left_out_exactly(model):
     model.fit(X[:12], Y[:12, :10], tasks=T[:10])
     Y = Y[:12, :10]
     table = evaluate(model, "AB", cv=None)
-    single = "leave-one-out, refitted" if isinstance(model, TwoStepRidge) else "exact leave-one-out"
+    if isinstance(model, TwoStepRidge):
+        single = "leave-one-out, refitted"
+    else:
+        single = "exact leave-one-out"
     assert list(table["method"]) == ["exact leave-one-out", single]
     held_out = model.holdout("A")
     assert_allclose(table["neg_mean_squared_error"][0], -np.nanmean((held_out - Y) ** 2))
     for i, j in np.argwhere(~np.isnan(Y))[::15]:
         hidden = Y.copy()
         hidden[i, j] = np.nan
-        assert_allclose(held_out[i, j], clone(model).fit(X[:12], hidden, tasks=T[:10]).completed_[i, j], rtol=1e-6)
+        assert_allclose(
+            held_out[i, j],
+            clone(model).fit(X[:12], hidden, tasks=T[:10]).completed_[i, j],
+            rtol=1e-6,
+        )
     errors = []
     for i in range(12):
         others = np.arange(12) != i
@@ -285,7 +337,9 @@ def test_independent_tasks_and_labelled_parts_are_left_out_exactly(monkeypatch):
     table = evaluate(model)
     assert all(method.startswith("exact leave-one-out") for method in table["method"])
     inside = np.ix_(np.setdiff1d(np.arange(12), [3, 8]), np.setdiff1d(np.arange(9), [5]))
-    rest = evaluate(KroneckerRidge(0.7).fit(X[inside[0][:, 0]], part[inside], tasks=T[inside[1][0]]))
+    rest = evaluate(
+        KroneckerRidge(0.7).fit(X[inside[0][:, 0]], part[inside], tasks=T[inside[1][0]])
+    )
     assert_allclose(table["neg_mean_squared_error"], rest["neg_mean_squared_error"])
 
 
@@ -293,13 +347,16 @@ def test_weights_are_for_fitting_only():
     X, Y, _ = make_holes()
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape)
     model = IndependentTaskRidge(0.5).fit(X, Y, sample_weight=weights)
-    assert_allclose(evaluate(model, "A")["neg_mean_squared_error"], [-np.nanmean((model.holdout("A") - Y) ** 2)])
+    assert_allclose(
+        evaluate(model, "A")["neg_mean_squared_error"], [-np.nanmean((model.holdout("A") - Y) ** 2)]
+    )
 
 
 @over(every(symmetry=["symmetric", "antisymmetric"], affordable=[True, False]))
 def test_networks_with_holes_leave_out_edges_both_ways(symmetry, affordable):
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(11, 4)), rng.normal(size=(11, 11))
+    X = rng.normal(size=(11, 4))
+    Y = rng.normal(size=(11, 11))
     Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
     Y[0, 5] = Y[5, 0] = Y[7, 9] = Y[9, 7] = np.nan
     options = {"alpha": 0.5, "task_alpha": 0.5, "kernel": "rbf", "symmetry": symmetry}
@@ -322,8 +379,12 @@ def test_networks_with_holes_leave_out_edges_both_ways(symmetry, affordable):
             hidden = Y.copy()
             hidden[i, j] = hidden[j, i] = np.nan
             F[[i, j], [j, i]] = TwoStepRidge(**options).fit(X, hidden).completed_[[i, j], [j, i]]
-        assert_allclose(single["neg_mean_squared_error"], [-np.nanmean((F - Y)[~np.isnan(Y)] ** 2)], rtol=1e-6)
-    with pytest.raises(ValueError, match="^Setting B of a network with missing labels is not supported"):
+        assert_allclose(
+            single["neg_mean_squared_error"], [-np.nanmean((F - Y)[~np.isnan(Y)] ** 2)], rtol=1e-6
+        )
+    with pytest.raises(
+        ValueError, match="^Setting B of a network with missing labels is not supported"
+    ):
         evaluate(network, "B")
 
 
@@ -333,14 +394,21 @@ def test_complete_labels_are_left_out_in_the_folds_that_are_given():
     table = evaluate(model, cv=3)
     assert list(table["method"]) == ["exact leave-fold-out"] * 4
     for setting, score in zip(table["setting"], table["roc_auc"], strict=True):
-        splitter, F = SettingKFold(setting, 3, random_state=0), np.full(Y.shape, np.nan)
+        splitter = SettingKFold(setting, 3, random_state=0)
+        F = np.full(Y.shape, np.nan)
         for train, test in splitter.split_grid(*Y.shape):
-            seen, known = train.any(axis=1), train.any(axis=0)
-            own = TwoStepRidge().fit(X[seen], np.where(train, Y, np.nan)[np.ix_(seen, known)], tasks=T[known])
+            seen = train.any(axis=1)
+            known = train.any(axis=0)
+            own = TwoStepRidge().fit(
+                X[seen], np.where(train, Y, np.nan)[np.ix_(seen, known)], tasks=T[known]
+            )
             F[test] = own.predict(X, tasks=T)[test]
         assert_allclose(score, scorer("roc_auc")(Y, F, setting=setting), rtol=1e-6)
         assert evaluate(model, setting, cv=splitter)["roc_auc"] == [score]
-    rows = [np.flatnonzero(test.any(axis=1)) for _, test in SettingKFold("B", 3, random_state=0).split_grid(*Y.shape)]
+    rows = [
+        np.flatnonzero(test.any(axis=1))
+        for _, test in SettingKFold("B", 3, random_state=0).split_grid(*Y.shape)
+    ]
     folds = [(np.setdiff1d(np.arange(9), fold), fold) for fold in rows]
     assert evaluate(model, "B", cv=folds)["roc_auc"] == [table["roc_auc"][1]]
 
@@ -349,7 +417,10 @@ def test_complete_labels_are_left_out_in_the_folds_that_are_given():
 def test_groups_are_left_out_together(form):
     X, Y, T = problems.data(9, 7, missing=0.2 if form == "holes" else 0.0)
     is_alone = form == "independent"
-    model = IndependentTaskRidge().fit(X, Y) if is_alone else TwoStepRidge().fit(X, Y, tasks=T)
+    if is_alone:
+        model = IndependentTaskRidge().fit(X, Y)
+    else:
+        model = TwoStepRidge().fit(X, Y, tasks=T)
     groups = {"groups": np.arange(9) // 3, "task_groups": np.arange(7) // 3}
     # Folds of as many groups as there are leave out one group each.
     table = evaluate(model, **groups, cv=3 if form == "holes" else None)
@@ -381,7 +452,9 @@ def test_a_setting_without_a_score_has_a_reason():
     assert "leverage 1" in table.results[0].trouble
     assert table.results[0].predictions is None
     assert table.notes[0] == f"Setting B has no score. {table.results[0].trouble}"
-    assert_allclose(table["neg_mean_squared_error"][1], evaluate(model, "C")["neg_mean_squared_error"][0])
+    assert_allclose(
+        table["neg_mean_squared_error"][1], evaluate(model, "C")["neg_mean_squared_error"][0]
+    )
     # A score that is undefined leaves the predictions.
     alike = TwoStepRidge().fit(X, np.where(np.arange(7) == 0, np.round(abs(Y) > 1), 1.0), tasks=T)
     with pytest.raises(ValueError, match="roc_auc"):
@@ -434,7 +507,9 @@ def test_bad_folds():
     model = TwoStepRidge().fit(X, Y, tasks=T)
     with pytest.raises(ValueError, match="cv must be a whole number of at least 2"):
         evaluate(model, cv=1)
-    with pytest.raises(TypeError, match="^cv must be a number of folds or a SettingKFold, found '5'"):
+    with pytest.raises(
+        TypeError, match="^cv must be a number of folds or a SettingKFold, found '5'"
+    ):
         evaluate(model, cv="5")
 
 
@@ -474,7 +549,9 @@ def test_means_are_left_out_in_the_same_folds(setting):
     assert_allclose(row_of(table), expected)
     # Twin: really without the fold.
     F = np.full(Y.shape, np.nan)
-    for test, (train, _) in zip(tests, SettingKFold(setting, 3, random_state=0).split_grid(*Y.shape), strict=True):
+    for test, (train, _) in zip(
+        tests, SettingKFold(setting, 3, random_state=0).split_grid(*Y.shape), strict=True
+    ):
         F[test] = np.nanmean(Y[train])
     judge = scorer("neg_mean_squared_error")
     assert_allclose(table["grand_mean"][0], judge(Y, F, setting=setting))
@@ -485,10 +562,20 @@ def test_means_are_left_out_in_the_same_folds(setting):
     lines(
         "search options given units",
         (TwoStepRidgeCV, {"setting": "B"}, {}, Units()),
-        (TwoStepRidgeCV, {"setting": "B"}, {"groups": list("aabbbccdd")}, Units(np.array([0, 0, 1, 1, 1, 2, 2, 3, 3]))),
+        (
+            TwoStepRidgeCV,
+            {"setting": "B"},
+            {"groups": list("aabbbccdd")},
+            Units(np.array([0, 0, 1, 1, 1, 2, 2, 3, 3])),
+        ),
         (TwoStepRidgeCV, {"setting": "D", "cv": 2}, {}, "folds"),
         (TwoStepRidgeCV, {"setting": "A", "cv": SettingKFold("A", 3)}, {}, "kept"),
-        (IndependentTaskRidgeCV, {"setting": "B"}, {"groups": np.arange(9) // 2}, Units(np.arange(9) // 2)),
+        (
+            IndependentTaskRidgeCV,
+            {"setting": "B"},
+            {"groups": np.arange(9) // 2},
+            Units(np.arange(9) // 2),
+        ),
     )
 )
 def test_a_search_knows_what_means_reach(search, options, given, units, tmp_path):
@@ -522,9 +609,12 @@ def test_weights_are_those_of_the_means():
 @over(every(symmetry=[1, -1], setting=list("ABCD")))
 def test_means_of_a_network(symmetry, setting):
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(8, 4)), rng.normal(size=(8, 8))
+    X = rng.normal(size=(8, 4))
+    Y = rng.normal(size=(8, 8))
     Y = Y + symmetry * Y.T
-    network = TwoStepRidge(0.5, 0.5, symmetry={1: "symmetric", -1: "antisymmetric"}[symmetry]).fit(X, Y)
+    network = TwoStepRidge(0.5, 0.5, symmetry={1: "symmetric", -1: "antisymmetric"}[symmetry]).fit(
+        X, Y
+    )
     expected = scores_of_means(Y, setting, "neg_mean_squared_error", symmetry=symmetry)
     assert_allclose(row_of(evaluate(network, setting)), expected)
 
@@ -546,7 +636,8 @@ def test_popularity_beats_guessing():
     """A task that most instances have is likely for a new one too, and the AUC per instance knows it."""
     rng = np.random.default_rng(0)
     Y = (rng.random((60, 12)) < np.linspace(0.05, 0.9, 12)).astype(float)
-    X, T = rng.normal(size=(60, 3)), rng.normal(size=(12, 3))
+    X = rng.normal(size=(60, 3))
+    T = rng.normal(size=(12, 3))
     (row,) = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", scoring="roc_auc").rows()
     assert row["task_means"] > 0.8
     assert row["grand_mean"] == 0.5
@@ -558,7 +649,11 @@ def test_units_of_another_grid_are_no_part_of_a_model():
     X, Y, T = make_data()
     search = TwoStepRidgeCV([0.1, 1.0], [1.0]).fit(X, Y, tasks=T, groups=np.arange(9) // 3)
     state = search.state()
-    for wrong in (Units(np.arange(8)), Units(np.linspace(0, 1, 9)), Units(cells=np.zeros((9, 6), dtype=int))):
+    for wrong in (
+        Units(np.arange(8)),
+        Units(np.linspace(0, 1, 9)),
+        Units(cells=np.zeros((9, 6), dtype=int)),
+    ):
         with pytest.raises(ModelFileError, match="do not fit together"):
             TwoStepRidgeCV.from_state({**state, "units": wrong}, "model")
     assert TwoStepRidgeCV.from_state(state, "model").baselines_ == search.baselines_
@@ -568,23 +663,38 @@ def test_units_of_another_grid_are_no_part_of_a_model():
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(lines("setting scoring", ("A", "r2"), ("B", "concordance_index"), ("C", "r2"), ("D", "concordance_index")))
+@over(
+    lines(
+        "setting scoring",
+        ("A", "r2"),
+        ("B", "concordance_index"),
+        ("C", "r2"),
+        ("D", "concordance_index"),
+    )
+)
 def test_the_null_is_the_mean_of_refits_on_permuted_labels(setting, scoring):
     X, Y, T = make_data()
     Y = Y + np.random.default_rng(5).normal(size=Y.shape)
     groups = np.arange(9) // 3 if setting in "BD" else None
-    search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], setting=setting).fit(X, Y, tasks=T, groups=groups)
-    random, expected = np.random.RandomState(0), []
+    search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], setting=setting).fit(
+        X, Y, tasks=T, groups=groups
+    )
+    random = np.random.RandomState(0)
+    expected = []
     for _ in range(4):
         rows = np.arange(9) if setting == "C" else random.permutation(9)
         columns = np.arange(7) if setting == "B" else random.permutation(7)
         labels = Y[np.ix_(rows, columns)]
         # Groups stay with their instances, and so does the regularisation that was chosen.
         again = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, labels, tasks=T)
-        expected.append(scorer(scoring)(labels, again.holdout(setting, groups=groups), setting=setting))
+        expected.append(
+            scorer(scoring)(labels, again.holdout(setting, groups=groups), setting=setting)
+        )
     table = evaluate(search, setting, scoring=scoring, n_permutations=4)
     assert_allclose(table["null"], [np.mean(expected)], rtol=1e-10)
-    assert table["null"][0] == evaluate(search, setting, scoring=scoring, n_permutations=4)["null"][0]
+    assert (
+        table["null"][0] == evaluate(search, setting, scoring=scoring, n_permutations=4)["null"][0]
+    )
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -600,7 +710,9 @@ def test_there_is_no_null_where_it_takes_long():
     assert lacks(TwoStepRidge().fit(holes[0], holes[1], tasks=holes[2]), cv=3) == [True] * 4
     assert lacks(IndependentTaskRidge().fit(X, Y[:, 0]), "A") == [False]
     assert lacks(TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1]), "A") == [False]
-    with pytest.raises(ValueError, match="n_permutations must be a whole number of at least 0, found -1"):
+    with pytest.raises(
+        ValueError, match="n_permutations must be a whole number of at least 0, found -1"
+    ):
         evaluate(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=-1)
 
 
@@ -621,7 +733,9 @@ def test_a_score_that_permuted_labels_do_not_have():
 
 def test_what_is_new_is_called_as_the_sides_are():
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(8, 2)), rng.normal(size=(6, 2)), rng.normal(size=(8, 6))
+    X = rng.normal(size=(8, 2))
+    T = rng.normal(size=(6, 2))
+    Y = rng.normal(size=(8, 6))
     model = TwoStepRidge().fit(X, Y, tasks=T)
     table = evaluate(model, n_permutations=0, sides=("host", "parasite"))
     assert list(table["new"]) == ["pair", "host", "parasite", "both"]

@@ -26,18 +26,25 @@ from dyadlearn._codes import identical_rows, nearly_identical_rows
 from sweeps import every, over
 
 # Rows 0, 4 and 7 of the instances are identical, and so are 2 and 5; tasks 1 and 3.
-COPIES, TASK_COPIES = np.array([0, 1, 2, 3, 0, 2, 6, 0, 8]), np.array([0, 1, 2, 1, 4])
+COPIES = np.array([0, 1, 2, 3, 0, 2, 6, 0, 8])
+TASK_COPIES = np.array([0, 1, 2, 1, 4])
 
 
 def data():
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(9, 3))[COPIES], rng.normal(size=(5, 2))[TASK_COPIES]
+    X = rng.normal(size=(9, 3))[COPIES]
+    T = rng.normal(size=(5, 2))[TASK_COPIES]
     return X, X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(9, 5)), T
 
 
 def slow_codes(rows):
     """Compare all pairs of rows; the code is the position of the first equal row."""
-    return np.array([min(j for j in range(len(rows)) if np.array_equal(rows[i], rows[j])) for i in range(len(rows))])
+    return np.array(
+        [
+            min(j for j in range(len(rows)) if np.array_equal(rows[i], rows[j]))
+            for i in range(len(rows))
+        ]
+    )
 
 
 def same_partition(first, second):
@@ -46,7 +53,10 @@ def same_partition(first, second):
 
 def slow_count(codes, folds):
     """Count the rows with an equal row in another fold."""
-    pairs = [[codes[i] == codes[j] and folds[i] != folds[j] for j in range(len(codes))] for i in range(len(codes))]
+    pairs = [
+        [codes[i] == codes[j] and folds[i] != folds[j] for j in range(len(codes))]
+        for i in range(len(codes))
+    ]
     return int(np.any(pairs, axis=1).sum())
 
 
@@ -58,7 +68,9 @@ def test_codes_of_equal_rows(n, d, kind):
         noise = 1.0 + 1e-15 * rng.normal(size=(n, n))
         same_partition(nearly_identical_rows(rows @ rows.T * noise), slow_codes(rows))
     else:
-        same_partition(identical_rows(sparse.csr_array(rows) if kind == "sparse" else rows), slow_codes(rows))
+        same_partition(
+            identical_rows(sparse.csr_array(rows) if kind == "sparse" else rows), slow_codes(rows)
+        )
 
 
 def test_rows_that_differ_a_little_are_not_identical():
@@ -74,7 +86,9 @@ def models():
     yield TwoStepRidge().fit(X, Y, tasks=T)
     yield KroneckerRidge(kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
     yield PairKernelRidge(per_task=0.5, per_instance=0.5).fit(X, Y, tasks=T)
-    yield KroneckerRidge(kernel="precomputed", task_kernel="precomputed").fit(X @ X.T, Y, tasks=T @ T.T)
+    yield KroneckerRidge(kernel="precomputed", task_kernel="precomputed").fit(
+        X @ X.T, Y, tasks=T @ T.T
+    )
     yield TwoStepRidge().fit(sparse.csr_array(X), Y, tasks=sparse.csr_array(T))
     yield TwoStepRidgeCV().fit(X, Y, tasks=T)
     yield TwoStepRegressor(Ridge(), Ridge()).fit(X, Y, tasks=T)
@@ -97,13 +111,17 @@ def test_counts_and_groups_of_every_model():
         by_hand = evaluate(model, "ABCD", groups=COPIES, task_groups=TASK_COPIES, **folds)
         assert_allclose(together[together.scoring], by_hand[by_hand.scoring], rtol=1e-12)
         assert_allclose(
-            model.holdout("B", groups="identical"), model.holdout("B", groups=COPIES), rtol=1e-12, atol=1e-12
+            model.holdout("B", groups="identical"),
+            model.holdout("B", groups=COPIES),
+            rtol=1e-12,
+            atol=1e-12,
         )
 
 
 def test_counts_of_folds():
     X, Y, T = data()
-    model, folds = TwoStepRidge().fit(X, Y, tasks=T), np.array([0, 1, 1, 1, 0, 1, 0, 1, 0])
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    folds = np.array([0, 1, 1, 1, 0, 1, 0, 1, 0])
     (result,) = evaluate(model, "B", groups=folds).results
     assert result.n_identical == (slow_count(COPIES, folds), 0) == (3, 0)
 
@@ -111,7 +129,9 @@ def test_counts_of_folds():
 def test_notes():
     X, Y, T = data()
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    scores = evaluate(model, "ABCD", scoring=["r2", "neg_mean_squared_error"], sides=("drug", "target"))
+    scores = evaluate(
+        model, "ABCD", scoring=["r2", "neg_mean_squared_error"], sides=("drug", "target")
+    )
     notes = [note for note in scores.notes if "identical" in note]
     assert len(notes) == 4  # once for both scores
     assert notes[0] == (
@@ -129,15 +149,21 @@ def test_searches_landscapes_and_verification():
         first = search.fit(X, Y, tasks=T, groups="identical")
         found = first.holdout_
         assert_allclose(found, search.fit(X, Y, tasks=T, groups=COPIES).holdout_, rtol=1e-10)
-    kernel = TwoStepRidgeCV(setting="B", kernel="precomputed").fit(X @ X.T, Y, tasks=T, groups="identical")
+    kernel = TwoStepRidgeCV(setting="B", kernel="precomputed").fit(
+        X @ X.T, Y, tasks=T, groups="identical"
+    )
     same_partition(kernel._groups, COPIES)
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    grids = [landscape(model, "C", alphas=[1.0], task_alphas=[0.1, 1.0], task_groups=each) for each in _ways()]
+    grids = [
+        landscape(model, "C", alphas=[1.0], task_alphas=[0.1, 1.0], task_groups=each)
+        for each in _ways()
+    ]
     assert_allclose(grids[0]["C"], grids[1]["C"], rtol=1e-12)
     assert verify_holdout(model, "D", groups="identical", task_groups="identical") < 1e-9
     given = {"cv": 3, "random_state": 0}
     nested = [
-        nested_score(TwoStepRidgeCV(setting="B"), X, Y, tasks=T, groups=each, **given) for each in ("identical", COPIES)
+        nested_score(TwoStepRidgeCV(setting="B"), X, Y, tasks=T, groups=each, **given)
+        for each in ("identical", COPIES)
     ]
     assert nested[0].score == nested[1].score
 
@@ -148,7 +174,8 @@ def _ways():
 
 def test_networks_have_one_side():
     rng = np.random.default_rng(1)
-    X, Y = rng.normal(size=(9, 3))[COPIES], rng.normal(size=(9, 9))
+    X = rng.normal(size=(9, 3))[COPIES]
+    Y = rng.normal(size=(9, 9))
     model = TwoStepRidge(symmetry="symmetric").fit(X, Y + Y.T)
     counts = [each.n_identical for each in evaluate(model, "AD").results]
     assert counts == [(0, 0), (5, 5)]
@@ -157,7 +184,8 @@ def test_networks_have_one_side():
 def test_errors():
     X, Y, T = data()
     with pytest.raises(
-        ValueError, match="groups must be one label per row, or 'identical' for features, found 'scaffold'"
+        ValueError,
+        match="groups must be one label per row, or 'identical' for features, found 'scaffold'",
     ):
         evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", groups="scaffold")
     alone = IndependentTaskRidge().fit(X, Y)
@@ -171,7 +199,8 @@ def test_errors():
 
 def test_audit_counts_new_rows_that_equal_one_in_training():
     X, _, T = data()
-    train, test = [(0, 0), (1, 1), (2, 2)], [(4, 1), (5, 3), (6, 4), (7, 3), (0, 4)]
+    train = [(0, 0), (1, 1), (2, 2)]
+    test = [(4, 1), (5, 3), (6, 4), (7, 3), (0, 4)]
     found = audit(train, test, instances=X, tasks=sparse.csr_array(T))
     assert found.n_identical == (3, 1)  # instances 4, 5 and 7 of 4, 5, 6 and 7; task 3 of 3 and 4
     assert "3 new instances identical to one in training, 1 new task identical" in found.message
@@ -188,6 +217,14 @@ def test_audit_reads_ids():
     pd = pytest.importorskip("pandas")
     X, _, _ = data()
     names = list("abcdefghi")
-    found = audit([("a", "x"), ("b", "y")], [("e", "y"), ("d", "x")], "B", instances=pd.DataFrame(X, index=names))
+    found = audit(
+        [("a", "x"), ("b", "y")],
+        [("e", "y"), ("d", "x")],
+        "B",
+        instances=pd.DataFrame(X, index=names),
+    )
     assert found.n_identical == (1, 0)
-    assert found.message == "Setting B holds for 2 test pairs: 1 new instance identical to one in training."
+    assert (
+        found.message
+        == "Setting B holds for 2 test pairs: 1 new instance identical to one in training."
+    )

@@ -30,7 +30,8 @@ from sweeps import covering, every, lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
-ALPHAS, TASK_ALPHAS = [0.03, 3.0], [0.1, 3.0]
+ALPHAS = [0.03, 3.0]
+TASK_ALPHAS = [0.1, 3.0]
 PLAIN = {
     TwoStepRidgeCV: TwoStepRidge,
     KroneckerRidgeCV: KroneckerRidge,
@@ -74,10 +75,12 @@ def points(Search):
 def in_folds(Search, params, data, splits, kernel="rbf"):
     """Return predictions of fresh models: cells of a fold are NaN, rows and columns that are not used are cut."""
     X, Y, T = data
-    Model, F = PLAIN[Search], np.full(Y.shape, np.nan)
+    Model = PLAIN[Search]
+    F = np.full(Y.shape, np.nan)
     stopping = {} if Model is IndependentTaskRidge else {"tol": 1e-10}
     for train, test in splits:
-        seen, known = train.any(axis=1), train.any(axis=0)
+        seen = train.any(axis=1)
+        known = train.any(axis=0)
         model = Model(**params, **kernels(Model, kernel), **stopping)
         model.fit(X[seen], np.where(train, Y, np.nan)[np.ix_(seen, known)], tasks=T[known])
         F[test] = model.predict(X, **({} if Model is IndependentTaskRidge else {"tasks": T}))[test]
@@ -85,15 +88,21 @@ def in_folds(Search, params, data, splits, kernel="rbf"):
     return F
 
 
-def assert_equals_loop(search, data, splits, scoring="neg_mean_squared_error", rtol=1e-6, kernel="rbf"):
+def assert_equals_loop(
+    search, data, splits, scoring="neg_mean_squared_error", rtol=1e-6, kernel="rbf"
+):
     """Compare the landscape, and what was chosen from it, with that of fresh models."""
-    splits, Y, expected, held_out = list(splits), data[1], np.empty_like(search.landscape_), {}
+    splits = list(splits)
+    Y = data[1]
+    expected = np.empty_like(search.landscape_)
+    held_out = {}
     for place, params in points(type(search)):
         held_out[place] = in_folds(type(search), params, data, splits, kernel)
         expected[place] = scorer(scoring)(Y, held_out[place], setting=search.setting)
     assert_allclose(search.landscape_, expected, rtol=rtol)
     best = tuple(int(index) for index in np.unravel_index(expected.argmax(), expected.shape))
-    chosen, F = dict(points(type(search)))[best], held_out[best]
+    chosen = dict(points(type(search)))[best]
+    F = held_out[best]
     assert search.alpha_ == chosen["alpha"]
     assert getattr(search, "task_alpha_", None) == chosen.get("task_alpha")
     assert search.best_score_ == search.landscape_[best]
@@ -122,10 +131,16 @@ def test_five_folds_where_no_formula_is_affordable(Search, letter, kernel):
         search = make_search(Search, letter, kernel, cv=cv).fit(data[0], data[1], tasks=data[2])
     splits = SettingKFold(letter, cv or 5, random_state=0).split_grid(12, 9)
     assert_equals_loop(search, data, splits, kernel=kernel)
-    assert search.holdout_method_ == {"A": "3", "B": "5", "C": "2", "D": "2×2"}[letter] + " folds, refitted"
-    # What is affordable gives the same scores of the same folds, and leaves out one unit at a time by default.
+    assert (
+        search.holdout_method_
+        == {"A": "3", "B": "5", "C": "2", "D": "2×2"}[letter] + " folds, refitted"
+    )
+    # What is affordable gives the same scores of the same folds, and leaves out one unit at a time
+    # by default.
     again = make_search(Search, letter, kernel, cv=cv or 5).fit(data[0], data[1], tasks=data[2])
-    assert_equals_loop(again, data, SettingKFold(letter, cv or 5, random_state=0).split_grid(12, 9), kernel=kernel)
+    assert_equals_loop(
+        again, data, SettingKFold(letter, cv or 5, random_state=0).split_grid(12, 9), kernel=kernel
+    )
     is_exact = letter == "A" or Search is KroneckerRidgeCV
     assert (again.holdout_method_ == "exact leave-fold-out") == is_exact
 
@@ -165,15 +180,24 @@ def test_one_unit_at_a_time_is_left_out_by_a_formula_or_few_refits(Search, lette
 def test_folds_that_are_asked_for(Search, scoring, cv):
     data = make_data()
     search = make_search(Search, "B", scoring=scoring, cv=cv).fit(data[0], data[1], tasks=data[2])
-    folds = cv if isinstance(cv, SettingKFold) else SettingKFold("B", int(cv), random_state=0)
+    if isinstance(cv, SettingKFold):
+        folds = cv
+    else:
+        folds = SettingKFold("B", int(cv), random_state=0)
     assert_equals_loop(search, data, folds.split_grid(12, 9), scoring)
     refitted = f"{folds.n_splits} folds, refitted"
-    assert search.holdout_method_ == ("exact leave-fold-out" if Search is KroneckerRidgeCV else refitted)
+    assert search.holdout_method_ == (
+        "exact leave-fold-out" if Search is KroneckerRidgeCV else refitted
+    )
 
 
 @over(
     lines(
-        "Search letter", (TwoStepRidgeCV, "B"), (KroneckerRidgeCV, "C"), (TwoStepRidgeCV, "D"), (KroneckerRidgeCV, "D")
+        "Search letter",
+        (TwoStepRidgeCV, "B"),
+        (KroneckerRidgeCV, "C"),
+        (TwoStepRidgeCV, "D"),
+        (KroneckerRidgeCV, "D"),
     )
 )
 def test_groups_stay_together(Search, letter):
@@ -184,10 +208,14 @@ def test_groups_stay_together(Search, letter):
     search = make_search(Search, letter, cv=2).fit(data[0], data[1], tasks=data[2], **given)
     splits = list(SettingKFold(letter, 2, random_state=0).split_grid(12, 9, **given))
     for _, test in splits:
-        assert groups is None or all(len(set(test.any(axis=1)[groups == group])) == 1 for group in range(6))
+        assert groups is None or all(
+            len(set(test.any(axis=1)[groups == group])) == 1 for group in range(6)
+        )
     assert_equals_loop(search, data, splits)
     words = {"B": "6 groups in 2 folds", "C": "5 groups in 2 folds", "D": "6×5 groups in 2×2 folds"}
-    assert search.holdout_method_ == words[letter] + (", exact" if Search is KroneckerRidgeCV else ", refitted")
+    assert search.holdout_method_ == words[letter] + (
+        ", exact" if Search is KroneckerRidgeCV else ", refitted"
+    )
 
 
 @over(every(**pair_searches))
@@ -197,14 +225,18 @@ def test_iterations_that_stop_early_choose_the_same(Search, folds_only):
     search = make_search(Search, "B", cv=2).fit(data[0], data[1], tasks=data[2])
     assert search.n_iter_ > 1
     assert search.residual_ <= 1e-8
-    assert_equals_loop(search, data, SettingKFold("B", 2, random_state=0).split_grid(72, 40), rtol=1e-4)
+    assert_equals_loop(
+        search, data, SettingKFold("B", 2, random_state=0).split_grid(72, 40), rtol=1e-4
+    )
 
 
 @over(every(**every_search))
 def test_the_model_is_that_of_the_best_regularisation(Search):
     X, Y, T = make_data()
     search = make_search(Search, "A").fit(X, Y, tasks=T)
-    params = {"alpha": search.alpha_} | ({"task_alpha": search.task_alpha_} if Search is TwoStepRidgeCV else {})
+    params = {"alpha": search.alpha_} | (
+        {"task_alpha": search.task_alpha_} if Search is TwoStepRidgeCV else {}
+    )
     model = PLAIN[Search](**params, **kernels(Search)).fit(X, Y, tasks=T)
     assert_allclose(search.completed_, model.completed_)
     assert_allclose(search.predict(X), model.predict(X))
@@ -226,7 +258,11 @@ def assert_equals_holdout(search, data, where=None):
     for place, params in points(type(search)):
         model = PLAIN[type(search)](**params, **kernels(type(search))).fit(X, Y, tasks=T)
         F = held_out[place] = model.holdout(search.setting)
-        assert_allclose(search.landscape_[place], scorer(search.scoring)(Y, F, setting=search.setting), rtol=1e-7)
+        assert_allclose(
+            search.landscape_[place],
+            scorer(search.scoring)(Y, F, setting=search.setting),
+            rtol=1e-7,
+        )
     assert search.best_score_ == search.landscape_.max()
     best = np.unravel_index(search.landscape_.argmax(), search.landscape_.shape)
     assert_allclose(search.holdout_, held_out[tuple(map(int, best))], rtol=1e-7, atol=1e-9)
@@ -275,7 +311,8 @@ class TestShortcuts:
         Y[[1, 7]], Y[:, 3] = np.nan, np.nan
         search = make_search(KroneckerRidgeCV, letter, scoring=scoring).fit(X, Y, tasks=T)
         assert_equals_holdout(search, (X, Y, T))
-        rows, columns = np.delete(np.arange(12), [1, 7]), np.delete(np.arange(9), 3)
+        rows = np.delete(np.arange(12), [1, 7])
+        columns = np.delete(np.arange(9), 3)
         rest = make_search(KroneckerRidgeCV, letter, scoring=scoring)
         rest.fit(X[rows], Y[np.ix_(rows, columns)], tasks=T[columns])
         assert_allclose(search.landscape_, rest.landscape_, rtol=1e-7)
@@ -295,12 +332,18 @@ class TestShortcuts:
     covering(
         **pair_searches,
         **every_setting,
-        where=lambda Search, letter: (Search is TwoStepRidgeCV) == (letter in "BC") or letter == "D",
+        where=lambda Search, letter: (
+            (Search is TwoStepRidgeCV) == (letter in "BC") or letter == "D"
+        ),
     )
 )
 def test_folds_of_complete_labels_are_exact(Search, letter):
     data = make_data(share=0.0)
-    cv = 3 if letter == "A" else 2  # two folds of cells would hide all of a row, which the loop cuts
+    # two folds of cells would hide all of a row, which the loop cuts
+    if letter == "A":
+        cv = 3
+    else:
+        cv = 2
     search = make_search(Search, letter, cv=cv).fit(data[0], data[1], tasks=data[2])
     splits = list(SettingKFold(letter, cv, random_state=0).split_grid(12, 9))
     assert_equals_loop(search, data, splits)
@@ -309,7 +352,9 @@ def test_folds_of_complete_labels_are_exact(Search, letter):
         return
     given = {}
     if letter in "BD":
-        given["groups"] = np.array([next(n for n, (_, test) in enumerate(splits) if test[i].any()) for i in range(12)])
+        given["groups"] = np.array(
+            [next(n for n, (_, test) in enumerate(splits) if test[i].any()) for i in range(12)]
+        )
     if letter in "CD":
         given["task_groups"] = np.array(
             [next(n for n, (_, test) in enumerate(splits) if test[:, j].any()) for j in range(9)]
@@ -338,7 +383,8 @@ def test_landscapes_of_all_settings():
         search = make_search(TwoStepRidgeCV, letter, cv=2).fit(X, Y, tasks=T)
         assert_allclose(scores[letter], search.landscape_, rtol=1e-6)
     assert_array_equal(
-        scores["B"][::-1], landscape(model, alphas=ALPHAS[::-1], task_alphas=TASK_ALPHAS, setting="B", cv=2)["B"]
+        scores["B"][::-1],
+        landscape(model, alphas=ALPHAS[::-1], task_alphas=TASK_ALPHAS, setting="B", cv=2)["B"],
     )
 
 
@@ -349,17 +395,23 @@ def test_landscapes_of_weighted_models():
     model = IndependentTaskRidge(kernel="rbf").fit(data[0], data[1], sample_weight=weights)
     scores = landscape(model, alphas=ALPHAS, setting="A")["A"]
     for index, alpha in enumerate(ALPHAS):
-        assert_allclose(scores[index], -np.nanmean((model.set_alpha(alpha).holdout("A") - data[1]) ** 2))
+        assert_allclose(
+            scores[index], -np.nanmean((model.set_alpha(alpha).holdout("A") - data[1]) ** 2)
+        )
 
 
 def test_kernels_are_searched_too():
     X, Y, T = make_data()
     grid = [{"gamma": 0.05}, {"gamma": 0.5}]
-    search = make_search(KroneckerRidgeCV, "C", cv=2, kernel_grid=grid, task_kernel_grid=grid).fit(X, Y, tasks=T)
+    search = make_search(KroneckerRidgeCV, "C", cv=2, kernel_grid=grid, task_kernel_grid=grid).fit(
+        X, Y, tasks=T
+    )
     assert search.landscape_.shape == (2, 2, 2)
     for a, params in enumerate(grid):
         for b, task_params in enumerate(grid):
-            own = make_search(KroneckerRidgeCV, "C", cv=2, kernel_params=params, task_kernel_params=task_params)
+            own = make_search(
+                KroneckerRidgeCV, "C", cv=2, kernel_params=params, task_kernel_params=task_params
+            )
             assert_allclose(own.fit(X, Y, tasks=T).landscape_, search.landscape_[a, b], rtol=1e-6)
     assert search.best_score_ == search.landscape_.max()
 
@@ -370,11 +422,15 @@ def test_kernels_are_searched_too():
 @over(every(**pair_searches))
 def test_frames(Search):
     X, Y, T = make_data()
-    rows, columns = [f"i{i}" for i in range(12)], [f"t{j}" for j in range(9)]
+    rows = [f"i{i}" for i in range(12)]
+    columns = [f"t{j}" for j in range(9)]
     groups = pd.Series(np.arange(12) // 2, rows)
     plain = make_search(Search, cv=2).fit(X, Y, tasks=T, groups=groups.to_numpy())
     framed = make_search(Search, cv=2).fit(
-        pd.DataFrame(X, rows)[::-1], pd.DataFrame(Y, rows, columns), tasks=pd.DataFrame(T, columns), groups=groups[::-1]
+        pd.DataFrame(X, rows)[::-1],
+        pd.DataFrame(Y, rows, columns),
+        tasks=pd.DataFrame(T, columns),
+        groups=groups[::-1],
     )
     pd.testing.assert_frame_equal(framed.holdout_, pd.DataFrame(plain.holdout_, rows, columns))
     pd.testing.assert_frame_equal(framed.completed_, pd.DataFrame(plain.completed_, rows, columns))
@@ -390,14 +446,20 @@ def test_frames(Search):
 )
 def test_array_libraries(Search, letter, library):
     X, Y, T = make_data(8, 6)
-    cv = 2 if (Search, letter) == (TwoStepRidgeCV, "B") else None  # in all others there is a shortcut
+    # in all others there is a shortcut
+    if (Search, letter) == (TwoStepRidgeCV, "B"):
+        cv = 2
+    else:
+        cv = None
     expected = make_search(Search, letter, cv=cv).fit(X, Y, tasks=T)
     search = make_search(Search, letter, cv=cv)
     search.fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(T))
     assert type(search.holdout_) is type(library.asarray(Y))
     assert_allclose(search.landscape_, expected.landscape_, rtol=100 * library.rtol)
     assert (search.alpha_, search.holdout_method_) == (expected.alpha_, expected.holdout_method_)
-    assert_allclose(library.to_numpy(search.holdout_), expected.holdout_, rtol=0, atol=100 * library.rtol)
+    assert_allclose(
+        library.to_numpy(search.holdout_), expected.holdout_, rtol=0, atol=100 * library.rtol
+    )
 
 
 # --- bad input -----------------------------------------------------------------------------------
@@ -454,8 +516,10 @@ def test_iterations_that_do_not_converge_are_told(Search, folds_only):
     messages = [str(warning.message) for warning in told if warning.category is ConvergenceWarning]
     n_points = search.landscape_.size
     assert re.match(
-        rf"For \d+ of {n_points} regularisations 1 conjugate-gradient iterations did not reach a relative residual of "
-        r"1e-05: their scores are approximate\. Raise max_iter, or leave out the smallest regularisations\.$",
+        rf"For \d+ of {n_points} regularisations 1 conjugate-gradient iterations did not reach a "
+        rf"relative residual of "
+        r"1e-05: their scores are approximate\. Raise max_iter, or leave out the smallest "
+        r"regularisations\.$",
         messages[0],
     )
     # The chosen model, and its two folds, each say so themselves.
@@ -466,7 +530,12 @@ def test_iterations_that_do_not_converge_are_told(Search, folds_only):
     assert told[0].filename == __file__
 
 
-@over(every(metric=[mean_squared_error, concordance_index, roc_auc], average=["micro", "instance", "task"]))
+@over(
+    every(
+        metric=[mean_squared_error, concordance_index, roc_auc],
+        average=["micro", "instance", "task"],
+    )
+)
 def test_a_prediction_that_is_missing_where_a_label_is_observed(metric, average):
     Y = np.array([[1.0, 0.0, np.nan], [0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
     F = np.random.default_rng(0).normal(size=(3, 3))
@@ -486,7 +555,8 @@ def test_a_word_of_one_text_only_does_not_stop_the_default_search():
     labels = np.where(rng.random((40, 3)) < 0.1, np.nan, rng.normal(size=(40, 3)))
     search = IndependentTaskRidgeCV().fit(counts, labels)
     assert np.isfinite(search.landscape_).all()
-    least, others = IndependentTaskRidge(1e-7).fit(counts, labels).holdout("B"), np.arange(40) != 5
+    least = IndependentTaskRidge(1e-7).fit(counts, labels).holdout("B")
+    others = np.arange(40) != 5
     again = IndependentTaskRidge(1e-7).fit(counts[others], labels[others]).predict(counts[[5]])[0]
     # Rounding of the largest eigenvalue, about 10², over the regularisation.
     assert_allclose(least[5], again, rtol=1e-6)

@@ -24,7 +24,8 @@ from sweeps import lines, over
 landscapes = import_module("dyadlearn.selection.landscape")
 
 RNG = np.random.default_rng(0)
-X, T = RNG.normal(size=(14, 3)), RNG.normal(size=(9, 2))
+X = RNG.normal(size=(14, 3))
+T = RNG.normal(size=(9, 2))
 Y = X @ RNG.normal(size=(3, 2)) @ T.T + RNG.normal(size=(14, 9))
 HOLES = np.where(RNG.random(Y.shape) < 0.3, np.nan, Y)
 GRID = [0.1, 1.0, 10.0]
@@ -165,7 +166,9 @@ def test_an_interrupt_is_noticed_when_work_that_is_finished_ends():
 
 def test_baselines_are_not_scored_after_an_interrupt(monkeypatch):
     scored = []
-    monkeypatch.setattr(searching, "baseline_scores", lambda *given, **more: scored.append(given) or {})
+    monkeypatch.setattr(
+        searching, "baseline_scores", lambda *given, **more: scored.append(given) or {}
+    )
     interrupt(monkeypatch, Search, "_solve")
     with pytest.warns(SearchStoppedWarning):
         kronecker().fit(X, HOLES, tasks=T)

@@ -58,18 +58,26 @@ def one_by_one(problem, alphas, task_alphas, letter, scoring, groups=None, task_
     task_groups = task_groups if letter in "CD" else None
 
     def score(alpha, task_alpha):
-        held_out = holdout(problem.at(alpha, task_alpha), letter, groups=groups, task_groups=task_groups)
+        held_out = holdout(
+            problem.at(alpha, task_alpha), letter, groups=groups, task_groups=task_groups
+        )
         if scoring is worst:
             return scoring(problem.Y, held_out)
-        return scorer(scoring)(to_numpy(problem.Y), to_numpy(held_out), setting=letter, tie_tolerance=None)
+        return scorer(scoring)(
+            to_numpy(problem.Y), to_numpy(held_out), setting=letter, tie_tolerance=None
+        )
 
     if "task_alpha" in problem.pairing.alphas:
-        return np.array([[score(alpha, task_alpha) for task_alpha in task_alphas] for alpha in alphas])
+        return np.array(
+            [[score(alpha, task_alpha) for task_alpha in task_alphas] for alpha in alphas]
+        )
     return np.array([score(alpha, alpha) for alpha in alphas])
 
 
 def compare(problem, alphas, task_alphas, letters, scoring, rtol=1e-9, **options):
-    found = landscape(problem, alphas=alphas, task_alphas=task_alphas, setting=letters, scoring=scoring, **options)
+    found = landscape(
+        problem, alphas=alphas, task_alphas=task_alphas, setting=letters, scoring=scoring, **options
+    )
     known = [letter for letter in letters if problem.pairing.knows_tasks or letter in "AB"]
     assert list(found) == known
     groups = {name: options.get(name) for name in ("groups", "task_groups")}
@@ -93,10 +101,15 @@ def test_two_step_equals_every_grid_point(shape, letters, scoring):
         shape=list(SHAPES),
         method=["kronecker", "independent", "network"],
         letters=["ABCD", "B", "AD", "BA"],
-        where=lambda method, letters, **others: letters != ("AD" if method == "independent" else "BA"),
+        where=lambda method, letters, **others: (
+            letters != ("AD" if method == "independent" else "BA")
+        ),
         strength=1,
         also=covering(
-            scoring=["mse", "auc"], shape=["tall"], method=["kronecker", "independent", "network"], letters=["ABCD"]
+            scoring=["mse", "auc"],
+            shape=["tall"],
+            method=["kronecker", "independent", "network"],
+            letters=["ABCD"],
         ),
     )
 )
@@ -105,7 +118,11 @@ def test_models_of_one_regularisation_equal_every_grid_point(method, shape, scor
     compare(problem, EXTREME, EXTREME[:2], letters, SCORINGS[scoring])
 
 
-@over(covering(letters=SETTINGS, kind=["singular", "primal"], scoring=["neg_mean_squared_error", "r2"]))
+@over(
+    covering(
+        letters=SETTINGS, kind=["singular", "primal"], scoring=["neg_mean_squared_error", "r2"]
+    )
+)
 def test_kernels_with_a_null_space(kind, letters, scoring):
     problem = make_problem("two_step", (9, 5), (kind, "full"))
     compare(problem, [1e-6, 0.5, 1e6], [1e-6, 0.5, 1e6], letters, scoring, rtol=1e-8)
@@ -128,16 +145,22 @@ def test_kernels_with_a_null_space(kind, letters, scoring):
 def test_groups(shape, letters, scoring, sides):
     m, q = SHAPES[shape]
     problem = make_problem("two_step", (m, q), labels=binary if scoring == "roc_auc" else None)
-    groups, task_groups = np.arange(m) % 4, np.array(list("uvwxyzuvw"))[:q]
+    groups = np.arange(m) % 4
+    task_groups = np.array(list("uvwxyzuvw"))[:q]
     task_groups[1] = task_groups[0]
-    given = {name: labels for name, labels in (("groups", groups), ("task_groups", task_groups)) if name in sides}
+    given = {
+        name: labels
+        for name, labels in (("groups", groups), ("task_groups", task_groups))
+        if name in sides
+    }
     compare(problem, [1e-6, 1e6], [1e-6, 0.5], letters, scoring, **given)
 
 
 @over(every(method=["kronecker", "independent"]))
 def test_groups_of_models_of_one_regularisation(method):
     problem = make_problem(method, (8, 6))
-    groups, task_groups = np.arange(8) // 2, [0, 0, 1, 1, 2, 2]
+    groups = np.arange(8) // 2
+    task_groups = [0, 0, 1, 1, 2, 2]
     compare(problem, [1e-4, 0.5, 1e4], [1.0], "ABCD", "r2", groups=groups, task_groups=task_groups)
 
 
@@ -177,18 +200,31 @@ def test_one_product_for_all_settings_keeps_the_digits(shape):
         for letter, scores in single.items():
             assert_allclose(kept[0][letter], scores, rtol=1e-11, err_msg=letter)
     for letter, scores in kept[0].items():
-        expected = one_by_one(problem, [1e-6, 1e6], [1e-6, 1e6], letter, lambda Y, F: float(np.sum(F * np.abs(F))))
+        expected = one_by_one(
+            problem, [1e-6, 1e6], [1e-6, 1e6], letter, lambda Y, F: float(np.sum(F * np.abs(F)))
+        )
         assert_allclose(scores, expected, rtol=1e-11, err_msg=letter)
 
 
-@over(covering(scoring=["neg_mean_squared_error", "r2"], method=["two_step", "kronecker"], shape=list(SHAPES)))
+@over(
+    covering(
+        scoring=["neg_mean_squared_error", "r2"],
+        method=["two_step", "kronecker"],
+        shape=list(SHAPES),
+    )
+)
 def test_memory_changes_nothing(shape, method, scoring, monkeypatch):
     problem = make_problem(method, SHAPES[shape])
     whole = landscape(problem, alphas=MANY, task_alphas=MANY[1:], setting="ABCD", scoring=scoring)
     size = 8 * 4 * SHAPES[shape][0] * SHAPES[shape][1]
     for grids in (0, 3):
         parts = landscape(
-            problem, alphas=MANY, task_alphas=MANY[1:], setting="ABCD", scoring=scoring, max_memory=grids * size
+            problem,
+            alphas=MANY,
+            task_alphas=MANY[1:],
+            setting="ABCD",
+            scoring=scoring,
+            max_memory=grids * size,
         )
         for letter, scores in whole.items():
             assert_allclose(parts[letter], scores, rtol=1e-12)
@@ -204,7 +240,9 @@ def test_memory_changes_nothing(shape, method, scoring, monkeypatch):
         ("neg_mean_absolute_error", "ABCD"),
     )
 )
-def test_predictions_are_formed_only_where_squared_errors_do_not_tell_the_score(scoring, formed, monkeypatch):
+def test_predictions_are_formed_only_where_squared_errors_do_not_tell_the_score(
+    scoring, formed, monkeypatch
+):
     asked = []
 
     def walk(self, settings, per_stack, walked=TwoStepSweep.walk):
@@ -235,12 +273,26 @@ def test_stacks_stay_within_the_memory():
             return Seen()
 
     watched = Watched("r2", scorer("r2").metric)
-    landscape(problem, alphas=EXTREME, task_alphas=[1.0, 2.0], setting="BD", scoring=watched, max_memory=8 * 4 * 45 * 2)
+    landscape(
+        problem,
+        alphas=EXTREME,
+        task_alphas=[1.0, 2.0],
+        setting="BD",
+        scoring=watched,
+        max_memory=8 * 4 * 45 * 2,
+    )
     assert max(sizes) == 2
     assert sum(sizes) == 2 * len(EXTREME) * 2
 
 
-@over(covering(letters=["A", "DB", "ABCD"], shape=list(SHAPES), scoring=["neg_mean_squared_error", "r2"], strength=1))
+@over(
+    covering(
+        letters=["A", "DB", "ABCD"],
+        shape=list(SHAPES),
+        scoring=["neg_mean_squared_error", "r2"],
+        strength=1,
+    )
+)
 def test_no_regularisation_at_all(scoring, shape, letters):
     problem = make_problem("two_step", SHAPES[shape])
     compare(problem, [0.0, 0.5], [0.5, 0.0], letters, scoring)
@@ -254,7 +306,8 @@ def test_interpolation_of_one_side_leaves_pairs_to_the_other():
     rng = np.random.default_rng(1)
     isolated = np.zeros((6, 6))
     isolated[0, 0], isolated[1:, 1:] = 1.0, gram(5, 3, rng)
-    Y, spectrum = rng.normal(size=(6, 5)), Spectrum.from_gram(isolated)
+    Y = rng.normal(size=(6, 5))
+    spectrum = Spectrum.from_gram(isolated)
     tasks = Spectrum.from_gram(gram(5, 5, rng))
     problem = posed("two_step", Y, spectrum, 0.0, tasks, 1.0)
     compare(problem, [0.0, 1.0], [0.3, 2.0], "A", "r2")
@@ -309,16 +362,22 @@ def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
     n_undefined = 0
     for letter in letters:
         expected = np.full((3, len(grids[1])), np.nan)
-        used = ({"groups": groups} if letter in "BD" else {}) | ({"task_groups": task_groups} if letter in "CD" else {})
+        used = ({"groups": groups} if letter in "BD" else {}) | (
+            {"task_groups": task_groups} if letter in "CD" else {}
+        )
         for (i, alpha), (j, task_alpha) in itertools.product(*map(enumerate, grids)):
             point = problem.at(alpha, task_alpha)
             with contextlib.suppress(LeverageError):
-                expected[i, j] = scorer(scoring)(problem.Y, holdout(point, letter, **used), setting=letter)
+                expected[i, j] = scorer(scoring)(
+                    problem.Y, holdout(point, letter, **used), setting=letter
+                )
         n_undefined += np.isnan(expected).any()
         assert_allclose(scores[letter].reshape(expected.shape), expected, rtol=1e-7)
     assert len(seen) == n_undefined
     with pytest.raises(LeverageError):
-        landscape(problem, alphas=[0.0], task_alphas=grids[1], setting="B", scoring=scoring, groups=groups)
+        landscape(
+            problem, alphas=[0.0], task_alphas=grids[1], setting="B", scoring=scoring, groups=groups
+        )
 
 
 @over(
@@ -336,11 +395,19 @@ def test_filters(shape, filter, letters, scoring, side):
     compare(problem, *(grids if side == "filter" else grids[::-1]), letters, scoring)
 
 
-@over(covering(put=[np.float64, np.float32], noise=[0.0, 1e-9, 1e-3], letter="BCD", options=[{}, {"max_memory": 0}]))
+@over(
+    covering(
+        put=[np.float64, np.float32],
+        noise=[0.0, 1e-9, 1e-3],
+        letter="BCD",
+        options=[{}, {"max_memory": 0}],
+    )
+)
 def test_squared_errors_near_zero(letter, noise, put, options):
     """Labels that the kernels explain all but completely: the closed form cancels, and is not believed."""
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(40, 3)), rng.normal(size=(30, 2))
+    X = rng.normal(size=(40, 3))
+    T = rng.normal(size=(30, 2))
     Y = X @ rng.normal(size=(3, 2)) @ T.T + noise * rng.normal(size=(40, 30))
     spectra = [Spectrum.from_gram((side @ side.T).astype(put)) for side in (X, T)]
     problem = posed("two_step", Y.astype(put), spectra[0], 1.0, spectra[1], 1.0)
@@ -361,10 +428,14 @@ def test_squared_errors_of_large_operators():
 
 def test_shapes_and_defaults():
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 2)), rng.normal(size=(7, 5))
+    X = rng.normal(size=(7, 3))
+    T = rng.normal(size=(5, 2))
+    Y = rng.normal(size=(7, 5))
     assert tuple(10.0**power for power in range(-7, 7)) == DEFAULT_ALPHAS
     two = landscape(TwoStepRidge().fit(X, Y, tasks=T))
-    assert {letter: scores.shape for letter, scores in two.items()} == dict.fromkeys("ABCD", (14, 14))
+    assert {letter: scores.shape for letter, scores in two.items()} == dict.fromkeys(
+        "ABCD", (14, 14)
+    )
     two = landscape(
         TwoStepRidge().fit(X, Y, tasks=T),
         alphas=[1, 2, 3],
@@ -387,8 +458,13 @@ def test_shapes_and_defaults():
 def test_a_fitted_model_and_its_problem_agree(cls):
     """Its own regularisation does not matter."""
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 2)), rng.normal(size=(7, 5))
-    found = [landscape(cls(alpha).fit(X, Y, tasks=T), alphas=[0.1, 1], task_alphas=[0.3, 2]) for alpha in (0.5, 10.0)]
+    X = rng.normal(size=(7, 3))
+    T = rng.normal(size=(5, 2))
+    Y = rng.normal(size=(7, 5))
+    found = [
+        landscape(cls(alpha).fit(X, Y, tasks=T), alphas=[0.1, 1], task_alphas=[0.3, 2])
+        for alpha in (0.5, 10.0)
+    ]
     model = cls().fit(X, Y, tasks=T)
     for alpha, task_alpha in itertools.product([0, 1], [0, 1]):
         model.set_params(**({"task_alpha": [0.3, 2][task_alpha]} if cls is TwoStepRidge else {}))
@@ -396,7 +472,11 @@ def test_a_fitted_model_and_its_problem_agree(cls):
         for letter, scores in found[0].items():
             assert_array_equal(found[1][letter], scores)
             expected = -np.mean((Y - model.holdout(letter)) ** 2)
-            assert_allclose(scores[alpha, task_alpha] if cls is TwoStepRidge else scores[alpha], expected, rtol=1e-10)
+            assert_allclose(
+                scores[alpha, task_alpha] if cls is TwoStepRidge else scores[alpha],
+                expected,
+                rtol=1e-10,
+            )
 
 
 def test_groups_are_aligned_by_id():
@@ -408,7 +488,14 @@ def test_groups_are_aligned_by_id():
     model = TwoStepRidge(1.0, 1.0).fit(X, Y, tasks=T)
     groups = pd.Series([0, 0, 1, 1, 2, 2], index=list("fadbec"))
     task_groups = pd.Series([0, 1, 0, 1], index=list("zxyw"))
-    found = landscape(model, alphas=[1.0], task_alphas=[1.0], setting="BCD", groups=groups, task_groups=task_groups)
+    found = landscape(
+        model,
+        alphas=[1.0],
+        task_alphas=[1.0],
+        setting="BCD",
+        groups=groups,
+        task_groups=task_groups,
+    )
     for letter, given in {
         "B": {"groups": groups},
         "C": {"task_groups": task_groups},
@@ -424,15 +511,27 @@ def test_groups_are_aligned_by_id():
         ("two_step", {"alphas": []}, "alphas is empty"),
         ("two_step", {"task_alphas": []}, "task_alphas is empty"),
         ("kronecker", {"alphas": []}, "alphas is empty"),
-        ("two_step", {"alphas": [1.0, -1.0]}, "alphas must be a finite number of at least 0, found -1"),
+        (
+            "two_step",
+            {"alphas": [1.0, -1.0]},
+            "alphas must be a finite number of at least 0, found -1",
+        ),
         ("two_step", {"task_alphas": [float("nan")]}, "task_alphas must be a finite number"),
         ("two_step", {"setting": "AE"}, "Unknown setting 'AE'"),
         ("two_step", {"scoring": "roc_acu"}, "Did you mean 'roc_auc'"),
         ("two_step", {"scoring": "roc_auc"}, "two values"),
         ("two_step", {"groups": [1, 2]}, "groups must have one value for each of 7 rows"),
         ("two_step", {"task_groups": [1, 2]}, "task_groups must have one value for each of 5 rows"),
-        ("independent", {"setting": "D"}, "Setting D leaves out tasks, but this model knows nothing of tasks"),
-        ("network", {"groups": [0] * 7, "setting": "B"}, "A network leaves out one edge or vertex at a time"),
+        (
+            "independent",
+            {"setting": "D"},
+            "Setting D leaves out tasks, but this model knows nothing of tasks",
+        ),
+        (
+            "network",
+            {"groups": [0] * 7, "setting": "B"},
+            "A network leaves out one edge or vertex at a time",
+        ),
     )
 )
 def test_bad_input(problem, options, message):
@@ -452,9 +551,13 @@ def test_steps_that_ignore_alpha_have_no_landscape():
 def test_the_progress_bar_is_for_those_who_ask(method, shape, capfd):
     problem = make_problem(method, SHAPES[shape])
     landscape(problem, alphas=[1.0, 2.0], task_alphas=[1.0], setting="AD", scoring="r2")
-    landscape(problem, alphas=[1.0, 2.0], task_alphas=[1.0], setting="AD", scoring="r2", progress=False)
+    landscape(
+        problem, alphas=[1.0, 2.0], task_alphas=[1.0], setting="AD", scoring="r2", progress=False
+    )
     assert capfd.readouterr() == ("", "")
-    landscape(problem, alphas=[1.0, 2.0], task_alphas=[1.0], setting="AD", scoring="r2", progress=True)
+    landscape(
+        problem, alphas=[1.0, 2.0], task_alphas=[1.0], setting="AD", scoring="r2", progress=True
+    )
     out, err = capfd.readouterr()
     assert out == ""
     assert "Landscape" in err
@@ -463,11 +566,24 @@ def test_the_progress_bar_is_for_those_who_ask(method, shape, capfd):
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_a_search_is_scored_by_what_it_was_chosen_by():
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(9, 4)), rng.normal(size=(7, 3)), rng.normal(size=(9, 7))
-    search = TwoStepRidgeCV([0.1, 1.0], [1.0, 10.0], setting="D", scoring="concordance_index").fit(X, Y, tasks=T)
-    assert_allclose(landscape(search, alphas=[0.1, 1.0], task_alphas=[1.0, 10.0], setting="D")["D"], search.landscape_)
+    X = rng.normal(size=(9, 4))
+    T = rng.normal(size=(7, 3))
+    Y = rng.normal(size=(9, 7))
+    search = TwoStepRidgeCV([0.1, 1.0], [1.0, 10.0], setting="D", scoring="concordance_index").fit(
+        X, Y, tasks=T
+    )
+    assert_allclose(
+        landscape(search, alphas=[0.1, 1.0], task_alphas=[1.0, 10.0], setting="D")["D"],
+        search.landscape_,
+    )
     other = landscape(
-        search, alphas=[0.1, 1.0], task_alphas=[1.0, 10.0], setting="D", scoring="neg_mean_squared_error"
+        search,
+        alphas=[0.1, 1.0],
+        task_alphas=[1.0, 10.0],
+        setting="D",
+        scoring="neg_mean_squared_error",
     )["D"]
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    assert_array_equal(landscape(model, alphas=[0.1, 1.0], task_alphas=[1.0, 10.0], setting="D")["D"], other)
+    assert_array_equal(
+        landscape(model, alphas=[0.1, 1.0], task_alphas=[1.0, 10.0], setting="D")["D"], other
+    )

@@ -16,7 +16,13 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cros
 
 import dyadlearn
 from conventions import conventions
-from dyadlearn import IndependentTaskRidge, LearnedKernelRidge, PairKernelRidge, SettingKFold, evaluate
+from dyadlearn import (
+    IndependentTaskRidge,
+    LearnedKernelRidge,
+    PairKernelRidge,
+    SettingKFold,
+    evaluate,
+)
 from dyadlearn._progress import Progress
 from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.exceptions import KernelRepairWarning, NotEnoughMemoryError, SearchStoppedWarning
@@ -38,7 +44,8 @@ FAST = {"n_steps": 2}
 def _problem(m=14, q=9, seed=0, noise=0.3, offset=4.0):
     """Return two descriptions of the instances, labels, and two descriptions of the tasks; the first ones tell."""
     rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(m, 2)), rng.normal(size=(q, 2))
+    X = rng.normal(size=(m, 2))
+    T = rng.normal(size=(q, 2))
     Y = offset + np.tanh(2 * X) @ np.cos(2 * T).T + noise * rng.normal(size=(m, q))
     return [X, rng.normal(size=(m, 3))], Y, [T, rng.normal(size=(q, 2))]
 
@@ -49,10 +56,13 @@ def _holes(Y, share=0.25, seed=1):
 
 def _refit(model, Y, G=None):
     """Return the same model, as one of fixed kernels that are given: (PairKernelRidge, K, G)."""
-    side, task_side = model._side, model._task_side
+    side = model._side
+    task_side = model._task_side
     K = side.spec.kernel(side.features)
     if task_side is None:
-        plain = IndependentTaskRidge(model.alpha_, kernel="precomputed", fit_intercept=model.fit_intercept)
+        plain = IndependentTaskRidge(
+            model.alpha_, kernel="precomputed", fit_intercept=model.fit_intercept
+        )
         return plain, K, None
     product, per_task, per_instance = model._shares()
     plain = PairKernelRidge(
@@ -86,7 +96,8 @@ def test_the_error_is_that_of_models_without_each_unit(setting, intercept, tasks
     assert model.holdout_method_ == "exact leave-one-out"
     plain, K, G = _refit(model, Y)
     expected = np.array(model.holdout_)
-    rows, columns = np.arange(7), np.arange(5)
+    rows = np.arange(7)
+    columns = np.arange(5)
     if setting == "A":  # some cells, in all rows and columns
         for i, j in zip(rows, rows % 5, strict=True):
             hidden = Y.copy()
@@ -116,7 +127,9 @@ def _scaled_gram(kind, rows, normalize):
     if kind == "linear":
         K = rows @ rows.T
     else:
-        K = np.exp(-0.3 * ((rows[:, None] - rows[None]) ** 2).sum(axis=2)) * np.outer(rows[:, 0] + 5, rows[:, 0] + 5)
+        K = np.exp(-0.3 * ((rows[:, None] - rows[None]) ** 2).sum(axis=2)) * np.outer(
+            rows[:, 0] + 5, rows[:, 0] + 5
+        )
     size = np.diag(K)
     return K / np.sqrt(np.outer(size, size)) if normalize else K / size.mean()
 
@@ -128,14 +141,26 @@ def _scaled_gram(kind, rows, normalize):
         normalize=[True, False],
         intercept=[True, False],
         holes=[True, False],
-        also=[{"setting": "B", "kinds": ("linear",), "normalize": True, "intercept": True, "holes": False}],
+        also=[
+            {
+                "setting": "B",
+                "kinds": ("linear",),
+                "normalize": True,
+                "intercept": True,
+                "holes": False,
+            }
+        ],
     )
 )
-def test_predictions_follow_from_the_learned_parameters(setting, kinds, normalize, intercept, holes):
+def test_predictions_follow_from_the_learned_parameters(
+    setting, kinds, normalize, intercept, holes
+):
     """The formula of the documentation, written out with weights_, exponents_, shares_ and alpha_."""
     X, Y, T = _problem(7, 5)
     Y = _holes(Y) if holes else Y
-    tables, kernels, totals = [], [], []
+    tables = []
+    kernels = []
+    totals = []
     for rows in (X, T):
         raw = [
             _scaled_gram(kind, each, False) if kind == "precomputed" else each
@@ -144,18 +169,28 @@ def test_predictions_follow_from_the_learned_parameters(setting, kinds, normaliz
         tables.append({f"d{place}": each for place, each in enumerate(raw)})
         kernels.append({f"d{place}": kind for place, kind in enumerate(kinds)})
     given = {"normalize": normalize, "fit_intercept": intercept, "tol": 1e-13}
-    model = LearnedKernelRidge(kernel=kernels[0], task_kernel=kernels[1], setting=setting, stages=1, n_steps=5, **given)
+    model = LearnedKernelRidge(
+        kernel=kernels[0], task_kernel=kernels[1], setting=setting, stages=1, n_steps=5, **given
+    )
     model.fit(tables[0], Y, tasks=tables[1])
     for side, rows in (("instances", X), ("tasks", T)):
-        weights, exponents = model.weights_[side], model.exponents_[side]
-        grams = [_scaled_gram(kind, each, normalize) for kind, each in zip(kinds, rows, strict=False)]
-        terms = [weights[name] * K ** exponents[name] for name, K in zip(exponents, grams, strict=True)]
+        weights = model.weights_[side]
+        exponents = model.exponents_[side]
+        grams = [
+            _scaled_gram(kind, each, normalize) for kind, each in zip(kinds, rows, strict=False)
+        ]
+        terms = [
+            weights[name] * K ** exponents[name] for name, K in zip(exponents, grams, strict=True)
+        ]
         totals.append(sum(terms) + weights.get("constant", 0.0))
         assert_allclose(sum(weights.values()), 1.0)
-    (K, G), (a, b, c) = totals, model.shares_
+    K, G = totals
+    a, b, c = model.shares_
     pairs = a * np.kron(K, G) + b * np.kron(K, np.eye(5)) + c * np.kron(np.eye(7), G)
     observed = ~np.isnan(Y)
-    expected = dense_predictions(pairs, model.alpha_, Y, observed, None, "grand" if intercept else None)
+    expected = dense_predictions(
+        pairs, model.alpha_, Y, observed, None, "grand" if intercept else None
+    )
     assert_allclose(model.predict(), expected, rtol=1e-7)
     assert_allclose(a + b + c, 1.0)
 
@@ -165,7 +200,9 @@ def test_the_model_is_that_of_fixed_kernels(setting, stages):
     """Fitted labels and those of new rows, from the kernels that were learned."""
     X, Y, T = _problem(8, 6)
     Y = _holes(Y)
-    model = LearnedKernelRidge(setting=setting, stages=stages, cv=2, tol=1e-12, **FAST).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(setting=setting, stages=stages, cv=2, tol=1e-12, **FAST).fit(
+        X, Y, tasks=T
+    )
     plain, K, G = _refit(model, Y)
     expected = _fitted(plain, K, Y, G)
     assert_allclose(model.predict(), expected.predict(), rtol=1e-7)
@@ -181,7 +218,9 @@ def test_the_model_is_that_of_fixed_kernels(setting, stages):
 
 def test_the_weights_say_which_description_matters():
     X, Y, T = _problem(18, 12, noise=0.1)
-    model = LearnedKernelRidge(setting="B", n_steps=20).fit({"told": X[0], "noise": X[1]}, Y, tasks=T)
+    model = LearnedKernelRidge(setting="B", n_steps=20).fit(
+        {"told": X[0], "noise": X[1]}, Y, tasks=T
+    )
     weights = model.weights_["instances"]
     assert weights["told"] > 5 * weights["noise"]
     assert list(weights) == ["told", "noise", "constant"]
@@ -208,7 +247,9 @@ def test_profiles_of_known_sides_only():
         assert model.holdout_error_ == min(model.stage_errors_)
         assert setting != "A" or model.n_stages_ == 2
         if model.n_stages_ == 2:
-            assert {name for name, weights in model.weights_.items() if PROFILES[0] in weights} == known
+            assert {
+                name for name, weights in model.weights_.items() if PROFILES[0] in weights
+            } == known
 
 
 @pytest.fixture(scope="module")
@@ -223,15 +264,22 @@ def profiled():
 def test_profiled_sides_cannot_be_new(profiled):
     X, Y, T = _low_rank()
     model = pickle.loads(profiled)
-    with pytest.raises(ValueError, match="describes instances by profiles of their labels.*fit with stages=1"):
+    with pytest.raises(
+        ValueError, match="describes instances by profiles of their labels.*fit with stages=1"
+    ):
         model.predict(X[:2] + 1)
     with pytest.raises(ValueError, match="describes tasks by profiles"):
         model.predict(tasks=T[:2])
-    with pytest.raises(ValueError, match="Setting B leaves out instances, which this model describes by profiles"):
+    with pytest.raises(
+        ValueError, match="Setting B leaves out instances, which this model describes by profiles"
+    ):
         model.holdout("B")
     with pytest.raises(ValueError, match="in setting D both sides are new: set stages=1"):
         LearnedKernelRidge(stages=2, setting="D").fit(X, Y, tasks=T)
-    assert LearnedKernelRidge(stages="auto", setting="D", cv=2, **FAST).fit(X, Y, tasks=T).n_stages_ == 1
+    assert (
+        LearnedKernelRidge(stages="auto", setting="D", cv=2, **FAST).fit(X, Y, tasks=T).n_stages_
+        == 1
+    )
 
 
 @pytest.fixture
@@ -245,16 +293,23 @@ def few_cells(monkeypatch):
 
 def _refitted_folds(model, Y):
     """Return what each stage of a model predicts without the labels of each fold, from dense systems."""
-    codes, expected = model._units.cells, np.full(Y.shape, np.nan)
+    codes = model._units.cells
+    expected = np.full(Y.shape, np.nan)
     given = model._mixtures(model._training())
     for fold in range(3):
         hidden = np.where(codes == fold, np.nan, Y)
-        train, sides = ~np.isnan(hidden), given
+        train = ~np.isnan(hidden)
+        sides = given
         for vector in model._path:
             at = Parameters.start(sides).of(np.array(vector))
             known = np.nan_to_num(hidden)
-            F = dense_predictions(dense_pairs(sides, at, Y.shape[1]), at.lam, known, train, None, "grand")
-            sides = [side.joined(profile_kernels(f), DIVISIBLE) for side, f in zip(given, (F, F.T), strict=True)]
+            F = dense_predictions(
+                dense_pairs(sides, at, Y.shape[1]), at.lam, known, train, None, "grand"
+            )
+            sides = [
+                side.joined(profile_kernels(f), DIVISIBLE)
+                for side, f in zip(given, (F, F.T), strict=True)
+            ]
         expected[codes == fold] = F[codes == fold]
     return expected
 
@@ -275,7 +330,11 @@ def test_few_cells_are_learned_from_the_first_fold_and_all_are_predicted_on_dema
 ):
     X, Y, T = _low_rank()
     shown = []
-    monkeypatch.setattr(learned, "Progress", lambda *given, **more: shown.append(given[:2]) or Progress(*given, **more))
+    monkeypatch.setattr(
+        learned,
+        "Progress",
+        lambda *given, **more: shown.append(given[:2]) or Progress(*given, **more),
+    )
     model = LearnedKernelRidge(n_steps=4, cv=3, stages=stages).fit(X, Y, tasks=T)
     assert model.n_stages_ == stages
     assert model.holdout_method_ == "3 folds, not nested; error of the first fold"
@@ -307,7 +366,11 @@ def test_the_most_stages(few, stages, monkeypatch, request):
     X, Y, T = _low_rank()
     asked = []
     learn = learned.learn
-    monkeypatch.setattr(learned, "learn", lambda error, how, n, *given: asked.append(n) or learn(error, how, n, *given))
+    monkeypatch.setattr(
+        learned,
+        "learn",
+        lambda error, how, n, *given: asked.append(n) or learn(error, how, n, *given),
+    )
     if few:
         request.getfixturevalue("few_cells")
     LearnedKernelRidge(cv=2, **FAST).fit(X, Y, tasks=T)
@@ -316,14 +379,18 @@ def test_the_most_stages(few, stages, monkeypatch, request):
 
 def test_known_rows_of_a_profiled_side_are_told_by_their_ids():
     X, Y, T = _low_rank()
-    names, task_names = [f"r{i}" for i in range(16)], [f"t{j}" for j in range(12)]
-    X, T = pd.DataFrame(X, names, ["a", "b"]), pd.DataFrame(T, task_names, ["c", "d"])
+    names = [f"r{i}" for i in range(16)]
+    task_names = [f"t{j}" for j in range(12)]
+    X = pd.DataFrame(X, names, ["a", "b"])
+    T = pd.DataFrame(T, task_names, ["c", "d"])
     Y = pd.DataFrame(Y, names, task_names)
     model = LearnedKernelRidge(n_steps=4, cv=2, stages=2).fit(X, Y, tasks=T)
     assert model.n_stages_ == 2
     found = model.predict(X.iloc[[3, 1]], T.iloc[[5]])
     assert_allclose(found, model.predict().loc[["r3", "r1"], ["t5"]])
-    with pytest.raises(ValueError, match="A model with profiles of labels takes no labels of new rows: fit it with"):
+    with pytest.raises(
+        ValueError, match="A model with profiles of labels takes no labels of new rows: fit it with"
+    ):
         model.predict(X.iloc[[3]], labels=Y.iloc[[3]])
     with pytest.raises(ValueError, match=r"1 of 2 are new"):
         model.predict(X.iloc[:2].rename(index={"r0": "other"}))
@@ -333,7 +400,9 @@ def test_known_rows_of_a_profiled_side_are_told_by_their_ids():
 def test_noise_is_not_predicted():
     """Profiles come from labels of training alone: held-out noise is not predicted better than by its mean."""
     rng = np.random.default_rng(5)
-    X, T, Y = rng.normal(size=(24, 2)), rng.normal(size=(18, 2)), rng.normal(size=(24, 18))
+    X = rng.normal(size=(24, 2))
+    T = rng.normal(size=(18, 2))
+    Y = rng.normal(size=(24, 18))
     errors = []
     for train, test in SettingKFold("A", 3, random_state=0).split_grid(*Y.shape):
         model = LearnedKernelRidge(n_steps=15, stages=2).fit(X, np.where(train, Y, np.nan), tasks=T)
@@ -348,7 +417,8 @@ def test_no_single_kernel_is_better_than_all():
     Y = _holes(Y)
     model = LearnedKernelRidge(setting="A", stages=1, cv=2, n_steps=20, shrinkage=0.0)
     singles = [
-        clone(model).fit([x], Y, tasks=[t]).holdout_error_ for x, t in ((X[0], T[0]), (X[1], T[0]), (X[0], T[1]))
+        clone(model).fit([x], Y, tasks=[t]).holdout_error_
+        for x, t in ((X[0], T[0]), (X[1], T[0]), (X[0], T[1]))
     ]
     assert clone(model).fit(X, Y, tasks=T).holdout_error_ <= 1.005 * min(singles)
 
@@ -358,7 +428,9 @@ def test_no_single_kernel_is_better_than_all():
 
 def test_given_random_state_everything_is_the_same():
     X, Y, T = _problem(9, 6)
-    X, Y, T = X[0], _holes(Y), T[0]
+    X = X[0]
+    Y = _holes(Y)
+    T = T[0]
     first, again, other, plain = (
         LearnedKernelRidge(cv=cv, stages=2, random_state=seed, **FAST).fit(X, Y, tasks=T)
         for cv, seed in ((2, 3), (np.int64(2), 3), (2, 4), (2, None))
@@ -374,7 +446,12 @@ def test_given_random_state_everything_is_the_same():
     lines(
         "setting cv groups method",
         ("A", SettingKFold("A", 3, random_state=0), None, "3 folds, not nested"),
-        ("B", [(np.arange(5, 14), np.arange(5)), (np.arange(5), np.arange(5, 14))], None, "2 folds, not nested"),
+        (
+            "B",
+            [(np.arange(5, 14), np.arange(5)), (np.arange(5), np.arange(5, 14))],
+            None,
+            "2 folds, not nested",
+        ),
         ("B", 4, {"groups": np.arange(14) // 3}, "5 groups in 4 folds, not nested"),
         ("C", 3, {"task_groups": np.arange(9) // 2}, "5 groups in 3 folds, not nested"),
         ("C", 5, {"task_groups": np.arange(9) // 2}, "5 folds, not nested"),
@@ -383,7 +460,9 @@ def test_given_random_state_everything_is_the_same():
 )
 def test_folds_may_be_given(setting, cv, groups, method):
     X, Y, T = _problem()
-    model = LearnedKernelRidge(setting=setting, cv=cv, stages=1, **FAST).fit(X[0], Y, tasks=T[0], **(groups or {}))
+    model = LearnedKernelRidge(setting=setting, cv=cv, stages=1, **FAST).fit(
+        X[0], Y, tasks=T[0], **(groups or {})
+    )
     assert model.holdout_method_ == method
     assert np.isfinite(model.holdout_).all()
     assert_allclose(np.mean((model.holdout_ - Y) ** 2), model.holdout_error_, rtol=1e-5)
@@ -394,7 +473,9 @@ def test_folds_of_instances_serve_pairs_where_there_are_no_tasks():
     cv = list(KFold(3).split(Y))
     model = LearnedKernelRidge(cv=cv, **FAST).fit(X, Y)
     assert model.holdout_method_ == "3 folds, not nested"
-    with pytest.raises(ValueError, match="A list of folds as cv is only supported in setting B, found setting A"):
+    with pytest.raises(
+        ValueError, match="A list of folds as cv is only supported in setting B, found setting A"
+    ):
         LearnedKernelRidge(cv=cv, **FAST).fit(X, Y, tasks=T)
 
 
@@ -416,7 +497,14 @@ def test_small_grids(m, q, setting):
     assert np.isfinite(model.holdout_error_)
 
 
-@over(covering(setting=["A", "B", "C", "D"], value=[0.0, 0.1, -3.0], holes=[True, False], intercept=[True, False]))
+@over(
+    covering(
+        setting=["A", "B", "C", "D"],
+        value=[0.0, 0.1, -3.0],
+        holes=[True, False],
+        intercept=[True, False],
+    )
+)
 def test_labels_that_are_all_equal(setting, value, holes, intercept):
     X, Y, T = _problem(7, 5)
     Y = np.full_like(Y, value)
@@ -448,11 +536,14 @@ def test_two_labels_are_enough_and_one_is_not():
         LearnedKernelRidge(**FAST).fit(X, few, tasks=T)
 
 
-ONE, EQUAL, ALL_BUT_ONE = np.full((8, 6), np.nan), np.full((8, 6), 0.1), np.full((8, 6), 0.1)
+ONE = np.full((8, 6), np.nan)
+EQUAL = np.full((8, 6), 0.1)
+ALL_BUT_ONE = np.full((8, 6), 0.1)
 ONE[2, 1] = ALL_BUT_ONE[2, 1] = 3.0
 FEW = "there is only 1 {} with {}: give more, or fix alpha without a search"
 ONE_CELL = FEW.format("sample and 1 task", "a label")
-ONE_ROW, ONE_COLUMN = FEW.format("sample", "labels"), FEW.format("task", "labels")
+ONE_ROW = FEW.format("sample", "labels")
+ONE_COLUMN = FEW.format("task", "labels")
 
 
 @over(
@@ -476,14 +567,17 @@ def test_labels_that_tell_little(labels, rows, columns, refused, setting, tasks)
         return
     X, _, T = _problem(8, 6)
     Y = np.asarray(labels, dtype=float)[:rows, :columns]
-    model = LearnedKernelRidge(setting=setting, cv=2, stages=2 if setting == "A" and tasks else 1, **FAST)
+    model = LearnedKernelRidge(
+        setting=setting, cv=2, stages=2 if setting == "A" and tasks else 1, **FAST
+    )
     message = refused.get(setting if tasks else "B")
     if message:
         with pytest.raises(ValueError, match=message):
             model.fit(X[0][:rows], Y, tasks=T[0][:columns] if tasks else None)
         return
     found = model.fit(X[0][:rows], Y, tasks=T[0][:columns] if tasks else None).predict()
-    middle, spread = (Y.max() + Y.min()) / 2, Y.max() - Y.min()
+    middle = (Y.max() + Y.min()) / 2
+    spread = Y.max() - Y.min()
     # Predictions stay near the labels, and equal labels are predicted exactly.
     assert_allclose(found, middle, rtol=1e-12, atol=0.8 * spread)
     assert np.isfinite(model.holdout_).all()
@@ -498,11 +592,20 @@ def test_labels_that_tell_little(labels, rows, columns, refused, setting, tasks)
         np.vstack([np.zeros((1, 3)), np.eye(7)[:, :3]]),
     )
 )
-@over(covering(kernel=["linear", "rbf"], normalize=[True, False], alone=[True, False], setting=["A", "B", "D"]))
+@over(
+    covering(
+        kernel=["linear", "rbf"],
+        normalize=[True, False],
+        alone=[True, False],
+        setting=["A", "B", "D"],
+    )
+)
 def test_descriptions_that_tell_little(rows, kernel, normalize, alone, setting):
     X, Y, T = _problem(8, 6)
     given = {"little": rows} if alone else {"little": rows, "told": X[0]}
-    model = LearnedKernelRidge(kernel=kernel, setting=setting, normalize=normalize, cv=2, stages=1, **FAST)
+    model = LearnedKernelRidge(
+        kernel=kernel, setting=setting, normalize=normalize, cv=2, stages=1, **FAST
+    )
     model.fit(given, Y, tasks=T[0])
     assert np.isfinite(model.predict()).all()
     assert np.isfinite(model.holdout_).all()
@@ -531,7 +634,11 @@ def fitted():
         ({"scoring": "roc_auc"}, ValueError, "needs labels of exactly two values"),
         ({"cv": 1}, ValueError, "cv must be a whole number of at least 2"),
         ({"cv": "five"}, TypeError, "cv must be a number of folds or a SettingKFold"),
-        ({"cv": SettingKFold("B")}, ValueError, "cv makes folds for setting B, but the setting is A"),
+        (
+            {"cv": SettingKFold("B")},
+            ValueError,
+            "cv makes folds for setting B, but the setting is A",
+        ),
         ({"cv": 200}, ValueError, "use fewer folds"),
         ({"kernel": ["rbf"]}, ValueError, "one kernel for each of 2 descriptions"),
         ({"setting": "E"}, ValueError, "setting"),
@@ -546,20 +653,29 @@ def test_what_is_refused_leaves_the_model_as_it_was(given, error, message, fitte
         model.fit(X, Y + 1.0, tasks=T)
     assert str(raised.value).endswith(".")
     assert_array_equal(
-        model.set_params(**{name: getattr(LearnedKernelRidge(**FAST), name) for name in given}).predict(), before
+        model.set_params(
+            **{name: getattr(LearnedKernelRidge(**FAST), name) for name in given}
+        ).predict(),
+        before,
     )
 
 
 def test_what_else_is_refused():
     X, Y, T = _problem()
-    with pytest.raises(ValueError, match="Setting C predicts new tasks, which need features: give tasks="):
+    with pytest.raises(
+        ValueError, match="Setting C predicts new tasks, which need features: give tasks="
+    ):
         LearnedKernelRidge(setting="C").fit(X, Y)
     with pytest.raises(ValueError, match="there is only 1 sample with labels"):
         LearnedKernelRidge(setting="B").fit(X[0][:1], Y[:1], tasks=T)
-    with pytest.raises(ValueError, match="groups are groups of left-out instances, and setting A leaves none out"):
+    with pytest.raises(
+        ValueError, match="groups are groups of left-out instances, and setting A leaves none out"
+    ):
         LearnedKernelRidge().fit(X, Y, tasks=T, groups=np.arange(14))
     model = LearnedKernelRidge(setting="B", **FAST).fit(X, Y, tasks=T)
-    with pytest.raises(TypeError, match="has learned its regularisation with its kernels: fit it again"):
+    with pytest.raises(
+        TypeError, match="has learned its regularisation with its kernels: fit it again"
+    ):
         model.set_alpha(1.0)
     with pytest.raises(ValueError, match="X must be '1', '2', as in fit, found a single table"):
         model.predict(X[0])
@@ -571,7 +687,8 @@ def test_what_else_is_refused():
 @over(lines("stages at", (1, 1), (1, 5), (3, 1), (3, 4)))
 def test_an_interrupt_leaves_a_fitted_model(stages, at, monkeypatch):
     X, Y, T = _problem(9, 6)
-    slope, calls = FoldError.slope, []
+    slope = FoldError.slope
+    calls = []
 
     def interrupted(self, parameters):
         calls.append(parameters)
@@ -581,7 +698,9 @@ def test_an_interrupt_leaves_a_fitted_model(stages, at, monkeypatch):
 
     monkeypatch.setattr(FoldError, "slope", interrupted)
     model = LearnedKernelRidge(stages=stages, n_steps=8)
-    with pytest.warns(SearchStoppedWarning, match="Learning was interrupted: the best kernels so far are used"):
+    with pytest.warns(
+        SearchStoppedWarning, match="Learning was interrupted: the best kernels so far are used"
+    ):
         model.fit(X, _holes(Y), tasks=T)
     assert np.isfinite(model.predict()).all()
     assert model.n_stages_ == 1
@@ -631,7 +750,9 @@ def test_scikit_learn_conventions(estimator, checks, each):
 
 
 def test_clone_and_parameters():
-    model = LearnedKernelRidge(kernel={"a": "linear", "b": ("rbf", {"gamma": 0.5})}, shrinkage=0.3, cv=4)
+    model = LearnedKernelRidge(
+        kernel={"a": "linear", "b": ("rbf", {"gamma": 0.5})}, shrinkage=0.3, cv=4
+    )
     assert clone(model).get_params() == model.get_params()
     X, Y, _ = _problem()
     fitted = clone(model).set_params(**FAST).fit(dict(zip("ab", X, strict=True)), Y)
@@ -641,7 +762,9 @@ def test_clone_and_parameters():
 
 def test_descriptions_go_through_splitters_and_searches():
     X, Y, T = _problem()
-    rows = Descriptions({"told": X[0], "similarity": np.exp(-((X[1][:, None] - X[1]) ** 2).sum(axis=2))})
+    rows = Descriptions(
+        {"told": X[0], "similarity": np.exp(-((X[1][:, None] - X[1]) ** 2).sum(axis=2))}
+    )
     kernels = {"told": "rbf", "similarity": "precomputed"}
     model = LearnedKernelRidge(kernel=kernels, setting="B", n_steps=1)
     scores = cross_val_score(model, rows, Y, cv=2)
@@ -665,22 +788,30 @@ def test_descriptions_go_through_splitters_and_searches():
 # Files ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["plain", "described", "precomputed", "profiled", "frames", "without tasks"])
+@pytest.mark.parametrize(
+    "form", ["plain", "described", "precomputed", "profiled", "frames", "without tasks"]
+)
 def test_a_model_comes_back_from_its_file(form, profiled, tmp_path):
     X, Y, T = _problem()
     given = {"tasks": T[0]}
-    rows, model = X[0], LearnedKernelRidge(setting="B", **FAST)
+    rows = X[0]
+    model = LearnedKernelRidge(setting="B", **FAST)
     if form == "described":
-        rows, given = {"told": X[0], "noise": X[1]}, {"tasks": T}
+        rows = {"told": X[0], "noise": X[1]}
+        given = {"tasks": T}
     elif form == "precomputed":
         rows = [x @ x.T / np.linalg.norm(x, axis=1) / np.linalg.norm(x, axis=1)[:, None] for x in X]
         model.set_params(kernel="precomputed", setting="A", stages=1)
     elif form == "profiled":
         model = pickle.loads(profiled)
     elif form == "frames":
-        names, task_names = [f"r{i}" for i in range(14)], [f"t{j}" for j in range(9)]
+        names = [f"r{i}" for i in range(14)]
+        task_names = [f"t{j}" for j in range(9)]
         model.set_params(cv=2)
-        rows = {"told": pd.DataFrame(X[0], names, ["a", "b"]), "noise": pd.DataFrame(X[1], names, ["c", "d", "e"])}
+        rows = {
+            "told": pd.DataFrame(X[0], names, ["a", "b"]),
+            "noise": pd.DataFrame(X[1], names, ["c", "d", "e"]),
+        }
         Y = pd.DataFrame(_holes(Y), names, task_names)
         given = {"tasks": pd.DataFrame(T[0], task_names, ["f", "g"])}
     elif form == "without tasks":
@@ -703,7 +834,9 @@ def test_a_model_comes_back_from_its_file(form, profiled, tmp_path):
     if form in ("described", "frames"):
         new = {name: table[:4] for name, table in rows.items()}
         assert_array_equal(np.asarray(back.predict(new)), np.asarray(model.predict(new)))
-        for found, expected in zip(back.predict_interval(new), model.predict_interval(new), strict=True):
+        for found, expected in zip(
+            back.predict_interval(new), model.predict_interval(new), strict=True
+        ):
             assert_array_equal(np.asarray(found), np.asarray(expected))
 
 
@@ -712,7 +845,8 @@ def test_a_model_comes_back_from_its_file(form, profiled, tmp_path):
 
 def _nested(kernels, Y, tasks, **given):
     """Return the mean squared error of new instances, two folds of which are left out of all learning."""
-    rows, errors = Descriptions(kernels), []
+    rows = Descriptions(kernels)
+    errors = []
     for train, test in KFold(2, shuffle=True, random_state=0).split(Y):
         model = LearnedKernelRidge(setting="B", **given).fit(rows[train], Y[train], tasks=tasks)
         errors.append(np.mean((model.predict(rows[test]) - Y[test]) ** 2))
@@ -722,7 +856,8 @@ def _nested(kernels, Y, tasks, **given):
 def _useful_and_noise(seed):
     """Return few instances with one description that tells and nine that do not, labels and tasks."""
     rng = np.random.default_rng(seed)
-    X, T = rng.normal(size=(26, 2)), rng.normal(size=(8, 2))
+    X = rng.normal(size=(26, 2))
+    T = rng.normal(size=(8, 2))
     Y = np.tanh(X @ rng.normal(size=(2, 8))) + 0.7 * rng.normal(size=(26, 8))
     return X, [rng.normal(size=(26, 3)) for _ in range(9)], Y, T
 
@@ -736,7 +871,12 @@ def test_shrinkage_keeps_noise_from_ruling():
 def test_shrinkage_lowers_the_error_with_noise():
     errors = []
     for X, noise, Y, T in map(_useful_and_noise, range(6)):
-        errors.append([_nested([X, *noise], Y, T, n_steps=60, shrinkage=shrinkage) for shrinkage in (0.1, 0.0)])
+        errors.append(
+            [
+                _nested([X, *noise], Y, T, n_steps=60, shrinkage=shrinkage)
+                for shrinkage in (0.1, 0.0)
+            ]
+        )
     shrunk, free = np.mean(errors, axis=0)
     assert shrunk < 0.95 * free
 
@@ -746,13 +886,16 @@ def test_ten_kernels_of_fifty_drugs_do_not_over_fit(shared_data):
     """Drugs that are new to nuclear receptors: their similarity, and nine of random bits that say nothing."""
     data = fetch_yamanishi("nr", data_home=shared_data, instances="drugs", download=False)
     given = {"kernel": "precomputed", "task_kernel": "precomputed", "n_steps": 20}
-    Y, G, errors = data.Y, repair(data.G), []
+    Y = data.Y
+    G = repair(data.G)
+    errors = []
     alone = _nested([repair(data.K)], Y, G, **given)
     for seed in range(6):
         rng = np.random.default_rng(seed)
         bits = [(rng.random((54, 64)) < 0.2).astype(float) for _ in range(9)]
         errors.append(_nested([repair(data.K), *map(tanimoto, bits)], Y, G, **given))
-    # A shrinkage of 1 would hold nine kernels of noise near their equal weights: 4 % more error than alone.
+    # A shrinkage of 1 would hold nine kernels of noise near their equal weights: 4 % more error
+    # than alone.
     assert max(errors) < 1.02 * alone
 
 
@@ -761,18 +904,24 @@ def test_names_of_what_joins_by_itself_are_refused(name: str) -> None:
     rng = np.random.default_rng(0)
     given = {"a": rng.normal(size=(6, 2)), name: rng.normal(size=(6, 2))}
     with pytest.raises(ValueError, match=f"X has a description called '{name}'"):
-        LearnedKernelRidge(setting="B").fit(given, rng.normal(size=(6, 4)), tasks=rng.normal(size=(4, 2)))
+        LearnedKernelRidge(setting="B").fit(
+            given, rng.normal(size=(6, 4)), tasks=rng.normal(size=(4, 2))
+        )
 
 
 @over(lines("weighted taken", (False, True), (True, False)))
 def test_columns_of_a_kernel_without_ids_stay_in_the_order_in_which_they_came(weighted, taken):
-    # Labels come in another order than descriptions, which folds are dealt in; the columns of new rows do not.
+    # Labels come in another order than descriptions, which folds are dealt in; the columns of new
+    # rows do not.
     rng = np.random.default_rng(0)
     (X, Z), Y, (T, _) = _problem(12, 5)
-    K, ids = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2)), np.array([f"i{place}" for place in range(12)])
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    ids = np.array([f"i{place}" for place in range(12)])
     train, new = np.split(rng.permutation(12), [9])
     order = rng.permutation(9)
-    model = LearnedKernelRidge(kernel={"z": "rbf", "k": "precomputed"}, setting="B", stages=1, n_steps=2)
+    model = LearnedKernelRidge(
+        kernel={"z": "rbf", "k": "precomputed"}, setting="B", stages=1, n_steps=2
+    )
     weights = rng.uniform(0.5, 2.0, size=9) if weighted else None
     rows = train[order]
     expected = model.fit({"z": Z[rows], "k": K[np.ix_(rows, rows)]}, Y[rows], T, weights)
@@ -784,7 +933,9 @@ def test_columns_of_a_kernel_without_ids_stay_in_the_order_in_which_they_came(we
     else:
         given = {"z": pd.DataFrame(Z[train], index=ids[train]), "k": K[np.ix_(train, train)]}
         found = model.fit(given, labels, T, weights)
-        found = found.predict({"z": pd.DataFrame(Z[new], index=ids[new]), "k": K[np.ix_(new, train)]})
+        found = found.predict(
+            {"z": pd.DataFrame(Z[new], index=ids[new]), "k": K[np.ix_(new, train)]}
+        )
     assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
@@ -815,15 +966,21 @@ def test_a_score_is_that_of_the_held_out_predictions(capsys):
     plain = LearnedKernelRidge(cv=2, stages=2, progress=True, **FAST).fit(X, Y, T)
     assert plain.holdout_score_ == -plain.holdout_error_
     assert "(before: concordance_index 0." in capsys.readouterr().err
-    LearnedKernelRidge(stages=1, n_steps=1, cv=2).fit(X, np.ones((10, 7)), T)  # no rank of equal labels
+    LearnedKernelRidge(stages=1, n_steps=1, cv=2).fit(
+        X, np.ones((10, 7)), T
+    )  # no rank of equal labels
 
 
 def test_small_grids_of_other_libraries_are_learned_with_numpy(monkeypatch):
     torch = pytest.importorskip("torch")
     (X, _), Y, (T, _) = _problem(10, 7)
-    Y, kinds, evaluate = _holes(Y), set(), FoldError.evaluate
+    Y = _holes(Y)
+    kinds = set()
+    evaluate = FoldError.evaluate
     monkeypatch.setattr(
-        FoldError, "evaluate", lambda self, *given: kinds.add(type(self.train)) or evaluate(self, *given)
+        FoldError,
+        "evaluate",
+        lambda self, *given: kinds.add(type(self.train)) or evaluate(self, *given),
     )
     expected = LearnedKernelRidge(cv=2, stages=2, **FAST).fit(X, Y, T)
     moved = LearnedKernelRidge(cv=2, stages=2, device="cpu", **FAST).fit(X, Y, T)
@@ -845,9 +1002,12 @@ def test_learning_that_does_not_fit_in_memory_is_refused(monkeypatch):
     free = []
     monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: free[0])
     # Enough to fit all, and to learn in one stage, but not for the profiles of all folds.
-    one_stage, profiles = 36 * 14 * 9 + 15 * 23**2 + 11 * (14**2 + 9**2), 32 * (14**2 + 9**2)
+    one_stage = 36 * 14 * 9 + 15 * 23**2 + 11 * (14**2 + 9**2)
+    profiles = 32 * (14**2 + 9**2)
     free[:] = [8 * (one_stage + profiles / 2)]
-    with pytest.raises(NotEnoughMemoryError, match=r"Learning 4 kernels of a grid of 14 × 9 .* or stages=1"):
+    with pytest.raises(
+        NotEnoughMemoryError, match=r"Learning 4 kernels of a grid of 14 × 9 .* or stages=1"
+    ):
         LearnedKernelRidge(n_steps=1).fit(X, _holes(Y), T)
     LearnedKernelRidge(stages=1, n_steps=1).fit(X, _holes(Y), T)
 
@@ -868,7 +1028,9 @@ def test_the_repair_of_a_kernel_is_told_once():
     K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
     K[0, 1] += 0.5
     with pytest.warns(KernelRepairWarning) as told:
-        LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=1).fit([K], Y, T, np.linspace(1.0, 2.0, 14))
+        LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=1).fit(
+            [K], Y, T, np.linspace(1.0, 2.0, 14)
+        )
     assert len(told) == 1
 
 
@@ -876,7 +1038,8 @@ def test_the_repair_of_a_kernel_is_told_once():
 def test_ids_of_labels_are_those_of_kernels_that_have_none(weighted):
     (X, _), Y, (T, _) = _problem()
     K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
-    ids, weights = [f"i{place}" for place in range(10)], np.linspace(1.0, 2.0, 10) if weighted else None
+    ids = [f"i{place}" for place in range(10)]
+    weights = np.linspace(1.0, 2.0, 10) if weighted else None
     model = LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=2)
     model.fit({"k": K[:10, :10]}, pd.DataFrame(Y[:10], index=ids), T, weights)
     new = pd.DataFrame(K[10:, :10], columns=ids)
@@ -886,10 +1049,14 @@ def test_ids_of_labels_are_those_of_kernels_that_have_none(weighted):
 
 
 def test_profiles_that_are_the_same_everywhere_keep_the_exponents_of_others():
-    kernel, wide = describe(Descriptions({"a": np.eye(4)}), "precomputed", normalize=True, repair="clip", name="X")
+    kernel, wide = describe(
+        Descriptions({"a": np.eye(4)}), "precomputed", normalize=True, repair="clip", name="X"
+    )
     kernel = kernel.scaled(wide.values, "X")
     angle = np.exp(-np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))))
-    found, _, _ = final_kernel(kernel, wide, np.zeros(3), np.log([2.0, 3.0]), [np.ones((4, 4)), angle], False)
+    found, _, _ = final_kernel(
+        kernel, wide, np.zeros(3), np.log([2.0, 3.0]), [np.ones((4, 4)), angle], False
+    )
     assert_allclose([member.exponent for member in found.members], [1.0, 2.0, 3.0])
 
 

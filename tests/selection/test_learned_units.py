@@ -11,9 +11,11 @@ from dyadlearn import LearnedKernelRidge
 from dyadlearn.kernels import gram
 from sweeps import lines, over
 
-M, Q = 9, 7
+M = 9
+Q = 7
 RNG = np.random.default_rng(3)
-X, T = RNG.normal(size=(M + 2, 3)), RNG.normal(size=(Q + 2, 2))
+X = RNG.normal(size=(M + 2, 3))
+T = RNG.normal(size=(Q + 2, 2))
 Y = (np.sin(X[:, :1]) @ T[:, :1].T + X[:, 1:2] + 0.3 * RNG.normal(size=(M + 2, Q + 2)))[:M, :Q]
 HOLES = np.where(RNG.random(Y.shape) < 0.25, np.nan, Y)
 WEIGHTS = {
@@ -51,17 +53,18 @@ def _tables(kernel, rows, factor, side):
 def _fitted(problem, **factors):
     """Return the predictions and hold-out of a model in the units of the problem, and its alpha_."""
     used = {**IDENTITY, **factors}
-    setting, kernel = problem["setting"], problem["kernel"]
-    (K, K_new), (G, G_new) = (
-        _tables(kernel, X, used["rows"], "instances"),
-        _tables(kernel, T, used["columns"], "tasks"),
-    )
+    setting = problem["setting"]
+    kernel = problem["kernel"]
+    K, K_new = _tables(kernel, X, used["rows"], "instances")
+    G, G_new = _tables(kernel, T, used["columns"], "tasks")
     weights = WEIGHTS[problem["weights"]]
     if weights is None:
         used["weights"] = 1.0
     else:
         weights = weights * used["weights"]
-    model = LearnedKernelRidge(setting=setting, kernel=kernel, task_kernel=kernel, n_steps=4, cv=3, **problem["more"])
+    model = LearnedKernelRidge(
+        setting=setting, kernel=kernel, task_kernel=kernel, n_steps=4, cv=3, **problem["more"]
+    )
     model.fit(K, problem["labels"] * used["labels"] + used["shift"], tasks=G, sample_weight=weights)
     found = [model.predict(), model.holdout_]
     if model.n_stages_ == 1:
@@ -124,7 +127,9 @@ def test_weights_of_missing_labels_do_not_matter():
 def _groups(setting, n_rows, n_columns):
     """Return groups that make the same folds whatever the order of rows; complete labels without weights need none."""
     groups = {"groups": np.arange(n_rows) % 3} if setting in "BD" else {}
-    return {**groups, "task_groups": np.arange(n_columns) % 3} if setting in "CD" else groups
+    if setting in "CD":
+        return {**groups, "task_groups": np.arange(n_columns) % 3}
+    return groups
 
 
 @over(
@@ -157,8 +162,10 @@ def test_sides_can_be_exchanged(setting, mirrored, weights):
 @over(lines("setting weights", ("A", "none"), ("B", "cells"), ("C", "rows"), ("D", "spread")))
 def test_rows_and_columns_have_no_order(setting, weights):
     W = WEIGHTS[weights]
-    rows, columns = np.random.default_rng(0).permutation(M), np.random.default_rng(1).permutation(Q)
-    groups, block = _groups(setting, M, Q), np.ix_(rows, columns)
+    rows = np.random.default_rng(0).permutation(M)
+    columns = np.random.default_rng(1).permutation(Q)
+    groups = _groups(setting, M, Q)
+    block = np.ix_(rows, columns)
     moved = {name: codes[rows if name == "groups" else columns] for name, codes in groups.items()}
     model = LearnedKernelRidge(setting=setting, n_steps=4, stages=1, cv=3)
     first = clone(model).fit(X[:M], Y, T[:Q], W, **groups)

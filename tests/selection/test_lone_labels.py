@@ -28,7 +28,8 @@ from dyadlearn.views.grid import holdout_of_model
 from dyadlearn.views.summary import summary_of
 from sweeps import every, lines, over
 
-M, Q = 12, 6
+M = 12
+Q = 6
 X, FULL, T = problems.data(M, Q)
 ALPHAS = [0.1, 10.0]
 # Task 1 has one label, task 4 none; those of task 3 all lie in one group.
@@ -36,7 +37,8 @@ Y = np.where(np.random.default_rng(1).random((M, Q)) < 0.3, np.nan, FULL + 50.0)
 Y[:, 1], Y[:, 4], Y[:, 3] = np.nan, np.nan, np.nan
 Y[5, 1], Y[[0, 1, 2], 3] = 52.0, [49.0, 48.0, 51.0]
 GROUPS = np.repeat(np.arange(4), 3)
-ONE, THREE = (5, 1), (slice(0, 3), 3)
+ONE = (5, 1)
+THREE = (slice(0, 3), 3)
 
 
 def quietly(function: Any, *args: Any, **options: Any) -> tuple[Any, list[str]]:
@@ -44,7 +46,9 @@ def quietly(function: Any, *args: Any, **options: Any) -> tuple[Any, list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = function(*args, **options)
-    return found, [str(each.message) for each in caught if issubclass(each.category, NoLabelWarning)]
+    return found, [
+        str(each.message) for each in caught if issubclass(each.category, NoLabelWarning)
+    ]
 
 
 def fitted(labels: np.ndarray = Y, Model: Any = IndependentTaskRidge, **options: Any) -> Any:
@@ -66,7 +70,9 @@ def mean_error(F: np.ndarray, letter: str = "B") -> float:
     squares = (Y - F) ** 2
     if letter == "A":
         return -float(np.nanmean(squares))
-    return -float(np.mean([row[~np.isnan(row)].mean() for row in squares if not np.isnan(row).all()]))
+    return -float(
+        np.mean([row[~np.isnan(row)].mean() for row in squares if not np.isnan(row).all()])
+    )
 
 
 N = int(np.count_nonzero(~np.isnan(Y)))
@@ -92,11 +98,16 @@ def test_a_task_without_labels_is_not_predicted_and_that_is_said_once():
 
 @over(every(weighted=[False, True], letter="AB"))
 def test_what_is_held_out_is_what_refits_say(weighted, letter):
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=(M, Q)) if weighted else None
+    if weighted:
+        weights = np.random.default_rng(0).uniform(0.5, 2.0, size=(M, Q))
+    else:
+        weights = None
     model = quietly(IndependentTaskRidge(kernel="rbf").fit, X, Y, sample_weight=weights)[0]
     held_out, said = quietly(model.holdout, letter)
     assert len(said) == 1
-    assert said[0].startswith(f"In setting {letter}, 1 of {N} labels are the only ones of their task (positions 1)")
+    assert said[0].startswith(
+        f"In setting {letter}, 1 of {N} labels are the only ones of their task (positions 1)"
+    )
     assert "their predictions are NaN" in said[0]
     lone = np.isnan(held_out) & ~np.isnan(Y)
     assert_array_equal(np.argwhere(lone), [ONE])
@@ -136,28 +147,40 @@ def test_landscapes_and_searches_score_what_is_predicted(scoring, cv):
     folds = [(np.flatnonzero(each != GROUPS), np.flatnonzero(each == GROUPS)) for each in range(4)]
     groups, cv = (np.arange(M), None) if cv is None else (GROUPS, folds)
     # A function sees the grids and averages as it likes.
-    expected = [mean_error(refitted(alpha, groups), "A" if scoring is my_error else "B") for alpha in ALPHAS]
+    expected = [
+        mean_error(refitted(alpha, groups), "A" if scoring is my_error else "B") for alpha in ALPHAS
+    ]
     count, tasks = (1, "1") if cv is None else (4, "1, 3")
     found, said = quietly(landscape, fitted(), "B", alphas=ALPHAS, scoring=scoring, cv=cv)
     assert_allclose(found["B"], expected, rtol=1e-8)
-    search, more = quietly(IndependentTaskRidgeCV(ALPHAS, setting="B", scoring=scoring, kernel="rbf", cv=cv).fit, X, Y)
+    search, more = quietly(
+        IndependentTaskRidgeCV(ALPHAS, setting="B", scoring=scoring, kernel="rbf", cv=cv).fit, X, Y
+    )
     assert_allclose(search.landscape_, expected, rtol=1e-8)
     assert search.alpha_ == ALPHAS[int(np.argmax(expected))]
     assert len(said) == 1
     assert len(more) == 2  # of the fit, and of the search
     for message in (said[0], more[1]):
-        assert message.startswith(f"In setting B, {count} of {N} labels are the only ones of their task")
+        assert message.startswith(
+            f"In setting B, {count} of {N} labels are the only ones of their task"
+        )
         assert f"(positions {tasks})" in message
     assert_allclose(evaluated(search, scoring), max(expected), rtol=1e-8)
 
 
 def evaluated(model: Any, scoring: Any = None) -> float:
     table = quietly(evaluate, model, "B", scoring=scoring)[0]
-    return float(table[next(name for name in table if name not in ("setting", "new", "undefined", "method"))][0])
+    return float(
+        table[
+            next(name for name in table if name not in ("setting", "new", "undefined", "method"))
+        ][0]
+    )
 
 
 def test_kernels_are_searched_without_repeating_it():
-    search = IndependentTaskRidgeCV(ALPHAS, kernel="rbf", kernel_grid=[{"gamma": 0.1}, {"gamma": 1.0}])
+    search = IndependentTaskRidgeCV(
+        ALPHAS, kernel="rbf", kernel_grid=[{"gamma": 0.1}, {"gamma": 1.0}]
+    )
     said = quietly(search.fit, X, Y)[1]
     assert len(said) == 2
     assert said[0].startswith("1 of 6 tasks")
@@ -185,7 +208,9 @@ def test_nested_scores_leave_them_out(setting):
     lone = np.isnan(found.predictions) & ~np.isnan(Y)
     assert lone[ONE]
     assert len(said) == 1
-    assert said[0].startswith(f"In setting {setting}, {lone.sum()} of {N} labels are the only ones of their task")
+    assert said[0].startswith(
+        f"In setting {setting}, {lone.sum()} of {N} labels are the only ones of their task"
+    )
     assert_allclose(found.score, mean_error(found.predictions, setting), rtol=1e-12)
 
 
@@ -214,7 +239,10 @@ def test_pictures_show_what_is_predicted():
     assert [each.trouble for each in summary.results] == [None, None]
     assert_allclose(summary.results[1].score, mean_error(refitted(1.0, np.arange(M))), rtol=1e-9)
     assert {len(points.x) for points in summary.points("scatter").values()} == {N - 1}
-    assert sum(message.startswith("In setting B, 1 of ") for message in [*said, *summary.warnings]) == 1
+    assert (
+        sum(message.startswith("In setting B, 1 of ") for message in [*said, *summary.warnings])
+        == 1
+    )
 
 
 def test_advice_is_given_of_what_is_predicted():
@@ -224,12 +252,16 @@ def test_advice_is_given_of_what_is_predicted():
     assert ONE not in set(zip(found.instances, found.tasks, strict=True))
     tasks = quietly(recommend, model, instance=7, n=Q)[0].ids
     assert 4 not in tasks
-    with pytest.raises(ValueError, match=r"^Nothing is predicted for 4, whose tasks have no labels for an intercept"):
+    with pytest.raises(
+        ValueError,
+        match=r"^Nothing is predicted for 4, whose tasks have no labels for an intercept",
+    ):
         recommend(model, task=4)
 
 
 def test_scores_of_new_labels_leave_tasks_out_that_have_no_prediction():
-    model, new = fitted(), np.random.default_rng(4).normal(size=(M, X.shape[1]))
+    model = fitted()
+    new = np.random.default_rng(4).normal(size=(M, X.shape[1]))
     labels = np.random.default_rng(5).normal(size=(M, Q)) + 50.0
     others = np.delete(np.arange(Q), 4)
     again = fitted(Y[:, others])

@@ -14,9 +14,15 @@ from dyadlearn import LearnedKernelRidge, Tasks
 from dyadlearn.kernels.vectors import rbf
 from dyadlearn.selection import learned
 
-M, Q, NEW = 14, 6, 4
+M = 14
+Q = 6
+NEW = 4
 rng = np.random.default_rng(0)
-X = {"a": rng.normal(size=(M + NEW, 2)), "b": rng.normal(size=(M + NEW, 3)), "c": rng.normal(size=(M + NEW, 2))}
+X = {
+    "a": rng.normal(size=(M + NEW, 2)),
+    "b": rng.normal(size=(M + NEW, 3)),
+    "c": rng.normal(size=(M + NEW, 2)),
+}
 X["b"] = np.hstack([X["a"] + 0.2 * X["b"][:, :2], 0.2 * X["b"][:, 2:]])
 T = {"s": rng.normal(size=(Q + NEW, 2)), "t": rng.normal(size=(Q + NEW, 2))}
 T["t"] = T["s"] + 0.2 * T["t"]
@@ -26,7 +32,11 @@ Y = (
     + 0.1 * rng.normal(size=(M, Q))
 )
 HOLED = np.where(rng.random((M, Q)) < 0.2, np.nan, Y)
-SCALES = {"tiny λ": ((1e-9,), ["c", "b"]), "large λ": ((1e6,), ["c", "b"]), "chosen λ": (None, ["a"])}
+SCALES = {
+    "tiny λ": ((1e-9,), ["c", "b"]),
+    "large λ": ((1e6,), ["c", "b"]),
+    "chosen λ": (None, ["a"]),
+}
 
 
 def rows(tables, here, names=None):
@@ -66,14 +76,18 @@ def bordered(K, alpha, targets, border=1.0):
 
 def coefficients(model, Y, axis):
     """Return A and μ, so that predictions for kernel rows k of a side are k A + μ, by one solve for all pairs."""
-    (m, q), one = Y.shape, float(model.fit_intercept)
+    m, q = Y.shape
+    one = float(model.fit_intercept)
     K = sum(terms(model, 0, OLD[0]).values())
     if model.shares_ is None:
         solved = bordered(K, model.alpha_, Y)
         return solved[:-1], solved[-1]
-    (a, b, c), K, G = model._shares(), K + one, sum(terms(model, 1, OLD[1]).values()) + one
+    a, b, c = model._shares()
+    K = K + one
+    G = sum(terms(model, 1, OLD[1]).values()) + one
     P = a * np.kron(K, G) + b * np.kron(K, np.eye(q)) + c * np.kron(np.eye(m), G)
-    seen, dual = ~np.isnan(Y).reshape(-1), np.zeros(m * q)
+    seen = ~np.isnan(Y).reshape(-1)
+    dual = np.zeros(m * q)
     solved = bordered(P[np.ix_(seen, seen)], model.alpha_, Y.reshape(-1, 1)[seen], one)[:, 0]
     dual[seen] = solved[:-1]
     dual = dual.reshape(m, q)
@@ -91,9 +105,11 @@ def scale(K):
 def by_hand(model, Y, names, alphas, axis=0):
     """Return predictions for new rows of a side with the named descriptions only, by real refits without each row."""
     A, mean = coefficients(model, Y, axis)
-    trained, new = terms(model, axis, OLD[axis]), terms(model, axis, NEW_ROWS[axis])
+    trained = terms(model, axis, OLD[axis])
+    new = terms(model, axis, NEW_ROWS[axis])
     K, asked = (sum(each[name] for name in names) for each in (trained, new))
-    predictions, everyone = asked @ A + mean, np.arange(len(K))
+    predictions = asked @ A + mean
+    everyone = np.arange(len(K))
     for name in trained.keys() - set(names):
         part = trained[name] @ A
 
@@ -120,7 +136,9 @@ def test_a_ridge_regression_predicts_the_part_that_is_missing(monkeypatch, case,
     assert_allclose(model.predict(rows(NEW_ROWS[0], ..., names)), expected, rtol=1e-6, atol=1e-7)
     if case != "no tasks":
         expected = by_hand(model, labels, ["t"], learned._FILLING_ALPHAS, axis=1)
-        assert_allclose(model.predict(tasks=rows(NEW_ROWS[1], ..., ["t"])).T, expected, rtol=1e-6, atol=1e-7)
+        assert_allclose(
+            model.predict(tasks=rows(NEW_ROWS[1], ..., ["t"])).T, expected, rtol=1e-6, atol=1e-7
+        )
 
 
 def test_the_choice_is_not_the_same_for_every_description(monkeypatch):
@@ -136,14 +154,21 @@ def test_rows_are_grouped_by_what_they_lack():
     given = {name: table.copy() for name, table in NEW_ROWS[0].items()}
     given["a"][1] = given["b"][1] = given["c"][3] = np.nan
     found = model.predict(given)
-    whole, alone = model.predict(NEW_ROWS[0]), model.predict(rows(NEW_ROWS[0], ..., ["c"]))
+    whole = model.predict(NEW_ROWS[0])
+    alone = model.predict(rows(NEW_ROWS[0], ..., ["c"]))
     without = model.predict(rows(NEW_ROWS[0], ..., ["a", "b"]))
     expected = np.stack([whole[0], alone[1], whole[2], without[3]])
     assert_allclose(found, expected, rtol=1e-10)
     tasks = Tasks(rows(NEW_ROWS[1], ..., ["s"]))
-    assert_allclose(model.predict(given, tasks)[1:2], model.predict(rows(given, [1]), tasks), rtol=1e-10)
-    assert_allclose(model.predict_pairs(given, None, [(3, 0), (1, 2)]), [found[3, 0], found[1, 2]], rtol=1e-10)
-    assert_allclose(dyadlearn.explain(model, rows(given, [3]), 2).prediction, found[3, 2], rtol=1e-8)
+    assert_allclose(
+        model.predict(given, tasks)[1:2], model.predict(rows(given, [1]), tasks), rtol=1e-10
+    )
+    assert_allclose(
+        model.predict_pairs(given, None, [(3, 0), (1, 2)]), [found[3, 0], found[1, 2]], rtol=1e-10
+    )
+    assert_allclose(
+        dyadlearn.explain(model, rows(given, [3]), 2).prediction, found[3, 2], rtol=1e-8
+    )
     assert dyadlearn.recommend(model, X=given, n=2).columns()["task"]
 
 
@@ -161,12 +186,15 @@ def test_kernels_and_sparse_tables(tmp_path):
     kernels = {"a": "linear", "k": "precomputed"}
     model = LearnedKernelRidge(kernel=kernels, setting="B", stages=1, n_steps=2, progress=False)
     model.fit({"a": tables["a"][:M], "k": K[:M, :M]}, Y, tasks=OLD[1])
-    dense, thin = {"a": X["a"][M:]}, {"a": tables["a"][M:]}
+    dense = {"a": X["a"][M:]}
+    thin = {"a": tables["a"][M:]}
     expected = model.predict(dense)
     assert_allclose(model.predict(thin), expected, rtol=1e-10)
     assert_allclose(model.predict({**thin, "k": np.full((NEW, M), np.nan)}), expected, rtol=1e-10)
     only_kernel = model.predict({"k": K[M:, :M]})
-    assert_allclose(model.predict({"a": X["a"][M:] * np.nan, "k": K[M:, :M]}), only_kernel, rtol=1e-10)
+    assert_allclose(
+        model.predict({"a": X["a"][M:] * np.nan, "k": K[M:, :M]}), only_kernel, rtol=1e-10
+    )
     dyadlearn.save(model, tmp_path / "model.dyad")
     assert_allclose(dyadlearn.load(tmp_path / "model.dyad").predict(dense), expected, rtol=1e-10)
     both = LearnedKernelRidge(kernel="linear", setting="B", stages=1, n_steps=2, progress=False)
@@ -176,7 +204,9 @@ def test_kernels_and_sparse_tables(tmp_path):
 
 def test_tensors():
     torch = pytest.importorskip("torch")
-    tensors = [{name: torch.asarray(table) for name, table in each.items()} for each in (*OLD, NEW_ROWS[0])]
+    tensors = [
+        {name: torch.asarray(table) for name, table in each.items()} for each in (*OLD, NEW_ROWS[0])
+    ]
     model = LearnedKernelRidge(setting="B", stages=1, n_steps=2, cv=2, tol=1e-12, progress=False)
     model.fit(tensors[0], torch.asarray(Y), tasks=tensors[1])
     new = {**tensors[2], "b": tensors[2]["b"] * torch.asarray([[1.0], [torch.nan], [1.0], [1.0]])}
@@ -188,27 +218,41 @@ def test_tensors():
 
 def test_frames():
     pandas = pytest.importorskip("pandas")
-    frames = {name: pandas.DataFrame(table.copy(), index=list("wxyz")) for name, table in NEW_ROWS[0].items()}
+    frames = {
+        name: pandas.DataFrame(table.copy(), index=list("wxyz"))
+        for name, table in NEW_ROWS[0].items()
+    }
     frames["b"] = frames["b"].iloc[::-1].copy()
     frames["b"].loc["y"] = np.nan
     found = fitted()[0].predict(frames)
     assert list(found.index) == list("wxyz")
-    assert_allclose(found.loc[["y"]], fitted()[0].predict(rows(NEW_ROWS[0], [2], ["a", "c"])), rtol=1e-10)
+    assert_allclose(
+        found.loc[["y"]], fitted()[0].predict(rows(NEW_ROWS[0], [2], ["a", "c"])), rtol=1e-10
+    )
     for frame in frames.values():
         frame.loc[["x", "z"]] = np.nan
-    with pytest.raises(ValueError, match="X has no description of row 'x', 'z': give one of 'a', 'b', 'c'"):
+    with pytest.raises(
+        ValueError, match="X has no description of row 'x', 'z': give one of 'a', 'b', 'c'"
+    ):
         fitted()[0].predict(frames)
 
 
 def test_what_is_refused():
-    (model, _), new = fitted(), NEW_ROWS[0]
+    model, _ = fitted()
+    new = NEW_ROWS[0]
     partly = {**new, "b": new["b"].copy()}
     partly["b"][2, 0] = np.nan
-    with pytest.raises(ValueError, match=r"X\['b'\] has NaN in part of row 2: fill it in, or make all of it NaN"):
+    with pytest.raises(
+        ValueError, match=r"X\['b'\] has NaN in part of row 2: fill it in, or make all of it NaN"
+    ):
         model.predict(partly)
-    with pytest.raises(ValueError, match="X has no description of row 0, 1, 2, 3: give one of 'a', 'b', 'c'"):
+    with pytest.raises(
+        ValueError, match="X has no description of row 0, 1, 2, 3: give one of 'a', 'b', 'c'"
+    ):
         model.predict({"a": new["a"] * np.nan})
-    with pytest.raises(ValueError, match="have the unknown name 'd': give those of training, 'a', 'b', 'c'"):
+    with pytest.raises(
+        ValueError, match="have the unknown name 'd': give those of training, 'a', 'b', 'c'"
+    ):
         model.predict({"a": new["a"], "d": new["b"]})
     with pytest.raises(ValueError, match="NaN"):
         model.fit({**OLD[0], "a": OLD[0]["a"] * np.nan}, Y, tasks=OLD[1])
@@ -225,8 +269,11 @@ def test_what_is_refused():
 @pytest.mark.parametrize("correlated", [False, True])
 def test_errors_beside_refits_and_zeros(correlated):
     rng = np.random.default_rng(3)
-    n, new, q = 60, 40, 6
-    a, b = rng.normal(size=(n + new, 2)), rng.normal(size=(n + new, 2))
+    n = 60
+    new = 40
+    q = 6
+    a = rng.normal(size=(n + new, 2))
+    b = rng.normal(size=(n + new, 2))
     if correlated:
         b = a[:, ::-1] + 0.3 * b
     tasks = rng.normal(size=(q, 3))
@@ -235,10 +282,16 @@ def test_errors_beside_refits_and_zeros(correlated):
     labels = signal + 0.3 * rng.normal(size=signal.shape)
     model = LearnedKernelRidge(setting="B", n_steps=4, progress=False)
     model.fit({"a": a[:n], "b": b[:n]}, labels[:n], tasks=tasks)
-    again = LearnedKernelRidge(setting="B", n_steps=4, progress=False).fit({"a": a[:n]}, labels[:n], tasks=tasks)
+    again = LearnedKernelRidge(setting="B", n_steps=4, progress=False).fit(
+        {"a": a[:n]}, labels[:n], tasks=tasks
+    )
     asked = {"a": a[n:]}
     # Rows far from all others have kernel values of zero.
-    guesses = model.predict(asked), again.predict(asked), model.predict({**asked, "b": np.full((new, 2), 1e6)})
+    guesses = (
+        model.predict(asked),
+        again.predict(asked),
+        model.predict({**asked, "b": np.full((new, 2), 1e6)}),
+    )
     filled, refitted, zeros = (float(((guess - signal[n:]) ** 2).mean()) for guess in guesses)
     assert filled < 1.05 * refitted
     if correlated:

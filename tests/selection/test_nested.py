@@ -10,7 +10,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import problems
-from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, Tasks, TwoStepRidge, TwoStepRidgeCV
+from dyadlearn import (
+    IndependentTaskRidgeCV,
+    KroneckerRidgeCV,
+    SettingKFold,
+    Tasks,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+)
 from dyadlearn.exceptions import GridEdgeWarning, KernelError, KernelRepairWarning
 from dyadlearn.metrics import roc_auc, scorer
 from dyadlearn.selection.evaluate import Interval, bootstrap_interval
@@ -32,15 +39,23 @@ def make_search(cls, grid=GRID, **options):
 
 def by_hand(search, X, Y, T, letter, n_splits, seed, groups=None, task_groups=None):
     """Return predictions, and what was chosen, of folds that are fitted one by one on arrays that are cut out."""
-    F, chosen, blocks = np.full(Y.shape, np.nan), [], []
+    F = np.full(Y.shape, np.nan)
+    chosen = []
+    blocks = []
     m, q = Y.shape
     for _, test in SettingKFold(letter, n_splits, random_state=seed).split_grid(
         m, q, groups=groups, task_groups=task_groups
     ):
         new = [i for i in range(m) if test[i].any()]
         asked = [j for j in range(q) if test[:, j].any()]
-        seen = [i for i in range(m) if i not in new] if letter in "BD" else list(range(m))
-        known = [j for j in range(q) if j not in asked] if letter in "CD" else list(range(q))
+        if letter in "BD":
+            seen = [i for i in range(m) if i not in new]
+        else:
+            seen = list(range(m))
+        if letter in "CD":
+            known = [j for j in range(q) if j not in asked]
+        else:
+            known = list(range(q))
         kernel = getattr(search, "kernel", None) == "precomputed"
         task_kernel = getattr(search, "task_kernel", None) == "precomputed"
         inner = type(search)(**search.get_params()).fit(
@@ -64,7 +79,9 @@ def by_hand(search, X, Y, T, letter, n_splits, seed, groups=None, task_groups=No
 @quiet
 @over(
     covering(
-        scoring=["neg_mean_squared_error", "concordance_index"], letter="BCD", cls=[TwoStepRidgeCV, KroneckerRidgeCV]
+        scoring=["neg_mean_squared_error", "concordance_index"],
+        letter="BCD",
+        cls=[TwoStepRidgeCV, KroneckerRidgeCV],
     )
 )
 def test_nested_equals_a_loop(cls, letter, scoring):
@@ -81,7 +98,9 @@ def test_nested_equals_a_loop(cls, letter, scoring):
     else:
         assert found.task_alphas is None
     assert_allclose(
-        found.fold_scores, [scorer(scoring)(Y[block], F[block], setting=letter) for block in blocks], rtol=1e-9
+        found.fold_scores,
+        [scorer(scoring)(Y[block], F[block], setting=letter) for block in blocks],
+        rtol=1e-9,
     )
     assert len(found.fold_scores) == (4 if letter == "D" else 2)
     assert not hasattr(search, "alpha_")
@@ -106,7 +125,9 @@ def test_nested_pairs_equal_a_loop(cls, holes, scoring):
     Y = with_holes(Y) if holes else Y
     search = make_search(cls, setting="A", scoring=scoring)
     found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7)
-    F, scores, chosen = np.full(Y.shape, np.nan), [], []
+    F = np.full(Y.shape, np.nan)
+    scores = []
+    chosen = []
     for _, test in SettingKFold("A", 2, random_state=7).split_grid(*Y.shape):
         inner = type(search)(**search.get_params()).fit(X, np.where(test, np.nan, Y), tasks=T)
         F[test] = inner.predict(X)[test]
@@ -133,7 +154,9 @@ def test_nested_pairs_equal_a_loop(cls, holes, scoring):
 def test_a_fold_of_pairs_may_hide_a_whole_row_or_column(cls, shape):
     """It stays in the grid without labels: predicted from its features, or 0 if its task is on its own."""
     rng = np.random.default_rng(2)
-    X, T, Y = rng.normal(size=(shape[0], 3)), rng.normal(size=(shape[1], 3)), rng.normal(size=shape)
+    X = rng.normal(size=(shape[0], 3))
+    T = rng.normal(size=(shape[1], 3))
+    Y = rng.normal(size=shape)
     search = make_search(cls, setting="A")
     if cls is IndependentTaskRidgeCV:  # without a label it has no constant
         search.set_params(fit_intercept=False)
@@ -161,7 +184,9 @@ def test_nested_pairs_of_frames_and_libraries(library):
     plain = nested_score(search, X, Y, tasks=T, **options)
     if library.name == "numpy":
         labels = pd.DataFrame(Y, [f"i{i}" for i in range(9)], [f"t{j}" for j in range(7)])
-        framed = nested_score(search, pd.DataFrame(X, labels.index)[::-1], labels, tasks=T, **options)
+        framed = nested_score(
+            search, pd.DataFrame(X, labels.index)[::-1], labels, tasks=T, **options
+        )
         expected = pd.DataFrame(plain.predictions, labels.index, labels.columns)
         pd.testing.assert_frame_equal(framed.predictions, expected)
     given = [library.asarray(array) for array in (X, Y, T)]
@@ -169,7 +194,10 @@ def test_nested_pairs_of_frames_and_libraries(library):
     assert type(found.predictions) is type(given[1])
     assert_array_equal(found.alphas, plain.alphas)
     assert_allclose(
-        library.to_numpy(found.predictions), plain.predictions, rtol=100 * library.rtol, atol=10 * library.rtol
+        library.to_numpy(found.predictions),
+        plain.predictions,
+        rtol=100 * library.rtol,
+        atol=10 * library.rtol,
     )
 
 
@@ -208,7 +236,9 @@ def test_nested_cuts_kernels(letter):
     found = nested_score(search, X @ X.T, Y, tasks=T @ T.T, cv=2, random_state=7)
     F, _, _ = by_hand(search, X @ X.T, Y, T @ T.T, letter, 2, 7)
     assert_allclose(found.predictions, F)
-    linear = nested_score(make_search(TwoStepRidgeCV, setting=letter), X, Y, tasks=T, cv=2, random_state=7)
+    linear = nested_score(
+        make_search(TwoStepRidgeCV, setting=letter), X, Y, tasks=T, cv=2, random_state=7
+    )
     assert_array_equal(found.alphas, linear.alphas)
     assert_allclose(found.predictions, linear.predictions, rtol=1e-6, atol=1e-8)
 
@@ -221,7 +251,8 @@ def test_nested_means_are_those_of_the_same_folds(letter, holes):
         Y = np.where(np.random.default_rng(3).random(Y.shape) < 0.2, np.nan, Y)
     search = TwoStepRidgeCV([1.0], [1.0], setting=letter, scoring="neg_mean_squared_error", cv=2)
     found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7).baselines
-    grand, task = np.full(Y.shape, np.nan), np.full(Y.shape, np.nan)
+    grand = np.full(Y.shape, np.nan)
+    task = np.full(Y.shape, np.nan)
     for train, test in SettingKFold(letter, 2, random_state=7).split_grid(*Y.shape):
         left = np.where(train, Y, np.nan)
         grand[test] = np.nanmean(left)
@@ -268,7 +299,9 @@ def test_nested_kernel_grids_sparse_features_and_vectors():
     assert_allclose(found.predictions, by_hand(search, X, Y, T, "B", 2, 1)[0])
     search = make_search(TwoStepRidgeCV, setting="D")
     dense = nested_score(search, X, Y, tasks=T, cv=2, random_state=1)
-    cut = nested_score(search, sparse.csc_array(X), Y, tasks=sparse.csr_array(T), cv=2, random_state=1)
+    cut = nested_score(
+        search, sparse.csc_array(X), Y, tasks=sparse.csr_array(T), cv=2, random_state=1
+    )
     assert_allclose(cut.predictions, dense.predictions, rtol=1e-6, atol=1e-8)
     vector = nested_score(IndependentTaskRidgeCV(GRID), X, Y[:, 0], cv=3, random_state=1)
     assert vector.predictions.shape == (13,)
@@ -280,10 +313,12 @@ def test_nested_kernel_grids_sparse_features_and_vectors():
 def test_nested_frames_are_aligned_by_id(kernel):
     pd = pytest.importorskip("pandas")
     X, Y, T = make_data()
-    rows, columns = [f"i{i}" for i in range(13)], [f"t{j}" for j in range(10)]
+    rows = [f"i{i}" for i in range(13)]
+    columns = [f"t{j}" for j in range(10)]
     frames = pd.DataFrame(X, rows), pd.DataFrame(T, columns)
     if kernel == "precomputed":
-        X, T = X @ X.T, T @ T.T
+        X = X @ X.T
+        T = T @ T.T
         frames = pd.DataFrame(X, rows, rows), pd.DataFrame(T, columns, columns)
     labels = pd.DataFrame(Y, pd.Index(rows, name="drug"), columns)
     groups = pd.Series(np.arange(13) // 2, rows)
@@ -299,7 +334,9 @@ def test_nested_frames_are_aligned_by_id(kernel):
         cv=2,
         random_state=3,
     )
-    pd.testing.assert_frame_equal(found.predictions, pd.DataFrame(plain.predictions, labels.index, columns))
+    pd.testing.assert_frame_equal(
+        found.predictions, pd.DataFrame(plain.predictions, labels.index, columns)
+    )
     assert_allclose(found.score, plain.score)
 
 
@@ -307,13 +344,30 @@ def test_nested_frames_are_aligned_by_id(kernel):
 def test_nested_labels_without_ids_take_those_of_the_sides():
     pd = pytest.importorskip("pandas")
     X, Y, T = make_data()
-    frames = pd.DataFrame(X, [f"i{i}" for i in range(13)]), pd.DataFrame(T, [f"t{j}" for j in range(10)])
+    frames = (
+        pd.DataFrame(X, [f"i{i}" for i in range(13)]),
+        pd.DataFrame(T, [f"t{j}" for j in range(10)]),
+    )
     groups, task_groups = (pd.Series(np.arange(len(frame)) // 2, frame.index) for frame in frames)
     search = make_search(TwoStepRidgeCV, setting="D")
     options = {"cv": 2, "random_state": 3}
-    plain = nested_score(search, X, Y, tasks=T, groups=groups.to_numpy(), task_groups=task_groups.to_numpy(), **options)
+    plain = nested_score(
+        search,
+        X,
+        Y,
+        tasks=T,
+        groups=groups.to_numpy(),
+        task_groups=task_groups.to_numpy(),
+        **options,
+    )
     found = nested_score(
-        search, frames[0], Y, tasks=frames[1], groups=groups[::-1], task_groups=task_groups[::-1], **options
+        search,
+        frames[0],
+        Y,
+        tasks=frames[1],
+        groups=groups[::-1],
+        task_groups=task_groups[::-1],
+        **options,
     )
     assert isinstance(found.predictions, np.ndarray)
     assert_allclose(found.predictions, plain.predictions)
@@ -323,7 +377,8 @@ def test_nested_labels_without_ids_take_those_of_the_sides():
 def test_nested_polars():
     pl = pytest.importorskip("polars")
     X, Y, T = make_data()
-    rows, columns = [f"i{i}" for i in range(13)], [f"t{j}" for j in range(10)]
+    rows = [f"i{i}" for i in range(13)]
+    columns = [f"t{j}" for j in range(10)]
     search = make_search(TwoStepRidgeCV, setting="C")
     found = nested_score(
         search,
@@ -344,12 +399,17 @@ def test_nested_array_libraries(library):
     X, Y, T = map(library.asarray, make_data(9, 7))
     search = TwoStepRidgeCV(GRID, [1.0], setting="D")
     found = nested_score(search, X, Y, tasks=T, cv=2, random_state=3)
-    expected = nested_score(search, *make_data(9, 7)[:2], tasks=make_data(9, 7)[2], cv=2, random_state=3)
+    expected = nested_score(
+        search, *make_data(9, 7)[:2], tasks=make_data(9, 7)[2], cv=2, random_state=3
+    )
     assert type(found.predictions) is type(Y)
     assert found.predictions.dtype == Y.dtype
     assert_array_equal(found.alphas, expected.alphas)
     assert_allclose(
-        library.to_numpy(found.predictions), expected.predictions, rtol=100 * library.rtol, atol=library.rtol
+        library.to_numpy(found.predictions),
+        expected.predictions,
+        rtol=100 * library.rtol,
+        atol=library.rtol,
     )
 
 
@@ -368,8 +428,17 @@ def test_folds_without_a_score():
 
 def test_edges_are_told_once():
     X, Y, T = make_data()
-    with pytest.warns(GridEdgeWarning, match="In 4 of 4 folds a best regularisation is on the edge") as seen:
-        nested_score(TwoStepRidgeCV([1e-5, 1e-4], [1e7, 1e8], setting="D"), X, Y, tasks=T, cv=2, random_state=0)
+    with pytest.warns(
+        GridEdgeWarning, match="In 4 of 4 folds a best regularisation is on the edge"
+    ) as seen:
+        nested_score(
+            TwoStepRidgeCV([1e-5, 1e-4], [1e7, 1e8], setting="D"),
+            X,
+            Y,
+            tasks=T,
+            cv=2,
+            random_state=0,
+        )
     assert [warning.filename for warning in seen] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -400,11 +469,19 @@ def test_the_nested_score_is_not_optimistic():
     """With labels that are noise no choice helps; the best of many looks as if one did."""
     rng = np.random.default_rng(0)
     gammas = [{"gamma": gamma} for gamma in (0.01, 0.1, 1.0, 10.0)]
-    kernels = {"kernel": "rbf", "task_kernel": "rbf", "kernel_grid": gammas, "task_kernel_grid": gammas[::2]}
+    kernels = {
+        "kernel": "rbf",
+        "task_kernel": "rbf",
+        "kernel_grid": gammas,
+        "task_kernel_grid": gammas[::2],
+    }
     search = TwoStepRidgeCV([0.01, 1.0], 0.1, setting="D", scoring="roc_auc", **kernels)
-    nested, best = [], []
+    nested = []
+    best = []
     for _ in range(3):
-        X, T, Y = rng.normal(size=(20, 5)), rng.normal(size=(16, 5)), np.sign(rng.normal(size=(20, 16)))
+        X = rng.normal(size=(20, 5))
+        T = rng.normal(size=(16, 5))
+        Y = np.sign(rng.normal(size=(20, 16)))
         nested.append(nested_score(search, X, Y, tasks=T, cv=2, random_state=0).score)
         best.append(search.fit(X, Y, tasks=T).best_score_)
     assert np.mean(best) > 0.53
@@ -414,8 +491,18 @@ def test_the_nested_score_is_not_optimistic():
 @over(
     lines(
         "search given error message",
-        (TwoStepRidgeCV(setting="A"), {"groups": np.arange(13)}, ValueError, "setting A leaves none out"),
-        (TwoStepRidgeCV(setting="C"), {"tasks": None}, ValueError, "Setting C leaves out tasks: give tasks="),
+        (
+            TwoStepRidgeCV(setting="A"),
+            {"groups": np.arange(13)},
+            ValueError,
+            "setting A leaves none out",
+        ),
+        (
+            TwoStepRidgeCV(setting="C"),
+            {"tasks": None},
+            ValueError,
+            "Setting C leaves out tasks: give tasks=",
+        ),
         (TwoStepRidge(), {}, TypeError, "^TwoStepRidge has no search, so evaluate"),
         (IndependentTaskRidgeCV(setting="D"), {}, ValueError, "this model knows nothing of tasks"),
         (
@@ -424,13 +511,23 @@ def test_the_nested_score_is_not_optimistic():
             KernelError,
             r"must be a square matrix, found shape \(13, 9\)",
         ),
-        (TwoStepRidgeCV(), {"y": np.ones((12, 10))}, ValueError, "X has 13 instances, but Y has 12 rows"),
+        (
+            TwoStepRidgeCV(),
+            {"y": np.ones((12, 10))},
+            ValueError,
+            "X has 13 instances, but Y has 12 rows",
+        ),
         (TwoStepRidgeCV(), {"y": np.full((13, 10), np.nan)}, ValueError, "Y is NaN everywhere"),
         (TwoStepRidgeCV(), {"y": np.full((13, 10), np.inf)}, ValueError, "Y contains infinity"),
         (TwoStepRidgeCV(), {"cv": 1}, ValueError, "cv must be a whole number of at least 2"),
         (TwoStepRidgeCV(), {"cv": 14}, ValueError, "14 folds need at least as many instances"),
         (TwoStepRidgeCV(), {"task_groups": np.arange(10)}, ValueError, "setting B leaves none out"),
-        (TwoStepRidgeCV(), {"groups": [1, 2]}, ValueError, "groups must have one value for each of 13 rows"),
+        (
+            TwoStepRidgeCV(),
+            {"groups": [1, 2]},
+            ValueError,
+            "groups must have one value for each of 13 rows",
+        ),
     )
 )
 def test_nested_bad_input(search, given, error, message):
@@ -442,8 +539,14 @@ def test_nested_bad_input(search, given, error, message):
 def draws(random, m, q, over, n_resamples):
     """Yield rows and columns as the interval draws them."""
     for _ in range(n_resamples):
-        rows = random.randint(m, size=m) if over in ("instances", "both") else np.arange(m)
-        columns = random.randint(q, size=q) if over in ("tasks", "both") else np.arange(q)
+        if over in ("instances", "both"):
+            rows = random.randint(m, size=m)
+        else:
+            rows = np.arange(m)
+        if over in ("tasks", "both"):
+            columns = random.randint(q, size=q)
+        else:
+            columns = np.arange(q)
         yield rows, columns
 
 
@@ -459,9 +562,16 @@ def test_interval_equals_a_loop(scoring, average, over):
     Y = (rng.random((7, 6)) < 0.3).astype(float)
     Y[0], Y[:, 1] = 0, 0
     F = rng.normal(size=(7, 6))
-    scoring = (lambda Y, F: float(np.max(Y * F) if Y.any() else np.nan)) if scoring == "callable" else scoring
-    found = bootstrap_interval(Y, F, scoring, average=average, over=over, n_resamples=12, coverage=0.8, random_state=3)
-    scores, undefined = [], 0
+    scoring = (
+        (lambda Y, F: float(np.max(Y * F) if Y.any() else np.nan))
+        if scoring == "callable"
+        else scoring
+    )
+    found = bootstrap_interval(
+        Y, F, scoring, average=average, over=over, n_resamples=12, coverage=0.8, random_state=3
+    )
+    scores = []
+    undefined = 0
     for rows, columns in draws(np.random.RandomState(3), 7, 6, over, 12):
         try:
             score = scorer(scoring)(Y[rows][:, columns], F[rows][:, columns], average=average)
@@ -471,15 +581,26 @@ def test_interval_equals_a_loop(scoring, average, over):
         scores += [] if np.isnan(score) else [score]
     assert_allclose(found.score, scorer(scoring)(Y, F, average=average))
     assert_allclose((found.low, found.high), np.quantile(scores, [0.1, 0.9]))
-    assert (found.coverage, found.n_resamples, found.n_undefined) == (0.8, 12 - undefined, undefined)
+    assert (found.coverage, found.n_resamples, found.n_undefined) == (
+        0.8,
+        12 - undefined,
+        undefined,
+    )
 
 
 def test_undefined_resamples_are_counted():
     Y = np.zeros((4, 5))
     Y[0, :2] = 1
     F = np.random.default_rng(0).normal(size=(4, 5))
-    for average, drawn in (("micro", "instances"), ("instance", "instances"), ("instance", "both"), ("task", "tasks")):
-        found = bootstrap_interval(Y, F, "roc_auc", average=average, over=drawn, n_resamples=50, random_state=0)
+    for average, drawn in (
+        ("micro", "instances"),
+        ("instance", "instances"),
+        ("instance", "both"),
+        ("task", "tasks"),
+    ):
+        found = bootstrap_interval(
+            Y, F, "roc_auc", average=average, over=drawn, n_resamples=50, random_state=0
+        )
         assert 0 < found.n_undefined < 50
         assert found.n_undefined + found.n_resamples == 50
 
@@ -489,7 +610,9 @@ def test_the_setting_chooses_the_average(letter, average):
     rng = np.random.default_rng(0)
     Y, F = rng.normal(size=(2, 8, 6))
     options = {"scoring": "r2", "n_resamples": 20, "random_state": 0}
-    assert bootstrap_interval(Y, F, setting=letter, **options) == bootstrap_interval(Y, F, average=average, **options)
+    assert bootstrap_interval(Y, F, setting=letter, **options) == bootstrap_interval(
+        Y, F, average=average, **options
+    )
 
 
 def test_labels_that_are_not_observed_do_not_count():
@@ -506,11 +629,17 @@ def test_interval_of_frames_and_libraries(library):
     rng = np.random.default_rng(0)
     Y, F = rng.normal(size=(2, 8, 6)).astype(library.dtype)
     expected = bootstrap_interval(Y, F, "r2", n_resamples=8, random_state=0)
-    found = bootstrap_interval(library.asarray(Y), library.asarray(F), "r2", n_resamples=8, random_state=0)
-    assert_allclose(
-        (found.score, found.low, found.high), (expected.score, expected.low, expected.high), rtol=library.rtol
+    found = bootstrap_interval(
+        library.asarray(Y), library.asarray(F), "r2", n_resamples=8, random_state=0
     )
-    found = bootstrap_interval(pd.DataFrame(Y), pd.DataFrame(F).iloc[::-1, ::-1], "r2", n_resamples=8, random_state=0)
+    assert_allclose(
+        (found.score, found.low, found.high),
+        (expected.score, expected.low, expected.high),
+        rtol=library.rtol,
+    )
+    found = bootstrap_interval(
+        pd.DataFrame(Y), pd.DataFrame(F).iloc[::-1, ::-1], "r2", n_resamples=8, random_state=0
+    )
     assert found == expected
 
 
@@ -528,7 +657,10 @@ def test_the_interval_holds_the_truth_where_rows_are_drawn():
 
 
 def test_how_an_interval_reads():
-    assert str(Interval(0.87021, 0.85, 0.88123, 0.95, 1000, 0)) == "0.8702 (95 % interval 0.85 … 0.8812)"
+    assert (
+        str(Interval(0.87021, 0.85, 0.88123, 0.95, 1000, 0))
+        == "0.8702 (95 % interval 0.85 … 0.8812)"
+    )
 
 
 @over(
@@ -544,7 +676,10 @@ def test_how_an_interval_reads():
         ({"Y": np.ones((4, 1)), "F": np.ones((4, 1))}, "only 1 of the tasks to resample"),
         ({"setting": "B", "average": "micro"}, "Give average or setting, not both"),
         ({"scoring": "roc_auc", "Y": np.ones((4, 5))}, "labels of exactly two values"),
-        ({"scoring": lambda Y, F: float("nan"), "n_resamples": 30}, "undefined in all 30 resamples"),
+        (
+            {"scoring": lambda Y, F: float("nan"), "n_resamples": 30},
+            "undefined in all 30 resamples",
+        ),
     )
 )
 def test_interval_bad_input(given, message):

@@ -34,27 +34,53 @@ from dyadlearn.metrics import scorer_names
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.settings import Setting
 from dyadlearn.solve import observed
-from listed import BINARY, COLUMNS, ROWS, SPARSE, SPARSE_WEIGHTS, VALUES, WEIGHTS, M, Q, T, X, Y, listed
+from listed import (
+    BINARY,
+    COLUMNS,
+    ROWS,
+    SPARSE,
+    SPARSE_WEIGHTS,
+    VALUES,
+    WEIGHTS,
+    M,
+    Q,
+    T,
+    X,
+    Y,
+    listed,
+)
 from problems import grid_baselines
 from sweeps import covering, every, lines, over
 
 __all__ = ["listed"]
 
-GROUPS, TASK_GROUPS = np.arange(M) % 7, np.arange(Q) % 6
+GROUPS = np.arange(M) % 7
+TASK_GROUPS = np.arange(Q) % 6
 ALPHAS = [0.3, 10.0]
 SEARCHES = {
     "kronecker": (KroneckerRidge(tol=1e-12), {}),
     "kronecker, no intercept": (KroneckerRidge(tol=1e-12, fit_intercept=False), {}),
     "two-step": (TwoStepRidge(tol=1e-12), {"task_alphas": [10.0]}),
-    "two-step, kernel": (TwoStepRidge(tol=1e-12, kernel="rbf", task_kernel="rbf"), {"task_alphas": [0.1]}),
+    "two-step, kernel": (
+        TwoStepRidge(tol=1e-12, kernel="rbf", task_kernel="rbf"),
+        {"task_alphas": [0.1]},
+    ),
 }
 
 
 def searched(model, given, **options):
     """Return the search of a model, with its parameters, fitted on the pairs."""
     kind = KroneckerRidgeCV if type(model) is KroneckerRidge else TwoStepRidgeCV
-    own = {name: value for name, value in model.get_params().items() if name not in ("alpha", "task_alpha")}
-    fitting = {name: options.pop(name) for name in ("groups", "task_groups", "sample_weight") if name in options}
+    own = {
+        name: value
+        for name, value in model.get_params().items()
+        if name not in ("alpha", "task_alpha")
+    }
+    fitting = {
+        name: options.pop(name)
+        for name in ("groups", "task_groups", "sample_weight")
+        if name in options
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
         search = kind(ALPHAS, **own, **given, **options).fit(X, SPARSE, tasks=T, **fitting)
@@ -89,8 +115,11 @@ def folds_only(monkeypatch):
 
 def squared_errors(F, setting):
     """Return the mean squared error of predictions (n,) as scores of a setting average it."""
-    errors, at = (F - VALUES) ** 2, {"B": ROWS, "C": COLUMNS}.get(setting)
-    return np.mean(errors) if at is None else np.mean([errors[at == each].mean() for each in np.unique(at)])
+    errors = (F - VALUES) ** 2
+    at = {"B": ROWS, "C": COLUMNS}.get(setting)
+    if at is None:
+        return np.mean(errors)
+    return np.mean([errors[at == each].mean() for each in np.unique(at)])
 
 
 @over(
@@ -127,7 +156,8 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, w
     assert found.best_score_ == found.landscape_.max()
     assert found.holdout_.shape == (M, Q)
     assert_array_equal(found.holdout_.indices, SPARSE.indices)
-    n_groups, n_task_groups = len(set(GROUPS)), len(set(TASK_GROUPS))
+    n_groups = len(set(GROUPS))
+    n_task_groups = len(set(TASK_GROUPS))
     words = {"B": f"{n_groups} ", "C": f"{n_task_groups} ", "D": f"{n_groups}×{n_task_groups} "}
     folds = "2×2 folds" if setting == "D" else "2 folds"
     is_exact = setting == "A" or type(model) is KroneckerRidge
@@ -163,10 +193,14 @@ def test_given_folds_of_instances_are_left_out(listed):
 def test_kernels_are_searched_too(listed):
     given = {"kernel_grid": [{"gamma": 1e-3}, {"gamma": 0.3}], "setting": "A", "cv": 2}
     search = searched(KroneckerRidge(kernel="rbf", tol=1e-10), {}, **given)
-    alone = searched(KroneckerRidge(kernel="rbf", kernel_params={"gamma": 0.3}, tol=1e-10), {}, setting="A", cv=2)
+    alone = searched(
+        KroneckerRidge(kernel="rbf", kernel_params={"gamma": 0.3}, tol=1e-10), {}, setting="A", cv=2
+    )
     assert search.landscape_.shape == (2, 1, 2)
     assert_allclose(search.landscape_[1, 0], alone.landscape_, rtol=1e-4)
-    assert search.kernel_params_ == {"gamma": [1e-3, 0.3][int(np.argmax(search.landscape_.max(axis=(1, 2))))]}
+    assert search.kernel_params_ == {
+        "gamma": [1e-3, 0.3][int(np.argmax(search.landscape_.max(axis=(1, 2))))]
+    }
 
 
 def test_a_search_is_kept_in_a_file(listed, tmp_path):
@@ -187,11 +221,17 @@ def test_a_search_is_kept_in_a_file(listed, tmp_path):
 # --- scores --------------------------------------------------------------------------------------
 
 
-@over(covering(setting="ABCD", name=[name.replace("_at_k", "_at_2") for name in scorer_names()], strength=2))
+@over(
+    covering(
+        setting="ABCD", name=[name.replace("_at_k", "_at_2") for name in scorer_names()], strength=2
+    )
+)
 def test_scores_are_those_of_the_grid(setting, name):
-    setting, whole = Setting(setting), np.round(np.where(np.isnan(Y), np.nan, (Y > 5.0) * 1.0))
+    setting = Setting(setting)
+    whole = np.round(np.where(np.isnan(Y), np.nan, (Y > 5.0) * 1.0))
     F = RNG.normal(size=(M, Q))
-    lists, grid = Labels.of_grid(whole).listed(), Labels.of_grid(whole)
+    lists = Labels.of_grid(whole).listed()
+    grid = Labels.of_grid(whole)
     expected = prepared_score(grid, name, setting)
     found = prepared_score(lists, name, setting)
     assert_allclose(found(F[ROWS, COLUMNS]), expected(F), rtol=1e-12)
@@ -253,12 +293,20 @@ def test_means_are_those_of_the_grid(setting, labels, weights):
     setting = Setting(setting)
     weights = None if weights is None else weights[:m]
     rows, columns = np.nonzero(~np.isnan(labels))
-    pairs = Labels(rows, columns, labels[rows, columns], (m, q), None if weights is None else weights[rows, columns])
+    pairs = Labels(
+        rows,
+        columns,
+        labels[rows, columns],
+        (m, q),
+        None if weights is None else weights[rows, columns],
+    )
     codes = FOLDS[0][:m], FOLDS[1], FOLDS[2][:m]
     sides = codes[0] if setting.new_instance else None, codes[1] if setting.new_task else None
     is_cells = setting is Setting.A
     found = baselines(pairs, setting, Units(*sides, codes[2][rows, columns] if is_cells else None))
-    expected = grid_baselines(labels, setting, Units(*sides, codes[2] if is_cells else None), weights=weights)
+    expected = grid_baselines(
+        labels, setting, Units(*sides, codes[2] if is_cells else None), weights=weights
+    )
     for name in BASELINES:
         assert_allclose(found[name], expected[name][rows, columns], rtol=1e-8, err_msg=name)
 
@@ -267,7 +315,10 @@ def test_means_are_those_of_the_grid(setting, labels, weights):
 
 
 def test_evaluate_scores_folds_beside_means(listed):
-    for model, cv in ((KroneckerRidge(0.5, tol=1e-10), None), (TwoStepRidge(0.5, 2.0, tol=1e-10), 2)):
+    for model, cv in (
+        (KroneckerRidge(0.5, tol=1e-10), None),
+        (TwoStepRidge(0.5, 2.0, tol=1e-10), 2),
+    ):
         fitted = clone(model).fit(X, SPARSE, tasks=T)
         grid = clone(model).fit(X, Y, tasks=T)
         table = evaluate(fitted, cv=cv)
@@ -275,36 +326,57 @@ def test_evaluate_scores_folds_beside_means(listed):
         # Pairs, instances and tasks are left out one at a time, as those of the grid.
         methods = ["exact leave-one-out"] * 4
         if cv is not None:
-            methods = ["exact leave-fold-out", "2 folds, refitted", "2 folds, refitted", "2×2 folds, refitted"]
+            methods = [
+                "exact leave-fold-out",
+                "2 folds, refitted",
+                "2 folds, refitted",
+                "2×2 folds, refitted",
+            ]
         assert list(table["method"]) == methods
         if cv is None:
-            assert_allclose(table["neg_mean_squared_error"], evaluate(grid)["neg_mean_squared_error"])
+            assert_allclose(
+                table["neg_mean_squared_error"], evaluate(grid)["neg_mean_squared_error"]
+            )
         assert np.isnan(table["null"]).all()
         for place, setting in enumerate("BCD", start=1):
             units = Units()
             if cv is not None:
                 units = SettingKFold(setting, cv, random_state=0).units(Labels.from_sparse(SPARSE))
-            F = refitted(grid, setting, groups=units.instances, task_groups=units.tasks)[ROWS, COLUMNS]
-            assert_allclose(table["neg_mean_squared_error"][place], -squared_errors(F, setting), rtol=1e-7)
+            F = refitted(grid, setting, groups=units.instances, task_groups=units.tasks)[
+                ROWS, COLUMNS
+            ]
+            assert_allclose(
+                table["neg_mean_squared_error"][place], -squared_errors(F, setting), rtol=1e-7
+            )
             means = grid_baselines(Y, setting, units)
             for name in BASELINES:
-                assert_allclose(table[name][place], -squared_errors(means[name][ROWS, COLUMNS], setting), rtol=1e-7)
+                assert_allclose(
+                    table[name][place],
+                    -squared_errors(means[name][ROWS, COLUMNS], setting),
+                    rtol=1e-7,
+                )
         assert np.greater(table["neg_mean_squared_error"], table["additive"]).all()
 
 
 def test_evaluate_takes_what_a_search_holds(listed):
     search = searched(TwoStepRidge(), {"task_alphas": [1.0, 2.0]}, setting="D", cv=2)
     table = evaluate(search, "D")
-    assert_allclose(table["neg_mean_squared_error"][0], -np.mean((search.holdout_.data - VALUES) ** 2))
+    assert_allclose(
+        table["neg_mean_squared_error"][0], -np.mean((search.holdout_.data - VALUES) ** 2)
+    )
     assert table["method"][0] == "2×2 folds, refitted"
-    assert_allclose([table[name][0] for name in BASELINES], [search.baselines_[name] for name in BASELINES])
+    assert_allclose(
+        [table[name][0] for name in BASELINES], [search.baselines_[name] for name in BASELINES]
+    )
     assert evaluate(search, "D", cv=3)["method"][0] == "3×3 folds, refitted"
 
 
 def test_two_values_are_scored_by_their_ranks(listed):
     model = KroneckerRidge(0.5).fit(X, BINARY, tasks=T)
     table = evaluate(model, "AB")
-    F = refitted(KroneckerRidge(0.5).fit(X, np.where(np.isnan(Y), np.nan, Y > 5.0), tasks=T), "B")[ROWS, COLUMNS]
+    F = refitted(KroneckerRidge(0.5).fit(X, np.where(np.isnan(Y), np.nan, Y > 5.0), tasks=T), "B")[
+        ROWS, COLUMNS
+    ]
     each = [(BINARY.data[row == ROWS], F[row == ROWS]) for row in np.unique(ROWS)]
     each = [roc_auc_score(*both) for both in each if np.ptp(both[0]) > 0]
     assert_allclose(table["roc_auc"][1], np.mean(each))
@@ -314,7 +386,9 @@ def test_two_values_are_scored_by_their_ranks(listed):
 def test_a_landscape_is_that_of_the_search(listed):
     search = searched(KroneckerRidge(), {}, setting="D", cv=2)
     plain = KroneckerRidge().fit(X, SPARSE, tasks=T)
-    assert_allclose(landscape(plain, alphas=ALPHAS, setting="D", cv=2)["D"], search.landscape_, rtol=1e-6)
+    assert_allclose(
+        landscape(plain, alphas=ALPHAS, setting="D", cv=2)["D"], search.landscape_, rtol=1e-6
+    )
 
 
 # --- scikit-learn --------------------------------------------------------------------------------
@@ -330,10 +404,13 @@ def test_scikit_learn_cuts_pairs_without_a_grid(listed):
         expected = np.empty_like(F)
         for train, test in cv.split(PAIRS):
             # Only entities of the training pairs are in the model, so that grids are of those.
-            rows, columns = np.unique(ROWS[train]), np.unique(COLUMNS[train])
+            rows = np.unique(ROWS[train])
+            columns = np.unique(COLUMNS[train])
             hidden = np.full((M, Q), np.nan)
             hidden[ROWS[train], COLUMNS[train]] = VALUES[train]
-            fitted = KroneckerRidge(0.5, tol=1e-11).fit(X[rows], hidden[np.ix_(rows, columns)], tasks=T[columns])
+            fitted = KroneckerRidge(0.5, tol=1e-11).fit(
+                X[rows], hidden[np.ix_(rows, columns)], tasks=T[columns]
+            )
             expected[test] = fitted.predict(X, T)[ROWS[test], COLUMNS[test]]
         assert_allclose(F, expected, rtol=1e-6, atol=1e-7)
 
@@ -341,22 +418,32 @@ def test_scikit_learn_cuts_pairs_without_a_grid(listed):
 def test_a_search_of_scikit_learn_agrees_with_ours(listed):
     cv = SettingKFold("B", 3, random_state=1)
     model = PairRegressor(KroneckerRidge(tol=1e-10), instances=X, tasks=T)
-    theirs = GridSearchCV(model, {"model__alpha": ALPHAS}, cv=cv, scoring="neg_mean_squared_error").fit(PAIRS, VALUES)
+    theirs = GridSearchCV(
+        model, {"model__alpha": ALPHAS}, cv=cv, scoring="neg_mean_squared_error"
+    ).fit(PAIRS, VALUES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
-        ours = PairRegressor(KroneckerRidgeCV(ALPHAS, setting="B", cv=cv), instances=X, tasks=T).fit(PAIRS, VALUES)
+        ours = PairRegressor(
+            KroneckerRidgeCV(ALPHAS, setting="B", cv=cv), instances=X, tasks=T
+        ).fit(PAIRS, VALUES)
     assert ours.model_._problem().labels.grid is None
     assert ours.model_.landscape_.shape == (2,)
-    # Theirs is the mean of the means of folds: that of all pairs differs, but not the order of these values.
-    assert_array_equal(np.argsort(ours.model_.landscape_), np.argsort(theirs.cv_results_["mean_test_score"]))
+    # Theirs is the mean of the means of folds: that of all pairs differs, but not the order of
+    # these values.
+    assert_array_equal(
+        np.argsort(ours.model_.landscape_), np.argsort(theirs.cv_results_["mean_test_score"])
+    )
 
 
 def test_nothing_grows_with_the_grid():
     import tracemalloc
 
     rng = np.random.default_rng(0)
-    m, q, n = 20_000, 15_000, 1_100
-    X, T = rng.normal(size=(m, 3)), rng.normal(size=(q, 3))
+    m = 20_000
+    q = 15_000
+    n = 1_100
+    X = rng.normal(size=(m, 3))
+    T = rng.normal(size=(q, 3))
     pairs = np.unique(np.stack([rng.integers(0, m, n), rng.integers(0, q, n)], axis=1), axis=0)
     y = np.sum(X[pairs[:, 0]] * T[pairs[:, 1]], axis=1) + rng.normal(size=len(pairs))
     model = PairRegressor(KroneckerRidgeCV([30.0, 1e3], setting="D", cv=2), instances=X, tasks=T)
@@ -365,7 +452,9 @@ def test_nothing_grows_with_the_grid():
         warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
         model.fit(pairs, y)
     table = evaluate(model, "A", cv=2)
-    F = cross_val_predict(PairRegressor(KroneckerRidge(30.0), instances=X, tasks=T), pairs, y, cv=SettingKFold("C", 2))
+    F = cross_val_predict(
+        PairRegressor(KroneckerRidge(30.0), instances=X, tasks=T), pairs, y, cv=SettingKFold("C", 2)
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert model.model_._problem().labels.grid is None
@@ -383,7 +472,10 @@ def test_drawn_zeros_stand_for_all_of_them(listed):
     counts = rng.poisson(np.exp(X[:, :1] @ T[:, :1].T - 1.5))
     taken, others = np.flatnonzero(counts), np.flatnonzero(counts.ravel() == 0)
     exact = KroneckerRidge(3.0, tol=1e-11).fit(
-        X, (counts > 0).astype(float), tasks=T, sample_weight=np.where(counts > 0, 1 + 2 * counts, 0.5)
+        X,
+        (counts > 0).astype(float),
+        tasks=T,
+        sample_weight=np.where(counts > 0, 1 + 2 * counts, 0.5),
     )
 
     def distance(n_zeros):
@@ -391,7 +483,9 @@ def test_drawn_zeros_stand_for_all_of_them(listed):
         rows, columns = np.divmod(at, Q)
         labels = np.repeat([1.0, 0.0], [taken.size, n_zeros])
         weights = np.where(labels == 1, 1 + 2 * counts.ravel()[at], 0.5 * others.size / n_zeros)
-        given = [sparse.csr_array((each, (rows, columns)), shape=(M, Q)) for each in (labels, weights)]
+        given = [
+            sparse.csr_array((each, (rows, columns)), shape=(M, Q)) for each in (labels, weights)
+        ]
         found = KroneckerRidge(3.0, tol=1e-11).fit(X, given[0], tasks=T, sample_weight=given[1])
         assert found._problem().labels.grid is None
         return float(np.sqrt(np.mean((found.predict() - exact.predict()) ** 2)))
@@ -404,11 +498,18 @@ def test_drawn_zeros_stand_for_all_of_them(listed):
 
 
 def test_arrays_of_another_library_stay_in_it(listed):
-    xp = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed: its arrays are not tested")
+    xp = pytest.importorskip(
+        "array_api_strict", reason="array-api-strict is not installed: its arrays are not tested"
+    )
     given = {"sample_weight": SPARSE_WEIGHTS}
     # Few iterations, which are slow in this library: both stop after the same.
-    for kind, more in ((KroneckerRidgeCV, {"setting": "B"}), (TwoStepRidgeCV, {"task_alphas": [9.0], "setting": "D"})):
-        search = kind([30.0], cv=2, tol=1e-3, **more).fit(xp.asarray(X), SPARSE, tasks=xp.asarray(T), **given)
+    for kind, more in (
+        (KroneckerRidgeCV, {"setting": "B"}),
+        (TwoStepRidgeCV, {"task_alphas": [9.0], "setting": "D"}),
+    ):
+        search = kind([30.0], cv=2, tol=1e-3, **more).fit(
+            xp.asarray(X), SPARSE, tasks=xp.asarray(T), **given
+        )
         twin = kind([30.0], cv=2, tol=1e-3, **more).fit(X, SPARSE, tasks=T, **given)
         assert_allclose(search.holdout_.data, twin.holdout_.data, rtol=1e-7)
         if kind is KroneckerRidgeCV:
@@ -420,7 +521,9 @@ def test_many_values_are_searched_from_coarse_to_fine(listed, folds_only):
     alphas = np.logspace(-2, 4, 13)
     for setting in "B":
         found = KroneckerRidgeCV(alphas, setting=setting, cv=2, tol=1e-10).fit(X, SPARSE, tasks=T)
-        every = KroneckerRidgeCV(alphas, setting=setting, cv=2, tol=1e-10, exhaustive=True).fit(X, SPARSE, tasks=T)
+        every = KroneckerRidgeCV(alphas, setting=setting, cv=2, tol=1e-10, exhaustive=True).fit(
+            X, SPARSE, tasks=T
+        )
         assert found.n_evaluated_ < 13
         assert every.n_evaluated_ == 13
         assert found.alpha_ == every.alpha_

@@ -84,16 +84,22 @@ def test_a_list_of_pairs_has_the_scores_of_its_grid(each):
 
 def test_a_baseline_that_is_constant_within_what_is_ranked_has_no_score_of_its_own(model):
     """A held-out task mean is lower where the label is higher, which would count as a correlation of -1."""
-    own = {setting: evaluate(model, setting, scoring=PER_TASK).results[0].baselines for setting in "AB"}
+    own = {
+        setting: evaluate(model, setting, scoring=PER_TASK).results[0].baselines for setting in "AB"
+    }
     assert_allclose(list(own["B"].values()), 0.0, atol=1e-12)
     assert_allclose(own["A"]["task_means"], 0.0, atol=1e-12)
     per_instance = scorer("roc_auc", average="instance")
     binary = TwoStepRidge(0.5, 2.0).fit(X, (Y > 0).astype(float), tasks=T)
-    assert_allclose(list(evaluate(binary, "C", scoring=per_instance).results[0].baselines.values()), 0.5)
+    assert_allclose(
+        list(evaluate(binary, "C", scoring=per_instance).results[0].baselines.values()), 0.5
+    )
 
 
 def test_notes_and_table_name_the_average(model):
-    scores = evaluate(model, "B", scoring=[scorer("r2", average="task"), scorer("r2", average="micro"), "r2"])
+    scores = evaluate(
+        model, "B", scoring=[scorer("r2", average="task"), scorer("r2", average="micro"), "r2"]
+    )
     assert scores["scoring"] == ["r2, mean per task", "r2, all together", "r2"]
     means = [note for note in scores.notes if "is the mean of the r2" in note]
     assert [note.split(" of each ")[1].split(",")[0] for note in means] == ["task", "instance"]
@@ -102,19 +108,25 @@ def test_notes_and_table_name_the_average(model):
 def test_searches_and_landscapes(each, tmp_path):
     alphas = [0.01, 1.0, 100.0]
     for setting in each("ABCD"):
-        search = TwoStepRidgeCV(alphas, alphas, setting=setting, scoring=PER_TASK).fit(X, Y, tasks=T)
+        search = TwoStepRidgeCV(alphas, alphas, setting=setting, scoring=PER_TASK).fit(
+            X, Y, tasks=T
+        )
         assert_allclose(search.best_score_, per_task(Y, search.holdout_), rtol=1e-10)
         expected = np.empty((3, 3))
         for i, j in product(range(3), range(3)):
             at = TwoStepRidge(alphas[i], alphas[j]).fit(X, Y, tasks=T)
             expected[i, j] = per_task(Y, at.holdout(setting))
         assert_allclose(search.landscape_, expected, rtol=1e-9)
-        found = landscape(search, alphas=alphas, task_alphas=alphas, setting=setting, scoring=PER_TASK)
+        found = landscape(
+            search, alphas=alphas, task_alphas=alphas, setting=setting, scoring=PER_TASK
+        )
         assert_allclose(found[setting], expected, rtol=1e-9)
     save(search, tmp_path / "search.dyad")
     again = load(tmp_path / "search.dyad")
     assert again.scoring == PER_TASK
-    assert_allclose(evaluate(again, "B").results[0].score, per_task(Y, again.holdout("B")), rtol=1e-10)
+    assert_allclose(
+        evaluate(again, "B").results[0].score, per_task(Y, again.holdout("B")), rtol=1e-10
+    )
 
 
 def test_learned_kernels():
@@ -138,7 +150,13 @@ def test_permutations(each, model):
 def test_comparison_and_bootstrap(each, model):
     other = TwoStepRidge(50.0, 50.0).fit(X, Y, tasks=T)
     for setting in each("ABCD"):
-        found = compare({"weak": model, "strong": other}, setting, scoring=PER_TASK, n_resamples=20, random_state=0)
+        found = compare(
+            {"weak": model, "strong": other},
+            setting,
+            scoring=PER_TASK,
+            n_resamples=20,
+            random_state=0,
+        )
         held_out = {"weak": model.holdout(setting), "strong": other.holdout(setting)}
         for name, score in found.scores.items():
             assert_allclose(score, per_task(Y, held_out[name]), rtol=1e-10)

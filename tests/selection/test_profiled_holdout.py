@@ -17,7 +17,8 @@ from dyadlearn.labels import Labels
 from dyadlearn.learning.mixture import Mixture, Parameters, profile_kernels
 from dyadlearn.settings import Setting
 
-M, Q = 10, 7
+M = 10
+Q = 7
 
 
 def _data(setting="A", seed=0):
@@ -25,7 +26,8 @@ def _data(setting="A", seed=0):
     rng = np.random.default_rng(seed)
     U, V, noise, others = (rng.normal(size=(n, 2)) for n in (M, Q, M, Q))
     Y = np.sin(U) @ V.T + 3
-    X, T = (noise if setting == "C" else U), (V if setting == "C" else others)
+    X = noise if setting == "C" else U
+    T = V if setting == "C" else others
     return X, T, np.where(rng.random(Y.shape) < 0.15, np.nan, Y)
 
 
@@ -52,9 +54,12 @@ def _dense_stage(grams, task_grams, own, Y, train):
     """Return what one stage predicts for all cells, from one dense system of the cells that are learned from."""
     K, G = (
         Mixture(each, [True] * len(each), True).mixed(logits, exponents).kernel
-        for each, logits, exponents in zip((grams, task_grams), own.weights, own.exponents, strict=True)
+        for each, logits, exponents in zip(
+            (grams, task_grams), own.weights, own.exponents, strict=True
+        )
     )
-    (a, b, c), (m, q) = own.pair_shares, Y.shape
+    a, b, c = own.pair_shares
+    m, q = Y.shape
     P = a * np.kron(K, G) + b * np.kron(K, np.eye(q)) + c * np.kron(np.eye(m), G)
     here = np.flatnonzero(train.ravel())
     n = here.size
@@ -66,24 +71,33 @@ def _dense_stage(grams, task_grams, own, Y, train):
 
 def _dense_stages(model, X, T, Y, train, profiled):
     """Return what the stages of a model predict without some cells, step by step."""
-    grams, task_grams = ([kernel.blocks(rows)[0]] for kernel, rows in zip(model._kernels, (X, T), strict=True))
+    grams, task_grams = (
+        [kernel.blocks(rows)[0]] for kernel, rows in zip(model._kernels, (X, T), strict=True)
+    )
     start = Parameters.start([Mixture(grams, [True], True), Mixture(task_grams, [True], True)])
     F = _dense_stage(grams, task_grams, start.of(np.array(model._path[0])), Y, train)
     grams = [*grams, *(profile_kernels(F) if profiled[0] else [])]
     task_grams = [*task_grams, *(profile_kernels(F.T) if profiled[1] else [])]
-    start = Parameters.start([Mixture(each, [True] * len(each), True) for each in (grams, task_grams)])
+    start = Parameters.start(
+        [Mixture(each, [True] * len(each), True) for each in (grams, task_grams)]
+    )
     return _dense_stage(grams, task_grams, start.of(np.array(model._path[1])), Y, train)
 
 
 @over(lines("own asked", ("A", "A"), ("B", "B"), ("C", "C")))
 def test_folds_go_through_all_stages_with_their_own_labels(own, asked):
     model, X, T, Y = _profiled(own)
-    setting, observed = Setting(asked), ~np.isnan(Y)
+    setting = Setting(asked)
+    observed = ~np.isnan(Y)
     cells = np.arange(M * Q).reshape(M, Q) % 3
-    codes = cells if asked == "A" else np.broadcast_to((np.arange(M) % 3)[:, None], Y.shape)
+    if asked == "A":
+        codes = cells
+    else:
+        codes = np.broadcast_to((np.arange(M) % 3)[:, None], Y.shape)
     given = {"cells": cells} if asked == "A" else {"groups": np.arange(M) % 3}
     if asked == "C":
-        codes, given = np.broadcast_to(np.arange(Q) % 3, Y.shape), {"task_groups": np.arange(Q) % 3}
+        codes = np.broadcast_to(np.arange(Q) % 3, Y.shape)
+        given = {"task_groups": np.arange(Q) % 3}
     found = model.holdout(asked, **given)
     for fold in range(3):
         here = codes == fold
@@ -96,8 +110,11 @@ def test_folds_go_through_all_stages_with_their_own_labels(own, asked):
 @over(lines("own", "A", "B"))
 def test_what_was_learned_with_is_what_is_held_out(own):
     model, _, _, Y = _profiled(own)
-    found, observed = model.holdout(own), ~np.isnan(Y)
-    assert_allclose(found[observed], model.holdout_[observed], atol=5e-3)  # which was solved for to 10⁻³
+    found = model.holdout(own)
+    observed = ~np.isnan(Y)
+    assert_allclose(
+        found[observed], model.holdout_[observed], atol=5e-3
+    )  # which was solved for to 10⁻³
     assert not np.isnan(found).any()
     if own == "A":
         assert_array_equal(found[observed], model.holdout_[observed])
@@ -112,7 +129,9 @@ def test_a_label_that_is_left_out_tells_nothing_of_itself():
     other, _, _, _ = _profiled()
     other._keep_labels(replace(other._training(), labels=Labels.of_grid(wrong)))
     one, two = (each.holdout("A", cells=cells) for each in (model, other))
-    assert_allclose(one[cells == 1], two[cells == 1], atol=5e-2)  # single precision of labels that are larger
+    assert_allclose(
+        one[cells == 1], two[cells == 1], atol=5e-2
+    )  # single precision of labels that are larger
     assert np.nanmax(np.abs(one - two)[cells != 1]) > 5
 
 
@@ -120,9 +139,13 @@ def test_a_label_that_is_left_out_tells_nothing_of_itself():
 def test_settings_in_which_a_profiled_side_is_new_are_refused(own, refused):
     model, *_ = _profiled(own)
     for asked in refused:
-        with pytest.raises(ValueError, match=f"Setting {asked} leaves out .* profiles of their labels"):
+        with pytest.raises(
+            ValueError, match=f"Setting {asked} leaves out .* profiles of their labels"
+        ):
             model.holdout(asked)
-        with pytest.raises(ValueError, match=f"Setting {asked} leaves out .* profiles of their labels"):
+        with pytest.raises(
+            ValueError, match=f"Setting {asked} leaves out .* profiles of their labels"
+        ):
             evaluate(model, asked)
     assert own in list(evaluate(model, nested=False)["setting"])
 
@@ -133,7 +156,9 @@ def test_formulas_that_would_leak_are_refused():
         holdout(model.fitted_.problem, "A")
     with pytest.raises(ValueError, match="profiles of the labels as features"):
         landscape(model, setting="A")
-    with pytest.raises(ValueError, match="with profiles of labels has no deviations and no likelihood"):
+    with pytest.raises(
+        ValueError, match="with profiles of labels has no deviations and no likelihood"
+    ):
         model.predict(return_std=True)
     assert np.isnan(evaluate(model, "A", nested=False)["null"]).all()
 
@@ -154,12 +179,16 @@ def test_intervals_come_from_residuals_that_were_held_out():
 
 def test_rows_of_training_are_known_by_their_ids():
     X, T, Y = _data()
-    rows, columns = [f"i{i}" for i in range(M)], [f"t{j}" for j in range(Q)]
-    X, T = pd.DataFrame(X, index=rows), pd.DataFrame(T, index=columns)
+    rows = [f"i{i}" for i in range(M)]
+    columns = [f"t{j}" for j in range(Q)]
+    X = pd.DataFrame(X, index=rows)
+    T = pd.DataFrame(T, index=columns)
     model = _model().fit(X, pd.DataFrame(Y, index=rows, columns=columns), tasks=T)
     assert model.n_stages_ == 2
     assert min(model.shares_) > 0  # what an instance has of its own would be lost
-    whole, some, few = model.predict(), X.iloc[[5, 2, 7]], T.iloc[[6, 1]]
+    whole = model.predict()
+    some = X.iloc[[5, 2, 7]]
+    few = T.iloc[[6, 1]]
     assert_allclose(model.predict(some), whole.loc[some.index])
     assert_allclose(model.predict(tasks=few), whole[few.index])
     assert_allclose(model.predict(some, few), whole.loc[some.index, few.index])
@@ -167,7 +196,9 @@ def test_rows_of_training_are_known_by_their_ids():
     wanted = [whole.loc[pair] for pair in pairs]
     for given in ((some, few), (some, None), (None, few), (None, None)):
         assert_allclose(model.predict_pairs(*given, pairs), wanted)
-    for one, all_of_them in zip(model.predict_interval(some, few), model.predict_interval(), strict=True):
+    for one, all_of_them in zip(
+        model.predict_interval(some, few), model.predict_interval(), strict=True
+    ):
         assert_allclose(one, all_of_them.loc[some.index, few.index])
     with pytest.raises(ValueError, match=r"1 of 2 are new"):
         model.predict(pd.DataFrame(X.to_numpy()[:2], index=["i0", "other"]))
@@ -190,4 +221,8 @@ def test_a_file_keeps_the_stages(tmp_path):
     model, *_ = _profiled()
     save(model, tmp_path / "model.dyad")
     cells = np.arange(M * Q).reshape(M, Q) % 3
-    assert_allclose(load(tmp_path / "model.dyad").holdout("A", cells=cells), model.holdout("A", cells=cells), rtol=1e-5)
+    assert_allclose(
+        load(tmp_path / "model.dyad").holdout("A", cells=cells),
+        model.holdout("A", cells=cells),
+        rtol=1e-5,
+    )

@@ -8,17 +8,28 @@ from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from sklearn.base import clone
 from tests.sweeps import lines, over
 
-from dyadlearn import LearnedKernelRidge, SettingKFold, TwoStepRidge, evaluate, load, nested_score, save
+from dyadlearn import (
+    LearnedKernelRidge,
+    SettingKFold,
+    TwoStepRidge,
+    evaluate,
+    load,
+    nested_score,
+    save,
+)
 from dyadlearn.kernels import Descriptions
 from dyadlearn.learning.error import ExactError, FoldError
 from dyadlearn.settings import Setting
 
-M, Q = 8, 6
+M = 8
+Q = 6
 
 
 def _data(seed=0):
     rng = np.random.default_rng(seed)
-    X, N, T = rng.normal(size=(M, 2)), rng.normal(size=(M, 3)), rng.normal(size=(Q, 2))
+    X = rng.normal(size=(M, 2))
+    N = rng.normal(size=(M, 3))
+    T = rng.normal(size=(Q, 2))
     Y = np.sin(2 * X) @ np.cos(T).T + 0.1 * rng.normal(size=(M, Q))
     return X, N, T, Y
 
@@ -40,7 +51,11 @@ def _sides(name):
         return X, T, {}
     K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1))
     rbf = ("rbf", {"gamma": 0.5})
-    return Descriptions({"noise": N, "near": K}), T, {"kernel": {"noise": rbf, "near": "precomputed"}}
+    return (
+        Descriptions({"noise": N, "near": K}),
+        T,
+        {"kernel": {"noise": rbf, "near": "precomputed"}},
+    )
 
 
 def _learned_again(model, X, Y, T, setting, groups, weights):
@@ -53,11 +68,15 @@ def _learned_again(model, X, Y, T, setting, groups, weights):
             inner.fit(X, np.where(train, Y, np.nan), tasks=T, groups=groups, sample_weight=weights)
             found[test] = inner.completed_[test]
             continue
-        rows, columns = np.flatnonzero(train.any(axis=1)), np.flatnonzero(train.any(axis=0))
-        new, asked = np.flatnonzero(test.any(axis=1)), np.flatnonzero(test.any(axis=0))
+        rows = np.flatnonzero(train.any(axis=1))
+        columns = np.flatnonzero(train.any(axis=0))
+        new = np.flatnonzero(test.any(axis=1))
+        asked = np.flatnonzero(test.any(axis=0))
         some = {"groups": None if groups is None else groups[rows]}
         some["sample_weight"] = None if weights is None else weights[np.ix_(rows, columns)]
-        inner.fit(X[rows], Y[np.ix_(rows, columns)], tasks=None if T is None else T[columns], **some)
+        inner.fit(
+            X[rows], Y[np.ix_(rows, columns)], tasks=None if T is None else T[columns], **some
+        )
         given = (X[new] if setting.new_instance else None, T[asked] if setting.new_task else None)
         found[np.ix_(new, asked)] = inner.predict(*given)
     return found
@@ -75,17 +94,23 @@ def _learned_again(model, X, Y, T, setting, groups, weights):
         ("no tasks", "B", 1, "B", "holes"),
     )
 )
-def test_nested_predictions_are_those_of_models_that_are_fitted_again(form, own, stages, asked, labels):
+def test_nested_predictions_are_those_of_models_that_are_fitted_again(
+    form, own, stages, asked, labels
+):
     X, T, kernels = _sides("plain" if form == "no tasks" else form)
     T = None if form == "no tasks" else T
     Y = _data()[3] if labels in ("complete", "grouped") else _holes(_data()[3])
-    weights = np.random.default_rng(2).uniform(0.5, 2, size=Y.shape) if labels == "weighted" else None
+    if labels == "weighted":
+        weights = np.random.default_rng(2).uniform(0.5, 2, size=Y.shape)
+    else:
+        weights = None
     groups = np.arange(M) // 2 if labels == "grouped" else None
     model = _model(setting=own, stages=stages, cv=2, **kernels)
     model.fit(X, Y, tasks=T, sample_weight=weights, groups=groups)
     found, method, units, *_ = model._relearned_holdout(Setting(asked), 2)
     wanted = _learned_again(model, X, Y, T, Setting(asked), groups, weights)
-    # Folds are learned from in single precision, to a residual of 10⁻³: where rounding differs, that may show.
+    # Folds are learned from in single precision, to a residual of 10⁻³: where rounding differs,
+    # that may show.
     is_exact = labels == "complete" and stages == 1
     assert_allclose(found, wanted, rtol=1e-6, atol=1e-8 if is_exact else 2e-4)
     merged = "4 groups in " if groups is not None else ""
@@ -98,7 +123,10 @@ def test_nested_predictions_are_those_of_models_that_are_fitted_again(form, own,
 def test_no_label_has_a_part_in_its_own_nested_prediction():
     X, _, T, Y = _data()
     fold = next(iter(SettingKFold("A", 2, random_state=1).split_grid(M, Q)))[1]
-    models = [_model(stages=2, cv=2).fit(X, labels, tasks=T) for labels in (Y, np.where(fold, Y + 100.0, Y))]
+    models = [
+        _model(stages=2, cv=2).fit(X, labels, tasks=T)
+        for labels in (Y, np.where(fold, Y + 100.0, Y))
+    ]
     one, other = (model._relearned_holdout(Setting.A, 2)[0] for model in models)
     assert_allclose(one[fold], other[fold], atol=2e-4)
     assert np.abs(one[~fold] - other[~fold]).max() > 1
@@ -131,7 +159,10 @@ def test_folds_and_groups_that_are_given_are_learned_without():
     model = _model(setting="B", cv=2).fit(X, Y, tasks=T)
     usual = evaluate(model, "B", cv=2).results[0]
     splitter = SettingKFold("B", 2, random_state=1)
-    rows = [tuple(np.flatnonzero(part.any(axis=1)) for part in fold) for fold in splitter.split_grid(M, Q)]
+    rows = [
+        tuple(np.flatnonzero(part.any(axis=1)) for part in fold)
+        for fold in splitter.split_grid(M, Q)
+    ]
     for cv in (splitter, rows):
         found = evaluate(model, "B", cv=cv).results[0]
         assert_allclose(found.predictions, usual.predictions, atol=1e-8)
@@ -141,9 +172,13 @@ def test_folds_and_groups_that_are_given_are_learned_without():
     wanted = _learned_again(model, X, Y, T, Setting.B, groups, None)
     assert_allclose(found.predictions, wanted, rtol=1e-6, atol=1e-8)
     assert np.abs(found.predictions - usual.predictions).max() > 1e-3
-    assert evaluate(model, "B", cv=2).results[0].score == usual.score  # which was kept beside the others
+    assert (
+        evaluate(model, "B", cv=2).results[0].score == usual.score
+    )  # which was kept beside the others
     grouped = _model(setting="B", cv=2).fit(X, Y, tasks=T, groups=groups)
-    assert_allclose(evaluate(grouped, "B", cv=2).results[0].predictions, wanted, rtol=1e-6, atol=1e-8)
+    assert_allclose(
+        evaluate(grouped, "B", cv=2).results[0].predictions, wanted, rtol=1e-6, atol=1e-8
+    )
     with pytest.raises(ValueError, match="groups cannot be combined with a list of folds as cv"):
         evaluate(model, "B", cv=rows, groups=groups)
     assert evaluate(grouped, "B", cv=rows)["method"] == ["2 folds, kernels learned again"]
@@ -175,7 +210,9 @@ def test_fewer_rows_have_fewer_folds(kind):
     rows = [(np.delete(np.arange(M), fold), fold) for fold in np.array_split(np.arange(M), 4)]
     cv = {"number": 4, "splitter": SettingKFold("B", 4, random_state=3), "rows": rows}[kind]
     groups = None if kind == "rows" else np.arange(M) % 4
-    model = _model(setting="B", stages=1, n_steps=1, cv=cv).fit(X, _holes(Y), tasks=T, groups=groups)
+    model = _model(setting="B", stages=1, n_steps=1, cv=cv).fit(
+        X, _holes(Y), tasks=T, groups=groups
+    )
     assert not np.isnan(model._relearned_holdout(Setting.B)[0]).any()
 
 
@@ -208,7 +245,9 @@ def test_nested_score_is_that_of_the_same_folds(form, setting, stages):
     wanted = _learned_again(model, X, Y, T, Setting(setting), None, None)
     assert_allclose(found.predictions, wanted, atol=2e-4)
     squares = (found.predictions - Y) ** 2  # in B averaged over instances
-    assert_allclose(found.score, -np.nanmean(squares if setting == "A" else np.nanmean(squares, axis=1)))
+    assert_allclose(
+        found.score, -np.nanmean(squares if setting == "A" else np.nanmean(squares, axis=1))
+    )
     assert found.alphas.shape == found.fold_scores.shape == (2,)
     assert found.task_alphas is None
     assert not hasattr(model, "alpha_")
@@ -220,7 +259,9 @@ def test_nested_score_is_that_of_the_same_folds(form, setting, stages):
 def test_nested_score_of_labels_of_two_values_is_an_area():
     X, _, T, Y = _data()
     labels = (np.median(Y) < Y).astype(float)
-    found = nested_score(_model(setting="B"), X, labels, tasks=T, groups=np.arange(M) // 2, cv=3, random_state=0)
+    found = nested_score(
+        _model(setting="B"), X, labels, tasks=T, groups=np.arange(M) // 2, cv=3, random_state=0
+    )
     assert 0 <= found.score <= 1
     assert (found.alphas > 0).all()
 

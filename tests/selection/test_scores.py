@@ -12,7 +12,15 @@ import pytest
 from rich.cells import cell_len
 
 import problems
-from dyadlearn import KroneckerRidge, TwoStepRidge, evaluate, nested_score, recommend, screen, top_pairs
+from dyadlearn import (
+    KroneckerRidge,
+    TwoStepRidge,
+    evaluate,
+    nested_score,
+    recommend,
+    screen,
+    top_pairs,
+)
 from dyadlearn.diagnostics import compare
 from dyadlearn.holdout import Formula
 from dyadlearn.holdout.baselines import BASELINES
@@ -31,19 +39,32 @@ def fitted():
     return TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
 
 
-def scores_of(score=0.5, null=0.25, means=(0.1, 0.2, 0.4, 0.3), undefined=0, method="exact leave-one-out", **more):
+def scores_of(
+    score=0.5,
+    null=0.25,
+    means=(0.1, 0.2, 0.4, 0.3),
+    undefined=0,
+    method="exact leave-one-out",
+    **more,
+):
     """Return made-up scores of setting C."""
-    baselines, labels = dict(zip(BASELINES, means, strict=True)), np.zeros((5, 7))
+    baselines = dict(zip(BASELINES, means, strict=True))
+    labels = np.zeros((5, 7))
     figures = {"method": method, "null": null, "baselines": baselines, "labels": labels}
-    return Scores([SettingScore(Setting.C, scorer("roc_auc"), score, undefined, **figures)], "roc_auc", **more)
+    return Scores(
+        [SettingScore(Setting.C, scorer("roc_auc"), score, undefined, **figures)], "roc_auc", **more
+    )
 
 
 def test_several_scores_of_one_hold_out(fitted, monkeypatch):
     names = ["r2", "neg_mean_squared_error", "pearson"]
     single = {name: evaluate(fitted, "BD", scoring=name) for name in names}
-    held_out, times = Formula.held_out, []
+    held_out = Formula.held_out
+    times = []
     monkeypatch.setattr(
-        Formula, "held_out", lambda self, *args, **more: times.append(1) or held_out(self, *args, **more)
+        Formula,
+        "held_out",
+        lambda self, *args, **more: times.append(1) or held_out(self, *args, **more),
     )
     scores = evaluate(fitted, "BD", scoring=names)
     assert len(times) == 2
@@ -51,13 +72,17 @@ def test_several_scores_of_one_hold_out(fitted, monkeypatch):
     assert scores["scoring"] == 2 * names
     assert scores.scoring == "score"
     for row in scores.rows():
-        name, place = row["scoring"], "BD".index(row["setting"])
+        name = row["scoring"]
+        place = "BD".index(row["setting"])
         own = single[name].rows()[place]
         assert row["score"] == own.pop(name)
         assert own.items() <= row.items()
     assert [line[2] for line in scores.table()[1]] == 2 * names
     assert (repr(scores).count("scoring"), repr(scores).count("pearson")) == (1, 2)
-    assert "In setting B, r2 is the mean of the r2 of each instance, which is often far below" in scores.notes[-1]
+    assert (
+        "In setting B, r2 is the mean of the r2 of each instance, which is often far below"
+        in scores.notes[-1]
+    )
 
 
 def test_what_is_printed_is_what_is_there():
@@ -75,9 +100,11 @@ def test_what_is_printed_is_what_is_there():
 def test_notes_stand_below():
     poor = scores_of(score=0.3, undefined=2, sides=SideNames("host", "parasite"))
     assert poor.notes == [
-        "In setting C the model reaches roc_auc 0.3, worse than the best baseline, which uses no features: 0.4, "
+        "In setting C the model reaches roc_auc 0.3, worse than the best baseline, which uses no "
+        "features: 0.4, "
         "parasite means.",
-        "In setting C, roc_auc is undefined for 2 of 7 parasites, whose labels are all alike or missing: they are "
+        "In setting C, roc_auc is undefined for 2 of 7 parasites, whose labels are all alike or "
+        "missing: they are "
         "excluded.",
     ]
     assert " ".join(repr(poor).split()).endswith(" ".join(poor.notes))
@@ -116,10 +143,14 @@ def test_a_function_with_a_long_name_is_scored_in_eighty_columns(fitted):
 
 
 def test_frames_are_of_the_library_of_the_labels():
-    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pd = pytest.importorskip("pandas")
+    pl = pytest.importorskip("polars")
     X, Y, T = problems.data(9, 7)
     for library, other in ((pd, pl), (pl, pd)):
-        labels = library.DataFrame(Y, columns=[f"t{j}" for j in range(7)]) if library is pd else pl.DataFrame(Y)
+        if library is pd:
+            labels = library.DataFrame(Y, columns=[f"t{j}" for j in range(7)])
+        else:
+            labels = pl.DataFrame(Y)
         scores = evaluate(TwoStepRidge().fit(X, labels, tasks=T), n_permutations=0)
         frame = scores.frame()
         assert isinstance(frame, library.DataFrame)
@@ -173,7 +204,9 @@ def test_other_results_have_a_table_in_notebooks_too(fitted):
         assert markup.count("<tr>") == 1 + len(next(iter(result.columns().values())))
         assert "<b>" not in markup
     search = TwoStepRidgeCV([1.0], [1.0], setting="B")
-    assert repr(nested_score(search, X, Y, tasks=T, cv=2, random_state=0)).startswith("NestedScore(-")
+    assert repr(nested_score(search, X, Y, tasks=T, cv=2, random_state=0)).startswith(
+        "NestedScore(-"
+    )
 
 
 def test_permuted_labels_are_shown_where_some_setting_has_them(fitted):

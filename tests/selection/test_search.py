@@ -27,7 +27,10 @@ from dyadlearn.metrics import scorer
 from sweeps import covering, every, lines, over
 
 GRID = [0.03, 1.0, 30.0]
-MODELS = {"two_step": (TwoStepRidgeCV, TwoStepRidge), "kronecker": (KroneckerRidgeCV, KroneckerRidge)}
+MODELS = {
+    "two_step": (TwoStepRidgeCV, TwoStepRidge),
+    "kronecker": (KroneckerRidgeCV, KroneckerRidge),
+}
 
 
 def make_data(m=14, q=11, d=20, r=15, noise=1.0, seed=0):
@@ -36,28 +39,47 @@ def make_data(m=14, q=11, d=20, r=15, noise=1.0, seed=0):
 
 
 def search_for(name, **options):
-    grids = {"alphas": GRID, "task_alphas": GRID} if name == "two_step" else {"alphas": GRID}
+    if name == "two_step":
+        grids = {"alphas": GRID, "task_alphas": GRID}
+    else:
+        grids = {"alphas": GRID}
     return MODELS[name][0](**(grids | options))
 
 
 def plain(name, search, **options):
     """Return the model without search, at the values the search has found."""
-    alphas = {"alpha": search.alpha_} | ({"task_alpha": search.task_alpha_} if name == "two_step" else {})
+    alphas = {"alpha": search.alpha_} | (
+        {"task_alpha": search.task_alpha_} if name == "two_step" else {}
+    )
     return MODELS[name][1](**alphas, **options)
 
 
 def brute_force(name, X, Y, T, letter, scoring="neg_mean_squared_error", **groups):
     """Return (score, alphas) of each point of the grid, each fitted and held out by itself."""
-    points = itertools.product(GRID, GRID) if name == "two_step" else ((alpha,) for alpha in GRID)
+    if name == "two_step":
+        points = itertools.product(GRID, GRID)
+    else:
+        points = ((alpha,) for alpha in GRID)
     judge = scorer(scoring)
     return [
-        (judge(Y, MODELS[name][1](*point).fit(X, Y, tasks=T).holdout(letter, **groups), setting=letter), point)
+        (
+            judge(
+                Y,
+                MODELS[name][1](*point).fit(X, Y, tasks=T).holdout(letter, **groups),
+                setting=letter,
+            ),
+            point,
+        )
         for point in points
     ]
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(covering(scoring=["neg_mean_squared_error", "concordance_index"], letter="ABCD", name=list(MODELS)))
+@over(
+    covering(
+        scoring=["neg_mean_squared_error", "concordance_index"], letter="ABCD", name=list(MODELS)
+    )
+)
 def test_the_best_of_all_is_chosen(name, letter, scoring):
     X, Y, T = make_data()
     search = search_for(name, setting=letter, scoring=scoring).fit(X, Y, tasks=T)
@@ -82,7 +104,8 @@ def test_the_best_of_all_is_chosen(name, letter, scoring):
 )
 def test_it_is_refitted_at_the_optimum(name, letter, kernel):
     X, Y, T = make_data(d=6, r=5) if kernel == "linear" else make_data()
-    new_X, new_T = X[:4] + 0.1, T[:3] - 0.1
+    new_X = X[:4] + 0.1
+    new_T = T[:3] - 0.1
     if kernel == "precomputed":
         X, T, new_X, new_T = X @ X.T, T @ T.T, new_X @ X.T, new_T @ T.T
     kernels = {"kernel": kernel, "task_kernel": kernel}
@@ -90,14 +113,18 @@ def test_it_is_refitted_at_the_optimum(name, letter, kernel):
     model = plain(name, search, **kernels).fit(X, Y, tasks=T)
     assert_allclose(search.predict(new_X, new_T), model.predict(new_X, new_T), rtol=1e-10)
     assert_allclose(search.predict(new_X), model.predict(new_X), rtol=1e-10)
-    assert_allclose(search.predict_pairs(new_X, new_T, [(1, 2)]), model.predict(new_X, new_T)[[1], [2]])
+    assert_allclose(
+        search.predict_pairs(new_X, new_T, [(1, 2)]), model.predict(new_X, new_T)[[1], [2]]
+    )
     assert_allclose(search.dual_coef_, model.dual_coef_, rtol=1e-10)
     assert_allclose(search.holdout_, model.holdout(letter), rtol=1e-10)
     for other in "ABCD":
         assert_allclose(search.holdout(other), model.holdout(other), rtol=1e-10)
     if kernel == "linear":
         assert_allclose(search.coef_, model.coef_, rtol=1e-10)
-    assert_allclose(search.score(new_X, Y[:4, :3], tasks=new_T), model.score(new_X, Y[:4, :3], tasks=new_T))
+    assert_allclose(
+        search.score(new_X, Y[:4, :3], tasks=new_T), model.score(new_X, Y[:4, :3], tasks=new_T)
+    )
     assert_allclose(search.best_score_, -np.mean((search.holdout_ - Y) ** 2))
 
 
@@ -107,31 +134,47 @@ def test_a_side_is_decomposed_once_for_each_kernel(name, monkeypatch):
     X, Y, T = make_data()
     calls = []
     original = np.linalg.eigh
-    monkeypatch.setattr("dyadlearn.spectrum.eigh", lambda matrix: calls.append(matrix.shape) or original(matrix))
+    monkeypatch.setattr(
+        "dyadlearn.spectrum.eigh", lambda matrix: calls.append(matrix.shape) or original(matrix)
+    )
     kernels = {"kernel": "rbf", "task_kernel": "rbf", "fit_intercept": False}
     search_for(name, setting="B", **kernels).fit(X, Y, tasks=T)
     assert sorted(calls) == [(11, 11), (14, 14)]
     calls.clear()
     gammas = [{"gamma": gamma} for gamma in (0.1, 1.0, 3.0)]
-    search_for(name, setting="B", **kernels, kernel_grid=gammas, task_kernel_grid=gammas[:2]).fit(X, Y, tasks=T)
+    search_for(name, setting="B", **kernels, kernel_grid=gammas, task_kernel_grid=gammas[:2]).fit(
+        X, Y, tasks=T
+    )
     assert sorted(calls) == [(11, 11)] * 2 + [(14, 14)] * 3
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(lines("letter name", ("B", "kronecker"), ("C", "two_step"), ("D", "kronecker"), ("D", "two_step")))
+@over(
+    lines(
+        "letter name", ("B", "kronecker"), ("C", "two_step"), ("D", "kronecker"), ("D", "two_step")
+    )
+)
 def test_kernel_parameters_join_the_search(name, letter):
     X, Y, T = make_data(9, 7)
-    gammas, task_gammas = [{"gamma": value} for value in (1e-3, 0.5)], [{"gamma": value} for value in (1e-2, 5.0)]
+    gammas = [{"gamma": value} for value in (1e-3, 0.5)]
+    task_gammas = [{"gamma": value} for value in (1e-2, 5.0)]
     kernels = {"kernel": "rbf", "task_kernel": "rbf"}
-    search = search_for(name, setting=letter, **kernels, kernel_grid=gammas, task_kernel_grid=task_gammas)
+    search = search_for(
+        name, setting=letter, **kernels, kernel_grid=gammas, task_kernel_grid=task_gammas
+    )
     search.fit(X, Y, tasks=T)
     best = -np.inf
-    for (i, params), (j, task_params) in itertools.product(enumerate(gammas), enumerate(task_gammas)):
-        single = search_for(name, setting=letter, **kernels, kernel_params=params, task_kernel_params=task_params)
+    for (i, params), (j, task_params) in itertools.product(
+        enumerate(gammas), enumerate(task_gammas)
+    ):
+        single = search_for(
+            name, setting=letter, **kernels, kernel_params=params, task_kernel_params=task_params
+        )
         single.fit(X, Y, tasks=T)
         assert_allclose(search.landscape_[i, j], single.landscape_)
         if single.best_score_ > best:
-            best, winner = single.best_score_, single
+            best = single.best_score_
+            winner = single
     assert_allclose(search.best_score_, best)
     assert search.kernel_params_ == winner.kernel_params
     assert search.task_kernel_params_ == winner.task_kernel_params
@@ -161,7 +204,9 @@ def test_the_edge_of_the_grid():
         TwoStepRidgeCV([1.0], [1e8, 1e9], setting="D").fit(X, Y, tasks=T)
     with pytest.warns(GridEdgeWarning, match="best alpha"):
         KroneckerRidgeCV([1e-4, 1e-3], setting="D").fit(X, Y, tasks=T)
-    with pytest.warns(GridEdgeWarning, match="best alpha") as seen:  # whatever the order of the values
+    with pytest.warns(
+        GridEdgeWarning, match="best alpha"
+    ) as seen:  # whatever the order of the values
         IndependentTaskRidgeCV([1e-3, 1e-5, 1e-4]).fit(X, Y)
     assert {warning.filename for warning in seen} == {__file__}
 
@@ -170,7 +215,9 @@ def test_no_warning_inside_the_grid():
     X, Y, T = make_data()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = TwoStepRidgeCV([1e-9, 0.1, 1, 3, 1e9], [1e9, 1e-9, 0.1, 1], setting="D").fit(X, Y, tasks=T)
+        found = TwoStepRidgeCV([1e-9, 0.1, 1, 3, 1e9], [1e9, 1e-9, 0.1, 1], setting="D").fit(
+            X, Y, tasks=T
+        )
         assert 1e-9 < found.alpha_ < 1e9
         assert 1e-9 < found.task_alpha_ < 1e9
         # A single value is no grid with edges.
@@ -188,14 +235,24 @@ def test_the_root_chooses_what_the_square_chooses():
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 @over(
     lines(
-        "letter name", ("A", "kronecker"), ("B", "two_step"), ("C", "kronecker"), ("D", "two_step"), ("D", "kronecker")
+        "letter name",
+        ("A", "kronecker"),
+        ("B", "two_step"),
+        ("C", "kronecker"),
+        ("D", "two_step"),
+        ("D", "kronecker"),
     )
 )
 def test_groups_are_left_out_together(name, letter):
     X, Y, T = make_data()
-    groups, task_groups = np.arange(14) % 4, list("uuvvwwxxyyz")
-    search = search_for(name, setting=letter).fit(X, Y, tasks=T, groups=groups, task_groups=task_groups)
-    used = ({"groups": groups} if letter in "BD" else {}) | ({"task_groups": task_groups} if letter in "CD" else {})
+    groups = np.arange(14) % 4
+    task_groups = list("uuvvwwxxyyz")
+    search = search_for(name, setting=letter).fit(
+        X, Y, tasks=T, groups=groups, task_groups=task_groups
+    )
+    used = ({"groups": groups} if letter in "BD" else {}) | (
+        {"task_groups": task_groups} if letter in "CD" else {}
+    )
     points = brute_force(name, X, Y, T, letter, **used)
     assert_allclose(search.landscape_.ravel(), [score for score, _ in points], rtol=1e-9)
     assert_allclose(search.holdout_, plain(name, search).fit(X, Y, tasks=T).holdout(letter, **used))
@@ -206,10 +263,14 @@ def test_groups_are_left_out_together(name, letter):
 def test_frames_are_aligned_by_id(name):
     pd = pytest.importorskip("pandas")
     X, Y, T = make_data()
-    rows, columns = [f"i{i}" for i in range(14)], [f"t{j}" for j in range(11)]
+    rows = [f"i{i}" for i in range(14)]
+    columns = [f"t{j}" for j in range(11)]
     frames = pd.DataFrame(X, rows), pd.DataFrame(Y, rows, columns), pd.DataFrame(T, columns)
-    groups, task_groups = pd.Series(np.arange(14) // 3, rows), pd.Series(np.arange(11) // 3, columns)
-    expected = search_for(name, setting="D").fit(X, Y, tasks=T, groups=groups.array, task_groups=task_groups.array)
+    groups = pd.Series(np.arange(14) // 3, rows)
+    task_groups = pd.Series(np.arange(11) // 3, columns)
+    expected = search_for(name, setting="D").fit(
+        X, Y, tasks=T, groups=groups.array, task_groups=task_groups.array
+    )
     rng = np.random.default_rng(0)
     found = search_for(name, setting="D").fit(
         frames[0].iloc[rng.permutation(14)],
@@ -232,11 +293,18 @@ def test_frames_are_aligned_by_id(name):
 def test_array_libraries(name, library):
     X, Y, T = make_data()
     expected = search_for(name, setting="D").fit(X, Y, tasks=T)
-    found = search_for(name, setting="D").fit(*map(library.asarray, (X, Y)), tasks=library.asarray(T))
+    found = search_for(name, setting="D").fit(
+        *map(library.asarray, (X, Y)), tasks=library.asarray(T)
+    )
     assert isinstance(found.landscape_, np.ndarray)
     assert (found.alpha_, found.task_alpha_) == (expected.alpha_, expected.task_alpha_)
     assert type(found.holdout_) is type(library.asarray(Y))
-    assert_allclose(library.to_numpy(found.holdout_), expected.holdout_, rtol=10 * library.rtol, atol=10 * library.rtol)
+    assert_allclose(
+        library.to_numpy(found.holdout_),
+        expected.holdout_,
+        rtol=10 * library.rtol,
+        atol=10 * library.rtol,
+    )
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -261,9 +329,13 @@ def test_without_tasks_all_are_the_same():
 def test_filters():
     X, Y, T = make_data()
     grid = [0.2, 0.5, 1.0, 2.0]
-    search = TwoStepRidgeCV(grid, grid, setting="B", filter=SpectralCutoff(), task_filter=IteratedTikhonov(2))
+    search = TwoStepRidgeCV(
+        grid, grid, setting="B", filter=SpectralCutoff(), task_filter=IteratedTikhonov(2)
+    )
     search.fit(X, Y, tasks=T)
-    model = TwoStepRidge(search.alpha_, search.task_alpha_, filter=SpectralCutoff(), task_filter=IteratedTikhonov(2))
+    model = TwoStepRidge(
+        search.alpha_, search.task_alpha_, filter=SpectralCutoff(), task_filter=IteratedTikhonov(2)
+    )
     assert_allclose(search.holdout_, model.fit(X, Y, tasks=T).holdout("B"))
     assert_allclose(search.best_score_, -np.mean((model.holdout("B") - Y) ** 2))
 
@@ -276,12 +348,18 @@ def test_filters():
         (TwoStepRidgeCV([]), "alphas is empty"),
         (TwoStepRidgeCV(task_alphas=[]), "task_alphas is empty"),
         (TwoStepRidgeCV([-1.0]), "alphas must be a finite number of at least 0"),
-        (TwoStepRidgeCV(repair="mend"), "repair must be one of 'clip', 'shift', 'error', found 'mend'"),
+        (
+            TwoStepRidgeCV(repair="mend"),
+            "repair must be one of 'clip', 'shift', 'error', found 'mend'",
+        ),
         (TwoStepRidgeCV(filter=Landweber(3)), r"Landweber\(n_iter=3\) does not depend on alpha"),
         (TwoStepRidgeCV(kernel_grid=[]), "grid of instance kernel parameters is empty"),
         (KroneckerRidgeCV(task_kernel_grid=[]), "grid of task kernel parameters is empty"),
         (KroneckerRidgeCV(kernel="rbf", kernel_grid=[{"gama": 1.0}]), "gama"),
-        (IndependentTaskRidgeCV(setting="D"), "Setting D leaves out tasks, but this model knows nothing of tasks"),
+        (
+            IndependentTaskRidgeCV(setting="D"),
+            "Setting D leaves out tasks, but this model knows nothing of tasks",
+        ),
     )
 )
 def test_bad_input_leaves_the_estimator_as_it_was(search, message):
@@ -297,7 +375,9 @@ def test_bad_input_leaves_the_estimator_as_it_was(search, message):
 @over(every(letter="CD", cls=[TwoStepRidgeCV, KroneckerRidgeCV]))
 def test_new_tasks_need_tasks(cls, letter):
     X, Y, _ = make_data()
-    with pytest.raises(ValueError, match=f"Setting {letter} leaves out tasks.*fit one that does, .* with tasks="):
+    with pytest.raises(
+        ValueError, match=f"Setting {letter} leaves out tasks.*fit one that does, .* with tasks="
+    ):
         cls(setting=letter).fit(X, Y)
 
 
@@ -306,7 +386,8 @@ def test_new_tasks_need_tasks(cls, letter):
 def test_a_failed_fit_leaves_what_was_fitted(cls):
     X, Y, T = make_data()
     search = cls(GRID).fit(X, Y, tasks=T)
-    before, predicted = dict(vars(search)), search.predict(X)
+    before = dict(vars(search))
+    predicted = search.predict(X)
     for bad in ({"y": Y[:5]}, {"groups": [1, 2]}, {"X": X * np.nan}):
         with pytest.raises(ValueError):
             search.fit(**({"X": X, "y": Y, "tasks": T} | bad))
@@ -321,8 +402,8 @@ def test_a_failed_fit_leaves_what_was_fitted(cls):
     assert not clone(search).__sklearn_is_fitted__()
 
 
-# The data of these checks often want no regularisation or all of it, which is rightly said; one of them
-# centres a precomputed kernel entry by entry, which makes it indefinite.
+# The data of these checks often want no regularisation or all of it, which is rightly said; one of
+# them centres a precomputed kernel entry by entry, which makes it indefinite.
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
 @conventions(
@@ -344,7 +425,8 @@ FLAT = [0.1, 1.0, 100.0, 10.0]
 def test_the_most_regularised_of_equals_is_chosen(scoring):
     """With kernels that tell nothing of one row to another, every regularisation predicts alike."""
     rng = np.random.default_rng(0)
-    Y, alike = rng.normal(size=(8, 5)), {"kernel": "precomputed", "scoring": scoring}
+    Y = rng.normal(size=(8, 5))
+    alike = {"kernel": "precomputed", "scoring": scoring}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BaselineWarning)
         warnings.simplefilter(
@@ -386,19 +468,26 @@ def test_what_can_be_read_but_once_is_refused():
         IndependentTaskRidgeCV(iter(GRID)),
         KroneckerRidgeCV(map(float, GRID)),
     ):
-        with pytest.raises(TypeError, match=r"^alphas is an iterator, which can be read only once.*list\(alphas\)"):
+        with pytest.raises(
+            TypeError, match=r"^alphas is an iterator, which can be read only once.*list\(alphas\)"
+        ):
             search.fit(X, Y, tasks=T)
     with pytest.raises(TypeError, match=r"^task_alphas is an iterator"):
         TwoStepRidgeCV(GRID, iter(GRID)).fit(X, Y, tasks=T)
     for bad in (None.__class__, object(), "auto"):
-        with pytest.raises(TypeError, match="^alphas must be a number or a sequence of numbers, found"):
+        with pytest.raises(
+            TypeError, match="^alphas must be a number or a sequence of numbers, found"
+        ):
             KroneckerRidgeCV(bad).fit(X, Y, tasks=T)
 
 
 def test_a_search_that_loses_to_its_baselines_warns():
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(12, 3)), 9 + 5 * rng.normal(size=6) + 0.1 * rng.normal(size=(12, 6))
-    with pytest.warns(BaselineWarning, match="In setting B the model reaches .* worse than the best baseline") as seen:
+    X = rng.normal(size=(12, 3))
+    Y = 9 + 5 * rng.normal(size=6) + 0.1 * rng.normal(size=(12, 6))
+    with pytest.warns(
+        BaselineWarning, match="In setting B the model reaches .* worse than the best baseline"
+    ) as seen:
         search = IndependentTaskRidgeCV([1.0], fit_intercept=False).fit(X, Y)
     assert {warning.filename for warning in seen} == {__file__}
     assert search.best_score_ < max(search.baselines_.values())
@@ -406,6 +495,8 @@ def test_a_search_that_loses_to_its_baselines_warns():
 
 def test_constant_labels_warn():
     X, Y, T = make_data()
-    with pytest.warns(UserWarning, match=r"^All labels are 5: there is nothing to learn\.$") as seen:
+    with pytest.warns(
+        UserWarning, match=r"^All labels are 5: there is nothing to learn\.$"
+    ) as seen:
         TwoStepRidgeCV([1.0], [1.0]).fit(X, np.full(Y.shape, 5.0), tasks=T)
     assert [warning.filename for warning in seen] == [__file__]

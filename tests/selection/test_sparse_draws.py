@@ -17,16 +17,22 @@ def sparse_grid(*, two_values):
     """Return labels of which few are observed, with popular rows and columns, and predictions of two models."""
     rng = np.random.default_rng(0)
     Y = rng.normal(size=(30, 24))
-    observed = rng.random(Y.shape) < 0.3 / np.sqrt(np.outer(np.arange(1, 31), np.arange(1, 25))) ** 0.4
+    observed = (
+        rng.random(Y.shape) < 0.3 / np.sqrt(np.outer(np.arange(1, 31), np.arange(1, 25))) ** 0.4
+    )
     Y = np.where(observed, (Y > 0) if two_values else Y, np.nan)
-    stack = np.where(observed, np.nan_to_num(Y) + rng.normal(size=(2, *Y.shape)), rng.normal(size=(2, *Y.shape)))
+    stack = np.where(
+        observed, np.nan_to_num(Y) + rng.normal(size=(2, *Y.shape)), rng.normal(size=(2, *Y.shape))
+    )
     return Y, stack
 
 
 @pytest.mark.parametrize("average", ["micro", "instance", "task"])
 @pytest.mark.parametrize("scoring", [name.replace("_at_k", "_at_3") for name in sorted(METRICS)])
 def test_draws_are_scored_as_grids(scoring, average, monkeypatch):
-    module = import_module("dyadlearn.selection.evaluate")  # the package has a function of this name
+    module = import_module(
+        "dyadlearn.selection.evaluate"
+    )  # the package has a function of this name
     judge = scorer(scoring)
     average = judge.average_in(None, average)
     n_defined = 0

@@ -31,7 +31,8 @@ def random_table(n, m, q, seed=0):
 
 def forbidden(setting, pair, test):
     """Tell, by looking, whether `pair` may not be trained on beside the pairs of `test`."""
-    instances, tasks = {row[0] for row in test}, {row[1] for row in test}
+    instances = {row[0] for row in test}
+    tasks = {row[1] for row in test}
     return {
         "A": pair in test,
         "B": pair[0] in instances,
@@ -54,24 +55,34 @@ def test_training_is_all_that_the_setting_allows(setting, shuffle, m, q, n_split
         tested.update(test.tolist())
         unused.append(len(pairs) - len(train) - len(test))
     assert tested == Counter(range(len(pairs)))
-    assert len(unused) == folds.get_n_splits() == folds.get_n_splits(pairs) == n_splits ** (2 if setting == "D" else 1)
+    assert (
+        len(unused)
+        == folds.get_n_splits()
+        == folds.get_n_splits(pairs)
+        == n_splits ** (2 if setting == "D" else 1)
+    )
     assert folds.n_unused(pairs).tolist() == unused
     assert all(count > 0 for count in unused) == (setting == "D")
 
 
 @over(every(setting="ABC"))
 def test_folds_are_even(setting):
-    m, q, n_splits = 8, 7, 5
+    m = 8
+    q = 7
+    n_splits = 5
     sizes = []
     for _, test in SettingKFold(setting, n_splits, random_state=0).split_grid(m, q):
-        sizes.append({"A": test.sum(), "B": test.any(axis=1).sum(), "C": test.any(axis=0).sum()}[setting])
+        sizes.append(
+            {"A": test.sum(), "B": test.any(axis=1).sum(), "C": test.any(axis=0).sum()}[setting]
+        )
     assert sum(sizes) == {"A": m * q, "B": m, "C": q}[setting]
     assert max(sizes) - min(sizes) <= 1
 
 
 @over(every(setting="ABCD"))
 def test_a_grid_is_split_as_the_table_of_its_cells(setting):
-    m, q = 6, 5
+    m = 6
+    q = 5
     folds = SettingKFold(setting, 3, random_state=3)
     in_table = list(folds.split(full_table(m, q)))
     in_grid = list(folds.split_grid(m, q))
@@ -92,9 +103,11 @@ def test_a_grid_is_split_as_the_table_of_its_cells(setting):
     data=st.data(),
 )
 def test_every_row_is_tested_once_and_the_audit_finds_no_leak(setting, n_splits, seed, shape, data):
-    # A grid with so few holes that no side loses a member and no block its training pairs, and with repeated rows.
+    # A grid with so few holes that no side loses a member and no block its training pairs, and with
+    # repeated rows.
     cells = data.draw(st.permutations([(i, j) for i in range(shape[0]) for j in range(shape[1])]))
-    n_holes, n_repeated = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 9))
+    n_holes = data.draw(st.integers(0, 3))
+    n_repeated = data.draw(st.integers(0, 9))
     pairs = np.array(cells[n_holes:] + cells[len(cells) - n_repeated :])
     folds = SettingKFold(setting, n_splits, random_state=seed)
     tested = np.zeros(len(pairs), dtype=int)
@@ -116,7 +129,10 @@ def test_an_int_seed_repeats_itself_and_another_does_not(setting):
     pairs = random_table(300, 20, 15)
 
     def splits(seed):
-        return [np.concatenate(split).tolist() for split in SettingKFold(setting, 3, random_state=seed).split(pairs)]
+        return [
+            np.concatenate(split).tolist()
+            for split in SettingKFold(setting, 3, random_state=seed).split(pairs)
+        ]
 
     assert splits(0) == splits(0)
     assert splits(0) != splits(1)
@@ -127,7 +143,11 @@ def test_an_int_seed_repeats_itself_and_another_does_not(setting):
 
 def test_without_shuffling_folds_follow_the_order_of_the_table():
     pairs = [("z", 1), ("a", 1), ("z", 2), ("m", 1)]
-    assert [test.tolist() for _, test in SettingKFold("B", 3, shuffle=False).split(pairs)] == [[0, 2], [1], [3]]
+    assert [test.tolist() for _, test in SettingKFold("B", 3, shuffle=False).split(pairs)] == [
+        [0, 2],
+        [1],
+        [3],
+    ]
 
 
 def test_rows_that_repeat_a_pair_stay_together():
@@ -203,7 +223,9 @@ def test_groups_are_held_out_together(form):
     task_groups = [int(j) // 3 for j in pairs[:, 1]]
     by_instance = SettingKFold("B", 3, random_state=0).split(pairs, groups=form(groups))
     by_task = SettingKFold("C", 3, random_state=0).split(pairs, task_groups=form(task_groups))
-    by_both = SettingKFold("D", 2, random_state=0).split(pairs, None, form(groups), form(task_groups))
+    by_both = SettingKFold("D", 2, random_state=0).split(
+        pairs, None, form(groups), form(task_groups)
+    )
     for splits, labels in (
         (by_instance, [groups]),
         (by_task, [task_groups]),
@@ -218,12 +240,17 @@ def test_groups_are_held_out_together(form):
 
 
 def test_groups_of_a_grid():
-    groups, task_groups = list("aabbcc"), [0, 1, 0, 1]
-    for train, test in SettingKFold("D", 2, random_state=0).split_grid(6, 4, groups=groups, task_groups=task_groups):
+    groups = list("aabbcc")
+    task_groups = [0, 1, 0, 1]
+    for train, test in SettingKFold("D", 2, random_state=0).split_grid(
+        6, 4, groups=groups, task_groups=task_groups
+    ):
         for labels, axis in ((np.array(groups), 1), (np.array(task_groups), 0)):
             held_out = set(labels[test.any(axis=axis)])
             assert not held_out & set(labels[train.any(axis=axis)])
-            assert set(labels[test.any(axis=axis)]) | set(labels[train.any(axis=axis)]) == set(labels)
+            assert set(labels[test.any(axis=axis)]) | set(labels[train.any(axis=axis)]) == set(
+                labels
+            )
 
 
 # -- in scikit-learn --------------------------------------------------------------------------------------
@@ -240,7 +267,9 @@ class MeanOfKnown(RegressorMixin, BaseEstimator):
         self.all_ = float(np.mean(y))
         self.means_ = [
             {
-                known: np.mean([value for row, value in zip(rows, y, strict=True) if row[side] == known])
+                known: np.mean(
+                    [value for row, value in zip(rows, y, strict=True) if row[side] == known]
+                )
                 for known in {row[side] for row in rows}
             }
             for side in (0, 1)
@@ -250,7 +279,8 @@ class MeanOfKnown(RegressorMixin, BaseEstimator):
     def predict(self, pairs):
         return np.array(
             [
-                self.share * self.means_[0].get(i, self.all_) + (1 - self.share) * self.means_[1].get(j, self.all_)
+                self.share * self.means_[0].get(i, self.all_)
+                + (1 - self.share) * self.means_[1].get(j, self.all_)
                 for i, j in np.asarray(pairs, dtype=object).tolist()
             ]
         )
@@ -260,38 +290,53 @@ class MeanOfKnown(RegressorMixin, BaseEstimator):
 def test_scikit_learn_takes_it_as_cv(setting, form):
     pairs = full_table(6, 5)
     y = np.random.default_rng(0).normal(size=len(pairs))
-    table, folds = form(pairs), SettingKFold(setting, 2, random_state=0)
+    table = form(pairs)
+    folds = SettingKFold(setting, 2, random_state=0)
     expected = np.empty(len(pairs))
     scores = []
     for train, test in folds.split(pairs):
         model = MeanOfKnown().fit([pairs[row] for row in train], y[train])
         expected[test] = model.predict([pairs[row] for row in test])
         scores.append(-np.mean((expected[test] - y[test]) ** 2))
-    found = cross_validate(MeanOfKnown(), table, y, cv=folds, scoring="neg_mean_squared_error", error_score="raise")
+    found = cross_validate(
+        MeanOfKnown(), table, y, cv=folds, scoring="neg_mean_squared_error", error_score="raise"
+    )
     assert_array_equal(found["test_score"], scores)
     assert_array_equal(cross_val_predict(MeanOfKnown(), table, y, cv=folds), expected)
-    search = GridSearchCV(MeanOfKnown(), {"share": [0.0, 1.0]}, cv=folds, error_score="raise").fit(table, y)
+    search = GridSearchCV(MeanOfKnown(), {"share": [0.0, 1.0]}, cv=folds, error_score="raise").fit(
+        table, y
+    )
     assert search.n_splits_ == folds.get_n_splits()
 
 
 def test_scikit_learn_passes_groups_on():
     pairs = np.array([(i, j) for i in range(6) for j in range(5)])
-    y, groups = np.arange(30.0), pairs[:, 0] // 2
+    y = np.arange(30.0)
+    groups = pairs[:, 0] // 2
     folds = SettingKFold("B", 3, random_state=0)
-    expected = cross_val_predict(MeanOfKnown(), pairs, y, cv=list(folds.split(pairs, groups=groups)))
-    assert_array_equal(cross_val_predict(MeanOfKnown(), pairs, y, groups=groups, cv=folds), expected)
-    search = GridSearchCV(MeanOfKnown(), {"share": [0.0, 1.0]}, cv=folds).fit(pairs, y, groups=groups)
+    expected = cross_val_predict(
+        MeanOfKnown(), pairs, y, cv=list(folds.split(pairs, groups=groups))
+    )
+    assert_array_equal(
+        cross_val_predict(MeanOfKnown(), pairs, y, groups=groups, cv=folds), expected
+    )
+    search = GridSearchCV(MeanOfKnown(), {"share": [0.0, 1.0]}, cv=folds).fit(
+        pairs, y, groups=groups
+    )
     assert search.n_splits_ == 3
 
 
 def test_scikit_learn_routes_groups_of_tasks():
     pairs = np.array([(i, j) for i in range(6) for j in range(6)])
-    y, labels = np.arange(36.0), {"groups": pairs[:, 0] // 2, "task_groups": pairs[:, 1] // 2}
+    y = np.arange(36.0)
+    labels = {"groups": pairs[:, 0] // 2, "task_groups": pairs[:, 1] // 2}
     folds = SettingKFold("D", 3, random_state=0)
     expected = cross_val_predict(MeanOfKnown(), pairs, y, cv=list(folds.split(pairs, **labels)))
     with sklearn.config_context(enable_metadata_routing=True):
         found = cross_val_predict(MeanOfKnown(), pairs, y, cv=folds, params=labels)
-        search = GridSearchCV(MeanOfKnown(), {"share": [0.0, 1.0]}, cv=folds).fit(pairs, y, **labels)
+        search = GridSearchCV(MeanOfKnown(), {"share": [0.0, 1.0]}, cv=folds).fit(
+            pairs, y, **labels
+        )
     assert_array_equal(found, expected)
     assert search.n_splits_ == 9
 
@@ -375,14 +420,38 @@ def test_missing_ids_of_pandas(dtype):
 @over(
     lines(
         "setting labels message",
-        ("A", {"groups": [0, 0, 1, 1]}, "groups of left-out instances, and setting A leaves none out"),
-        ("C", {"groups": [0, 0, 1, 1]}, "groups of left-out instances, and setting C leaves none out"),
-        ("B", {"task_groups": [0, 1, 0, 1]}, "groups of left-out tasks, and setting B leaves none out"),
-        ("B", {"groups": [0, 1]}, r"groups must have one value for each of 4 rows, found shape \(2,\)"),
+        (
+            "A",
+            {"groups": [0, 0, 1, 1]},
+            "groups of left-out instances, and setting A leaves none out",
+        ),
+        (
+            "C",
+            {"groups": [0, 0, 1, 1]},
+            "groups of left-out instances, and setting C leaves none out",
+        ),
+        (
+            "B",
+            {"task_groups": [0, 1, 0, 1]},
+            "groups of left-out tasks, and setting B leaves none out",
+        ),
+        (
+            "B",
+            {"groups": [0, 1]},
+            r"groups must have one value for each of 4 rows, found shape \(2,\)",
+        ),
         ("B", {"groups": np.zeros((4, 1))}, r"found shape \(4, 1\)"),
         ("B", {"groups": [0, 0, 1, None]}, "groups has a missing value in row 3"),
-        ("B", {"groups": [0, 1, 1, 1]}, r"same in all rows of one instance, found two groups for 'a' .*row 0"),
-        ("D", {"task_groups": [0, 0, 0, 1]}, r"same in all rows of one task, found two groups for 2 .*row 1"),
+        (
+            "B",
+            {"groups": [0, 1, 1, 1]},
+            r"same in all rows of one instance, found two groups for 'a' .*row 0",
+        ),
+        (
+            "D",
+            {"task_groups": [0, 0, 0, 1]},
+            r"same in all rows of one task, found two groups for 2 .*row 1",
+        ),
         ("B", {"groups": [0, 0, 0, 0]}, "2 folds need .* found 1"),
     )
 )
@@ -411,9 +480,11 @@ def edges_of(n, seed, both_ways):
 def test_folds_of_a_network_hide_nodes_on_both_sides(setting, both_ways):
     pairs = edges_of(9, 0, both_ways)
     folds = SettingKFold(setting, 3, random_state=0, network=True)
-    tested, unused = Counter(), []
+    tested = Counter()
+    unused = []
     for train, test in folds.split(pairs):
-        kept, asked = [pairs[row] for row in train], [pairs[row] for row in test]
+        kept = [pairs[row] for row in train]
+        asked = [pairs[row] for row in test]
         report = audit(kept, asked, network=True)
         assert report.n_repeated == 0
         nodes = {node for pair in kept for node in pair}
@@ -424,7 +495,11 @@ def test_folds_of_a_network_hide_nodes_on_both_sides(setting, both_ways):
             end = "BC".index(setting)
             assert not nodes & {pair[end] for pair in asked}
             left_out = {node for pair in pairs for node in pair} - nodes
-            assert all(left_out & set(pair) for row, pair in enumerate(pairs) if row not in set(train.tolist()))
+            assert all(
+                left_out & set(pair)
+                for row, pair in enumerate(pairs)
+                if row not in set(train.tolist())
+            )
             assert len(left_out) <= 3
         tested.update(test.tolist())
         unused.append(len(pairs) - len(train) - len(test))
@@ -440,7 +515,8 @@ def test_folds_of_a_network_hide_nodes_on_both_sides(setting, both_ways):
 def test_the_grid_of_a_network_is_cut_like_its_table(setting):
     cells = np.argwhere(np.ones((6, 6), dtype=bool))
     folds = SettingKFold(setting, 3, random_state=0, network=True)
-    table, grid = list(folds.split(cells)), list(folds.split_grid(6, 6))
+    table = list(folds.split(cells))
+    grid = list(folds.split_grid(6, 6))
     assert len(table) == len(grid)
     for (train, test), (train_mask, test_mask) in zip(table, grid, strict=True):
         assert_array_equal(np.flatnonzero(train_mask), train)
@@ -454,11 +530,17 @@ def test_nodes_of_one_group_are_hidden_together():
     pairs = edges_of(8, 1, True)
     group = {f"n{i}": i % 4 for i in range(8)}
     groups, task_groups = ([group[pair[end]] for pair in pairs] for end in (0, 1))
-    for train, test in SettingKFold("D", 3, random_state=0, network=True).split(pairs, None, groups, task_groups):
-        kept, asked = ({group[node] for row in rows for node in pairs[row]} for rows in (train, test))
+    for train, test in SettingKFold("D", 3, random_state=0, network=True).split(
+        pairs, None, groups, task_groups
+    ):
+        kept, asked = (
+            {group[node] for row in rows for node in pairs[row]} for rows in (train, test)
+        )
         assert not kept & asked
     folds = SettingKFold("B", 2, network=True)
-    with pytest.raises(ValueError, match="pass both groups, of the first node of each row, and task_groups"):
+    with pytest.raises(
+        ValueError, match="pass both groups, of the first node of each row, and task_groups"
+    ):
         next(folds.split(pairs, None, groups))
     with pytest.raises(ValueError, match="must be the same in all rows of one node"):
         next(folds.split(pairs, None, groups, [0] * len(pairs)))
@@ -470,7 +552,8 @@ def test_nodes_of_one_group_are_hidden_together():
 
 def test_folds_of_a_network_are_refused_where_a_grid_is_cut(tmp_path):
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(6, 2)), rng.normal(size=(6, 4))
+    X = rng.normal(size=(6, 2))
+    Y = rng.normal(size=(6, 4))
     refused = r"^cv has network=True.*use network=False"
     with pytest.raises(ValueError, match=refused):
         IndependentTaskRidgeCV([1.0], cv=SettingKFold("B", 2, network=True)).fit(X, Y)

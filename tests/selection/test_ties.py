@@ -33,7 +33,8 @@ def refitted(model, setting):
     found = refit(model._problem(), setting)
     order = np.argsort(found, axis=None)
     in_order = found.ravel()[order] / np.abs(found).max()
-    # Decimals would not do: two values that are one may lie on both sides of where they are rounded.
+    # Decimals would not do: two values that are one may lie on both sides of where they are
+    # rounded.
     starts = np.diff(in_order, prepend=-np.inf) > 1e-11
     merged = np.empty(found.size)
     merged[order] = in_order[starts][np.cumsum(starts) - 1]
@@ -46,13 +47,18 @@ def refitted(model, setting):
         (IndependentTaskRidge(kernel="precomputed"), "AB"),
         (TwoStepRidge(kernel="precomputed", task_kernel="precomputed"), "ABCD"),
         # With a mean the refits have a digit less than what is told apart here.
-        (KroneckerRidge(kernel="precomputed", task_kernel="precomputed", fit_intercept=False), "ABCD"),
+        (
+            KroneckerRidge(kernel="precomputed", task_kernel="precomputed", fit_intercept=False),
+            "ABCD",
+        ),
     )
 )
 @over(every(twins=[False, True]))
 def test_areas_are_those_of_models_fitted_again(model, settings, twins):
     rng = np.random.default_rng(3)
-    K, G, Y = gram(rng, 5, twins), gram(rng, 6, twins), sparse_labels(rng, 5, 6)
+    K = gram(rng, 5, twins)
+    G = gram(rng, 6, twins)
+    Y = sparse_labels(rng, 5, 6)
     tasks = {} if settings == "AB" else {"tasks": G}
     model.fit(K, Y, **tasks)
     found = {key: np.empty(len(ALPHAS)) for key in settings}
@@ -61,25 +67,38 @@ def test_areas_are_those_of_models_fitted_again(model, settings, twins):
         for setting in settings:
             expected = roc_auc(Y, refitted(model, setting), setting=setting)
             found[setting][index] = expected
-            assert_allclose(roc_auc(Y, model.holdout(setting), setting=setting, tie_tolerance=None), expected)
+            assert_allclose(
+                roc_auc(Y, model.holdout(setting), setting=setting, tie_tolerance=None), expected
+            )
         assert_allclose(
-            evaluate(model, settings, scoring="roc_auc")["roc_auc"], [found[setting][index] for setting in settings]
+            evaluate(model, settings, scoring="roc_auc")["roc_auc"],
+            [found[setting][index] for setting in settings],
         )
     for wanted in (settings, settings[-1]):
-        scores = landscape(model, alphas=ALPHAS, task_alphas=ALPHAS, setting=wanted, scoring="roc_auc")
+        scores = landscape(
+            model, alphas=ALPHAS, task_alphas=ALPHAS, setting=wanted, scoring="roc_auc"
+        )
         for setting in wanted:
-            along = np.diagonal(scores[setting]) if scores[setting].ndim == 2 else scores[setting]
+            if scores[setting].ndim == 2:
+                along = np.diagonal(scores[setting])
+            else:
+                along = scores[setting]
             assert_allclose(along, found[setting], err_msg=setting)
 
 
 def test_what_is_zero_when_fitted_again_is_zero():
     """The only one of its task, left out, leaves zeros; a row that is like no other is predicted to be zero."""
     rng = np.random.default_rng(0)
-    K, Y = gram(rng, 12, False), sparse_labels(rng, 12, 20)
+    K = gram(rng, 12, False)
+    Y = sparse_labels(rng, 12, 20)
     kernels = {"kernel": "precomputed", "task_kernel": "precomputed", "fit_intercept": False}
     alone = (Y == 1) & (Y.sum(axis=0) == 1)
     for alpha in (1e-10, 1e-3, 1.0, 1e10):
-        held_out = IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False).fit(K, Y).holdout("B")
+        held_out = (
+            IndependentTaskRidge(alpha, kernel="precomputed", fit_intercept=False)
+            .fit(K, Y)
+            .holdout("B")
+        )
         assert (held_out[alone] == 0).all()
         assert (held_out[~alone & (Y.sum(axis=0) > 0)] != 0).all()
     K[3, :] = K[:, 3] = 0.0
@@ -93,8 +112,11 @@ def test_what_is_zero_when_fitted_again_is_zero():
         model.set_params(**kernels).fit(K, single, tasks=G)
         for setting in "ABCD":
             assert model.holdout(setting)[5, 7] == 0, (model, setting)
-        groups, task_groups = np.arange(12) // 3, np.arange(20) // 4
-        assert (model.holdout("D", groups=groups, task_groups=task_groups)[3:6, 4:8] == 0).all(), model
+        groups = np.arange(12) // 3
+        task_groups = np.arange(20) // 4
+        assert (model.holdout("D", groups=groups, task_groups=task_groups)[3:6, 4:8] == 0).all(), (
+            model
+        )
         assert (model.holdout("B", groups=groups)[3:6] == 0).all(), model
 
 
@@ -122,7 +144,8 @@ def test_a_tolerance_makes_ties():
 
 
 def test_a_tolerance_is_a_share():
-    Y, F = np.array([[1.0, 0.0]]), np.array([[1.0, 2.0]])
+    Y = np.array([[1.0, 0.0]])
+    F = np.array([[1.0, 2.0]])
     assert roc_auc(Y, F, tie_tolerance=0.6) == 0.5
     assert roc_auc(Y, np.array([[1.0, np.inf]]), tie_tolerance=None) == 0.0
     with pytest.raises(ValueError, match=r"in \[0, 1\)"):

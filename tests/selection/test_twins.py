@@ -26,8 +26,10 @@ from sweeps import lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
-M, Q = 9, 7
-ALPHAS, TASK_ALPHAS = [0.03, 1.0, 30.0], [0.1, 3.0]
+M = 9
+Q = 7
+ALPHAS = [0.03, 1.0, 30.0]
+TASK_ALPHAS = [0.1, 3.0]
 TWO_ALPHAS = [0.03, 1.0]
 TWINS = {
     TwoStepRidgeCV: TwoStepRidge,
@@ -38,7 +40,8 @@ TWINS = {
 
 def make_data(holes: bool = False):
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(M, 5)) / 2, rng.normal(size=(Q, 4)) / 2
+    X = rng.normal(size=(M, 5)) / 2
+    T = rng.normal(size=(Q, 4)) / 2
     Y = X @ rng.normal(size=(5, 4)) @ T.T + 0.5 * rng.normal(size=(M, Q))
     Y[rng.random((M, Q)) < 0.2 * holes] = np.nan
     weights = rng.uniform(0.2, 5.0, size=(M, Q))
@@ -54,13 +57,19 @@ def points(Search):
 
 def fold_labels(letter: str, n_splits: int):
     """Return the folds that a search makes, as what `holdout` takes."""
-    cells, rows, columns = np.zeros((M, Q), int), np.zeros(M, int), np.zeros(Q, int)
-    for number, (_, test) in enumerate(SettingKFold(letter, n_splits, random_state=0).split_grid(M, Q)):
+    cells = np.zeros((M, Q), int)
+    rows = np.zeros(M, int)
+    columns = np.zeros(Q, int)
+    for number, (_, test) in enumerate(
+        SettingKFold(letter, n_splits, random_state=0).split_grid(M, Q)
+    ):
         cells[test] = number
         rows[test.any(axis=1)], columns[test.any(axis=0)] = number, number
     if letter == "A":
         return {"cells": cells}
-    return ({"groups": rows} if letter in "BD" else {}) | ({"task_groups": columns} if letter in "CD" else {})
+    return ({"groups": rows} if letter in "BD" else {}) | (
+        {"task_groups": columns} if letter in "CD" else {}
+    )
 
 
 @pytest.mark.parametrize("Search", TWINS)
@@ -69,14 +78,19 @@ def test_weights_are_those_of_every_model_that_is_tried(Search, holes):
     X, Y, T, weights = make_data(holes)
     grids = (TWO_ALPHAS, TASK_ALPHAS) if Search is TwoStepRidgeCV else (TWO_ALPHAS,)
     counted = np.where(weights > 0, Y, np.nan)  # every cell of a positive weight alike
-    models = [TWINS[Search](*point).fit(X, Y, tasks=T, sample_weight=weights) for point in points(Search)]
+    models = [
+        TWINS[Search](*point).fit(X, Y, tasks=T, sample_weight=weights) for point in points(Search)
+    ]
     for letter in "AB" if Search is IndependentTaskRidgeCV else "BC" if holes else "AD":
         search = Search(*grids, setting=letter, cv=2).fit(X, Y, tasks=T, sample_weight=weights)
         held_out = [model.holdout(letter, **fold_labels(letter, 2)) for model in models]
         scores = [scorer("neg_mean_squared_error")(counted, F, setting=letter) for F in held_out]
         assert_allclose(search.landscape_.ravel(), scores, rtol=1e-4)
         best = int(np.argmax(scores))
-        chosen = (search.alpha_,) if search.task_alpha_ is None else (search.alpha_, search.task_alpha_)
+        if search.task_alpha_ is None:
+            chosen = (search.alpha_,)
+        else:
+            chosen = (search.alpha_, search.task_alpha_)
         assert chosen == points(Search)[best]
         assert search.best_score_ == search.landscape_.max()
         assert_allclose(search.holdout_, held_out[best], rtol=1e-6, atol=1e-8)
@@ -87,7 +101,9 @@ def test_weights_are_those_of_every_model_that_is_tried(Search, holes):
 def test_equal_weights_change_nothing():
     X, Y, T, _ = make_data()
     plain = TwoStepRidgeCV(ALPHAS, TASK_ALPHAS, setting="D").fit(X, Y, tasks=T)
-    weighted = TwoStepRidgeCV(ALPHAS, TASK_ALPHAS, setting="D").fit(X, Y, tasks=T, sample_weight=np.ones(M))
+    weighted = TwoStepRidgeCV(ALPHAS, TASK_ALPHAS, setting="D").fit(
+        X, Y, tasks=T, sample_weight=np.ones(M)
+    )
     assert_array_equal(weighted.landscape_, plain.landscape_)
     assert weighted.holdout_method_ == plain.holdout_method_ == "exact leave-one-out"
 
@@ -97,7 +113,8 @@ def test_equal_weights_change_nothing():
 
 def make_network(symmetry: str, holes: bool = False):
     rng = np.random.default_rng(1)
-    X, sign = rng.normal(size=(M, 4)), 1 if symmetry == "symmetric" else -1
+    X = rng.normal(size=(M, 4))
+    sign = 1 if symmetry == "symmetric" else -1
     half = X @ rng.normal(size=(4, 4)) @ X.T + 3 * rng.normal(size=(M, M))
     Y = half + sign * half.T
     if holes:
@@ -106,19 +123,31 @@ def make_network(symmetry: str, holes: bool = False):
     return X, Y
 
 
-@over(lines("symmetry scoring", ("symmetric", "neg_mean_squared_error"), ("antisymmetric", "concordance_index")))
+@over(
+    lines(
+        "symmetry scoring",
+        ("symmetric", "neg_mean_squared_error"),
+        ("antisymmetric", "concordance_index"),
+    )
+)
 def test_a_network_chooses_one_regularisation(symmetry, scoring):
     X, Y = make_network(symmetry)
-    models = [TwoStepRidge(alpha, alpha, kernel="rbf", symmetry=symmetry).fit(X, Y) for alpha in ALPHAS]
+    models = [
+        TwoStepRidge(alpha, alpha, kernel="rbf", symmetry=symmetry).fit(X, Y) for alpha in ALPHAS
+    ]
     for letter in "ABCD":
-        search = TwoStepRidgeCV(ALPHAS, setting=letter, scoring=scoring, kernel="rbf", symmetry=symmetry).fit(X, Y)
+        search = TwoStepRidgeCV(
+            ALPHAS, setting=letter, scoring=scoring, kernel="rbf", symmetry=symmetry
+        ).fit(X, Y)
         scores = [scorer(scoring)(Y, model.holdout(letter), setting=letter) for model in models]
         assert_allclose(search.landscape_, scores, rtol=1e-9)
         best = models[int(np.argmax(scores))]
         assert (search.alpha_, search.task_alpha_) == (best.alpha, None)
         assert search.best_score_ == search.landscape_.max()
         assert_allclose(search.holdout_, best.holdout(letter), rtol=1e-10)
-        assert_allclose(search.predict(X + 0.1, X - 0.1), best.predict(X + 0.1, X - 0.1), rtol=1e-10)
+        assert_allclose(
+            search.predict(X + 0.1, X - 0.1), best.predict(X + 0.1, X - 0.1), rtol=1e-10
+        )
         assert_allclose(search.dual_coef_, best.dual_coef_, rtol=1e-10)
         for other in "ABCD":
             assert_allclose(search.holdout(other), best.holdout(other), rtol=1e-10)
@@ -135,17 +164,23 @@ def test_a_network_with_missing_edges(symmetry):
     assert search.alpha_ == best.alpha
     assert_allclose(search.holdout_, best.holdout("A"), rtol=1e-9)
     assert_allclose(search.completed_, best.completed_, rtol=1e-9)
-    with pytest.raises(ValueError, match="Setting B of a network with missing labels is not supported"):
+    with pytest.raises(
+        ValueError, match="Setting B of a network with missing labels is not supported"
+    ):
         TwoStepRidgeCV(ALPHAS, symmetry=symmetry).fit(X, Y)
 
 
 def test_a_network_searches_kernels_and_between_the_values():
     X, Y = make_network("symmetric")
     gammas = [{"gamma": value} for value in (0.01, 0.3, 5.0)]
-    search = TwoStepRidgeCV(ALPHAS, setting="D", kernel="rbf", kernel_grid=gammas, symmetry="symmetric").fit(X, Y)
+    search = TwoStepRidgeCV(
+        ALPHAS, setting="D", kernel="rbf", kernel_grid=gammas, symmetry="symmetric"
+    ).fit(X, Y)
     assert search.landscape_.shape == (3, 1, 3)
     for scores, params in zip(search.landscape_[:, 0], gammas, strict=True):
-        single = TwoStepRidgeCV(ALPHAS, setting="D", kernel="rbf", kernel_params=params, symmetry="symmetric")
+        single = TwoStepRidgeCV(
+            ALPHAS, setting="D", kernel="rbf", kernel_params=params, symmetry="symmetric"
+        )
         assert_allclose(scores, single.fit(X, Y).landscape_, rtol=1e-12)
     chosen = gammas[int(search.landscape_.max(axis=(1, 2)).argmax())]
     assert search.kernel_params_ == search.task_kernel_params_ == chosen
@@ -155,7 +190,11 @@ def test_what_a_network_has_not():
     X, Y = make_network("symmetric")
     for options, given, message in (
         ({"task_alphas": [1.0]}, {}, "one regularisation for both sides: leave task_alphas out"),
-        ({"task_kernel_grid": [{}]}, {}, "one regularisation for both sides: leave task_kernel_grid out"),
+        (
+            {"task_kernel_grid": [{}]},
+            {},
+            "one regularisation for both sides: leave task_kernel_grid out",
+        ),
         ({"symmetry": "square"}, {}, "symmetry must be"),
         ({}, {"tasks": X}, "leave tasks out"),
         ({}, {"sample_weight": np.full(M, 2.0)}, "leave sample_weight out"),
@@ -199,7 +238,8 @@ def test_folds_as_scikit_learn_cuts_them(Search):
     groups = np.zeros(M, int)
     for number, (_, test) in enumerate(splits):
         groups[test] = number
-    found, wanted = Search(ALPHAS, cv=splits).fit(X, Y, tasks=T), Search(ALPHAS).fit(X, Y, tasks=T, groups=groups)
+    found = Search(ALPHAS, cv=splits).fit(X, Y, tasks=T)
+    wanted = Search(ALPHAS).fit(X, Y, tasks=T, groups=groups)
     assert_allclose(found.landscape_, wanted.landscape_, rtol=1e-12)
     assert_allclose(found.holdout_, wanted.holdout_, rtol=1e-12)
     for cv, error, message in (

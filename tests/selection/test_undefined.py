@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, KroneckerRidgeCV, TwoStepRidgeCV, landscape
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidgeCV,
+    TwoStepRidgeCV,
+    landscape,
+)
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.metrics import scorer
 from sweeps import every, lines, over
@@ -17,11 +23,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWa
 
 GRID = [0.1, 1.0, 10.0]
 RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(20, 3)), RNG.normal(size=(4, 2)), RNG.normal(size=(20, 4))
+X = RNG.normal(size=(20, 3))
+T = RNG.normal(size=(4, 2))
+Y = RNG.normal(size=(20, 4))
 EMPTY = np.where(np.arange(4) == 1, np.nan, Y)
 ONE_CLASS = np.where(np.arange(4) == 1, 0.0, Y > 0)
 CONSTANT = np.where(np.arange(4) == 1, 3.0, Y)
-# The last row is like no other, and the kernel is singular: without regularisation it is interpolated.
+# The last row is like no other, and the kernel is singular: without regularisation it is
+# interpolated.
 SINGULAR = np.diag([1.0, 1.0, 0.0])
 
 
@@ -39,7 +48,9 @@ PAPER = {"fit_intercept": False}
     )
 )
 def test_a_regularisation_without_a_score_is_not_chosen(search):
-    with pytest.warns(UndefinedScoreWarning, match="setting B there is no score for alpha 0, where") as seen:
+    with pytest.warns(
+        UndefinedScoreWarning, match="setting B there is no score for alpha 0, where"
+    ) as seen:
         search.fit(SINGULAR, Y[:3], tasks=T)
     assert [warning.filename for warning in seen] == [__file__]
     assert np.isnan(search.landscape_[0]).all()
@@ -60,7 +71,10 @@ def test_kernel_parameters_without_a_score_are_not_chosen():
         search.fit(rows, Y[:4])
     assert np.isnan(search.landscape_[0, 0, 0])
     assert search.best_score_ == np.nanmax(search.landscape_)
-    assert len([warning for warning in seen if issubclass(warning.category, UndefinedScoreWarning)]) == 1
+    assert (
+        len([warning for warning in seen if issubclass(warning.category, UndefinedScoreWarning)])
+        == 1
+    )
 
 
 def test_holes_and_a_regularisation_without_a_score():
@@ -69,8 +83,14 @@ def test_holes_and_a_regularisation_without_a_score():
     search = IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", **PAPER)
     with pytest.warns(UndefinedScoreWarning, match="alpha 0"):
         search.fit(SINGULAR, labels)
-    fitted = (IndependentTaskRidge(a, kernel="precomputed", **PAPER).fit(SINGULAR, labels) for a in (0.1, 1.0))
-    twin = [scorer("neg_mean_squared_error")(labels, model.holdout("B"), setting="B") for model in fitted]
+    fitted = (
+        IndependentTaskRidge(a, kernel="precomputed", **PAPER).fit(SINGULAR, labels)
+        for a in (0.1, 1.0)
+    )
+    twin = [
+        scorer("neg_mean_squared_error")(labels, model.holdout("B"), setting="B")
+        for model in fitted
+    ]
     assert_allclose(search.landscape_, [np.nan, *twin])
 
 
@@ -94,7 +114,10 @@ def test_something_must_be_left_to_learn_from(search, shape, groups, message):
     hidden[:m, :q] = Y[:m, :q]
     with pytest.raises(ValueError, match="leaves out"):
         search.fit(
-            X[: m + 2], hidden, tasks=RNG.normal(size=(q + 1, 2)), groups=None if groups is None else [*groups, 1, 2]
+            X[: m + 2],
+            hidden,
+            tasks=RNG.normal(size=(q + 1, 2)),
+            groups=None if groups is None else [*groups, 1, 2],
         )
 
 
@@ -112,7 +135,12 @@ def test_labels_whose_squares_are_no_numbers_are_refused(scale):
         IndependentTaskRidgeCV(GRID, scoring="r2"),
     ):
         for labels in (Y * scale, EMPTY * scale):
-            with pytest.raises(ValueError, match="square of the largest label of Y, .*, is out of the range of f"):
+            with pytest.raises(
+                ValueError, match="square of the largest label of Y, .*, is out of the range of f"
+            ):
                 search.fit(X, labels, tasks=T)
     ranked = IndependentTaskRidgeCV(GRID, scoring="concordance_index").fit(X, Y * scale)
-    assert ranked.best_score_ == IndependentTaskRidgeCV(GRID, scoring="concordance_index").fit(X, Y).best_score_
+    assert (
+        ranked.best_score_
+        == IndependentTaskRidgeCV(GRID, scoring="concordance_index").fit(X, Y).best_score_
+    )

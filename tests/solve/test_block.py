@@ -17,8 +17,8 @@ from dyadlearn.spectrum import Spectrum
 from problems import posed
 from sweeps import covering, every, over
 
-# The grid, then the missing rows and columns: one cell, one task, some rows and columns, whole rows, whole columns,
-# everything.
+# The grid, then the missing rows and columns: one cell, one task, some rows and columns, whole
+# rows, whole columns, everything.
 BLOCKS = {
     "cell": ((6, 5), [2], [4]),
     "task": ((7, 4), [6, 0, 3, 2], [1]),
@@ -51,7 +51,9 @@ def smoother(K: np.ndarray, alpha: float):
     return Spectrum.from_gram(K).smoother(Tikhonov(), alpha)
 
 
-def dense(hat: np.ndarray, task_hat: np.ndarray, Y: np.ndarray, rows: list, columns: list) -> np.ndarray:
+def dense(
+    hat: np.ndarray, task_hat: np.ndarray, Y: np.ndarray, rows: list, columns: list
+) -> np.ndarray:
     """Solve (I − H_mm) f = H_mo y_o with H = H_g ⊗ H_k written out."""
     H = np.kron(task_hat, hat)
     is_missing = np.zeros(Y.shape, dtype=bool)
@@ -63,21 +65,32 @@ def dense(hat: np.ndarray, task_hat: np.ndarray, Y: np.ndarray, rows: list, colu
     return labels.reshape(Y.shape, order="F")
 
 
-def exact(K: np.ndarray, G: np.ndarray, Y: np.ndarray, rows: list, columns: list, alpha: float, task_alpha: float):
+def exact(
+    K: np.ndarray,
+    G: np.ndarray,
+    Y: np.ndarray,
+    rows: list,
+    columns: list,
+    alpha: float,
+    task_alpha: float,
+):
     """Do the same in 50 digits, from the kernels."""
     with mpmath.workdps(50):
         hats = [
-            mpmath.matrix(M.tolist()) * (mpmath.matrix(M.tolist()) + mpmath.mpf(a) * mpmath.eye(len(M))) ** -1
+            mpmath.matrix(M.tolist())
+            * (mpmath.matrix(M.tolist()) + mpmath.mpf(a) * mpmath.eye(len(M))) ** -1
             for M, a in ((K, alpha), (G, task_alpha))
         ]
         cells = [(int(i), int(j)) for i in rows for j in columns]
         others = [(i, j) for i in range(len(K)) for j in range(len(G)) if (i, j) not in set(cells)]
-        system, right = mpmath.eye(len(cells)), mpmath.matrix(len(cells), 1)
+        system = mpmath.eye(len(cells))
+        right = mpmath.matrix(len(cells), 1)
         for a, (i, j) in enumerate(cells):
             for b, (row, task) in enumerate(cells):
                 system[a, b] -= hats[0][i, row] * hats[1][j, task]
             right[a] = mpmath.fsum(
-                hats[0][i, row] * hats[1][j, task] * mpmath.mpf(Y[row, task]) for row, task in others
+                hats[0][i, row] * hats[1][j, task] * mpmath.mpf(Y[row, task])
+                for row, task in others
             )
         solution = mpmath.lu_solve(system, right)
         result = Y.copy()
@@ -93,7 +106,8 @@ def test_every_digit_at_both_ends(block, rank, alpha, task_alpha):
     found = complete_block(smoother(K, alpha), smoother(G, task_alpha), Y, rows, columns)
     expected = exact(K, G, Y, rows, columns, alpha, task_alpha)
     inside = np.ix_(rows, columns)
-    # What a null space fits with next to no regularisation is known up to rounding over λ, whoever computes it.
+    # What a null space fits with next to no regularisation is known up to rounding over λ, whoever
+    # computes it.
     slack = min(1.0, max(alpha, task_alpha)) if rank == "singular" else 1.0
     scale = np.abs(expected[inside]).max() or 1.0
     assert_allclose(found[inside], expected[inside], rtol=0, atol=1e-13 / slack * scale)
@@ -112,7 +126,10 @@ def test_every_digit_at_both_ends(block, rank, alpha, task_alpha):
 def test_any_filter(name, filter):
     shape, rows, columns = BLOCKS[name]
     K, G, Y = make_sides(shape, "full")
-    sides = [Spectrum.from_gram(K).smoother(filter, 5.0), Spectrum.from_gram(G).smoother(filter, 4.5)]
+    sides = [
+        Spectrum.from_gram(K).smoother(filter, 5.0),
+        Spectrum.from_gram(G).smoother(filter, 4.5),
+    ]
     expected = dense(sides[0].hat(), sides[1].hat(), Y, rows, columns)
     assert_allclose(complete_block(*sides, Y, rows, columns), expected, rtol=0, atol=1e-11)
 
@@ -120,12 +137,15 @@ def test_any_filter(name, filter):
 @over(every(alpha=[1e-7, 1e-2, 10.0]))
 def test_cells_left_out_are_cells_filled_in(alpha):
     K, G, Y = make_sides((7, 6), "full")
-    rows, columns = [1, 5, 6], [0, 4]
+    rows = [1, 5, 6]
+    columns = [0, 4]
     problem = posed("two_step", Y, Spectrum.from_gram(K), alpha, Spectrum.from_gram(G), 0.3)
     fold = np.zeros(Y.shape, dtype=int)
     fold[np.ix_(rows, columns)] = 1
     left_out = holdout(problem, "A", cells=fold)[np.ix_(rows, columns)]
-    found = complete_block(smoother(K, alpha), smoother(G, 0.3), Y, rows, columns)[np.ix_(rows, columns)]
+    found = complete_block(smoother(K, alpha), smoother(G, 0.3), Y, rows, columns)[
+        np.ix_(rows, columns)
+    ]
     assert_allclose(found, left_out, rtol=0, atol=1e-12 * np.abs(left_out).max())
     single = holdout(problem, "A")
     for cell in np.ndindex(Y.shape):
@@ -137,7 +157,8 @@ def test_cells_left_out_are_cells_filled_in(alpha):
 def test_the_model_returns_what_was_filled_in(block):
     shape, rows, columns = block
     K, G, Y = make_sides(shape, "singular")
-    side, tasks = smoother(K, 0.7), smoother(G, 0.2)
+    side = smoother(K, 0.7)
+    tasks = smoother(G, 0.2)
     full = complete_block(side, tasks, Y, rows, columns)
     inside = np.ix_(rows, columns)
     assert_allclose((side.hat() @ full @ tasks.hat())[inside], full[inside], rtol=0, atol=1e-13)
@@ -156,9 +177,11 @@ def test_features_without_their_null_space(block, alpha):
 
 def test_no_regularisation_is_a_limit():
     K, G, Y = make_sides((6, 5), "full")
-    rows, columns = [0, 4, 2], [3, 1]
+    rows = [0, 4, 2]
+    columns = [3, 1]
     for alpha, task_alpha in ((0.0, 0.0), (0.0, 0.5), (0.5, 0.0)):
-        side, tasks = smoother(K, alpha), smoother(G, task_alpha)
+        side = smoother(K, alpha)
+        tasks = smoother(G, task_alpha)
         near = [value or 1e-20 for value in (alpha, task_alpha)]
         expected = exact(K, G, Y, rows, columns, *near)
         assert_allclose(complete_block(side, tasks, Y, rows, columns), expected, rtol=0, atol=1e-11)
@@ -166,15 +189,20 @@ def test_no_regularisation_is_a_limit():
 
 def test_labels_that_nothing_predicts_are_refused():
     K, G, Y = make_sides((6, 5), "singular")
-    side, tasks = smoother(K, 0.0), smoother(G, 0.0)
+    side = smoother(K, 0.0)
+    tasks = smoother(G, 0.0)
     # A model that interpolates all labels of its range leaves a whole grid undetermined.
     with pytest.raises(LeverageError, match="6 of 6 rows with missing labels have leverage 1"):
         complete_block(side, tasks, Y, range(6), range(5))
     identity = smoother(np.diag([1.0, 2.0, 0.0]), 0.0)
-    with pytest.raises(LeverageError, match="1 of 3 rows with missing labels have leverage 1 .positions 1."):
+    with pytest.raises(
+        LeverageError, match="1 of 3 rows with missing labels have leverage 1 .positions 1."
+    ):
         complete_block(identity, identity, np.ones((3, 3)), [1], [1])
     # The one row has labels of other tasks, so that something remains to learn from.
-    with pytest.raises(LeverageError, match="1 of 1 rows with missing labels have leverage 1") as error:
+    with pytest.raises(
+        LeverageError, match="1 of 1 rows with missing labels have leverage 1"
+    ) as error:
         complete_block(smoother(np.ones((1, 1)), 0.0), identity, np.ones((1, 3)), [0], [1])
     assert error.type is LeverageError
     # The row that the kernel knows nothing of is not interpolated but predicted, by zero.
@@ -190,7 +218,10 @@ def test_means_of_rows_without_labels_and_without_a_penalty_are_refused(reverse,
     tasks = Spectrum.from_features(rng.normal(size=(20, 4)), constant="free")
     Y = rng.normal(size=(7, 20))
     Y[[0, 5]] = np.nan
-    given = (Y.T, tasks, 1.0, instances, 0.0) if reverse else (Y, instances, 0.0, tasks, 1.0)
+    if reverse:
+        given = (Y.T, tasks, 1.0, instances, 0.0)
+    else:
+        given = (Y, instances, 0.0, tasks, 1.0)
     with pytest.raises(LeverageError, match="have leverage 1"):
         posed("two_step", *given).complete()
 
@@ -216,7 +247,9 @@ def test_libraries(library):
     shape, rows, columns = BLOCKS["block"]
     K, G, Y = make_sides(shape, "full")
     expected = complete_block(smoother(K, 0.5), smoother(G, 0.2), Y, rows, columns)
-    side, tasks, labels = smoother(library.asarray(K), 0.5), smoother(library.asarray(G), 0.2), library.asarray(Y)
+    side = smoother(library.asarray(K), 0.5)
+    tasks = smoother(library.asarray(G), 0.2)
+    labels = library.asarray(Y)
     found = complete_block(side, tasks, labels, rows, columns)
     assert type(found) is type(labels)
     assert found.dtype == namespace(found).float64
@@ -229,14 +262,19 @@ def test_nothing_in_the_block_is_looked_at_and_nothing_is_overwritten():
     holes = Y.copy()
     holes[np.ix_(rows, columns)] = np.nan
     before = holes.copy()
-    side, tasks = smoother(K, 0.5), smoother(G, 0.2)
-    assert_array_equal(complete_block(side, tasks, holes, rows, columns), complete_block(side, tasks, Y, rows, columns))
+    side = smoother(K, 0.5)
+    tasks = smoother(G, 0.2)
+    assert_array_equal(
+        complete_block(side, tasks, holes, rows, columns),
+        complete_block(side, tasks, Y, rows, columns),
+    )
     assert_array_equal(holes, before)
 
 
 def test_an_empty_block_changes_nothing():
     K, G, Y = make_sides((5, 4), "full")
-    side, tasks = smoother(K, 0.5), smoother(G, 0.2)
+    side = smoother(K, 0.5)
+    tasks = smoother(G, 0.2)
     for rows, columns in (([], []), ([], [1, 2]), ([1], [])):
         found = complete_block(side, tasks, Y, rows, columns)
         assert_array_equal(found, Y)

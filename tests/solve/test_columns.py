@@ -37,8 +37,13 @@ def refitted(K: np.ndarray, y: np.ndarray, weights: np.ndarray | None, alpha: fl
     return K[:, here] @ np.linalg.solve(K[np.ix_(here, here)] + np.diag(ridge), y[here])
 
 
-def each_column(K: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, alpha: float) -> np.ndarray:
-    columns = [refitted(K, Y[:, j], None if weights is None else weights[:, j], alpha) for j in range(Y.shape[1])]
+def each_column(
+    K: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, alpha: float
+) -> np.ndarray:
+    columns = [
+        refitted(K, Y[:, j], None if weights is None else weights[:, j], alpha)
+        for j in range(Y.shape[1])
+    ]
     return np.column_stack(columns)
 
 
@@ -63,7 +68,9 @@ def test_a_refit_is_that_of_scikit_learn(pattern, weighted):
         predicted = np.zeros(9)
         if here.any():
             ridge = KernelRidge(alpha=0.4, kernel="precomputed")
-            ridge.fit(K[np.ix_(here, here)], Y[here, j], sample_weight=None if own is None else own[here])
+            ridge.fit(
+                K[np.ix_(here, here)], Y[here, j], sample_weight=None if own is None else own[here]
+            )
             predicted = ridge.predict(K[:, here])
         grids.close(refitted(K, Y[:, j], own, 0.4), predicted, 1e-10)
         grids.close(fitted[:, j], predicted, 1e-10)
@@ -72,8 +79,10 @@ def test_a_refit_is_that_of_scikit_learn(pattern, weighted):
 @over(covering(**weightings, **kinds, shape=SHAPES, pattern=PATTERNS))
 def test_completed_columns_are_those_of_refits(kind, shape, pattern, weighted):
     spectrum, K, Y, weights = make_problem(kind, shape, pattern, weighted)
-    side, observed = spectrum.smoother(Tikhonov(), 0.4), ~np.isnan(Y)
-    labels, expected = complete_columns(side, Y, weights), each_column(K, Y, weights, 0.4)
+    side = spectrum.smoother(Tikhonov(), 0.4)
+    observed = ~np.isnan(Y)
+    labels = complete_columns(side, Y, weights)
+    expected = each_column(K, Y, weights, 0.4)
     grids.close(side.hat() @ labels, expected, 1e-10)
     grids.close(np.where(observed, expected, labels), expected, 1e-10)
     if not weighted:
@@ -92,9 +101,12 @@ def test_from_small_to_large_regularisation(kind, alpha, weighted):
     for pattern in ("5%", "50%"):
         spectrum, K, Y, weights = make_problem(kind, (8, 3), pattern, weighted)
         side = spectrum.smoother(Tikhonov(), alpha)
-        # A thin kernel plus little of the identity is not what scikit-learn should be asked to solve exactly.
+        # A thin kernel plus little of the identity is not what scikit-learn should be asked to
+        # solve exactly.
         rtol = 1e-8 if kind == "full" else max(1e-8, 1e-12 / alpha)
-        grids.close(side.hat() @ complete_columns(side, Y, weights), each_column(K, Y, weights, alpha), rtol)
+        grids.close(
+            side.hat() @ complete_columns(side, Y, weights), each_column(K, Y, weights, alpha), rtol
+        )
         grids.close(leave_one_out_columns(side, Y, weights), each_cell(K, Y, weights, alpha), rtol)
 
 
@@ -104,7 +116,9 @@ def test_weights_of_one_are_no_weights(pattern):
         spectrum, _, Y, _ = make_problem(kind, (7, 5), pattern, False)
         side = spectrum.smoother(Tikhonov(), 0.4)
         grids.close(complete_columns(side, Y, np.ones((7, 5))), complete_columns(side, Y), 1e-12)
-        grids.close(leave_one_out_columns(side, Y, np.ones((7, 5))), leave_one_out_columns(side, Y), 1e-12)
+        grids.close(
+            leave_one_out_columns(side, Y, np.ones((7, 5))), leave_one_out_columns(side, Y), 1e-12
+        )
 
 
 def test_nothing_missing_is_the_closed_form():
@@ -124,14 +138,18 @@ def test_columns_do_not_know_each_other():
         side = spectrum.smoother(Tikhonov(), 0.4)
         for solve in (complete_columns, leave_one_out_columns):
             found = solve(side, Y, weights)
-            alone = [solve(side, Y[:, [j]], None if weights is None else weights[:, [j]]) for j in range(6)]
+            alone = [
+                solve(side, Y[:, [j]], None if weights is None else weights[:, [j]])
+                for j in range(6)
+            ]
             grids.close(found, np.hstack(alone), 1e-12)
             assert_array_equal(found[:, 4], 0.0)
 
 
 def test_arguments_are_left_alone():
     spectrum, _, Y, weights = make_problem("full", (7, 5), "50%", True)
-    side, before = spectrum.smoother(Tikhonov(), 0.4), (Y.copy(), weights.copy())
+    side = spectrum.smoother(Tikhonov(), 0.4)
+    before = (Y.copy(), weights.copy())
     for given in (None, weights):
         complete_columns(side, Y, given)
         leave_one_out_columns(side, Y, given)
@@ -176,14 +194,16 @@ def test_other_filters_fill_in_what_they_would_predict(filter, n_missing, kind):
     for j in range(4):
         Y[np.random.default_rng(j).permutation(8)[:n_missing], j] = np.nan
     side = spectrum.smoother(filter, 1.5 if isinstance(filter, SpectralCutoff) else 0.6)
-    observed, hat = ~np.isnan(Y), side.hat()
+    observed = ~np.isnan(Y)
+    hat = side.hat()
     expected = Y.copy()
     for column, here in zip(expected.T, observed.T, strict=True):
         system = np.eye((~here).sum()) - hat[np.ix_(~here, ~here)]
         assert not system.size or np.linalg.cond(system) < 1e4
         column[~here] = np.linalg.solve(system, hat[np.ix_(~here, here)] @ column[here])
     grids.close(complete_columns(side, Y), expected, 1e-9)
-    held_out, found = expected.copy(), leave_one_out_columns(side, Y)
+    held_out = expected.copy()
+    found = leave_one_out_columns(side, Y)
     some = np.argwhere(observed)[::3]
     for i, j in some:
         hidden = Y[:, [j]].copy()
@@ -201,7 +221,9 @@ def test_weights_under_another_filter(kind, weighted):
     side = spectrum.smoother(IteratedTikhonov(2), 0.4)
     residual = np.linalg.matrix_power(0.4 * np.linalg.inv(K + 0.4 * np.eye(8)), 2)
     kernel = np.linalg.inv(residual) - np.eye(8)
-    grids.close(side.hat() @ complete_columns(side, Y, weights), each_column(kernel, Y, weights, 1.0), 1e-9)
+    grids.close(
+        side.hat() @ complete_columns(side, Y, weights), each_column(kernel, Y, weights, 1.0), 1e-9
+    )
     grids.close(leave_one_out_columns(side, Y, weights), each_cell(kernel, Y, weights, 1.0), 1e-9)
 
 
@@ -228,7 +250,8 @@ def test_without_regularisation_the_limit_is_taken(filter, pattern):
     spectrum, K, Y, weights = make_problem("full", (7, 3), pattern, True)
     side = spectrum.smoother(filter, 0.0)
     kernel = np.linalg.matrix_power(K, getattr(filter, "n_iter", 1))
-    expected, held_out = each_column(kernel, Y, None, 1e-13), each_cell(kernel, Y, None, 1e-13)
+    expected = each_column(kernel, Y, None, 1e-13)
+    held_out = each_cell(kernel, Y, None, 1e-13)
     observed = ~np.isnan(Y)
     for given in (None, weights):
         labels = complete_columns(side, Y, given)
@@ -242,10 +265,14 @@ def test_every_library_computes_the_same(library, weighted):
     for kind in ("singular", "thin"):
         for pattern in ("5%", "95%"):
             spectrum, K, Y, weights = make_problem(kind, (7, 2), pattern, weighted)
-            own = Spectrum(library.asarray(spectrum.values), 7, None, library.asarray(spectrum.vectors))
-            side, labels = own.smoother(Tikhonov(), 0.4), library.asarray(Y)
+            own = Spectrum(
+                library.asarray(spectrum.values), 7, None, library.asarray(spectrum.vectors)
+            )
+            side = own.smoother(Tikhonov(), 0.4)
+            labels = library.asarray(Y)
             given = library.asarray(weights) if weighted else None
-            completed, held_out = complete_columns(side, labels, given), leave_one_out_columns(side, labels, given)
+            completed = complete_columns(side, labels, given)
+            held_out = leave_one_out_columns(side, labels, given)
             for found, expected in (
                 (side.hat() @ completed, each_column(K, Y, weights, 0.4)),
                 (held_out, each_cell(K, Y, weights, 0.4)),
@@ -271,14 +298,19 @@ def test_missing_rows_that_only_together_are_interpolated_are_refused():
 def test_a_ridge_that_is_lost_beside_the_kernel():
     """Of duplicates with weights: the kernel of the observed rows, 1/(1 − f) − 1, has no room for the ridge of 1."""
     rng = np.random.default_rng(0)
-    side = Spectrum.from_gram(np.kron(np.diag([6.0, 9.0, 13.0]), np.ones((2, 2)))).smoother(IteratedTikhonov(2), 1e-7)
-    Y, weights = rng.normal(size=(6, 3)), rng.uniform(0.5, 2.0, size=(6, 3))
-    Y[1, 0] = Y[2, 1] = np.nan
-    # In the limit a pair of twins has the weighted mean of its labels, and without one of them the label of the other.
-    labels, held_out = complete_columns(side, Y, weights), leave_one_out_columns(side, Y, weights)
-    means = np.nansum((weights * Y).reshape(3, 2, 3), axis=1) / np.where(np.isnan(Y), 0, weights).reshape(3, 2, 3).sum(
-        1
+    side = Spectrum.from_gram(np.kron(np.diag([6.0, 9.0, 13.0]), np.ones((2, 2)))).smoother(
+        IteratedTikhonov(2), 1e-7
     )
+    Y = rng.normal(size=(6, 3))
+    weights = rng.uniform(0.5, 2.0, size=(6, 3))
+    Y[1, 0] = Y[2, 1] = np.nan
+    # In the limit a pair of twins has the weighted mean of its labels, and without one of them the
+    # label of the other.
+    labels = complete_columns(side, Y, weights)
+    held_out = leave_one_out_columns(side, Y, weights)
+    means = np.nansum((weights * Y).reshape(3, 2, 3), axis=1) / np.where(
+        np.isnan(Y), 0, weights
+    ).reshape(3, 2, 3).sum(1)
     assert_allclose(side.hat() @ labels, np.repeat(means, 2, axis=0), rtol=1e-12)
     twins = Y.reshape(3, 2, 3)[:, ::-1].reshape(6, 3)
     paired = ~np.isnan(Y) & ~np.isnan(twins)

@@ -18,7 +18,8 @@ from dyadlearn.spectrum import Spectrum
 from problems import ALL_MODELS, MODELS, PATTERNS, SHAPES, WITH_MEAN
 from sweeps import covering, every, over
 
-# Every way to the answer: directly, and both systems iterated with no, few and all directions deflated.
+# Every way to the answer: directly, and both systems iterated with no, few and all directions
+# deflated.
 WAYS = {
     "chosen": {},
     "direct": {"form": "missing"},
@@ -39,7 +40,9 @@ some_patterns = {"pattern": ["50%", "95%", "rows and columns", "one cell"]}
 
 def check(given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> None:
     """Compare with the dense equations: what is missing, and what the closed form makes of the completed grid."""
-    observed, expected, Y = given.observed, given.fitted(), given.Y.astype(dtype)
+    observed = given.observed
+    expected = given.fitted()
+    Y = given.Y.astype(dtype)
     for name, way in ways.items():
         found = complete(given.operators, Y, **way, **options)
         assert found.solution.converged, name
@@ -98,7 +101,9 @@ def test_kronecker_from_small_to_large_regularisation(alpha):
 
 
 # Half of the digits are as many as the condition may take where there are null spaces.
-SINGLE = [(("full", "full"), alpha) for alpha in (1e-4, 1.0, 1e4)] + [(("singular", "thin"), a) for a in (0.1, 1e4)]
+SINGLE = [(("full", "full"), alpha) for alpha in (1e-4, 1.0, 1e4)] + [
+    (("singular", "thin"), a) for a in (0.1, 1e4)
+]
 
 
 @over(covering(sides=SINGLE, **some_patterns, model=ALL_MODELS, way=list(FEW_WAYS)))
@@ -116,11 +121,13 @@ def penalty(given, model: str, alpha: float, task_alpha: float) -> np.ndarray:
 
     H⁻¹ − I = (I + λ_d K⁻¹) ⊗ (I + λ_t G⁻¹) − I for two-step, λ K⁻¹ ⊗ G⁻¹ for Kronecker.
     """
-    left, right = np.linalg.inv(given.K), np.linalg.inv(given.G)
+    left = np.linalg.inv(given.K)
+    right = np.linalg.inv(given.G)
     both = np.kron(left, right)
     if model == "kronecker":
         return alpha * both
-    one, other = np.kron(left, np.eye(len(right))), np.kron(np.eye(len(left)), right)
+    one = np.kron(left, np.eye(len(right)))
+    other = np.kron(np.eye(len(left)), right)
     return alpha * one + task_alpha * other + alpha * task_alpha * both
 
 
@@ -131,20 +138,30 @@ def test_the_objective_is_minimised(model, pattern, alphas):
     given = grids.holes(model, (6, 5), pattern, alpha=alpha, task_alpha=task_alpha)
     counts = given.observed.ravel()
     penalised = penalty(given, model, alpha, task_alpha)
-    best = np.linalg.solve(np.diag(counts.astype(float)) + penalised, np.where(counts, given.Y.ravel(), 0.0))
+    best = np.linalg.solve(
+        np.diag(counts.astype(float)) + penalised, np.where(counts, given.Y.ravel(), 0.0)
+    )
     least = np.sum((best - given.Y.ravel())[counts] ** 2) + best @ penalised @ best
     for name, way in FEW_WAYS.items():
         labels = complete(given.operators, given.Y, tol=1e-13, **way).labels
         grids.close(given.operators.hat(labels).ravel(), best, 1e-9, name)
         grids.close(np.where(counts, best, labels.ravel()), best, 1e-9, name)
         # The minimum is the residual of the completed labels: no completion has less.
-        assert_allclose(np.sum(labels * given.operators.residual(labels)), least, rtol=1e-9, err_msg=name)
+        assert_allclose(
+            np.sum(labels * given.operators.residual(labels)), least, rtol=1e-9, err_msg=name
+        )
 
 
 # --- the closed form ---------------------------------------------------------------------------------
 
 
-@over(covering(kinds=[("full", "full"), ("singular", "thin"), ("primal", "sparse")], model=ALL_MODELS, shape=SHAPES))
+@over(
+    covering(
+        kinds=[("full", "full"), ("singular", "thin"), ("primal", "sparse")],
+        model=ALL_MODELS,
+        shape=SHAPES,
+    )
+)
 def test_nothing_missing_is_the_closed_form(model, shape, kinds):
     given = grids.holes(model, shape, "none missing", kinds)
     found = complete(given.operators, given.Y)
@@ -190,14 +207,19 @@ def test_nothing_observed_is_predicted_zero(model):
 @over(every(features={"kernel": False, "features": True}, model=MODELS))
 def test_a_kernel_of_zeros_predicts_zero(model, features):
     given = grids.holes(model, (5, 4))
-    empty = Spectrum.from_features(np.zeros((5, 2))) if features else Spectrum.from_gram(np.zeros((5, 5)))
+    if features:
+        empty = Spectrum.from_features(np.zeros((5, 2)))
+    else:
+        empty = Spectrum.from_gram(np.zeros((5, 5)))
     if model == "kronecker":
         operators = Kronecker(empty, given.operators.spectra[1], 0.5)
     else:
         operators = TwoStep(empty.smoother(Tikhonov(), 0.5), given.operators.columns)
     for way in ({"form": "missing"}, {"form": "missing", "max_direct": 0}, {"form": "observed"}):
         found = complete(operators, given.Y, **way)
-        assert_allclose(found.labels, np.where(given.observed, given.Y, 0.0), rtol=1e-14, atol=1e-14)
+        assert_allclose(
+            found.labels, np.where(given.observed, given.Y, 0.0), rtol=1e-14, atol=1e-14
+        )
 
 
 # --- other filters of two-step ---------------------------------------------------------------------------
@@ -211,9 +233,13 @@ def filter_matrices(K: np.ndarray, filter, alpha: float) -> tuple[np.ndarray, np
         kept = vectors[:, values >= alpha]
         return kept @ kept.T, np.eye(n) - kept @ kept.T
     if isinstance(filter, Landweber):
-        residual = np.linalg.matrix_power(np.eye(n) - K / values[-1], int(np.ceil(values[-1] / alpha)))
+        residual = np.linalg.matrix_power(
+            np.eye(n) - K / values[-1], int(np.ceil(values[-1] / alpha))
+        )
     else:
-        residual = np.linalg.matrix_power(alpha * np.linalg.inv(K + alpha * np.eye(n)), getattr(filter, "n_iter", 1))
+        residual = np.linalg.matrix_power(
+            alpha * np.linalg.inv(K + alpha * np.eye(n)), getattr(filter, "n_iter", 1)
+        )
     return np.eye(n) - residual, residual
 
 
@@ -238,13 +264,17 @@ def test_any_mixture_of_filters(filter, task_filter, kinds, way):
     """The missing cells solve (R_mm) f = (H y_o)_m, also where directions are kept whole."""
     given = grids.holes("two-step", (8, 6), "50%", kinds)
     spectrum, task_spectrum = given.operators.spectra
-    alpha, task_alpha = (1.0, 1.2) if SpectralCutoff() in (filter, task_filter) else (0.41, 0.61)
-    operators = TwoStep(spectrum.smoother(filter, alpha), task_spectrum.smoother(task_filter, task_alpha))
-    (H, R), (task_H, task_R) = (
-        filter_matrices(given.K, filter, alpha),
-        filter_matrices(given.G, task_filter, task_alpha),
+    if SpectralCutoff() in (filter, task_filter):
+        alpha, task_alpha = (1.0, 1.2)
+    else:
+        alpha, task_alpha = (0.41, 0.61)
+    operators = TwoStep(
+        spectrum.smoother(filter, alpha), task_spectrum.smoother(task_filter, task_alpha)
     )
-    hat, residual = np.kron(H, task_H), np.kron(R, np.eye(6)) + np.kron(H, task_R)
+    H, R = filter_matrices(given.K, filter, alpha)
+    task_H, task_R = filter_matrices(given.G, task_filter, task_alpha)
+    hat = np.kron(H, task_H)
+    residual = np.kron(R, np.eye(6)) + np.kron(H, task_R)
     observed = given.observed.ravel()
     right = hat[np.ix_(~observed, observed)] @ given.Y.ravel()[observed]
     system = residual[np.ix_(~observed, ~observed)]
@@ -259,9 +289,16 @@ def test_cells_that_the_model_interpolates_are_refused():
     """Nothing predicts a cell on which the kept directions fit any label, and nobody invents one."""
     given = grids.holes("two-step", (5, 4), "one cell")
     spectrum, task_spectrum = given.operators.spectra
-    whole = TwoStep(spectrum.smoother(SpectralCutoff(), 0.35), task_spectrum.smoother(SpectralCutoff(), 0.35))
-    for operators in (whole, Kronecker(Spectrum.from_features(np.eye(5)[:, :3]), task_spectrum, 0.0)):
-        with pytest.raises(LeverageError, match=r"19 of 20 cells form a set that .* Use a larger alpha"):
+    whole = TwoStep(
+        spectrum.smoother(SpectralCutoff(), 0.35), task_spectrum.smoother(SpectralCutoff(), 0.35)
+    )
+    for operators in (
+        whole,
+        Kronecker(Spectrum.from_features(np.eye(5)[:, :3]), task_spectrum, 0.0),
+    ):
+        with pytest.raises(
+            LeverageError, match=r"19 of 20 cells form a set that .* Use a larger alpha"
+        ):
             complete(operators, given.Y)
 
 
@@ -270,9 +307,12 @@ def test_cells_that_the_model_interpolates_are_refused():
 
 def interpolated(precision: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Return labels that minimise fᵀ(precision)f where they are missing."""
-    observed, filled = ~np.isnan(Y).ravel(), Y.ravel().copy()
+    observed = ~np.isnan(Y).ravel()
+    filled = Y.ravel().copy()
     system = precision[np.ix_(~observed, ~observed)]
-    filled[~observed] = np.linalg.solve(system, -precision[np.ix_(~observed, observed)] @ filled[observed])
+    filled[~observed] = np.linalg.solve(
+        system, -precision[np.ix_(~observed, observed)] @ filled[observed]
+    )
     return filled.reshape(Y.shape)
 
 
@@ -281,11 +321,15 @@ def test_without_regularisation_the_penalty_alone_decides(model, pattern, max_di
     """At λ = 0 observed labels are interpolated, as in the limit of one small λ on all sides."""
     given = grids.holes(model, (6, 5), pattern)
     spectrum, task_spectrum = given.operators.spectra
-    left, right = np.linalg.inv(given.K), np.linalg.inv(given.G)
+    left = np.linalg.inv(given.K)
+    right = np.linalg.inv(given.G)
     if model == "kronecker":
-        operators, precision = Kronecker(spectrum, task_spectrum, 0.0), np.kron(left, right)
+        operators = Kronecker(spectrum, task_spectrum, 0.0)
+        precision = np.kron(left, right)
     else:
-        operators = TwoStep(spectrum.smoother(Tikhonov(), 0.0), task_spectrum.smoother(Tikhonov(), 0.0))
+        operators = TwoStep(
+            spectrum.smoother(Tikhonov(), 0.0), task_spectrum.smoother(Tikhonov(), 0.0)
+        )
         precision = np.kron(left, np.eye(5)) + np.kron(np.eye(6), right)
     for rank in (0, 4):
         found = complete(operators, given.Y, rank=rank, max_direct=max_direct, tol=1e-13)
@@ -294,9 +338,11 @@ def test_without_regularisation_the_penalty_alone_decides(model, pattern, max_di
 
 def test_no_regularisation_on_one_side():
     given = grids.holes("two-step", (6, 5), "50%")
-    spectrum, tasks = given.operators.spectra[0], given.operators.columns
+    spectrum = given.operators.spectra[0]
+    tasks = given.operators.columns
     operators = TwoStep(spectrum.smoother(Tikhonov(), 0.0), tasks)
-    # Instances keep all they are given: every row is a problem of its own, with the kernel of the tasks.
+    # Instances keep all they are given: every row is a problem of its own, with the kernel of the
+    # tasks.
     expected = given.Y.copy()
     for row, here in zip(expected, given.observed, strict=True):
         system = given.G[np.ix_(here, here)] + 0.2 * np.eye(here.sum())
@@ -311,7 +357,8 @@ def test_no_regularisation_on_one_side():
 @over(every(model=ALL_MODELS))
 def test_labels_are_left_alone(model):
     given = grids.holes(model)
-    before, weights = given.Y.copy(), np.full(given.Y.shape, 2.0)
+    before = given.Y.copy()
+    weights = np.full(given.Y.shape, 2.0)
     for way in FEW_WAYS.values():
         complete(given.operators, given.Y, **way)
         assert_array_equal(given.Y, before)
@@ -338,7 +385,9 @@ def test_the_form_where_something_is_kept_whole():
     """There is no kernel with a ridge then: only the missing cells can be solved for, however many they are."""
     given = grids.holes("two-step", (9, 6), "95%")
     spectrum, task_spectrum = given.operators.spectra
-    cutoff = TwoStep(spectrum.smoother(SpectralCutoff(), 2.9), task_spectrum.smoother(SpectralCutoff(), 2.9))
+    cutoff = TwoStep(
+        spectrum.smoother(SpectralCutoff(), 2.9), task_spectrum.smoother(SpectralCutoff(), 2.9)
+    )
     for operators in (cutoff, Kronecker(spectrum, task_spectrum, 0.0)):
         assert complete(operators, given.Y, max_direct=0).form == "missing"
     assert complete(given.operators, given.Y, max_direct=0).form == "observed"
@@ -351,14 +400,24 @@ def test_every_library_computes_the_same(library, model):
         given = grids.holes(model, (6, 4), "50%", kinds)
         spectra = list(given.operators.spectra)
         spectra = [
-            Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors), None, s.constant)
+            Spectrum(
+                library.asarray(s.values),
+                s.n_rows,
+                None,
+                library.asarray(s.vectors),
+                None,
+                s.constant,
+            )
             for s in spectra
         ]
         if model.startswith("kronecker"):
             operators = Kronecker(*spectra, 0.5, free_mean=given.free_mean)
         else:
-            operators = TwoStep(spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2))
-        Y, weights = library.asarray(given.Y), np.random.default_rng(1).uniform(0.5, 2.0, size=given.Y.shape)
+            operators = TwoStep(
+                spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2)
+            )
+        Y = library.asarray(given.Y)
+        weights = np.random.default_rng(1).uniform(0.5, 2.0, size=given.Y.shape)
         found = complete(operators, Y, tol=1e-12, **WAYS[way])
         weighted = complete(operators, Y, library.asarray(weights), rank=5, tol=1e-12)
         assert type(found.labels) is type(weighted.labels) is type(Y)
@@ -388,13 +447,19 @@ PAIR_KERNELS = [name for name in ALL_MODELS if "two-step" not in name]
 @over(
     covering(
         model=PAIR_KERNELS,
-        sides=[(("full", "full"), (9, 5)), (("singular", "full"), (5, 9)), (("thin", "singular"), (7, 6))],
+        sides=[
+            (("full", "full"), (9, 5)),
+            (("singular", "full"), (5, 9)),
+            (("thin", "singular"), (7, 6)),
+        ],
         pattern=["50%", "95%", "rows and columns"],
         alpha=[1e-4, 0.3, 1e6],
         has_sparse_products=[False, True],
     )
 )
-def test_few_cells_have_one_unknown_each(monkeypatch, model, sides, pattern, alpha, has_sparse_products):
+def test_few_cells_have_one_unknown_each(
+    monkeypatch, model, sides, pattern, alpha, has_sparse_products
+):
     kinds, shape = sides
     given = grids.holes(model, shape, pattern, kinds, alpha=alpha)
     assert given.operators.shares is not None
@@ -414,9 +479,11 @@ def test_few_cells_have_one_unknown_each(monkeypatch, model, sides, pattern, alp
 def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatch):
     """The cost decides, and weights and a tiny share of the product kernel are left to the other way."""
     rng = np.random.default_rng(0)
-    m, q = 90, 130
+    m = 90
+    q = 130
     Y = np.full((m, q), np.nan)
-    rows, columns = rng.integers(m, size=300), rng.integers(q, size=300)
+    rows = rng.integers(m, size=300)
+    columns = rng.integers(q, size=300)
     Y[rows, columns] = rng.normal(size=300)
     monkeypatch.setattr(cells, "_CHEAP", 0)
     spectra = [Spectrum.from_features(rng.normal(size=(n, n))) for n in (m, q)]
@@ -426,7 +493,9 @@ def test_pair_kernels_on_large_sparse_grids_are_solved_at_their_cells(monkeypatc
     monkeypatch.setattr(missing, "_FEW_ITERATIONS", 0)
     used = []
     solve_at_cells = missing._completed_by_cells
-    monkeypatch.setattr(missing, "_completed_by_cells", lambda *given: used.append(1) or solve_at_cells(*given))
+    monkeypatch.setattr(
+        missing, "_completed_by_cells", lambda *given: used.append(1) or solve_at_cells(*given)
+    )
     found = complete(model, Y, tol=1e-10)
     assert used == [1]
     assert found.solution.converged

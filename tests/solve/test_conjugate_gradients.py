@@ -49,7 +49,8 @@ def test_the_dense_solution(shape, condition, tol):
 
 def test_the_right_hand_side_is_left_alone():
     _, operator, b = make_system()
-    before, start = b.copy(), np.ones_like(b)
+    before = b.copy()
+    start = np.ones_like(b)
     conjugate_gradients(operator, b, start=start)
     assert_array_equal(b, before)
     assert_array_equal(start, 1.0)
@@ -90,7 +91,9 @@ def test_a_start_nearby_saves_iterations():
     A, operator, b = make_system()
     x = np.linalg.solve(A, b.ravel()).reshape(b.shape)
     cold = conjugate_gradients(operator, b)
-    warm = conjugate_gradients(operator, b, start=x + 1e-6 * np.random.default_rng(2).normal(size=b.shape))
+    warm = conjugate_gradients(
+        operator, b, start=x + 1e-6 * np.random.default_rng(2).normal(size=b.shape)
+    )
     far = conjugate_gradients(operator, b, start=1e3 * np.ones_like(b))
     assert 0 < warm.n_iter < cold.n_iter <= far.n_iter
     for found in (cold, warm, far):
@@ -103,7 +106,9 @@ def test_a_start_nearby_saves_iterations():
 def test_the_inverse_converges_at_once():
     A, operator, b = make_system(condition=1e4)
     inverse = np.linalg.inv(A)
-    found = conjugate_gradients(operator, b, precondition=lambda x: (inverse @ x.ravel()).reshape(x.shape), tol=1e-9)
+    found = conjugate_gradients(
+        operator, b, precondition=lambda x: (inverse @ x.ravel()).reshape(x.shape), tol=1e-9
+    )
     assert found.converged
     assert found.n_iter == 1
 
@@ -130,7 +135,9 @@ def test_the_error_falls_with_every_iteration(preconditioned):
     for start in (None, np.full((6, 5), 3.0)):
         errors = []
         for max_iter in range(12):
-            found = conjugate_gradients(operator, b, precondition=precondition, start=start, max_iter=max_iter)
+            found = conjugate_gradients(
+                operator, b, precondition=precondition, start=start, max_iter=max_iter
+            )
             assert found.n_iter == max_iter
             error = found.values - x
             errors.append(np.sum(error * operator(error)))
@@ -196,7 +203,11 @@ def test_every_library_computes_the_same(library):
     matrix, right = library.asarray(A), library.asarray(b)
     scales = library.asarray(np.linspace(1.0, 2.0, 6)[:, None])
     tol = 1e-11 if library.dtype == "float64" else 1e-5
-    for options in ({}, {"precondition": lambda x: x / scales}, {"start": library.asarray(expected + 0.1)}):
+    for options in (
+        {},
+        {"precondition": lambda x: x / scales},
+        {"start": library.asarray(expected + 0.1)},
+    ):
         found = conjugate_gradients(lambda x: matrix @ x, right, tol=tol, **options)
         assert type(found.values) is type(right)
         assert found.values.dtype == right.dtype

@@ -19,14 +19,20 @@ from dyadlearn.solve.crossed import CrossedSystem
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, over
 
-SHARES = {"all": (1.0, 0.3, 0.4), "apart": (0.0, 0.3, 0.4), "product": (1.0, 0.0, 0.0), "tasks": (0.5, 2.0, 0.0)}
+SHARES = {
+    "all": (1.0, 0.3, 0.4),
+    "apart": (0.0, 0.3, 0.4),
+    "product": (1.0, 0.0, 0.0),
+    "tasks": (0.5, 2.0, 0.0),
+}
 SHARES["instances"] = (0.5, 0.0, 2.0)
 
 
 def dense_weights(features, new, places, shares, ridge, free_mean, cells, weights):
     """Return the weights of the labels in one prediction, from the dense system of all labels."""
     (K, k), (G, g) = ((rows @ rows.T, rows @ row) for rows, row in zip(features, new, strict=True))
-    (a, b, c), (i, j) = shares, cells
+    a, b, c = shares
+    i, j = cells
     kernel = a * K[np.ix_(i, i)] * G[np.ix_(j, j)]
     kernel += b * K[np.ix_(i, i)] * (j[:, None] == j) + c * (i[:, None] == i) * G[np.ix_(j, j)]
     row = a * k[i] * g[j] + b * k[i] * (j == places[1]) + c * (i == places[0]) * g[j]
@@ -35,10 +41,15 @@ def dense_weights(features, new, places, shares, ridge, free_mean, cells, weight
     return found + ones * ((1.0 - found.sum()) / ones.sum()) if free_mean else found
 
 
-@over(covering(shares=SHARES.values(), free_mean=[False, True], weighted=[False, True], ridge=[1e-2, 1e4]))
+@over(
+    covering(
+        shares=SHARES.values(), free_mean=[False, True], weighted=[False, True], ridge=[1e-2, 1e4]
+    )
+)
 def test_weights_are_those_of_the_dense_system(shares, free_mean, weighted, ridge):
     rng = np.random.default_rng(0)
-    m, q = 12, 9
+    m = 12
+    q = 9
     features = rng.normal(size=(m, 3)), rng.normal(size=(q, 2))
     observed = rng.random((m, q)) < 0.4
     observed[5], observed[:, 4] = False, False  # an instance and a task without labels
@@ -65,7 +76,8 @@ def test_weights_are_those_of_the_dense_system(shares, free_mean, weighted, ridg
 
 def ratings(m=70, q=60, share=0.15):
     rng = np.random.default_rng(1)
-    X, T = rng.normal(size=(m, 4)), rng.normal(size=(q, 3))
+    X = rng.normal(size=(m, 4))
+    T = rng.normal(size=(q, 3))
     Y = X @ rng.normal(size=(4, 3)) @ T.T + rng.normal(size=(m, 1)) + rng.normal(size=(m, q))
     return X, np.where(rng.random((m, q)) < share, Y, np.nan), T
 
@@ -85,7 +97,8 @@ def test_explanations_of_sparse_grids(name, monkeypatch):
     given = {"sample_weight": np.linspace(0.5, 2.0, len(Y))} if weighted else {}
     model = MODELS[name].fit(X, Y, tasks=T, **given)
     monkeypatch.setattr(crossed, "_LEAST_CELLS", 0)
-    x, t = np.full((1, 4), 0.3), np.full((1, 3), -0.2)
+    x = np.full((1, 4), 0.3)
+    t = np.full((1, 3), -0.2)
     asked = list(product((3, x), (7, t)))
     used = []
     monkeypatch.setattr(pair_weights, "CrossedSystem", _counted(used))
@@ -112,12 +125,23 @@ def _counted(used):
 
 def test_several_pairs_share_one_system(monkeypatch):
     X, Y, T = ratings()
-    model, used = MODELS["both"].fit(X, Y, tasks=T), []
+    model = MODELS["both"].fit(X, Y, tasks=T)
+    used = []
     monkeypatch.setattr(crossed, "_LEAST_CELLS", 0)
     monkeypatch.setattr(pair_weights, "CrossedSystem", _counted(used))
-    several = explain(model, [3, 4], [7, 9], n=2) + explain(model, 3, [7, 9]) + explain(model, [5], np.ones((1, 3)))
+    several = (
+        explain(model, [3, 4], [7, 9], n=2)
+        + explain(model, 3, [7, 9])
+        + explain(model, [5], np.ones((1, 3)))
+    )
     assert len(used) == 3
-    assert [(each.instance, each.task) for each in several] == [(3, 7), (4, 9), (3, 7), (3, 9), (5, None)]
+    assert [(each.instance, each.task) for each in several] == [
+        (3, 7),
+        (4, 9),
+        (3, 7),
+        (3, 9),
+        (5, None),
+    ]
     assert_allclose(several[0].weights, explain(model, 3, 7).weights, rtol=0, atol=0)
     assert len(several[1].pairs) == 2
     with pytest.raises(ValueError, match="lists of one length, found 2 and 3 ids"):
@@ -131,7 +155,9 @@ def test_too_few_iterations_are_reported(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, Y, tasks=T)
-    with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped on the weights of labels after 2"):
+    with pytest.warns(
+        ConvergenceWarning, match="^Conjugate gradients stopped on the weights of labels after 2"
+    ):
         explain(model, 3, 7)
 
 

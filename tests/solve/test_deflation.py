@@ -21,9 +21,14 @@ from problems import MODELS
 from sweeps import covering, every, over
 
 
-def make_spectra(shape: tuple[int, int], kinds: tuple[str, str] = ("full", "full")) -> list[Spectrum]:
+def make_spectra(
+    shape: tuple[int, int], kinds: tuple[str, str] = ("full", "full")
+) -> list[Spectrum]:
     rng = np.random.default_rng(shape)
-    return [grids.spectrum(kind, grids.features(kind, n, rng)) for kind, n in zip(kinds, shape, strict=True)]
+    return [
+        grids.spectrum(kind, grids.features(kind, n, rng))
+        for kind, n in zip(kinds, shape, strict=True)
+    ]
 
 
 def explicit(spectra, leading: np.ndarray, diagonal: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -40,7 +45,8 @@ def test_the_small_system(shape, share):
     spectra = make_spectra(shape)
     size = shape[0] * shape[1]
     leading = rng.permutation(size)[: max(1, int(share * size))]
-    diagonal, grid = rng.uniform(0.1, 3.0, size=leading.size), rng.normal(size=shape)
+    diagonal = rng.uniform(0.1, 3.0, size=leading.size)
+    grid = rng.normal(size=shape)
     for weights in (rng.uniform(0.0, 2.0, size=shape), (rng.random(shape) < 0.3).astype(float)):
         deflate = Deflation(*spectra, leading, diagonal, weights)
         expected = explicit(spectra, leading, diagonal, weights) @ grid.ravel()
@@ -58,8 +64,10 @@ def test_few_rows_of_many_columns_and_few_columns_of_many_rows(shape, over_insta
     places = np.arange(shape[0])[:, None] + 1, np.arange(shape[1]) + 1
     leading = rng.permutation(np.flatnonzero(places[0] * places[1] <= 40))
     monkeypatch.setattr(deflation_module, "_gram_work", lambda *given: (0.0, over_instances))
-    spectra, diagonal = make_spectra(shape), rng.uniform(0.1, 3.0, size=leading.size)
-    grid, weights = rng.normal(size=shape), (rng.random(shape) < 0.3).astype(float)
+    spectra = make_spectra(shape)
+    diagonal = rng.uniform(0.1, 3.0, size=leading.size)
+    grid = rng.normal(size=shape)
+    weights = (rng.random(shape) < 0.3).astype(float)
     found = Deflation(*spectra, leading, diagonal, weights)(grid)
     grids.close(found.ravel(), explicit(spectra, leading, diagonal, weights) @ grid.ravel(), 1e-11)
 
@@ -75,14 +83,22 @@ class Counting(np.ndarray):
 
 
 def test_no_more_work_is_done_than_was_foreseen():
-    shape, rng = (120, 90), np.random.default_rng(8)
+    shape = (120, 90)
+    rng = np.random.default_rng(8)
     places = np.arange(shape[0])[:, None] + 1, np.arange(shape[1]) + 1
     weights = rng.random(shape).view(Counting)
-    spectra = [Spectrum(s.values, s.n_rows, None, s.vectors.view(Counting)) for s in make_spectra(shape)]
+    spectra = [
+        Spectrum(s.values, s.n_rows, None, s.vectors.view(Counting)) for s in make_spectra(shape)
+    ]
     for most in (20, 90, 400):
-        leading, Counting.done = np.flatnonzero(places[0] * places[1] <= most), 0
+        leading = np.flatnonzero(places[0] * places[1] <= most)
+        Counting.done = 0
         Deflation(*spectra, leading, np.ones(leading.size), weights)
-        assert 0 < Counting.done < deflation_module._gram_work(*shape, leading // shape[1], leading % shape[1])[0]
+        assert (
+            0
+            < Counting.done
+            < deflation_module._gram_work(*shape, leading // shape[1], leading % shape[1])[0]
+        )
 
 
 @over(every(kinds=[("thin", "full"), ("primal", "thin"), ("sparse", "singular")]))
@@ -91,18 +107,29 @@ def test_directions_of_truncated_spectra(kinds):
     for shape in ((9, 6), (6, 9)):
         spectra = make_spectra(shape, kinds)
         leading = rng.permutation(spectra[0].values.size * spectra[1].values.size)[:7]
-        diagonal, grid, weights = rng.uniform(0.1, 3.0, size=7), rng.normal(size=shape), rng.random(shape)
+        diagonal = rng.uniform(0.1, 3.0, size=7)
+        grid = rng.normal(size=shape)
+        weights = rng.random(shape)
         deflate = Deflation(*spectra, leading, diagonal, weights)
-        grids.close(deflate(grid).ravel(), explicit(spectra, leading, diagonal, weights) @ grid.ravel(), 1e-11)
+        grids.close(
+            deflate(grid).ravel(),
+            explicit(spectra, leading, diagonal, weights) @ grid.ravel(),
+            1e-11,
+        )
 
 
 def test_every_library_computes_the_same(library):
     rng = np.random.default_rng(3)
     for shape in ((9, 5), (5, 9)):
         spectra = make_spectra(shape)
-        own = [Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors)) for s in spectra]
-        leading, diagonal = rng.permutation(45)[:13], rng.uniform(0.1, 3.0, size=13)
-        grid, weights = rng.normal(size=shape), rng.random(shape)
+        own = [
+            Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors))
+            for s in spectra
+        ]
+        leading = rng.permutation(45)[:13]
+        diagonal = rng.uniform(0.1, 3.0, size=13)
+        grid = rng.normal(size=shape)
+        weights = rng.random(shape)
         deflate = Deflation(*own, leading, diagonal, library.asarray(weights))
         found = deflate(library.asarray(grid))
         assert type(found) is type(library.asarray(grid))
@@ -135,7 +162,10 @@ def spied(monkeypatch):
             if right.shape == given.Y.shape:  # a grid that is zero where there is no unknown
                 cells = np.flatnonzero(given.observed if form == "observed" else ~given.observed)
             seen.operator = dense(operator, right, cells)
-            seen.precondition = np.eye(cells.size) if precondition is None else dense(precondition, right, cells)
+            if precondition is None:
+                seen.precondition = np.eye(cells.size)
+            else:
+                seen.precondition = dense(precondition, right, cells)
             return solve(operator, right, precondition=precondition, **options)
 
         monkeypatch.setattr(complete_module, "conjugate_gradients", spy)
@@ -147,7 +177,8 @@ def spied(monkeypatch):
 
 def spread(seen) -> float:
     """Return the condition of the preconditioned operator."""
-    A, M = seen.operator, seen.precondition
+    A = seen.operator
+    M = seen.precondition
     np.testing.assert_allclose(A, A.T, rtol=0, atol=1e-11 * np.abs(A).max())
     np.testing.assert_allclose(M, M.T, rtol=0, atol=1e-10 * np.abs(M).max())
     root = linalg.sqrtm((A + A.T) / 2).real
@@ -184,13 +215,20 @@ def test_the_spread_that_is_left_with_weights(spied, model, kinds):
     given = grids.holes(model, (8, 6), "50%", kinds, alpha=0.05, task_alpha=0.05)
     weights = np.random.default_rng(4).uniform(0.3, 3.0, size=(8, 6))
     values = np.sort(given.operators.kernel_values.ravel())[::-1]
-    heaviest, smallest = weights[given.observed].max(), values[-1] if values.size == 48 else 0.0
+    heaviest = weights[given.observed].max()
+    smallest = values[-1] if values.size == 48 else 0.0
     for rank in (1, 5, values.size // 2, values.size - 1):
         left = (heaviest * values[rank] + given.ridge) / (heaviest * smallest + given.ridge)
         assert spread(spied(given, "observed", rank, weights)) <= (1 + 1e-6) * left
 
 
-@over(every(**forms, kinds=[("full", "full"), ("singular", "full"), ("singular", "singular")], model=MODELS))
+@over(
+    every(
+        **forms,
+        kinds=[("full", "full"), ("singular", "full"), ("singular", "singular")],
+        model=MODELS,
+    )
+)
 def test_all_directions_leave_nothing_to_do(model, form, kinds):
     given = grids.holes(model, (12, 9), "50%", kinds, alpha=1e-4, task_alpha=1e-3)
     plain = complete(given.operators, given.Y, form=form, rank=0, max_direct=0).solution
@@ -211,13 +249,17 @@ def test_directions_that_shrink_alike(form):
     """Where nothing tells the first direction that is left from those deflated, fewer are deflated, or none."""
     rng = np.random.default_rng(6)
     Y = np.where(rng.random((6, 5)) < 0.5, np.nan, rng.normal(size=(6, 5)))
-    for values, task_values in (([1.0] * 6, [1.0] * 5), ([9.0, 9.0, 9.0, 1.0, 1.0, 1.0], [2.0, 2.0, 1.0, 1.0, 1.0])):
+    for values, task_values in (
+        ([1.0] * 6, [1.0] * 5),
+        ([9.0, 9.0, 9.0, 1.0, 1.0, 1.0], [2.0, 2.0, 1.0, 1.0, 1.0]),
+    ):
         sides = []
         for eigenvalues in (values, task_values):
             basis = np.linalg.qr(rng.normal(size=(len(eigenvalues), len(eigenvalues))))[0]
             sides.append((basis * eigenvalues) @ basis.T)
         operators = Kronecker(*(Spectrum.from_gram(side) for side in sides), 0.1)
-        P, here = np.kron(*sides), ~np.isnan(Y).ravel()
+        P = np.kron(*sides)
+        here = ~np.isnan(Y).ravel()
         dual = np.linalg.solve(P[np.ix_(here, here)] + 0.1 * np.eye(here.sum()), Y.ravel()[here])
         expected = np.where(here, Y.ravel(), P[:, here] @ dual).reshape(6, 5)
         for rank in (1, 4, 6, 20, 29):
@@ -263,8 +305,14 @@ def test_nothing_pays_for_few_unknowns(rbf):
 
 @over(every(shape=[(1, 1), (1, 5), (3, 2)]))
 def test_small_and_empty_spectra(shape):
-    for remainder, tol in product((np.full(shape, 1e-9), np.zeros(shape), np.ones(shape)), (1e-3, 1e-12)):
-        assert 0 <= choose_rank(remainder, shape, 100, shape[0] * shape[1], tol, 900) < shape[0] * shape[1]
+    for remainder, tol in product(
+        (np.full(shape, 1e-9), np.zeros(shape), np.ones(shape)), (1e-3, 1e-12)
+    ):
+        assert (
+            0
+            <= choose_rank(remainder, shape, 100, shape[0] * shape[1], tol, 900)
+            < shape[0] * shape[1]
+        )
     assert choose_rank(np.empty((0, 3)), (4, 3), 100, 6, 1e-8, 0) == 0
 
 
@@ -272,12 +320,16 @@ def test_what_is_chosen_saves_iterations(rbf):
     rng = np.random.default_rng(7)
     Y = np.where(rng.random((90, 60)) < 0.5, np.nan, rng.normal(size=(90, 60)))
     operators = Kronecker(*rbf, 1e-2)
-    plain, found = (complete(operators, Y, form="observed", rank=rank, tol=1e-6).solution for rank in (0, None))
+    plain, found = (
+        complete(operators, Y, form="observed", rank=rank, tol=1e-6).solution for rank in (0, None)
+    )
     assert plain.converged
     assert found.converged
     assert 4 * found.n_iter < plain.n_iter
     # Where nothing pays, nothing is spent: the iterations are those of the plain solver.
     operators = Kronecker(*rbf, 1e4)
-    plain, found = (complete(operators, Y, form="observed", rank=rank).solution for rank in (0, None))
+    plain, found = (
+        complete(operators, Y, form="observed", rank=rank).solution for rank in (0, None)
+    )
     assert found.n_iter == plain.n_iter
     assert_array_equal(found.values, plain.values)

@@ -16,18 +16,27 @@ SHAPES = {"tall": (9, 3), "square": (6, 6), "wide": (4, 7), "one row": (1, 2)}
 
 def draw(shape, spread, deficient):
     rng = np.random.default_rng(3)
-    features, labels = rng.normal(size=shape), rng.normal(size=(shape[0], 2))
+    features = rng.normal(size=shape)
+    labels = rng.normal(size=(shape[0], 2))
     if deficient:
         features[:, -1] = 0.0
-    return features, 10.0 ** rng.uniform(-spread / 2, 0, size=shape[0]), labels, rng.normal(size=(3, shape[1]))
+    return (
+        features,
+        10.0 ** rng.uniform(-spread / 2, 0, size=shape[0]),
+        labels,
+        rng.normal(size=(3, shape[1])),
+    )
 
 
 def expected(features, root, labels, ridge, has_mean, asked):
     """Return the predictions for rows of features, each column of labels by itself."""
     found = []
     for column in labels.T:
-        grid, weights = column[:, None], (root**2)[:, None]
-        found.append(fifty_digits.independent(features, grid, weights, ridge, asked, has_mean)[:, 0])
+        grid = column[:, None]
+        weights = (root**2)[:, None]
+        found.append(
+            fifty_digits.independent(features, grid, weights, ridge, asked, has_mean)[:, 0]
+        )
     return np.stack(found, axis=1)
 
 
@@ -48,12 +57,21 @@ def test_solutions_leverages_and_weights(shape, spread, ridge, has_mean, deficie
     coefficients, means = system.solve(labels)
     truth = expected(features, root, labels, ridge, has_mean, asked)
     assert_allclose(asked @ coefficients + means, truth, rtol=0, atol=1e-9 * np.abs(truth).max())
-    assert_allclose(system.label_weights(asked).T @ labels, truth, rtol=0, atol=1e-8 * np.abs(truth).max())
+    assert_allclose(
+        system.label_weights(asked).T @ labels, truth, rtol=0, atol=1e-8 * np.abs(truth).max()
+    )
     own = np.diagonal(system.label_weights(features))
     assert_allclose(system.leverage, own, rtol=1e-7, atol=1e-12)
 
 
-@over(covering(shape={"tall": (9, 3), "wide": (4, 7)}, spread=[0, 8, 16], ridge=[1e-18, 1e-3], has_mean=[False, True]))
+@over(
+    covering(
+        shape={"tall": (9, 3), "wide": (4, 7)},
+        spread=[0, 8, 16],
+        ridge=[1e-18, 1e-3],
+        has_mean=[False, True],
+    )
+)
 def test_leave_one_out(shape, spread, ridge, has_mean):
     """A row of nearly all the weight has leverage one, and is predicted by a fit without it."""
     features, root, labels, _ = draw(shape, spread, deficient=False)
@@ -65,17 +83,22 @@ def test_leave_one_out(shape, spread, ridge, has_mean):
         assert_allclose(found[place], truth, rtol=1e-6, atol=1e-8 * np.abs(labels).max())
 
 
-@over(covering(shape={"tall": (25, 20), "wide": (20, 25)}, ridge=[1e-10, 1.0], has_mean=[False, True]))
+@over(
+    covering(shape={"tall": (25, 20), "wide": (20, 25)}, ridge=[1e-10, 1.0], has_mean=[False, True])
+)
 def test_features_of_different_scales_keep_their_digits(shape, ridge, has_mean):
     """Directions that a filter hardly shrinks have features of 10¹⁰ beside others of 1."""
     features, root, labels, asked = draw(shape, 3, deficient=False)
     scales = 10.0 ** np.random.default_rng(4).uniform(0, 10, size=shape[1])
-    features, asked = features * scales, asked * scales
+    features = features * scales
+    asked = asked * scales
     system = LeastSquares(features, root, ridge, has_mean)
     coefficients, means = system.solve(labels)
     truth = expected(features, root, labels, ridge, has_mean, asked)
     assert_allclose(asked @ coefficients + means, truth, rtol=0, atol=2e-13 * np.abs(truth).max())
-    assert_allclose(system.label_weights(asked).T @ labels, truth, rtol=0, atol=2e-13 * np.abs(truth).max())
+    assert_allclose(
+        system.label_weights(asked).T @ labels, truth, rtol=0, atol=2e-13 * np.abs(truth).max()
+    )
 
 
 @over(covering(n_levels=[1, 2, 3], has_mean=[False, True], spread=[0, 8]))
@@ -83,13 +106,16 @@ def test_combinations_of_large_features_are_no_small_features(n_levels, has_mean
     """Rows of few levels, as the cells of few instances, have large features that are combinations of each other."""
     features, root, labels, asked = draw((9, 7), spread, deficient=False)
     large = 1e6 * np.random.default_rng(5).normal(size=(n_levels + 1, 4))
-    features[:, :4], asked[:, :4] = large[np.arange(9) % n_levels], large[[0, -1, -1]]
+    features[:, :4] = large[np.arange(9) % n_levels]
+    asked[:, :4] = large[[0, -1, -1]]
     system = LeastSquares(features, root, 1.0, has_mean)
     coefficients, means = system.solve(labels)
     truth = expected(features, root, labels, 1.0, has_mean, asked)
     # The large features of new rows have an error of ε·10⁶.
     assert_allclose(asked @ coefficients + means, truth, rtol=0, atol=2e-8 * np.abs(truth).max())
-    assert_allclose(system.label_weights(asked).T @ labels, truth, rtol=0, atol=2e-8 * np.abs(truth).max())
+    assert_allclose(
+        system.label_weights(asked).T @ labels, truth, rtol=0, atol=2e-8 * np.abs(truth).max()
+    )
 
 
 def test_rounding_of_heavy_rows_is_reported():
@@ -97,13 +123,17 @@ def test_rounding_of_heavy_rows_is_reported():
     features = np.array([[1.0, 0.0], [1.0, 1e-3], [1.0, -1e-3], [0.5, 2.0]])
     root = np.array([1.0, 1.0, 1.0, 1e-9])
     labels = np.array([[1.0], [2.0], [5.0], [3.0]])
-    LeastSquares(features, root, 1e-18, has_mean=False).solve(labels)  # the heavy rows have this feature too
+    LeastSquares(features, root, 1e-18, has_mean=False).solve(
+        labels
+    )  # the heavy rows have this feature too
     features[:3, 1] = 0.0
     with pytest.warns(PrecisionWarning, match="leaves 0 accurate digits of the predictions"):
         LeastSquares(features, root, 1e-18, has_mean=False).solve(labels)
 
 
-@over(covering(shape=SHAPES, large=[1, 2], ridge=[1e-6, 1.0], has_mean=[False, True], spread=[0, 8]))
+@over(
+    covering(shape=SHAPES, large=[1, 2], ridge=[1e-6, 1.0], has_mean=[False, True], spread=[0, 8])
+)
 def test_features_of_very_different_sizes(shape, large, ridge, has_mean, spread):
     """The largest features are as good as unpenalised, and the others keep their digits."""
     features, root, labels, asked = draw(shape, spread, deficient=False)
@@ -113,7 +143,9 @@ def test_features_of_very_different_sizes(shape, large, ridge, has_mean, spread)
     coefficients, means = system.solve(labels)
     truth = expected(features, root, labels, ridge, has_mean, asked)
     assert_allclose(asked @ coefficients + means, truth, rtol=0, atol=1e-9 * np.abs(truth).max())
-    assert_allclose(system.label_weights(asked).T @ labels, truth, rtol=0, atol=1e-8 * np.abs(truth).max())
+    assert_allclose(
+        system.label_weights(asked).T @ labels, truth, rtol=0, atol=1e-8 * np.abs(truth).max()
+    )
     own = np.diagonal(system.label_weights(features))
     assert_allclose(system.leverage, own, rtol=1e-7, atol=1e-12)
 
@@ -130,7 +162,9 @@ def test_large_features_that_are_a_constant_stay_out_of_the_mean(size, ridge):
     assert_allclose(coefficients[1:], others, rtol=1e-9)
     assert_allclose(means, other_means, rtol=1e-9)
     asked = np.array([[0.8 * size, 0.1, 0.2]])
-    assert_allclose(system.label_weights(asked).T @ labels, asked[:, 1:] @ others + other_means, rtol=1e-7)
+    assert_allclose(
+        system.label_weights(asked).T @ labels, asked[:, 1:] @ others + other_means, rtol=1e-7
+    )
 
 
 def test_a_light_row_tells_a_feature_from_the_mean():

@@ -64,7 +64,8 @@ def test_a_dense_system_is_chosen_where_it_takes_less_work(monkeypatch):
 
 @over(every(model=PAIR_KERNELS, weighted=[False, True]))
 def test_a_grid_takes_the_dense_system_where_it_is_chosen(monkeypatch, model, weighted):
-    given, weights = grids.holes(model, SHAPE), WEIGHTS if weighted else None
+    given = grids.holes(model, SHAPE)
+    weights = WEIGHTS if weighted else None
     costs = []
 
     def decide(is_direct):
@@ -83,13 +84,20 @@ def test_a_grid_takes_the_dense_system_where_it_is_chosen(monkeypatch, model, we
     for module in (missing, observed):
         monkeypatch.setattr(module, "suits_direct", decide(True))
     for asked in ({"rank": 0}, {"max_direct": 0}, {"form": "observed", "max_direct": 1}):
-        assert complete(given.operators, given.Y, weights, **({"max_direct": 1} | asked)).solution.n_iter > 0
+        assert (
+            complete(
+                given.operators, given.Y, weights, **({"max_direct": 1} | asked)
+            ).solution.n_iter
+            > 0
+        )
 
 
 def test_models_that_interpolate_are_solved_for_their_missing_cells():
     """However few cells are observed, there is no kernel with a ridge."""
     given = grids.holes("kronecker", SHAPE, "5%")
-    assert complete(Kronecker(*given.operators.spectra, 0.0), given.Y, max_direct=1).form == "missing"
+    assert (
+        complete(Kronecker(*given.operators.spectra, 0.0), given.Y, max_direct=1).form == "missing"
+    )
 
 
 # --- the answers ---------------------------------------------------------------------------------------------------
@@ -105,8 +113,10 @@ def test_models_that_interpolate_are_solved_for_their_missing_cells():
     )
 )
 def test_direct_is_iterated(monkeypatch, model, kinds, pattern, alpha, weighted):
-    given, weights = grids.holes(model, SHAPE, pattern, kinds, alpha=alpha), WEIGHTS if weighted else None
-    operators, labels = given.operators, listed(given, weights)
+    given = grids.holes(model, SHAPE, pattern, kinds, alpha=alpha)
+    weights = WEIGHTS if weighted else None
+    operators = given.operators
+    labels = listed(given, weights)
     expected = given.fitted(weights)
     iterated = ObservedSystem.of(operators, labels).solve(tol=1e-13, max_iter=5000)
     monkeypatch.setattr(missing, "_FEW_ITERATIONS", 10**9)
@@ -126,13 +136,18 @@ def test_direct_is_iterated(monkeypatch, model, kinds, pattern, alpha, weighted)
 
 
 @over(
-    covering(shares=[(1.0, 0.0, 0.0), (0.5, 0.2, 0.3), (0.0, 1.0, 2.0)], has_mean=[False, True], weighted=[False, True])
+    covering(
+        shares=[(1.0, 0.0, 0.0), (0.5, 0.2, 0.3), (0.0, 1.0, 2.0)],
+        has_mean=[False, True],
+        weighted=[False, True],
+    )
 )
 def test_pair_kernels_of_several_terms(monkeypatch, shares, has_mean, weighted):
     rng = np.random.default_rng(0)
     sides = [rng.normal(size=(n, n)) for n in SHAPE]
     model = PairKernel(*map(Spectrum.from_features, sides), 0.3, shares, free_mean=has_mean)
-    Y, weights = rng.normal(size=SHAPE) + 2.0, WEIGHTS if weighted else None
+    Y = rng.normal(size=SHAPE) + 2.0
+    weights = WEIGHTS if weighted else None
     Y[rng.random(SHAPE) < 0.6] = np.nan
     direct = complete(model, Y, weights, max_direct=1)
     assert direct.solution.n_iter == 0
@@ -141,12 +156,22 @@ def test_pair_kernels_of_several_terms(monkeypatch, shares, has_mean, weighted):
     assert iterated.solution.n_iter > 0
     assert_allclose(model.hat(direct.labels), model.hat(iterated.labels), rtol=0, atol=1e-8)
     K, G = (side @ side.T for side in sides)
-    kernel = shares[0] * np.kron(K, G) + shares[1] * np.kron(K, np.eye(7)) + shares[2] * np.kron(np.eye(9), G)
+    kernel = (
+        shares[0] * np.kron(K, G)
+        + shares[1] * np.kron(K, np.eye(7))
+        + shares[2] * np.kron(np.eye(9), G)
+    )
     at = np.flatnonzero(~np.isnan(Y))
     ridges = np.full(at.size, 0.3) / (1.0 if weights is None else weights.ravel()[at])
-    system, y = kernel[np.ix_(at, at)] + np.diag(ridges), Y.ravel()[at]
-    dual, mean = grids.bordered(system, y) if has_mean else (np.linalg.solve(system, y), 0.0)
-    assert_allclose(model.hat(direct.labels).ravel(), kernel[:, at] @ dual + mean, rtol=0, atol=1e-8)
+    system = kernel[np.ix_(at, at)] + np.diag(ridges)
+    y = Y.ravel()[at]
+    if has_mean:
+        dual, mean = grids.bordered(system, y)
+    else:
+        dual, mean = (np.linalg.solve(system, y), 0.0)
+    assert_allclose(
+        model.hat(direct.labels).ravel(), kernel[:, at] @ dual + mean, rtol=0, atol=1e-8
+    )
 
 
 @over(every(has_mean=[False, True], weighted=[False, True], alpha=[1e-9, 1e-13]))
@@ -156,21 +181,27 @@ def test_lists_keep_the_digits_that_their_kernel_loses(has_mean, weighted, alpha
     sides = [rng.normal(size=(n, 2)) for n in SHAPE]
     flat = np.sort(rng.choice(63, 40, replace=False))
     rows, columns = np.divmod(flat, 7)
-    y, weights = rng.normal(size=40) + 2.0, WEIGHTS.ravel()[flat] if weighted else np.ones(40)
+    y = rng.normal(size=40) + 2.0
+    weights = WEIGHTS.ravel()[flat] if weighted else np.ones(40)
     model = Kronecker(
         *(Spectrum.from_features(side, constant="feature" if has_mean else None) for side in sides),
         alpha,
         free_mean=has_mean,
     )
-    found = function(model, solve_by_directions(model, Labels(rows, columns, y, SHAPE, weights if weighted else None)))
+    found = function(
+        model,
+        solve_by_directions(model, Labels(rows, columns, y, SHAPE, weights if weighted else None)),
+    )
     sides = [np.c_[side, np.ones(len(side))] if has_mean else side for side in sides]
     products = np.einsum("ik,jl->ijkl", *sides).reshape(63, -1)
     root = weights**0.5
     expected = products @ np.linalg.lstsq(products[flat] * root[:, None], y * root)[0]
     close(found.ravel(), expected, 1e-8)
     # The grid of these labels takes the same way.
-    Y, own = np.full(SHAPE, np.nan), np.ones(SHAPE)
-    Y[rows, columns], own[rows, columns] = y, weights
+    Y = np.full(SHAPE, np.nan)
+    own = np.ones(SHAPE)
+    Y[rows, columns] = y
+    own[rows, columns] = weights
     on_grid = complete_grid(model, Y, own if weighted else None)
     assert_allclose(model.hat(on_grid.labels), found, rtol=0, atol=1e-10)
 
@@ -200,7 +231,9 @@ def test_a_singular_system_is_left_to_iterations(monkeypatch, library):
 
 def test_labels_are_not_changed():
     given = grids.holes("kronecker + 1", SHAPE)
-    labels, before, weights = listed(given, WEIGHTS), given.Y.copy(), WEIGHTS.copy()
+    labels = listed(given, WEIGHTS)
+    before = given.Y.copy()
+    weights = WEIGHTS.copy()
     values = labels.values.copy()
     solve_pairs(given.operators, labels)
     complete(given.operators, given.Y, weights, max_direct=1)
@@ -214,9 +247,12 @@ def test_labels_are_not_changed():
 
 @over(every(model=PAIR_KERNELS, weighted=[False, True], kinds=KINDS[:2]))
 def test_every_library_computes_the_same(library, model, weighted, kinds):
-    given, weights = grids.holes(model, SHAPE, kinds=kinds), WEIGHTS if weighted else None
+    given = grids.holes(model, SHAPE, kinds=kinds)
+    weights = WEIGHTS if weighted else None
     spectra = [
-        Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors), None, s.constant)
+        Spectrum(
+            library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors), None, s.constant
+        )
         for s in given.operators.spectra
     ]
     operators = Kronecker(*spectra, 0.5, free_mean=given.free_mean)
@@ -245,7 +281,8 @@ def test_models_of_lists_and_grids_predict_alike(monkeypatch, dtype, fit_interce
         model = KroneckerRidge(0.1, tol=1e-12, fit_intercept=fit_intercept)
         on_grid = model.fit(X, Y, tasks=T, sample_weight=WEIGHTS if weighted else None).predict()
         labels, weights = (
-            sparse.csr_array((values[rows, columns], (rows, columns)), shape=SHAPE) for values in (Y, WEIGHTS)
+            sparse.csr_array((values[rows, columns], (rows, columns)), shape=SHAPE)
+            for values in (Y, WEIGHTS)
         )
         model.fit(X, labels, tasks=T, sample_weight=weights if weighted else None)
         assert model.fitted_.labels.grid is None

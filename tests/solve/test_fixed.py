@@ -55,9 +55,12 @@ def test_a_pair_has_weights_and_a_variance(part):
     weights = fit.label_weights(np.linalg.solve(SYSTEM, kernel), columns)
     dual, coefficients = bordered(part, SYSTEM, Y)
     assert_allclose(weights @ Y, kernel @ dual + columns @ coefficients, rtol=1e-9)
-    # Variance of the error of the prediction w·y: of the function with the kernel, of the columns, and of the labels.
+    # Variance of the error of the prediction w·y: of the function with the kernel, of the columns,
+    # and of the labels.
     gap = fit.gap(np.linalg.solve(SYSTEM, kernel)[:, None], columns[:, None])
-    error = weights @ SYSTEM @ weights - 2 * weights @ kernel + kernel @ np.linalg.solve(SYSTEM, kernel)
+    error = (
+        weights @ SYSTEM @ weights - 2 * weights @ kernel + kernel @ np.linalg.solve(SYSTEM, kernel)
+    )
     if part.penalties is not None:
         rest = columns - part.columns.T @ weights
         error += np.sum(rest[1:] ** 2 / part.penalties[1:])
@@ -79,7 +82,9 @@ def test_units_are_held_out_with_their_columns(part, size):
     kernel = SYSTEM - np.diag(np.diag(SYSTEM))  # a label is not known to its own prediction
     for unit in np.unique(units):
         out = units == unit
-        dual, coefficients = bordered(part.take(np.flatnonzero(~out)), SYSTEM[np.ix_(~out, ~out)], Y[~out])
+        dual, coefficients = bordered(
+            part.take(np.flatnonzero(~out)), SYSTEM[np.ix_(~out, ~out)], Y[~out]
+        )
         expected = kernel[np.ix_(out, ~out)] @ dual + part.columns[out] @ coefficients
         assert_allclose(held_out[out], expected, rtol=1e-8)
 
@@ -99,9 +104,13 @@ def test_units_that_alone_determine_a_column_are_named():
     assert_array_equal(part.lost_without(level, 3), [True, True, True])
     assert_array_equal(part.lost_without(np.arange(N) % 4, 4), [False] * 4)
     assert_array_equal(FixedPart.constant(N, SYSTEM).lost_without(level, 3), [False] * 3)
-    assert_array_equal(FixedPart.constant(N, SYSTEM).lost_without(np.zeros(N, dtype=int), 1), [True])
+    assert_array_equal(
+        FixedPart.constant(N, SYSTEM).lost_without(np.zeros(N, dtype=int), 1), [True]
+    )
     assert_array_equal(FixedPart.none(N, SYSTEM).lost_without(level, 3), [False] * 3)
-    assert_array_equal(FixedPart(part.columns, np.array([0.0, 1.0, 1.0])).lost_without(level, 3), [False] * 3)
+    assert_array_equal(
+        FixedPart(part.columns, np.array([0.0, 1.0, 1.0])).lost_without(level, 3), [False] * 3
+    )
 
 
 def test_nearest_coefficients_are_least_squares():
@@ -113,7 +122,9 @@ def test_libraries_agree(library):
     kernel = library.asarray(SYSTEM)
     for name in ("constant", "none"):
         make = FixedPart.constant if name == "constant" else FixedPart.none
-        fit = make(N, kernel).solved(lambda columns: library.asarray(np.linalg.solve(SYSTEM, to_numpy(columns))))
+        fit = make(N, kernel).solved(
+            lambda columns: library.asarray(np.linalg.solve(SYSTEM, to_numpy(columns)))
+        )
         expected = PARTS[name].solved(lambda columns: np.linalg.solve(SYSTEM, columns))
         solved = np.linalg.solve(SYSTEM, Y[:, 0])
         projected = to_numpy(fit.projected(library.asarray(solved)))

@@ -59,9 +59,14 @@ def test_the_objective_is_minimised(alphas, pattern, weighted, way):
         for Z in [complement(len(kernel))]
     )
     penalty = np.kron(one, np.eye(5)) + np.kron(np.eye(6), other) + np.kron(one, other)
-    weights = np.random.default_rng(0).uniform(0.2, 3.0, size=(6, 5)) if weighted else None
+    if weighted:
+        weights = np.random.default_rng(0).uniform(0.2, 3.0, size=(6, 5))
+    else:
+        weights = None
     counts = np.where(given.observed, 1.0 if weights is None else weights, 0.0).ravel()
-    best = np.linalg.solve(np.diag(counts) + penalty, counts * np.where(given.observed, given.Y, 0.0).ravel())
+    best = np.linalg.solve(
+        np.diag(counts) + penalty, counts * np.where(given.observed, given.Y, 0.0).ravel()
+    )
     found = complete(given.operators, given.Y, weights, tol=1e-13, **way)
     grids.close(given.operators.hat(found.labels).ravel(), best, 1e-9)
 
@@ -69,13 +74,24 @@ def test_the_objective_is_minimised(alphas, pattern, weighted, way):
 # --- labels that are moved ---------------------------------------------------------------------------
 
 
-@over(covering(model=WITH_MEAN, pattern=PATTERNS, way=WAYS, weighted=[False, True], offset=[1.0, -1e6]))
-def test_labels_and_a_constant_give_predictions_and_that_constant(model, pattern, way, weighted, offset):
+@over(
+    covering(
+        model=WITH_MEAN, pattern=PATTERNS, way=WAYS, weighted=[False, True], offset=[1.0, -1e6]
+    )
+)
+def test_labels_and_a_constant_give_predictions_and_that_constant(
+    model, pattern, way, weighted, offset
+):
     """However large it is: a tolerance of iterations is that of the labels without their mean."""
     given = grids.holes(model, (6, 4), pattern, ("full", "thin"))
-    weights = np.random.default_rng(0).uniform(0.2, 3.0, size=(6, 4)) if weighted else None
+    if weighted:
+        weights = np.random.default_rng(0).uniform(0.2, 3.0, size=(6, 4))
+    else:
+        weights = None
     way = way if weights is None else {"rank": way.get("rank")}
-    one, other = (complete(given.operators, Y, weights, tol=1e-9, **way) for Y in (given.Y, given.Y + offset))
+    one, other = (
+        complete(given.operators, Y, weights, tol=1e-9, **way) for Y in (given.Y, given.Y + offset)
+    )
     assert_allclose(other.labels, one.labels + offset, rtol=0, atol=2e-8)
 
 
@@ -87,7 +103,9 @@ def test_labels_that_are_all_equal_are_predicted(model, pattern, way):
         assert found.solution.converged
         assert_allclose(found.labels, value, rtol=1e-14)
     weights = np.random.default_rng(0).uniform(0.2, 3.0, size=(7, 5))
-    found = complete(given.operators, np.where(given.observed, 0.1, np.nan), weights, rank=way.get("rank"))
+    found = complete(
+        given.operators, np.where(given.observed, 0.1, np.nan), weights, rank=way.get("rank")
+    )
     assert found.solution.converged
     assert_allclose(found.labels, 0.1, rtol=1e-14)
 
@@ -97,9 +115,14 @@ def test_without_any_label_there_is_no_mean(model):
     given = grids.holes(model, (5, 4))
     nothing = np.full((5, 4), np.nan)
     for way in WAYS.values():
-        with pytest.raises(ValueError, match=r"^No label is observed, .* grand mean: give labels, or use fit_intercep"):
+        with pytest.raises(
+            ValueError,
+            match=r"^No label is observed, .* grand mean: give labels, or use fit_intercep",
+        ):
             complete(given.operators, nothing, **way)
-    with pytest.raises(ValueError, match=r"^No label is observed, and nothing else determines the grand mean"):
+    with pytest.raises(
+        ValueError, match=r"^No label is observed, and nothing else determines the grand mean"
+    ):
         complete_labels(given.operators, nothing)
 
 
@@ -125,7 +148,12 @@ def test_the_mean_takes_no_iterations_to_speak_of(form, rank):
     Y = np.where(rng.random((40, 30)) < 0.5, np.nan, 100.0 + rng.normal(size=(40, 30)))
     found = [
         complete(
-            TwoStep(*(Spectrum.from_gram(k, constant=constant).smoother(Tikhonov(), 0.1) for k in (K, G))),
+            TwoStep(
+                *(
+                    Spectrum.from_gram(k, constant=constant).smoother(Tikhonov(), 0.1)
+                    for k in (K, G)
+                )
+            ),
             Y,
             form=form,
             rank=rank,
@@ -148,7 +176,9 @@ def test_a_kernel_of_zeros_leaves_the_constant(features):
     operators = TwoStep(empty.smoother(Tikhonov(), 0.5), given.operators.columns)
     expected = replace(given, P=grids.two_step_pairs(np.zeros((5, 5)), given.G, 0.5, 0.2, True))
     for name, way in WAYS.items():
-        grids.close(complete(operators, given.Y, tol=1e-13, **way).labels, expected.completed(), 1e-10, name)
+        grids.close(
+            complete(operators, given.Y, tol=1e-13, **way).labels, expected.completed(), 1e-10, name
+        )
 
 
 def filter_matrices(K: np.ndarray, filter, alpha: float) -> tuple[np.ndarray, np.ndarray]:
@@ -159,7 +189,9 @@ def filter_matrices(K: np.ndarray, filter, alpha: float) -> tuple[np.ndarray, np
     if isinstance(filter, SpectralCutoff):
         residual = np.eye(len(K)) - (vectors * (values >= alpha)) @ vectors.T
     elif isinstance(filter, Landweber):
-        residual = np.linalg.matrix_power(np.eye(len(K)) - K / values[-1], int(np.ceil(values[-1] / alpha)))
+        residual = np.linalg.matrix_power(
+            np.eye(len(K)) - K / values[-1], int(np.ceil(values[-1] / alpha))
+        )
     else:
         residual = np.linalg.matrix_power(grids.residual_of(K, alpha), getattr(filter, "n_iter", 1))
     residual = Z @ residual @ Z.T
@@ -169,17 +201,23 @@ def filter_matrices(K: np.ndarray, filter, alpha: float) -> tuple[np.ndarray, np
 FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber()]
 
 
-@over(covering(filter=FILTERS, task_filter=FILTERS, kinds=[("full", "full"), ("singular", "primal")]))
+@over(
+    covering(filter=FILTERS, task_filter=FILTERS, kinds=[("full", "full"), ("singular", "primal")])
+)
 def test_any_mixture_of_filters(filter, task_filter, kinds):
     """A direction that one side keeps whole has no penalty beside the constant of the other."""
     given = grids.holes("two-step + 1", (8, 6), "30%", kinds)
-    spectra, filters = given.operators.spectra, (filter, task_filter)
+    spectra = given.operators.spectra
+    filters = (filter, task_filter)
     alphas = tuple(1.2 if f == SpectralCutoff() else 0.5 for f in filters)
-    operators = TwoStep(*(s.smoother(f, a) for s, f, a in zip(spectra, filters, alphas, strict=True)))
+    operators = TwoStep(
+        *(s.smoother(f, a) for s, f, a in zip(spectra, filters, alphas, strict=True))
+    )
     (H, R), (task_H, task_R) = (
         filter_matrices(*side) for side in zip((given.K, given.G), filters, alphas, strict=True)
     )
-    hat, residual = np.kron(H, task_H), np.kron(R, np.eye(6)) + np.kron(H, task_R)
+    hat = np.kron(H, task_H)
+    residual = np.kron(R, np.eye(6)) + np.kron(H, task_R)
     observed = given.observed.ravel()
     system = residual[np.ix_(~observed, ~observed)]
     expected = np.linalg.solve(system, hat[np.ix_(~observed, observed)] @ given.Y.ravel()[observed])
@@ -191,17 +229,26 @@ def test_any_mixture_of_filters(filter, task_filter, kinds):
         assert found.solution.converged, name
         grids.close(found.labels[~given.observed], expected, 1e-9, name)
     if operators.floor > 0:
-        with pytest.raises(ValueError, match="^sample_weight has no effect on a model that interpolates"):
+        with pytest.raises(
+            ValueError, match="^sample_weight has no effect on a model that interpolates"
+        ):
             complete(operators, given.Y, np.ones((8, 6)))
 
 
 @over(covering(max_direct={"iterative": 0, "direct": 1000}, rank=[0, 4], pattern=PATTERNS))
 def test_without_regularisation_the_penalty_alone_decides(pattern, rank, max_direct):
     given = grids.holes("two-step + 1", (6, 5), pattern)
-    left, right = (Z @ np.linalg.inv(Z.T @ k @ Z) @ Z.T for k in (given.K, given.G) for Z in [complement(len(k))])
-    precision, filled = np.kron(left, np.eye(5)) + np.kron(np.eye(6), right), given.Y.ravel().copy()
+    left, right = (
+        Z @ np.linalg.inv(Z.T @ k @ Z) @ Z.T
+        for k in (given.K, given.G)
+        for Z in [complement(len(k))]
+    )
+    precision = np.kron(left, np.eye(5)) + np.kron(np.eye(6), right)
+    filled = given.Y.ravel().copy()
     seen = given.observed.ravel()
-    filled[~seen] = np.linalg.solve(precision[np.ix_(~seen, ~seen)], -precision[np.ix_(~seen, seen)] @ filled[seen])
+    filled[~seen] = np.linalg.solve(
+        precision[np.ix_(~seen, ~seen)], -precision[np.ix_(~seen, seen)] @ filled[seen]
+    )
     operators = smoothers(given.K, given.G, [Tikhonov()] * 2, (0.0, 0.0))
     found = complete(operators, given.Y, rank=rank, max_direct=max_direct, tol=1e-13)
     grids.close(found.labels.ravel(), filled, 1e-9)
@@ -210,12 +257,15 @@ def test_without_regularisation_the_penalty_alone_decides(pattern, rank, max_dir
 def test_no_regularisation_on_one_side():
     """Every row is then a problem of its own, with a constant of its own; one without labels has none."""
     given = grids.holes("two-step + 1", (6, 5), "30%")
-    Y, observed = given.Y.copy(), given.observed
+    Y = given.Y.copy()
+    observed = given.observed
     assert observed.any(axis=1).all()
     operators = smoothers(given.K, given.G, [Tikhonov()] * 2, (0.0, 0.2))
     expected = Y.copy()
     for row, here in zip(expected, observed, strict=True):
-        dual, mean = grids.bordered(given.G[np.ix_(here, here)] + 0.2 * np.eye(here.sum()), row[here])
+        dual, mean = grids.bordered(
+            given.G[np.ix_(here, here)] + 0.2 * np.eye(here.sum()), row[here]
+        )
         row[~here] = given.G[np.ix_(~here, here)] @ dual + mean
     for name, way in MISSING_WAYS.items():
         grids.close(complete(operators, Y, tol=1e-13, **way).labels, expected, 1e-9, name)
@@ -240,40 +290,65 @@ def test_many_cells_that_leave_a_row_without_its_constant_are_refused(monkeypatc
 
 # --- one side ------------------------------------------------------------------------------------------
 
-N, ROWS, HIDDEN = 8, np.array([0, 1, 3, 4, 6, 7]), np.array([2, 5])
+N = 8
+ROWS = np.array([0, 1, 3, 4, 6, 7])
+HIDDEN = np.array([2, 5])
 
 
-@over(every(filter=[*FILTERS, Landweber(6)], kind=["full", "singular", "primal", "thin"], alpha=[0.05, 0.8, 50.0]))
+@over(
+    every(
+        filter=[*FILTERS, Landweber(6)],
+        kind=["full", "singular", "primal", "thin"],
+        alpha=[0.05, 0.8, 50.0],
+    )
+)
 def test_a_reduced_side_keeps_its_constant(filter, kind, alpha):
-    spectrum = grids.spectrum(kind, grids.features(kind, N, np.random.default_rng(4)), constant="free")
-    side, labels = spectrum.smoother(filter, alpha), np.random.default_rng(0).normal(size=(6, 3))
+    spectrum = grids.spectrum(
+        kind, grids.features(kind, N, np.random.default_rng(4)), constant="free"
+    )
+    side = spectrum.smoother(filter, alpha)
+    labels = np.random.default_rng(0).normal(size=(6, 3))
     R = side.residual()
-    own, between = R[np.ix_(HIDDEN, HIDDEN)], R[np.ix_(HIDDEN, ROWS)]
+    own = R[np.ix_(HIDDEN, HIDDEN)]
+    between = R[np.ix_(HIDDEN, ROWS)]
     if np.linalg.eigvalsh(own).min() < 1e-8:
         with pytest.raises(LeverageError, match="2 of 8 rows are missing and have leverage 1"):
             reduced(side, ROWS)
         return
-    found, schur = reduced(side, ROWS), R[np.ix_(ROWS, ROWS)] - between.T @ np.linalg.solve(own, between)
+    found = reduced(side, ROWS)
+    schur = R[np.ix_(ROWS, ROWS)] - between.T @ np.linalg.solve(own, between)
     assert_allclose(found.residual(), schur, atol=1e-11)
     assert_allclose(found.hat(), np.eye(6) - schur, atol=1e-11)
     assert found.spectrum.has_free_constant
     assert_allclose(np.abs(found.spectrum.vectors[:, -1]), 6**-0.5, rtol=1e-14)
     assert (found.slack_floor > 0) == (side.slack_floor > 0)
-    assert_allclose(predict_others(side, ROWS, labels), -np.linalg.solve(own, between @ labels), atol=1e-11)
-    assert_allclose(predict_others(side, ROWS, labels + 5.0), predict_others(side, ROWS, labels) + 5.0, atol=1e-12)
+    assert_allclose(
+        predict_others(side, ROWS, labels), -np.linalg.solve(own, between @ labels), atol=1e-11
+    )
+    assert_allclose(
+        predict_others(side, ROWS, labels + 5.0),
+        predict_others(side, ROWS, labels) + 5.0,
+        atol=1e-12,
+    )
 
 
 def test_a_reduced_side_without_regularisation_keeps_the_limit():
-    spectrum = grids.spectrum("full", grids.features("full", N, np.random.default_rng(4)), constant="free")
+    spectrum = grids.spectrum(
+        "full", grids.features("full", N, np.random.default_rng(4)), constant="free"
+    )
     found = reduced(spectrum.smoother(Tikhonov(), 0.0), ROWS)
-    Z, K = complement(6), spectrum.matrix(spectrum.values)[np.ix_(ROWS, ROWS)]
+    Z = complement(6)
+    K = spectrum.matrix(spectrum.values)[np.ix_(ROWS, ROWS)]
     assert found.contrast is not None
     assert_allclose(found.scaled().residual(), Z @ np.linalg.inv(Z.T @ K @ Z) @ Z.T, atol=1e-10)
 
 
 def test_weights_of_a_reduced_side_are_those_of_a_border():
-    spectrum = grids.spectrum("full", grids.features("full", N, np.random.default_rng(4)), constant="free")
-    side, weights = spectrum.smoother(IteratedTikhonov(2), 0.4), np.array([1.0, 2.0, 0.5, 1.0, 3.0, 0.2])
+    spectrum = grids.spectrum(
+        "full", grids.features("full", N, np.random.default_rng(4)), constant="free"
+    )
+    side = spectrum.smoother(IteratedTikhonov(2), 0.4)
+    weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 0.2])
     Z = complement(N)
     kernel = Z @ (np.linalg.inv(Z.T @ side.residual() @ Z) - np.eye(N - 1)) @ Z.T
     labels = np.random.default_rng(0).normal(size=6)
@@ -314,7 +389,8 @@ def test_a_block_is_filled_and_left_beside(block, kinds, alpha, task_alpha):
     shape, rows, columns = block
     given = grids.holes("two-step + 1", shape, "none missing", kinds, alpha, task_alpha)
     if kinds[0] != "full":
-        alpha, task_alpha = max(alpha, 1e-3), max(task_alpha, 1e-3)
+        alpha = max(alpha, 1e-3)
+        task_alpha = max(task_alpha, 1e-3)
         given = grids.holes("two-step + 1", shape, "none missing", kinds, alpha, task_alpha)
     Y = given.Y.copy()
     Y[np.ix_(rows, columns)] = np.nan
@@ -357,7 +433,8 @@ def test_a_regularisation_that_vanishes_on_one_side(alphas):
     Y = given.Y.copy()
     Y[[0, 2, 3, 5], [1, 0, 4, 2]] = np.nan
     filled = complete(given.operators, Y).labels
-    held_out, expected = holdout(Problem.of(given.operators, Y), Setting.A), filled.copy()
+    held_out = holdout(Problem.of(given.operators, Y), Setting.A)
+    expected = filled.copy()
     for cell in zip(*np.nonzero(~np.isnan(Y)), strict=True):
         hidden = Y.copy()
         hidden[cell] = np.nan

@@ -13,8 +13,10 @@ from dyadlearn.solve import observed
 from dyadlearn.solve.missing import complete
 
 RNG = np.random.default_rng(0)
-M, Q = 11, 8
-X, T = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3))
+M = 11
+Q = 8
+X = RNG.normal(size=(M, 4))
+T = RNG.normal(size=(Q, 3))
 WHOLE = X @ RNG.normal(size=(4, 3)) @ T.T + RNG.normal(size=(M, Q)) + 5.0
 UNEVEN = RNG.random((M, Q)) < np.linspace(0.2, 0.9, Q)
 WEIGHTS = RNG.uniform(0.1, 3.0, size=(M, Q))
@@ -33,7 +35,10 @@ MODELS = [
 
 
 def holes(share=None, seed=1):
-    observed = UNEVEN if share is None else np.random.default_rng(seed).random((M, Q)) < share
+    if share is None:
+        observed = UNEVEN
+    else:
+        observed = np.random.default_rng(seed).random((M, Q)) < share
     return np.where(observed, WHOLE, np.nan)
 
 
@@ -55,7 +60,9 @@ def fitted_densely(operators, Y, weights):
     if not operators.free_mean:
         return (kernel[:, at] @ np.linalg.solve(system, y)).reshape(Y.shape)
     ones = np.ones((at.size, 1))
-    found = np.linalg.solve(np.block([[system, ones], [ones.T, np.zeros((1, 1))]]), np.append(y, 0.0))
+    found = np.linalg.solve(
+        np.block([[system, ones], [ones.T, np.zeros((1, 1))]]), np.append(y, 0.0)
+    )
     return (kernel[:, at] @ found[:-1] + found[-1]).reshape(Y.shape)
 
 
@@ -77,25 +84,38 @@ def test_completed_grids_are_those_of_dense_systems():
             message = f"model {number}, {'weighted' if weights is not None else 'even'}"
             # The closed form on the completed grid is the model of the observed cells.
             dense = fitted_densely(operators, Y, weights)
-            assert_allclose(operators.hat(found.labels), dense, rtol=1e-7, atol=1e-7, err_msg=message)
+            assert_allclose(
+                operators.hat(found.labels), dense, rtol=1e-7, atol=1e-7, err_msg=message
+            )
             if weights is None:
-                assert_allclose(found.labels, np.where(np.isnan(Y), dense, Y), rtol=1e-7, atol=1e-7, err_msg=message)
+                assert_allclose(
+                    found.labels,
+                    np.where(np.isnan(Y), dense, Y),
+                    rtol=1e-7,
+                    atol=1e-7,
+                    err_msg=message,
+                )
 
 
 @pytest.mark.usefixtures("products")
 def test_single_precision_is_computed_in_double():
     for model in (MODELS[0], MODELS[4]):
-        operators, Y, weights = working(model, np.float32), holes().astype(np.float32), WEIGHTS.astype(np.float32)
+        operators = working(model, np.float32)
+        Y = holes().astype(np.float32)
+        weights = WEIGHTS.astype(np.float32)
         found = observed.complete_by_pairs(operators, Y, weights, tol=1e-8, max_iter=1000)
         assert found.labels.dtype == np.float64
-        assert_allclose(operators.hat(found.labels), fitted_densely(working(model), holes(), WEIGHTS), atol=2e-4)
+        assert_allclose(
+            operators.hat(found.labels), fitted_densely(working(model), holes(), WEIGHTS), atol=2e-4
+        )
 
 
 @pytest.mark.usefixtures("products")
 def test_starts_of_any_form_lead_to_the_same():
     Y = holes()
     for model, other in ((MODELS[0], KroneckerRidge(7.0)), (MODELS[4], TwoStepRidge(3.0, 2.0))):
-        operators, before = working(model), working(other)
+        operators = working(model)
+        before = working(other)
         cold = observed.complete_by_pairs(operators, Y, WEIGHTS, tol=1e-12, max_iter=2000)
         starts = [
             observed.complete_by_pairs(before, Y, WEIGHTS, tol=1e-12, max_iter=2000),
@@ -103,12 +123,18 @@ def test_starts_of_any_form_lead_to_the_same():
             complete(before, Y, form="missing", tol=1e-12),
         ]
         for start in starts:
-            warm = observed.complete_by_pairs(operators, Y, WEIGHTS, start=start, tol=1e-12, max_iter=2000)
+            warm = observed.complete_by_pairs(
+                operators, Y, WEIGHTS, start=start, tol=1e-12, max_iter=2000
+            )
             assert_allclose(warm.labels, cold.labels, rtol=1e-8, atol=1e-8)
             # And the other way round.
             turned = complete(operators, Y, WEIGHTS, start=cold, tol=1e-12)
-            assert_allclose(operators.hat(turned.labels), operators.hat(cold.labels), rtol=1e-7, atol=1e-7)
-        again = observed.complete_by_pairs(operators, Y, WEIGHTS, start=cold, tol=1e-10, max_iter=2000)
+            assert_allclose(
+                operators.hat(turned.labels), operators.hat(cold.labels), rtol=1e-7, atol=1e-7
+            )
+        again = observed.complete_by_pairs(
+            operators, Y, WEIGHTS, start=cold, tol=1e-10, max_iter=2000
+        )
         assert again.solution.n_iter == 0
 
 
@@ -127,8 +153,11 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
     assert not observed.is_quicker_by_pairs(working(interpolating), Y, None)
     assert not observed.is_quicker_by_pairs(network, np.where(X @ X.T > 0, X @ X.T, np.nan), None)
     with monkeypatch.context() as patched:
-        # Twice the cost of a product is worth it for a product kernel, unless few cells are observed.
-        patched.setattr(observed, "_costs", lambda *_: (min(product.kernel_cost, product.residual_cost),) * 2)
+        # Twice the cost of a product is worth it for a product kernel, unless few cells are
+        # observed.
+        patched.setattr(
+            observed, "_costs", lambda *_: (min(product.kernel_cost, product.residual_cost),) * 2
+        )
         few = np.full((M, Q), np.nan)
         few[0, : int(0.05 * M * Q)] = 1.0
         assert observed.is_quicker_by_pairs(product, Y, None)
@@ -143,7 +172,8 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
 
 def test_a_large_grid_of_few_features_is_completed_by_pairs_unasked():
     rng = np.random.default_rng(2)
-    rows, columns = rng.normal(size=(300, 4)), rng.normal(size=(230, 3))
+    rows = rng.normal(size=(300, 4))
+    columns = rng.normal(size=(230, 3))
     Y = rows @ rng.normal(size=(4, 3)) @ columns.T + rng.normal(size=(300, 230))
     Y[rng.random(Y.shape) < 0.5] = np.nan
     weights = rng.uniform(0.0, 2.0, size=Y.shape) * (rng.random(Y.shape) < 0.9)

@@ -31,10 +31,20 @@ class Case:
         self.y = self.Y[self.i, self.j]
         self.alpha = alpha
         self.free_mean = free_mean
-        weights = rng.uniform(0.1, 1.0, self.y.size) if weighted else np.ones(self.y.size)
+        if weighted:
+            weights = rng.uniform(0.1, 1.0, self.y.size)
+        else:
+            weights = np.ones(self.y.size)
         self.ridges = alpha / weights
-        constants = {"kernel": "precomputed", "task_kernel": "precomputed", "fit_intercept": free_mean}
-        model = PairKernelRidge(alpha, **shares, **constants) if shares else KroneckerRidge(alpha, **constants)
+        constants = {
+            "kernel": "precomputed",
+            "task_kernel": "precomputed",
+            "fit_intercept": free_mean,
+        }
+        if shares:
+            model = PairKernelRidge(alpha, **shares, **constants)
+        else:
+            model = KroneckerRidge(alpha, **constants)
         self.operators = working(model.fit(K, self.Y, tasks=G).fitted_.problem.pairing)
         a, b, c = shares.values() if shares else (1.0, 0.0, 0.0)
         left = (K + free_mean)[np.ix_(self.i, self.i)]
@@ -50,19 +60,28 @@ class Case:
         ones = np.ones(kept.size)
         mean = 0.0
         if self.free_mean:
-            mean = ones @ np.linalg.solve(system, self.y[kept]) / (ones @ np.linalg.solve(system, ones))
+            mean = (
+                ones
+                @ np.linalg.solve(system, self.y[kept])
+                / (ones @ np.linalg.solve(system, ones))
+            )
         return self.kernel[asked, kept] @ np.linalg.solve(system, self.y[kept] - mean) + mean
 
     def inverse(self, name):
         """Return one of the inverses."""
         if name == "cells":
-            fixed = FixedPart.constant(self.y.size, self.kernel) if self.free_mean else None
+            if self.free_mean:
+                fixed = FixedPart.constant(self.y.size, self.kernel)
+            else:
+                fixed = None
             return CellsInverse.of(self.operators.kernel_block(self.i, self.j), self.ridges, fixed)
         if name == "missing":
             return MissingInverse(self.operators, (self.i, self.j), np.nonzero(np.isnan(self.Y)))
         if name == "spectrum":
             constant = "free" if self.free_mean else None
-            cells = Spectrum.from_gram(self.kernel.copy(), constant=constant).smoother(Tikhonov(), self.alpha)
+            cells = Spectrum.from_gram(self.kernel.copy(), constant=constant).smoother(
+                Tikhonov(), self.alpha
+            )
             return FactorInverse.of_spectrum(cells)
         # The rows of a root of the kernel are features; a last one of ones is free.
         values, vectors = np.linalg.eigh(self.kernel)
@@ -72,7 +91,9 @@ class Case:
             rows = np.c_[rows, np.ones(values.size)]
             penalties = np.append(penalties, 0.0)
         root = np.sqrt(self.alpha / self.ridges)
-        return FeatureInverse.of(lambda at: rows[at] * root[at, None], values.size, penalties, root, AssertionError)
+        return FeatureInverse.of(
+            lambda at: rows[at] * root[at, None], values.size, penalties, root, AssertionError
+        )
 
     def left_out(self, setting, groups):
         """Return the units of each label, of its instance and of its task, and the labels to leave out with each."""
@@ -93,7 +114,9 @@ def held_out(case, inverse, codes):
     return leave_out(labels, *codes)[:, 0] + shift
 
 
-@pytest.mark.parametrize(("setting", "largest"), [("A", 64), ("B", 64), ("C", 64), ("D", 64), ("D", 7), ("D", 0)])
+@pytest.mark.parametrize(
+    ("setting", "largest"), [("A", 64), ("B", 64), ("C", 64), ("D", 64), ("D", 7), ("D", 0)]
+)
 @pytest.mark.parametrize("name", ["cells", "missing", "spectrum", "features"])
 def test_leave_out_equals_refits(name, setting, largest, monkeypatch):
     """Every inverse leaves out pairs, instances, tasks and both as refits do, with and without groups and a mean.
@@ -106,17 +129,31 @@ def test_leave_out_equals_refits(name, setting, largest, monkeypatch):
         inverse = case.inverse(name)
         for groups in (False, True):
             codes, sets = case.left_out(setting, groups)
-            expected = np.array([case.refit(left_out, place) for place, left_out in enumerate(sets)])
+            expected = np.array(
+                [case.refit(left_out, place) for place, left_out in enumerate(sets)]
+            )
             shift = case.y.mean() if case.free_mean else 0.0
-            # Digits are relative to the prediction itself, which is small where the regularisation is large.
+            # Digits are relative to the prediction itself, which is small where the regularisation
+            # is large.
             digits = 1e-8 if name != "features" else 1e-6
             actual = held_out(case, inverse, codes)
-            assert_allclose(actual - shift, expected - shift, rtol=digits, atol=digits * abs(expected - shift).mean())
+            assert_allclose(
+                actual - shift,
+                expected - shift,
+                rtol=digits,
+                atol=digits * abs(expected - shift).mean(),
+            )
 
 
 @pytest.mark.parametrize(
     ("name", "weighted"),
-    [("cells", False), ("cells", True), ("missing", False), ("features", False), ("features", True)],
+    [
+        ("cells", False),
+        ("cells", True),
+        ("missing", False),
+        ("features", False),
+        ("features", True),
+    ],
 )
 def test_weights_of_labels(name, weighted):
     """A label weighs as much as is predicted from this label of one, where all others are zero."""
@@ -143,7 +180,9 @@ def test_weights_of_labels(name, weighted):
         assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize(("setting", "largest"), [("A", 64), ("B", 64), ("C", 64), ("D", 64), ("D", 0)])
+@pytest.mark.parametrize(
+    ("setting", "largest"), [("A", 64), ("B", 64), ("C", 64), ("D", 64), ("D", 0)]
+)
 @pytest.mark.parametrize("name", ["cells", "features"])
 def test_weighted_labels(name, setting, largest, monkeypatch):
     """Weights divide the ridge of their cells."""
@@ -164,7 +203,9 @@ def test_many_columns_of_labels(largest, monkeypatch):
     for name in ("cells", "missing", "spectrum", "features"):
         inverse = case.inverse(name)
         each = [inverse.leave_crossed_out(column[:, None], case.i, case.j) for column in labels.T]
-        assert_allclose(inverse.leave_crossed_out(labels, case.i, case.j), np.hstack(each), rtol=1e-10)
+        assert_allclose(
+            inverse.leave_crossed_out(labels, case.i, case.j), np.hstack(each), rtol=1e-10
+        )
 
 
 def test_no_missing_cell():
@@ -182,10 +223,14 @@ def test_missing_labels_of_a_kernel_of_zeros(constant):
     rng = np.random.default_rng(0)
     Y = rng.normal(size=(6, 5))
     Y[1, 2] = np.nan
-    for X, T in ((np.zeros((6, 2)), rng.normal(size=(5, 2))), (rng.normal(size=(6, 2)), np.zeros((5, 2)))):
+    for X, T in (
+        (np.zeros((6, 2)), rng.normal(size=(5, 2))),
+        (rng.normal(size=(6, 2)), np.zeros((5, 2))),
+    ):
         model = TwoStepRidge(1.0, 1.0, fit_intercept=constant).fit(X, Y, tasks=T)
         operators = working(model.fitted_.problem.pairing)
-        observed, missing = np.nonzero(~np.isnan(Y)), np.nonzero(np.isnan(Y))
+        observed = np.nonzero(~np.isnan(Y))
+        missing = np.nonzero(np.isnan(Y))
         half = operators.between(missing, observed, hat=True)
         assert half.shape == (1, 29)
         held_out = model.holdout("A")[observed]
@@ -193,7 +238,9 @@ def test_missing_labels_of_a_kernel_of_zeros(constant):
             assert_allclose(half, 0.0)
             assert_allclose(held_out, 0.0)
     operators = working(
-        KroneckerRidge(1.0, fit_intercept=False).fit(np.zeros((6, 2)), Y, tasks=T).fitted_.problem.pairing
+        KroneckerRidge(1.0, fit_intercept=False)
+        .fit(np.zeros((6, 2)), Y, tasks=T)
+        .fitted_.problem.pairing
     )
     inverse = MissingInverse(operators, observed, missing)
     assert_allclose(inverse.leave_out(Y[observed][:, None]), 0.0)
@@ -246,7 +293,8 @@ def test_features_of_all_labels_are_computed_once_and_not_for_each_set():
     found = inverse.leave_out(values, units)
     assert sum(asked) <= 6 * 60  # and not 12 times 60
     for unit in range(12):
-        kept, left = units != unit, units == unit
+        kept = units != unit
+        left = units == unit
         theta = np.linalg.solve(rows[kept].T @ rows[kept] + np.eye(3), rows[kept].T @ values[kept])
         assert_allclose(found[left], rows[left] @ theta, rtol=1e-9, atol=1e-12)
     assert_allclose(inverse.leave_out(2 * values, units), 2 * found, rtol=1e-12)

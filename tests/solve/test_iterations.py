@@ -29,7 +29,9 @@ WAYS = {
 ways = {"way": WAYS}
 
 
-def dense_system(given, form: str, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def dense_system(
+    given, form: str, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the system that is iterated on, its right-hand side, and the cells (mq,) of its unknowns."""
     observed = given.observed.ravel()
     labels = given.Y.ravel()[observed]
@@ -37,7 +39,9 @@ def dense_system(given, form: str, weights: np.ndarray | None = None) -> tuple[n
         R = given.residual()
         return R[np.ix_(~observed, ~observed)], -R[np.ix_(~observed, observed)] @ labels, ~observed
     root = np.ones(labels.size) if weights is None else weights.ravel()[observed] ** 0.5
-    system = root[:, None] * given.P[np.ix_(observed, observed)] * root + given.ridge * np.eye(labels.size)
+    system = root[:, None] * given.P[np.ix_(observed, observed)] * root + given.ridge * np.eye(
+        labels.size
+    )
     return system, root * labels, observed
 
 
@@ -48,7 +52,10 @@ def unknowns(found, cells: np.ndarray) -> np.ndarray:
 
 
 WEIGHTED = [
-    (way, weighted) for weighted in (False, True) for way in WAYS.values() if not weighted or way["form"] == "observed"
+    (way, weighted)
+    for weighted in (False, True)
+    for way in WAYS.values()
+    if not weighted or way["form"] == "observed"
 ]
 
 
@@ -56,9 +63,13 @@ WEIGHTED = [
 @over(every(model=MODELS))
 def test_the_quadratic_falls_with_every_iteration(model, way, weighted):
     given = grids.holes(model, missing="50%", **HARD)
-    weights = np.random.default_rng(1).uniform(0.2, 3.0, size=given.Y.shape) if weighted else None
+    if weighted:
+        weights = np.random.default_rng(1).uniform(0.2, 3.0, size=given.Y.shape)
+    else:
+        weights = None
     system, right, cells = dense_system(given, way["form"], weights)
-    heights, steps = [], range(9)
+    heights = []
+    steps = range(9)
     for max_iter in steps:
         found = complete(given.operators, given.Y, weights, max_iter=max_iter, **way)
         assert found.solution.n_iter == max_iter
@@ -77,20 +88,29 @@ def test_the_quadratic_falls_with_every_iteration(model, way, weighted):
 @over(every(rank=[0, 5]))
 def test_the_transductive_objective_falls_with_every_iteration(rank):
     """With missing labels z set free, Σ (f − z)² + fᵀΞ⁻¹f falls to the minimum of the objective of observed ones."""
-    alpha, task_alpha = 1e-2, 1e-3
+    alpha = 1e-2
+    task_alpha = 1e-3
     given = grids.holes("two-step", (9, 8), "50%", alpha=alpha, task_alpha=task_alpha)
     left, right, counts = np.linalg.inv(given.K), np.linalg.inv(given.G), given.observed
     H = given.K @ np.linalg.inv(given.K + alpha * np.eye(9))
     task_H = given.G @ np.linalg.inv(given.G + task_alpha * np.eye(8))
 
     def penalty(F):
-        one, other = left @ F, F @ right
+        one = left @ F
+        other = F @ right
         return np.sum(F * (alpha * one + task_alpha * other + alpha * task_alpha * (one @ right)))
 
-    objective, reduced = [], []
+    objective = []
+    reduced = []
     for max_iter in range(8):
         labels = complete(
-            given.operators, given.Y, form="missing", rank=rank, max_direct=0, max_iter=max_iter, tol=1e-14
+            given.operators,
+            given.Y,
+            form="missing",
+            rank=rank,
+            max_direct=0,
+            max_iter=max_iter,
+            tol=1e-14,
         ).labels
         F = H @ labels @ task_H
         reduced.append(np.sum((F - labels) ** 2) + penalty(F))
@@ -123,7 +143,9 @@ def test_stopping_is_reported_by_the_true_residual(model, way):
 def test_no_more_is_asked_than_the_precision_allows(model):
     given = grids.holes(model, (8, 6), "50%", dtype="float32")
     for way in WAYS.values():
-        assert complete(given.operators, given.Y.astype("float32"), tol=1e-14, **way).solution.converged
+        assert complete(
+            given.operators, given.Y.astype("float32"), tol=1e-14, **way
+        ).solution.converged
 
 
 # --- warm starts --------------------------------------------------------------------------------------
@@ -178,13 +200,17 @@ def test_a_start_from_other_holes_leads_to_the_same_answer(model, way):
 def test_a_path_of_regularisations(model):
     """Each start from the one before: no answer is lost on the way, and fewer iterations are needed."""
     given = grids.holes(model, missing="50%", **HARD)
-    way, cold, warm, start = WAYS["observed"], 0, 0, None
+    way = WAYS["observed"]
+    cold = 0
+    warm = 0
+    start = None
     for alpha in np.geomspace(1.0, 1e-3, 12):
         operators = given.operators.at(alpha)
         start = complete(operators, given.Y, start=start, **way)
         plain = complete(operators, given.Y, **way)
         grids.close(start.labels, plain.labels, 1e-5)
-        cold, warm = cold + plain.solution.n_iter, warm + start.solution.n_iter
+        cold = cold + plain.solution.n_iter
+        warm = warm + start.solution.n_iter
     grids.close(start.labels, given.completed(), 1e-5)
     assert warm < cold
 
@@ -195,7 +221,10 @@ def test_many_missing_cells_that_are_interpolated_are_refused(monkeypatch):
     rng = np.random.default_rng(1)
     sides = [Spectrum.from_features(rng.normal(size=shape)) for shape in ((12, 3), (9, 2))]
     Y = rng.normal(size=(12, 9))
-    operators = (TwoStep(*(side.smoother(Tikhonov(), 0.0) for side in sides)), Kronecker(*sides, 0.0))
+    operators = (
+        TwoStep(*(side.smoother(Tikhonov(), 0.0) for side in sides)),
+        Kronecker(*sides, 0.0),
+    )
     few, unlucky, enough = (np.full((12, 9), np.nan) for _ in range(3))
     few[0, :5] = Y[0, :5]  # five labels for six directions
     unlucky[:2] = Y[:2]  # more labels, but of two instances for three directions

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.slow  # small grids are compared with dense systems els
 def kiba(shared_data):
     """Give scores (every other drug, kinases), a quarter of them observed, with both kernels and both spectra."""
     data = fetch_kiba(data_home=shared_data)
-    K, Y = data.K[::2, ::2].copy(), data.Y[::2] - np.nanmean(data.Y)
+    K = data.K[::2, ::2].copy()
+    Y = data.Y[::2] - np.nanmean(data.Y)
     assert np.isnan(Y).mean() > 0.75
     return K, data.G, Y, Spectrum.from_gram(K), Spectrum.from_gram(data.G)
 
@@ -30,10 +31,12 @@ def relative(residual: np.ndarray, right: np.ndarray) -> float:
 
 def test_kronecker_solves_its_equations(kiba):
     K, G, Y, spectrum, task_spectrum = kiba
-    observed, alpha = ~np.isnan(Y), 50.0
+    observed = ~np.isnan(Y)
+    alpha = 50.0
     found = complete(Kronecker(spectrum, task_spectrum, alpha), Y, form="observed", tol=1e-7)
     assert found.solution.converged
-    # The dual parameters are grids of zeros but for the observed cells, where K A G + λA is the label.
+    # The dual parameters are grids of zeros but for the observed cells, where K A G + λA is the
+    # label.
     dual = found.solution.values
     assert np.all(dual[~observed] == 0)
     fitted = K @ dual @ G
@@ -46,8 +49,12 @@ def test_kronecker_solves_its_equations(kiba):
 
 def test_two_step_solves_its_equations(kiba):
     K, G, Y, spectrum, task_spectrum = kiba
-    observed, alpha, task_alpha = ~np.isnan(Y), 20.0, 5.0
-    operators = TwoStep(spectrum.smoother(Tikhonov(), alpha), task_spectrum.smoother(Tikhonov(), task_alpha))
+    observed = ~np.isnan(Y)
+    alpha = 20.0
+    task_alpha = 5.0
+    operators = TwoStep(
+        spectrum.smoother(Tikhonov(), alpha), task_spectrum.smoother(Tikhonov(), task_alpha)
+    )
     found = complete(operators, Y, form="missing", tol=1e-7)
     assert found.solution.converged
 

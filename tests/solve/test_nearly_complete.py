@@ -35,20 +35,28 @@ class Case:
         rng = np.random.default_rng(seed)
         K, G = (kernel(rng, n, rank) for n, rank in zip(shape, ranks, strict=True))
         self.Y = rng.normal(size=shape) + 2.0
-        hidden = rng.choice(self.Y.size, missing, replace=False) if isinstance(missing, int) else missing
+        if isinstance(missing, int):
+            hidden = rng.choice(self.Y.size, missing, replace=False)
+        else:
+            hidden = missing
         self.Y.flat[hidden] = np.nan
         options = {**PRECOMPUTED, "fit_intercept": free_mean}
-        self.model = PairKernelRidge(alpha, **shares, **options) if shares else KroneckerRidge(alpha, **options)
+        if shares:
+            self.model = PairKernelRidge(alpha, **shares, **options)
+        else:
+            self.model = KroneckerRidge(alpha, **options)
         self.model.fit(K, self.Y, tasks=G)
         self.labels = self.model.fitted_.problem.labels
         self.pairing = self.model.fitted_.problem.pairing
         self.observed = np.nonzero(~np.isnan(self.Y))
         self.y = self.Y[self.observed]
         self.shift = self.y.mean() if free_mean else 0.0
-        self.free_mean, self.alpha = free_mean, alpha
+        self.free_mean = free_mean
+        self.alpha = alpha
         rows, columns = np.divmod(np.arange(self.Y.size), shape[1])
         a, b, c = shares.values() if shares else (1.0, 0.0, 0.0)
-        left, right = (K + free_mean)[np.ix_(rows, rows)], (G + free_mean)[np.ix_(columns, columns)]
+        left = (K + free_mean)[np.ix_(rows, rows)]
+        right = (G + free_mean)[np.ix_(columns, columns)]
         self.kernel = a * left * right + b * left * (columns[:, None] == columns)
         self.kernel += c * (rows[:, None] == rows) * right
         self.scale = np.linalg.eigvalsh(self.kernel)[-1]
@@ -72,7 +80,10 @@ class Case:
         """Return predictions (m, q) of all cells by refits without their row, column or both."""
         expected = np.empty(self.Y.shape)
         known = ~np.isnan(self.Y)
-        lines = {"B": [(i, None) for i in range(self.Y.shape[0])], "C": [(None, j) for j in range(self.Y.shape[1])]}
+        lines = {
+            "B": [(i, None) for i in range(self.Y.shape[0])],
+            "C": [(None, j) for j in range(self.Y.shape[1])],
+        }
         for i, j in lines.get(setting, list(np.ndindex(self.Y.shape))):
             kept = known.copy()
             asked = np.zeros(self.Y.shape, dtype=bool)
@@ -96,7 +107,8 @@ class Case:
 
     def check(self, setting):
         """Compare the closed form with refits."""
-        actual, expected = self.left_out(setting) - self.shift, self.refit(setting) - self.shift
+        actual = self.left_out(setting) - self.shift
+        expected = self.refit(setting) - self.shift
         # Digits are relative to the predictions, which are small where the regularisation is large.
         digits = max(1e-8, 100 * np.finfo(float).eps * self.scale / self.alpha)
         assert_allclose(actual, expected, rtol=digits, atol=digits * abs(expected).mean())
@@ -114,7 +126,14 @@ def _always(monkeypatch):
 def test_lines_equal_refits(setting, free_mean, shares):
     """Rows, columns and both are left out as by refits, for all cells, with any number of missing labels."""
     for seed, (shape, missing, alpha) in enumerate(
-        [((6, 8), 1, 0.1), ((8, 6), 2, 1e-3), ((7, 9), 30, 1.0), ((9, 5), 12, 1e5), ((2, 7), 2, 0.1), ((7, 2), 1, 30.0)]
+        [
+            ((6, 8), 1, 0.1),
+            ((8, 6), 2, 1e-3),
+            ((7, 9), 30, 1.0),
+            ((9, 5), 12, 1e5),
+            ((2, 7), 2, 0.1),
+            ((7, 2), 1, 30.0),
+        ]
     ):
         Case(seed, shape, missing, alpha, free_mean, shares).check(setting)
 
@@ -143,7 +162,9 @@ def test_whole_rows_and_columns_are_missing(setting, free_mean):
 def test_features_of_fewer_directions_than_rows(setting):
     """A linear kernel of features has a truncated spectrum; predictions equal those of the precomputed kernel."""
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(12, 3)), rng.normal(size=(9, 2)), rng.normal(size=(12, 9))
+    X = rng.normal(size=(12, 3))
+    T = rng.normal(size=(9, 2))
+    Y = rng.normal(size=(12, 9))
     Y.flat[[5, 40, 41]] = np.nan
     for intercept in (False, True):
         options = {"kernel": "linear", "task_kernel": "linear", "fit_intercept": intercept}
@@ -208,14 +229,19 @@ def test_other_units_are_left_to_blocks():
 
 def test_plan_states_the_cost_of_the_cheaper_form():
     """The cost of the route by missing cells is that of the form that is computed."""
-    few, many = Case(8, (12, 15), 1, 0.1), Case(8, (12, 15), 80, 0.1)
+    few = Case(8, (12, 15), 1, 0.1)
+    many = Case(8, (12, 15), 80, 0.1)
     for case in (few, many):
         u = int(np.isnan(case.Y).sum())
         for setting, axes in (("B", (0,)), ("C", (1,)), ("D", (0, 1))):
             units = case.units(setting)
             given = (case.Y.shape, case.pairing.ranks, u)
-            closed, blocks = lines_work(*given, axes), blocks_work(*given, [unit_sizes(each) for each in units])
-            found = {each.name: each for each in routes(case.pairing, case.labels, Setting[setting], units)}
+            closed = lines_work(*given, axes)
+            blocks = blocks_work(*given, [unit_sizes(each) for each in units])
+            found = {
+                each.name: each
+                for each in routes(case.pairing, case.labels, Setting[setting], units)
+            }
             assert found["missing"].work == min(closed, blocks)
             if case is few:
                 assert closed < 0.7 * blocks
@@ -229,7 +255,9 @@ def test_models_use_the_closed_form(setting, monkeypatch):
     monkeypatch.setattr(Inverse, "leave_out", None)
     monkeypatch.setattr(Inverse, "leave_crossed_out", None)
     case = Case(9, (9, 11), 2, 0.1, True)
-    assert_allclose(case.model.fitted_.hold_out(Setting[setting]).predictions, case.refit(setting), rtol=1e-8)
+    assert_allclose(
+        case.model.fitted_.hold_out(Setting[setting]).predictions, case.refit(setting), rtol=1e-8
+    )
 
 
 def test_units_as_codes():
@@ -246,7 +274,8 @@ def test_positive_systems():
     rng = np.random.default_rng(0)
     for n in (5, 60):
         factors = rng.normal(size=(3, n, 2 * n))
-        systems, right = factors @ factors.transpose(0, 2, 1), rng.normal(size=(3, n, 2))
+        systems = factors @ factors.transpose(0, 2, 1)
+        right = rng.normal(size=(3, n, 2))
         expected = np.linalg.solve(systems, right)
         assert_allclose(solve_positive(systems.copy(), right), expected, rtol=1e-9)
         with pytest.raises(np.linalg.LinAlgError):
@@ -257,10 +286,13 @@ def test_positive_systems():
 def test_pairs_without_a_label_leave_their_whole_group_out(setting, fit_intercept):
     """Each group has the labels of one row or column, but also rows, columns or pairs without labels."""
     rng = np.random.default_rng(5)
-    X, T, Y = rng.normal(size=(7, 3)), rng.normal(size=(6, 2)), rng.normal(size=(7, 6))
+    X = rng.normal(size=(7, 3))
+    T = rng.normal(size=(6, 2))
+    Y = rng.normal(size=(7, 6))
     Y[2, :] = np.nan
     Y[:, 4] = np.nan
-    groups, task_groups = np.array([0, 1, 3, 3, 4, 5, 6]), np.array([0, 1, 2, 3, 3, 5])
+    groups = np.array([0, 1, 3, 3, 4, 5, 6])
+    task_groups = np.array([0, 1, 2, 3, 3, 5])
     kernels = {"kernel": "rbf", "task_kernel": "rbf"}
     model = KroneckerRidge(0.1, fit_intercept=fit_intercept, **kernels).fit(X, Y, tasks=T)
     if setting == "A":
@@ -279,5 +311,9 @@ def test_pairs_without_a_label_leave_their_whole_group_out(setting, fit_intercep
             part[same_row, :] = np.nan
         if setting in "CD":
             part[:, same_column] = np.nan
-        refitted = KroneckerRidge(0.1, fit_intercept=fit_intercept, **kernels).fit(X, part, tasks=T).predict()
+        refitted = (
+            KroneckerRidge(0.1, fit_intercept=fit_intercept, **kernels)
+            .fit(X, part, tasks=T)
+            .predict()
+        )
         assert_allclose(found[i, j], refitted[i, j], rtol=1e-8, atol=1e-10)

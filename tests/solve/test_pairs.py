@@ -13,7 +13,8 @@ from dyadlearn.solve import observed as module
 from dyadlearn.solve.observed import PairProducts, mean_of, product_cost
 from sweeps import covering, every, lines, over
 
-# Grids with holes: of all shapes, with rows and columns that have no label, and with one label alone.
+# Grids with holes: of all shapes, with rows and columns that have no label, and with one label
+# alone.
 SHAPES = {
     "tall": (9, 4, 0.4),
     "wide": (4, 9, 0.4),
@@ -29,7 +30,8 @@ def labels(shape, dtype="float64", weighted=False, seed=0):
     """Return labels of some pairs and the grid of them, NaN elsewhere, with a grid of weights."""
     m, q, share = shape
     rng = np.random.default_rng([seed, m, q])
-    Y, weights = rng.normal(size=(m, q)), rng.uniform(0.5, 2.0, size=(m, q))
+    Y = rng.normal(size=(m, q))
+    weights = rng.uniform(0.5, 2.0, size=(m, q))
     Y[rng.random((m, q)) >= share] = np.nan
     Y[m // 2, q // 2] = 0.0  # a zero is a label
     if m > 2 and q > 2 and share < 1.0:
@@ -42,7 +44,12 @@ def labels(shape, dtype="float64", weighted=False, seed=0):
 # --- labels ------------------------------------------------------------------------------------------------------
 
 
-@over(every(shape=SHAPES, container=[sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix]))
+@over(
+    every(
+        shape=SHAPES,
+        container=[sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix],
+    )
+)
 def test_what_a_sparse_matrix_stores_is_observed(shape, container):
     expected, Y, _ = labels(shape)
     rows, columns = np.nonzero(~np.isnan(Y))
@@ -87,7 +94,9 @@ def test_sparse_matrices_of_the_same_places(shape, weighted):
     assert made.shape == Y.shape
     assert made.nnz == observed.sum()
     assert_array_equal(made.toarray(), np.where(observed, Y, 0.0))
-    assert_array_equal(found.to_sparse(2.0 * found.values).toarray(), np.where(observed, 2.0 * Y, 0.0))
+    assert_array_equal(
+        found.to_sparse(2.0 * found.values).toarray(), np.where(observed, 2.0 * Y, 0.0)
+    )
     heavy = np.where(observed, weights if weighted else 1.0, 0.0)
     assert_allclose(found.total, heavy.sum(), rtol=1e-14)
     assert_allclose(found.sums(0), heavy.sum(axis=0), rtol=1e-14)
@@ -105,7 +114,8 @@ def test_parts_have_the_labels_of_the_whole(shape, weighted):
         assert_array_equal(part.values, Y[found.rows[mask], found.columns[mask]])
         assert (part.weights is None) is (not weighted)
     rows, columns = (np.flatnonzero(rng.random(n) < 0.6) for n in Y.shape)
-    part, grid = found.part(rows, columns), np.full((rows.size, columns.size), np.nan)
+    part = found.part(rows, columns)
+    grid = np.full((rows.size, columns.size), np.nan)
     assert part.shape == grid.shape
     grid[part.rows, part.columns] = part.values
     assert_array_equal(grid, Y[np.ix_(rows, columns)])
@@ -118,7 +128,11 @@ def test_parts_have_the_labels_of_the_whole(shape, weighted):
 
 def features(shape, ranks=(3, 2), seed=3):
     rng = np.random.default_rng(seed)
-    return rng.normal(size=(shape[0], ranks[0])), rng.normal(size=(shape[1], ranks[1])), rng.normal(size=ranks)
+    return (
+        rng.normal(size=(shape[0], ranks[0])),
+        rng.normal(size=(shape[1], ranks[1])),
+        rng.normal(size=ranks),
+    )
 
 
 @over(covering(shape=SHAPES, first=["tasks", "instances"], gathers=[True, False]))
@@ -131,7 +145,9 @@ def test_products_touch_the_observed_pairs(monkeypatch, shape, first, gathers, l
     products = PairProducts(library.asarray(left), library.asarray(right), found)
     values = products.values(library.asarray(function))
     grid = left @ function @ right.T
-    assert_allclose(library.to_numpy(values), grid[found.rows, found.columns], rtol=0, atol=10 * library.rtol)
+    assert_allclose(
+        library.to_numpy(values), grid[found.rows, found.columns], rtol=0, atol=10 * library.rtol
+    )
     gathered = products.gathered(as_array_of(found.values, values))
     expected = left.T @ np.nan_to_num(Y) @ right
     assert_allclose(library.to_numpy(gathered), expected, rtol=0, atol=10 * library.rtol)
@@ -160,10 +176,13 @@ def test_other_pairs_of_the_same_features():
     )
 )
 def test_the_cheaper_order_is_taken(shape, n, ranks, tasks):
-    (m, q), (r, s) = shape, ranks
+    m, q = shape
+    r, s = ranks
     cost = min(q * r * s + 8 * n * r, m * r * s + 8 * n * s)
     assert product_cost(shape, n, ranks, 8) == (cost, tasks)
-    products = PairProducts(np.ones((m, 1)), np.ones((q, 1)), Labels(*np.array([[0], [0]]), np.ones(1), shape))
+    products = PairProducts(
+        np.ones((m, 1)), np.ones((q, 1)), Labels(*np.array([[0], [0]]), np.ones(1), shape)
+    )
     assert products._tasks_first is product_cost(shape, 1, (1, 1), 8)[1]
 
 

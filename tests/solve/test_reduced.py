@@ -14,7 +14,8 @@ from dyadlearn.solve.operators import predict_others, reduced
 from dyadlearn.spectrum import Spectrum
 from sweeps import every, over
 
-N, ROWS = 8, np.array([0, 1, 3, 4, 6, 7])
+N = 8
+ROWS = np.array([0, 1, 3, 4, 6, 7])
 HIDDEN = np.array([2, 5])
 FILTERS = [Tikhonov(), IteratedTikhonov(3), SpectralCutoff(), Landweber(), Landweber(6)]
 
@@ -30,11 +31,14 @@ def test_what_stays_is_the_schur_complement(filter):
         for alpha in (0.05, 0.8, 50.0):
             side = spectrum.smoother(filter, alpha)
             R = side.residual()  # not 1 − f by a difference: little is left of some directions
-            own, between = R[np.ix_(HIDDEN, HIDDEN)], R[np.ix_(HIDDEN, ROWS)]
+            own = R[np.ix_(HIDDEN, HIDDEN)]
+            between = R[np.ix_(HIDDEN, ROWS)]
             labels = np.random.default_rng(0).normal(size=(6, 3))
             if np.linalg.eigvalsh(own).min() < 1e-8:
                 for ask, given in ((reduced, (side, ROWS)), (predict_others, (side, ROWS, labels))):
-                    with pytest.raises(LeverageError, match="2 of 8 rows are missing and have leverage 1"):
+                    with pytest.raises(
+                        LeverageError, match="2 of 8 rows are missing and have leverage 1"
+                    ):
                         ask(*given)
                 continue
             found = reduced(side, ROWS)
@@ -42,14 +46,21 @@ def test_what_stays_is_the_schur_complement(filter):
             assert_allclose(found.residual(), schur, atol=1e-11, err_msg=f"{kind} {alpha}")
             assert_allclose(found.hat(), np.eye(6) - schur, atol=1e-11, err_msg=f"{kind} {alpha}")
             expected = -np.linalg.solve(own, between @ labels)
-            assert_allclose(predict_others(side, ROWS, labels), expected, atol=1e-11, err_msg=f"{kind} {alpha}")
+            assert_allclose(
+                predict_others(side, ROWS, labels), expected, atol=1e-11, err_msg=f"{kind} {alpha}"
+            )
             if schur[5, 5] > 1e-8:  # one row after the other, or all at once
-                last, at_once = reduced(found, np.arange(5)), reduced(side, ROWS[:5])
-                assert_allclose(last.residual(), at_once.residual(), atol=1e-10, err_msg=f"{kind} {alpha}")
+                last = reduced(found, np.arange(5))
+                at_once = reduced(side, ROWS[:5])
+                assert_allclose(
+                    last.residual(), at_once.residual(), atol=1e-10, err_msg=f"{kind} {alpha}"
+                )
 
 
 @over(every(n_iter=[2, 3, 4], alpha=[1e-3, 1e-5], dual=[True, False], constant=[None, "free"]))
-def test_hidden_rows_keep_their_digits_if_little_is_left_of_a_direction(n_iter, alpha, dual, constant):
+def test_hidden_rows_keep_their_digits_if_little_is_left_of_a_direction(
+    n_iter, alpha, dual, constant
+):
     X = np.random.default_rng(3).integers(-3, 4, size=(N, 4)).astype(float)
     labels = np.random.default_rng(0).normal(size=(3, 2))
     kept = np.array([0, 3, 6])

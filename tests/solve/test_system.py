@@ -60,9 +60,9 @@ def test_predictions_are_those_of_the_dense_system(model, shape, missing, kinds,
     assert_allclose(solution.mean, given.solved(weights)[1], rtol=1e-9, atol=1e-9)
 
 
-# How many digits of predictions are kept, of those less their mean too, and in single precision. Under a large ridge
-# the function is small beside the labels and its mean, and has digits of its own; where it is as small as a rounding
-# of the mean, at 1e8 in single precision, it has none.
+# How many digits of predictions are kept, of those less their mean too, and in single precision.
+# Under a large ridge the function is small beside the labels and its mean, and has digits of its
+# own; where it is as small as a rounding of the mean, at 1e8 in single precision, it has none.
 @over(
     covering(
         digits=[
@@ -84,7 +84,8 @@ def test_digits_at_both_ends_of_the_regularisation(model, kinds, digits):
     given = holes(model, (6, 4), "50%", kinds, alpha=alpha, task_alpha=alpha, dtype=dtype)
     system = ObservedSystem.of(given.operators, pairs(given.Y, dtype=dtype))
     solution = system.solve(tol=1e-13, max_iter=2000)
-    expected, mean = given.fitted()[given.observed], given.solved()[1]
+    expected = given.fitted()[given.observed]
+    mean = given.solved()[1]
     found = system.fitted(solution)
     assert found.dtype == np.float64
     assert solution.converged
@@ -128,7 +129,8 @@ def test_a_solution_nearby_is_a_start(model):
     assert again.n_iter <= 1
     assert_allclose(again.spectral, solution.spectral, rtol=1e-7, atol=1e-10)
     other = system.at(given.operators.at(0.55))
-    cold, warm = other.solve(tol=1e-6), other.solve(solution, tol=1e-6)
+    cold = other.solve(tol=1e-6)
+    warm = other.solve(solution, tol=1e-6)
     assert warm.n_iter < cold.n_iter
     close(warm.spectral, cold.spectral, 1e-4)
 
@@ -138,7 +140,8 @@ def test_other_pairs_and_other_regularisations_of_one_system(model, orders):
     given = holes(model, (7, 5), "50%", KINDS["full"])
     labels = pairs(given.Y, weights_of((7, 5), orders))
     system = ObservedSystem.of(given.operators, labels)
-    part, operators = labels.take(np.arange(labels.size) % 3 > 0), given.operators.at(0.05)
+    part = labels.take(np.arange(labels.size) % 3 > 0)
+    operators = given.operators.at(0.05)
     found = system.at(operators).among(part)
     expected = ObservedSystem.of(operators, part)
     solution = found.solve(tol=1e-13)
@@ -164,7 +167,8 @@ def test_labels_far_from_zero_move_the_mean_alone(model, dtype, weighted, atol):
     far = (given.Y + 1e6).astype(dtype).astype(float)  # as they are rounded
     weights = weights_of((12, 9), 2) if weighted else None
     near, there = (
-        ObservedSystem.of(given.operators, pairs(Y, weights, dtype)).solve(tol=1e-12) for Y in (far - 1e6, far)
+        ObservedSystem.of(given.operators, pairs(Y, weights, dtype)).solve(tol=1e-12)
+        for Y in (far - 1e6, far)
     )
     close(there.spectral, near.spectral, 1e-9 if dtype == "float64" else 1e-4)
     assert_allclose(there.mean - 1e6, near.mean, rtol=0, atol=atol)
@@ -203,8 +207,12 @@ def test_other_filters_have_their_own_pair_kernel():
         U, V = (side.spectrum.vectors for side in (rows, columns))
         both = np.kron(U, V)
         P = (both * operators.kernel_values.ravel()) @ both.T
-        matrix, y = P[np.ix_(at, at)] + operators.ridge * np.eye(at.size), given.Y.ravel()[at]
-        dual, mean = bordered(matrix, y) if constant else (np.linalg.solve(matrix, y), 0.0)
+        matrix = P[np.ix_(at, at)] + operators.ridge * np.eye(at.size)
+        y = given.Y.ravel()[at]
+        if constant:
+            dual, mean = bordered(matrix, y)
+        else:
+            dual, mean = (np.linalg.solve(matrix, y), 0.0)
         solution = ObservedSystem.of(operators, pairs(given.Y)).solve(tol=1e-13)
         close(everywhere(operators, solution).ravel(), P[:, at] @ dual + mean, 1e-9)
 
@@ -215,7 +223,9 @@ def test_other_filters_have_their_own_pair_kernel():
 def popular(m, q, n, seed=0):
     """Return labels of pairs that fall by a power law on both sides, and features of these."""
     rng = np.random.default_rng(seed)
-    rows, columns = (rng.choice(size, n, p=(p := 1.0 / np.arange(1, size + 1)) / p.sum()) for size in (m, q))
+    rows, columns = (
+        rng.choice(size, n, p=(p := 1.0 / np.arange(1, size + 1)) / p.sum()) for size in (m, q)
+    )
     rows, columns = np.unique(np.stack([rows, columns]), axis=1)
     return (
         Labels(rows, columns, rng.normal(size=rows.size), (m, q)),
@@ -226,9 +236,14 @@ def popular(m, q, n, seed=0):
 
 def test_directions_are_those_of_the_pairs_that_there_are():
     labels, X, T = popular(60, 40, 800)
-    system = ObservedSystem.of(Kronecker(Spectrum.from_features(X), Spectrum.from_features(T), 1.0), labels)
+    system = ObservedSystem.of(
+        Kronecker(Spectrum.from_features(X), Spectrum.from_features(T), 1.0), labels
+    )
     for features, at, load in zip(
-        (system.basis.left, system.basis.right), (labels.rows, labels.columns), system.basis.loads, strict=True
+        (system.basis.left, system.basis.right),
+        (labels.rows, labels.columns),
+        system.basis.loads,
+        strict=True,
     ):
         close(features[at].T @ features[at], np.diag(load), 1e-12)
     assert system.basis.total == labels.size
@@ -236,12 +251,16 @@ def test_directions_are_those_of_the_pairs_that_there_are():
 
 def test_the_preconditioner_of_some_pairs_is_their_share():
     labels, X, T = popular(60, 40, 800)
-    system = ObservedSystem.of(Kronecker(Spectrum.from_features(X), Spectrum.from_features(T), 1.5), labels)
+    system = ObservedSystem.of(
+        Kronecker(Spectrum.from_features(X), Spectrum.from_features(T), 1.5), labels
+    )
     part = system.among(labels.take(np.arange(labels.size) % 4 == 0))
     rows, columns = system.basis.loads
     assert_allclose(system._diagonal(), np.outer(rows, columns) / labels.size + 1.5, rtol=1e-12)
     share = part.labels.size / labels.size
-    assert_allclose(part._diagonal(), share * np.outer(rows, columns) / labels.size + 1.5, rtol=1e-12)
+    assert_allclose(
+        part._diagonal(), share * np.outer(rows, columns) / labels.size + 1.5, rtol=1e-12
+    )
 
 
 def test_a_residual_that_was_taken_for_smaller_is_lowered_further(monkeypatch):
@@ -276,14 +295,22 @@ def test_a_residual_that_was_taken_for_smaller_is_lowered_further(monkeypatch):
 @over(every(weighted=[False, True]))
 def test_popular_tasks_cost_few_iterations(weighted):
     labels, X, T = popular(300, 200, 5000)
-    X[:5], T[:5] = 20.0 * X[:5], 20.0 * T[:5]  # and stand out
+    # and stand out
+    X[:5] = 20.0 * X[:5]
+    T[:5] = 20.0 * T[:5]
     if weighted:
         labels = Labels(
-            labels.rows, labels.columns, labels.values, labels.shape, 10.0 ** np.linspace(-3, 3, labels.size)
+            labels.rows,
+            labels.columns,
+            labels.values,
+            labels.shape,
+            10.0 ** np.linspace(-3, 3, labels.size),
         )
     for constant in (None, "feature"):
         sides = (Spectrum.from_features(side, constant=constant) for side in (X, T))
-        solution = ObservedSystem.of(Kronecker(*sides, 1.0, free_mean=constant is not None), labels).solve()
+        solution = ObservedSystem.of(
+            Kronecker(*sides, 1.0, free_mean=constant is not None), labels
+        ).solve()
         assert solution.converged
         assert solution.n_iter <= 60, solution.n_iter
 
@@ -292,7 +319,9 @@ def test_popular_tasks_cost_few_iterations(weighted):
 
 
 def test_no_regularisation_is_refused():
-    message = "^Observed pairs alone determine no model without regularisation: use an alpha above 0"
+    message = (
+        "^Observed pairs alone determine no model without regularisation: use an alpha above 0"
+    )
     for model in ALL_MODELS:
         given = holes(model, (6, 6))
         system = ObservedSystem.of(given.operators, pairs(given.Y))
@@ -306,7 +335,9 @@ def test_no_regularisation_is_refused():
 @over(every(constant=[None, "two-step", "kronecker"], weighted=[False, True]))
 def test_every_library_computes_the_same(library, constant, weighted):
     rng = np.random.default_rng(0)
-    X, T, Y = rng.normal(size=(6, 3)), rng.normal(size=(5, 2)), rng.normal(size=(6, 5)) + 2.0
+    X = rng.normal(size=(6, 3))
+    T = rng.normal(size=(5, 2))
+    Y = rng.normal(size=(6, 5)) + 2.0
     Y[rng.random(Y.shape) < 0.5] = np.nan
     expected, found = (
         solved(put, X, T, Y, constant, weights_of(Y.shape, 1) if weighted else None, library.dtype)

@@ -31,11 +31,16 @@ def make_weights(shape: tuple[int, int], spread: float = 10.0) -> np.ndarray:
     return np.exp(np.random.default_rng(5).uniform(-1, 1, size=shape) * np.log(spread))
 
 
-def check(given, weights: np.ndarray, rtol: float, dtype: str = "float64", ways=WAYS, **options) -> None:
+def check(
+    given, weights: np.ndarray, rtol: float, dtype: str = "float64", ways=WAYS, **options
+) -> None:
     """The closed form on the labels found is the weighted model, whose dual parameters they betray."""
-    expected, dual = given.fitted(weights), given.dual(weights)
+    expected = given.fitted(weights)
+    dual = given.dual(weights)
     for name, way in ways.items():
-        found = complete(given.operators, given.Y.astype(dtype), weights.astype(dtype), **way, **options)
+        found = complete(
+            given.operators, given.Y.astype(dtype), weights.astype(dtype), **way, **options
+        )
         assert found.form == "observed"
         assert found.solution.converged, name
         assert found.labels.dtype == np.float64
@@ -66,7 +71,8 @@ def test_null_spaces_kept_or_left_out(model, shape, pattern, kinds):
 @over(every(model=ALL_MODELS))
 def test_every_regularisation(model, alpha, task_alpha):
     given = grids.holes(model, (7, 6), "50%", alpha=alpha, task_alpha=task_alpha)
-    # Main effects of one side may carry next to no penalty: a condition of 1e8 beside a residual of 1e-14.
+    # Main effects of one side may carry next to no penalty: a condition of 1e8 beside a residual of
+    # 1e-14.
     check(given, make_weights((7, 6)), 1e-7 if given.free_mean else 1e-8, tol=1e-13)
 
 
@@ -97,7 +103,9 @@ def test_heavier_weights_are_less_regularisation(pattern, factor):
     weights = make_weights((7, 6))
     spectra = given.operators.spectra
     lighter = Kronecker(*spectra, 0.4 / factor)
-    one = given.operators.hat(complete(given.operators, given.Y, factor * weights, tol=1e-13).labels)
+    one = given.operators.hat(
+        complete(given.operators, given.Y, factor * weights, tol=1e-13).labels
+    )
     other = lighter.hat(complete(lighter, given.Y, weights, tol=1e-13).labels)
     assert np.abs(one - given.fitted(weights)).max() > 1e-3 * np.abs(one).max()
     grids.close(one, other, 1e-9)
@@ -112,11 +120,16 @@ def test_whole_weights_count_observations(model):
     listed = np.concatenate([cells, rng.choice(cells, size=2 * cells.size)])
     values = rng.normal(size=listed.size)
     system = given.P[np.ix_(listed, listed)] + given.ridge * np.eye(listed.size)
-    dual, mean = grids.bordered(system, values) if given.free_mean else (np.linalg.solve(system, values), 0.0)
+    if given.free_mean:
+        dual, mean = grids.bordered(system, values)
+    else:
+        dual, mean = (np.linalg.solve(system, values), 0.0)
     expected = (given.P[:, listed] @ dual).reshape(6, 5) + mean
     counts = np.bincount(listed, minlength=30).reshape(6, 5)
     means = np.full((6, 5), np.nan)
-    means[given.observed] = np.bincount(listed, values, minlength=30)[cells] / counts[given.observed]
+    means[given.observed] = (
+        np.bincount(listed, values, minlength=30)[cells] / counts[given.observed]
+    )
     found = complete(given.operators, means, counts.astype(float), tol=1e-13)
     grids.close(given.operators.hat(found.labels), expected, 1e-9)
 
@@ -130,7 +143,9 @@ def test_cells_that_weigh_nothing_are_missing(model):
     fitted = given.operators.hat(found.labels)
     grids.close(fitted, given.fitted(), 1e-8)
     heavy = complete(given.operators, given.Y, np.full((6, 5), 1e10), tol=1e-13)
-    assert_allclose(given.operators.hat(heavy.labels)[given.observed], given.Y[given.observed], atol=1e-8)
+    assert_allclose(
+        given.operators.hat(heavy.labels)[given.observed], given.Y[given.observed], atol=1e-8
+    )
 
 
 @over(every(model=ALL_MODELS))
@@ -163,11 +178,16 @@ def test_few_observed_cells_are_solved_for_directly(model, shape):
     grids.close(given.operators.hat(found.labels), given.fitted(weights), 1e-9)
 
 
-@over(covering(kinds=[("full", "full"), ("singular", "primal")], is_direct=[True, False], model=KRONECKER))
+@over(
+    covering(
+        kinds=[("full", "full"), ("singular", "primal")], is_direct=[True, False], model=KRONECKER
+    )
+)
 def test_new_rows_and_columns_with_little_regularisation(model, kinds, is_direct, monkeypatch):
     monkeypatch.setattr("dyadlearn.solve.missing._DIRECT_OBSERVED", 256 if is_direct else 0)
     given = grids.holes(model, (5, 4), "none missing", kinds, alpha=1e-6)
-    weights, expected = make_weights((5, 4)), np.empty((5, 4))
+    weights = make_weights((5, 4))
+    expected = np.empty((5, 4))
     problem = Problem.of(given.operators, given.Y, weights, tol=1e-13, max_iter=10_000)
     for row, column in np.ndindex(5, 4):
         hidden = given.Y.copy()

@@ -48,8 +48,13 @@ def _assert_same(found: Any, expected: Any, where: str = "model") -> None:
     assert type(found) is type(expected), where
     if isinstance(expected, np.ndarray):
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape), where
-        assert found.tolist() == expected.tolist() if found.dtype == object else _bits(found) == _bits(expected), where
-        # A file keeps no gaps and no reversed order between entries, and sums over them are rounded otherwise.
+        assert (
+            found.tolist() == expected.tolist()
+            if found.dtype == object
+            else _bits(found) == _bits(expected)
+        ), where
+        # A file keeps no gaps and no reversed order between entries, and sums over them are rounded
+        # otherwise.
         assert found.flags.f_contiguous == expected.flags.f_contiguous, where
         assert found.flags.c_contiguous == expected.flags.c_contiguous, where
     elif sparse.issparse(expected):

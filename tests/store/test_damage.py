@@ -21,7 +21,9 @@ from dyadlearn.store.container import read_container, write_container
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
 RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2)), RNG.normal(size=(4, 3))
+X = RNG.normal(size=(4, 2))
+T = RNG.normal(size=(3, 2))
+Y = RNG.normal(size=(4, 3))
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +66,19 @@ def test_every_cut_is_seen(step, content, refused):
     for length in range(0, len(content), step):
         words = refused(content[:length])
         # The first bytes alone are no more than those of any other file.
-        wanted = "is empty" if length == 0 else "is not a model file" if length <= 8 else "was cut short"
+        if length == 0:
+            wanted = "is empty"
+        elif length <= 8:
+            wanted = "is not a model file"
+        else:
+            wanted = "was cut short"
         assert wanted in words
     assert "it has 500 of" in refused(content[:500])
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(data=st.data())
 def test_whatever_else_is_done_is_seen(data, content, refused):
     start, stop = sorted(data.draw(st.tuples(*2 * [st.integers(0, len(content))])))
@@ -95,7 +104,9 @@ def test_foreign_files_are_told_so(each, refused):
         b"PK\x03\x04" + b"\0" * 100,
         b"\0" * 4096,
         b"\xff" * 4096,
-        (62).to_bytes(8, "little") + b'{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}        ' + b"\0" * 8,
+        (62).to_bytes(8, "little")
+        + b'{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}        '
+        + b"\0" * 8,
         b"short",
     ]
     for foreign in each(cases):
@@ -105,7 +116,8 @@ def test_foreign_files_are_told_so(each, refused):
 def test_a_newer_format_is_told_so(content, refused):
     newer = content.replace(b'"version":"9"', b'"version":"10"', 1)
     assert refused(newer) == (
-        "file is in format 10 of a newer dyadlearn, and this one reads formats up to 9: upgrade dyadlearn."
+        "file is in format 10 of a newer dyadlearn, and this one reads formats up to 9: upgrade "
+        "dyadlearn."
     )
     assert "is in format 10" in refused(newer.replace(b'"checksum"', b'"changed!"'))
     assert "is damaged" in refused(content.replace(b'"version":"9"', b'"version":"0"', 1))
@@ -114,7 +126,8 @@ def test_a_newer_format_is_told_so(content, refused):
 def test_an_older_format_is_told_so(content, refused):
     for version in (1, 2, 3, 4, 5, 6, 7, 8):
         assert refused(content.replace(b'"version":"9"', b'"version":"%d"' % version, 1)) == (
-            f"file is in format {version} of an older dyadlearn, and this one reads formats from 9 on: fit the model "
+            f"file is in format {version} of an older dyadlearn, and this one reads formats from 9 "
+            f"on: fit the model "
             "again."
         )
 
@@ -144,7 +157,9 @@ def models():
     holes = Y.copy()
     holes[0, 0] = holes[2, 1] = np.nan
     return {
-        "two-step": TwoStepRidge(kernel="rbf").fit(table, pd.DataFrame(Y, index=table.index), tasks=T),
+        "two-step": TwoStepRidge(kernel="rbf").fit(
+            table, pd.DataFrame(Y, index=table.index), tasks=T
+        ),
         "holes": TwoStepRidge().fit(X, holes, tasks=T),
         "search": TwoStepRidgeCV([0.01, 0.1, 1.0, 10.0], [0.1, 1e3, 1e9]).fit(X, Y, tasks=T),
         "pairs": PairRegressor(TwoStepRidge(), instances=table, tasks=T).fit(
@@ -158,13 +173,35 @@ def leaves(plain, path=()):
     """Yield the paths to everything in a header, small and large."""
     yield path
     for name, value in (
-        plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
+        plain.items()
+        if isinstance(plain, dict)
+        else enumerate(plain)
+        if isinstance(plain, list)
+        else ()
     ):
         yield from leaves(value, (*path, name))
 
 
-JUNK = [None, True, -1, 10**30, math.pi, "x", [], {}, [[]], {"$array": "F"}, {"$again": ""}, {"$tuple": 3}, {"$no": 1}]
-JUNK += [{"$numpy": ["O", 1]}, {"$timestamp": ["x", "y", None]}, {"$TwoStepRidge": {"parameters": {}}}]
+JUNK = [
+    None,
+    True,
+    -1,
+    10**30,
+    math.pi,
+    "x",
+    [],
+    {},
+    [[]],
+    {"$array": "F"},
+    {"$again": ""},
+    {"$tuple": 3},
+    {"$no": 1},
+]
+JUNK += [
+    {"$numpy": ["O", 1]},
+    {"$timestamp": ["x", "y", None]},
+    {"$TwoStepRidge": {"parameters": {}}},
+]
 
 
 @pytest.mark.parametrize("name", ["two-step", "holes", "search", "pairs", "online"])
@@ -173,7 +210,9 @@ def test_a_forged_header_is_refused_or_read_but_never_crashes(name, models, tmp_
     header, arrays = read_container(tmp_path / "model.dyad")
     refused = []
     # Most leaves are those of every model: each model has another third of them.
-    for number, path in enumerate(list(leaves(header["model"])), 16 * (list(models).index(name) % 3)):
+    for number, path in enumerate(
+        list(leaves(header["model"])), 16 * (list(models).index(name) % 3)
+    ):
         *parents, last = ("model", *path)
         parent = reduce(getitem, parents, header)
         original = parent[last]
@@ -221,21 +260,29 @@ def test_forged_ids_and_instances_are_refused(models, tmp_path, resign):
     save(models["online"], tmp_path / "model.dyad")
     header, arrays = read_container(tmp_path / "model.dyad")
     (name,) = [name for name in arrays if ".kept." in name and name.endswith(".rows")]
-    with pytest.raises(ModelFileError, match=r"the parts of its learnt.*kept.* do not fit together"):
+    with pytest.raises(
+        ModelFileError, match=r"the parts of its learnt.*kept.* do not fit together"
+    ):
         resign(header, {**arrays, name: arrays[name][1:]})
 
 
 def test_a_forged_sparse_matrix_cannot_point_outside(tmp_path, resign):
     from scipy import sparse
 
-    save(TwoStepRidge().fit(sparse.csr_array(np.arange(8.0).reshape(4, 2)), Y), tmp_path / "model.dyad")
+    save(
+        TwoStepRidge().fit(sparse.csr_array(np.arange(8.0).reshape(4, 2)), Y),
+        tmp_path / "model.dyad",
+    )
     header, arrays = read_container(tmp_path / "model.dyad")
     (name,) = [name for name in arrays if name.endswith("indices")]
     with pytest.raises(ModelFileError, match="cannot be read"):
         resign(header, {**arrays, name: arrays[name] + 10**6})
     (name,) = [name for name in arrays if name.endswith("indptr")]
     with pytest.raises(ModelFileError, match="cannot be read"):
-        resign(header, {**arrays, name: np.array([0, 2**20, 2**20, 2**20, 0], dtype=arrays[name].dtype)})
+        resign(
+            header,
+            {**arrays, name: np.array([0, 2**20, 2**20, 2**20, 0], dtype=arrays[name].dtype)},
+        )
 
 
 def test_a_header_of_huge_arrays_takes_no_memory(content, refused):

@@ -18,7 +18,8 @@ from dyadlearn.store.container import read_container
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
-X, T = np.arange(8.0).reshape(4, 2) % 3, np.eye(3)
+X = np.arange(8.0).reshape(4, 2) % 3
+T = np.eye(3)
 Y = np.arange(12.0).reshape(4, 3) % 5
 
 
@@ -57,7 +58,8 @@ def test_a_full_disk_is_told_by_the_system(model, tmp_path):
     signal = pytest.importorskip("signal")
     path = tmp_path / "model.dyad"
     save(model, path)
-    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
@@ -77,14 +79,19 @@ def test_the_file_is_on_the_disk_before_it_takes_its_name(model, tmp_path, monke
         original = getattr(os, name)
         monkeypatch.setattr(
             f"os.{name}",
-            lambda *arguments, name=name, original=original: (calls.append(name), original(*arguments)),
+            lambda *arguments, name=name, original=original: (
+                calls.append(name),
+                original(*arguments),
+            ),
         )
     save(model, tmp_path / "model.dyad")
     assert calls == ["fsync", "replace", "fsync"]
 
 
 def test_places_that_cannot_be_written_are_named(model, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no such folder, make it or put the file elsewhere: '.*nowhere'"):
+    with pytest.raises(
+        FileNotFoundError, match=r"no such folder, make it or put the file elsewhere: '.*nowhere'"
+    ):
         save(model, tmp_path / "nowhere" / "model.dyad")
     with pytest.raises(IsADirectoryError, match="This is a folder, not the name of a file"):
         save(model, tmp_path)
@@ -93,7 +100,8 @@ def test_places_that_cannot_be_written_are_named(model, tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions and links of other systems differ")
 def test_permissions_and_links_are_kept(model, tmp_path):
-    path, link = tmp_path / "model.dyad", tmp_path / "latest.dyad"
+    path = tmp_path / "model.dyad"
+    link = tmp_path / "latest.dyad"
     save(model, path)
     umask = os.umask(0)
     os.umask(umask)
@@ -124,7 +132,10 @@ def test_any_reader_of_safetensors_opens_the_arrays(tmp_path):
     header = json.loads(metadata["header"])
     assert header["versions"]["numpy"] == np.__version__
     described = header["model"]["$TwoStepRidgeCV"]
-    assert (described["parameters"]["setting"], described["best_score_"]) == ("D", model.best_score_)
+    assert (described["parameters"]["setting"], described["best_score_"]) == (
+        "D",
+        model.best_score_,
+    )
     assert described["side"]["$Side"]["spec"]["$KernelSpec"]["kernel"] == "rbf"
 
 
@@ -136,12 +147,20 @@ def test_a_header_may_hold_more_than_the_model(model, tmp_path):
 
 
 def test_no_array_is_stored_twice(tmp_path):
-    m, q, r = 30, 12, 5
+    m = 30
+    q = 12
+    r = 5
     for fit_intercept in (False, True):
         model = TwoStepRidge(kernel="rbf", fit_intercept=fit_intercept)
-        save(model.fit(np.arange(m)[:, None], np.ones((m, q)), tasks=np.eye(q, r)), tmp_path / "model")
+        save(
+            model.fit(np.arange(m)[:, None], np.ones((m, q)), tasks=np.eye(q, r)),
+            tmp_path / "model",
+        )
         _, arrays = read_container(tmp_path / "model")
-        labels, side, tasks, coefficients = m * q, m * m + m + m, q * r + r * r + r, m * r
+        labels = m * q
+        side = m * m + m + m
+        tasks = q * r + r * r + r
+        coefficients = m * r
         if fit_intercept:  # means of kernel and features, and a direction more in the primal
             side += m
             tasks = q * (r + 1) + (r + 1) ** 2 + (r + 1) + r
@@ -155,7 +174,9 @@ def test_what_cannot_be_loaded_is_not_written(model, tmp_path):
     before = path.read_bytes()
     unreadable = TwoStepRidge(7.0).fit(np.ones((30, 30)), np.ones((30, 3)), tasks=T)
     unreadable.n_features_in_ = np.True_  # no number, and refused when it is read
-    with pytest.raises(ModelFileError, match=r"^The model was not saved, .*n_features_in_ is of type bool\.$"):
+    with pytest.raises(
+        ModelFileError, match=r"^The model was not saved, .*n_features_in_ is of type bool\.$"
+    ):
         save(unreadable, path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.dyad"]
     assert path.read_bytes() == before
@@ -164,7 +185,9 @@ def test_what_cannot_be_loaded_is_not_written(model, tmp_path):
 def test_saving_takes_no_second_copy_of_the_model(tmp_path):
     rng = np.random.default_rng(0)
     K, G = (np.asfortranarray(np.cov(rng.normal(size=(400, 900)))) for _ in range(2))
-    model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(K, rng.normal(size=(400, 400)), tasks=G)
+    model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(
+        K, rng.normal(size=(400, 400)), tasks=G
+    )
     tracemalloc.start()
     try:
         save(model, tmp_path / "model.dyad")

@@ -35,7 +35,9 @@ from sweeps import lines, over
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
 RNG = np.random.default_rng(0)
-X, T, Y = RNG.normal(size=(5, 2)), RNG.normal(size=(3, 2)), RNG.normal(size=(5, 3))
+X = RNG.normal(size=(5, 2))
+T = RNG.normal(size=(3, 2))
+Y = RNG.normal(size=(5, 3))
 
 
 class Forgery:
@@ -61,9 +63,12 @@ class Forgery:
 
     def put(self, name: str, dtype: str, shape: list, content: bytes) -> None:
         """Exchange one array."""
-        found = {other: self.body[slice(*table["data_offsets"])] for other, table in self.tables.items()}
+        found = {
+            other: self.body[slice(*table["data_offsets"])] for other, table in self.tables.items()
+        }
         self.tables[name] = {"dtype": dtype, "shape": shape}
-        self.body, found = b"", {**found, name: content}
+        self.body = b""
+        found = {**found, name: content}
         for other, table in self.tables.items():
             table["data_offsets"] = [len(self.body), len(self.body) + len(found[other])]
             self.body += found[other]
@@ -81,7 +86,11 @@ def little_memory(more: int = 2**28):
     status = Path("/proc/self/status")
     if not status.exists():
         pytest.skip("this system does not tell how much memory a process has")
-    (now,) = [int(line.split()[1]) * 1024 for line in status.read_text().splitlines() if line.startswith("VmSize")]
+    (now,) = [
+        int(line.split()[1]) * 1024
+        for line in status.read_text().splitlines()
+        if line.startswith("VmSize")
+    ]
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (now + more, limits[1]))
     try:
@@ -118,7 +127,11 @@ def by_columns(forgery: Forgery) -> None:
     spectrum |= {"n_rows": 2**40, "vectors": None, "features": matrix, "recomputed": True}
     spectrum["components"] = {"$array": "C"}
     forgery.put("side.spectrum.components", "F64", [2, 2], bytes(32))
-    for name, dtype, array in (("data", "F64", b""), ("indices", "I64", b""), ("indptr", "I64", bytes(24))):
+    for name, dtype, array in (
+        ("data", "F64", b""),
+        ("indices", "I64", b""),
+        ("indptr", "I64", bytes(24)),
+    ):
         forgery.put(f"side.spectrum.features.{name}", dtype, [len(array) // 8], array)
 
 
@@ -151,7 +164,9 @@ def parameter(value):
         folded({"$tuple": []}),
         folded({"$tuple": [1, True]}),
         folded({"$tuple": [True, True, True]}),
-        parameter({"$timestamp": ["2020-01-01", "ns", "Europe"]}),  # the name of a folder of time zones
+        parameter(
+            {"$timestamp": ["2020-01-01", "ns", "Europe"]}
+        ),  # the name of a folder of time zones
         parameter({"$numpy": ["a5", "x"]}),
         parameter({"$numpy": [[["a", "<f8"]], 1]}),
         parameter({"$numpy": ["<M8[99999999999Y]", 1]}),
@@ -161,7 +176,8 @@ def parameter(value):
     )
 )
 def test_what_would_cost_memory_or_raise_something_else_is_refused(forge, tmp_path):
-    forgery, path = Forgery(saved(TwoStepRidge().fit(X, Y, tasks=T), tmp_path)), tmp_path / "forged.dyad"
+    forgery = Forgery(saved(TwoStepRidge().fit(X, Y, tasks=T), tmp_path))
+    path = tmp_path / "forged.dyad"
     path.write_bytes(forgery.content())
     load(path)
     forge(forgery)
@@ -184,7 +200,8 @@ def test_an_online_model_has_the_maps_that_its_parameters_name(tmp_path):
 def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, tmp_path):
     monkeypatch.setattr("dyadlearn.models.reading.prefers_pairs", lambda *_, **__: True)
     monkeypatch.setattr("dyadlearn.solve.observed.is_quicker_by_pairs", lambda *_: True)
-    pairs, path = sparse.coo_array(np.where(Y > 0, Y, 0.0)), tmp_path / "forged.dyad"
+    pairs = sparse.coo_array(np.where(Y > 0, Y, 0.0))
+    path = tmp_path / "forged.dyad"
     weights = sparse.coo_array((np.arange(1.0, pairs.nnz + 1), pairs.coords), shape=pairs.shape)
     for labels, given, name, shape in (
         (np.where(Y > 0, Y, np.nan), None, "solution.solution.values", [1, 2]),
@@ -195,7 +212,9 @@ def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, tmp_path
         model = TwoStepRidge().fit(X, labels, tasks=T, sample_weight=given)
         forgery = Forgery(saved(model, tmp_path))
         path.write_bytes(forgery.content())
-        np.testing.assert_array_equal(load(path).set_alpha(2.0).predict(), model.set_alpha(2.0).predict())
+        np.testing.assert_array_equal(
+            load(path).set_alpha(2.0).predict(), model.set_alpha(2.0).predict()
+        )
         forgery.put(name, "F64", shape, bytes(8 * int(np.prod(shape))))
         path.write_bytes(forgery.content())
         with pytest.raises(ModelFileError, match="do not fit together"):
@@ -205,7 +224,8 @@ def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, tmp_path
 def test_cells_of_a_list_of_labels_are_in_order_and_within_the_grid(monkeypatch, tmp_path):
     monkeypatch.setattr("dyadlearn.models.reading.prefers_pairs", lambda *_, **__: True)
     model = TwoStepRidge().fit(X, sparse.coo_array(np.where(Y > 0, Y, 0.0)), tasks=T)
-    rows, path = model.fitted_.labels.rows, tmp_path / "forged.dyad"
+    rows = model.fitted_.labels.rows
+    path = tmp_path / "forged.dyad"
     for wrong in (rows[::-1], rows - 1, rows + 1):
         forgery = Forgery(saved(model, tmp_path))
         kind = {4: "I32", 8: "I64"}[rows.itemsize]
@@ -216,28 +236,85 @@ def test_cells_of_a_list_of_labels_are_in_order_and_within_the_grid(monkeypatch,
 
 
 def test_a_file_larger_than_the_memory_is_told_before_it_is_read(tmp_path):
-    forgery, path, size = Forgery(saved(TwoStepRidge().fit(X, Y), tmp_path)), tmp_path / "forged.dyad", 2**42
-    forgery.tables["more"] = {"dtype": "U8", "shape": [size], "data_offsets": [len(forgery.body)] * 2}
+    forgery = Forgery(saved(TwoStepRidge().fit(X, Y), tmp_path))
+    path = tmp_path / "forged.dyad"
+    size = 2**42
+    forgery.tables["more"] = {
+        "dtype": "U8",
+        "shape": [size],
+        "data_offsets": [len(forgery.body)] * 2,
+    }
     forgery.tables["more"]["data_offsets"][1] += size
     path.write_bytes(forgery.content())
     try:
         os.truncate(path, path.stat().st_size + size)
     except OSError:
         pytest.skip("this file system has no files with holes")
-    with pytest.raises(NotEnoughMemoryError, match=r"Loading .*forged.dyad needs about 6144.0 GiB of memory"):
+    with pytest.raises(
+        NotEnoughMemoryError, match=r"Loading .*forged.dyad needs about 6144.0 GiB of memory"
+    ):
         load(path)
 
 
-JUNK = [None, True, -1, 0, 2, 10**8, 2**40, 10**30, 0.5, "", "x", "F2", [], {}, [1, "a"], {"a": 1}, {"$array": "F"}]
-JUNK += [{"$array": 3}, {"$again": "side"}, {"$tuple": [1]}, {"$tuple": 1}, {"$float": "nan"}, {"$numpy": ["V9", 1]}]
-JUNK += [{"$dict": [[[], 1]]}, {"$dtype": []}, {"$bytes": "0"}, {"$date": 1}, {"$Landweber": {"n_iter": 10**30}}]
-SHAPES = [[], [0], [2], [0, 0], [5, 0], [10**8, 0], [0, 10**8], [2**31, 2**33], [-1], [2.0], None, "ab", [1] * 40]
+JUNK = [
+    None,
+    True,
+    -1,
+    0,
+    2,
+    10**8,
+    2**40,
+    10**30,
+    0.5,
+    "",
+    "x",
+    "F2",
+    [],
+    {},
+    [1, "a"],
+    {"a": 1},
+    {"$array": "F"},
+]
+JUNK += [
+    {"$array": 3},
+    {"$again": "side"},
+    {"$tuple": [1]},
+    {"$tuple": 1},
+    {"$float": "nan"},
+    {"$numpy": ["V9", 1]},
+]
+JUNK += [
+    {"$dict": [[[], 1]]},
+    {"$dtype": []},
+    {"$bytes": "0"},
+    {"$date": 1},
+    {"$Landweber": {"n_iter": 10**30}},
+]
+SHAPES = [
+    [],
+    [0],
+    [2],
+    [0, 0],
+    [5, 0],
+    [10**8, 0],
+    [0, 10**8],
+    [2**31, 2**33],
+    [-1],
+    [2.0],
+    None,
+    "ab",
+    [1] * 40,
+]
 
 
 def places(plain, path=()):
     """Yield the ways to everything in a header."""
     for name, value in (
-        plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
+        plain.items()
+        if isinstance(plain, dict)
+        else enumerate(plain)
+        if isinstance(plain, list)
+        else ()
     ):
         yield (*path, name)
         yield from places(value, (*path, name))
@@ -253,15 +330,21 @@ def mutate(forgery: Forgery, rng: random.Random) -> bytes:
             target = target[name]
         target[last] = copy.deepcopy(rng.choice(JUNK))
     elif kind < 0.7:
-        forgery.tables[rng.choice(list(forgery.tables))][rng.choice(["shape", "dtype"])] = rng.choice(SHAPES)
+        forgery.tables[rng.choice(list(forgery.tables))][rng.choice(["shape", "dtype"])] = (
+            rng.choice(SHAPES)
+        )
     elif kind < 0.9:
         shape = rng.choice(SHAPES[:7])
         size = int(np.prod(shape)) if shape else 1
-        forgery.put(rng.choice(list(forgery.tables)), rng.choice(["F64", "I64"]), shape, bytes(8 * size))
+        forgery.put(
+            rng.choice(list(forgery.tables)), rng.choice(["F64", "I64"]), shape, bytes(8 * size)
+        )
     else:
         content = bytearray(forgery.content())
         for _ in range(3):
-            content[rng.randrange(8, len(content) - len(forgery.body))] = rng.choice(b'0129"[]{},:$x-.')
+            content[rng.randrange(8, len(content) - len(forgery.body))] = rng.choice(
+                b'0129"[]{},:$x-.'
+            )
         return bytes(content)
     return forgery.content()
 
@@ -274,7 +357,9 @@ def test_mutated_files_are_refused_or_read(tmp_path):
         OnlineTwoStepRidge(feature_map=np.eye(X.shape[1])[:, :2]).fit(X, Y),
         OnlineTwoStepRidge(feature_map=Landmarks(2, random_state=0)).fit(X, Y),
     ]
-    contents, path, refused = [saved(model, tmp_path) for model in models], tmp_path / "mutated.dyad", []
+    contents = [saved(model, tmp_path) for model in models]
+    path = tmp_path / "mutated.dyad"
+    refused = []
     with little_memory():
         for seed in range(120):
             rng = random.Random(seed)
@@ -288,7 +373,8 @@ def test_mutated_files_are_refused_or_read(tmp_path):
 
 
 def test_an_error_quotes_no_more_of_a_file_than_can_be_read(tmp_path, each):
-    whole, long = saved(TwoStepRidge().fit(X, Y, tasks=T), tmp_path), 10**5 * "long\n"
+    whole = saved(TwoStepRidge().fit(X, Y, tasks=T), tmp_path)
+    long = 10**5 * "long\n"
     places = {
         "parameter": lambda model: model["parameters"].update({long: 1}),
         "attribute": lambda model: model.update({long: 1}),
@@ -311,7 +397,11 @@ def test_a_model_that_learnt_nothing_is_refused(tmp_path, each):
     for model in (TwoStepRidge().fit(X, Y, tasks=T), described):
         whole = saved(model, tmp_path)
         for name, value in each(
-            [("labels.values", np.nan), ("side.spectrum.vectors", 0), ("side.spectrum.vectors", np.nan)]
+            [
+                ("labels.values", np.nan),
+                ("side.spectrum.vectors", 0),
+                ("side.spectrum.vectors", np.nan),
+            ]
         ):
             forgery = Forgery(whole)
             shape = forgery.tables[name]["shape"]
@@ -323,7 +413,8 @@ def test_a_model_that_learnt_nothing_is_refused(tmp_path, each):
 
 # What is missing ------------------------------------------------------------------------------------
 
-IDS, TASKS = [f"i{row}" for row in range(5)], [f"t{column}" for column in range(3)]
+IDS = [f"i{row}" for row in range(5)]
+TASKS = [f"t{column}" for column in range(3)]
 PAIRS = [(instance, task) for instance in IDS for task in TASKS]
 MARKERS = RNG.integers(0, 3, size=(5, 4)).astype(float)
 HOLES = np.where(np.eye(5, 3), np.nan, Y)
@@ -332,7 +423,9 @@ GRID = {"alphas": [0.1, 1.0, 10.0], "progress": False}
 
 def pair_regressor():
     pd = pytest.importorskip("pandas")
-    model = PairRegressor(KroneckerRidge(0.5), instances=pd.DataFrame(X, IDS), tasks=pd.DataFrame(T, TASKS))
+    model = PairRegressor(
+        KroneckerRidge(0.5), instances=pd.DataFrame(X, IDS), tasks=pd.DataFrame(T, TASKS)
+    )
     return model.fit(PAIRS, Y.ravel())
 
 
@@ -385,14 +478,19 @@ def without(header, path):
 def answers(model):
     """Return what a model predicts, holds out and shows."""
     if isinstance(model, Landmarks):
-        return [model.transform(MARKERS[:, : model.n_features_in_]), len(model.get_feature_names_out())]
+        return [
+            model.transform(MARKERS[:, : model.n_features_in_]),
+            len(model.get_feature_names_out()),
+        ]
     if isinstance(model, PairRegressor):
         return [model.predict(PAIRS), model.fitted_.labels.values, repr(model)]
     rows = MARKERS if model.n_features_in_ == 4 else X
     if isinstance(model, LearnedKernelRidge):
         return [model.predict(Descriptions({"a": X, "b": X**2})), model.holdout_, repr(model)]
     found = [model.predict(rows), repr(model)]
-    return found if isinstance(model, OnlineTwoStepRidge) else [*found, model.holdout("B")]
+    if isinstance(model, OnlineTwoStepRidge):
+        return found
+    return [*found, model.holdout("B")]
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -410,9 +508,14 @@ def test_a_file_that_lacks_an_entry_is_refused_or_means_the_same(tmp_path, name)
         except ModelFileError:
             n_refused += 1
             continue
-        # Without its tag, a parameter is an empty mapping, which is a valid value of some and an error of others. In
-        # a mapping of values, such as parameters of a kernel, no entry is required: it is the file of another model.
-        is_entry = not path[-1].startswith("$") and path[-2] not in ("params", "kernel_params", "solved_with")
+        # Without its tag, a parameter is an empty mapping, which is a valid value of some and an
+        # error of others. In a mapping of values, such as parameters of a kernel, no entry is
+        # required: it is the file of another model.
+        is_entry = not path[-1].startswith("$") and path[-2] not in (
+            "params",
+            "kernel_params",
+            "solved_with",
+        )
         try:
             found = answers(loaded)
         except ValueError:

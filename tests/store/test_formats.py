@@ -1,6 +1,7 @@
 """One file of each format is kept: those that are read predict as they did, older ones are refused in a sentence.
 
-After a change of the format, ``python tests/store/test_formats.py`` writes the files of the new one.
+After a change of the format, ``python tests/store/test_formats.py`` writes the files of the new
+one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ TASKS = [10, 20, 30, 40]
 
 
 def test_every_format_has_a_file():
-    assert {int(path.stem[-1]) for path in DATA.glob("two_step_*.dyad")} == set(range(4, VERSION + 1))
+    assert {int(path.stem[-1]) for path in DATA.glob("two_step_*.dyad")} == set(
+        range(4, VERSION + 1)
+    )
 
 
 @pytest.mark.parametrize("version", range(OLDEST, VERSION + 1))
@@ -39,7 +42,9 @@ def test_a_format_that_is_read_predicts_as_it_did(version):
 
 @over(lines("version", *range(4, OLDEST)))
 def test_an_older_format_is_refused(version):
-    words = f"is in format {version} of an older dyadlearn, and this one reads formats from {OLDEST} on"
+    words = (
+        f"is in format {version} of an older dyadlearn, and this one reads formats from {OLDEST} on"
+    )
     with pytest.raises(ModelFileError, match=words):
         load(DATA / f"two_step_{version}.dyad")
 
@@ -47,7 +52,9 @@ def test_an_older_format_is_refused(version):
 def write_files() -> None:
     """Write the files of today's format, and what their models predict."""
     rng = np.random.default_rng(0)
-    drugs = pd.DataFrame(rng.normal(size=(6, 3)).round(3), [f"drug {i}" for i in range(6)], ["a", "b", "c"])
+    drugs = pd.DataFrame(
+        rng.normal(size=(6, 3)).round(3), [f"drug {i}" for i in range(6)], ["a", "b", "c"]
+    )
     targets = pd.DataFrame(rng.normal(size=(4, 2)).round(3), TASKS, ["d", "e"])
     labels = pd.DataFrame(rng.normal(size=(6, 4)).round(3), drugs.index, TASKS)
     rows = rng.normal(size=(2, 3)).round(3).tolist()
@@ -57,7 +64,9 @@ def write_files() -> None:
     table.fit([(drug, task) for drug in drugs.index for task in TASKS], labels.to_numpy().ravel())
     known = {
         "rows": rows,
-        "predictions": model.predict(pd.DataFrame(rows, ["p", "q"], drugs.columns)).to_numpy().tolist(),
+        "predictions": model.predict(pd.DataFrame(rows, ["p", "q"], drugs.columns))
+        .to_numpy()
+        .tolist(),
         "pairs": pairs,
         "pair predictions": table.predict(pairs).tolist(),
     }

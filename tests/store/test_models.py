@@ -27,12 +27,18 @@ from dyadlearn.settings import Setting
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
 RNG = np.random.default_rng(0)
-M, Q, D, R = 9, 6, 4, 3
-X, T = RNG.normal(size=(M, D)), RNG.normal(size=(Q, R))
-WIDE, WIDE_TASKS = RNG.normal(size=(M, 20)), RNG.normal(size=(Q, 11))
+M = 9
+Q = 6
+D = 4
+R = 3
+X = RNG.normal(size=(M, D))
+T = RNG.normal(size=(Q, R))
+WIDE = RNG.normal(size=(M, 20))
+WIDE_TASKS = RNG.normal(size=(Q, 11))
 WIDE_LINE = np.outer(X[:, 0], WIDE[0])
 Y = X @ RNG.normal(size=(D, R)) @ T.T + 0.5 * RNG.normal(size=(M, Q))
-K, G = gram(X, kernel="rbf"), gram(T, kernel="rbf")
+K = gram(X, kernel="rbf")
+G = gram(T, kernel="rbf")
 SQUARE = RNG.normal(size=(M, M))
 SPARSE = sparse.random(40, 9, density=0.4, format="csr", random_state=1)
 SPARSE_SCALES = sparse.csr_array(SPARSE.multiply(np.logspace(-4, 0, 9)))
@@ -51,7 +57,9 @@ EDGES_MISSING = EDGES_MISSING + 0 * EDGES_MISSING.T
 WEIGHTS = RNG.uniform(0.5, 2.0, size=(M, Q))
 PRE = {"kernel": "precomputed", "task_kernel": "precomputed"}
 RBF = {"kernel": "rbf", "task_kernel": "rbf", "kernel_params": {"gamma": 0.3}}
-COMBINED = Sum(("linear", ("rbf", {"gamma": 0.2}), Product(["linear", "cosine"])), weights=(1, 0.5, 2))
+COMBINED = Sum(
+    ("linear", ("rbf", {"gamma": 0.2}), Product(["linear", "cosine"])), weights=(1, 0.5, 2)
+)
 ALPHAS = {"alphas": [0.01, 0.1, 1.0, 10.0]}
 BOTH = {**ALPHAS, "task_alphas": (0.05, 0.5, 5.0)}
 
@@ -60,7 +68,11 @@ CASES = {
     "independent primal": (IndependentTaskRidge(0.3), (X, Y), (X, None)),
     "independent dual": (IndependentTaskRidge(0.3, kernel="laplacian"), (X, Y, T), (X, None)),
     "independent vector": (IndependentTaskRidge(0.0), (X, Y[:, 0]), (X, None)),
-    "independent holes": (IndependentTaskRidge(0.2, filter=IteratedTikhonov(3)), (X, HOLES), (X, None)),
+    "independent holes": (
+        IndependentTaskRidge(0.2, filter=IteratedTikhonov(3)),
+        (X, HOLES),
+        (X, None),
+    ),
     "kronecker primal": (KroneckerRidge(0.3), (X, Y, T), (X, T)),
     "kronecker dual": (KroneckerRidge(0.3, **PRE), (K, Y, G), (K, G)),
     "kronecker mixed": (KroneckerRidge(0.3, task_kernel="rbf"), (X, Y, T), (X, T)),
@@ -75,20 +87,52 @@ CASES = {
     "two-step wide of rank 1": (TwoStepRidge(0.3, 2.0), (WIDE_LINE, Y, T), (WIDE, T)),
     "two-step without tasks": (TwoStepRidge(np.float64(0.3), 2), (X, Y), (X, None)),
     "two-step float32": (TwoStepRidge(0.3), tuple(a.astype(np.float32) for a in (X, Y, T)), (X, T)),
-    "two-step sparse of rank 2": (TwoStepRidge(0.3, fit_intercept=False), (SPARSE_TWICE, TALL, T), (SPARSE, T)),
+    "two-step sparse of rank 2": (
+        TwoStepRidge(0.3, fit_intercept=False),
+        (SPARSE_TWICE, TALL, T),
+        (SPARSE, T),
+    ),
     "kronecker sparse scales": (KroneckerRidge(0.3), (SPARSE_SCALES, TALL, T), (SPARSE, T)),
     "two-step sparse": (TwoStepRidge(0.3), (SPARSE, TALL, T), (SPARSE, T)),
-    "two-step sparse dual": (TwoStepRidge(0.3, kernel="rbf"), (WIDE_SPARSE, Y, T), (WIDE_SPARSE, T)),
+    "two-step sparse dual": (
+        TwoStepRidge(0.3, kernel="rbf"),
+        (WIDE_SPARSE, Y, T),
+        (WIDE_SPARSE, T),
+    ),
     "two-step gaps": (TwoStepRidge(0.3, **RBF), (GAPS, Y, T), (X, T)),
-    "two-step columns": (TwoStepRidge(0.3, **RBF), (np.asfortranarray(X), Y, np.asfortranarray(T)), (X, T)),
+    "two-step columns": (
+        TwoStepRidge(0.3, **RBF),
+        (np.asfortranarray(X), Y, np.asfortranarray(T)),
+        (X, T),
+    ),
     "two-step columns of labels": (TwoStepRidge(0.3, **RBF), (X, np.asfortranarray(Y), T), (X, T)),
-    "two-step slice": (TwoStepRidge(0.3, **RBF), (WIDE.T[:D].T, Y, WIDE_TASKS[:, 2 : 2 + R]), (X, T)),
-    "two-step cut-off": (TwoStepRidge(0.3, filter=SpectralCutoff(), task_filter=Tikhonov()), (X, Y, T), (X, T)),
+    "two-step slice": (
+        TwoStepRidge(0.3, **RBF),
+        (WIDE.T[:D].T, Y, WIDE_TASKS[:, 2 : 2 + R]),
+        (X, T),
+    ),
+    "two-step cut-off": (
+        TwoStepRidge(0.3, filter=SpectralCutoff(), task_filter=Tikhonov()),
+        (X, Y, T),
+        (X, T),
+    ),
     "two-step iterated": (TwoStepRidge(0.3, filter=IteratedTikhonov(2), **PRE), (K, Y, G), (K, G)),
-    "two-step boosting": (TwoStepRidge(0.3, task_filter=Landweber(n_iter=7), **PRE), (K, Y, G), (K, G)),
+    "two-step boosting": (
+        TwoStepRidge(0.3, task_filter=Landweber(n_iter=7), **PRE),
+        (K, Y, G),
+        (K, G),
+    ),
     "two-step combined": (TwoStepRidge(0.3, kernel=COMBINED), (X, Y, T), (X, T)),
-    "two-step symmetric": (TwoStepRidge(0.5, 0.5, kernel="rbf", symmetry="symmetric"), (X, EDGES), (X, None)),
-    "two-step antisymmetric": (TwoStepRidge(symmetry="antisymmetric"), (X, SQUARE - SQUARE.T), (X, None)),
+    "two-step symmetric": (
+        TwoStepRidge(0.5, 0.5, kernel="rbf", symmetry="symmetric"),
+        (X, EDGES),
+        (X, None),
+    ),
+    "two-step antisymmetric": (
+        TwoStepRidge(symmetry="antisymmetric"),
+        (X, SQUARE - SQUARE.T),
+        (X, None),
+    ),
     "two-step symmetric holes": (TwoStepRidge(symmetry="symmetric"), (X, EDGES_MISSING), (X, None)),
     "two-step holes": (TwoStepRidge(0.3, **PRE), (K, HOLES, G), (K, G)),
     "two-step block": (TwoStepRidge(0.3), (X, BLOCK, T), (X, T)),
@@ -102,17 +146,26 @@ CASES = {
     "search two-step": (TwoStepRidgeCV(**BOTH, setting="D"), (X, Y, T), (X, T)),
     "search two-step kernels": (
         TwoStepRidgeCV(
-            **BOTH, kernel="rbf", kernel_grid=[{"gamma": 0.1}, {"gamma": np.float32(0.5)}], scoring="ndcg_at_3"
+            **BOTH,
+            kernel="rbf",
+            kernel_grid=[{"gamma": 0.1}, {"gamma": np.float32(0.5)}],
+            scoring="ndcg_at_3",
         ),
         (X, np.abs(Y), T),
         (X, T),
     ),
     "search two-step folds": (
-        TwoStepRidgeCV(**BOTH, setting=Setting.A, cv=SettingKFold("A", 3, random_state=4), tol=1e-5),
+        TwoStepRidgeCV(
+            **BOTH, setting=Setting.A, cv=SettingKFold("A", 3, random_state=4), tol=1e-5
+        ),
         (X, HOLES, T),
         (X, T),
     ),
-    "search kronecker": (KroneckerRidgeCV(np.logspace(-2, 3, 6), setting="C", cv=3), (X, Y, T), (X, T)),
+    "search kronecker": (
+        KroneckerRidgeCV(np.logspace(-2, 3, 6), setting="C", cv=3),
+        (X, Y, T),
+        (X, T),
+    ),
     "search kronecker scorer": (
         KroneckerRidgeCV(**ALPHAS, scoring=scorer("precision_at_k", k=2)),
         (X, (Y > 0).astype(float), T),
@@ -144,7 +197,9 @@ def answers(model, name, settings):
     found = {
         "predict": model.predict(fresh(instances), tasks=fresh(tasks)),
         "training tasks": model.predict(fresh(instances)),
-        "pairs": model.predict_pairs(fresh(instances), fresh(tasks), [(0, 0), (3, model._labels.values.shape[1] - 1)]),
+        "pairs": model.predict_pairs(
+            fresh(instances), fresh(tasks), [(0, 0), (3, model._labels.values.shape[1] - 1)]
+        ),
     }
     for word in ("dual_coef_", "coef_", "completed_", "n_iter_", "residual_"):
         found[word] = getattr(model, word, None)
@@ -168,11 +223,15 @@ def test_a_model_comes_back_as_it_was(name, round_trip, assert_same):
     assert_same(answers(loaded, name, settings), answers(model, name, settings))
 
 
-@pytest.mark.parametrize("name", ["two-step holes", "kronecker weights", "two-step sparse", "two-step symmetric"])
+@pytest.mark.parametrize(
+    "name", ["two-step holes", "kronecker weights", "two-step sparse", "two-step symmetric"]
+)
 def test_what_comes_after_is_the_same_too(name, round_trip, assert_same):
     model = fitted(name)
     if name == "two-step sparse":
-        model.holdout("B")  # makes the eigenvectors, which change the way later products are rounded
+        model.holdout(
+            "B"
+        )  # makes the eigenvectors, which change the way later products are rounded
     loaded = round_trip(model)
     assert_same(loaded.set_alpha(4.0), model.set_alpha(4.0))
     assert_same(answers(loaded, name, "B"), answers(model, name, "B"))
@@ -210,7 +269,8 @@ def test_arrays_of_torch_come_back_as_those_of_numpy(round_trip):
 def frames(request):
     """Give features, labels and tasks as frames of a library."""
     library = pytest.importorskip(request.param)
-    ids, task_ids = [f"row {i}\n'\"é" for i in range(M)], [f"task {j}" for j in range(Q)]
+    ids = [f"row {i}\n'\"é" for i in range(M)]
+    task_ids = [f"task {j}" for j in range(Q)]
     if request.param == "pandas":
         return (
             library.DataFrame(X, index=library.Index(ids, name="protein"), columns=list("abcd")),
@@ -225,7 +285,9 @@ def frames(request):
 
 
 @pytest.mark.parametrize(
-    "model", [TwoStepRidge(0.3), TwoStepRidgeCV(**BOTH), KroneckerRidge(kernel="rbf")], ids=lambda m: type(m).__name__
+    "model",
+    [TwoStepRidge(0.3), TwoStepRidgeCV(**BOTH), KroneckerRidge(kernel="rbf")],
+    ids=lambda m: type(m).__name__,
 )
 def test_frames_in_frames_out(model, frames, round_trip, assert_same):
     instances, labels, tasks = frames
@@ -233,7 +295,9 @@ def test_frames_in_frames_out(model, frames, round_trip, assert_same):
     loaded = round_trip(model)
     assert_same(loaded, model)
     assert_same(loaded.holdout("D"), model.holdout("D"))
-    assert_same(loaded.predict(instances[::-1], tasks=tasks), model.predict(instances[::-1], tasks=tasks))
+    assert_same(
+        loaded.predict(instances[::-1], tasks=tasks), model.predict(instances[::-1], tasks=tasks)
+    )
     assert type(loaded.completed_) is type(labels)
 
 
@@ -246,14 +310,18 @@ def test_series_in_series_out(round_trip, assert_same):
     assert loaded.holdout("B").index.equals(y.index)
 
 
-def test_without_the_library_of_the_frames_there_are_arrays_and_ids(frames, round_trip, monkeypatch):
+def test_without_the_library_of_the_frames_there_are_arrays_and_ids(
+    frames, round_trip, monkeypatch
+):
     instances, labels, tasks = frames
     model = TwoStepRidgeCV(**BOTH).fit(instances, labels, tasks=tasks)
     monkeypatch.setattr("dyadlearn._tables.find_spec", lambda name: None)
     loaded = round_trip(model)
     assert isinstance(loaded.holdout_, np.ndarray)
     assert loaded._form.row_ids == model._form.row_ids
-    np.testing.assert_array_equal(loaded.holdout("D"), np.asarray(model.holdout("D"))[:, -Q:].astype(float))
+    np.testing.assert_array_equal(
+        loaded.holdout("D"), np.asarray(model.holdout("D"))[:, -Q:].astype(float)
+    )
 
 
 PAIRS = [(f"row {i}", j) for i in range(M - 2) for j in range(Q) if (i + j) % 3] + [("row 0", 1)]
@@ -267,7 +335,11 @@ def entities(kind):
     return {
         "frame": (TwoStepRidge(0.3), frame, T),
         "columns": (TwoStepRidge(0.3, kernel="rbf"), frame.copy(), Tasks(np.asfortranarray(T))),
-        "ints": (TwoStepRidge(0.3, kernel="rbf"), frame.round().astype(int), sparse.csc_array(np.abs(T))),
+        "ints": (
+            TwoStepRidge(0.3, kernel="rbf"),
+            frame.round().astype(int),
+            sparse.csc_array(np.abs(T)),
+        ),
         "kernel": (KroneckerRidge(0.3, kernel="precomputed"), kernel, None),
         "search": (IndependentTaskRidgeCV([0.01, 0.1, 1, 10, 100]), frame, T.tolist()),
         "fitted": (TwoStepRidge(0.1).fit(X, Y), frame, sparse.coo_array(T)),
@@ -283,12 +355,17 @@ def test_a_regressor_of_pairs_comes_back_with_its_tables(kind, round_trip, asser
         assert_same(loaded, model)
     wanted = [*PAIRS, (f"row {M - 1}", 3), (f"row {M - 2}", 0)]
     assert_same(loaded.predict(wanted), model.predict(wanted))
-    assert_same(loaded.fit(PAIRS[5:], VALUES[5:]).predict(wanted), model.fit(PAIRS[5:], VALUES[5:]).predict(wanted))
+    assert_same(
+        loaded.fit(PAIRS[5:], VALUES[5:]).predict(wanted),
+        model.fit(PAIRS[5:], VALUES[5:]).predict(wanted),
+    )
 
 
 def test_tables_of_polars_come_back(round_trip, assert_same):
     pl = pytest.importorskip("polars")
-    table = pl.DataFrame({"name": [f"row {i}" for i in range(M)], "a": X[:, 0], "b": X[:, 1].astype(np.float32)})
+    table = pl.DataFrame(
+        {"name": [f"row {i}" for i in range(M)], "a": X[:, 0], "b": X[:, 1].astype(np.float32)}
+    )
     model = PairRegressor(TwoStepRidge(kernel="rbf"), instances=table, tasks=T).fit(PAIRS, VALUES)
     loaded = round_trip(model)
     assert loaded.instances.to_frame().columns == table.columns

@@ -15,7 +15,9 @@ from dyadlearn.growing.statistics import Group, Statistics
 from dyadlearn.kernels import Landmarks
 
 RNG = np.random.default_rng(3)
-X, T, Y = RNG.normal(size=(60, 12)), RNG.normal(size=(7, 4)), RNG.normal(size=(60, 7))
+X = RNG.normal(size=(60, 12))
+T = RNG.normal(size=(7, 4))
+Y = RNG.normal(size=(60, 7))
 
 
 HOLES = np.where(RNG.random(Y.shape) < 0.4, np.nan, Y)
@@ -29,12 +31,17 @@ def learnt(**parameters):
 def with_frames():
     pd = pytest.importorskip("pandas")
     labels = pd.DataFrame(Y[:40], columns=[f"drug {j}" for j in range(7)])
-    return OnlineTwoStepRidge().fit(pd.DataFrame(X[:40]), labels, tasks=pd.DataFrame(T, index=labels.columns))
+    return OnlineTwoStepRidge().fit(
+        pd.DataFrame(X[:40]), labels, tasks=pd.DataFrame(T, index=labels.columns)
+    )
 
 
 def mapped():
-    linear, landmarks = X[:3].T.copy(), Landmarks(2, random_state=1).fit(T)
-    return OnlineTwoStepRidge(feature_map=linear, task_feature_map=landmarks).fit(X[:40], Y[:40], tasks=T)
+    linear = X[:3].T.copy()
+    landmarks = Landmarks(2, random_state=1).fit(T)
+    return OnlineTwoStepRidge(feature_map=linear, task_feature_map=landmarks).fit(
+        X[:40], Y[:40], tasks=T
+    )
 
 
 def with_holes(**parameters):
@@ -44,7 +51,8 @@ def with_holes(**parameters):
 def replaced():
     """A model that knows its instances and has exchanged labels of some, so that others have gone."""
     pd = pytest.importorskip("pandas")
-    rows, labels = pd.DataFrame(X, NAMES), pd.DataFrame(HOLES, NAMES)
+    rows = pd.DataFrame(X, NAMES)
+    labels = pd.DataFrame(HOLES, NAMES)
     model = OnlineTwoStepRidge(0.5, 0.2, keep_labels=True)
     model.fit(rows[:40], labels[:40], tasks=T)
     return model.partial_fit(rows[10:15] + 1, labels[10:15].fillna(0.0), known="replace")
@@ -60,7 +68,9 @@ STATES = {
     "labels kept": lambda: learnt(keep_labels=True).partial_fit(X[40:45], Y[40:45]),
     "without tasks": lambda: OnlineTwoStepRidge(0.5).fit(X[:40], Y[:40]),
     "vector": lambda: OnlineTwoStepRidge(0.5).fit(X[:40], Y[:40, 0]),
-    "float32": lambda: OnlineTwoStepRidge().fit(X[:40].astype("f4"), Y[:40].astype("f4"), tasks=T.astype("f4")),
+    "float32": lambda: OnlineTwoStepRidge().fit(
+        X[:40].astype("f4"), Y[:40].astype("f4"), tasks=T.astype("f4")
+    ),
     "sparse": lambda: OnlineTwoStepRidge(keep_labels=True).fit(
         sparse.csr_array(np.maximum(X[:40], 0)), sparse.csr_array(np.maximum(Y[:40], 0)), tasks=T
     ),
@@ -95,7 +105,9 @@ def test_an_online_model_comes_back_as_it_was(state, round_trip, assert_same):
             one.partial_fit(X[lesson], labels[lesson])
         assert_same(loaded, model)
         assert_same(loaded.predict(X), model.predict(X))
-    assert_same(loaded.forget(X[45:47], labels[45:47]).coef_, model.forget(X[45:47], labels[45:47]).coef_)
+    assert_same(
+        loaded.forget(X[45:47], labels[45:47]).coef_, model.forget(X[45:47], labels[45:47]).coef_
+    )
 
 
 def test_labels_are_replaced_after_loading(round_trip, assert_same):
@@ -140,7 +152,9 @@ def test_statistics_that_do_not_fit_together_are_refused():
 
 def test_any_other_feature_map_is_refused(tmp_path):
     model = OnlineTwoStepRidge(feature_map=Nystroem(n_components=5, random_state=0)).fit(X, Y)
-    with pytest.raises(ModelFileError, match=r"feature_map is of type Nystroem .* use Landmarks or an array, or"):
+    with pytest.raises(
+        ModelFileError, match=r"feature_map is of type Nystroem .* use Landmarks or an array, or"
+    ):
         save(model, tmp_path / "model.dyad")
     assert list(tmp_path.iterdir()) == []
 

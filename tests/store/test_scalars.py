@@ -29,7 +29,9 @@ from dyadlearn.exceptions import GridEdgeWarning, PrecisionWarning
 from dyadlearn.kernels import Descriptions, Landmarks
 
 RNG = np.random.default_rng(3)
-X, T, Y = RNG.normal(size=(14, 3)), RNG.normal(size=(9, 2)), RNG.normal(size=(14, 9))
+X = RNG.normal(size=(14, 3))
+T = RNG.normal(size=(9, 2))
+Y = RNG.normal(size=(14, 9))
 WEIGHTS = 10 ** RNG.uniform(-3, 3, size=Y.shape)
 HOLES = np.where(RNG.random(Y.shape) < 0.2, np.nan, Y)
 SQUARE = RNG.normal(size=(14, 14))
@@ -47,13 +49,19 @@ CASES = {
     "two-step holes": (TwoStepRidge(1e-6, 1e-6), (X, HOLES, {"tasks": T})),
     "symmetric": (TwoStepRidge(symmetry="symmetric"), (X, SQUARE + SQUARE.T, {})),
     "kronecker": (KroneckerRidge(0.5), (X, Y, {"tasks": T})),
-    "kronecker weights": (KroneckerRidge(1e-10, **RBF), (X, Y, {"tasks": T, "sample_weight": WEIGHTS})),
+    "kronecker weights": (
+        KroneckerRidge(1e-10, **RBF),
+        (X, Y, {"tasks": T, "sample_weight": WEIGHTS}),
+    ),
     "kronecker holes": (KroneckerRidge(1e-6, tol=1e-6), (X, HOLES, {"tasks": T})),
     "pair kernel": (PairKernelRidge(0.5), (X, Y, {"tasks": T})),
     "pair kernel holes": (PairKernelRidge(1e-6), (X, HOLES, {"tasks": T})),
     "learned": (LearnedKernelRidge(n_steps=1, stages=1, cv=2), (DESCRIBED, Y, {"tasks": T})),
     "search independent": (IndependentTaskRidgeCV(**FEW), (X, Y, {})),
-    "search two-step": (TwoStepRidgeCV([1e-8, 1.0], [1e-3, 1.0], kernel="rbf"), (X, Y, {"tasks": T})),
+    "search two-step": (
+        TwoStepRidgeCV([1e-8, 1.0], [1e-3, 1.0], kernel="rbf"),
+        (X, Y, {"tasks": T}),
+    ),
     "search kronecker": (
         KroneckerRidgeCV(**FEW, **RBF),
         (X, Y, {"tasks": T, "sample_weight": WEIGHTS}),
@@ -89,12 +97,16 @@ def test_every_estimator_has_a_case():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_model_with_parameters_of_numpy_is_that_with_those_of_python(name, round_trip, assert_same):
+def test_a_model_with_parameters_of_numpy_is_that_with_those_of_python(
+    name, round_trip, assert_same
+):
     model, data = CASES[name]
     numpy = clone(model)
     inner = numpy.get_params(deep=False).get("estimator")
     for each in [numpy] if inner is None else [inner, numpy]:
-        each.set_params(**{name: as_numpy(value) for name, value in each.get_params(deep=False).items()})
+        each.set_params(
+            **{name: as_numpy(value) for name, value in each.get_params(deep=False).items()}
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridEdgeWarning)
         warnings.simplefilter("ignore", PrecisionWarning)

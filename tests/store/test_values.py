@@ -39,7 +39,8 @@ from sweeps import lines, over
 
 pd = pytest.importorskip("pandas")
 
-X, Y = np.arange(6.0).reshape(3, 2), np.arange(9.0).reshape(3, 3) + 1.0
+X = np.arange(6.0).reshape(3, 2)
+Y = np.arange(9.0).reshape(3, 3) + 1.0
 
 # Any text that a Python string can hold, among it halves of surrogate pairs.
 TEXT = st.text(st.characters(codec=None), max_size=8)
@@ -77,8 +78,13 @@ def exact(value):
     return type(value), value
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(labels=st.lists(TEXT | st.integers(), min_size=3, max_size=3, unique=True), name=st.none() | TEXT)
+@settings(
+    max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(
+    labels=st.lists(TEXT | st.integers(), min_size=3, max_size=3, unique=True),
+    name=st.none() | TEXT,
+)
 def test_ids_come_back_exactly(labels, name, round_trip):
     ids = Ids(tuple(labels), name)
     model = IndependentTaskRidge().fit(X, Y)
@@ -88,7 +94,9 @@ def test_ids_come_back_exactly(labels, name, round_trip):
     assert found.name == name
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(value=PARAMETERS)
 def test_parameters_come_back_exactly(value, round_trip):
     model = IndependentTaskRidge().fit(X, Y).set_params(kernel_params={"value": value})
@@ -123,9 +131,13 @@ def test_arrays_among_parameters_keep_how_they_lie_in_memory(round_trip):
 
 
 def test_no_two_arrays_have_the_same_name(round_trip):
-    one, two, three = np.ones(1), np.ones(2), np.ones(3)
+    one = np.ones(1)
+    two = np.ones(2)
+    three = np.ones(3)
     nested = {"a": {"b.c": one, "b~1c": two}, "a.b": {"c": three}}
-    found = round_trip(IndependentTaskRidge().fit(X, Y).set_params(kernel_params=nested)).kernel_params
+    found = round_trip(
+        IndependentTaskRidge().fit(X, Y).set_params(kernel_params=nested)
+    ).kernel_params
     assert [found["a"]["b.c"].size, found["a"]["b~1c"].size, found["a.b"]["c"].size] == [1, 2, 3]
 
 
@@ -157,18 +169,39 @@ def score(Y, F):
 TASKS = {"tasks": X}
 WIDE = {"alphas": [0.01, 0.1, 1.0, 1e9]}
 REFUSED = {
-    "kernel": (TwoStepRidge(kernel=dot), "kernel is a Python function (dot), which a model file cannot hold: use a k"),
-    "task kernel": (KroneckerRidge(task_kernel=lambda A, B: A @ B.T), "task_kernel is a Python function (<lambda>), "),
-    "kernel object": (TwoStepRidge(kernel=RBF()), "kernel is of type RBF (RBF(length_scale=1)), which a model file"),
-    "kernel within": (TwoStepRidge(kernel=Sum(["linear", dot])), "kernel is a Python function (dot), "),
-    "scoring": (TwoStepRidgeCV(**WIDE, scoring=score), "scoring is a Python function (score), which a model file cann"),
-    "scorer": (TwoStepRidgeCV(**WIDE, scoring=scorer(score)), "scoring is a Python function (score), "),
+    "kernel": (
+        TwoStepRidge(kernel=dot),
+        "kernel is a Python function (dot), which a model file cannot hold: use a k",
+    ),
+    "task kernel": (
+        KroneckerRidge(task_kernel=lambda A, B: A @ B.T),
+        "task_kernel is a Python function (<lambda>), ",
+    ),
+    "kernel object": (
+        TwoStepRidge(kernel=RBF()),
+        "kernel is of type RBF (RBF(length_scale=1)), which a model file",
+    ),
+    "kernel within": (
+        TwoStepRidge(kernel=Sum(["linear", dot])),
+        "kernel is a Python function (dot), ",
+    ),
+    "scoring": (
+        TwoStepRidgeCV(**WIDE, scoring=score),
+        "scoring is a Python function (score), which a model file cann",
+    ),
+    "scorer": (
+        TwoStepRidgeCV(**WIDE, scoring=scorer(score)),
+        "scoring is a Python function (score), ",
+    ),
     "filter": (TwoStepRidge(filter=OwnFilter()), "filter is of type OwnFilter ("),
     "folds": (
         TwoStepRidgeCV(**WIDE, cv=SettingKFold("B", 2, random_state=np.random.RandomState(0))),
         "random_state is of type RandomState (RandomState(MT19937)",
     ),
-    "own class": (OwnRidge(), "A model file holds a model of this library (Landmarks, IndependentTaskRidge, "),
+    "own class": (
+        OwnRidge(),
+        "A model file holds a model of this library (Landmarks, IndependentTaskRidge, ",
+    ),
     "foreign": (Ridge(), "not an object of class Ridge."),
 }
 
@@ -194,7 +227,14 @@ ODD_IDS = {
     "mixed": (pd.Index(["a", 1, datetime.date(2026, 1, 1)]), "date"),
     "truth values": (pd.Index([True, False, "a"], dtype=object), "bool"),
 }
-WITH_IDS = [IndependentTaskRidge, TwoStepRidge, KroneckerRidge, TwoStepRidgeCV, OnlineTwoStepRidge, LearnedKernelRidge]
+WITH_IDS = [
+    IndependentTaskRidge,
+    TwoStepRidge,
+    KroneckerRidge,
+    TwoStepRidgeCV,
+    OnlineTwoStepRidge,
+    LearnedKernelRidge,
+]
 
 
 @over(lines("Model", *WITH_IDS))
@@ -229,7 +269,9 @@ def test_text_and_whole_numbers_of_any_kind_are_ids(round_trip):
 
 def test_frames_among_parameters_come_back_as_tables(round_trip):
     frame = pd.DataFrame(X, ["a", "b", "c"], ["p", "q"])
-    model = PairRegressor(KroneckerRidge(), instances=frame, tasks=frame).fit([("a", "b"), ("c", "a")], [1.0, 2.0])
+    model = PairRegressor(KroneckerRidge(), instances=frame, tasks=frame).fit(
+        [("a", "b"), ("c", "a")], [1.0, 2.0]
+    )
     found = round_trip(model)
     assert isinstance(found.instances, Table)
     assert found.instances is found.tasks
@@ -271,7 +313,9 @@ def derived(cls):
 
 def test_every_name_in_a_file_stands_for_one_class():
     named = [cls for cls in derived(Stored) if cls._file_name is not None]
-    stored = [cls for cls in named if hasattr(sys.modules[cls.__module__], cls.__name__)]  # none of another test
+    stored = [
+        cls for cls in named if hasattr(sys.modules[cls.__module__], cls.__name__)
+    ]  # none of another test
     assert len(stored) > 30
     assert all(stored_class(cls._file_name) is cls for cls in stored)
     assert not {cls._file_name for cls in stored} & _CODECS.keys()
@@ -286,7 +330,9 @@ def test_ids_too_long_for_a_header_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("dyadlearn.store.container._LONGEST_HEAD", 2000)
     model = IndependentTaskRidge().fit(X, Y)
     model._form = replace(model._form, row_ids=Ids(("a" * 2000, "b", "c")))
-    with pytest.raises(ModelFileError, match=r"take 3,\d{3} bytes, but at most 2,000 can be stored: use shorter"):
+    with pytest.raises(
+        ModelFileError, match=r"take 3,\d{3} bytes, but at most 2,000 can be stored: use shorter"
+    ):
         save(model, tmp_path / "model.dyad")
     model._form = replace(model._form, row_ids=None)
     monkeypatch.undo()

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
+from sklearn.metrics import (
+    average_precision_score,
+    precision_recall_curve,
+    roc_auc_score,
+    roc_curve,
+)
 
 from dyadlearn.metrics import scorer
 from dyadlearn.settings import Setting
@@ -41,7 +46,9 @@ def test_the_drawn_curve_of_all_cells_has_that_area(setting):
     found = points_of("roc", Y, F, setting)
     assert_allclose(np.trapezoid(found.y, found.x), roc_auc_score(Y[observed], F[observed]))
     found = points_of("precision_recall", Y, F, setting)
-    assert_allclose(area_of_steps(found.x, found.y), average_precision_score(Y[observed], F[observed]))
+    assert_allclose(
+        area_of_steps(found.x, found.y), average_precision_score(Y[observed], F[observed])
+    )
 
 
 def test_a_thinned_curve_keeps_its_area_and_its_ends():
@@ -62,7 +69,10 @@ def test_curves_of_rows_are_averaged(setting, average):
     F = F.round(1)  # ties
     found = points_of("roc", Y, F, setting)
     assert found.average == average
-    rows = zip(Y, F, strict=True) if setting is Setting.B else zip(Y.T, F.T, strict=True)
+    if setting is Setting.B:
+        rows = zip(Y, F, strict=True)
+    else:
+        rows = zip(Y.T, F.T, strict=True)
     at = np.linspace(0, 1, 41)[1:-1]
     mean = np.mean([np.interp(at, *roc_curve(truth, given)[:2]) for truth, given in rows], axis=0)
     assert_allclose(np.interp(at, found.x, found.y), mean, atol=1e-12)
@@ -71,7 +81,8 @@ def test_curves_of_rows_are_averaged(setting, average):
     curves = [precision_recall_curve(truth, given)[:2] for truth, given in rows]
     # Of all thresholds that reach a recall the first one counts, which scikit-learn lists last.
     expected = [
-        np.mean([precision[:-1][recall[:-1] >= max(at, 1e-9)][-1] for precision, recall in curves]) for at in found.x
+        np.mean([precision[:-1][recall[:-1] >= max(at, 1e-9)][-1] for precision, recall in curves])
+        for at in found.x
     ]
     assert_allclose(found.y, expected)
 
@@ -80,7 +91,9 @@ def test_rows_of_one_label_do_not_count():
     Y, F = cells((6, 9), missing=0.0)
     Y[2] = 0
     kept = np.delete(np.arange(6), 2)
-    assert_allclose(points_of("roc", Y, F, Setting.B).y, points_of("roc", Y[kept], F[kept], Setting.B).y)
+    assert_allclose(
+        points_of("roc", Y, F, Setting.B).y, points_of("roc", Y[kept], F[kept], Setting.B).y
+    )
 
 
 def test_there_is_no_curve_where_no_row_has_both_labels():

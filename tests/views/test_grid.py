@@ -46,7 +46,10 @@ def test_share_of_degrees_is_counted_from_above():
         assert_array_equal(x, [0, *np.unique(counts), counts.max()])
         assert_allclose(y[1:-1], [np.mean(counts >= level) for level in np.unique(counts)])
         assert (y[0], y[-1]) == (1, 0)
-    assert next(iter(curves)) == f"50 instances: median {np.median(Y.sum(axis=1)):g}, most {int(Y.sum(axis=1).max())}"
+    assert (
+        next(iter(curves))
+        == f"50 instances: median {np.median(Y.sum(axis=1)):g}, most {int(Y.sum(axis=1).max())}"
+    )
 
 
 def test_the_nodes_of_a_network_have_one_distribution():

@@ -24,7 +24,9 @@ def test_what_is_drawn_ascends_and_has_a_logarithm():
     assert_allclose(found.drawn.powers[0], [0, 1])
     assert_allclose(found.drawn.powers[1], [-1, 0, 2])
     assert_allclose(found.drawn.scores, [[0.9, np.nan, 0.8], [0.5, 0.6, 0.7]])
-    assert_allclose(found.drawn.loss, [[0.1, np.nan, 0.2], [0.5, 0.4, 0.3]])  # against the best of all
+    assert_allclose(
+        found.drawn.loss, [[0.1, np.nan, 0.2], [0.5, 0.4, 0.3]]
+    )  # against the best of all
 
 
 def test_a_cell_ends_half_way_to_the_next():
@@ -33,7 +35,9 @@ def test_a_cell_ends_half_way_to_the_next():
     assert_allclose(drawn.edges[1], [-1.5, -0.5, 1, 3])
 
 
-@pytest.mark.parametrize(("alphas", "names"), [([[1.0], [1, 2, 3]], ("task_alpha",)), ([[1, 2, 3], [1.0]], ("alpha",))])
+@pytest.mark.parametrize(
+    ("alphas", "names"), [([[1.0], [1, 2, 3]], ("task_alpha",)), ([[1, 2, 3], [1.0]], ("alpha",))]
+)
 def test_one_value_of_one_regularisation_leaves_a_line_over_the_other(alphas, names):
     scores = np.arange(3.0)
     found = landscape_of_scores(scores.reshape([len(each) for each in alphas]), *alphas).drawn

@@ -46,12 +46,15 @@ def few(model, **asked):
 
 def landscapes(model, settings="ABCD", scoring=None, **asked):
     judge = scorer(scoring_of(model.fitted_, scoring))
-    return landscapes_of_model(model.fitted_, [Setting(letter) for letter in settings], judge, **asked)
+    return landscapes_of_model(
+        model.fitted_, [Setting(letter) for letter in settings], judge, **asked
+    )
 
 
 def agrees(model, report):
     """Check that every score is the one that `evaluate` gives."""
-    results, scoring = report.results, report.scoring
+    results = report.results
+    scoring = report.scoring
     table = evaluate(model, [each.setting for each in results], scoring=scoring)
     assert_allclose([each.score for each in results], table[scoring])
     assert [each.n_undefined for each in results] == list(table["undefined"])
@@ -62,7 +65,11 @@ def agrees(model, report):
 
 @pytest.mark.parametrize(
     ("make", "scoring"),
-    [(TwoStepRidge, "roc_auc"), (KroneckerRidge, "neg_mean_squared_error"), (TwoStepRidge, "precision_at_3")],
+    [
+        (TwoStepRidge, "roc_auc"),
+        (KroneckerRidge, "neg_mean_squared_error"),
+        (TwoStepRidge, "precision_at_3"),
+    ],
 )
 def test_scores_are_those_of_evaluate(make, scoring, binary):
     X, Y, T = binary
@@ -75,7 +82,9 @@ def test_scores_are_those_of_evaluate(make, scoring, binary):
 
 def test_a_learned_model_has_the_nested_score_of_evaluate(real):
     X, Y, T = real
-    model = LearnedKernelRidge(setting="B", n_steps=2, cv=2).fit({"some": X[:, :3], "rest": X[:, 3:]}, Y, tasks=T)
+    model = LearnedKernelRidge(setting="B", n_steps=2, cv=2).fit(
+        {"some": X[:, :3], "rest": X[:, 3:]}, Y, tasks=T
+    )
     report = summary_of(model)
     (result,) = report.results
     assert result.setting is Setting.B
@@ -139,14 +148,17 @@ def test_a_searched_model_is_judged_by_what_chose_it(searched):
     assert_allclose(report.results[3].predictions, searched.holdout_)
     assert [each.judge.name for each in report.others] == ["average_precision"] * 4
     assert_allclose(
-        [each.score for each in report.others], evaluate(searched, scoring="average_precision")["average_precision"]
+        [each.score for each in report.others],
+        evaluate(searched, scoring="average_precision")["average_precision"],
     )
 
 
 def test_landscapes_are_those_of_the_library(searched):
     found, said = landscapes(searched)
     assert said == []
-    again = landscape(searched, alphas=[0.01, 0.1, 1, 10], task_alphas=[0.1, 1, 10], scoring="roc_auc")
+    again = landscape(
+        searched, alphas=[0.01, 0.1, 1, 10], task_alphas=[0.1, 1, 10], scoring="roc_auc"
+    )
     for each in found:
         assert_allclose(each.scores, again[each.setting.value])
         assert (each.alpha, each.task_alpha) == (searched.alpha_, searched.task_alpha_)
@@ -158,13 +170,20 @@ def test_a_landscape_over_given_values(searched, real):
     assert found.scores.shape == (2, 1)
     X, Y, T = real
     (found,), _ = landscapes(KroneckerRidge().fit(X, Y, tasks=T), "C", alphas=[1.0, 5.0])
-    assert_allclose(found.scores, landscape(KroneckerRidge().fit(X, Y, tasks=T), alphas=[1.0, 5.0], setting="C")["C"])
+    assert_allclose(
+        found.scores,
+        landscape(KroneckerRidge().fit(X, Y, tasks=T), alphas=[1.0, 5.0], setting="C")["C"],
+    )
 
 
 def test_another_score_makes_another_landscape(searched):
     found, _ = landscapes(searched, "D", "average_precision")
     again = landscape(
-        searched, alphas=[0.01, 0.1, 1, 10], task_alphas=[0.1, 1, 10], setting="D", scoring="average_precision"
+        searched,
+        alphas=[0.01, 0.1, 1, 10],
+        task_alphas=[0.1, 1, 10],
+        setting="D",
+        scoring="average_precision",
     )["D"]
     assert_allclose(found[0].scores, again)
 
@@ -182,24 +201,34 @@ def test_searched_kernels_show_the_landscape_of_the_best(real):
 
 def test_groups_are_left_out_together(binary):
     X, Y, T = binary
-    groups, task_groups = np.arange(24) // 4, np.arange(16) // 4
+    groups = np.arange(24) // 4
+    task_groups = np.arange(16) // 4
     model = TwoStepRidge().fit(X, Y, tasks=T)
     results = few(model, groups=groups, task_groups=task_groups).results
     assert_allclose(results[1].predictions, model.holdout("B", groups=groups))
-    assert_allclose(results[3].predictions, model.holdout("D", groups=groups, task_groups=task_groups))
-    assert [each.method for each in results[::2]] == ["exact leave-one-out", "exact leave-group-out"]
+    assert_allclose(
+        results[3].predictions, model.holdout("D", groups=groups, task_groups=task_groups)
+    )
+    assert [each.method for each in results[::2]] == [
+        "exact leave-one-out",
+        "exact leave-group-out",
+    ]
 
 
 def test_folds_are_left_out_together(binary):
     X, Y, T = binary
-    model = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="B", scoring="roc_auc", cv=3).fit(X, Y, tasks=T)
+    model = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="B", scoring="roc_auc", cv=3).fit(
+        X, Y, tasks=T
+    )
     again = few(model, cv=3).results
     assert_allclose(again[1].predictions, model.holdout_)
     assert again[1].method == model.holdout_method_ == "exact leave-fold-out"
 
 
 def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
-    X, Y, T = holes[0][:14], holes[1][:14, :10], holes[2][:10]
+    X = holes[0][:14]
+    Y = holes[1][:14, :10]
+    T = holes[2][:10]
     model = TwoStepRidgeCV([0.5, 1], [0.5, 1], setting="C")
     model.fit(X, Y, tasks=T)
     report = summary_of(model)
@@ -212,7 +241,9 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
     assert_allclose(report.results[2].predictions, model.holdout_)
     agrees(model, report)
     assert letters(each.setting for each in report.landscapes) == "C"
-    assert any("The landscape of setting A, B and D is slow and left out" in text for text in report.notes)
+    assert any(
+        "The landscape of setting A, B and D is slow and left out" in text for text in report.notes
+    )
     # What each is allowed to cost decides, and the model's own is there in any case.
     steps = (10 + model.fitted_.solution.n_iter) * 14 * 10 * 24
     for most, shown, left in (
@@ -224,9 +255,9 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
         monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", most)
         report = summary_of(model)
         assert letters(each.setting for each in report.results) == shown
-        assert [left in note for note in report.notes if "would be refitted for every fold" in note] == (
-            [True] if left else []
-        )
+        assert [
+            left in note for note in report.notes if "would be refitted for every fold" in note
+        ] == ([True] if left else [])
     assert letters(each.setting for each in summary_of(model, wanted="BD").results) == "BD"
 
 
@@ -257,7 +288,9 @@ def test_a_score_that_is_undefined_is_said_to_be(binary):
 
 
 def test_a_model_that_interpolates_has_no_score(real):
-    X, Y, T = real[0][:12], real[1][:12, :8], real[2][:8]
+    X = real[0][:12]
+    Y = real[1][:12, :8]
+    T = real[2][:8]
     model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y, tasks=T)
     results = {each.setting: each for each in few(model).results}
     assert "leverage 1" in results[Setting.B].trouble
@@ -265,10 +298,14 @@ def test_a_model_that_interpolates_has_no_score(real):
     assert results[Setting.C].trouble is None
     found, said = landscapes(model, alphas=[1e-9, 1e-8])
     assert letters(each.setting for each in found) == "AC"
-    assert [text[:35] for text in said] == [f"There is no landscape of setting {letter}." for letter in "BD"]
+    assert [text[:35] for text in said] == [
+        f"There is no landscape of setting {letter}." for letter in "BD"
+    ]
     # Where some values have a score, the others are left out of the landscape.
     least = default_alphas(model)["alphas"][0]
-    with pytest.warns(UndefinedScoreWarning, match=f"In setting . there is no score for alpha {least:g}, "):
+    with pytest.warns(
+        UndefinedScoreWarning, match=f"In setting . there is no score for alpha {least:g}, "
+    ):
         found, said = landscapes(model)
     assert letters(each.setting for each in found) == "ABCD"
     assert said == []
@@ -310,7 +347,9 @@ def test_means_leave_out_the_same_groups(real):
     X, Y, T = real
     groups = np.arange(len(Y)) // 3
     model = TwoStepRidge(0.5).fit(X, Y, tasks=T)
-    found = few(model, wanted="B", groups=groups, scoring="neg_mean_squared_error").results[0].baselines
+    found = (
+        few(model, wanted="B", groups=groups, scoring="neg_mean_squared_error").results[0].baselines
+    )
     expected = [-np.mean((Y - F) ** 2) for F in grid_baselines(Y, "B", Units(groups)).values()]
     assert_allclose(list(found.values()), expected)
 
@@ -318,9 +357,14 @@ def test_means_leave_out_the_same_groups(real):
 def test_a_model_that_means_outdo_is_warned_of():
     """Features that say nothing, and labels that the tasks explain: nothing can be learnt but means."""
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(20, 3)), rng.normal(size=(12, 3))
+    X = rng.normal(size=(20, 3))
+    T = rng.normal(size=(12, 3))
     Y = 5 * rng.normal(size=12) + rng.normal(size=(20, 12))
-    said = [text for text in summary_of(TwoStepRidge(1e6).fit(X, Y, tasks=T)).warnings if "the best baseline" in text]
+    said = [
+        text
+        for text in summary_of(TwoStepRidge(1e6).fit(X, Y, tasks=T)).warnings
+        if "the best baseline" in text
+    ]
     assert said[1].startswith("In setting B the model reaches neg_mean_squared_error ")
     assert said[1].endswith("task means.")
     learnt = summary_of(TwoStepRidge(0.01, 0.01).fit(X, X @ rng.normal(size=(3, 3)) @ T.T, tasks=T))

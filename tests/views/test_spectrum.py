@@ -24,8 +24,11 @@ def centred(K):
 
 def test_both_sides_of_a_model(real):
     X, Y, T = real
-    K, G = gram(X, kernel="rbf"), gram(T, kernel="rbf")
-    sides = spectra_of_model(TwoStepRidge(0.5, 0.02, kernel="rbf", task_kernel="rbf", **PAPER).fit(X, Y, tasks=T))
+    K = gram(X, kernel="rbf")
+    G = gram(T, kernel="rbf")
+    sides = spectra_of_model(
+        TwoStepRidge(0.5, 0.02, kernel="rbf", task_kernel="rbf", **PAPER).fit(X, Y, tasks=T)
+    )
     assert list(sides) == ["instances", "tasks"]
     for side, kernel, alpha in zip(sides.values(), (K, G), (0.5, 0.02), strict=True):
         assert_allclose(side.values, np.linalg.eigvalsh(kernel)[::-1], rtol=1e-8)
@@ -35,8 +38,11 @@ def test_both_sides_of_a_model(real):
 
 def test_a_constant_is_a_direction_that_is_kept_whole(real):
     X, Y, T = real
-    K, G = centred(gram(X, kernel="rbf")), centred(gram(T, kernel="rbf"))
-    sides = spectra_of_model(TwoStepRidge(0.5, 0.02, kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T))
+    K = centred(gram(X, kernel="rbf"))
+    G = centred(gram(T, kernel="rbf"))
+    sides = spectra_of_model(
+        TwoStepRidge(0.5, 0.02, kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
+    )
     for side, kernel, alpha in zip(sides.values(), (K, G), (0.5, 0.02), strict=True):
         assert side.has_constant
         assert_allclose(side.values, np.linalg.eigvalsh(kernel)[:0:-1], rtol=1e-8)
@@ -45,7 +51,9 @@ def test_a_constant_is_a_direction_that_is_kept_whole(real):
 
 def test_eigenvalues_of_zero_are_counted(real):
     X, Y, T = real
-    sides = spectra_of_model(TwoStepRidge(2.0, 0.5, **PAPER).fit(X, Y, tasks=T))  # linear kernels of rank 5 and 4
+    sides = spectra_of_model(
+        TwoStepRidge(2.0, 0.5, **PAPER).fit(X, Y, tasks=T)
+    )  # linear kernels of rank 5 and 4
     assert (sides["instances"].rank, sides["tasks"].rank) == (5, 4)
     assert sides["instances"].n_rows == 24
     given = TwoStepRidge(2.0, 0.5, kernel="precomputed", **PAPER).fit(X @ X.T, Y, tasks=T)
@@ -56,7 +64,8 @@ def test_eigenvalues_of_zero_are_counted(real):
 
 def test_kronecker_filters_the_products(real, monkeypatch):
     X, Y, T = real
-    K, G = gram(X, kernel="rbf"), gram(T, kernel="rbf")
+    K = gram(X, kernel="rbf")
+    G = gram(T, kernel="rbf")
     model = KroneckerRidge(0.3, kernel="rbf", task_kernel="rbf", **PAPER).fit(X, Y, tasks=T)
     sides = spectra_of_model(model)
     pairs = sides["pairs"]
@@ -96,5 +105,11 @@ def test_incomplete_labels(real):
 
 def test_the_constant_of_a_kernel_is_named(real):
     X, Y, T = real
-    model = KroneckerRidge(0.5, kernel="rbf", kernel_params={"gamma": 0.1}, constants=(0.25, 1.0)).fit(X, Y, tasks=T)
-    assert [side.kernel for side in spectra_of_model(model).values()] == ["rbf (gamma=0.1) + 0.25", "linear", "product"]
+    model = KroneckerRidge(
+        0.5, kernel="rbf", kernel_params={"gamma": 0.1}, constants=(0.25, 1.0)
+    ).fit(X, Y, tasks=T)
+    assert [side.kernel for side in spectra_of_model(model).values()] == [
+        "rbf (gamma=0.1) + 0.25",
+        "linear",
+        "product",
+    ]

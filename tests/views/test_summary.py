@@ -63,13 +63,16 @@ def test_sizes_and_ids_without_names(real):
 def test_ids_of_frames_and_of_pairs(real):
     pd = pytest.importorskip("pandas")
     X, Y, T = real
-    rows, columns = [f"row {i}" for i in range(24)], [f"column {j}" for j in range(16)]
+    rows = [f"row {i}" for i in range(24)]
+    columns = [f"column {j}" for j in range(16)]
     frames = pd.DataFrame(X, rows), pd.DataFrame(Y, rows, columns), pd.DataFrame(T, columns)
     report = few(TwoStepRidge().fit(frames[0], frames[1], tasks=frames[2]))
     assert set(report.contradicting.instances) <= set(rows)
     assert set(report.contradicting.tasks) <= set(columns)
     pairs = [(row, column) for row in rows for column in columns]
-    model = PairRegressor(TwoStepRidge(), instances=frames[0], tasks=frames[2]).fit(pairs, Y.ravel())
+    model = PairRegressor(TwoStepRidge(), instances=frames[0], tasks=frames[2]).fit(
+        pairs, Y.ravel()
+    )
     again = few(model)
     assert list(again.contradicting.instances) == list(report.contradicting.instances)
     assert list(again.contradicting.tasks) == list(report.contradicting.tasks)
@@ -104,8 +107,13 @@ def test_the_pairs_of_a_kronecker_model_have_the_effective_dimension(real):
 
 def test_kernels_are_named_with_their_parameters(real):
     X, Y, T = real
-    model = TwoStepRidge(kernel="rbf", kernel_params={"gamma": 0.1}, task_kernel=lambda A, B: A @ B.T)
-    assert [side.kernel for side in few(model.fit(X, Y, tasks=T)).sides.values()] == ["rbf (gamma=0.1)", "<lambda>"]
+    model = TwoStepRidge(
+        kernel="rbf", kernel_params={"gamma": 0.1}, task_kernel=lambda A, B: A @ B.T
+    )
+    assert [side.kernel for side in few(model.fit(X, Y, tasks=T)).sides.values()] == [
+        "rbf (gamma=0.1)",
+        "<lambda>",
+    ]
 
 
 def test_a_network_has_one_side(real):
@@ -113,12 +121,16 @@ def test_a_network_has_one_side(real):
     report = few(TwoStepRidge(symmetry="symmetric").fit(X[:16], Y[:16] + Y[:16].T))
     assert list(report.sides) == ["nodes"]
     assert report.grid.is_network
-    assert all(i <= j for i, j in zip(report.contradicting.instances, report.contradicting.tasks, strict=True))
+    assert all(
+        i <= j
+        for i, j in zip(report.contradicting.instances, report.contradicting.tasks, strict=True)
+    )
 
 
 def test_planted_errors_are_found():
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(40, 4)), rng.normal(size=(30, 3))
+    X = rng.normal(size=(40, 4))
+    T = rng.normal(size=(30, 3))
     Y = (X @ rng.normal(size=(4, 3)) @ T.T > 0).astype(float)
     wrong = {(3, 4), (17, 22), (30, 8)}
     for cell in wrong:
@@ -133,7 +145,8 @@ def test_planted_errors_are_found():
 def test_labels_that_agree_are_never_listed(real):
     X, Y, T = real
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    found, again = few(model, n_cells=10**6).contradicting, screen(model, few(model).contradicting.setting, n=None)
+    found = few(model, n_cells=10**6).contradicting
+    again = screen(model, few(model).contradicting.setting, n=None)
     assert found.instances == again.instances  # no prediction of real labels is exact
     exact = (X @ np.ones((5, 4)) @ T.T > 0).astype(float)
     found = few(TwoStepRidge(1e-3, 1e-3).fit(X, exact, tasks=T), n_cells=10**6).contradicting
@@ -172,7 +185,9 @@ def test_zero_eigenvalues_are_warned_of(real):
     K = rng.normal(size=(24, 24))
     K = K + K.T
     with pytest.warns(KernelRepairWarning):
-        model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(K, Y, tasks=np.eye(16))
+        model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(
+            K, Y, tasks=np.eye(16)
+        )
     centring = np.eye(24) - 1 / 24
     n_clipped = int(np.sum(np.linalg.eigvalsh(centring @ K @ centring) < -1e-9))
     # The constant, for which there is no eigenvalue, is none of them.
@@ -187,15 +202,22 @@ def test_undefined_rows_are_warned_of(binary):
     Y[4] = Y[7] = 0
     found = few(TwoStepRidge().fit(X, Y, tasks=T)).warnings
     n_alike = int(np.sum(Y.min(axis=1) == Y.max(axis=1)))
-    assert any(f"In setting B, roc_auc is undefined for {n_alike} of 24 instances" in text for text in found)
+    assert any(
+        f"In setting B, roc_auc is undefined for {n_alike} of 24 instances" in text
+        for text in found
+    )
 
 
 def test_a_solver_that_stopped_short_is_warned_of():
     rng = np.random.default_rng(0)  # small grids are solved at once
-    X, T, Y = rng.normal(size=(60, 5)), rng.normal(size=(50, 4)), rng.normal(size=(60, 50))
+    X = rng.normal(size=(60, 5))
+    T = rng.normal(size=(50, 4))
+    Y = rng.normal(size=(60, 50))
     Y[rng.random(Y.shape) < 0.5] = np.nan
     with pytest.warns(ConvergenceWarning):
-        model = TwoStepRidge(1e-6, 1e-6, max_iter=2, kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T)
+        model = TwoStepRidge(1e-6, 1e-6, max_iter=2, kernel="rbf", task_kernel="rbf").fit(
+            X, Y, tasks=T
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # they are in the report, and nowhere else
         report = summary_of(model, wanted="B")
@@ -234,7 +256,9 @@ def test_what_is_not_shown_is_said(holes, real, binary, monkeypatch):
     network = Y[:16] + Y[:16].T
     network[2, 5] = network[5, 2] = np.nan
     notes = summary_of(TwoStepRidge(symmetry="symmetric").fit(X[:16], network)).notes
-    assert any("a network has no held-out predictions in setting B, C and D" in text for text in notes)
+    assert any(
+        "a network has no held-out predictions in setting B, C and D" in text for text in notes
+    )
 
 
 def test_unlike_settings_are_said_to_be(binary):
@@ -245,7 +269,8 @@ def test_unlike_settings_are_said_to_be(binary):
         model.fit(X, Y, tasks=T, groups=np.arange(24) // 3)
     assert any("Settings differ in what they leave out" in text for text in summary_of(model).notes)
     assert not any(
-        "Settings differ in what they leave out" in text for text in summary_of(model, groups=np.arange(24) // 3).notes
+        "Settings differ in what they leave out" in text
+        for text in summary_of(model, groups=np.arange(24) // 3).notes
     )
 
 
@@ -260,7 +285,8 @@ def test_a_model_that_only_interpolates_still_has_a_report(real):
 
 def test_a_model_from_a_file_has_the_same_report(searched, tmp_path):
     save(searched, tmp_path / "model.dyad")
-    before, after = summary_of(searched), summary_of(load(tmp_path / "model.dyad"))
+    before = summary_of(searched)
+    after = summary_of(load(tmp_path / "model.dyad"))
     assert_allclose([each.score for each in after.results], [each.score for each in before.results])
     for one, other in zip(after.landscapes, before.landscapes, strict=True):
         assert_allclose(one.scores, other.scores)
@@ -295,7 +321,9 @@ def test_pairs_that_would_be_solved_for_again_are_not_listed(holes, monkeypatch)
     assert len(summary_of(model).explanations) == 5
     monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", 0)
     report = summary_of(model)
-    assert report.likeliest.instances == top_pairs(model, n=50).instances  # by what was completed when it was fitted
+    assert (
+        report.likeliest.instances == top_pairs(model, n=50).instances
+    )  # by what was completed when it was fitted
     assert report.explanations == []
     assert any("dyadlearn.explain does it" in text for text in report.notes)
     monkeypatch.setattr("dyadlearn.views.summary._is_quick", lambda *_: False)
@@ -331,4 +359,6 @@ def test_models_that_lack_something_still_have_a_report(real, binary, each):
         assert "".join(result.setting.value for result in report.results) == shown
         assert sum("No label remains" in text for text in report.warnings) == n_lacking
         labels = report.likeliest.labels
-        assert len(labels) == 1 if np.isnan(labels).any() else len(labels) >= 3  # zeros, or the missing pair
+        assert (
+            len(labels) == 1 if np.isnan(labels).any() else len(labels) >= 3
+        )  # zeros, or the missing pair

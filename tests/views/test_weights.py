@@ -35,10 +35,13 @@ def test_the_numbers_are_those_of_the_model(learned):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_shares_are_those_of_kernels_whose_weights_sum_to_one(real, fit_intercept):
     X, Y, T = real
-    model = LearnedKernelRidge(setting="B", n_steps=3, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(setting="B", n_steps=3, fit_intercept=fit_intercept).fit(
+        X, Y, tasks=T
+    )
     found = weights_of_model(model)
     assert_allclose(sum(found.shares.values()), 1)
-    # The kernel between pairs written out, once as the model has it and once in the words of the view, constants too.
+    # The kernel between pairs written out, once as the model has it and once in the words of the
+    # view, constants too.
     units = []
     for side in model._sides():
         raw = side.spec.kernel(side.features) + fit_intercept
@@ -47,24 +50,37 @@ def test_shares_are_those_of_kernels_whose_weights_sum_to_one(real, fit_intercep
     a, b, c = model._shares()
     wanted = a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
     a, b, c = found.shares.values()
-    ours = a * np.kron(K_one, G_one) + b * np.kron(K_one, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G_one)
+    ours = (
+        a * np.kron(K_one, G_one)
+        + b * np.kron(K_one, np.eye(len(G)))
+        + c * np.kron(np.eye(len(K)), G_one)
+    )
     assert_allclose(ours, wanted, rtol=1e-10)
 
 
 def test_words():
-    only, weights = {"features": 1.0}, {"ecfp": 0.62, "sim": 0.328, "odd": 0.002, "constant": 0.05}
+    only = {"features": 1.0}
+    weights = {"ecfp": 0.62, "sim": 0.328, "odd": 0.002, "constant": 0.05}
     exponents = {"ecfp": 1.8, "sim": 1, "odd": 1}
     sides = {"instances": weights, "tasks": only}, {"instances": exponents, "tasks": only}
     found = Weights(*sides, None, [0.5, 0.25, 0.3], 2)
-    assert found.in_words("instances") == "ecfp 62 % (exponent 1.8), sim 33 %, odd below 1 %, constant 5 %"
+    assert (
+        found.in_words("instances")
+        == "ecfp 62 % (exponent 1.8), sim 33 %, odd below 1 %, constant 5 %"
+    )
     assert found.lines(NAMES)[0] == ("error by stage", "0.5, 0.25 (kept), 0.3")
     assert found.lines(NAMES)[1] == ("weights of drugs", found.in_words("instances"))
     assert len(found.lines(NAMES)) == 3
     shared = Weights(
-        {"instances": only}, {"instances": only}, {"product": 0.9, "instances": 0.06, "tasks": 0.04}, [0.5], 1
+        {"instances": only},
+        {"instances": only},
+        {"product": 0.9, "instances": 0.06, "tasks": 0.04},
+        [0.5],
+        1,
     )
     assert shared.lines(NAMES)[-1][1] == (
-        "90 % product of both kernels, 6 % functions of the drugs for each protein, 4 % functions of the proteins for "
+        "90 % product of both kernels, 6 % functions of the drugs for each protein, 4 % functions "
+        "of the proteins for "
         "each drug"
     )
     assert (percent(0.0094), percent(0.0096)) == ("below 1 %", "1 %")
@@ -72,7 +88,9 @@ def test_words():
 
 def test_a_model_without_tasks_has_no_shares(real):
     X, Y, _ = real
-    found = weights_of_model(LearnedKernelRidge(setting="B", n_steps=2).fit({"a": X, "b": X[:, :2]}, Y))
+    found = weights_of_model(
+        LearnedKernelRidge(setting="B", n_steps=2).fit({"a": X, "b": X[:, :2]}, Y)
+    )
     assert found.shares is None
     assert list(found.weights) == ["instances"]
     assert_allclose(sum(found.weights["instances"].values()), 1)

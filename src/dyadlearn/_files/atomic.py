@@ -34,28 +34,32 @@ def ids_file(path: Path) -> Path:
 def check_place(path: Path) -> None:
     """Raise if a path cannot be written as a file: a folder, a pipe, a device, or in a missing folder."""
     if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "This is a folder, not the name of a file to write", str(path))
+        raise IsADirectoryError(
+            errno.EISDIR, "This is a folder, not the name of a file to write", str(path)
+        )
     if path.exists() and not path.is_file():
         words = "This is a pipe or a device, which a file must not replace, name a file to write"
         raise FileExistsError(errno.EEXIST, words, str(path))
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder, make it or put the file elsewhere", str(folder))
+        raise FileNotFoundError(
+            errno.ENOENT, "There is no such folder, make it or put the file elsewhere", str(folder)
+        )
 
 
 @contextmanager
 def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterator[BinaryIO]:
     """Open a file that replaces `path` if no error occurs; otherwise it is removed.
 
-    At any moment, `path` is the complete old file or the complete new one. An unfinished file of a killed process is
-    removed when `path` is written again a day later.
+    At any moment, `path` is the complete old file or the complete new one. An unfinished file of a
+    killed process is removed when `path` is written again a day later.
 
     Parameters
     ----------
     path : Path
     unchanged : callable or None
-        Returns whether the file at `path` is still the one that the new file was derived from. It is called while
-        other writers wait, so that only one of several writers gets True.
+        Returns whether the file at `path` is still the one that the new file was derived from. It
+        is called while other writers wait, so that only one of several writers gets True.
 
     Raises
     ------
@@ -80,7 +84,9 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
             with _held(target):
                 if unchanged is not None and not unchanged():
                     remedy = "nothing was written, so run this again"
-                    raise FileChangedError(f"{path} was changed by another process after it was read: {remedy}.")
+                    raise FileChangedError(
+                        f"{path} was changed by another process after it was read: {remedy}."
+                    )
                 if target.exists():
                     shutil.copymode(target, temporary)
                 if sys.platform == "win32":
@@ -90,7 +96,8 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
         with suppress(OSError):
             temporary.unlink()
         raise
-    # The folder is synchronised, so that the new name survives a power cut; not every system allows this.
+    # The folder is synchronised, so that the new name survives a power cut; not every system allows
+    # this.
     with suppress(OSError), ExitStack() as stack:
         folder = os.open(target.parent, os.O_RDONLY)
         stack.callback(os.close, folder)
@@ -122,9 +129,12 @@ def _held(target: Path) -> Iterator[None]:
         while sys.platform != "win32":
             try:
                 # Network file systems lock only files that are open for writing.
-                descriptor = os.open(target, os.O_RDWR if os.access(target, os.W_OK) else os.O_RDONLY)
+                descriptor = os.open(
+                    target, os.O_RDWR if os.access(target, os.W_OK) else os.O_RDONLY
+                )
                 stack.callback(os.close, descriptor)
-                # If the file was replaced during the wait, the lock is on the old file: lock the new one.
+                # If the file was replaced during the wait, the lock is on the old file: lock the
+                # new one.
                 if not _lock(descriptor) or os.path.samestat(os.fstat(descriptor), os.stat(target)):
                     break
             except OSError:  # there is no file, or it cannot be read

@@ -1,9 +1,10 @@
 """Files of features: ids are read when a file is opened, rows when they are requested.
 
-npy files are memory-mapped. Archives (npz and HDF5) have either one matrix of all features, with the ids in another
-array, or one array for each id; names and the shapes of a few arrays decide which. Links of an HDF5 file to other files
-are never followed. A parquet file has columns of numbers, or a column of vectors. Its ids are read first, then only the
-row groups with requested rows.
+npy files are memory-mapped. Archives (npz and HDF5) have either one matrix of all features, with
+the ids in another array, or one array for each id; names and the shapes of a few arrays decide
+which. Links of an HDF5 file to other files are never followed. A parquet file has columns of
+numbers, or a column of vectors. Its ids are read first, then only the row groups with requested
+rows.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class FeatureFile:
     columns : Ids or None
         Names of the features.
     rows : callable
-        Takes an integer array of shape (k,) and returns these rows (k, d), in this order; no other rows are read.
+        Takes an integer array of shape (k,) and returns these rows (k, d), in this order; no other
+        rows are read.
     is_whole : bool, default=False
         Whether the file was read completely when it was opened.
     """
@@ -62,7 +64,14 @@ class FeatureFile:
     def of_table(cls, path: Path, table: Table) -> FeatureFile:
         """Return a file that was read completely."""
         n = int(table.values.shape[0])
-        return cls(path, n, table.row_ids, table.column_ids, lambda places: table.take(places).values, is_whole=True)
+        return cls(
+            path,
+            n,
+            table.row_ids,
+            table.column_ids,
+            lambda places: table.take(places).values,
+            is_whole=True,
+        )
 
     def places(self, wanted: Sequence[Hashable], of: str) -> np.ndarray:
         """Return the positions of ids, compared as text; raise if some are unknown.
@@ -78,7 +87,9 @@ class FeatureFile:
         where = {id_text(label): place for place, label in enumerate(self.ids.labels)}
         lacking = [label for label in wanted if id_text(label) not in where]
         if lacking:
-            raise not_found(lacking, len(wanted), f"requested {of}", str(self.path), self.ids.labels)
+            raise not_found(
+                lacking, len(wanted), f"requested {of}", str(self.path), self.ids.labels
+            )
         return np.array([where[id_text(label)] for label in wanted], dtype=np.intp)
 
     @property
@@ -114,7 +125,10 @@ def kept_dtype(dtype: Any) -> np.dtype[Any]:
 def check_numbers(dtype: np.dtype[Any], whose: str) -> None:
     """Raise if values are not numbers; Python objects are never unpickled."""
     if dtype.hasobject:
-        raise DataFileError(f"{whose} holds Python objects, which are not read: store numbers, or text as numpy's str.")
+        raise DataFileError(
+            f"{whose} holds Python objects, which are not read: store numbers, or text as numpy's "
+            f"str."
+        )
     if dtype.kind not in "biuf":
         raise DataFileError(f"{whose} holds values of type {dtype}: expected numbers.")
 
@@ -133,7 +147,8 @@ def gather(
     Parameters
     ----------
     read : callable
-        Takes the first row and the one after the last, which are in one block, and returns those rows.
+        Takes the first row and the one after the last, which are in one block, and returns those
+        rows.
     places : integer array of shape (k,)
         Which rows, in this order.
     blocks : integer array of shape (k,)
@@ -171,14 +186,25 @@ def gather(
 def listed(ids: Any, name: str) -> list[Any]:
     """Return the ids of a list, an array, an index or a series as a list; messages call them `name`."""
     # Numbers of other libraries are converted to Python numbers.
-    plain = next((getattr(ids, verb) for verb in ("tolist", "to_list", "to_pylist") if hasattr(ids, verb)), None)
-    is_table = isinstance(ids, str | bytes | Mapping) or hasattr(ids, "columns") or getattr(ids, "ndim", 1) != 1
+    plain = next(
+        (getattr(ids, verb) for verb in ("tolist", "to_list", "to_pylist") if hasattr(ids, verb)),
+        None,
+    )
+    is_table = (
+        isinstance(ids, str | bytes | Mapping)
+        or hasattr(ids, "columns")
+        or getattr(ids, "ndim", 1) != 1
+    )
     if is_table or (plain is None and not isinstance(ids, Iterable)):
-        raise TypeError(f"{name} must be a list of ids, such as labels.index, found {type(ids).__name__}.")
+        raise TypeError(
+            f"{name} must be a list of ids, such as labels.index, found {type(ids).__name__}."
+        )
     labels = list(ids) if plain is None else list(plain())
     for label in labels:
         if not isinstance(label, Hashable):
-            raise TypeError(f"{name} must be a list of texts or whole numbers, found {quoted(label)} in it.")
+            raise TypeError(
+                f"{name} must be a list of texts or whole numbers, found {quoted(label)} in it."
+            )
     return labels
 
 
@@ -211,11 +237,15 @@ def ids_of(labels: Sequence[Any], n: int, owner: str, name: str | None = None) -
         Heading of the ids.
     """
     if len(labels) != n:
-        raise DataFileError(f"{owner} has {len(labels)} ids, but there are {n} rows of features: give each row one.")
+        raise DataFileError(
+            f"{owner} has {len(labels)} ids, but there are {n} rows of features: give each row one."
+        )
     with packed.reading(owner, "list of ids"):
         texts = [label if isinstance(label, int) else id_text(label) for label in labels]
     if any(isinstance(label, float) and label == label for label in labels):
-        raise DataFileError(f"{owner} has numbers with a point for ids: ids are text or whole numbers.")
+        raise DataFileError(
+            f"{owner} has numbers with a point for ids: ids are text or whole numbers."
+        )
     ids = make_ids(texts, name, owner)
     text_ids(ids, f"The rows of {owner}")  # raises if both 1 and "1" are ids
     return ids
@@ -233,16 +263,23 @@ def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
     ----------
     path : Path
     row_ids : list of ids, path or None
-        A path is relative to the current folder, else to the folder of the file. None means the default name.
+        A path is relative to the current folder, else to the folder of the file. None means the
+        default name.
     n : int
     """
     if isinstance(row_ids, list):
         return ids_of(row_ids, n, "row_ids=")
-    named = [ids_file(path)] if row_ids is None else [Path(row_ids), path.parent / row_ids]
-    # What is there and cannot be read, such as a pipe or a broken link, is an error and no missing file.
+    if row_ids is None:
+        named = [ids_file(path)]
+    else:
+        named = [Path(row_ids), path.parent / row_ids]
+    # What is there and cannot be read, such as a pipe or a broken link, is an error and no missing
+    # file.
     found = next((each for each in named if os.path.lexists(each) and not each.is_dir()), None)
     if found is None and row_ids is not None:
-        raise DataFileError(f"{named[0]} is neither a file of ids, one a line, nor a part of {path}.")
+        raise DataFileError(
+            f"{named[0]} is neither a file of ids, one a line, nor a part of {path}."
+        )
     return None if found is None else ids_of(read_ids(found), n, str(found))
 
 
@@ -252,16 +289,31 @@ def open_npy(path: Path, row_ids: Any) -> FeatureFile:
         shape, by_columns, dtype = packed.read_header(file, path.stat().st_size)
         _check_shape(shape, dtype, str(path))
         mapped = np.memmap(path, dtype, "r", file.tell(), shape, "F" if by_columns else "C")
-    return FeatureFile(path, shape[0], ids_beside(path, row_ids, shape[0]), None, partial(_matrix_rows, mapped, path))
+    return FeatureFile(
+        path,
+        shape[0],
+        ids_beside(path, row_ids, shape[0]),
+        None,
+        partial(_matrix_rows, mapped, path),
+    )
 
 
 def _matrix_rows(array: Any, path: Path, places: np.ndarray) -> np.ndarray:
     """Return some rows of an array (n, d) that is in a file, reading the chunks that hold them."""
     n, d = array.shape
-    row, chunks = d * np.dtype(array.dtype).itemsize, getattr(array, "chunks", None)
+    row = d * np.dtype(array.dtype).itemsize
+    chunks = getattr(array, "chunks", None)
     step = chunks[0] if chunks else max(1, _SPAN // row)
     itemsize = kept_dtype(array.dtype).itemsize
-    return gather(lambda first, end: array[first:end], places, places // step, path, d, row * min(n, step), itemsize)
+    return gather(
+        lambda first, end: array[first:end],
+        places,
+        places // step,
+        path,
+        d,
+        row * min(n, step),
+        itemsize,
+    )
 
 
 @contextmanager
@@ -282,7 +334,8 @@ class Group(Mapping[str, Any]):
     """
 
     def __init__(self, group: Any, path: Path) -> None:
-        self._group, self._path = group, path
+        self._group = group
+        self._path = path
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._group)
@@ -307,12 +360,14 @@ class Group(Mapping[str, Any]):
                 return item
             fault = "has its values in other files or data sets"
         raise DataFileError(
-            f"{self._path}: {quoted(name)} {fault}, which is never followed: copy the values into this file."
+            f"{self._path}: {quoted(name)} {fault}, which is never followed: copy the values into "
+            f"this file."
         )
 
 
 #: Possible names of the array of ids, and the name of the array of column names.
-IDS, COLUMNS = ("ids", "rows", "index"), "columns"
+IDS = ("ids", "rows", "index")
+COLUMNS = "columns"
 
 # Attribute in which bio_embeddings stores the id of an array whose name is a number.
 _OWN_ID = "original_id"
@@ -361,10 +416,14 @@ def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) 
                 raise DataFileError(f"{path} holds no features.")
             chosen = _chosen(node, names, bool(beside), pool)
             if chosen is None and (beside or not _is_array(node[names[0]])):
-                raise DataFileError(f"{path} holds {len(names)} arrays or groups, {_choose(path, names)}.")
+                raise DataFileError(
+                    f"{path} holds {len(names)} arrays or groups, {_choose(path, names)}."
+                )
             if chosen is None:
                 return _one_each(path, place, node, names, row_ids, pool)
-            place, group, node = (*place, chosen), node, node[chosen]
+            place = (*place, chosen)
+            group = node
+            node = node[chosen]
         return _one_matrix(path, place, node, group, row_ids, pool)
 
 
@@ -380,7 +439,8 @@ def _named(root: Any, key: str | None, path: Path) -> tuple[tuple[str, ...], Any
         names = (str(key),)
     group = node = root
     for place, name in enumerate(names):
-        group, node = node, node[name] if not _is_array(node) and name in node else None
+        group = node
+        node = node[name] if not _is_array(node) and name in node else None
         if node is None:
             has = "" if _is_array(group) else f": it has {shown(sorted(group))}"
             raise DataFileError(f"{path} has no {quoted('/'.join(names[: place + 1]))}{has}.")
@@ -395,7 +455,11 @@ def _chosen(group: Any, names: list[str], has_ids: bool, pool: str | None) -> st
     if pool is not None or (len(names) > _FEW and not has_ids):
         return None
     shapes = {name: _shape(item) for name in names if _is_array(item := group[name])}
-    matrices = [name for name, shape in shapes.items() if len(shape) == 2 and (shape[0] > 1 or len(names) == 1)]
+    matrices = [
+        name
+        for name, shape in shapes.items()
+        if len(shape) == 2 and (shape[0] > 1 or len(names) == 1)
+    ]
     return matrices[0] if len(matrices) == 1 else None
 
 
@@ -403,19 +467,27 @@ def _one_matrix(
     path: Path, place: tuple[str, ...], array: Any, group: Any, row_ids: Any, pool: str | None
 ) -> FeatureFile:
     """Return a matrix with the ids and the column names in its group."""
-    where, shape = f"{path}: {quoted('/'.join(place))}", _shape(array)
+    where = f"{path}: {quoted('/'.join(place))}"
+    shape = _shape(array)
     _check_shape(shape, np.dtype(array.dtype), where)
     if pool is not None:
         raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
     wanted = IDS if row_ids is None else (row_ids,)
-    names = [str(name) for name in wanted if isinstance(name, str | os.PathLike) and str(name) in group]
+    names = [
+        str(name) for name in wanted if isinstance(name, str | os.PathLike) and str(name) in group
+    ]
     own = _texts(group, names[0], path) if names and names[0] != place[-1] else None
-    ids = ids_beside(path, row_ids, shape[0]) if own is None else ids_of(own, shape[0], str(path))
+    if own is None:
+        ids = ids_beside(path, row_ids, shape[0])
+    else:
+        ids = ids_of(own, shape[0], str(path))
     columns = None
     if COLUMNS in group and place[-1] != COLUMNS:
         texts = [id_text(label) for label in _texts(group, COLUMNS, path)]
         if len(texts) != shape[1]:
-            raise DataFileError(f"{path} names {len(texts)} columns, but its matrix has {shape[1]}.")
+            raise DataFileError(
+                f"{path} names {len(texts)} columns, but its matrix has {shape[1]}."
+            )
         columns = make_ids(texts, None, f"columns of {path}")
 
     def rows(places: np.ndarray) -> np.ndarray:
@@ -432,9 +504,13 @@ def _texts(group: Any, name: str, path: Path) -> list[Any]:
         raise DataFileError(f"{path}: {quoted(name)} must be a list of names.")
     dtype = np.dtype(array.dtype)
     if dtype.kind not in "OSUTiu":
-        raise DataFileError(f"{path}: {quoted(name)} holds values of type {array.dtype}, which are no names.")
+        raise DataFileError(
+            f"{path}: {quoted(name)} holds values of type {array.dtype}, which are no names."
+        )
     if not dtype.hasobject:
-        packed.check_decoded(path, array.shape[0] * dtype.itemsize, f"Reading {quoted(name)} of {path}")
+        packed.check_decoded(
+            path, array.shape[0] * dtype.itemsize, f"Reading {quoted(name)} of {path}"
+        )
         return list(array[:].tolist())
     if not _has_any_length(dtype):
         check_numbers(dtype, f"{path}: {quoted(name)}")
@@ -446,7 +522,9 @@ def _has_any_length(dtype: Any) -> bool:
     return (dtype.metadata or {}).get("vlen") in (str, bytes)
 
 
-def _texts_of_any_length(items: Sequence[Any], path: Path, attribute: str | None = None, count: int = 1) -> list[bytes]:
+def _texts_of_any_length(
+    items: Sequence[Any], path: Path, attribute: str | None = None, count: int = 1
+) -> list[bytes]:
     """Return the texts of data sets, `count` in each, or of an attribute of the items of an HDF5 file."""
     need = bytes_to_read(path, count * len(items))
     check_memory(need, np.empty(0), f"Reading the ids of {path}", "give a file with fewer ids")
@@ -458,7 +536,9 @@ def _one_each(
 ) -> FeatureFile:
     """Return a file with one array for each id; only requested arrays are opened."""
     if row_ids is not None:
-        raise DataFileError(f"{path} has an array for each id, which it is named by: leave row_ids out.")
+        raise DataFileError(
+            f"{path} has an array for each id, which it is named by: leave row_ids out."
+        )
     is_numbered = _OWN_ID in getattr(group[names[0]], "attrs", ())
     labels = _own_ids([group[name] for name in names], path) if is_numbered else names
     ids = ids_of(labels, len(names), str(path))
@@ -474,7 +554,9 @@ def _one_each(
                     packed.check_decoded(path, 2 * len(places) * vector.nbytes, purpose)
                 elif len(vector) != len(vectors[0]):
                     first = f"{quoted(ids.labels[places[0]])} has {len(vectors[0])}"
-                    raise DataFileError(f"{whose} has {len(vector)} features, but {first}: all must have as many.")
+                    raise DataFileError(
+                        f"{whose} has {len(vector)} features, but {first}: all must have as many."
+                    )
                 vectors.append(vector)
         return np.stack(vectors)
 
@@ -495,8 +577,12 @@ def _vector(array: Any, whose: str, path: Path, pool: str | None) -> np.ndarray:
     _check_shape(shape, np.dtype(array.dtype), whose, of_one=True)
     if len(shape) == 2 and shape[0] > 1 and pool is None:
         remedy = 'pool="mean" (on the command line FILE::pool=mean) takes their mean'
-        raise DataFileError(f"{whose} has an array of shape {shape}, several rows for one id: {remedy}.")
-    packed.check_decoded(path, math.prod(shape) * np.dtype(array.dtype).itemsize, f"Reading {whose}")
+        raise DataFileError(
+            f"{whose} has an array of shape {shape}, several rows for one id: {remedy}."
+        )
+    packed.check_decoded(
+        path, math.prod(shape) * np.dtype(array.dtype).itemsize, f"Reading {whose}"
+    )
     rows = np.asarray(array[:])
     vector = rows if rows.ndim == 1 else rows.mean(axis=0, dtype=np.float64)
     return np.asarray(vector, dtype=kept_dtype(rows.dtype))
@@ -511,7 +597,9 @@ def _shape(array: Any) -> tuple[int, ...]:
     return tuple(map(int, array.shape or ()))
 
 
-def _check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], whose: str, *, of_one: bool = False) -> None:
+def _check_shape(
+    shape: tuple[int, ...], dtype: np.dtype[Any], whose: str, *, of_one: bool = False
+) -> None:
     """Raise if an array is empty, or is no matrix of numbers; with `of_one`, a vector is allowed too."""
     check_numbers(dtype, whose)
     if len(shape) not in (1 if of_one else 2, 2) or 0 in shape:
@@ -528,12 +616,15 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
     key : str or None
         The column of vectors; None looks for it, and takes all columns of numbers if there is none.
     row_ids : str, path, sequence of ids or None
-        The column of ids, or as in `ids_beside`; None takes the index that pandas wrote, else the first column of text,
-        else the first column if it has whole numbers.
+        The column of ids, or as in `ids_beside`; None takes the index that pandas wrote, else the
+        first column of text, else the first column if it has whole numbers.
     """
-    id_column, labels = None, None
+    id_column = None
+    labels = None
     with open_parquet(path) as file:
-        n, kinds, index = file.n, file.kinds, file.index
+        n = file.n
+        kinds = file.kinds
+        index = file.index
         if not n:
             raise DataFileError(f"{path} holds no rows.")
         if row_ids is None or (isinstance(row_ids, str) and row_ids in kinds):
@@ -549,10 +640,18 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
     if odd and row_ids is None and key is None:
         return FeatureFile.of_table(path, read_cells(path).table())
     if odd:
-        raise DataFileError(f"{path} has the columns {shown(odd)}, which are no numbers: expected features.")
+        raise DataFileError(
+            f"{path} has the columns {shown(odd)}, which are no numbers: expected features."
+        )
     title = None if id_column == PANDAS else id_column
-    ids = ids_beside(path, row_ids, n) if labels is None else ids_of(labels, n, str(path), title)
-    columns = None if kinds[names[0]] == "vectors" else make_ids(names, None, f"The columns of {path}")
+    if labels is None:
+        ids = ids_beside(path, row_ids, n)
+    else:
+        ids = ids_of(labels, n, str(path), title)
+    if kinds[names[0]] == "vectors":
+        columns = None
+    else:
+        columns = make_ids(names, None, f"The columns of {path}")
     return FeatureFile(path, n, ids, columns, partial(_rows, path, names))
 
 
@@ -564,7 +663,9 @@ def _feature_columns(kinds: dict[str, str], key: str | None, path: Path) -> list
         return [key]
     vectors = [name for name, kind in kinds.items() if kind == "vectors"]
     if len(vectors) > 1:
-        raise DataFileError(f"{path} has vectors in {len(vectors)} columns, {_choose(path, vectors)}.")
+        raise DataFileError(
+            f"{path} has vectors in {len(vectors)} columns, {_choose(path, vectors)}."
+        )
     if not kinds:
         raise DataFileError(f"{path} has ids and no features.")
     return vectors or [*kinds]
@@ -577,7 +678,9 @@ def _rows(path: Path, names: list[str], places: np.ndarray) -> np.ndarray:
         d = sum(count for count, _ in sizes) // file.n
         # A row group is in memory as arrow and as numpy arrays.
         held = 2 * max(size for _, size in sizes)
-        return gather(lambda first, end: file.rows(names, first, end), places, blocks, path, d, held)
+        return gather(
+            lambda first, end: file.rows(names, first, end), places, blocks, path, d, held
+        )
 
 
 #: Endings of files that features are read from, by their ids.
@@ -587,7 +690,9 @@ ENDINGS = (".csv", ".tsv", ".txt", ".npy", *CONTAINERS, ".parquet")
 _SPARSE = {"data", "shape", "format"}
 
 
-def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool: str | None = None) -> FeatureFile:
+def open_features(
+    path: Path, key: str | None = None, row_ids: Any = None, pool: str | None = None
+) -> FeatureFile:
     """Open a file of features; a file with an unknown ending is read as text.
 
     Parameters

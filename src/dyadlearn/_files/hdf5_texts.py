@@ -1,7 +1,8 @@
 """Texts of variable length in HDF5 files, read by a child process with a limit on time and memory.
 
-HDF5 trusts the lengths in the heap of such texts. A few changed bytes let it loop for ever, without hearing Ctrl-C, or
-allocate gigabytes. The parent process waits for the child in Python, so that Ctrl-C ends both at once.
+HDF5 trusts the lengths in the heap of such texts. A few changed bytes let it loop for ever, without
+hearing Ctrl-C, or allocate gigabytes. The parent process waits for the child in Python, so that
+Ctrl-C ends both at once.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-# Seconds of processor time that reading may take, and the number of texts for each second more. HDF5 reads about a
-# million texts in a second.
+# Seconds of processor time that reading may take, and the number of texts for each second more.
+# HDF5 reads about a million texts in a second.
 _SECONDS = 10
 _TEXTS_A_SECOND = 10_000
-# The parent waits so many times as long: a system without limits for processes has no other limit, and a busy one
-# starts the child late.
+# The parent waits so many times as long: a system without limits for processes has no other limit,
+# and a busy one starts the child late.
 _PATIENCE = 6
-# Bytes that reading may take: buffers, and those of one text in Python and in HDF5. The heap is never packed, so that
-# all texts together are no longer than the file.
+# Bytes that reading may take: buffers, and those of one text in Python and in HDF5. The heap is
+# never packed, so that all texts together are no longer than the file.
 _BUFFERS = 2**26
 _BYTES_A_TEXT = 256
 _COPIES = 8
@@ -37,14 +38,17 @@ def bytes_to_read(path: Path, n: int) -> int:
     return _BUFFERS + _BYTES_A_TEXT * n + _COPIES * path.stat().st_size
 
 
-def read_texts(path: Path, places: Sequence[str], attribute: str | None = None, count: int = 1) -> list[bytes]:
+def read_texts(
+    path: Path, places: Sequence[str], attribute: str | None = None, count: int = 1
+) -> list[bytes]:
     """Return texts of variable length in an HDF5 file, as UTF-8.
 
     Parameters
     ----------
     path : Path
     places : sequence of str
-        Data sets of one dimension with the texts, or objects with an attribute; no link leads to them.
+        Data sets of one dimension with the texts, or objects with an attribute; no link leads to
+        them.
     attribute : str or None
         Name of an attribute of each object, which holds one text.
     count : int, default=1
@@ -57,7 +61,11 @@ def read_texts(path: Path, places: Sequence[str], attribute: str | None = None, 
     """
     n = count * len(places)
     seconds = _SECONDS + n // _TEXTS_A_SECOND
-    request: dict[str, Any] = {"path": str(path.resolve()), "places": list(places), "attribute": attribute}
+    request: dict[str, Any] = {
+        "path": str(path.resolve()),
+        "places": list(places),
+        "attribute": attribute,
+    }
     request |= {"seconds": seconds, "bytes": bytes_to_read(path, n)}
     if not sys.executable or getattr(sys, "frozen", False):
         # A program that holds its own Python cannot start another one.
@@ -75,7 +83,8 @@ def read_texts(path: Path, places: Sequence[str], attribute: str | None = None, 
 
 def _ask_child(request: dict[str, Any]) -> bytes:
     """Return the answer of a child process, which is ended if it takes too long, and by Ctrl-C."""
-    # The child imports what this process imports, and nothing from the current folder (-P) that this one does not.
+    # The child imports what this process imports, and nothing from the current folder (-P) that
+    # this one does not.
     paths = [entry or os.getcwd() for entry in sys.path]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-P", "-m", __spec__.name]
@@ -93,7 +102,10 @@ def _ask_child(request: dict[str, Any]) -> bytes:
         raise ValueError(f"its texts were not read after {_PATIENCE * seconds} s") from None
     if child.returncode or b"\n" not in child.stdout:
         is_late = child.returncode == -getattr(signal, "SIGXCPU", 0) != 0
-        reason = f"were not read after {seconds} s" if is_late else f"let HDF5 break down, code {child.returncode}"
+        if is_late:
+            reason = f"were not read after {seconds} s"
+        else:
+            reason = f"let HDF5 break down, code {child.returncode}"
         raise ValueError(f"its texts {reason}")
     return child.stdout
 

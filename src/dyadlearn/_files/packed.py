@@ -26,8 +26,8 @@ from dyadlearn._memory import available_memory, check_memory
 from dyadlearn._text import one_line, quoted
 from dyadlearn.exceptions import DataFileError, IdError
 
-#: Maximum number of bytes that a packed file may unpack to; a quarter of the free memory if that is less. A plain file
-#: may have any size.
+#: Maximum number of bytes that a packed file may unpack to; a quarter of the free memory if that is
+#: less. A plain file may have any size.
 UNPACKED_LIMIT = 2**32
 
 _GZIP = b"\x1f\x8b"
@@ -50,16 +50,23 @@ def check_file(path: str | os.PathLike[str], error: type[ValueError] = DataFileE
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(status.st_mode):
-        raise error(f"{path} is a device, a pipe or a socket and may have no end: copy its content into a file first.")
+        raise error(
+            f"{path} is a device, a pipe or a socket and may have no end: copy its content into a "
+            f"file first."
+        )
     return status.st_size
 
 
-def imported(module: str, purpose: str, library: str, otherwise: str = "", *, extra: str = "embeddings") -> Any:
+def imported(
+    module: str, purpose: str, library: str, otherwise: str = "", *, extra: str = "embeddings"
+) -> Any:
     """Import and return an optional module; the error names its purpose, the library and an alternative."""
     try:
         return import_module(module)
     except ImportError:
-        raise ImportError(f"{purpose} needs {library}: pip install 'dyadlearn[{extra}]'{otherwise}.") from None
+        raise ImportError(
+            f"{purpose} needs {library}: pip install 'dyadlearn[{extra}]'{otherwise}."
+        ) from None
 
 
 @contextmanager
@@ -77,11 +84,14 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     except (DataFileError, IdError, MemoryError, ImportError):
         raise
     except BaseException as error:
-        # Every library has its own errors. Libraries in Rust raise a panic, which is not an `Exception`.
+        # Every library has its own errors. Libraries in Rust raise a panic, which is not an
+        # `Exception`.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = one_line(error) or type(error).__name__
-        raise DataFileError(f"{path} is damaged or no {what} ({reason}): put a good copy in its place.") from error
+        raise DataFileError(
+            f"{path} is damaged or no {what} ({reason}): put a good copy in its place."
+        ) from error
 
 
 def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
@@ -102,7 +112,8 @@ def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
 
 def _unpacked(path: str | os.PathLike[str], content: bytes) -> Iterator[bytes]:
     """Yield the content of a gzipped file, up to the limit for packed files."""
-    size, limit = 0, _limit()
+    size = 0
+    limit = _limit()
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
         while part := packed.read(2**20):
             size += len(part)
@@ -149,7 +160,9 @@ class Member:
     """
 
     def __init__(self, archive: ZipFile, info: ZipInfo) -> None:
-        self._archive, self._info, self.length = archive, info, info.file_size
+        self._archive = archive
+        self._info = info
+        self.length = info.file_size
 
     @cached_property
     def _header(self) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -180,7 +193,9 @@ def check_unpacked(path: str | os.PathLike[str], size: int, limit: int | None = 
     limit = _limit() if limit is None else limit
     if size > limit:
         size_limit = f"{limit / 2**30:.3g} GiB, the limit for packed files"
-        raise DataFileError(f"{path} unpacks to more than {size_limit}: if you trust it, give the plain file.")
+        raise DataFileError(
+            f"{path} unpacks to more than {size_limit}: if you trust it, give the plain file."
+        )
 
 
 def check_decoded(path: str | os.PathLike[str], need: int, purpose: str) -> None:
@@ -207,7 +222,9 @@ def read_header(file: IO[bytes], length: int) -> tuple[tuple[int, ...], bool, np
     return shape, by_columns, dtype
 
 
-def make_sparse(parts: Mapping[str, np.ndarray], shape: tuple[int, int], kind: str = "csr") -> sparse.csr_array:
+def make_sparse(
+    parts: Mapping[str, np.ndarray], shape: tuple[int, int], kind: str = "csr"
+) -> sparse.csr_array:
     """Return a sparse matrix of raw arrays, as `compressed_matrix` does, after checking its shape.
 
     Parameters
@@ -223,7 +240,9 @@ def make_sparse(parts: Mapping[str, np.ndarray], shape: tuple[int, int], kind: s
     if min(shape) < 0:
         raise ValueError(f"a matrix has no shape {shape}")
     if 8 * max(shape) > _limit():
-        raise ValueError(f"a matrix of shape {shape} has more rows or columns than can be counted in this memory")
+        raise ValueError(
+            f"a matrix of shape {shape} has more rows or columns than can be counted in this memory"
+        )
     return sparse.csr_array(compressed_matrix(kinds[kind], parts, shape))
 
 
@@ -233,7 +252,11 @@ def compressed_matrix(kind: Any, parts: Mapping[str, np.ndarray], shape: tuple[i
     Compiled code uses the indices without a check, and would read and write outside of the arrays.
     """
     data, *places = (parts[name] for name in ("data", "indices", "indptr"))
-    if data.ndim != 1 or data.dtype.kind not in "biuf" or any(p.ndim != 1 or p.dtype.kind not in "iu" for p in places):
+    if (
+        data.ndim != 1
+        or data.dtype.kind not in "biuf"
+        or any(p.ndim != 1 or p.dtype.kind not in "iu" for p in places)
+    ):
         raise ValueError("a sparse matrix has numbers and whole places in data, indices, indptr")
     matrix = kind((data, *places), shape=shape)
     # scipy checks no pointer if the last is 0 or less, and its differences may overflow.

@@ -1,7 +1,7 @@
 """Read and write tables: csv and tsv (plain or gzipped) and parquet.
 
-A text table has ids in its first line and column. Files are written atomically; a table can also be printed as csv. The
-memory for a parquet file is computed from its metadata before it is read.
+A text table has ids in its first line and column. Files are written atomically; a table can also be
+printed as csv. The memory for a parquet file is computed from its metadata before it is read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,15 @@ from dyadlearn.exceptions import DataFileError, IdError
 #: Named columns of a table, all of the same length.
 Columns = Mapping[str, Sequence[Any]]
 # Bytes of a value of each physical type. A text is stored as an index into a dictionary.
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
+_WIDTHS = {
+    "BOOLEAN": 1,
+    "INT32": 4,
+    "FLOAT": 4,
+    "BYTE_ARRAY": 4,
+    "INT64": 8,
+    "DOUBLE": 8,
+    "INT96": 12,
+}
 # Bytes of a value as a Python object, in a list of columns and in a list of lines.
 _OBJECT = 100
 #: Name of the column in which pandas writes an index without a name.
@@ -77,10 +85,14 @@ class Parquet:
     """
 
     def __init__(self, path: Path, file: Any) -> None:
-        self._path, self._file = path, file
-        self._groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
+        self._path = path
+        self._file = file
+        self._groups = [
+            file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)
+        ]
         ends = np.cumsum([0, *(group.num_rows for group in self._groups)])
-        self.n, self.starts = int(ends[-1]), ends[:-1]
+        self.n = int(ends[-1])
+        self.starts = ends[:-1]
         self.kinds = {field.name: _kind(field.type) for field in file.schema_arrow}
         about = json.loads((file.schema_arrow.metadata or {}).get(b"pandas", "{}"))
         # A RangeIndex is not stored as a column.
@@ -92,31 +104,48 @@ class Parquet:
     def id_column(self) -> str | None:
         """Name of the column of ids; None if there is none.
 
-        It is the index of pandas, else the first column of text, else the first column if it holds whole numbers. An
-        unnamed index of numbers is ignored if a column holds text: it has only the row numbers of a larger table.
+        It is the index of pandas, else the first column of text, else the first column if it holds
+        whole numbers. An unnamed index of numbers is ignored if a column holds text: it has only
+        the row numbers of a larger table.
         """
-        kinds, index = self.kinds, self.index
+        kinds = self.kinds
+        index = self.index
         if len(index) > 1:
             levels = f"{len(index)} levels, {shown(index)}"
-            raise DataFileError(f"{self._path} has an index of {levels}: ids need one level, use set_index in pandas.")
+            raise DataFileError(
+                f"{self._path} has an index of {levels}: ids need one level, use set_index in "
+                f"pandas."
+            )
         texts = [name for name, kind in kinds.items() if kind == "text"]
-        if index and not (texts and index[0].startswith("__index_level_") and index[0] not in texts):
+        if index and not (
+            texts and index[0].startswith("__index_level_") and index[0] not in texts
+        ):
             return index[0]
-        whole = [name for place, name in enumerate(kinds) if kinds[name] == "whole" and (name == PANDAS or place == 0)]
+        whole = [
+            name
+            for place, name in enumerate(kinds)
+            if kinds[name] == "whole" and (name == PANDAS or place == 0)
+        ]
         return next(iter([*texts, *whole[::-1]]), None)
 
     def sizes(self, names: Iterable[str]) -> list[tuple[int, int]]:
         """Return the number of values of some columns in each row group, and their bytes in memory."""
-        wanted, sizes = set(names), []
+        wanted = set(names)
+        sizes = []
         for group in self._groups:
-            count, size = 0, 0
+            count = 0
+            size = 0
             for place in range(group.num_columns):
                 column = group.column(place)
                 if column.path_in_schema.split(".")[0] in wanted:
                     length = self._file.metadata.schema.column(place).length
                     count += column.num_values
                     size += column.num_values * _WIDTHS.get(column.physical_type, length)
-                    size += column.total_uncompressed_size if column.physical_type == "BYTE_ARRAY" else 0
+                    size += (
+                        column.total_uncompressed_size
+                        if column.physical_type == "BYTE_ARRAY"
+                        else 0
+                    )
             sizes.append((count, size))
         return sizes
 
@@ -125,7 +154,9 @@ class Parquet:
         need = sum(_OBJECT * count + size for count, size in self.sizes(names))
         packed.check_decoded(self._path, need, f"Reading {len(names)} columns of {self._path}")
         table = self._file.read(list(names))
-        return {name: [cell for chunk in table[name].chunks for cell in _cells(chunk)] for name in names}
+        return {
+            name: [cell for chunk in table[name].chunks for cell in _cells(chunk)] for name in names
+        }
 
     def rows(self, names: list[str], first: int, end: int) -> np.ndarray:
         """Return some rows of one row group, from columns of numbers or from one column of vectors."""
@@ -133,15 +164,22 @@ class Parquet:
         import pyarrow.compute as pc
 
         group = int(np.searchsorted(self.starts, first, side="right")) - 1
-        table = self._file.read_row_group(group, columns=names).slice(first - self.starts[group], end - first)
+        table = self._file.read_row_group(group, columns=names).slice(
+            first - self.starts[group], end - first
+        )
         if self.kinds[names[0]] != "vectors":
             # Other types than floats would become an array of objects if a value is missing.
-            floats = [each if pa.types.is_floating(each.type) else each.cast(pa.float64()) for each in table.columns]
+            floats = [
+                each if pa.types.is_floating(each.type) else each.cast(pa.float64())
+                for each in table.columns
+            ]
             return np.column_stack([each.to_numpy() for each in floats])
         column = table[names[0]].combine_chunks()
         lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
         if not (lengths == lengths[0]).all() or not lengths[0] > 0:
-            raise ValueError(f"its vectors must have the same length, found {shown(np.unique(lengths).tolist())}")
+            raise ValueError(
+                f"its vectors must have the same length, found {shown(np.unique(lengths).tolist())}"
+            )
         values: np.ndarray = column.flatten().to_numpy(zero_copy_only=False)
         return values.reshape(len(lengths), int(lengths[0]))
 
@@ -176,9 +214,13 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 #: Characters that may separate the cells of a table.
 DELIMITERS = ",\t;"
 
-# Bytes of a cell of text as a Python object beside its characters, which are fewer for ASCII alone, of its place in a
-# list, and of a line as a list with its number. Texts of one character are shared.
-_ASCII_CELL, _CELL, _PLACE, _LINE = 57, 82, 10, 160
+# Bytes of a cell of text as a Python object beside its characters, which are fewer for ASCII alone,
+# of its place in a list, and of a line as a list with its number. Texts of one character are
+# shared.
+_ASCII_CELL = 57
+_CELL = 82
+_PLACE = 10
+_LINE = 160
 
 
 class TextColumnError(DataFileError):
@@ -214,10 +256,14 @@ class Cells:
     def place(self, name: str) -> int:
         """Return the position of the column with a heading."""
         if name not in self.headings:
-            raise DataFileError(f"{self.path} has no column {quoted(name)}: its columns are {shown(self.headings)}.")
+            raise DataFileError(
+                f"{self.path} has no column {quoted(name)}: its columns are {shown(self.headings)}."
+            )
         if self.headings.count(name) > 1:
             count = self.headings.count(name)
-            raise DataFileError(f"{self.path} has {count} columns {quoted(name)}: rename all but one.")
+            raise DataFileError(
+                f"{self.path} has {count} columns {quoted(name)}: rename all but one."
+            )
         return self.headings.index(name)
 
     def column(self, name: str) -> list[Any]:
@@ -229,22 +275,34 @@ class Cells:
         """Return the ids in a column, which may be repeated; raise if one is empty."""
         labels = [id_text(line[place]) for line in self.lines]
         if "" in labels:
-            raise IdError(f"{self.where(labels.index(''), place)}: the id is empty. Give it one, or remove the line.")
+            raise IdError(
+                f"{self.where(labels.index(''), place)}: the id is empty. Give it one, or remove "
+                f"the line."
+            )
         return labels
 
     def ids(self) -> Ids:
         """Return the ids of the rows."""
-        return make_ids(self.labels(self.id_place), self.headings[self.id_place] or None, str(self.path))
+        return make_ids(
+            self.labels(self.id_place), self.headings[self.id_place] or None, str(self.path)
+        )
 
     def table(self) -> Table:
         """Return the cells as numbers, with the ids of their rows and columns."""
         places = [place for place in range(len(self.headings)) if place != self.id_place]
         if not places:
-            raise DataFileError(f"{self.path} holds no table: it has only ids, or its delimiter is not , ; or a tab.")
+            raise DataFileError(
+                f"{self.path} holds no table: it has only ids, or its delimiter is not , ; or a "
+                f"tab."
+            )
         empty = [place + 1 for place in places if not self.headings[place]]
         if empty:
-            raise IdError(f"The first line of {self.path} has an empty id, in column {empty[0]}: give it one.")
-        columns = make_ids([self.headings[place] for place in places], None, f"The first line of {self.path}")
+            raise IdError(
+                f"The first line of {self.path} has an empty id, in column {empty[0]}: give it one."
+            )
+        columns = make_ids(
+            [self.headings[place] for place in places], None, f"The first line of {self.path}"
+        )
         return Table(self.as_numbers(places), self.ids(), columns)
 
     def as_numbers(self, places: Sequence[int]) -> np.ndarray:
@@ -257,7 +315,9 @@ class Cells:
             values[row] = numbers
         if np.isinf(values).any():
             row, column = np.argwhere(np.isinf(values))[0]
-            raise DataFileError(f"{self.where(row, places[column])}: infinity is not a valid value.")
+            raise DataFileError(
+                f"{self.where(row, places[column])}: infinity is not a valid value."
+            )
         return values
 
     def _refusal(self, row: int, place: int) -> DataFileError:
@@ -312,9 +372,14 @@ def check_whole(table: Table, path: Path, rule: str = "only labels may be: fill 
     places = np.argwhere(~np.isfinite(table.values))[0]
     where = [
         f"{word} {place + 1}" if ids is None else f"{word} {quoted(ids.labels[place])}"
-        for word, ids, place in zip(("row", "column"), (table.row_ids, table.column_ids), places, strict=True)
+        for word, ids, place in zip(
+            ("row", "column"), (table.row_ids, table.column_ids), places, strict=True
+        )
     ]
-    fault = f"the value is missing; {rule}" if np.isnan(table.values[tuple(places)]) else "infinity is not valid"
+    if np.isnan(table.values[tuple(places)]):
+        fault = f"the value is missing; {rule}"
+    else:
+        fault = "infinity is not valid"
     raise DataFileError(f"{path}, {', '.join(where)}: {fault}.")
 
 
@@ -328,8 +393,14 @@ def read_cells(path: Path) -> Cells:
     first = next((line for line in io.StringIO(bare, newline=None) if line.strip()), "")
     delimiter = max(DELIMITERS, key=first.count)
     need = _cells_memory(text, delimiter)
-    check_memory(need, np.empty(0), f"Reading the cells of {path}", "write them as npz or parquet, or fewer of them")
-    lines, numbers = [], []
+    check_memory(
+        need,
+        np.empty(0),
+        f"Reading the cells of {path}",
+        "write them as npz or parquet, or fewer of them",
+    )
+    lines = []
+    numbers = []
     with packed.reading(path, "table"):
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         for line in reader:
@@ -338,7 +409,9 @@ def read_cells(path: Path) -> Cells:
                 numbers.append(reader.line_num)
     if len(lines) < 2:
         expected = "expected a line of headings and lines of values below it"
-        raise DataFileError(f"{path} holds no table: {expected}, found {'only headings' if lines else 'no line'}.")
+        raise DataFileError(
+            f"{path} holds no table: {expected}, found {'only headings' if lines else 'no line'}."
+        )
     headings = [cell.strip() for cell in lines.pop(0)]
     del numbers[0]
     if len(lines[0]) == len(headings) + 1:
@@ -351,11 +424,15 @@ def read_cells(path: Path) -> Cells:
         if len(line) != len(headings):
             cells = f"expected {len(headings)} cells, as in the first line, found {len(line)}"
             has_more = delimiter == "," and len(line) > len(headings)
-            hint = ". If numbers have a decimal comma, write decimals with a point" if has_more else ""
+            if has_more:
+                hint = ". If numbers have a decimal comma, write decimals with a point"
+            else:
+                hint = ""
             raise DataFileError(f"{path}, line {place}: {cells}{hint}.")
     # Spreadsheets may write columns that have neither a heading nor a value.
     while len(headings) > 1 and not headings[-1] and all(not line[-1].strip() for line in lines):
-        headings, lines = headings[:-1], [line[:-1] for line in lines]
+        headings = headings[:-1]
+        lines = [line[:-1] for line in lines]
     return Cells(path, headings, list(lines), numbers)
 
 
@@ -364,7 +441,9 @@ def _cells_memory(text: str, delimiter: str) -> float:
     n_lines = text.count("\n") + text.count("\r") + 1
     n_cells = text.count(delimiter) + n_lines
     n_longer = min(n_cells, max(0, len(text) - n_cells) // 2)
-    of_cells = n_longer * (_ASCII_CELL if text.isascii() else _CELL) + n_cells * _PLACE + n_lines * _LINE
+    of_cells = (
+        n_longer * (_ASCII_CELL if text.isascii() else _CELL) + n_cells * _PLACE + n_lines * _LINE
+    )
     # The copy for the reader has four bytes for each character.
     return 1.05 * (4 * len(text) + 2 * sys.getsizeof(text) + of_cells)
 
@@ -383,7 +462,8 @@ def _read_parquet(path: Path) -> Cells:
 
 # Writing -------------------------------------------------------------------------------------------
 
-# Characters that need quotes: delimiters, quotes, and characters that some programs read as the end of a line.
+# Characters that need quotes: delimiters, quotes, and characters that some programs read as the end
+# of a line.
 _SPECIAL = re.compile(f'[{DELIMITERS}"\\r\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]')
 
 
@@ -393,10 +473,14 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, f"could not be written ({error.strerror or error})", str(path)) from error
+        raise OSError(
+            error.errno, f"could not be written ({error.strerror or error})", str(path)
+        ) from error
 
 
-def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, columns: Ids, corner: str) -> None:
+def write_grid(
+    path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, columns: Ids, corner: str
+) -> None:
     """Write a grid (n, p) with the ids of rows and columns; None prints it as csv.
 
     Parameters
@@ -408,11 +492,16 @@ def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, colum
     corner : str
         Heading of the column of ids.
     """
-    rows, columns = text_ids(rows, "The rows of the table"), text_ids(columns, "Its columns")
-    headings, labels = [str(label) for label in columns.labels], iter(rows.labels)
+    rows = text_ids(rows, "The rows of the table")
+    columns = text_ids(columns, "Its columns")
+    headings = [str(label) for label in columns.labels]
+    labels = iter(rows.labels)
     corner = free_name(corner, headings)
     tables = (
-        {corner: [next(labels) for _ in block], **dict(zip(headings, block.T.tolist(), strict=True))}
+        {
+            corner: [next(labels) for _ in block],
+            **dict(zip(headings, block.T.tolist(), strict=True)),
+        }
         for block in blocks
     )
     write_blocks(path, tables)
@@ -421,8 +510,8 @@ def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, colum
 def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
     """Write a table from blocks of rows, each with the same named columns; a path of None prints it as csv.
 
-    Numbers are written with all digits, None and NaN as empty cells. Only one block at a time is in memory. The file is
-    written atomically.
+    Numbers are written with all digits, None and NaN as empty cells. Only one block at a time is in
+    memory. The file is written atomically.
     """
     rest = iter(blocks)
     first = next(rest)  # raises an error of the computation before anything is printed
@@ -430,11 +519,18 @@ def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
     if path is None:
         _write_lines(sys.stdout, first, blocks, ",")
         return
-    pq = None if suffix_of(path) in TEXTS else packed.imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
+    if suffix_of(path) in TEXTS:
+        pq = None
+    else:
+        pq = packed.imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
     with writing(path), replacing(path) as file, ExitStack() as stack:
         if pq is None:
             is_gzip = path.suffix == ".gz"
-            target = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_gzip else file
+            target = (
+                stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+                if is_gzip
+                else file
+            )
             text = io.TextIOWrapper(cast(IO[bytes], target), encoding="utf-8", newline="")
             _write_lines(text, first, blocks, "," if suffix_of(path) == ".csv" else "\t")
             text.detach()  # flushes the text and leaves the file open
@@ -442,25 +538,35 @@ def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
         import pyarrow as pa
 
         # A parquet column has one type: ids of mixed types become text.
-        texts = {name for name, cells in first.items() if any(isinstance(cell, str) for cell in cells)}
+        texts = {
+            name for name, cells in first.items() if any(isinstance(cell, str) for cell in cells)
+        }
         writer = None
         for block in blocks:
-            columns = {name: list(map(str, cells) if name in texts else cells) for name, cells in block.items()}
+            columns = {
+                name: list(map(str, cells) if name in texts else cells)
+                for name, cells in block.items()
+            }
             table = pa.table(columns, schema=None if writer is None else writer.schema)
             writer = writer or stack.enter_context(pq.ParquetWriter(file, table.schema))
             writer.write_table(table)
 
 
-def _write_lines(text: TextIO, headings: Iterable[str], blocks: Iterable[Columns], delimiter: str) -> None:
+def _write_lines(
+    text: TextIO, headings: Iterable[str], blocks: Iterable[Columns], delimiter: str
+) -> None:
     clean = printable if text.isatty() else str
-    lines = chain([headings], (line for block in blocks for line in zip(*block.values(), strict=True)))
+    lines = chain(
+        [headings], (line for block in blocks for line in zip(*block.values(), strict=True))
+    )
     text.writelines(clean(delimiter.join(map(_cell, line)) + "\n") for line in lines)
 
 
 def _cell(value: Any) -> str:
     """Return a cell, in quotes if a character in it could end a cell or a line.
 
-    The csv writer of the standard library does not quote a bare carriage return, which ends a line for every reader.
+    The csv writer of the standard library does not quote a bare carriage return, which ends a line
+    for every reader.
     """
     text = "" if value is None or value != value else str(value)
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text

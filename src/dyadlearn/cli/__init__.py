@@ -18,8 +18,10 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     cls=Commands,
     help="Learn from labelled pairs of instances and tasks.",
-    epilog="Exit codes: 0 done; 1 a bug; 2 wrong usage or input; 3 a bad model file; 4 something the machine lacks (a "
-    "package, disk space, memory, a network); 5 another process changed the model file meanwhile, run again; "
+    epilog="Exit codes: 0 done; 1 a bug; 2 wrong usage or input; 3 a bad model file; 4 something "
+    "the machine lacks (a "
+    "package, disk space, memory, a network); 5 another process changed the model file meanwhile, "
+    "run again; "
     "130 interrupted; 143 terminated.",
     add_completion=False,
     no_args_is_help=True,
@@ -37,7 +39,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Learn from labelled pairs of instances and tasks."""
@@ -52,7 +57,9 @@ def main(loaded: Callable[[], object] = lambda: None) -> None:
     """Run the command line; `loaded` is called when the modules of the command are imported."""
     try:
         app(obj=loaded)
-    except KeyboardInterrupt as error:  # before a command was started, which would print this message
+    except (
+        KeyboardInterrupt
+    ) as error:  # before a command was started, which would print this message
         code, words = interrupted(error)
         typer.echo(f"dyadlearn: {words}", err=True)
         sys.exit(code)

@@ -18,15 +18,17 @@ _GROUPS = "a table of id, group; identical; or scaffold, of SMILES."
 class Demo(options.Options, module="demo"):
     """Try everything once, on Debian packages and tags.
 
-    Three models are tuned, the likeliest missing tags are listed, and a report is written. This takes about ten seconds
-    and needs no network.
+    Three models are tuned, the likeliest missing tags are listed, and a report is written. This
+    takes about ten seconds and needs no network.
 
     For example:
 
         dyadlearn demo
     """
 
-    output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html")
+    output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path(
+        "report.html"
+    )
     force: options.Force = False
 
     endings: ClassVar[tuple[str, ...]] = PAGES
@@ -35,7 +37,8 @@ class Demo(options.Options, module="demo"):
 class Datasets(options.Options, module="demo"):
     """List real data to try, or download one of them.
 
-    With a name, the data set is downloaded unless it is there already, and written as tables if --to is given.
+    With a name, the data set is downloaded unless it is there already, and written as tables if
+    --to is given.
 
     For example:
 
@@ -43,12 +46,17 @@ class Datasets(options.Options, module="demo"):
 
         dyadlearn datasets nr --to nr
 
-        dyadlearn tune nr/labels.csv --instances nr/instances.csv --tasks nr/tasks.csv --setting D -o nr.dyad
+        dyadlearn tune nr/labels.csv --instances nr/instances.csv --tasks nr/tasks.csv --setting D
+        -o nr.dyad
     """
 
     name: Annotated[str | None, Argument(metavar="NAME", help="The data set to download.")] = None
-    to: Annotated[Path | None, Option(help="Folder to write labels.csv, instances.csv and tasks.csv to.")] = None
-    data_home: Annotated[Path | None, Option(help="Folder of downloads; default $DYADLEARN_DATA or a cache.")] = None
+    to: Annotated[
+        Path | None, Option(help="Folder to write labels.csv, instances.csv and tasks.csv to.")
+    ] = None
+    data_home: Annotated[
+        Path | None, Option(help="Folder of downloads; default $DYADLEARN_DATA or a cache.")
+    ] = None
     force: options.Force = False
 
     needs: ClassVar[Rules] = {"to": ("name",), "force": ("to",)}
@@ -57,71 +65,127 @@ class Datasets(options.Options, module="demo"):
 class Tune(options.LabelFile, options.Sides, module="models"):
     """Fit a model and choose its regularisation or kernels.
 
-    The choice is made by exact hold-out predictions. The output has the score of the model beside those of baselines,
-    which do not use the features. Without --model, two-step and Kronecker ridge are both tried where that takes little
-    time; a line says which one is kept, and why.
+    The choice is made by exact hold-out predictions. The output has the score of the model beside
+    those of baselines, which do not use the features. Without --model, two-step and Kronecker ridge
+    are both tried where that takes little time; a line says which one is kept, and why.
 
-    Where labels are missing, a coarse search is followed by a finer one. Ctrl-C writes the best model so far, with exit
-    code 130.
+    Where labels are missing, a coarse search is followed by a finer one. Ctrl-C writes the best
+    model so far, with exit code 130.
 
-    --model learned learns the weight of each file that describes a side. If a side has several files, give each a
-    name; files of new instances and tasks need the same names.
+    --model learned learns the weight of each file that describes a side. If a side has several
+    files, give each a name; files of new instances and tasks need the same names.
 
     For example:
 
-        dyadlearn tune labels.csv --instances targets.csv --tasks drugs.csv --setting D -o model.dyad
+        dyadlearn tune labels.csv --instances targets.csv --tasks drugs.csv --setting D -o
+        model.dyad
 
-        dyadlearn tune ratings.csv --instances users.parquet --tasks items.parquet --columns user,item,stars -o m.dyad
+        dyadlearn tune ratings.csv --instances users.parquet --tasks items.parquet --columns
+        user,item,stars -o m.dyad
 
-        dyadlearn tune binds.csv --instances proteins.h5 --tasks molecules.parquet --setting D -o model.dyad
+        dyadlearn tune binds.csv --instances proteins.h5 --tasks molecules.parquet --setting D -o
+        model.dyad
 
-        dyadlearn tune binds.csv --instances proteins.fasta --tasks drugs.csv --tasks-smiles smiles -o model.dyad
+        dyadlearn tune binds.csv --instances proteins.fasta --tasks drugs.csv --tasks-smiles smiles
+        -o model.dyad
 
-        dyadlearn tune infects.csv --instances hosts.csv --tasks parasites.csv --sides host,parasite -o model.dyad
+        dyadlearn tune infects.csv --instances hosts.csv --tasks parasites.csv --sides host,parasite
+        -o model.dyad
 
-        dyadlearn tune binds.csv --model learned --instances ecfp=drugs.csv --instances sim=kernel.csv -o model.dyad
+        dyadlearn tune binds.csv --model learned --instances ecfp=drugs.csv --instances
+        sim=kernel.csv -o model.dyad
     """
 
-    labels: Annotated[Path, Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs.")]
+    labels: Annotated[
+        Path,
+        Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs."),
+    ]
     instances: Annotated[list[str], options.INSTANCES]
     tasks: options.Tasks = None
-    output: Annotated[Path, Option("--output", "-o", help="The model file to write, usually model.dyad.")]
+    output: Annotated[
+        Path, Option("--output", "-o", help="The model file to write, usually model.dyad.")
+    ]
     force: options.Force = False
-    instances_smiles: Annotated[options.Files, Option(metavar=_COLUMN, help="SMILES column of --instances.")] = None
-    tasks_smiles: Annotated[options.Files, Option(metavar=_COLUMN, help="SMILES column of --tasks.")] = None
-    fingerprint: Annotated[str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = None
-    drop_invalid: Annotated[bool, Option(help="Leave out SMILES and sequences that cannot be read.")] = False
+    instances_smiles: Annotated[
+        options.Files, Option(metavar=_COLUMN, help="SMILES column of --instances.")
+    ] = None
+    tasks_smiles: Annotated[
+        options.Files, Option(metavar=_COLUMN, help="SMILES column of --tasks.")
+    ] = None
+    fingerprint: Annotated[
+        str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")
+    ] = None
+    drop_invalid: Annotated[
+        bool, Option(help="Leave out SMILES and sequences that cannot be read.")
+    ] = False
     model: Annotated[
-        str | None, Option(help=f"One of {', '.join(MODELS)}; by default the better of two-step and kronecker.")
+        str | None,
+        Option(
+            help=f"One of {', '.join(MODELS)}; by default the better of two-step and kronecker."
+        ),
     ] = None
     kernel: options.Kernel = None
-    task_kernel: Annotated[options.Files, Option(metavar="[NAME=]KERNEL", help="Kernel of the tasks.")] = None
-    intercept: Annotated[bool, Option(help="Fit a mean and main effects of both sides, or not.")] = True
-    device: Annotated[str | None, Option(help="Device to compute on: cuda is a GPU, by torch or cupy.")] = None
+    task_kernel: Annotated[
+        options.Files, Option(metavar="[NAME=]KERNEL", help="Kernel of the tasks.")
+    ] = None
+    intercept: Annotated[
+        bool, Option(help="Fit a mean and main effects of both sides, or not.")
+    ] = True
+    device: Annotated[
+        str | None, Option(help="Device to compute on: cuda is a GPU, by torch or cupy.")
+    ] = None
     setting: options.Setting = "B"
-    scoring: Annotated[str | None, Option(help=f"Score; by default roc_auc or squared error. One of {SCORES}.")] = None
+    scoring: Annotated[
+        str | None, Option(help=f"Score; by default roc_auc or squared error. One of {SCORES}.")
+    ] = None
     alphas: Annotated[
         str | None,
-        Option(help="Regularisations: 0.1,1,10 or 1e-3:1e3:7; default 1e-7 to 1e6 times the scale of the kernel."),
+        Option(
+            help="Regularisations: 0.1,1,10 or 1e-3:1e3:7; default 1e-7 to 1e6 times the scale of "
+            "the kernel."
+        ),
     ] = None
-    task_alphas: Annotated[str | None, Option(help="Regularisations of the tasks; by default --alphas.")] = None
+    task_alphas: Annotated[
+        str | None, Option(help="Regularisations of the tasks; by default --alphas.")
+    ] = None
     constants: Annotated[
         str | None,
-        Option(help="--model kronecker: constants to add to both kernels, as 0.1,1,10: weights of main effects."),
+        Option(
+            help="--model kronecker: constants to add to both kernels, as 0.1,1,10: weights of "
+            "main effects."
+        ),
     ] = None
     cv: options.Folds = None
     method: options.Method = None
-    groups: Annotated[Path | None, Option(help=f"Instances to leave out together: {_GROUPS}")] = None
-    task_groups: Annotated[Path | None, Option(help=f"Tasks to leave out together: {_GROUPS}")] = None
-    exhaustive: Annotated[bool, Option(help="Score all regularisations, also if labels are missing.")] = False
-    keep_labels: Annotated[bool, Option(help="--model online: keep labels for update --known replace.")] = False
-    stages: Annotated[str, Option(help="--model learned: maximum number of stages; auto is 3 in A, else 1.")] = "auto"
-    steps: Annotated[int, Option(min=1, help="--model learned: maximum number of steps of each descent.")] = 60
-    shrinkage: Annotated[float, Option(help="--model learned: penalty on unequal weights; 0 is none.")] = 0.1
-    normalize: Annotated[bool, Option(help="--model learned: scale kernels to a unit diagonal, or to mean 1.")] = True
+    groups: Annotated[Path | None, Option(help=f"Instances to leave out together: {_GROUPS}")] = (
+        None
+    )
+    task_groups: Annotated[Path | None, Option(help=f"Tasks to leave out together: {_GROUPS}")] = (
+        None
+    )
+    exhaustive: Annotated[
+        bool, Option(help="Score all regularisations, also if labels are missing.")
+    ] = False
+    keep_labels: Annotated[
+        bool, Option(help="--model online: keep labels for update --known replace.")
+    ] = False
+    stages: Annotated[
+        str, Option(help="--model learned: maximum number of stages; auto is 3 in A, else 1.")
+    ] = "auto"
+    steps: Annotated[
+        int, Option(min=1, help="--model learned: maximum number of steps of each descent.")
+    ] = 60
+    shrinkage: Annotated[
+        float, Option(help="--model learned: penalty on unequal weights; 0 is none.")
+    ] = 0.1
+    normalize: Annotated[
+        bool, Option(help="--model learned: scale kernels to a unit diagonal, or to mean 1.")
+    ] = True
     seed: Annotated[int, Option(min=0, help="--model learned: seed of the random numbers.")] = 0
 
-    needs: ClassVar[Rules] = dict.fromkeys(("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",))
+    needs: ClassVar[Rules] = dict.fromkeys(
+        ("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",)
+    )
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -129,7 +193,9 @@ class Tune(options.LabelFile, options.Sides, module="models"):
         if self.model is not None:
             return (self.model,)
         given = [name for name in ("task_alphas", "constants") if getattr(self, name) is not None]
-        return tuple(name for name in options.COMPARED if all(name in OF_MODELS[option] for option in given))
+        return tuple(
+            name for name in options.COMPARED if all(name in OF_MODELS[option] for option in given)
+        )
 
     def check(self) -> None:
         """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
@@ -140,29 +206,41 @@ class Tune(options.LabelFile, options.Sides, module="models"):
         options.check_method(self.method)
         names = self.models
         if not names:
-            raise ValueError("--task-alphas and --constants are of different models: leave one of them out.")
+            raise ValueError(
+                "--task-alphas and --constants are of different models: leave one of them out."
+            )
         if not self.tasks and _registry.MODELS[names[0]].needs_tasks:
-            which = f"The {name} model learns" if name else "Two-step and Kronecker ridge learn"
-            raise ValueError(f"{which} from tasks: give them by --tasks, or use --model independent.")
+            if name:
+                which = f"The {name} model learns"
+            else:
+                which = "Two-step and Kronecker ridge learn"
+            raise ValueError(
+                f"{which} from tasks: give them by --tasks, or use --model independent."
+            )
         for parameter, having in OF_MODELS.items():
             for option in given_options(parameter) if not set(names) & set(having) else ():
                 which = "tune without --model" if name is None else f"--model {name}"
-                raise ValueError(f"{which} has no option {option}: use it with --model {' or '.join(having)}.")
+                raise ValueError(
+                    f"{which} has no option {option}: use it with --model {' or '.join(having)}."
+                )
         if self.fingerprint and not (self.instances_smiles or self.tasks_smiles):
-            raise ValueError("--fingerprint goes with --instances-smiles or --tasks-smiles: add one, or leave it out.")
+            raise ValueError(
+                "--fingerprint goes with --instances-smiles or --tasks-smiles: add one, or leave "
+                "it out."
+            )
 
 
 class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
     """Score, compare, test or verify a model.
 
-    Scores are those of exact hold-out predictions for new pairs, instances, tasks, and both, beside baselines.
-    Baselines are the mean of all labels (grand), of the instance, of the task, and the sum of both effects (additive),
-    held out in the same way; --json has all of them.
+    Scores are those of exact hold-out predictions for new pairs, instances, tasks, and both, beside
+    baselines. Baselines are the mean of all labels (grand), of the instance, of the task, and the
+    sum of both effects (additive), held out in the same way; --json has all of them.
 
-    --against compares models on the same labels; differences have simultaneous intervals. --permutations tests
-    whether the model is better than on permuted labels; a tuned model is tuned again for each permutation. --verify
-    compares hold-out predictions with those of refitted models. A model with learned kernels learns them again for
-    each fold.
+    --against compares models on the same labels; differences have simultaneous intervals.
+    --permutations tests whether the model is better than on permuted labels; a tuned model is tuned
+    again for each permutation. --verify compares hold-out predictions with those of refitted
+    models. A model with learned kernels learns them again for each fold.
 
     For example:
 
@@ -179,14 +257,28 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
     scoring: options.Scoring = None
     cv: options.Folds = None
     method: options.Method = None
-    against: Annotated[list[Path] | None, Option(metavar="MODEL", help="Another model to compare with.")] = None
-    resamples: Annotated[int, Option(min=10, help="Number of bootstrap samples of --against.")] = 1000
+    against: Annotated[
+        list[Path] | None, Option(metavar="MODEL", help="Another model to compare with.")
+    ] = None
+    resamples: Annotated[int, Option(min=10, help="Number of bootstrap samples of --against.")] = (
+        1000
+    )
     coverage: Annotated[float, Option(help="Coverage of the intervals of --against.")] = 0.95
-    permutations: Annotated[int | None, Option(min=1, help="Number of permutations of a permutation test.")] = None
-    permute: Annotated[str | None, Option(help="instances, tasks or both; by default the new side.")] = None
-    verify: Annotated[bool, Option(help="Compare hold-out predictions with refitted models.")] = False
-    number: Annotated[int, Option("-n", "--number", min=1, help="Cells to refit for --verify, in each setting.")] = 20
-    nested: Annotated[bool, Option(help="Learn kernels again in each fold, or keep those of the model.")] = True
+    permutations: Annotated[
+        int | None, Option(min=1, help="Number of permutations of a permutation test.")
+    ] = None
+    permute: Annotated[
+        str | None, Option(help="instances, tasks or both; by default the new side.")
+    ] = None
+    verify: Annotated[bool, Option(help="Compare hold-out predictions with refitted models.")] = (
+        False
+    )
+    number: Annotated[
+        int, Option("-n", "--number", min=1, help="Cells to refit for --verify, in each setting.")
+    ] = 20
+    nested: Annotated[
+        bool, Option(help="Learn kernels again in each fold, or keep those of the model.")
+    ] = True
     seed: options.Seed = 0
 
     needs: ClassVar[Rules] = {"number": ("verify",), "permute": ("permutations",)}
@@ -203,21 +295,24 @@ class Evaluate(options.OfModel, options.TableOutput, module="evaluate"):
 class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="predict"):
     """Predict for new instances, new tasks, or both.
 
-    Without --instances (or --tasks), predictions are for the instances (or tasks) of training. A file of features needs
-    the columns of the training file. A file of a kernel needs one column for each id of training. Named
-    files of a learned model need the names of training; some of these files may be missing.
+    Without --instances (or --tasks), predictions are for the instances (or tasks) of training. A
+    file of features needs the columns of the training file. A file of a kernel needs one column for
+    each id of training. Named files of a learned model need the names of training; some of these
+    files may be missing.
 
-    --labels adds known labels of the new instances, or of the new tasks, as if the model were fitted again with them.
-    Each new instance is added alone: its labels do not change the predictions for the others.
+    --labels adds known labels of the new instances, or of the new tasks, as if the model were
+    fitted again with them. Each new instance is added alone: its labels do not change the
+    predictions for the others.
 
-    --explain lists the training labels that one prediction comes from: by pair, by instance and by task. Each list
-    sums to the prediction.
+    --explain lists the training labels that one prediction comes from: by pair, by instance and by
+    task. Each list sums to the prediction.
 
     For example:
 
         dyadlearn predict model.dyad --instances new_targets.csv -o predictions.csv
 
-        dyadlearn predict model.dyad --instances new_targets.csv --tasks new_drugs.csv --long -o predictions.csv
+        dyadlearn predict model.dyad --instances new_targets.csv --tasks new_drugs.csv --long -o
+        predictions.csv
 
         dyadlearn predict model.dyad --tasks new_drugs.csv --pairs wanted.csv
 
@@ -227,41 +322,67 @@ class Predict(options.OfModel, options.TableOutput, options.LabelFile, module="p
 
         dyadlearn predict model.dyad --instances new_targets.csv --interval 0.9 -o bounds.csv
 
-        dyadlearn predict model.dyad --instances ecfp=new_drugs.csv --instances sim=new_rows.csv -o predictions.csv
+        dyadlearn predict model.dyad --instances ecfp=new_drugs.csv --instances sim=new_rows.csv -o
+        predictions.csv
 
         dyadlearn predict model.dyad --instances new_targets.csv --labels few.csv -o predictions.csv
 
         dyadlearn predict model.dyad --explain --instance hsa2099 --task D00348
 
-        dyadlearn predict model.dyad --explain --instances new_targets.csv --instance hsa5468 --task D00348 --json
+        dyadlearn predict model.dyad --explain --instances new_targets.csv --instance hsa5468 --task
+        D00348 --json
     """
 
     instances: options.Instances = None
     tasks: options.Tasks = None
-    pairs: Annotated[Path | None, Option(help="Only these pairs: a table of instance, task.")] = None
-    labels: Annotated[Path | None, Option(help="Known labels of the new rows: a grid, or a table of pairs.")] = None
+    pairs: Annotated[Path | None, Option(help="Only these pairs: a table of instance, task.")] = (
+        None
+    )
+    labels: Annotated[
+        Path | None, Option(help="Known labels of the new rows: a grid, or a table of pairs.")
+    ] = None
     long: Annotated[bool, Option(help="Write rows of instance, task, prediction.")] = False
-    probability: Annotated[bool, Option(help="Predict the probability of the larger of two labels.")] = False
-    interval: Annotated[float | None, Option(help="Write rows with bounds of this coverage, such as 0.9.")] = None
+    probability: Annotated[
+        bool, Option(help="Predict the probability of the larger of two labels.")
+    ] = False
+    interval: Annotated[
+        float | None, Option(help="Write rows with bounds of this coverage, such as 0.9.")
+    ] = None
     clip: options.Clip = None
-    baseline: Annotated[bool, Option(help="Predict pairs with an unknown id by means of labels.")] = False
-    explain: Annotated[bool, Option(help="List the training labels that a prediction comes from.")] = False
-    instance: Annotated[str | None, Option(metavar="ID", help="Instance to explain: of training, or of a file.")] = None
-    task: Annotated[str | None, Option(metavar="ID", help="Task to explain: of training, or of a file.")] = None
-    by: Annotated[str, Option(help="List that --explain -o writes: by pair, instance or task.")] = "pair"
+    baseline: Annotated[
+        bool, Option(help="Predict pairs with an unknown id by means of labels.")
+    ] = False
+    explain: Annotated[
+        bool, Option(help="List the training labels that a prediction comes from.")
+    ] = False
+    instance: Annotated[
+        str | None, Option(metavar="ID", help="Instance to explain: of training, or of a file.")
+    ] = None
+    task: Annotated[
+        str | None, Option(metavar="ID", help="Task to explain: of training, or of a file.")
+    ] = None
+    by: Annotated[str, Option(help="List that --explain -o writes: by pair, instance or task.")] = (
+        "pair"
+    )
     number: options.Number = 10
 
     needs: ClassVar[Rules] = {"by": ("explain", "output"), "baseline": ("pairs",)}
     needs |= dict.fromkeys(("instance", "task", "number"), ("explain",))
     needs |= dict.fromkeys(("format", "columns", "fill", "transpose"), ("labels",))
-    excludes: ClassVar[Rules] = {"explain": ("pairs", "long", "probability", "interval", "labels", "clip")}
-    excludes |= {"probability": ("interval", "labels", "clip", "baseline"), "interval": ("labels", "baseline")}
+    excludes: ClassVar[Rules] = {
+        "explain": ("pairs", "long", "probability", "interval", "labels", "clip")
+    }
+    excludes |= {
+        "probability": ("interval", "labels", "clip", "baseline"),
+        "interval": ("labels", "baseline"),
+    }
 
 
 class Recommend(options.OfModel, options.TableOutput, module="predict"):
     """List the best pairs that are not observed.
 
-    These are the best tasks for an instance, the best instances for a task, or the best pairs of all.
+    These are the best tasks for an instance, the best instances for a task, or the best pairs of
+    all.
 
     For example:
 
@@ -274,13 +395,23 @@ class Recommend(options.OfModel, options.TableOutput, module="predict"):
         dyadlearn recommend model.dyad --pairs -n 100
     """
 
-    subject: Annotated[str | None, Option("--for", metavar="ID", help="A known instance or task.")] = None
-    new: Annotated[options.Files, Option(metavar="[NAME=]FILE", help="New instances, or tasks by --side task.")] = None
+    subject: Annotated[
+        str | None, Option("--for", metavar="ID", help="A known instance or task.")
+    ] = None
+    new: Annotated[
+        options.Files, Option(metavar="[NAME=]FILE", help="New instances, or tasks by --side task.")
+    ] = None
     pairs: Annotated[bool, Option(help="List the best of all pairs that are not observed.")] = False
-    number: Annotated[int | None, Option("-n", "--number", min=1, help="List length; default 10, or 20 pairs.")] = None
-    side: Annotated[str | None, Option(help="instance or task, if the id or the file could be either.")] = None
+    number: Annotated[
+        int | None, Option("-n", "--number", min=1, help="List length; default 10, or 20 pairs.")
+    ] = None
+    side: Annotated[
+        str | None, Option(help="instance or task, if the id or the file could be either.")
+    ] = None
     setting: options.Setting = "A"
-    zeros: Annotated[bool | None, Option(help="Treat zeros as not observed; default if all pairs are 0 or 1.")] = None
+    zeros: Annotated[
+        bool | None, Option(help="Treat zeros as not observed; default if all pairs are 0 or 1.")
+    ] = None
     clip: options.Clip = None
     cv: options.Folds = None
 
@@ -301,30 +432,44 @@ class Screen(options.OfModel, options.TableOutput, module="predict"):
 
     number: options.Number = 20
     setting: options.Setting = "A"
-    label: Annotated[float | None, Option(help="List only cells with this label, such as 0.")] = None
+    label: Annotated[float | None, Option(help="List only cells with this label, such as 0.")] = (
+        None
+    )
     cv: options.Folds = None
 
 
 class Update(options.LabelFile, options.OfModel, module="models"):
     """Add instances, tasks or labels to an online model.
 
-    Without --output the model file is replaced, after everything succeeded. To fit an online model, use: dyadlearn
-    tune … --model online
+    Without --output the model file is replaced, after everything succeeded. To fit an online model,
+    use: dyadlearn tune … --model online
 
     For example:
 
         dyadlearn update model.dyad --instances new_users.csv --labels new_ratings.csv
 
-        dyadlearn update model.dyad --tasks new_items.csv --instances all_users.csv --labels their_ratings.csv
+        dyadlearn update model.dyad --tasks new_items.csv --instances all_users.csv --labels
+        their_ratings.csv
 
-        dyadlearn update model.dyad --instances all_users.csv --labels ratings_of_today.csv --known replace
+        dyadlearn update model.dyad --instances all_users.csv --labels ratings_of_today.csv --known
+        replace
     """
 
-    labels: Annotated[Path, Option(help="Labels of the new instances or tasks: a grid or a long table.")]
-    instances: Annotated[Path | None, Option(help="New instances; with --tasks, the known instances.")] = None
-    tasks: Annotated[Path | None, Option(help="New tasks, labelled for all known instances.")] = None
-    output: Annotated[Path | None, Option("--output", "-o", help="Model file to write instead of the old one.")] = None
-    known: Annotated[str, Option(help="If instances are known already: error, or replace their labels.")] = "error"
+    labels: Annotated[
+        Path, Option(help="Labels of the new instances or tasks: a grid or a long table.")
+    ]
+    instances: Annotated[
+        Path | None, Option(help="New instances; with --tasks, the known instances.")
+    ] = None
+    tasks: Annotated[Path | None, Option(help="New tasks, labelled for all known instances.")] = (
+        None
+    )
+    output: Annotated[
+        Path | None, Option("--output", "-o", help="Model file to write instead of the old one.")
+    ] = None
+    known: Annotated[
+        str, Option(help="If instances are known already: error, or replace their labels.")
+    ] = "error"
     force: options.Force = False
 
     in_place: ClassVar[tuple[str, ...]] = ("source",)
@@ -333,7 +478,8 @@ class Update(options.LabelFile, options.OfModel, module="models"):
 class Inspect(options.OfModel, module="evaluate"):
     """Show the content of a model file.
 
-    The output lists the model, its parameters and scores, its files of data, and how they were read.
+    The output lists the model, its parameters and scores, its files of data, and how they were
+    read.
 
     For example:
 
@@ -351,12 +497,20 @@ class Report(options.OfModel, module="evaluate"):
         dyadlearn report model.dyad -o report.html --title "Nuclear receptors"
     """
 
-    output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html")
+    output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path(
+        "report.html"
+    )
     title: Annotated[str | None, Option(help="The heading.")] = None
-    names: Annotated[options.Paths, Option(metavar="FILE", help="Names of ids: FASTA, or a table of id, name.")] = None
+    names: Annotated[
+        options.Paths, Option(metavar="FILE", help="Names of ids: FASTA, or a table of id, name.")
+    ] = None
     setting: options.Settings = None
-    scoring: Annotated[str | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")] = None
-    permutations: Annotated[int, Option(min=0, help="Number of permutations of the labels for a null score.")] = 0
+    scoring: Annotated[
+        str | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")
+    ] = None
+    permutations: Annotated[
+        int, Option(min=0, help="Number of permutations of the labels for a null score.")
+    ] = 0
     force: options.Force = False
 
     endings: ClassVar[tuple[str, ...]] = PAGES

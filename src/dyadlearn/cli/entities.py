@@ -1,7 +1,7 @@
 """Read the features or the kernel of one side from files, in training and for new instances and tasks.
 
-A side is described by one file, or by several named files that describe the same entities. A single file has the
-name "", which no named file can have.
+A side is described by one file, or by several named files that describe the same entities. A single
+file has the name "", which no named file can have.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def parse_values(text: str) -> dict[str, Any]:
     for part in text.split(","):
         option, _, value = (piece.strip() for piece in part.partition("="))
         if not option or not value:
-            raise ValueError(f"Expected option=value, separated by commas, found {part!r} in {text!r}.")
+            raise ValueError(
+                f"Expected option=value, separated by commas, found {part!r} in {text!r}."
+            )
         options[option] = _value(value)
     return options
 
@@ -92,18 +94,24 @@ class Files:
         If a file with the whole text as its name exists, an equals sign is part of its name.
         """
         if not several and len(given) > 1:
-            raise ValueError(f"{option} takes one file, found {len(given)}: only --model learned takes several.")
+            raise ValueError(
+                f"{option} takes one file, found {len(given)}: only --model learned takes several."
+            )
         unnamed = [text for text in given if not several or not is_named(text)]
         if unnamed and len(given) == 1:
             return cls({"": Path(given[0])}, option)
         if unnamed:
             such = f"{option} structure={unnamed[0]}"
-            raise ValueError(f"{option} is given {len(given)} times: give each file a name, such as {such}.")
+            raise ValueError(
+                f"{option} is given {len(given)} times: give each file a name, such as {such}."
+            )
         paths: dict[str, Path] = {}
         for text in given:
             name, _, path = text.partition("=")
             if name.strip() in paths:
-                raise ValueError(f"{option} has two files with the name {name.strip()!r}: give different names.")
+                raise ValueError(
+                    f"{option} has two files with the name {name.strip()!r}: give different names."
+                )
             paths[name.strip()] = Path(path)
         return cls(paths, option)
 
@@ -116,7 +124,9 @@ class Files:
             words.append(f"{name}{'=' if name else ''}{Path(path).name}{colons}{options}")
         return " ".join(words)
 
-    def of_each(self, given: Sequence[str] | None, option: str, *, common: bool = False) -> dict[str, str]:
+    def of_each(
+        self, given: Sequence[str] | None, option: str, *, common: bool = False
+    ) -> dict[str, str]:
         """Return the value of an option for each file, from texts ``name=value``.
 
         If `common` is true, a value without a name applies to all files that are not named.
@@ -124,7 +134,9 @@ class Files:
         texts = list(given or ())
         if "" in self.paths:
             if len(texts) > 1:
-                raise ValueError(f"{option} is given {len(texts)} times, but {self.option} names a single file.")
+                raise ValueError(
+                    f"{option} is given {len(texts)} times, but {self.option} names a single file."
+                )
             return {"": texts[0]} if texts else {}
         of_all: list[str] = []
         values: dict[str, str] = {}
@@ -135,14 +147,18 @@ class Files:
                 of_all.append(text)
             elif name not in self.paths:
                 names = shown(list(self.paths), 12)
-                raise ValueError(f"{option} {text} names the file {name!r}, but {self.option} has {names}.")
+                raise ValueError(
+                    f"{option} {text} names the file {name!r}, but {self.option} has {names}."
+                )
             elif name in values:
                 raise ValueError(f"{option} is given twice for {name!r}.")
             else:
                 values[name] = value
         if len(of_all) > 1 or (of_all and not common):
             such = f"{option} {next(iter(self.paths))}={of_all[-1]}"
-            raise ValueError(f"{option} {of_all[-1]} does not name a file of {self.option}: write it as {such}.")
+            raise ValueError(
+                f"{option} {of_all[-1]} does not name a file of {self.option}: write it as {such}."
+            )
         return {**dict.fromkeys(self.paths, of_all[0]), **values} if of_all else values
 
 
@@ -207,13 +223,18 @@ Recipes = dict[str, Recipe]
 
 def in_words(recipes: Recipes | None) -> str:
     """Return the kinds of data and the kernels of a side, for people."""
-    parts = [f"{name}: {recipe.in_words}" if name else recipe.in_words for name, recipe in (recipes or {}).items()]
+    parts = [
+        f"{name}: {recipe.in_words}" if name else recipe.in_words
+        for name, recipe in (recipes or {}).items()
+    ]
     return "; ".join(parts) or "none"
 
 
 def recipes_state(recipes: Recipes | None) -> dict[str, Any] | None:
     """Return the recipes of a side as plain values, for the model file."""
-    return None if recipes is None else {name: recipe.state() for name, recipe in recipes.items()}
+    if recipes is None:
+        return None
+    return {name: recipe.state() for name, recipe in recipes.items()}
 
 
 def recipes_from_state(state: Any, where: str) -> Recipes | None:
@@ -246,19 +267,28 @@ class Source(NamedTuple):
     column: str | None = None
 
 
-def open_source(path: Path, smiles: str | None = None, kernel: str | None = None, option: str = "") -> Source:
+def open_source(
+    path: Path, smiles: str | None = None, kernel: str | None = None, option: str = ""
+) -> Source:
     """Open a file of instances or tasks; `smiles` is the column of molecules, and `option` the option that names it."""
     path, options = file_options(path)
     is_fasta = suffix_of(path) in _FASTA
     if options and (is_fasta or smiles is not None):
-        raise ValueError(f"{path} holds {'sequences' if is_fasta else 'SMILES'}: leave out :: and what follows.")
+        raise ValueError(
+            f"{path} holds {'sequences' if is_fasta else 'SMILES'}: leave out :: and what follows."
+        )
     if is_fasta and smiles is not None:
-        raise ValueError(f"{path} contains sequences, but {option} names a column of a table: leave {option} out.")
+        raise ValueError(
+            f"{path} contains sequences, but {option} names a column of a table: leave {option} "
+            f"out."
+        )
     if is_fasta:
         from dyadlearn.kernels.sequences import read_fasta
 
         texts = read_fasta(path)
-        return _of_texts("sequences", path, list(texts.values()), make_ids(list(texts), None, str(path)), kernel)
+        return _of_texts(
+            "sequences", path, list(texts.values()), make_ids(list(texts), None, str(path)), kernel
+        )
     if smiles is not None:
         cells = read_cells(path)
         return _of_texts("smiles", path, cells.column(smiles), cells.ids(), kernel, smiles)
@@ -273,7 +303,11 @@ def open_source(path: Path, smiles: str | None = None, kernel: str | None = None
 def read_names(path: Path) -> dict[Hashable, str]:
     """Return names by ids: the text after the id in each header of a FASTA file, or the columns of a table."""
     if suffix_of(path) in _FASTA:
-        headers = [line[1:].split(maxsplit=1) for line in read_text(path, "FASTA file").splitlines() if line[:1] == ">"]
+        headers = [
+            line[1:].split(maxsplit=1)
+            for line in read_text(path, "FASTA file").splitlines()
+            if line[:1] == ">"
+        ]
         return {header[0]: header[1] for header in headers if len(header) == 2}
     return read_mapping(path, "name")
 
@@ -282,7 +316,9 @@ def read_mapping(path: Path, what: str) -> dict[Hashable, str]:
     """Read a table of two columns, an id and another text; errors name it as `what`."""
     cells = read_cells(path)
     if len(cells.headings) != 2:
-        raise DataFileError(f"{path} must have two columns, an id and a {what}, found {shown(cells.headings)}.")
+        raise DataFileError(
+            f"{path} must have two columns, an id and a {what}, found {shown(cells.headings)}."
+        )
     return dict(zip(cells.ids().labels, cells.labels(1 - cells.id_place), strict=True))
 
 
@@ -295,7 +331,10 @@ def _of_texts(kind: str, path: Path, texts: list[Any], ids: Ids, *more: str | No
 
 
 def training_side(
-    sources: Mapping[str, Source], places: Mapping[str, np.ndarray | None], given: Tune, terminal: Terminal
+    sources: Mapping[str, Source],
+    places: Mapping[str, np.ndarray | None],
+    given: Tune,
+    terminal: Terminal,
 ) -> tuple[Entities, Recipes, np.ndarray]:
     """Return one side of the training data, limited to the entities that all its files describe.
 
@@ -303,7 +342,8 @@ def training_side(
     ----------
     sources : mapping of str to Source
     places : mapping of str to integer array of shape (n,) or None
-        Positions of the entities in each file, in the order of the labels; None takes all in their order.
+        Positions of the entities in each file, in the order of the labels; None takes all in their
+        order.
     given : Tune
     terminal : Terminal
 
@@ -323,7 +363,9 @@ def training_side(
     common = reduce(np.intersect1d, readable.values())
     for name, places_of_file in readable.items():
         if len(places_of_file) > len(common):
-            tables[name], recipes[name] = _cut(tables[name], recipes[name], np.searchsorted(places_of_file, common))
+            tables[name], recipes[name] = _cut(
+                tables[name], recipes[name], np.searchsorted(places_of_file, common)
+            )
     return _joined(tables), recipes, common
 
 
@@ -339,16 +381,23 @@ def _cut(table: Table, recipe: Recipe, rows: np.ndarray) -> tuple[Table, Recipe]
     return table.take(rows, rows), replace(recipe, sequences=sequences)
 
 
-def _numbers_of_texts(source: Source, places: Places, given: Tune, terminal: Terminal) -> tuple[Table, Recipe, Any]:
+def _numbers_of_texts(
+    source: Source, places: Places, given: Tune, terminal: Terminal
+) -> tuple[Table, Recipe, Any]:
     """Return molecules or sequences as numbers, and the positions of those that could be read."""
     kernel, params = parse_kernel(source.kernel)
     if source.kind == "sequences":
         if kernel not in (None, *_SEQUENCE_KERNELS):
-            raise KernelError(f"The kernel of sequences is {' or '.join(_SEQUENCE_KERNELS)}, found {kernel!r}.")
+            raise KernelError(
+                f"The kernel of sequences is {' or '.join(_SEQUENCE_KERNELS)}, found {kernel!r}."
+            )
         recipe = Recipe("sequences", kernel or "smith-waterman", params)
     else:
         if kernel == "precomputed":
-            raise KernelError(f"{source.file.path} contains SMILES, no kernel: leave --kernel out, or use tanimoto.")
+            raise KernelError(
+                f"{source.file.path} contains SMILES, no kernel: leave --kernel out, or use "
+                f"tanimoto."
+            )
         check_kernel(kernel or "tanimoto", params)
         fingerprint = parse_values(given.fingerprint) if given.fingerprint else {}
         recipe = Recipe("smiles", kernel or "tanimoto", params, source.column, fingerprint)
@@ -364,20 +413,35 @@ def _numbers_of_texts(source: Source, places: Places, given: Tune, terminal: Ter
     return Table(values, table.row_ids.take(kept)), recipe, kept
 
 
-def _of_numbers(source: Source, places: Places, given: Tune, terminal: Terminal) -> tuple[Table, Recipe, Any]:
+def _of_numbers(
+    source: Source, places: Places, given: Tune, terminal: Terminal
+) -> tuple[Table, Recipe, Any]:
     """Return a table of features or a precomputed kernel, its recipe, and the positions of its rows."""
     usual = "rbf" if given.model == "learned" else "linear"
     kept = np.arange(source.file.n if places is None else len(places))
-    (name, params), path = parse_kernel(source.kernel), source.file.path
-    rows, columns = source.file.ids, source.file.columns
-    if name is None and rows is not None and columns is not None and set(rows.labels) == set(columns.labels):
+    name, params = parse_kernel(source.kernel)
+    path = source.file.path
+    rows = source.file.ids
+    columns = source.file.columns
+    if (
+        name is None
+        and rows is not None
+        and columns is not None
+        and set(rows.labels) == set(columns.labels)
+    ):
         features = "if it holds features, add --kernel or --task-kernel linear"
-        terminal.note(f"{path} has the same ids in rows and columns and is read as a kernel; {features}.")
+        terminal.note(
+            f"{path} has the same ids in rows and columns and is read as a kernel; {features}."
+        )
         name = "precomputed"
     if name != "precomputed":
         check_kernel(name or usual, params)
         names = None if columns is None else list(map(id_text, columns.labels))
-        return source.file.read(places), Recipe("features", name or usual, params, names=names), kept
+        return (
+            source.file.read(places),
+            Recipe("features", name or usual, params, names=names),
+            kept,
+        )
     if params:
         raise KernelError(f"A precomputed kernel has no options, found {', '.join(params)}.")
     table = source.file.take()
@@ -392,27 +456,36 @@ def _of_numbers(source: Source, places: Places, given: Tune, terminal: Terminal)
     return replace(table, column_ids=None), Recipe("kernel", "precomputed"), kept
 
 
-def _features(texts: Table, recipe: Recipe, on_error: str | None, terminal: Terminal) -> tuple[Array, list[Any]]:
+def _features(
+    texts: Table, recipe: Recipe, on_error: str | None, terminal: Terminal
+) -> tuple[Array, list[Any]]:
     """Return fingerprints, counts of k-mers or alignments, and the ids of the texts that could be read.
 
-    `on_error` is "raise" or "drop"; None raises too, but the message does not suggest dropping texts.
+    `on_error` is "raise" or "drop"; None raises too, but the message does not suggest dropping
+    texts.
     """
     assert texts.row_ids is not None
     function: Any
     if recipe.kind == "smiles":
         from dyadlearn.kernels.chemistry import fingerprints
 
-        function, options = fingerprints, recipe.fingerprint
+        function = fingerprints
+        options = recipe.fingerprint
     else:
         from dyadlearn.kernels.sequences import kmer_counts, smith_waterman
 
-        function, options = kmer_counts, recipe.params
+        function = kmer_counts
+        options = recipe.params
         if recipe.kernel != "spectrum":
-            function, options = smith_waterman, {**recipe.params, "progress": terminal.progress}
+            function = smith_waterman
+            options = {**recipe.params, "progress": terminal.progress}
     known = [name for name in signature(function).parameters if name not in _NOT_OPTIONS]
     for name in options:
         if name not in (*known, "progress"):
-            owner = "--fingerprint" if recipe.kind == "smiles" else f"The kernel {recipe.kernel}"
+            if recipe.kind == "smiles":
+                owner = "--fingerprint"
+            else:
+                owner = f"The kernel {recipe.kernel}"
             raise ValueError(f"{owner} has no option {name!r}: its options are {', '.join(known)}.")
     return function(list(texts.values), list(texts.row_ids.labels), on_error=on_error, **options)  # type: ignore[no-any-return]
 
@@ -429,7 +502,9 @@ def _naming(path: Path) -> Iterator[None]:
 # New instances and tasks ---------------------------------------------------------------------------
 
 
-def new_side(files: Files, recipes: Recipes, ids: Ids | None, terminal: Terminal, asked: Any = None) -> Entities:
+def new_side(
+    files: Files, recipes: Recipes, ids: Ids | None, terminal: Terminal, asked: Any = None
+) -> Entities:
     """Return new instances or tasks in the form that a fitted model takes.
 
     Parameters
@@ -442,14 +517,22 @@ def new_side(files: Files, recipes: Recipes, ids: Ids | None, terminal: Terminal
         The ids of training, which are the columns of a kernel between new and training entities.
     terminal : Terminal
     asked : sequence of ids or None
-        The ids to predict for: if a file can be read in part, only these are read. None means all ids; a file that can
-        be read in part is then limited to the ids of the other files.
+        The ids to predict for: if a file can be read in part, only these are read. None means all
+        ids; a file that can be read in part is then limited to the ids of the other files.
     """
     if not set(files.paths) <= set(recipes):
-        trained = "one file, without a name" if "" in recipes else f"files with the names {shown(list(recipes), 12)}"
+        if "" in recipes:
+            trained = "one file, without a name"
+        else:
+            trained = f"files with the names {shown(list(recipes), 12)}"
         such = "FILE" if "" in recipes else f"{next(iter(recipes))}=FILE"
-        found = "a file without a name" if "" in files.paths else shown(list(files.paths), 12)
-        raise ValueError(f"The model was trained on {trained}: use {files.option} {such}; found {found}.")
+        if "" in files.paths:
+            found = "a file without a name"
+        else:
+            found = shown(list(files.paths), 12)
+        raise ValueError(
+            f"The model was trained on {trained}: use {files.option} {such}; found {found}."
+        )
     sources = {name: open_new(path, recipes[name]) for name, path in files.paths.items()}
     if all(source.file.is_whole for source in sources.values()):
         asked = None  # the files are read already
@@ -458,17 +541,28 @@ def new_side(files: Files, recipes: Recipes, ids: Ids | None, terminal: Terminal
         asked = next((each.labels for each in known if each is not None), None)
     tables: dict[str, Table] = {}
     for name, source in sources.items():
-        tables[name] = new_entities(source, recipes[name], ids, terminal, _asked_places(source.file, asked), name)
+        tables[name] = new_entities(
+            source, recipes[name], ids, terminal, _asked_places(source.file, asked), name
+        )
     if "" in tables:
         return tables[""]
     tables = {name: replace(table, column_ids=None) for name, table in tables.items()}
     # The columns are already those of training; only the rows must be brought into one order.
-    first = next((name for name, table in tables.items() if table.row_ids is not None), next(iter(tables)))
+    first = next(
+        (name for name, table in tables.items() if table.row_ids is not None), next(iter(tables))
+    )
     for name, table in tables.items():
-        tables[name] = table.rows_as(tables[first].row_ids, str(files.paths[name]), str(files.paths[first]))
-    lacking = [name for name in recipes if name not in tables or np.isnan(tables[name].values.max())]
+        tables[name] = table.rows_as(
+            tables[first].row_ids, str(files.paths[name]), str(files.paths[first])
+        )
+    lacking = [
+        name for name in recipes if name not in tables or np.isnan(tables[name].values.max())
+    ]
     if lacking:
-        terminal.note(f"Some rows of {files.option} lack {shown(lacking)}: predicted from their other descriptions.")
+        terminal.note(
+            f"Some rows of {files.option} lack {shown(lacking)}: predicted from their other "
+            f"descriptions."
+        )
     several = read_descriptions(tables, files.option)
     assert several is not None
     return several
@@ -488,30 +582,44 @@ def each_table(side: Entities, change: Callable[[Table], Table]) -> Entities:
 def open_new(path: Path, recipe: Recipe) -> Source:
     """Open a file of new instances or tasks; SMILES are in the column of the same name as in training."""
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
-        raise ValueError(f"The model was trained on sequences: expected a FASTA file, found {path}.")
+        raise ValueError(
+            f"The model was trained on sequences: expected a FASTA file, found {path}."
+        )
     source = open_source(path, None if suffix_of(path) in _FASTA else recipe.column)
     if source.kind not in ("table", recipe.kind):
         trained = f"The model was trained on {'SMILES' if recipe.kind == 'smiles' else recipe.kind}"
-        raise ValueError(f"{trained}, but {path} holds {source.kind}: is it the file of the other side?")
+        raise ValueError(
+            f"{trained}, but {path} holds {source.kind}: is it the file of the other side?"
+        )
     return source
 
 
 def new_entities(
-    source: Source, recipe: Recipe, ids: Ids | None, terminal: Terminal, places: Places = None, name: str = ""
+    source: Source,
+    recipe: Recipe,
+    ids: Ids | None,
+    terminal: Terminal,
+    places: Places = None,
+    name: str = "",
 ) -> Table:
     """Return the new instances or tasks at the given positions of a file, with the columns of the model.
 
-    The column ids of the table are the feature names as text, or None if the file or the model has none. Values of a
-    named description may be missing. Other parameters are as in `new_side`.
+    The column ids of the table are the feature names as text, or None if the file or the model has
+    none. Values of a named description may be missing. Other parameters are as in `new_side`.
     """
-    path, table = source.file.path, source.file.take(places)
+    path = source.file.path
+    table = source.file.take(places)
     if source.kind in ("smiles", "sequences"):
         with _naming(path):
             return replace(table, values=_new_features(table, recipe, terminal))
-    what, wanted = "ids of training", ids
+    what = "ids of training"
+    wanted = ids
     if recipe.kind != "kernel":
         what = "features"
-        wanted = None if recipe.names is None else make_ids(recipe.names, None, "The list of the model's features")
+        if recipe.names is None:
+            wanted = None
+        else:
+            wanted = make_ids(recipe.names, None, "The list of the model's features")
     if wanted is not None and table.column_ids is not None:
         table = _with_columns(table, path, wanted, what, terminal)
     if not name:
@@ -534,15 +642,23 @@ def _asked_places(file: FeatureFile, asked: Sequence[Hashable] | None) -> np.nda
 def _with_columns(table: Table, path: Path, wanted: Ids, what: str, terminal: Terminal) -> Table:
     """Return the table with the columns that a model needs; drop other columns, with a note."""
     assert table.column_ids is not None
-    lacking, extra = table.column_ids.lacking(wanted.labels), wanted.lacking(table.column_ids.labels)
+    lacking = table.column_ids.lacking(wanted.labels)
+    extra = wanted.lacking(table.column_ids.labels)
     if lacking:
         hint = ""
-        if what == "ids of training" and table.row_ids is not None and not table.row_ids.lacking(wanted.labels):
+        if (
+            what == "ids of training"
+            and table.row_ids is not None
+            and not table.row_ids.lacking(wanted.labels)
+        ):
             hint = " They are in its rows: the file looks transposed, its rows must be the new ids."
         needed = f"{len(lacking)} of the {len(wanted)} columns that the model needs, the {what}"
         raise DataFileError(f"{path} lacks {needed}: {shown(lacking)}.{hint}")
     if extra:
-        terminal.note(f"Ignored columns of {path} that the model does not use: {shown(extra, 3)} ({len(extra)}).")
+        terminal.note(
+            f"Ignored columns of {path} that the model does not use: {shown(extra, 3)} "
+            f"({len(extra)})."
+        )
     return table.take(None, table.column_ids.positions(wanted.labels, str(path)))
 
 
@@ -554,4 +670,8 @@ def _new_features(texts: Table, recipe: Recipe, terminal: Terminal) -> Array:
 
     assert texts.row_ids is not None
     named = dict(zip(texts.row_ids.labels, texts.values, strict=True))
-    return SmithWaterman(**recipe.params, progress=terminal.progress).fit(recipe.sequences).transform(named)
+    return (
+        SmithWaterman(**recipe.params, progress=terminal.progress)
+        .fit(recipe.sequences)
+        .transform(named)
+    )

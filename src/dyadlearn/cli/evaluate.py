@@ -21,7 +21,17 @@ from dyadlearn.views.summary import weights_of_model
 
 # Figures that are printed in separate lines for people.
 _IN_WORDS = ("weights", "exponents", "shares", "stage_errors")
-_TEST = ("setting", "permuted", "scoring", "method", "score", "null_mean", "null_deviation", "null", "p_value")
+_TEST = (
+    "setting",
+    "permuted",
+    "scoring",
+    "method",
+    "score",
+    "null_mean",
+    "null_deviation",
+    "null",
+    "p_value",
+)
 _NOT_FIGURES = ("differences", "drawn", "notes")
 
 
@@ -36,21 +46,32 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
         _compare(given, loaded, model, settings, terminal)
         return
     if not given.nested and not model.learns_kernels:
-        raise ValueError("--no-nested is for learned kernels, but this model has none: leave --no-nested out.")
+        raise ValueError(
+            "--no-nested is for learned kernels, but this model has none: leave --no-nested out."
+        )
     if given.permutations:
         _test(given, loaded, model, settings, terminal)
         return
     known = _known(model, settings or list(Setting), loaded, terminal)
     with terminal.working("Hold-out"):
-        how: dict[str, Any] = {"scoring": given.scoring or loaded.origin.get("scoring"), "cv": given.cv}
+        how: dict[str, Any] = {
+            "scoring": given.scoring or loaded.origin.get("scoring"),
+            "cv": given.cv,
+        }
         how["method"] = given.method
         scores = dyadlearn.evaluate(model, known, **how, sides=loaded.names, nested=given.nested)
     terminal.note(*scores.notes)
     rows: dict[str, dict[str, Any]] = {}
     for each, new in zip(scores.results, scores["new"], strict=True):
-        row = rows.setdefault(each.setting.value, {"setting": each.setting.value, "new": new, "method": each.method})
+        row = rows.setdefault(
+            each.setting.value, {"setting": each.setting.value, "new": new, "method": each.method}
+        )
         row["reason"] = each.reason or None
-        for part, value in (("scores", each.score), ("baselines", each.baselines), ("undefined", each.n_undefined)):
+        for part, value in (
+            ("scores", each.score),
+            ("baselines", each.baselines),
+            ("undefined", each.n_undefined),
+        ):
             row.setdefault(part, {})[each.judge.name] = value
     headings, lines, left = scores.table()
     if given.verify:
@@ -58,18 +79,30 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
         headings = [*headings, "from refitting"]
         differences = [number(rows[setting]["difference"]) for setting in scores["setting"]]
         lines = [[*line, difference] for line, difference in zip(lines, differences, strict=True)]
-    terminal.table({"settings": list(rows.values())}, [make_table(headings, lines, left=left)], scores, given.output)
+    terminal.table(
+        {"settings": list(rows.values())},
+        [make_table(headings, lines, left=left)],
+        scores,
+        given.output,
+    )
 
 
-def _known(model: Any, settings: list[Setting], loaded: Loaded, terminal: Terminal) -> list[Setting]:
+def _known(
+    model: Any, settings: list[Setting], loaded: Loaded, terminal: Terminal
+) -> list[Setting]:
     """Return the settings in which a model can predict; a note names the others."""
     known = known_settings(model.fitted_, settings)
     others = [setting.value for setting in settings if setting not in known]
     if others and not model.fitted_.pairing.knows_tasks:
-        terminal.note(f"The model uses no features of {loaded.names.tasks}: settings C and D are left out.")
+        terminal.note(
+            f"The model uses no features of {loaded.names.tasks}: settings C and D are left out."
+        )
     elif others and known:
         lacking = "The model needs labels of each instance and task, and new ones have none"
-        terminal.note(f"{lacking}: setting {joined(others)} is left out; tune --stages 1 fits one that does not.")
+        terminal.note(
+            f"{lacking}: setting {joined(others)} is left out; tune --stages 1 fits one that does "
+            f"not."
+        )
     return known or settings  # if none is known, the library raises an error that explains why
 
 
@@ -78,7 +111,8 @@ def _verify(model: Any, rows: list[dict[str, Any]], given: Evaluate, terminal: T
     is_complete = model.fitted_.labels.full is not None
     if not is_complete:
         terminal.note(
-            "Labels are missing or weighted: refits are compared for complete labels only, nothing is verified."
+            "Labels are missing or weighted: refits are compared for complete labels only, nothing "
+            "is verified."
         )
     for row in rows:
         row["difference"] = None
@@ -90,41 +124,73 @@ def _verify(model: Any, rows: list[dict[str, Any]], given: Evaluate, terminal: T
 
 def _test(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: Terminal) -> None:
     """Test whether the model is better than on permuted labels."""
-    how: dict[str, Any] = {"permute": loaded.role(given.permute, "--permute", ("instances", "tasks"), "both")}
+    how: dict[str, Any] = {
+        "permute": loaded.role(given.permute, "--permute", ("instances", "tasks"), "both")
+    }
     how["scoring"] = given.scoring[0] if given.scoring else loaded.origin.get("scoring")
-    how |= {"n_permutations": given.permutations, "random_state": given.seed, "progress": terminal.progress}
+    how |= {
+        "n_permutations": given.permutations,
+        "random_state": given.seed,
+        "progress": terminal.progress,
+    }
     asked = settings or [getattr(model, "holdout_setting_", "B")]
     with terminal.working("Permutations", len(asked)):
         tests: list[Any] = [dyadlearn.permutation_test(model, setting, **how) for setting in asked]
     lines = []
     for test in tests:
         null = f"{number(test.null_mean)} ± {number(test.null_deviation)}"
-        words = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}.get(test.permuted, test.permuted)
-        lines.append([test.setting, words, test.method, number(test.score), null, number(test.p_value)])
+        words = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}.get(
+            test.permuted, test.permuted
+        )
+        lines.append(
+            [test.setting, words, test.method, number(test.score), null, number(test.p_value)]
+        )
     figures = [{name: getattr(test, name) for name in _TEST} for test in tests]
-    table = make_table(["setting", "permuted", "method", tests[0].scoring, "null", "p"], lines, left=3)
+    table = make_table(
+        ["setting", "permuted", "method", tests[0].scoring, "null", "p"], lines, left=3
+    )
     things = [f"{given.permutations} permutations of the labels", table]
-    terminal.table({"settings": figures}, things, stacked([test.columns() for test in tests]), given.output)
+    terminal.table(
+        {"settings": figures}, things, stacked([test.columns() for test in tests]), given.output
+    )
 
 
-def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: Terminal) -> None:
+def _compare(
+    given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: Terminal
+) -> None:
     """Compare models on the same held-out labels."""
     paths = _names([given.source, *(given.against or ())])
-    models = {name: model if path == given.source else load_model(path).model for name, path in paths.items()}
-    figures, tables, columns = [], [], []
-    how: dict[str, Any] = {"scoring": given.scoring[0] if given.scoring else None, "n_resamples": given.resamples}
+    models = {
+        name: model if path == given.source else load_model(path).model
+        for name, path in paths.items()
+    }
+    figures = []
+    tables = []
+    columns = []
+    how: dict[str, Any] = {
+        "scoring": given.scoring[0] if given.scoring else None,
+        "n_resamples": given.resamples,
+    }
     how |= {"coverage": given.coverage, "random_state": given.seed, "sides": loaded.sides}
     for setting in settings or [_tuned_for(models)]:
         with terminal.working("Hold-out and resamples"):
             comparison = dyadlearn.compare(models, setting, **how)
         terminal.note(*comparison.notes)
-        plain = {name: value for name, value in vars(comparison).items() if name not in _NOT_FIGURES}
+        plain = {
+            name: value for name, value in vars(comparison).items() if name not in _NOT_FIGURES
+        }
         figures.append({name.removeprefix("n_"): value for name, value in plain.items()})
-        figures[-1] |= {"verdict": comparison.verdict, "differences": [vars(each) for each in comparison.differences]}
+        figures[-1] |= {
+            "verdict": comparison.verdict,
+            "differences": [vars(each) for each in comparison.differences],
+        }
         scores = comparison.columns()
-        headings = [name if name == comparison.scoring else name.replace("_", " ") for name in scores]
+        headings = [
+            name if name == comparison.scoring else name.replace("_", " ") for name in scores
+        ]
         tables += [
-            f"Setting {comparison.setting}, {comparison.n_cells} labels; {100 * comparison.coverage:g} % intervals "
+            f"Setting {comparison.setting}, {comparison.n_cells} labels; "
+            f"{100 * comparison.coverage:g} % intervals "
             f"from {comparison.n_resamples} bootstrap samples of {comparison.resampled}",
             column_table(scores, 1, headings),
         ]
@@ -140,7 +206,9 @@ def _tuned_for(models: dict[str, Any]) -> str:
     if len(different) == 1 and None not in different:
         return str(different.pop())
     listed = ", ".join(f"{name!r} for {setting or 'none'}" for name, setting in settings.items())
-    raise ValueError(f"The models were not tuned for the same setting ({listed}): name one by --setting.")
+    raise ValueError(
+        f"The models were not tuned for the same setting ({listed}): name one by --setting."
+    )
 
 
 def _names(paths: list[Path]) -> dict[str, Path]:
@@ -149,7 +217,10 @@ def _names(paths: list[Path]) -> dict[str, Path]:
         if paths.count(path) > 1:
             raise ValueError(f"{path} is given twice: name different model files.")
     short = [path.stem for path in paths]
-    return {stem if short.count(stem) == 1 else str(path): path for stem, path in zip(short, paths, strict=True)}
+    return {
+        stem if short.count(stem) == 1 else str(path): path
+        for stem, path in zip(short, paths, strict=True)
+    }
 
 
 # The content of a model file ---------------------------------------------------------------------------
@@ -158,7 +229,9 @@ def _names(paths: list[Path]) -> dict[str, Path]:
 def inspect(given: Inspect, terminal: Terminal) -> None:
     """Print the content of a model file."""
     loaded = load(given)
-    names, figures, weights = loaded.names, _figures(loaded), weights_of_model(loaded.model)
+    names = loaded.names
+    figures = _figures(loaded)
+    weights = weights_of_model(loaded.model)
     if weights is not None:
         figures |= {"holdout_error": loaded.model.holdout_error_, **weights.figures()}
     # Names of figures that are printed differently for people.
@@ -166,13 +239,22 @@ def inspect(given: Inspect, terminal: Terminal) -> None:
     words |= {"instances": names.instances, "tasks": names.tasks}
     for side, word in zip(("instance", "task"), names, strict=True):
         words |= {f"{side}_{what}": f"{word} {what}" for what in ("side", "ids")}
-    listed = {name: value for name, value in figures.items() if value not in (None, {}) and name not in _IN_WORDS}
-    rows = [(words.get(name, name.replace("_", " ")), _line(value, words)) for name, value in listed.items()]
+    listed = {
+        name: value
+        for name, value in figures.items()
+        if value not in (None, {}) and name not in _IN_WORDS
+    }
+    rows = [
+        (words.get(name, name.replace("_", " ")), _line(value, words))
+        for name, value in listed.items()
+    ]
     terminal.result(figures, make_list([*rows, *([] if weights is None else weights.lines(names))]))
 
 
 def _figures(loaded: Loaded) -> dict[str, Any]:
-    model, origin, (instances, tasks) = loaded.model, loaded.origin, loaded.recipes
+    model = loaded.model
+    origin = loaded.origin
+    instances, tasks = loaded.recipes
     figures: dict[str, Any] = {"model": type(model).__name__}
     if model.grows:  # an online model stores statistics only
         figures |= {"instances": model.n_seen_, "tasks": model.n_tasks_}
@@ -181,20 +263,30 @@ def _figures(loaded: Loaded) -> dict[str, Any]:
         if labels.grid is None:
             figures["fitted_on"] = f"{labels.size:,} observed pairs alone, without a grid"
         mean = float(labels.values[labels.observed].mean())
-        figures |= {"instances": labels.shape[0], "tasks": labels.shape[1], "observed": labels.size, "mean_label": mean}
+        figures |= {
+            "instances": labels.shape[0],
+            "tasks": labels.shape[1],
+            "observed": labels.size,
+            "mean_label": mean,
+        }
     scoring = getattr(model, "scoring", origin.get("scoring"))
     if scoring is None and hasattr(model, "holdout_score_"):
         scoring = "neg_mean_squared_error"  # baselines are scores of this kind
     has_constant = getattr(model, "fit_intercept", False)
     ids = [None if side is None else list(map(id_text, side.labels)) for side in loaded.own_ids]
     return figures | {
-        **{name: to_plain(getattr(model, f"{name}_", getattr(model, name, None))) for name in ("alpha", "task_alpha")},
+        **{
+            name: to_plain(getattr(model, f"{name}_", getattr(model, name, None)))
+            for name in ("alpha", "task_alpha")
+        },
         **_constants(model),
         "fit_intercept": has_constant,
         "intercept": to_plain(model.intercept_) if has_constant else None,
         "setting": getattr(model, "setting", origin.get("setting")),
         "scoring": scoring if scoring is None else str(scoring),
-        "score": getattr(model, "best_score_", getattr(model, "holdout_score_", origin.get("score"))),
+        "score": getattr(
+            model, "best_score_", getattr(model, "holdout_score_", origin.get("score"))
+        ),
         "baselines": getattr(model, "baselines_", origin.get("baselines")),
         "holdout": getattr(model, "holdout_method_", None),
         "reason": getattr(model, "holdout_reason_", None),
@@ -216,7 +308,11 @@ def _constants(model: Any) -> dict[str, Any]:
 
 def _line(value: Any, words: dict[str, str]) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{words.get(key, key)} {number(entry)}" for key, entry in value.items() if entry is not None)
+        return ", ".join(
+            f"{words.get(key, key)} {number(entry)}"
+            for key, entry in value.items()
+            if entry is not None
+        )
     return shown(value, 3) if isinstance(value, list) else number(value)
 
 
@@ -224,8 +320,15 @@ def report(given: Report, terminal: Terminal) -> None:
     """Write an HTML report about a model."""
     settings = None if given.setting is None else settings_of(given.setting)
     loaded = load(given)
-    how: dict[str, Any] = {"title": given.title, "setting": settings, "sides": loaded.sides, "scoring": given.scoring}
-    how["names"] = {label: name for path in given.names or () for label, name in read_names(path).items()}
+    how: dict[str, Any] = {
+        "title": given.title,
+        "setting": settings,
+        "sides": loaded.sides,
+        "scoring": given.scoring,
+    }
+    how["names"] = {
+        label: name for path in given.names or () for label, name in read_names(path).items()
+    }
     write_page(loaded.model, given.output, terminal, **how, n_permutations=given.permutations)
     terminal.result({"output": str(given.output)})
 

@@ -28,7 +28,11 @@ def _score_names() -> list[str]:
     """Return the names of the metrics, read from their files: importing them would load numpy."""
     files = Path(__file__).parents[1].joinpath("metrics").glob("*.py")
     texts = (file.read_text(encoding="utf-8") for file in files)
-    return sorted(name for text in texts for name in re.findall(r'^    scoring = "(\w+)"$', text, re.MULTILINE))
+    return sorted(
+        name
+        for text in texts
+        for name in re.findall(r'^    scoring = "(\w+)"$', text, re.MULTILINE)
+    )
 
 
 #: Names that --scoring takes, for help texts; 10 stands for any number.
@@ -60,17 +64,29 @@ Paths = list[Path] | None
 INSTANCES = Option(metavar="[NAME=]FILE", help=f"Instances: {_FILES}")
 Instances = Annotated[Files, INSTANCES]
 Tasks = Annotated[Files, Option(metavar="[NAME=]FILE", help=f"Tasks: {_FILES}")]
-Kernel = Annotated[Files, Option(metavar="[NAME=]KERNEL", help=f"Kernel of the instances: {_KERNELS}")]
+Kernel = Annotated[
+    Files, Option(metavar="[NAME=]KERNEL", help=f"Kernel of the instances: {_KERNELS}")
+]
 Setting = Annotated[str, Option(help=f"One of {_SETTINGS}.")]
-Settings = Annotated[str | None, Option(help=f"{_SETTINGS}, or several, such as BD; by default all that are possible.")]
+Settings = Annotated[
+    str | None,
+    Option(help=f"{_SETTINGS}, or several, such as BD; by default all that are possible."),
+]
 Scoring = Annotated[
-    list[str] | None, Option(metavar="SCORE", help=f"Repeatable; by default as tuned. One of {SCORES}.")
+    list[str] | None,
+    Option(metavar="SCORE", help=f"Repeatable; by default as tuned. One of {SCORES}."),
 ]
 Folds = Annotated[
-    int | None, Option("--cv", help="Number of folds; by default exact leave-one-out if possible, else 5.")
+    int | None,
+    Option("--cv", help="Number of folds; by default exact leave-one-out if possible, else 5."),
 ]
-Method = Annotated[str | None, Option(help="exact or folds: hold out by a formula whatever it costs, or refit folds.")]
-Clip = Annotated[str | None, Option(metavar="LOW,HIGH", help="Clip predictions to a scale, such as 1,5.")]
+Method = Annotated[
+    str | None,
+    Option(help="exact or folds: hold out by a formula whatever it costs, or refit folds."),
+]
+Clip = Annotated[
+    str | None, Option(metavar="LOW,HIGH", help="Clip predictions to a scale, such as 1,5.")
+]
 Number = Annotated[int, Option("-n", "--number", min=1, help="Number of rows to list.")]
 Seed = Annotated[int, Option(min=0, help="Seed of the random numbers.")]
 Rules = dict[str, tuple[str, ...]]
@@ -84,10 +100,10 @@ Force = Annotated[bool, Option("--force", "-f", help="Replace the output file if
 class Options:
     """Options of every command.
 
-    A derived class is a command and a frozen dataclass: its docstring is the help, and its fields are the options.
-    `needs` maps an option to the options that it has no effect without. `excludes` maps an option to those that have no
-    effect beside it. The keyword `module` of the class names the module of this package that has the function of the
-    command.
+    A derived class is a command and a frozen dataclass: its docstring is the help, and its fields
+    are the options. `needs` maps an option to the options that it has no effect without. `excludes`
+    maps an option to those that have no effect beside it. The keyword `module` of the class names
+    the module of this package that has the function of the command.
     """
 
     json: Annotated[bool, Option(help="Print the figures as one JSON object.")] = False
@@ -111,7 +127,9 @@ class Options:
             for other in needed:
                 for option in () if getattr(self, other) else given_options(name):
                     with_other = f"--{other.replace('_', '-')}"
-                    raise ValueError(f"{option} goes with {with_other}: add it, or leave {option} out.")
+                    raise ValueError(
+                        f"{option} goes with {with_other}: add it, or leave {option} out."
+                    )
         for mode, others in self.excludes.items():
             for option in given_options(*others) if getattr(self, mode) else ():
                 raise ValueError(f"{option} has no effect beside --{mode}: leave one of them out.")
@@ -120,8 +138,14 @@ class Options:
             return
         self._check_inputs(output)
         check_target(output, getattr(self, "force", False))
-        if self.endings and Path(output.name.lower().removesuffix(".gz")).suffix not in self.endings:
-            raise ValueError(f"{output} must end in one of {', '.join(self.endings)}, so that its format is known.")
+        if (
+            self.endings
+            and Path(output.name.lower().removesuffix(".gz")).suffix not in self.endings
+        ):
+            raise ValueError(
+                f"{output} must end in one of {', '.join(self.endings)}, so that its format is "
+                f"known."
+            )
 
     def _check_inputs(self, output: Path) -> None:
         """Raise if the output is a file that the command reads, under its name or through a link."""
@@ -133,11 +157,16 @@ class Options:
             values = value if isinstance(value, list) else [value]
             inputs = [path for path in values if isinstance(path, Path)]
             if name in _DESCRIPTIONS:
-                inputs += [path for text in values if text is not None for path in _inputs_of(str(text))]
+                inputs += [
+                    path for text in values if text is not None for path in _inputs_of(str(text))
+                ]
             for path in inputs:
                 if path.exists() and path.samefile(output):
                     which = f"{path}, which this command reads"
-                    raise ValueError(f"The output {output} would replace {which}: choose another name for the output.")
+                    raise ValueError(
+                        f"The output {output} would replace {which}: choose another name for the "
+                        f"output."
+                    )
 
 
 def check_method(method: str | None) -> None:
@@ -149,7 +178,9 @@ def check_method(method: str | None) -> None:
 class Sides(Options):
     """Option for the names of the sides."""
 
-    sides: Annotated[str | None, Option(help="Words for an instance and a task, such as host,parasite.")] = None
+    sides: Annotated[
+        str | None, Option(help="Words for an instance and a task, such as host,parasite.")
+    ] = None
 
 
 class OfModel(Sides):
@@ -161,7 +192,9 @@ class OfModel(Sides):
 class TableOutput(Sides):
     """Options for writing a table to a file."""
 
-    output: Annotated[Path | None, Option("--output", "-o", help="A .csv, .tsv or .parquet to write.")] = None
+    output: Annotated[
+        Path | None, Option("--output", "-o", help="A .csv, .tsv or .parquet to write.")
+    ] = None
     force: Force = False
 
     endings: ClassVar[tuple[str, ...]] = TABLES
@@ -170,9 +203,15 @@ class TableOutput(Sides):
 class LabelFile(Options):
     """Options for reading a file of labels."""
 
-    format: Annotated[str | None, Option(help="Form of the labels, grid or long; by default detected.")] = None
-    columns: Annotated[str | None, Option(help="Columns of a long table, such as user,item,stars or 1,2,3.")] = None
-    fill: Annotated[float | None, Option(help="Value of pairs that a long table lacks; by default missing.")] = None
+    format: Annotated[
+        str | None, Option(help="Form of the labels, grid or long; by default detected.")
+    ] = None
+    columns: Annotated[
+        str | None, Option(help="Columns of a long table, such as user,item,stars or 1,2,3.")
+    ] = None
+    fill: Annotated[
+        float | None, Option(help="Value of pairs that a long table lacks; by default missing.")
+    ] = None
     transpose: Annotated[bool, Option(help="The rows of the labels are tasks.")] = False
 
 
@@ -194,7 +233,9 @@ def file_options(given: Path) -> tuple[Path, dict[str, str]]:
             option, value = "key", option
         if option not in _OPTIONS or not value or option in options:
             such = f"{', '.join(_OPTIONS[1:])}, such as {name}::group/data,pool=mean"
-            raise ValueError(f"{name}:: takes the name of a part of the file and {such}; found {part!r}.")
+            raise ValueError(
+                f"{name}:: takes the name of a part of the file and {such}; found {part!r}."
+            )
         options[option] = value
     return Path(name), options
 
@@ -233,12 +274,15 @@ def check_target(path: Path, force: bool) -> None:
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(errno.EACCES, "this folder cannot be written to", str(path.parent))
     if path.exists() and not force:
-        raise FileExistsError(errno.EEXIST, "it exists already, choose another name or add --force", str(path))
+        raise FileExistsError(
+            errno.EEXIST, "it exists already, choose another name or add --force", str(path)
+        )
 
 
 # From classes to commands --------------------------------------------------------------------------
 
-# The context of the running command; typer may bundle its own click, whose current context click does not know.
+# The context of the running command; typer may bundle its own click, whose current context click
+# does not know.
 _running: ContextVar[Any] = ContextVar("running")
 
 
@@ -248,13 +292,21 @@ def make_command(kind: type[Options]) -> Callable[..., None]:
     types = get_type_hints(kind, include_extras=True)
     fields = inspect.signature(kind).parameters
     # The options of the command itself come first, then those of its bases.
-    order = dict.fromkeys(field for base in kind.__mro__ for field in vars(base).get("__annotations__", ()))
-    parameters = [fields[field].replace(annotation=types[field]) for field in order if field in fields]
+    order = dict.fromkeys(
+        field for base in kind.__mro__ for field in vars(base).get("__annotations__", ())
+    )
+    parameters = [
+        fields[field].replace(annotation=types[field]) for field in order if field in fields
+    ]
     for parameter in parameters:
         option = parameter.annotation.__metadata__[0]
         if parameter.default is False and not option.param_decls:
-            option.param_decls = (f"--{parameter.name.replace('_', '-')}",)  # no option to switch it off
-    parameters.append(inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
+            option.param_decls = (
+                f"--{parameter.name.replace('_', '-')}",
+            )  # no option to switch it off
+    parameters.append(
+        inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    )
 
     def called(context: Any, **given: Any) -> None:
         run = getattr(import_module(f"dyadlearn.cli.{kind.module}"), name)
@@ -266,7 +318,8 @@ def make_command(kind: type[Options]) -> Callable[..., None]:
             options.check()
             run(options, terminal)
 
-    called.__name__, called.__doc__ = name, kind.__doc__
+    called.__name__ = name
+    called.__doc__ = kind.__doc__
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called

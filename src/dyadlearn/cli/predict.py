@@ -30,7 +30,8 @@ from dyadlearn.models.reading import among, few_labels, is_large
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 
-# Bytes of a block of predictions that is computed and then written; as text it takes about ten times as much.
+# Bytes of a block of predictions that is computed and then written; as text it takes about ten
+# times as much.
 _BLOCK_BYTES = 2**23
 
 
@@ -41,45 +42,73 @@ def predict(given: Predict, terminal: Terminal) -> None:
         _explain(given, loaded, terminal)
         return
     if not given.instances and not given.tasks and (given.pairs is None or loaded.model.grows):
-        raise ValueError("Give --instances or --tasks, or --pairs of training ids, which online models do not know.")
+        raise ValueError(
+            "Give --instances or --tasks, or --pairs of training ids, which online models do not "
+            "know."
+        )
     if given.interval is not None and not 0 < given.interval < 1:
-        raise ValueError(f"--interval must be a coverage between 0 and 1, such as 0.9, found {given.interval:g}.")
+        raise ValueError(
+            f"--interval must be a coverage between 0 and 1, such as 0.9, found {given.interval:g}."
+        )
     scale, pairs = _scale(given.clip), None if given.pairs is None else _read_pairs(given.pairs)
     asked: tuple[Any, Any] = (None, None) if pairs is None else (pairs.labels(0), pairs.labels(1))
-    (X, rows), (T, columns) = (_side(given, loaded, place, asked[place], terminal) for place in (0, 1))
+    (X, rows), (T, columns) = (
+        _side(given, loaded, place, asked[place], terminal) for place in (0, 1)
+    )
     shape = len(rows), len(columns)
-    word, words = ("probability", "probabilities") if given.probability else ("prediction", "predictions")
+    if given.probability:
+        word, words = ("probability", "probabilities")
+    else:
+        word, words = ("prediction", "predictions")
     figures: dict[str, Any] = {"instances": shape[0], "tasks": shape[1]}
-    model, predicted = loaded.model, loaded.model.predict
+    model = loaded.model
+    predicted = loaded.model.predict
     if given.labels is not None:
         if model.grows:
-            raise ValueError("An online model learns labels of new instances by dyadlearn update: leave --labels out.")
+            raise ValueError(
+                "An online model learns labels of new instances by dyadlearn update: leave "
+                "--labels out."
+            )
         table = read_labels(given.labels, given, terminal)
         predicted = partial(predicted, labels=few_labels(table, Table(None, rows, columns), shape))
     if given.probability:
         with terminal.working("Calibration"):
             calibration = dyadlearn.calibrate(model, settings_of(model, X, T))
         for each in calibration.settings.values():
-            brier = f"a held-out Brier score of {each.brier:.4f} (base rate: {each.baseline_brier:.4f})"
+            brier = (
+                f"a held-out Brier score of {each.brier:.4f} (base rate: {each.baseline_brier:.4f})"
+            )
             terminal.note(f"probabilities in setting {each.setting} have {brier}.")
         predicted, figures["calibration"] = calibration.predict, calibration.columns()
     headings = [word]
     if given.interval is not None:
         headings += ["lower", "upper"]
         if is_binary(model.fitted_.labels.values):
-            terminal.note("labels have two values: --probability gives probabilities instead of bounds.")
+            terminal.note(
+                "labels have two values: --probability gives probabilities instead of bounds."
+            )
         if Setting.A in settings_of(model, X, T):
-            terminal.note("the interval of a pair with a known label is around its held-out prediction.")
+            terminal.note(
+                "the interval of a pair with a known label is around its held-out prediction."
+            )
 
     def answer(X: Any, T: Any) -> np.ndarray:
         """Return a stack of grids: the predictions and, with --interval, the lower and upper bounds."""
-        bounds = () if given.interval is None else model.predict_interval(X, T, coverage=given.interval)
+        if given.interval is None:
+            bounds = ()
+        else:
+            bounds = model.predict_interval(X, T, coverage=given.interval)
         grids = [to_numpy(values).reshape(len(values), -1) for values in (predicted(X, T), *bounds)]
         return np.asarray(np.clip(grids, *scale))
 
-    output, names, titles = given.output, loaded.names, loaded.sides or SideNames()
+    output = given.output
+    names = loaded.names
+    titles = loaded.sides or SideNames()
     # Labels of new rows are those of all of them.
-    blocks = _blocks(answer, len(headings), X, T, shape) if given.labels is None else iter([answer(X, T)])
+    if given.labels is None:
+        blocks = _blocks(answer, len(headings), X, T, shape)
+    else:
+        blocks = iter([answer(X, T)])
     is_printed = output is None and terminal.json
     content: dict[str, Any] = {} if output is None else {"output": str(output)}
     if given.pairs is None and not given.long and given.interval is None:
@@ -93,18 +122,26 @@ def predict(given: Predict, terminal: Terminal) -> None:
     else:
         headings = [*titles.headings(headings), *headings]
         if pairs is None:
-            lists, count = _long(blocks, rows.labels, columns.labels), shape[0] * shape[1]
+            lists = _long(blocks, rows.labels, columns.labels)
+            count = shape[0] * shape[1]
         else:
             sides = ((rows, names.instance, given.instances), (columns, names.task, given.tasks))
-            both = np.stack([_places(pairs, place, *side, given.baseline) for place, side in enumerate(sides)])
+            both = np.stack(
+                [_places(pairs, place, *side, given.baseline) for place, side in enumerate(sides)]
+            )
             places = np.maximum(both[0], 0), np.maximum(both[1], 0)
             if predicted == model.predict and given.interval is None and is_large(shape):
-                values = _pairs_alone(loaded, (X, T), places).clip(*scale)  # the other pairs are not predicted
+                values = _pairs_alone(loaded, (X, T), places).clip(
+                    *scale
+                )  # the other pairs are not predicted
             else:
                 values = _at(blocks, places, len(headings) - 2)
             if given.baseline:
-                values = np.where(both.min(axis=0) < 0, _means(loaded, pairs, (rows, columns)), values)
-            lists, count = iter([[*asked, *values.tolist()]]), both.shape[1]
+                values = np.where(
+                    both.min(axis=0) < 0, _means(loaded, pairs, (rows, columns)), values
+                )
+            lists = iter([[*asked, *values.tolist()]])
+            count = both.shape[1]
         tables = (dict(zip(headings, each, strict=True)) for each in lists)
         done = f"{count} {words}"
         if is_printed:
@@ -118,12 +155,16 @@ def predict(given: Predict, terminal: Terminal) -> None:
 
 
 def _blocks(
-    answer: Callable[[Any, Any], np.ndarray], depth: int, X: Entities | None, T: Entities | None, shape: tuple[int, int]
+    answer: Callable[[Any, Any], np.ndarray],
+    depth: int,
+    X: Entities | None,
+    T: Entities | None,
+    shape: tuple[int, int],
 ) -> Iterator[np.ndarray]:
     """Yield stacks of grids (depth, b, q) for blocks of b instances, one below the other.
 
-    Predictions for the instances of training cannot be computed for a part of them. They are computed for blocks of
-    new tasks, and stored in a temporary file until they are complete.
+    Predictions for the instances of training cannot be computed for a part of them. They are
+    computed for blocks of new tasks, and stored in a temporary file until they are complete.
     """
     m, q = shape
     parts = list(row_blocks(m, 8 * depth * q, _BLOCK_BYTES))
@@ -139,7 +180,9 @@ def _blocks(
             yield from (complete[:, part] for part in parts)
 
 
-def _long(blocks: Iterable[np.ndarray], rows: Sequence[Any], columns: Sequence[Any]) -> Iterator[list[Any]]:
+def _long(
+    blocks: Iterable[np.ndarray], rows: Sequence[Any], columns: Sequence[Any]
+) -> Iterator[list[Any]]:
     """Yield the columns of a long table of all pairs, for each block: instances, tasks and figures."""
     labels = iter(rows)
     for block in blocks:
@@ -148,9 +191,12 @@ def _long(blocks: Iterable[np.ndarray], rows: Sequence[Any], columns: Sequence[A
         yield [first, [*columns] * b, *block.reshape(depth, -1).tolist()]
 
 
-def _at(blocks: Iterable[np.ndarray], places: tuple[np.ndarray, np.ndarray], depth: int) -> np.ndarray:
+def _at(
+    blocks: Iterable[np.ndarray], places: tuple[np.ndarray, np.ndarray], depth: int
+) -> np.ndarray:
     """Return the figures (depth, n) of the pairs at the given positions of the grid."""
-    values, start = np.empty((depth, len(places[0]))), 0
+    values = np.empty((depth, len(places[0])))
+    start = 0
     for block in blocks:
         here = np.flatnonzero((places[0] >= start) & (places[0] < start + block.shape[1]))
         values[:, here] = block[:, places[0][here] - start, places[1][here]]
@@ -158,33 +204,50 @@ def _at(blocks: Iterable[np.ndarray], places: tuple[np.ndarray, np.ndarray], dep
     return values
 
 
-def _pairs_alone(loaded: Loaded, sides: tuple[Any, Any], places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _pairs_alone(
+    loaded: Loaded, sides: tuple[Any, Any], places: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
     """Return the predictions (1, n) of the pairs at the given positions, without those of the other pairs."""
-    ids = (trained if side is None else side.row_ids for side, trained in zip(sides, loaded.own_ids, strict=True))
+    ids = (
+        trained if side is None else side.row_ids
+        for side, trained in zip(sides, loaded.own_ids, strict=True)
+    )
     pairs = zip(*map(ids_at, ids, places), strict=True)
     return to_numpy(loaded.model.predict_pairs(*sides, list(pairs)))[None, :]
 
 
-def _new(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal) -> Entities | None:
+def _new(
+    given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal
+) -> Entities | None:
     """Read the new instances (place 0) or tasks (place 1); return None without a file."""
     paths, option = ((given.instances, "--instances"), (given.tasks, "--tasks"))[place]
     return loaded.new(paths, place, option, terminal, asked) if paths else None
 
 
-def _side(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal) -> tuple[Entities | None, Ids]:
+def _side(
+    given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal
+) -> tuple[Entities | None, Ids]:
     """Return new instances (place 0) or tasks (place 1) in the form that the model takes, and their ids as text.
 
-    Without a file, the first is None and the ids are those of training. Positions are used if there are no ids.
+    Without a file, the first is None and the ids are those of training. Positions are used if there
+    are no ids.
     """
-    side, known, own = _new(given, loaded, place, asked, terminal), loaded.ids[place], loaded.own_ids[place]
+    side = _new(given, loaded, place, asked, terminal)
+    known = loaded.ids[place]
+    own = loaded.own_ids[place]
     ids = known if side is None else side.row_ids
     if ids is None:
         model = loaded.model
-        trained = (model.n_seen_, model.n_tasks_) if model.grows else fitted_of(model).labels.shape
+        if model.grows:
+            trained = (model.n_seen_, model.n_tasks_)
+        else:
+            trained = fitted_of(model).labels.shape
         count = trained[place] if side is None else n_entities(side)
         return side, Ids(tuple(map(str, range(count))))
     if side is not None and known is not None and own is not None:
-        names = dict(zip(known.labels, own.labels, strict=True))  # ids of the model may be whole numbers
+        names = dict(
+            zip(known.labels, own.labels, strict=True)
+        )  # ids of the model may be whole numbers
         named = Ids(tuple(names.get(each, each) for each in ids.labels))
         side = each_table(side, lambda table: replace(table, row_ids=named))
     return side, ids
@@ -198,13 +261,18 @@ def _read_pairs(path: Path) -> Cells:
     """Read a table whose first two columns are an instance and a task."""
     cells = read_cells(path)
     if len(cells.headings) < 2:
-        raise DataFileError(f"{path} must have two columns, an instance and a task, found {shown(cells.headings)}.")
+        raise DataFileError(
+            f"{path} must have two columns, an instance and a task, found {shown(cells.headings)}."
+        )
     return cells
 
 
 def _scale(clip: str | None) -> tuple[float, float]:
     """Return the two ends of the scale of --clip; infinite without one."""
-    ends = np.array([-np.inf, np.inf] if clip is None else [as_number(part) for part in clip.split(",")], dtype=float)
+    ends = np.array(
+        [-np.inf, np.inf] if clip is None else [as_number(part) for part in clip.split(",")],
+        dtype=float,
+    )
     if len(ends) != 2 or not ends[0] < ends[1]:
         raise ValueError(f"--clip must be the two ends of a scale, such as 1,5, found {clip!r}.")
     return float(ends[0]), float(ends[1])
@@ -217,13 +285,16 @@ def _means(loaded: Loaded, pairs: Cells, sides: Sequence[Ids]) -> np.ndarray:
     return means_for_unknown(fitted_of(loaded.model).labels, places)[None, :]
 
 
-def _places(pairs: Cells, place: int, ids: Ids, name: str, files: list[str] | None, baseline: bool) -> np.ndarray:
+def _places(
+    pairs: Cells, place: int, ids: Ids, name: str, files: list[str] | None, baseline: bool
+) -> np.ndarray:
     """Return the positions in `ids` of the instances (place 0) or tasks (place 1) of pairs; with `baseline` also -1."""
     labels = pairs.labels(place)
     unknown = set(labels) - set(ids.labels)
     if unknown and not baseline:
         row = next(row for row, label in enumerate(labels) if label in unknown)
-        where, known = f"{pairs.path}, line {pairs.numbers[row]}", " ".join(files) if files else "the model"
+        where = f"{pairs.path}, line {pairs.numbers[row]}"
+        known = " ".join(files) if files else "the model"
         wrong = f"{name} {labels[row]!r} is not in {known} (ids such as {shown(ids.labels, 3)})"
         remedy = "Add its row to that file" if files else "Leave it out"
         raise IdError(f"{where}: {wrong}. {remedy}, or predict a mean by --baseline.")
@@ -244,9 +315,16 @@ def _explain(given: Predict, loaded: Loaded, terminal: Terminal) -> None:
     figures: dict[str, Any] = {name: getattr(found, name) for name in same}
     tables = []
     for kind in ("pair", "instance") if found.is_network else ("pair", "instance", "task"):
-        columns, listed = found.columns(kind), found.by(kind)
+        columns = found.columns(kind)
+        listed = found.by(kind)
         left = len(columns) - 3
-        others = [f"{listed.n_rest} others", *[""] * (left - 1), number(listed.rest_weight), "", number(listed.rest)]
+        others = [
+            f"{listed.n_rest} others",
+            *[""] * (left - 1),
+            number(listed.rest_weight),
+            "",
+            number(listed.rest),
+        ]
         headings = [name.replace("_", " ") for name in columns]
         tables.append(column_table(columns, left, headings, [others] if listed.n_rest else []))
         rest = {"count": listed.n_rest, "weight": listed.rest_weight, "contribution": listed.rest}
@@ -258,7 +336,8 @@ def _explain(given: Predict, loaded: Loaded, terminal: Terminal) -> None:
 
 def _asked(given: Predict, loaded: Loaded, place: int, terminal: Terminal) -> Any:
     """Return the instance (place 0) or task (place 1) to explain: an id, a position, or one row of a file."""
-    name, (word, wanted) = loaded.names[place], (("instance", given.instance), ("task", given.task))[place]
+    name = loaded.names[place]
+    word, wanted = (("instance", given.instance), ("task", given.task))[place]
     side = _new(given, loaded, place, None if wanted is None else [wanted], terminal)
     if side is not None:
         path = ((given.instances, given.tasks)[place] or [""])[0]
@@ -268,9 +347,14 @@ def _asked(given: Predict, loaded: Loaded, place: int, terminal: Terminal) -> An
             raise ValueError(f"{path} has {n_entities(side)} rows: choose one {name} by --{word}.")
         return side
     if wanted is None:
-        raise ValueError(f"Choose one {name}: give --{word}, an id of training or of the file of --{word}s.")
+        raise ValueError(
+            f"Choose one {name}: give --{word}, an id of training or of the file of --{word}s."
+        )
     if loaded.ids[place] is None and not wanted.isdecimal():
-        raise IdError(f"No {name} of the model has an id: --{word} must be a position from 0, found {wanted!r}.")
+        raise IdError(
+            f"No {name} of the model has an id: --{word} must be a position from 0, found "
+            f"{wanted!r}."
+        )
     return loaded.own_id(place, wanted, f"the {loaded.names.both[place]}")
 
 
@@ -279,7 +363,8 @@ def _asked(given: Predict, loaded: Loaded, place: int, terminal: Terminal) -> An
 
 def screen(given: Screen, terminal: Terminal) -> None:
     """List the labels that held-out predictions contradict most."""
-    loaded, setting = load(given), one_setting(given.setting)
+    loaded = load(given)
+    setting = one_setting(given.setting)
     _ = loaded.ids  # raises if two ids are equal as text
     how: dict[str, Any] = {"label": given.label, "cv": given.cv, "sides": loaded.sides}
     with terminal.working("Hold-out"):
@@ -295,14 +380,18 @@ def recommend(given: Recommend, terminal: Terminal) -> None:
     if (given.subject is not None) + bool(given.new) + given.pairs != 1:
         raise ValueError("Give exactly one of --for (a known id), --new (a file) and --pairs.")
     loaded = load(given)
-    names, model, role = loaded.names, loaded.model, loaded.role(given.side, "--side", ("instance", "task"))
+    names = loaded.names
+    model = loaded.model
+    role = loaded.role(given.side, "--side", ("instance", "task"))
     how: dict[str, Any] = {"zeros": given.zeros, "cv": given.cv, "sides": loaded.sides}
     how["setting"] = one_setting(given.setting)
     found: Any
     with terminal.working("Predictions" if given.new else "Hold-out"):
         if given.new:
             place = int(role == "task")
-            new: dict[str, Any] = {("X", "tasks")[place]: loaded.new(given.new, place, "--new", terminal)}
+            new: dict[str, Any] = {
+                ("X", "tasks")[place]: loaded.new(given.new, place, "--new", terminal)
+            }
             found = dyadlearn.recommend(model, **new, n=given.number or 10, sides=loaded.sides)
         elif given.pairs:
             _ = loaded.ids  # raises if two ids are equal as text
@@ -330,28 +419,41 @@ def recommend(given: Recommend, terminal: Terminal) -> None:
 
 def _for_known(loaded: Loaded, subject: str, side: str | None, **how: Any) -> Any:
     """Recommend for an instance or a task that the model knows."""
-    names, model = loaded.names, loaded.model
+    names = loaded.names
+    model = loaded.model
     if model.grows and side != "task":
         try:
             return dyadlearn.recommend(model, instance=subject, **how)
         except IdError:
             if not subject.isdecimal():
                 raise
-            return dyadlearn.recommend(model, instance=int(subject), **how)  # ids may be whole numbers
+            return dyadlearn.recommend(
+                model, instance=int(subject), **how
+            )  # ids may be whole numbers
     labels = fitted_of(model).labels
     words = ("instance", "task")
-    searched = {place: loaded.ids[place] for place, word in enumerate(words) if side in (None, word)}
+    searched = {
+        place: loaded.ids[place] for place, word in enumerate(words) if side in (None, word)
+    }
     known = []
     for place, ids in searched.items():
-        has = subject.isdecimal() and int(subject) < labels.shape[place] if ids is None else subject in ids.labels
+        if ids is None:
+            has = subject.isdecimal() and int(subject) < labels.shape[place]
+        else:
+            has = subject in ids.labels
         if has:
             known.append(place)
     if not known:
         such = ", ".join(repr(ids.labels[0]) for ids in searched.values() if ids is not None)
         what = " or ".join(dict.fromkeys(names[place] for place in searched))
-        raise IdError(f"The model has no {what} {subject!r}{f' (ids are such as {such})' if such else ''}.")
+        raise IdError(
+            f"The model has no {what} {subject!r}{f' (ids are such as {such})' if such else ''}."
+        )
     if len(known) > 1 and loaded.ids[0] != loaded.ids[1]:
-        raise IdError(f"{subject!r} is among the {names.instances} and the {names.tasks}: choose one by --side.")
+        raise IdError(
+            f"{subject!r} is among the {names.instances} and the {names.tasks}: choose one by "
+            f"--side."
+        )
     # A node of a network is on both sides.
     asked: dict[str, Any] = {words[known[0]]: loaded.own_id(known[0], subject, "the ids")}
     return dyadlearn.recommend(model, **asked, **how)

@@ -1,7 +1,7 @@
 """Output and errors of the commands.
 
-Results go to standard output, everything else to standard error. An error is printed as one sentence, and each kind of
-error has an exit code.
+Results go to standard output, everything else to standard error. An error is printed as one
+sentence, and each kind of error has an exit code.
 """
 
 from __future__ import annotations
@@ -30,19 +30,23 @@ from dyadlearn.exceptions import BaselineWarning, FileChangedError, ModelFileErr
 
 #: Named columns of a table.
 Columns = Mapping[str, Sequence[Any]]
-# Arguments of the library that are options of the command line; they are not matched inside a path or an id.
+# Arguments of the library that are options of the command line; they are not matched inside a path
+# or an id.
 _ARGUMENTS = re.compile(
     r"(?<![\w/\\.'\"-])(alphas|task_alphas|alpha|task_alpha|cv|data_home|device|groups|task_groups|kernel|known|method|task_kernel|scoring|"
     r"setting|stages|tasks|zeros)=(True|\"[^\"]*\"|'[^']*'|-?\d+(?:\.\d+)?|[A-Za-z_]\w*)?(?=[\s,;:)]|\.?$|\.\s)"
 )
 
-# Phrases of the library that the command line replaces, because the option has another name or does not exist. A test
-# checks that the library still has each of them.
+# Phrases of the library that the command line replaces, because the option has another name or does
+# not exist. A test checks that the library still has each of them.
 _PHRASES = (
     (re.compile(r'\bon_error="drop"'), "--drop-invalid"),
     (re.compile(r"^(sides|cv|shrinkage|coverage) must be"), r"--\1 must be"),
     (re.compile(r'\("host", "parasite"\)'), "host,parasite"),
-    (re.compile(r"\bpass folds as .+?, for example five"), "give --cv, a number of folds, for example five"),
+    (
+        re.compile(r"\bpass folds as .+?, for example five"),
+        "give --cv, a number of folds, for example five",
+    ),
     (re.compile(r"^(\d+) folds need"), r"\1 folds (--cv) need"),
     (re.compile(r"\b(leave|give) X\b"), r"\1 --instances"),
     (re.compile(r"\bleave tasks out\b"), "leave --tasks out"),
@@ -52,7 +56,13 @@ _PHRASES = (
     (re.compile(r"\bfit it (again )?with keep_labels=True"), r"tune it \1with --keep-labels"),
     (re.compile(r", or forget the instances with their old labels and learn them again"), ""),
     (re.compile(r"\braise max_iter, tol or the regularisation"), "raise the regularisation"),
-    (re.compile(r"(: )?use dyadlearn\.kernels\.repair to do this explicitly, or repair='error' to refuse it"), ""),
+    (
+        re.compile(
+            r"(: )?use dyadlearn\.kernels\.repair to do this explicitly, or repair='error' to "
+            r"refuse it"
+        ),
+        "",
+    ),
 )
 
 
@@ -66,7 +76,9 @@ def spoken(sentence: str) -> str:
 def _as_option(found: re.Match[str]) -> str:
     name, value = found.groups()
     option = "--" + name.replace("_", "-")
-    return option if value in (None, "True") else f"{option} {value.strip(chr(34) + chr(39))}"
+    if value in (None, "True"):
+        return option
+    return f"{option} {value.strip(chr(34) + chr(39))}"
 
 
 class Terminal:
@@ -86,7 +98,8 @@ class Terminal:
     """
 
     def __init__(self, json: bool = False, quiet: bool = False) -> None:
-        self.json, self.quiet = json, quiet
+        self.json = json
+        self.quiet = quiet
         self.notes: list[str] = []
         self.console = Console(**PLAIN)
         self._warnings = warnings.catch_warnings(action="ignore")
@@ -101,7 +114,9 @@ class Terminal:
     def __enter__(self) -> Self:
         self._warnings.__enter__()
         warnings.simplefilter("always", UserWarning)
-        warnings.simplefilter("ignore", BaselineWarning)  # commands compare with baselines themselves
+        warnings.simplefilter(
+            "ignore", BaselineWarning
+        )  # commands compare with baselines themselves
         warnings.showwarning = lambda message, *rest, **more: self.note(str(message))
         self._line.__enter__()
         return self
@@ -136,14 +151,27 @@ class Terminal:
         if not self.json:
             self._print(*things)
             return
-        text = dumps(to_plain({**figures, "notes": self.notes}), indent=2, ensure_ascii=False, allow_nan=False)
-        # JSON escapes most control codes of a terminal already; these are escaped too, and are read as the same text.
+        text = dumps(
+            to_plain({**figures, "notes": self.notes}),
+            indent=2,
+            ensure_ascii=False,
+            allow_nan=False,
+        )
+        # JSON escapes most control codes of a terminal already; these are escaped too, and are read
+        # as the same text.
         codes = "[\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
         with cleared():
-            sys.stdout.write(re.sub(codes, lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
+            sys.stdout.write(
+                re.sub(codes, lambda found: f"\\u{ord(found.group()):04x}", text) + "\n"
+            )
 
     def table(
-        self, figures: Mapping[str, Any], things: Sequence[Any], columns: Columns, output: Path | None, below: Any = ()
+        self,
+        figures: Mapping[str, Any],
+        things: Sequence[Any],
+        columns: Columns,
+        output: Path | None,
+        below: Any = (),
     ) -> None:
         """Write a table to a file, or print it as a result.
 
@@ -174,9 +202,14 @@ class Terminal:
                 self.console.print(printable(thing) if isinstance(thing, str) else thing)
 
 
-def column_table(columns: Columns, left: int, headings: Any = None, more: Sequence[Sequence[str]] = ()) -> Any:
+def column_table(
+    columns: Columns, left: int, headings: Any = None, more: Sequence[Sequence[str]] = ()
+) -> Any:
     """Return named columns as a table for people: the first `left` columns hold text, and `more` has further lines."""
-    texts = [list(map(str if place < left else number, cells)) for place, cells in enumerate(columns.values())]
+    texts = [
+        list(map(str if place < left else number, cells))
+        for place, cells in enumerate(columns.values())
+    ]
     return make_table(headings or list(columns), [*zip(*texts, strict=True), *more], left=left)
 
 
@@ -205,14 +238,24 @@ def to_plain(value: Any) -> Any:
 
 # Errors --------------------------------------------------------------------------------------------
 
-# Exit code 0 is success; 1 is a bug in dyadlearn, whose traceback is shown; 128 and more are signals.
+# Exit code 0 is success; 1 is a bug in dyadlearn, whose traceback is shown; 128 and more are
+# signals.
 
 # The exit code of each kind of error: the first kind that fits.
 _CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((ModelFileError,), 3),
     ((FileChangedError,), 5),
     # Errors that a user can correct by naming another file, as opposed to errors of the machine.
-    ((FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError), 2),
+    (
+        (
+            FileNotFoundError,
+            FileExistsError,
+            IsADirectoryError,
+            NotADirectoryError,
+            PermissionError,
+        ),
+        2,
+    ),
     ((OSError, MemoryError, ImportError), 4),
     ((ValueError,), 2),
 )
@@ -246,7 +289,9 @@ class Commands(TyperGroup):
             if isinstance(error, OSError):
                 _drop_output()
             if getattr(error, "errno", None) == errno.EPIPE:
-                raise typer.Exit(0) from None  # the reader of the output, such as head, has read enough
+                raise typer.Exit(
+                    0
+                ) from None  # the reader of the output, such as head, has read enough
             _stop(code, _about(error))
 
 

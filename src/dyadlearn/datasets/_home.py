@@ -24,7 +24,9 @@ from dyadlearn.exceptions import DataFileError
 #: The environment variable that names the folder of data sets.
 VARIABLE = "DYADLEARN_DATA"
 
-_OTHER_FOLDER = f"name the folder that holds them by data_home= or by the environment variable {VARIABLE}."
+_OTHER_FOLDER = (
+    f"name the folder that holds them by data_home= or by the environment variable {VARIABLE}."
+)
 
 # Seconds without an answer after which a download fails.
 _TIMEOUT = 30.0
@@ -79,7 +81,9 @@ class DataFolder:
         """Return a hint where to put files."""
         return f"put {files}, plain or gzipped, in {self.home / self.folder}, or {_OTHER_FOLDER}"
 
-    def obtain(self, names: Sequence[str], address: str, *, download: bool, checksums: Mapping[str, str]) -> list[Path]:
+    def obtain(
+        self, names: Sequence[str], address: str, *, download: bool, checksums: Mapping[str, str]
+    ) -> list[Path]:
         """Return the paths of files, after downloading missing ones with a known checksum.
 
         Parameters
@@ -95,7 +99,8 @@ class DataFolder:
         Raises
         ------
         FileNotFoundError
-            If a file is missing, and `download` is false or a missing file has no checksum; nothing is downloaded then.
+            If a file is missing, and `download` is false or a missing file has no checksum; nothing
+            is downloaded then.
         """
         missing = [name for name in names if self.find(name) is None]
         source = f"from {address}"
@@ -106,7 +111,9 @@ class DataFolder:
         else:
             for name in missing:
                 try:
-                    download_file(address + name, self.home / self.folder / name, sha256=checksums[name])
+                    download_file(
+                        address + name, self.home / self.folder / name, sha256=checksums[name]
+                    )
                 except ConnectionError as error:
                     wanted = self._wanted(f"{', '.join(missing)} (from {address}, by other means)")
                     raise ConnectionError(f"{error} Or {wanted}") from error
@@ -142,25 +149,37 @@ def download_file(url: str, path: Path, *, sha256: str, timeout: float = _TIMEOU
     digest = hashlib.sha256()
     with replacing(path) as file:
         try:
-            with urlopen(Request(url, headers={"User-Agent": "dyadlearn"}), timeout=timeout) as response:
+            with urlopen(
+                Request(url, headers={"User-Agent": "dyadlearn"}), timeout=timeout
+            ) as response:
                 while part := response.read(2**20):
                     digest.update(part)
                     file.write(part)
                 announced = response.headers.get("Content-Length")
             if announced is not None and file.tell() != int(announced):
-                raise ConnectionError(f"the connection broke off after {file.tell()} of {announced} bytes")
+                raise ConnectionError(
+                    f"the connection broke off after {file.tell()} of {announced} bytes"
+                )
         except HTTPError as error:
             error.close()
-            raise ConnectionError(f"Could not download {url} ({error.code} {error.reason}).") from error
+            raise ConnectionError(
+                f"Could not download {url} ({error.code} {error.reason})."
+            ) from error
         except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
-            raise ConnectionError(f"Could not download {url} ({getattr(error, 'reason', error)}).") from error
+            raise ConnectionError(
+                f"Could not download {url} ({getattr(error, 'reason', error)})."
+            ) from error
         if digest.hexdigest() != sha256:
             sums = f"its SHA-256 checksum is {digest.hexdigest()}, expected {sha256}"
-            raise ValueError(f"{url} is not the expected file: {sums}. Try again, or put a good file at {path}.")
+            raise ValueError(
+                f"{url} is not the expected file: {sums}. Try again, or put a good file at {path}."
+            )
 
 
 # Kinds of arrays, as numpy calls them.
-NUMBERS, WHOLE, NAMES = "biuf", "iu", "iuU"
+NUMBERS = "biuf"
+WHOLE = "iu"
+NAMES = "iuU"
 _WORDS = {NUMBERS: "numbers", WHOLE: "whole numbers", NAMES: "names"}
 
 
@@ -171,12 +190,15 @@ def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.
     ----------
     path : Path
     wanted : mapping of str to (int, str)
-        Number of dimensions of each array, and the kind of its entries: `NUMBERS`, `WHOLE` or `NAMES`.
+        Number of dimensions of each array, and the kind of its entries: `NUMBERS`, `WHOLE` or
+        `NAMES`.
     """
     stored = read_arrays(path)
     missing = [key for key in wanted if key not in stored]
     if missing:
-        raise DataFileError(f"{path} lacks the arrays {', '.join(missing)}: found {', '.join(stored) or 'none'}.")
+        raise DataFileError(
+            f"{path} lacks the arrays {', '.join(missing)}: found {', '.join(stored) or 'none'}."
+        )
     for key, (ndim, kinds) in wanted.items():
         if stored[key].ndim != ndim or stored[key].dtype.kind not in kinds:
             expected = f"{'a list' if ndim == 1 else 'a table'} of {_WORDS[kinds]}"
@@ -187,7 +209,12 @@ def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.
 
 def describe(name: str, **facts: Any) -> str:
     """Return the description of a data set, filled with the facts from its files."""
-    text = files("dyadlearn.datasets").joinpath("data", f"{name}.rst").read_text("utf-8").format(**facts)
+    text = (
+        files("dyadlearn.datasets")
+        .joinpath("data", f"{name}.rst")
+        .read_text("utf-8")
+        .format(**facts)
+    )
     title, _, rest = text.partition("\n")
     return f"{title}\n{'=' * len(title)}\n{rest}"
 
@@ -199,4 +226,6 @@ def as_given(table: Table, as_frame: bool, owner: str) -> Array:
     try:
         return write_table(table.values, table.row_ids, table.column_ids, "pandas")
     except ImportError as error:
-        raise ImportError(f"{owner}(as_frame=True) needs pandas: install it, or use as_frame=False.") from error
+        raise ImportError(
+            f"{owner}(as_frame=True) needs pandas: install it, or use as_frame=False."
+        ) from error

@@ -30,7 +30,8 @@ def load_debtags(*, as_frame: bool = False) -> Bunch:
         X : sparse array of shape (1500, 4679)
             Counts of each word of `words` in the description of each package.
         tasks : sparse array of shape (151, 482)
-            Counts of each word of `task_words` in the name and text of each tag. The two word lists are separate.
+            Counts of each word of `task_words` in the name and text of each tag. The two word lists
+            are separate.
         Y : ndarray or DataFrame of shape (1500, 151)
             1.0 if the package has the tag, else 0.0.
         instance_names, task_names : ndarray of shape (1500,), (151,)
@@ -86,8 +87,8 @@ def debtags_kernels(data: Bunch) -> tuple[np.ndarray, np.ndarray]:
 
     .. math:: K = \mathrm{cos}(X), \qquad G = \mathrm{cos}(T) + 0.3\,[\text{facet}_j = \text{facet}_l].
 
-    The weights depend on the frequency of words in all packages. Call this function once, on all packages, and select
-    training and test rows from the result.
+    The weights depend on the frequency of words in all packages. Call this function once, on all
+    packages, and select training and test rows from the result.
 
     Parameters
     ----------
@@ -128,4 +129,6 @@ def _counts(stored: Mapping[str, np.ndarray], side: str, n_words: int) -> sparse
     # Every row starts again from column 0, so the sum of previous rows is subtracted.
     columns = walked[1:] - np.repeat(walked[starts[:-1]], lengths)
     counts = stored[f"{side}_counts"].astype(np.float64)
-    return sparse.csr_array((counts, columns.astype(np.int32), starts), shape=(len(lengths), n_words))
+    return sparse.csr_array(
+        (counts, columns.astype(np.int32), starts), shape=(len(lengths), n_words)
+    )

@@ -14,7 +14,16 @@ from sklearn.utils import Bunch
 from dyadlearn._checks import check_choice
 from dyadlearn._files.tables import check_whole, read_cells
 from dyadlearn._tables import Ids, Table, make_ids
-from dyadlearn.datasets._home import NAMES, NUMBERS, DataFolder, as_given, describe, load_npz, read_lines, resolve_home
+from dyadlearn.datasets._home import (
+    NAMES,
+    NUMBERS,
+    DataFolder,
+    as_given,
+    describe,
+    load_npz,
+    read_lines,
+    resolve_home,
+)
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels import normalize, tanimoto
 
@@ -22,7 +31,12 @@ from dyadlearn.kernels import normalize, tanimoto
 _YAMANISHI = "http://web.kuicr.kyoto-u.ac.jp/supp/yoshi/drugtarget/"
 
 _NAMES = {"enzyme": "e", "ion_channel": "ic", "gpcr": "gpcr", "nuclear_receptor": "nr"}
-_TITLES = {"e": "enzymes", "ic": "ion channels", "gpcr": "G-protein-coupled receptors", "nr": "nuclear receptors"}
+_TITLES = {
+    "e": "enzymes",
+    "ic": "ion channels",
+    "gpcr": "G-protein-coupled receptors",
+    "nr": "nuclear receptors",
+}
 
 # SHA-256 of the publisher's texts. That of e_simmat_dg.txt is not known, so it is not downloaded.
 _CHECKSUMS = {
@@ -50,9 +64,9 @@ def fetch_yamanishi(
 ) -> Bunch:
     r"""Fetch one of the four drug–target networks of Yamanishi and others (2008).
 
-    The files are read from a folder, in the publisher's format, plain or gzipped. Missing files are first downloaded
-    from the publisher and checked against known checksums. The checksum of ``e_simmat_dg.txt`` is not known: download
-    this file yourself.
+    The files are read from a folder, in the publisher's format, plain or gzipped. Missing files are
+    first downloaded from the publisher and checked against known checksums. The checksum of
+    ``e_simmat_dg.txt`` is not known: download this file yourself.
 
     =========  ===========================  =======  =====  =====
     name       targets                      targets  drugs  ones
@@ -68,7 +82,8 @@ def fetch_yamanishi(
     name : str
         ``"e"``, ``"ic"``, ``"gpcr"`` or ``"nr"``; or ``"enzyme"``, ``"ion_channel"``, ``"nuclear_receptor"``.
     data_home : path or None, default=None
-        Folder of ``{name}_admat_dgc.txt``, ``{name}_simmat_dc.txt`` and ``{name}_simmat_dg.txt``, or of a folder
+        Folder of ``{name}_admat_dgc.txt``, ``{name}_simmat_dc.txt`` and ``{name}_simmat_dg.txt``,
+        or of a folder
         ``yamanishi2008`` with these files. By default the folder in the environment variable ``DYADLEARN_DATA``, else a
         folder in the user's cache.
     instances : {"targets", "drugs"}, default="targets"
@@ -86,14 +101,15 @@ def fetch_yamanishi(
         Y : ndarray or DataFrame of shape (m, q)
             1.0 if the drug acts on the target, else 0.0.
         K : ndarray or DataFrame of shape (m, m)
-            Similarities of the instances as published, in the order of `Y`. Those of drugs are not symmetric.
+            Similarities of the instances as published, in the order of `Y`. Those of drugs are not
+            symmetric.
         G : ndarray or DataFrame of shape (q, q)
             Similarities of the tasks, in the order of `Y`.
         instance_names, task_names : ndarray of shape (m,), (q,)
             The ids.
         smiles : dict of str to str
-            Structure of each drug if there is a file ``{name}_smiles.tsv`` beside the others (the publisher has none),
-            else empty.
+            Structure of each drug if there is a file ``{name}_smiles.tsv`` beside the others (the
+            publisher has none), else empty.
         DESCR : str
             Description of the data and their source.
 
@@ -127,13 +143,16 @@ def fetch_yamanishi(
     word = str(name).strip().lower().replace(" ", "_").replace("-", "_")
     short = _NAMES.get(word, word)
     if short not in _TITLES:
-        raise ValueError(f"Unknown data set {name!r}: expected one of {', '.join([*_TITLES, *_NAMES])}.")
+        raise ValueError(
+            f"Unknown data set {name!r}: expected one of {', '.join([*_TITLES, *_NAMES])}."
+        )
     check_choice(instances, "instances", ("targets", "drugs"))
     folder = DataFolder(repr(short), "yamanishi2008", resolve_home(data_home))
     names = [f"{short}_{table}.txt" for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
     paths = folder.obtain(names, _YAMANISHI, download=download, checksums=_CHECKSUMS)
     labels = _read_grid(paths[0]).transposed
-    drugs, targets = _similarities(paths[1], labels.row_ids), _similarities(paths[2], labels.column_ids)
+    drugs = _similarities(paths[1], labels.row_ids)
+    targets = _similarities(paths[2], labels.column_ids)
     _check(labels, ~np.isin(labels.values, (0, 1)), str(paths[0]), "0 or 1")
     facts = {"title": _TITLES[short], "ones": int(labels.values.sum()), "address": _YAMANISHI}
     smiles = _read_texts(folder.find(f"{short}_smiles.tsv"))
@@ -155,33 +174,36 @@ def fetch_davis(
 ) -> Bunch:
     r"""Read the kinase inhibitors of Davis and others (2011): 68 drugs × 442 kinases, every pair measured.
 
-    Nothing is downloaded: put the files of http://staff.cs.utu.fi/~aatapa/data/DrugTarget/ into a folder, with ids
-    added (see `data_home`).
+    Nothing is downloaded: put the files of http://staff.cs.utu.fi/~aatapa/data/DrugTarget/ into a
+    folder, with ids added (see `data_home`).
 
     By default the labels are
 
     .. math:: \mathrm{pK_d} = 9 - \log_{10} (K_d / \mathrm{nM}),
 
-    so that larger labels mean stronger binding; 5 means that no binding was observed (69.6 % of the cells).
+    so that larger labels mean stronger binding; 5 means that no binding was observed (69.6 % of the
+    cells).
 
     Parameters
     ----------
     data_home : path or None, default=None
-        Folder of the files, or of a folder ``davis`` with these files. By default the folder in the environment
-        variable ``DYADLEARN_DATA``, else a folder in the user's cache. The files are tables with ids, plain or
-        gzipped: ``kd_nM.tsv`` (drugs × kinases), ``drug_similarity_2D.tsv`` or ``drug_similarity_ECFP4.tsv``, and
+        Folder of the files, or of a folder ``davis`` with these files. By default the folder in the
+        environment variable ``DYADLEARN_DATA``, else a folder in the user's cache. The files are
+        tables with ids, plain or gzipped: ``kd_nM.tsv`` (drugs × kinases),
+        ``drug_similarity_2D.tsv`` or ``drug_similarity_ECFP4.tsv``, and
         ``target_similarity_WS.tsv`` or ``target_similarity_WS_normalized.tsv``. The publisher's files have no ids;
         ``pandas.DataFrame(values, drugs, kinases).to_csv("kd_nM.tsv", sep="\\t")`` adds them.
     instances : {"targets", "proteins", "drugs"}, default="targets"
-        Rows of the grid; the others are the tasks. Proteins are the targets. By default setting B means a new target,
-        unlike in `fetch_kiba`.
+        Rows of the grid; the others are the tasks. Proteins are the targets. By default setting B
+        means a new target, unlike in `fetch_kiba`.
     labels : {"pKd", "Kd"}, default="pKd"
         Labels as logarithms, or as published in nM.
     drug_similarity : {"2D", "ECFP4"}, default="2D"
         Similarity of drugs by the keys of PubChem, or by circular fingerprints.
     target_similarity : {"WS", "WS_normalized"}, default="WS"
         ``"WS"``: Smith–Waterman scores, each divided by the square root of the product of both self-scores (positive
-        semi-definite, of rank 384). ``"WS_normalized"``: scores normalised by the publisher (109 negative eigenvalues).
+        semi-definite, of rank 384). ``"WS_normalized"``: scores normalised by the publisher (109
+        negative eigenvalues).
     as_frame : bool, default=False
         Whether `Y`, `K` and `G` are pandas frames with their ids. Needs pandas.
 
@@ -199,7 +221,8 @@ def fetch_davis(
         instance_names, task_names : ndarray of shape (m,), (q,)
             Ids: those of PubChem for drugs, genes with their variant for kinases.
         smiles, sequences : dict of str to str
-            Structure of each drug and sequence of each kinase if the folder has the files ``smiles.tsv`` and
+            Structure of each drug and sequence of each kinase if the folder has the files
+            ``smiles.tsv`` and
             ``proteins.tsv`` (the publisher has none), else empty.
         DESCR : str
             Description of the data and their source.
@@ -236,18 +259,30 @@ def fetch_davis(
     check_choice(drug_similarity, "drug_similarity", ("2D", "ECFP4"))
     check_choice(target_similarity, "target_similarity", ("WS", "WS_normalized"))
     folder = DataFolder("'davis'", "davis", resolve_home(data_home))
-    names = ["kd_nM.tsv", f"drug_similarity_{drug_similarity}.tsv", f"target_similarity_{target_similarity}.tsv"]
+    names = [
+        "kd_nM.tsv",
+        f"drug_similarity_{drug_similarity}.tsv",
+        f"target_similarity_{target_similarity}.tsv",
+    ]
     paths = folder.find_all(names, f"tables with ids, from the files at {_DAVIS}")
     table = _read_grid(paths[0])
-    drugs, targets = _similarities(paths[1], table.row_ids), _similarities(paths[2], table.column_ids)
+    drugs = _similarities(paths[1], table.row_ids)
+    targets = _similarities(paths[2], table.column_ids)
     Kd = table.values
     _check(table, Kd <= 0, "The table of Kd", "positive numbers")
     if labels == "pKd":
         table = replace(table, values=9 - np.log10(Kd))
     if target_similarity == "WS":
         targets = normalize(targets)
-    texts = {"smiles": _read_texts(folder.find("smiles.tsv")), "sequences": _read_texts(folder.find("proteins.tsv"))}
-    facts = {"share": 100 * np.mean(Kd == 10_000), "drug_similarity": drug_similarity, "address": _DAVIS}
+    texts = {
+        "smiles": _read_texts(folder.find("smiles.tsv")),
+        "sequences": _read_texts(folder.find("proteins.tsv")),
+    }
+    facts = {
+        "share": 100 * np.mean(Kd == 10_000),
+        "drug_similarity": drug_similarity,
+        "address": _DAVIS,
+    }
     facts["labels"] = "pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM"
     return _bunch("davis", table, drugs, targets, instances, as_frame, facts, **texts)
 
@@ -272,14 +307,15 @@ def fetch_kiba(
     Parameters
     ----------
     data_home : path or None, default=None
-        Folder of the files, or of a folder ``kiba`` with these files. By default the folder in the environment variable
+        Folder of the files, or of a folder ``kiba`` with these files. By default the folder in the
+        environment variable
         ``DYADLEARN_DATA``, else a folder in the user's cache. The file is an archive ``kiba.npz`` with the arrays
         ``kiba`` (the scores), ``drug_ecfp4_bits`` (``numpy.packbits`` of the fingerprints), ``target_sim``,
         ``drug_ids`` and ``target_ids``. The published text files can be converted with ``numpy.loadtxt``,
         `dyadlearn.kernels.chemistry.fingerprints` and ``numpy.savez``.
     instances : {"drugs", "targets", "proteins"}, default="drugs"
-        Rows of the grid; the others are the tasks. Proteins are the targets. By default setting B means a new drug,
-        unlike in `fetch_davis`.
+        Rows of the grid; the others are the tasks. Proteins are the targets. By default setting B
+        means a new drug, unlike in `fetch_davis`.
     as_frame : bool, default=False
         Whether `Y`, `K` and `G` are pandas frames with their ids. Needs pandas.
 
@@ -291,7 +327,8 @@ def fetch_kiba(
         Y : ndarray or DataFrame of shape (m, q)
             The scores; NaN means not observed.
         K : ndarray or DataFrame of shape (m, m)
-            Similarities of the instances, in the order of `Y`. Drugs have the Tanimoto kernel of `fingerprints`.
+            Similarities of the instances, in the order of `Y`. Drugs have the Tanimoto kernel of
+            `fingerprints`.
         G : ndarray or DataFrame of shape (q, q)
             Similarities of the tasks, in the order of `Y`.
         instance_names, task_names : ndarray of shape (m,), (q,)
@@ -299,7 +336,8 @@ def fetch_kiba(
         fingerprints : ndarray of shape (2111, 2048)
             The ECFP4 bits of the drugs, uint8, in the order of the drugs.
         smiles, sequences : dict of str to str
-            Structure of each drug and sequence of each kinase if the folder has the files ``ligands.tsv`` and
+            Structure of each drug and sequence of each kinase if the folder has the files
+            ``ligands.tsv`` and
             ``proteins.tsv``, else empty.
         DESCR : str
             Description of the data and their source.
@@ -340,11 +378,21 @@ def fetch_kiba(
     [path] = folder.find_all(["kiba.npz"], f"an archive of the files at {_KIBA}")
     tables = dict.fromkeys(("kiba", "drug_ecfp4_bits", "target_sim"), (2, NUMBERS))
     stored = load_npz(path, {**tables, "drug_ids": (1, NAMES), "target_ids": (1, NAMES)})
-    rows, columns = (make_ids(stored[key].tolist(), None, f"{key} of {path}") for key in ("drug_ids", "target_ids"))
-    m, q = len(rows), len(columns)
-    for key, shape in {"kiba": (m, q), "drug_ecfp4_bits": (m, _N_BITS // 8), "target_sim": (q, q)}.items():
+    rows, columns = (
+        make_ids(stored[key].tolist(), None, f"{key} of {path}")
+        for key in ("drug_ids", "target_ids")
+    )
+    m = len(rows)
+    q = len(columns)
+    for key, shape in {
+        "kiba": (m, q),
+        "drug_ecfp4_bits": (m, _N_BITS // 8),
+        "target_sim": (q, q),
+    }.items():
         if stored[key].shape != shape:
-            shapes = f"has shape {stored[key].shape}, expected {shape} by the ids of drugs and targets"
+            shapes = (
+                f"has shape {stored[key].shape}, expected {shape} by the ids of drugs and targets"
+            )
             raise DataFileError(f"{key} of {path} {shapes}.")
     bits = stored["drug_ecfp4_bits"]
     if bits.dtype != np.uint8:
@@ -353,9 +401,23 @@ def fetch_kiba(
     fingerprints = np.unpackbits(bits, axis=1, count=_N_BITS)
     observed = int(np.isfinite(labels.values).sum())
     facts = {"observed": observed, "share": 100 * observed / labels.values.size, "address": _KIBA}
-    texts = {"smiles": _read_texts(folder.find("ligands.tsv")), "sequences": _read_texts(folder.find("proteins.tsv"))}
-    drugs, targets = tanimoto(fingerprints), stored["target_sim"].astype(np.float64)
-    return _bunch("kiba", labels, drugs, targets, instances, as_frame, facts, fingerprints=fingerprints, **texts)
+    texts = {
+        "smiles": _read_texts(folder.find("ligands.tsv")),
+        "sequences": _read_texts(folder.find("proteins.tsv")),
+    }
+    drugs = tanimoto(fingerprints)
+    targets = stored["target_sim"].astype(np.float64)
+    return _bunch(
+        "kiba",
+        labels,
+        drugs,
+        targets,
+        instances,
+        as_frame,
+        facts,
+        fingerprints=fingerprints,
+        **texts,
+    )
 
 
 # Tables and texts ------------------------------------------------------------------------------------
@@ -371,7 +433,9 @@ def _read_grid(path: Path) -> Table:
 def _similarities(path: Path, ids: Ids | None) -> np.ndarray:
     """Read a square table with rows and columns in the order of `ids`."""
     table = _read_grid(path).rows_as(ids, f"the rows of {path.name}", "the adjacency matrix")
-    return np.asarray(table.columns_as(ids, f"the columns of {path.name}", "the adjacency matrix").values)
+    return np.asarray(
+        table.columns_as(ids, f"the columns of {path.name}", "the adjacency matrix").values
+    )
 
 
 def _check(labels: Table, is_wrong: np.ndarray, owner: str, expected: str) -> None:
@@ -380,7 +444,9 @@ def _check(labels: Table, is_wrong: np.ndarray, owner: str, expected: str) -> No
     if len(wrong):
         cell = labels.take(wrong[0, :1], wrong[0, 1:])
         drug, target = (ids.labels[0] for ids in (cell.row_ids, cell.column_ids) if ids)
-        raise DataFileError(f"{owner} has {cell.values[0, 0]:g} for {target} and {drug}: expected {expected}.")
+        raise DataFileError(
+            f"{owner} has {cell.values[0, 0]:g} for {target} and {drug}: expected {expected}."
+        )
 
 
 def _bunch(
@@ -412,10 +478,14 @@ def _bunch(
         Further entries of the result.
     """
     m, q = labels.values.shape
-    K, G = drugs, targets
+    K = drugs
+    G = targets
     if instances != "drugs":
-        labels, K, G = replace(labels.transposed, values=np.ascontiguousarray(labels.values.T)), targets, drugs
-    rows, columns = labels.row_ids, labels.column_ids
+        labels = replace(labels.transposed, values=np.ascontiguousarray(labels.values.T))
+        K = targets
+        G = drugs
+    rows = labels.row_ids
+    columns = labels.column_ids
     tables = {"Y": labels, "K": Table(K, rows, rows), "G": Table(G, columns, columns)}
     return Bunch(
         **{key: as_given(table, as_frame, f"fetch_{name}") for key, table in tables.items()},
@@ -429,13 +499,16 @@ def _bunch(
 def _read_texts(path: Path | None) -> dict[str, str]:
     """Read texts by their ids, such as sequences, from tab-separated lines that end with the text.
 
-    Without a file, the result is empty. A first line ``drug`` and ``smiles`` is skipped as a header.
+    Without a file, the result is empty. A first line ``drug`` and ``smiles`` is skipped as a
+    header.
     """
     texts: dict[str, str] = {}
     for number, line in enumerate([] if path is None else read_lines(path), 1):
         cells = line.split("\t")
         if len(cells) < 2:
-            raise DataFileError(f"{path}, line {number}: expected an id, a tab and a text, found {line[:50]!r}.")
+            raise DataFileError(
+                f"{path}, line {number}: expected an id, a tab and a text, found {line[:50]!r}."
+            )
         if (number, *cells) != (1, "drug", "smiles"):
             texts[cells[0]] = cells[-1]
     return texts

@@ -15,8 +15,8 @@ from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory
 from dyadlearn.kernels.gram import gram
 
-# A factor is spanned by this many centres, and its scale is measured on this many further rows. Both are
-# drawn with the function, so that the truth does not depend on the size of the sample.
+# A factor is spanned by this many centres, and its scale is measured on this many further rows.
+# Both are drawn with the function, so that the truth does not depend on the size of the sample.
 _N_CENTRES = 50
 _N_REFERENCE = 200
 
@@ -45,12 +45,13 @@ def make_dyads(
     .. math:: \text{truth}(x, t) = \sum_{r=1}^{\text{rank}} a_r(x)\, b_r(t), \qquad
               a_r(x) = \sum_c k(x, z_c)\, w_{cr}, \quad b_r(t) = \sum_c g(t, z'_c)\, w'_{cr},
 
-    with random centres `z` and random weights `w` that add up to zero for each r. The true function is scaled to mean
-    square 1 over a large reference sample. A grand mean and main effects :math:`a_0(x) + b_0(t)`, drawn from the same
-    kernels, may be added.
+    with random centres `z` and random weights `w` that add up to zero for each r. The true function
+    is scaled to mean square 1 over a large reference sample. A grand mean and main effects
+    :math:`a_0(x) + b_0(t)`, drawn from the same kernels, may be added.
 
-    The function, instances, tasks, noise and missing labels have separate random streams. With the same
-    `random_state`, a larger sample has the same true function, and its first rows are those of the smaller sample.
+    The function, instances, tasks, noise and missing labels have separate random streams. With the
+    same `random_state`, a larger sample has the same true function, and its first rows are those of
+    the smaller sample.
 
     Parameters
     ----------
@@ -67,8 +68,8 @@ def make_dyads(
     mean : float, default=0.0
         Constant that is added to every label.
     main_effects : float, default=0.0
-        Mean square of the main effect of instances and of that of tasks; interactions have mean square 1. In an
-        antisymmetric network the main effect of tasks is subtracted.
+        Mean square of the main effect of instances and of that of tasks; interactions have mean
+        square 1. In an antisymmetric network the main effect of tasks is subtracted.
     noise : float, default=0.1
         Standard deviation of the normal noise added to the truth.
     missing : float, default=0.0
@@ -76,8 +77,9 @@ def make_dyads(
     labels : {"real", "binary"}, default="real"
         Real labels are the noisy truth; binary labels are 1 if it is positive, else 0.
     symmetry : {None, "symmetric", "antisymmetric"}, default=None
-        If not None, both sides are the same nodes, and :math:`Y = Y^\top` or :math:`Y = -Y^\top` exactly, including
-        noise and missing labels. `n_tasks`, `n_task_features` and the kernel of the tasks are ignored.
+        If not None, both sides are the same nodes, and :math:`Y = Y^\top` or :math:`Y = -Y^\top`
+        exactly, including noise and missing labels. `n_tasks`, `n_task_features` and the kernel of
+        the tasks are ignored.
     random_state : int, Generator, RandomState or None, default=None
         Seed of all random numbers.
 
@@ -95,7 +97,8 @@ def make_dyads(
         Y : ndarray of shape (n_instances, n_tasks)
             Labels; NaN means not observed.
         truth : ndarray of shape (n_instances, n_tasks)
-            Values of the true function without noise, including mean and main effects; real for binary labels too.
+            Values of the true function without noise, including mean and main effects; real for
+            binary labels too.
         observed : ndarray of bool of shape (n_instances, n_tasks)
             False if the label is NaN.
         function : callable
@@ -129,16 +132,22 @@ def make_dyads(
     if symmetry is not None:
         check_choice(symmetry, "symmetry", ("symmetric", "antisymmetric"))
     if mean != 0 and symmetry == "antisymmetric":
-        raise ValueError(f"The mean of an antisymmetric grid is zero: leave mean out, found {mean!r}.")
+        raise ValueError(
+            f"The mean of an antisymmetric grid is zero: leave mean out, found {mean!r}."
+        )
     if labels == "binary" and symmetry == "antisymmetric":
-        raise ValueError("Labels 0 and 1 cannot be antisymmetric: use labels='real', or another symmetry.")
+        raise ValueError(
+            "Labels 0 and 1 cannot be antisymmetric: use labels='real', or another symmetry."
+        )
 
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[symmetry]
     n_columns = n_instances if sign else n_tasks
     numbers = 1.2 * (n_instances**2 + (0 if sign else n_tasks**2)) + 7.0 * n_instances * n_columns
     purpose = f"Drawing {n_instances} × {n_columns} labels with their kernels"
     check_memory(8 * numbers, np.empty(0), purpose, "draw fewer instances or tasks")
-    function_stream, instance_stream, task_stream, noise_stream, hole_stream, effect_stream = _streams(random_state)
+    function_stream, instance_stream, task_stream, noise_stream, hole_stream, effect_stream = (
+        _streams(random_state)
+    )
 
     side = kernel, kernel_params, n_features
     task_side = side if sign else (task_kernel, task_kernel_params, n_task_features)
@@ -207,12 +216,16 @@ class _Truth:
     def __call__(self, X: np.ndarray, tasks: np.ndarray | None = None) -> np.ndarray:
         """Return the truth (n, p) for instances `X` (n, features) and `tasks` (p, task features)."""
         if self.sign == 0 and tasks is None:
-            raise ValueError("function needs tasks: only a network has the same rows on both sides.")
+            raise ValueError(
+                "function needs tasks: only a network has the same rows on both sides."
+            )
         others = X if tasks is None else tasks
         truth = self.first(X) @ self.second(others).T
         if self.sign != 0:
             # One product and its transpose keep the (anti)symmetry exact to the last bit.
-            truth = truth + self.sign * (truth.T if tasks is None else self.second(X) @ self.first(others).T)
+            truth = truth + self.sign * (
+                truth.T if tasks is None else self.second(X) @ self.first(others).T
+            )
         truth = truth + self.mean
         if self.effects is not None:
             effect, task_effect = self.effects
@@ -221,12 +234,17 @@ class _Truth:
 
 
 def _draw_factor(
-    kernel: Any, params: Mapping[str, Any] | None, n_features: int, rank: int, stream: np.random.Generator
+    kernel: Any,
+    params: Mapping[str, Any] | None,
+    n_features: int,
+    rank: int,
+    stream: np.random.Generator,
 ) -> _Factor:
     """Draw the functions of one side."""
     centres = stream.uniform(-1, 1, size=(_N_CENTRES, n_features))
     weights = stream.standard_normal((_N_CENTRES, rank))
-    # The weights of a function add up to zero; otherwise it would be nearly constant if all rows are similar.
+    # The weights of a function add up to zero; otherwise it would be nearly constant if all rows
+    # are similar.
     return _Factor(kernel, params, centres, weights - weights.mean(axis=0))
 
 
@@ -237,7 +255,9 @@ def _drawn_effect(
     factor = _draw_factor(*side, 1, stream)
     values = factor(factor.draw_rows(_N_REFERENCE, stream))
     size = np.linalg.norm(values) / np.sqrt(values.size)
-    return replace(factor, weights=factor.weights * (np.sqrt(mean_square) / size if size > 0 else 0.0))
+    return replace(
+        factor, weights=factor.weights * (np.sqrt(mean_square) / size if size > 0 else 0.0)
+    )
 
 
 def _scaled(truth: _Truth, stream: np.random.Generator) -> _Truth:
@@ -246,9 +266,13 @@ def _scaled(truth: _Truth, stream: np.random.Generator) -> _Truth:
     columns = rows if truth.sign else truth.second.draw_rows(_N_REFERENCE, stream)
     values = truth(rows, columns)
     size = np.linalg.norm(values) / np.sqrt(values.size)
-    yardstick = np.linalg.norm(truth.first.basis(rows)) * np.linalg.norm(truth.second.basis(columns))
+    yardstick = np.linalg.norm(truth.first.basis(rows)) * np.linalg.norm(
+        truth.second.basis(columns)
+    )
     if size <= 1e-10 * yardstick / np.sqrt(values.size):
-        remedy = "use kernels under which different rows are similar but not equal, and more features"
+        remedy = (
+            "use kernels under which different rows are similar but not equal, and more features"
+        )
         raise ValueError(f"The truth drawn from these kernels is zero everywhere: {remedy}.")
     return replace(truth, first=replace(truth.first, weights=truth.first.weights / size))
 

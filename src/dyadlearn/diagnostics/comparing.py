@@ -1,13 +1,14 @@
 r"""Comparison of models: differences of their scores, with simultaneous bootstrap intervals.
 
-All models are scored on the same held-out cells and on the same draws of instances and tasks, so that the difficulty of
-a draw cancels. Let :math:`d_p` be the difference of the p-th pair of models, :math:`d_p^{(r)}` that of resample r, and
+All models are scored on the same held-out cells and on the same draws of instances and tasks, so
+that the difficulty of a draw cancels. Let :math:`d_p` be the difference of the p-th pair of models,
+:math:`d_p^{(r)}` that of resample r, and
 :math:`s_p` the standard deviation of the latter. With the largest deviation of any pair,
 
 .. math:: M^{(r)} = \max_p \bigl| d_p^{(r)} - d_p \bigr| / s_p ,
 
-the interval of each pair is :math:`d_p \pm c\, s_p` with c the quantile of :math:`M^{(r)}` at the coverage: the
-intervals are simultaneous for all pairs of models.
+the interval of each pair is :math:`d_p \pm c\, s_p` with c the quantile of :math:`M^{(r)}` at the
+coverage: the intervals are simultaneous for all pairs of models.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ class Difference:
     low, high : float
         Bounds of its interval. The intervals of all pairs are simultaneous.
     p_value : float
-        Two-sided p-value, adjusted for all pairs. With the difference d and its standard deviation s over the
-        resamples, it is the fraction of resamples in which the largest :math:`|d^{(r)} - d| / s` of any pair is at
-        least :math:`|d| / s` of this pair.
+        Two-sided p-value, adjusted for all pairs. With the difference d and its standard deviation
+        s over the resamples, it is the fraction of resamples in which the largest :math:`|d^{(r)} -
+        d| / s` of any pair is at least :math:`|d| / s` of this pair.
     """
 
     better: str
@@ -90,7 +91,8 @@ class Comparison(Tabled):
     differences : tuple of Difference
         Differences of all pairs of models; pairs with the best model come first.
     best_fractions : dict of str to float
-        Fraction of resamples in which each model has the highest score; tied models share a resample equally.
+        Fraction of resamples in which each model has the highest score; tied models share a
+        resample equally.
     methods : dict of str to str
         Hold-out method of each model.
     coverage : float
@@ -139,7 +141,10 @@ class Comparison(Tabled):
     def verdict(self) -> str:
         """Comparison of the best model with each of the others, one sentence each."""
         sentences = (each.summary(self.scoring, self.coverage) for each in self.to_best)
-        return " ".join(f"{words[0].upper() + words[1:] if words.startswith('no ') else words}." for words in sentences)
+        return " ".join(
+            f"{words[0].upper() + words[1:] if words.startswith('no ') else words}."
+            for words in sentences
+        )
 
     def columns(self) -> dict[str, list[Any]]:
         """Return named columns with one row per model; differences are relative to the best model."""
@@ -164,24 +169,26 @@ def compare(
 ) -> Comparison:
     """Compare models on the same held-out labels, with intervals for the differences of their scores.
 
-    Each model predicts every held-out label, as in `dyadlearn.evaluate`. Scores use the labels that all models predict.
-    The intervals come from a bootstrap: instances and tasks are both drawn with replacement, and all models are scored
-    on each draw. Single cells are never drawn, because cells of the same instance or task are not independent. The
-    intervals of all pairs are simultaneous: the more models, the wider they are.
+    Each model predicts every held-out label, as in `dyadlearn.evaluate`. Scores use the labels that
+    all models predict. The intervals come from a bootstrap: instances and tasks are both drawn with
+    replacement, and all models are scored on each draw. Single cells are never drawn, because cells
+    of the same instance or task are not independent. The intervals of all pairs are simultaneous:
+    the more models, the wider they are.
 
-    Only the scored labels are resampled, not the training labels. So the comparison is about these fitted models on
-    other instances and tasks, not about the methods on other training labels.
+    Only the scored labels are resampled, not the training labels. So the comparison is about these
+    fitted models on other instances and tasks, not about the methods on other training labels.
 
     Parameters
     ----------
     models : dict of str to fitted estimator or NestedScore
-        At least two models, fitted on the same labels: with the same ids in any order, or without ids in the same
-        order. A search may be replaced by its `dyadlearn.nested_score` on the same grid in this setting.
+        At least two models, fitted on the same labels: with the same ids in any order, or without
+        ids in the same order. A search may be replaced by its `dyadlearn.nested_score` on the same
+        grid in this setting.
     setting : {"A", "B", "C", "D"} or an alias
         One setting, that of the held-out predictions.
     scoring : str or callable, default=None
-        See `dyadlearn.metrics.scorer`; greater is better. None means the `scoring` that all models share, or else the
-        default for the labels, as in `dyadlearn.evaluate`.
+        See `dyadlearn.metrics.scorer`; greater is better. None means the `scoring` that all models
+        share, or else the default for the labels, as in `dyadlearn.evaluate`.
     n_resamples : int, default=1000
         Number of draws.
     coverage : float, default=0.95
@@ -198,7 +205,8 @@ def compare(
     Raises
     ------
     ValueError
-        If there are not two models, if their labels differ, or if one of them cannot be held out in the setting.
+        If there are not two models, if their labels differ, or if one of them cannot be held out in
+        the setting.
 
     See Also
     --------
@@ -219,59 +227,93 @@ def compare(
     >>> print(found)
     two-step is better than independent: neg_mean_squared_error +..., 95 % interval ...
     """
-    chosen, coverage = as_setting(setting), check_share(coverage, "coverage")
+    chosen = as_setting(setting)
+    coverage = check_share(coverage, "coverage")
     check_whole(n_resamples, "n_resamples", _FEWEST)
     _check_names(models)
-    fitted = {name: _of(name, fitted_of, model) for name, model in models.items() if not isinstance(model, NestedScore)}
+    fitted = {
+        name: _of(name, fitted_of, model)
+        for name, model in models.items()
+        if not isinstance(model, NestedScore)
+    }
     if not fitted:
-        raise ValueError("Nested scores keep no labels: compare them with at least one fitted model.")
+        raise ValueError(
+            "Nested scores keep no labels: compare them with at least one fitted model."
+        )
     networks = [name for name, model in fitted.items() if model.is_network]
     others = [name for name in fitted if name not in networks]
     if networks and others:
-        directions = f"{networks[0]!r} leaves out an edge in both directions and {others[0]!r} does not"
+        directions = (
+            f"{networks[0]!r} leaves out an edge in both directions and {others[0]!r} does not"
+        )
         raise ValueError(f"{directions}: compare networks with networks.")
-    names, first = side_names(sides, network=bool(networks)), next(iter(fitted))
+    names = side_names(sides, network=bool(networks))
+    first = next(iter(fitted))
     labels = labels_of(fitted[first])
     predictions: dict[str, np.ndarray] = {}
     methods: dict[str, str] = {}
     for name, model in models.items():
-        table = labels_of(fitted[name]) if name in fitted else _nested(name, model, chosen)
+        if name in fitted:
+            table = labels_of(fitted[name])
+        else:
+            table = _nested(name, model, chosen)
         order = _order(table, name, labels, first, names)
-        values, methods[name] = table.values, "nested folds"
+        values = table.values
+        methods[name] = "nested folds"
         if name in fitted:
             _check_same(values[order], name, labels, first, names)
             found = _of(name, fitted[name].hold_out, chosen)
-            values, methods[name] = to_numpy(fitted[name].labels.spread(found.predictions)), found.method
+            values = to_numpy(fitted[name].labels.spread(found.predictions))
+            methods[name] = found.method
         predictions[name] = values[order]
     judge = scorer(_scoring(list(fitted.values()), scoring))
-    Y, notes = labels.values, _notes(methods, fitted)
+    Y = labels.values
+    notes = _notes(methods, fitted)
     stack = np.stack([np.asarray(F, dtype=np.float64) for F in predictions.values()])
     common = ~np.isnan(Y) & ~np.isnan(stack).any(axis=0)
     n_labels, n_cells = (int(np.count_nonzero(mask)) for mask in (~np.isnan(Y), common))
     if not n_cells:
-        raise ValueError(f"No label is predicted by all models in setting {chosen.value}: there is nothing to score.")
+        raise ValueError(
+            f"No label is predicted by all models in setting {chosen.value}: there is nothing to "
+            f"score."
+        )
     if n_cells < n_labels:
-        notes.append(f"{n_labels - n_cells} of {n_labels} labels are not predicted by all models, and not scored.")
-    scored, average = np.where(common, Y, np.nan), judge.average_in(chosen)
+        notes.append(
+            f"{n_labels - n_cells} of {n_labels} labels are not predicted by all models, and not "
+            f"scored."
+        )
+    scored = np.where(common, Y, np.nan)
+    average = judge.average_in(chosen)
     over, drawn = _drawn(Y.shape, bool(networks), names)
-    observed = np.asarray(judge(scored, stack, average=average, tie_tolerance=None), dtype=np.float64)
+    observed = np.asarray(
+        judge(scored, stack, average=average, tie_tolerance=None), dtype=np.float64
+    )
     options: dict[str, Any] = {"average": average, "over": over}
-    scores = resampled_scores(scored, stack, judge, n_resamples=n_resamples, random_state=random_state, **options)
+    scores = resampled_scores(
+        scored, stack, judge, n_resamples=n_resamples, random_state=random_state, **options
+    )
     scores = scores[~np.isnan(scores).any(axis=1)]
     if len(scores) < _FEWEST:
         undefined = f"{n_resamples - len(scores)} of {n_resamples} resamples"
-        raise ValueError(f"{judge.name} is undefined in {undefined}: there are too few labels for it.")
+        raise ValueError(
+            f"{judge.name} is undefined in {undefined}: there are too few labels for it."
+        )
     ranks = np.argsort(-observed, kind="stable")
     words = [list(predictions)[place] for place in ranks]
-    observed, scores = observed[ranks], scores[:, ranks]
+    observed = observed[ranks]
+    scores = scores[:, ranks]
     ahead = scores == scores.max(axis=1, keepdims=True)
     shares = (ahead / ahead.sum(axis=1, keepdims=True)).mean(axis=0)
     pairs = list(combinations(range(len(words)), 2))
     differences = [
         Difference(words[one], words[other], *map(float, figures))
-        for (one, other), *figures in zip(pairs, *_intervals(observed, scores, pairs, coverage), strict=True)
+        for (one, other), *figures in zip(
+            pairs, *_intervals(observed, scores, pairs, coverage), strict=True
+        )
     ]
-    by_name, best_fractions = (dict(zip(words, each.tolist(), strict=True)) for each in (observed, shares))
+    by_name, best_fractions = (
+        dict(zip(words, each.tolist(), strict=True)) for each in (observed, shares)
+    )
     methods = {name: methods[name] for name in words}
     counts = n_cells, len(scores), n_resamples - len(scores)
     figures = by_name, tuple(differences), best_fractions, methods, coverage
@@ -293,7 +335,8 @@ def _intervals(
     coverage : float
     """
     first, second = np.array(pairs).T
-    differences, drawn = observed[first] - observed[second], scores[:, first] - scores[:, second]
+    differences = observed[first] - observed[second]
+    drawn = scores[:, first] - scores[:, second]
     spread = drawn.std(axis=0, ddof=1)
     # Models with equal predictions differ only by rounding errors.
     rounding = 1e3 * np.finfo(np.float64).eps * np.abs(scores).max()
@@ -302,7 +345,9 @@ def _intervals(
     if varies.any():
         largest = (np.abs(drawn - differences)[:, varies] / spread[varies]).max(axis=1)
     half = np.where(varies, np.quantile(largest, coverage) * spread, 0.0)
-    away = np.divide(differences, spread, out=np.where(differences > rounding, np.inf, 0.0), where=varies)
+    away = np.divide(
+        differences, spread, out=np.where(differences > rounding, np.inf, 0.0), where=varies
+    )
     p_values = (1 + (largest[:, None] >= away).sum(axis=0)) / (1 + len(drawn))
     return differences, differences - half, differences + half, p_values
 
@@ -313,7 +358,9 @@ def _intervals(
 def _check_names(models: Any) -> None:
     """Raise if there are not two or more models with names."""
     if not isinstance(models, Mapping):
-        raise TypeError(f"models must be a dict of names to fitted models, found {type(models).__name__}.")
+        raise TypeError(
+            f"models must be a dict of names to fitted models, found {type(models).__name__}."
+        )
     for name in models:
         if not isinstance(name, str) or not name.strip():
             raise TypeError(f"models must have names that are text, found {name!r}.")
@@ -333,23 +380,35 @@ def _of(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
 def _nested(name: str, found: NestedScore, setting: Setting) -> Table:
     """Return the predictions of nested folds."""
     if found.setting != setting.value:
-        raise ValueError(f"{name!r} has nested scores of setting {found.setting}, not of {setting.value}.")
+        raise ValueError(
+            f"{name!r} has nested scores of setting {found.setting}, not of {setting.value}."
+        )
     table = read_labels(found.predictions, name)
     return replace(table, values=to_numpy(table.values))
 
 
-def _order(table: Table, name: str, labels: Table, first: str, names: SideNames) -> tuple[np.ndarray, ...]:
+def _order(
+    table: Table, name: str, labels: Table, first: str, names: SideNames
+) -> tuple[np.ndarray, ...]:
     """Return the index of a grid that brings rows and columns into the order of the labels of the first model."""
-    ids = ((table.row_ids, labels.row_ids, names.instances), (table.column_ids, labels.column_ids, names.tasks))
+    ids = (
+        (table.row_ids, labels.row_ids, names.instances),
+        (table.column_ids, labels.column_ids, names.tasks),
+    )
     places = []
     for axis, (found, expected, side) in enumerate(ids):
-        count, n_labels = table.values.shape[axis], labels.values.shape[axis]
+        count = table.values.shape[axis]
+        n_labels = labels.values.shape[axis]
         if count != n_labels:
             sizes = f"{first!r} was fitted on {n_labels} {side} and {name!r} on {count}"
             raise ValueError(f"{sizes}: compare models of the same labels.")
         found, expected = _counted(found, expected, count), _counted(expected, found, count)
-        own, other = f"the {side} of {name!r}", f"those of {first!r}"
-        order = None if found is None or expected is None else found.order_as(expected, own, other)
+        own = f"the {side} of {name!r}"
+        other = f"those of {first!r}"
+        if found is None or expected is None:
+            order = None
+        else:
+            order = found.order_as(expected, own, other)
         places.append(np.arange(count) if order is None else order)
     return np.ix_(*places)
 
@@ -365,17 +424,23 @@ def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: Side
     """Raise if labels are not those of the first model."""
     values = labels.values
     # Compare labels in single precision if one of the tables has it.
-    is_single = any(np.array_equal(each, each.astype(np.float32), equal_nan=True) for each in (Y, values))
+    is_single = any(
+        np.array_equal(each, each.astype(np.float32), equal_nan=True) for each in (Y, values)
+    )
     found, expected = (each.astype(np.float32 if is_single else np.float64) for each in (Y, values))
     differ = (found != expected) & ~(np.isnan(found) & np.isnan(expected))
     if not differ.any():
         return
     i, j = (int(place) for place in np.argwhere(differ)[0])
-    instance, task = (ids_at(ids, np.array([at]))[0] for ids, at in ((labels.row_ids, i), (labels.column_ids, j)))
+    instance, task = (
+        ids_at(ids, np.array([at]))[0] for ids, at in ((labels.row_ids, i), (labels.column_ids, j))
+    )
     one, two = ("none" if np.isnan(value) else f"{value:g}" for value in (values[i, j], Y[i, j]))
     raise ValueError(
-        f"{first!r} and {name!r} were fitted on different labels: {np.count_nonzero(differ)} of {differ.size} differ, "
-        f"such as {names.instance} {instance!r}, {names.task} {task!r} ({one} and {two}). Compare models of the same "
+        f"{first!r} and {name!r} were fitted on different labels: {np.count_nonzero(differ)} of "
+        f"{differ.size} differ, "
+        f"such as {names.instance} {instance!r}, {names.task} {task!r} ({one} and {two}). Compare "
+        f"models of the same "
         "labels."
     )
 
@@ -383,7 +448,9 @@ def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: Side
 def _scoring(models: list[Any], scoring: Any) -> Any:
     """Return the metric: the given one, the one that all searches share, or the default for the labels."""
     metrics = [scoring_of(model, scoring) for model in models]
-    return metrics[0] if all(each == metrics[0] for each in metrics) else usual_scoring(models[0].labels.values)
+    if all(each == metrics[0] for each in metrics):
+        return metrics[0]
+    return usual_scoring(models[0].labels.values)
 
 
 def _drawn(shape: tuple[int, ...], network: bool, names: SideNames) -> tuple[str, str]:
@@ -401,17 +468,26 @@ def _notes(methods: Mapping[str, str], fitted: Mapping[str, Any]) -> list[str]:
     """Return notes on how the models were held out and chosen."""
     notes = []
     # A formula and refits leave out the same labels.
-    left_out = {method.removeprefix("exact ").removesuffix(", refitted") for method in methods.values()}
+    left_out = {
+        method.removeprefix("exact ").removesuffix(", refitted") for method in methods.values()
+    }
     if len(left_out) > 1:
         how = "; ".join(f"{name} by {method}" for name, method in methods.items())
         cause = "part of a difference may come from the number of training labels"
         notes.append(f"The models were held out in different ways ({how}): {cause}.")
-    chosen = [name for name, model in fitted.items() if model.estimator.searches and not model.estimator.learns_kernels]
+    chosen = [
+        name
+        for name, model in fitted.items()
+        if model.estimator.searches and not model.estimator.learns_kernels
+    ]
     learned = [name for name, model in fitted.items() if model.estimator.learns_kernels]
-    for names, what, how in ((chosen, "chose the regularisation", " a little"), (learned, "learned the kernels", "")):
+    for names, what, how in (
+        (chosen, "chose the regularisation", " a little"),
+        (learned, "learned the kernels", ""),
+    ):
         if names:
-            optimistic = (
-                f"{', '.join(names)} {what} with the labels that are scored here, which makes scores{how} optimistic"
+            notes.append(
+                f"{', '.join(names)} {what} with the labels that are scored here, which makes "
+                f"scores{how} optimistic: compare the nested_score instead."
             )
-            notes.append(f"{optimistic}: compare the nested_score instead.")
     return notes

@@ -29,7 +29,8 @@ __all__ = ["Contribution", "Contributions", "Explanation", "explain"]
 
 _CHOSEN = "The weights assume a fixed regularisation; the search might choose another one if a label changed."
 _LEARNED = "The weights assume fixed kernels; other kernels might be learned if a label changed."
-# Number of arrays of the shape of the labels in memory: positions, weights, contributions, masks and orders.
+# Number of arrays of the shape of the labels in memory: positions, weights, contributions, masks
+# and orders.
 _ARRAYS = 10.0
 _REMEDY = "fit TwoStepRidge on the labels, whose predictions can be explained"
 
@@ -66,7 +67,8 @@ class Contributions:
     weights, labels, contributions : arrays of shape (k,)
         Values as in `Contribution`, sorted by the absolute contribution, largest first.
     rest, rest_weight : float
-        Contribution and weight of all labels that are not listed. `contributions` and `rest` sum to the prediction.
+        Contribution and weight of all labels that are not listed. `contributions` and `rest` sum to
+        the prediction.
     n_rest : int
         Number of contributions that are not listed.
     """
@@ -106,15 +108,16 @@ class Explanation(Tabled):
     instance, task : id or position
         Ids of the predicted pair; for a new row the id that it came with, or None.
     label : float
-        Label of the pair if it is a labelled training pair, otherwise NaN. Such a label is one of the contributions.
+        Label of the pair if it is a labelled training pair, otherwise NaN. Such a label is one of
+        the contributions.
     setting : str
         What is new: nothing (A), the instance (B), the task (C), or both (D).
     instances, tasks, pairs : Contributions
-        Contributions by training instance, by training task, and by pair. In a network an edge is one pair, and each of
-        its nodes gets half of its contribution.
+        Contributions by training instance, by training task, and by pair. In a network an edge is
+        one pair, and each of its nodes gets half of its contribution.
     weights : array of shape (m, q)
-        Weight of every training label; zero for missing labels. A sparse array if the model was fitted on a list of
-        observed pairs.
+        Weight of every training label; zero for missing labels. A sparse array if the model was
+        fitted on a list of observed pairs.
     sides : SideNames
         Names of an instance and of a task.
     notes : tuple of str
@@ -134,7 +137,10 @@ class Explanation(Tabled):
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        first = f", largest contribution: pair {self.pairs.ids[0]!r}" if len(self.pairs) else ""
+        if len(self.pairs):
+            first = f", largest contribution: pair {self.pairs.ids[0]!r}"
+        else:
+            first = ""
         return f"Explanation({self.prediction:.4g} for {self.subject}{first})"
 
     @property
@@ -146,7 +152,9 @@ class Explanation(Tabled):
     def subject(self) -> str:
         """Description of the predicted pair."""
         words = []
-        for name, label, is_new in zip(self.sides, (self.instance, self.task), self.is_new, strict=True):
+        for name, label, is_new in zip(
+            self.sides, (self.instance, self.task), self.is_new, strict=True
+        ):
             shown = "" if label is None else f" {label!r}"
             words.append(f"{'a new ' if is_new else ''}{name}{shown}")
         return " and ".join(words)
@@ -173,15 +181,21 @@ class Explanation(Tabled):
         Parameters
         ----------
         by : {"pair", "instance", "task"}, default="pair"
-            How contributions are grouped. For instances and tasks, the column ``mean_label`` is the mean of their
-            labels.
+            How contributions are grouped. For instances and tasks, the column ``mean_label`` is the
+            mean of their labels.
         """
         listed = self.by(by)
         label = "label" if by == "pair" else "mean_label"
-        figures = {"weight": listed.weights, label: listed.labels, "contribution": listed.contributions}
+        figures = {
+            "weight": listed.weights,
+            label: listed.labels,
+            "contribution": listed.contributions,
+        }
         if by == "pair":
             headings = self.sides.headings(figures)
-            heads = {name: [pair[side] for pair in listed.ids] for side, name in enumerate(headings)}
+            heads = {
+                name: [pair[side] for pair in listed.ids] for side, name in enumerate(headings)
+            }
         else:
             heads = {free_name(getattr(self.sides, by), figures): list(listed.ids)}
         return {**heads, **{name: values.tolist() for name, values in figures.items()}}
@@ -198,18 +212,19 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
 
     .. math:: f = \sum_{ij} w_{ij} Y_{ij} .
 
-    The weight :math:`w_{ij}` is exactly the increase of the prediction if this label were larger by one and the model
-    were refitted with the same regularisation. The contributions :math:`w_{ij} Y_{ij}` are summed by training instance,
-    by training task and by pair; each of the three sums to the prediction. They explain the prediction of the model,
-    not the causes of the labels.
+    The weight :math:`w_{ij}` is exactly the increase of the prediction if this label were larger by
+    one and the model were refitted with the same regularisation. The contributions :math:`w_{ij}
+    Y_{ij}` are summed by training instance, by training task and by pair; each of the three sums to
+    the prediction. They explain the prediction of the model, not the causes of the labels.
 
     Parameters
     ----------
     model : fitted estimator
     instance, task : id, or array or frame of shape (1, d)
-        Id of a training instance or task, or its position if the labels have no ids. For a new one: one row with its
-        features, or with its kernel values to the training rows. A list of ids explains several pairs, which takes
-        less time than one at a time. Two lists are read pair by pair; one list is combined with one id or row.
+        Id of a training instance or task, or its position if the labels have no ids. For a new one:
+        one row with its features, or with its kernel values to the training rows. A list of ids
+        explains several pairs, which takes less time than one at a time. Two lists are read pair by
+        pair; one list is combined with one id or row.
     n : int, default=10
         Number of contributions to list by instance, by task and by pair.
     sides : (str, str), default=None
@@ -222,7 +237,8 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     Raises
     ------
     ValueError
-        If the model does not store its labels, if the prediction of a pair is NaN, or if two lists differ in length.
+        If the model does not store its labels, if the prediction of a pair is NaN, or if two lists
+        differ in length.
 
     See Also
     --------
@@ -247,22 +263,36 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     check_whole(n, "n")
     fitted = closed_form_of(model, _REMEDY)
     names = side_names(sides, network=fitted.is_network)
-    instances, tasks = _as_list(instance), _as_list(task)
+    instances = _as_list(instance)
+    tasks = _as_list(task)
     count = max(len(instances), len(tasks))
     if not {len(instances), len(tasks)} <= {1, count}:
-        raise ValueError(f"instance and task must be lists of one length, found {len(instances)} and {len(tasks)} ids.")
+        raise ValueError(
+            f"instance and task must be lists of one length, found {len(instances)} and "
+            f"{len(tasks)} ids."
+        )
     rows = [_asked(fitted, each, 0) for each in instances] * (count // len(instances))
     columns = [_asked(fitted, each, 1) for each in tasks] * (count // len(tasks))
     problem = fitted.posed
     values = problem.labels.values
     weigher = label_weigher(
-        problem.pairing, problem.labels, count, tol=problem.tol, max_iter=problem.max_iter, problem=problem
+        problem.pairing,
+        problem.labels,
+        count,
+        tol=problem.tol,
+        max_iter=problem.max_iter,
+        problem=problem,
     )
     need = _ARRAYS * math.prod(values.shape) + weigher.numbers
     m, q = problem.labels.shape
-    check_memory(need * itemsize(values), values, f"Weighing {problem.labels.size} of {m} × {q} labels")
+    check_memory(
+        need * itemsize(values), values, f"Weighing {problem.labels.size} of {m} × {q} labels"
+    )
     listed = _Listed.of(fitted)
-    explanations = [_explanation(fitted, listed, *pair, weigher, n, names) for pair in zip(rows, columns, strict=True)]
+    explanations = [
+        _explanation(fitted, listed, *pair, weigher, n, names)
+        for pair in zip(rows, columns, strict=True)
+    ]
     return explanations if instances is instance or tasks is task else explanations[0]
 
 
@@ -296,25 +326,43 @@ class _Listed(NamedTuple):
 
 def _as_list(given: Any) -> Any:
     """Return a list of ids as it is, and a list that contains a single id or row."""
-    is_list = isinstance(given, list) and given and all(isinstance(each, str | int | np.integer) for each in given)
+    is_list = (
+        isinstance(given, list)
+        and given
+        and all(isinstance(each, str | int | np.integer) for each in given)
+    )
     return given if is_list else [given]
 
 
 def _explanation(
-    fitted: FittedRidge, labels: _Listed, instance: Any, task: Any, weigher: Weigher, n: int, names: SideNames
+    fitted: FittedRidge,
+    labels: _Listed,
+    instance: Any,
+    task: Any,
+    weigher: Weigher,
+    n: int,
+    names: SideNames,
 ) -> Explanation:
     """Return the explanation of one pair, given as the row and the id of each side."""
-    (row, instance_id), (column, task_id) = instance, task
-    if has_task_constants(fitted.pairing) and isinstance(column, int) and not (labels.columns == column).any():
+    row, instance_id = instance
+    column, task_id = task
+    if (
+        has_task_constants(fitted.pairing)
+        and isinstance(column, int)
+        and not (labels.columns == column).any()
+    ):
         remedy = "use fit_intercept=False, or a model that knows tasks"
-        raise ValueError(f"Nothing is predicted for the {names.task} {task_id!r}, which has no label: {remedy}.")
+        raise ValueError(
+            f"Nothing is predicted for the {names.task} {task_id!r}, which has no label: {remedy}."
+        )
     weights = to_numpy(weigher.weights(row, column))
     listed = weights[fitted.labels.observed]
     parts = labels.values * listed
     prediction = float(parts.sum(dtype=np.float64))
     if not np.isfinite(prediction):
         raise ValueError(
-            f"The prediction for {instance_id!r} and {task_id!r} is {prediction}: there is nothing to explain."
+            f"The prediction for {instance_id!r} and {task_id!r} is {prediction}: there is nothing "
+            f"to explain."
         )
     figures = (listed, labels.values, parts)
     rows = _of_side(fitted.instance_ids, labels.rows, labels.shape[0], figures, n)
@@ -323,13 +371,23 @@ def _explanation(
     is_new = (not isinstance(row, int), not isinstance(column, int))
     setting = next(each.value for each in Setting if (each.new_instance, each.new_task) == is_new)
     label = float("nan") if any(is_new) else labels.at(row, column)
-    notes = (_LEARNED,) if fitted.estimator.learns_kernels else (_CHOSEN,) if fitted.estimator.searches else ()
+    notes = (
+        (_LEARNED,)
+        if fitted.estimator.learns_kernels
+        else (_CHOSEN,)
+        if fitted.estimator.searches
+        else ()
+    )
     shown = weights if fitted.labels.grid is not None else fitted.labels.to_sparse(weights)
     lists = (rows, columns, of_pairs)
-    return Explanation(prediction, instance_id, task_id, label, setting, *lists, shown, names, notes)
+    return Explanation(
+        prediction, instance_id, task_id, label, setting, *lists, shown, names, notes
+    )
 
 
-def _of_side(ids: Ids | None, places: np.ndarray, size: int, figures: Sequence[np.ndarray], n: int) -> Contributions:
+def _of_side(
+    ids: Ids | None, places: np.ndarray, size: int, figures: Sequence[np.ndarray], n: int
+) -> Contributions:
     """Return the largest contributions of instances or tasks.
 
     Parameters
@@ -351,7 +409,9 @@ def _of_side(ids: Ids | None, places: np.ndarray, size: int, figures: Sequence[n
     return Contributions(ids_at(ids, at), *listed)
 
 
-def _of_pairs(fitted: FittedRidge, labels: _Listed, weights: np.ndarray, parts: np.ndarray, n: int) -> Contributions:
+def _of_pairs(
+    fitted: FittedRidge, labels: _Listed, weights: np.ndarray, parts: np.ndarray, n: int
+) -> Contributions:
     """Return the largest contributions of single labels; each edge of a network is listed once."""
     listed = np.ones(labels.rows.size, dtype=bool)
     if fitted.is_network:
@@ -380,18 +440,22 @@ def _largest(
 
 def _asked(fitted: FittedRidge, given: Any, axis: int) -> tuple[Asked, Hashable]:
     """Return an instance (axis 0) or a task as a row for the pairing, and its id."""
-    name, ids = ("instance", "task")[axis], (fitted.instance_ids, fitted.task_ids)[axis]
+    name = ("instance", "task")[axis]
+    ids = (fitted.instance_ids, fitted.task_ids)[axis]
     label: Hashable = None
     if not _is_described(given):
         # The tables of a PairRegressor may have rows that are not in training.
         if not isinstance(fitted, FittedPairs) or ids is None or not ids.lacking([given]):
             place = _place(given, ids, fitted.labels.shape[axis], name)
             return place, ids_at(ids, np.array([place]))[0]
-        label, given = given, fitted.describe([given], axis)
+        label = given
+        given = fitted.describe([given], axis)
     read: Any = (fitted.rows, fitted.columns)[axis]
     table, rows = read(given)
     if rows.size != 1:
-        raise ValueError(f"One prediction is explained at a time: {name} must be one row, found {rows.size}.")
+        raise ValueError(
+            f"One prediction is explained at a time: {name} must be one row, found {rows.size}."
+        )
     if rows.places is not None:
         return int(rows.places[0]), ids_at(ids, rows.places)[0]
     return rows, label if table.row_ids is None else table.row_ids.labels[0]
@@ -401,7 +465,11 @@ def _is_described(given: Any) -> bool:
     """Return whether the argument is a row of numbers, not an id."""
     if isinstance(given, Mapping):
         return bool(given)  # a mapping of descriptions
-    return isinstance(given, list | Tasks | Table) or is_sparse(given) or getattr(given, "shape", ()) != ()
+    return (
+        isinstance(given, list | Tasks | Table)
+        or is_sparse(given)
+        or getattr(given, "shape", ()) != ()
+    )
 
 
 def _place(given: Any, ids: Ids | None, count: int, name: str) -> int:
@@ -410,10 +478,14 @@ def _place(given: Any, ids: Ids | None, count: int, name: str) -> int:
         try:
             return int(ids.positions([given], f"the {name}s")[0])
         except TypeError:
-            raise TypeError(f"{name} must be an id or a row of numbers, found {type(given).__name__}.") from None
+            raise TypeError(
+                f"{name} must be an id or a row of numbers, found {type(given).__name__}."
+            ) from None
     if isinstance(given, bool) or not isinstance(given, int | np.integer):
         form = f"{name} must be a position or a row of numbers"
         raise TypeError(f"The labels have no ids for {name}s: {form}, found {given!r}.")
     if not 0 <= given < count:
-        raise ValueError(f"{name} must be a position from 0 to {count - 1}, or a row of numbers, found {given}.")
+        raise ValueError(
+            f"{name} must be a position from 0 to {count - 1}, or a row of numbers, found {given}."
+        )
     return int(given)

@@ -37,8 +37,14 @@ class Tabled:
     def _repr_html_(self) -> str:
         columns = self.columns()
         n_rows = len(next(iter(columns.values())))
-        rows = [[number(value) for value in row] for row in islice(zip(*columns.values(), strict=True), _SHOWN)]
-        more = f"<p>{n_rows - _SHOWN:,} more rows: see frame().</p>" if n_rows > _SHOWN else ""
+        rows = [
+            [number(value) for value in row]
+            for row in islice(zip(*columns.values(), strict=True), _SHOWN)
+        ]
+        if n_rows > _SHOWN:
+            more = f"<p>{n_rows - _SHOWN:,} more rows: see frame().</p>"
+        else:
+            more = ""
         figures = [any(isinstance(value, float) for value in column) for column in columns.values()]
         left = figures.index(True) if True in figures else len(figures)
         return f"<p>{escape(printable(str(self)))}</p>{html_table(list(columns), rows, left)}{more}"
@@ -68,14 +74,16 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> Fitted:
         return model
     if hasattr(model, "fit"):
         check_is_fitted(model)
-    name, grows = type(model).__name__, getattr(model, "grows", None)
+    name = type(model).__name__
+    grows = getattr(model, "grows", None)
     if grows and not model.keep_labels:
         raise ValueError(f"{name} keeps statistics only, not the labels: {remedy}.")
     fitted = getattr(model, "fitted_", None)
     if isinstance(fitted, Fitted):
         return fitted
     raise TypeError(
-        f"model must be a {listed(searches=False)}, one that chooses its regularisation, or a PairRegressor of one, "
+        f"model must be a {listed(searches=False)}, one that chooses its regularisation, or a "
+        f"PairRegressor of one, "
         f"found {name}: {remedy}."
     )
 
@@ -84,18 +92,24 @@ def closed_form_of(model: Any, remedy: str = REMEDY) -> FittedRidge:
     """Return `fitted_` of a model with a closed form; arguments and errors as in `fitted_of`."""
     fitted = fitted_of(model, remedy)
     if not isinstance(fitted, FittedRidge):
-        raise TypeError(f"{type(fitted.estimator).__name__} has no closed form, which this needs: {remedy}.")
+        raise TypeError(
+            f"{type(fitted.estimator).__name__} has no closed form, which this needs: {remedy}."
+        )
     return fitted
 
 
 def labels_of(fitted: Fitted) -> Table:
     """Return the training labels (m, q) of a model as a numpy array, with the user's ids."""
-    return replace(fitted.form, values=to_numpy(fitted.labels.dense().values), column_ids=fitted.task_ids)
+    return replace(
+        fitted.form, values=to_numpy(fitted.labels.dense().values), column_ids=fitted.task_ids
+    )
 
 
 def known_settings(fitted: Fitted, settings: Iterable[str | Setting] = Setting) -> list[Setting]:
     """Return the given settings that the model supports, without repetitions."""
-    return [setting for setting in dict.fromkeys(as_settings(settings)) if setting in fitted.settings]
+    return [
+        setting for setting in dict.fromkeys(as_settings(settings)) if setting in fitted.settings
+    ]
 
 
 def held_out(fitted: Fitted, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:

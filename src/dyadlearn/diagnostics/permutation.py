@@ -22,7 +22,13 @@ from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import Scorer, prepared_score
 from dyadlearn.models.fitted import Fitted, FittedRidge
-from dyadlearn.selection.evaluate import Permutation, drawn, permuted_scores, scoring_of, what_is_new
+from dyadlearn.selection.evaluate import (
+    Permutation,
+    drawn,
+    permuted_scores,
+    scoring_of,
+    what_is_new,
+)
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["PermutationTest", "permutation_test"]
@@ -30,7 +36,8 @@ __all__ = ["PermutationTest", "permutation_test"]
 _CHOICES = ("instances", "tasks", "both")
 _REMEDY = "fit TwoStepRidge on the labels to permute them"
 
-# Exponent of the relative tolerance of equal scores and predictions; rounding is larger for singular kernels.
+# Exponent of the relative tolerance of equal scores and predictions; rounding is larger for
+# singular kernels.
 _TIED = 0.6
 
 
@@ -45,7 +52,8 @@ class PermutationTest(Tabled):
     null : array of shape (n_permutations,)
         Scores of the permuted labels.
     p_value : float
-        Share of permutations whose score is at least `score`; the original labels count as one permutation.
+        Share of permutations whose score is at least `score`; the original labels count as one
+        permutation.
     setting : str
         Setting of the held-out predictions.
     permuted : {"instances", "tasks", "both", "nodes"}
@@ -69,7 +77,8 @@ class PermutationTest(Tabled):
 
     def __repr__(self) -> str:
         return (
-            f"PermutationTest({self.scoring} {self.score:.4g} in setting {self.setting}, {self.null.mean():.4g} for "
+            f"PermutationTest({self.scoring} {self.score:.4g} in setting {self.setting}, "
+            f"{self.null.mean():.4g} for "
             f"{len(self)} permutations of {self.permuted}, p = {self.p_value:.3g})"
         )
 
@@ -102,39 +111,43 @@ def permutation_test(
 ) -> PermutationTest:
     r"""Test whether a model predicts better than it would if its labels belonged to other instances or tasks.
 
-    The labels are permuted against the instances, the tasks or both. This breaks the relation between features and
-    labels and preserves everything else, such as the number of positives of a task or the correlation between tasks.
-    With the score s of the labels and :math:`s_1 \dots s_n` of n permutations,
+    The labels are permuted against the instances, the tasks or both. This breaks the relation
+    between features and labels and preserves everything else, such as the number of positives of a
+    task or the correlation between tasks. With the score s of the labels and :math:`s_1 \dots s_n`
+    of n permutations,
 
     .. math:: p = \frac{1 + \#\{i : s_i \ge s\}}{1 + n} .
 
-    If the features of the permuted side do not matter, then :math:`P(p \le \alpha) \le \alpha` for any :math:`\alpha`.
-    Scores that are equal up to rounding count as :math:`\ge`.
+    If the features of the permuted side do not matter, then :math:`P(p \le \alpha) \le \alpha` for
+    any :math:`\alpha`. Scores that are equal up to rounding count as :math:`\ge`.
 
-    **A search is repeated for every permutation**, including everything that it chooses or learns: regularisation,
-    kernel parameters, shares and weights of kernels. So its best score is compared with best scores. A model with a
-    fixed regularisation is scored with this regularisation, from its spectra. If this value was chosen by a search on
-    the same labels, pass the search instead; otherwise p is too small.
+    **A search is repeated for every permutation**, including everything that it chooses or learns:
+    regularisation, kernel parameters, shares and weights of kernels. So its best score is compared
+    with best scores. A model with a fixed regularisation is scored with this regularisation, from
+    its spectra. If this value was chosen by a search on the same labels, pass the search instead;
+    otherwise p is too small.
 
-    On complete labels, all permutations of a fixed regularisation share one decomposition. Missing labels and weights
-    move with the labels, to other pairs with other kernel values. So each permutation is held out anew, and takes as
-    long as a hold-out of the model.
+    On complete labels, all permutations of a fixed regularisation share one decomposition. Missing
+    labels and weights move with the labels, to other pairs with other kernel values. So each
+    permutation is held out anew, and takes as long as a hold-out of the model.
 
     Parameters
     ----------
     model : fitted estimator
-        A model that stores its labels. Groups of a search are not permuted. Missing labels and weights are permuted
-        with the labels.
+        A model that stores its labels. Groups of a search are not permuted. Missing labels and
+        weights are permuted with the labels.
     setting : {"A", "B", "C", "D"} or an alias
-        One setting, that of the held-out predictions. A search that was fitted for another setting chooses in that
-        setting, and the chosen model is scored in this one.
+        One setting, that of the held-out predictions. A search that was fitted for another setting
+        chooses in that setting, and the chosen model is scored in this one.
     permute : {"instances", "tasks", "both"} or None, default=None
-        Side to permute. None means what is new: instances in B, tasks in C, and both in A and D; instances only for a
-        model without tasks. The nodes of a network are always permuted on both sides in the same way.
+        Side to permute. None means what is new: instances in B, tasks in C, and both in A and D;
+        instances only for a model without tasks. The nodes of a network are always permuted on both
+        sides in the same way.
     n_permutations : int, default=999
         Number of permutations. The smallest possible p is 1 / (n_permutations + 1).
     scoring : str or callable, default=None
-        Metric, as in `dyadlearn.evaluate`. None means the `scoring` of a search, or else the default for the labels.
+        Metric, as in `dyadlearn.evaluate`. None means the `scoring` of a search, or else the
+        default for the labels.
     random_state : int, RandomState or None, default=None
         Seed of the permutations.
     progress : bool, default=None
@@ -163,11 +176,15 @@ def permutation_test(
     True
     """
     check_whole(n_permutations, "n_permutations")
-    fitted, chosen = fitted_of(model, _REMEDY), as_setting(setting)
+    fitted = fitted_of(model, _REMEDY)
+    chosen = as_setting(setting)
     fitted.check(chosen)
-    permuted, labels = _permuted(fitted, chosen, permute), fitted.labels
+    permuted = _permuted(fitted, chosen, permute)
+    labels = fitted.labels
     judge = scorer(scoring_of(fitted, scoring))
-    draws = islice(drawn(permuted, labels.shape, check_random_state(random_state).permutation), n_permutations)
+    draws = islice(
+        drawn(permuted, labels.shape, check_random_state(random_state).permutation), n_permutations
+    )
     is_fixed = isinstance(fitted, FittedRidge) and not fitted.estimator.searches
     is_closed = is_fixed and plan(fitted.problem, chosen).is_of_grid
     compute = _closed if is_closed else _repeated
@@ -178,7 +195,9 @@ def permutation_test(
             scores += some
             bar.advance(len(some))
     values = np.array(scores)
-    slack = max(_rounding_of_scores(values, score, labels.values), _score_of_rounding(labels, chosen, judge))
+    slack = max(
+        _rounding_of_scores(values, score, labels.values), _score_of_rounding(labels, chosen, judge)
+    )
     n_as_good = int(np.count_nonzero(~(values < score - slack)))  # NaN counts against the model
     p_value = (1 + n_as_good) / (1 + n_permutations)
     return PermutationTest(score, values, p_value, chosen.value, permuted, judge.name, method)
@@ -199,7 +218,9 @@ def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
     for side, count in zip(("instances", "tasks"), fitted.labels.shape, strict=True):
         if count < 2 and permuted in (side, "both", "nodes"):
             remedy = "permute the other side, or fit the model on more"
-            raise ValueError(f"Permuting {permuted} takes two {side} or more, found {count}: {remedy}.")
+            raise ValueError(
+                f"Permuting {permuted} takes two {side} or more, found {count}: {remedy}."
+            )
     return permuted
 
 
@@ -207,7 +228,8 @@ def _closed(
     fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation]
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the score, the hold-out method and the scores of permutations, computed together by closed forms."""
-    problem, held_out = fitted.problem, fitted.hold_out(setting)
+    problem = fitted.problem
+    held_out = fitted.hold_out(setting)
     score = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
     null = permuted_scores(problem, setting, draws, score, held_out.units)
     return float(score(held_out.predictions)), held_out.method, map(np.ndarray.tolist, null)
@@ -218,15 +240,22 @@ def _repeated(
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the same for models that must be solved, searched or learned again for each permutation."""
     labels, held_out, estimator = fitted.labels, fitted.hold_out(setting), fitted.estimator
-    method, is_searched, fit = held_out.method, False, None
+    method = held_out.method
+    is_searched = False
+    fit = None
     if estimator.searches or not isinstance(fitted, FittedRidge):
         fit = fitted.refitter(setting)
     if estimator.searches:
         # A model that learned its kernels has no scoring.
         scoring = fitted.parameters.get("scoring")
-        is_searched = scoring is not None and setting is fitted.searched_setting and judge == scorer(scoring)
+        is_searched = (
+            scoring is not None and setting is fitted.searched_setting and judge == scorer(scoring)
+        )
         method += f", {'learned' if scoring is None else 'searched'} again"
-    score = estimator.best_score_ if is_searched else _score(labels, held_out.predictions, setting, judge)
+    if is_searched:
+        score = estimator.best_score_
+    else:
+        score = _score(labels, held_out.predictions, setting, judge)
 
     def statistic(permuted: Labels) -> float:
         if fit is None:
@@ -253,7 +282,8 @@ def _score(labels: Labels, held_out: Array, setting: Setting, judge: Scorer) -> 
 
 def _rounding_of_scores(null: np.ndarray, score: float, like: Array) -> float:
     """Return the difference of scores that may be rounding, relative to the largest score."""
-    # The rounding error of a score near zero, such as a share of variance, is that of the other scores.
+    # The rounding error of a score near zero, such as a share of variance, is that of the other
+    # scores.
     size = max(abs(score), float(np.nanmax(np.abs(null), initial=0.0)))
     return float(epsilon(like) ** _TIED * size)
 
@@ -261,7 +291,8 @@ def _rounding_of_scores(null: np.ndarray, score: float, like: Array) -> float:
 def _score_of_rounding(labels: Labels, setting: Setting, judge: Scorer) -> float:
     """Return how much the score of perfect predictions changes if they are off by a rounding error of the labels.
 
-    All scores may be so close to that of perfect predictions that they differ by rounding only, whatever their size.
+    All scores may be so close to that of perfect predictions that they differ by rounding only,
+    whatever their size.
     """
     xp = namespace(labels.values)
     exact = xp.where(xp.isnan(labels.values), 0.0, labels.values)
@@ -270,6 +301,9 @@ def _score_of_rounding(labels: Labels, setting: Setting, judge: Scorer) -> float
     with warnings.catch_warnings(action="ignore"):
         try:
             change = abs(float(score(exact)) - float(score(nearly)))
-        except (ValueError, ArithmeticError):  # a function of the caller may be undefined for perfect predictions
+        except (
+            ValueError,
+            ArithmeticError,
+        ):  # a function of the caller may be undefined for perfect predictions
             return 0.0
     return change if math.isfinite(change) else 0.0

@@ -1,13 +1,15 @@
 r"""Recommendations and doubtful labels: the best unobserved pairs, and the labels that predictions contradict most.
 
-Predictions of a rows and n columns are :math:`\boldsymbol\Phi_*\,\mathbf{W}\,\boldsymbol\Psi_*^\top`, usually far more
-than are listed. The coefficients :math:`\mathbf{W}` (r × s) are first multiplied by the side that is cheaper: by the
-rows, which leaves a·s·n products, or once by the columns, which leaves a·r·n. Predictions are then computed in blocks,
-and only the best of each block are stored.
+Predictions of a rows and n columns are
+:math:`\boldsymbol\Phi_*\,\mathbf{W}\,\boldsymbol\Psi_*^\top`, usually far more than are listed. The
+coefficients :math:`\mathbf{W}` (r × s) are first multiplied by the side that is cheaper: by the
+rows, which leaves a·s·n products, or once by the columns, which leaves a·r·n. Predictions are then
+computed in blocks, and only the best of each block are stored.
 
-The best of a row are found without sorting it. Its columns are divided into many more groups than are wanted. The k-th
-largest of the maxima of the groups is a bound that at least k numbers reach, and mostly few more; only these are
-sorted. Ties are resolved by the order of columns, as in a stable sort. NaN marks cells that must not be listed.
+The best of a row are found without sorting it. Its columns are divided into many more groups than
+are wanted. The k-th largest of the maxima of the groups is a bound that at least k numbers reach,
+and mostly few more; only these are sorted. Ties are resolved by the order of columns, as in a
+stable sort. NaN marks cells that must not be listed.
 """
 
 from __future__ import annotations
@@ -21,7 +23,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, as_array_of, is_sparse, namespace, order_statistic, row_blocks, to_numpy, with_value
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    is_sparse,
+    namespace,
+    order_statistic,
+    row_blocks,
+    to_numpy,
+    with_value,
+)
 from dyadlearn._checks import check_whole
 from dyadlearn._codes import Column, distinct, lacks_id, table_columns
 from dyadlearn._tables import Ids, Table, free_name, near_miss, shown
@@ -36,13 +47,22 @@ from dyadlearn.pairing.pair_kernel import knows_rows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, plural, side_names
 
-__all__ = ["RecommendationLists", "Recommendations", "Screening", "TopPairs", "recommend", "screen", "top_pairs"]
+__all__ = [
+    "RecommendationLists",
+    "Recommendations",
+    "Screening",
+    "TopPairs",
+    "recommend",
+    "screen",
+    "top_pairs",
+]
 
 
 def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
     """Return whether zero labels count as not observed: `zeros`, or by default whether every pair has the label 0 or 1.
 
-    Where labels are missing (NaN), pairs that are not observed are marked already, so that zeros are labels.
+    Where labels are missing (NaN), pairs that are not observed are marked already, so that zeros
+    are labels.
     """
     if zeros is not None:
         return bool(zeros)
@@ -50,19 +70,25 @@ def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
 
 
 def read_known(
-    known: Any, ids: Sequence[Ids | None], sizes: Sequence[int], names: SideNames, axis: int, zeros: bool | None = None
+    known: Any,
+    ids: Sequence[Ids | None],
+    sizes: Sequence[int],
+    names: SideNames,
+    axis: int,
+    zeros: bool | None = None,
 ) -> sparse.csr_array | None:
     """Return which pairs are known; pairs with ids that are not in `ids` are ignored.
 
     Parameters
     ----------
-    known : sparse matrix, array or frame of shape (a, n), or array, list of rows or frame of shape (p, 2) or (p, 3), or
+    known : sparse matrix, array or frame of shape (a, n), or array, list of rows or frame of shape
+    (p, 2) or (p, 3), or
         None
-        Labels of a grid, or pairs of an instance and a task with or without their labels. NaN and cells that a sparse
-        matrix does not store are not known.
+        Labels of a grid, or pairs of an instance and a task with or without their labels. NaN and
+        cells that a sparse matrix does not store are not known.
     ids : (Ids or None, Ids or None)
-        Ids of instances and tasks; without ids, positions are used. There may be more ids than a grid has rows or
-        columns.
+        Ids of instances and tasks; without ids, positions are used. There may be more ids than a
+        grid has rows or columns.
     sizes : (int, int)
         Shape of a grid; its rows and columns are the first of `ids`.
     names : SideNames
@@ -78,14 +104,22 @@ def read_known(
     if known is None:
         return None
     if not is_sparse(known) and (not hasattr(known, "__len__") or isinstance(known, str)):
-        raise TypeError(f"known must be a grid of labels or a long table of pairs, found {type(known).__name__}.")
+        raise TypeError(
+            f"known must be a grid of labels or a long table of pairs, found "
+            f"{type(known).__name__}."
+        )
     rows, columns, labels = _pairs(known, ids, sizes, names)
     wanted = (rows >= 0) & (columns >= 0)
     if labels is not None:
-        if zeros is None and len(labels) < math.prod(sizes):  # some pairs are missing, so that zeros are labels
+        if zeros is None and len(labels) < math.prod(
+            sizes
+        ):  # some pairs are missing, so that zeros are labels
             zeros = False
         wanted &= ~_unobserved(labels, zeros_are_unobserved(labels, zeros))
-    m, q = (max(size, 0 if side_ids is None else len(side_ids)) for side_ids, size in zip(ids, sizes, strict=True))
+    m, q = (
+        max(size, 0 if side_ids is None else len(side_ids))
+        for side_ids, size in zip(ids, sizes, strict=True)
+    )
     pairs = rows[wanted], columns[wanted]
     grid = sparse.csr_array((np.ones(len(pairs[0]), dtype=bool), pairs), (m, q))
     return sparse.csr_array(grid.T) if axis else grid
@@ -97,26 +131,34 @@ def _pairs(
     """Return the positions of the instances and of the tasks of pairs, -1 for other ids, and their labels or None."""
     grid_ids: tuple[Ids | None, Ids | None] = (None, None)
     if is_sparse(known):
-        cells, shape = known.tocoo(), known.shape
-        places, labels = [cells.row, cells.col], np.asarray(cells.data)
+        cells = known.tocoo()
+        shape = known.shape
+        places = [cells.row, cells.col]
+        labels = np.asarray(cells.data)
     elif len(known) == 0:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), None
     elif n_columns := _columns_of_long(known, sizes):
         first, second, *values = table_columns(known, "known", n_columns)
         absent = lacks_id(first) | lacks_id(second)
         if absent.any():
-            raise IdError(f"known has no id in row {int(np.argmax(absent))}: drop the row, or fill it in.")
+            raise IdError(
+                f"known has no id in row {int(np.argmax(absent))}: drop the row, or fill it in."
+            )
         rows, columns = map(_places, (first, second), ids, sizes, names.both)
         return rows, columns, read_numbers(values[0], "known", len(first)) if values else None
     else:
         table = read_labels(known, "known")
-        grid, grid_ids = to_numpy(table.values), (table.row_ids, table.column_ids)
-        places, shape = list(np.nonzero(grid == grid)), grid.shape
+        grid = to_numpy(table.values)
+        grid_ids = (table.row_ids, table.column_ids)
+        places = list(np.nonzero(grid == grid))
+        shape = grid.shape
         labels = grid[*places]
     for axis in (0, 1):
         labelled = grid_ids[axis]
         if labelled is not None and ids[axis] is not None:
-            places[axis] = _places(list(labelled.labels), ids[axis], sizes[axis], names.both[axis])[places[axis]]
+            places[axis] = _places(list(labelled.labels), ids[axis], sizes[axis], names.both[axis])[
+                places[axis]
+            ]
         elif shape[axis] != sizes[axis]:
             form = f"a grid of {names.instances} × {names.tasks}, or a long table of pairs"
             raise ValueError(f"known has shape {tuple(shape)}, expected {tuple(sizes)}, {form}.")
@@ -139,11 +181,15 @@ def _places(wanted: Column, ids: Ids | None, size: int, name: str) -> np.ndarray
 def _columns_of_long(known: Any, sizes: Sequence[int]) -> int | None:
     """Return the number of columns of a long table, or None for a grid."""
     if isinstance(known, list | tuple):
-        n_columns, is_grid = len(known[0]) if hasattr(known[0], "__len__") else 0, False
+        n_columns = len(known[0]) if hasattr(known[0], "__len__") else 0
+        is_grid = False
     else:
-        n_columns, (m, q) = int(known.shape[1]) if len(known.shape) == 2 else 0, sizes
+        n_columns = int(known.shape[1]) if len(known.shape) == 2 else 0
+        m, q = sizes
         # A frame may have its ids in a column, and not in an index.
-        is_grid = n_columns in ((q, q + 1) if hasattr(known, "columns") else (q,)) and known.shape[0] == m
+        is_grid = (
+            n_columns in ((q, q + 1) if hasattr(known, "columns") else (q,)) and known.shape[0] == m
+        )
     return None if is_grid or n_columns not in (2, 3) else n_columns
 
 
@@ -178,7 +224,10 @@ class Screening(Tabled):
         return len(self.labels)
 
     def __repr__(self) -> str:
-        worst = f", worst ({self.instances[0]!r}, {self.tasks[0]!r})" if len(self) else ""
+        if len(self):
+            worst = f", worst ({self.instances[0]!r}, {self.tasks[0]!r})"
+        else:
+            worst = ""
         return f"Screening({len(self)} cells in setting {self.setting}{worst})"
 
     def first(self, k: int | None) -> Screening:
@@ -188,7 +237,10 @@ class Screening(Tabled):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the cells as named columns, for a data frame or a file."""
-        figures = {name: getattr(self, f"{name}s").tolist() for name in ("label", "prediction", "contradiction")}
+        figures = {
+            name: getattr(self, f"{name}s").tolist()
+            for name in ("label", "prediction", "contradiction")
+        }
         instance, task = self.sides.headings(figures)
         return {instance: list(self.instances), task: list(self.tasks), **figures}
 
@@ -204,13 +256,15 @@ def screen(
 ) -> Screening:
     r"""List the labels that held-out predictions contradict most; check these first for mistakes.
 
-    For labels of two values, the contradiction of a positive cell is the fraction of negative cells with a higher
-    held-out prediction. With the held-out prediction :math:`f` of the cell, where ties count half, it is
+    For labels of two values, the contradiction of a positive cell is the fraction of negative cells
+    with a higher held-out prediction. With the held-out prediction :math:`f` of the cell, where
+    ties count half, it is
 
     .. math:: c = \frac{1}{N^-} \sum_{y_n \text{ negative}} \bigl([f_n > f] + \tfrac12 [f_n = f]\bigr),
 
-    and for a negative cell it is the fraction of positive cells with a lower prediction. The mean of :math:`1 - c` over
-    the positive cells, or over the negative ones, is the area under the ROC curve. For labels with more values,
+    and for a negative cell it is the fraction of positive cells with a lower prediction. The mean
+    of :math:`1 - c` over the positive cells, or over the negative ones, is the area under the ROC
+    curve. For labels with more values,
     :math:`c` is the absolute error of the prediction. A correct label that the features do not explain is contradicted
     like a wrong one. So the list shows which labels to check first, not how many are wrong.
 
@@ -218,14 +272,16 @@ def screen(
     ----------
     model : fitted estimator
     setting : {"A", "B", "C", "D"} or an alias, default="A"
-        One setting, that of the held-out predictions. A leaves out only the cell and uses most information.
+        One setting, that of the held-out predictions. A leaves out only the cell and uses most
+        information.
     n : int or None, default=20
         Maximum number of cells to list; None lists all.
     label : float, default=None
         List only cells with this label, such as 0 to find overlooked positives.
     cv : int, default=None
-        Number of folds. None means one unit at a time where a formula is affordable, else five folds. Complete labels
-        of a model with a formula are left out one unit at a time in any case.
+        Number of folds. None means one unit at a time where a formula is affordable, else five
+        folds. Complete labels of a model with a formula are left out one unit at a time in any
+        case.
     sides : (str, str), default=None
         Names of an instance and of a task, for tables.
 
@@ -251,7 +307,9 @@ def screen(
     fitted, labels, chosen = asked_of(model, setting, n)
     predictions, method = held_out(fitted, chosen, cv)
     once = fitted.is_network
-    screening = screened(labels, predictions, method, chosen.value, side_names(sides, network=once), once, label)
+    screening = screened(
+        labels, predictions, method, chosen.value, side_names(sides, network=once), once, label
+    )
     if not len(screening):
         some = ", ".join(f"{value:g}" for value in distinct_labels(labels.values)[:3])
         raise ValueError(f"No cell has the label {label}: labels are such as {some}.")
@@ -259,7 +317,13 @@ def screen(
 
 
 def screened(
-    labels: Table, F: np.ndarray, method: str, setting: str, names: SideNames, once: bool, label: float | None = None
+    labels: Table,
+    F: np.ndarray,
+    method: str,
+    setting: str,
+    names: SideNames,
+    once: bool,
+    label: float | None = None,
 ) -> Screening:
     """Return all cells that have a label and a prediction, sorted by decreasing contradiction.
 
@@ -298,7 +362,8 @@ def screened(
     return Screening(*ids, Y[cells], F[cells], contradiction[cells], setting, method, names)
 
 
-# Held-out predictions that differ by this share of the largest differ by rounding, as in `dyadlearn.metrics`.
+# Held-out predictions that differ by this share of the largest differ by rounding, as in
+# `dyadlearn.metrics`.
 _ROUNDING = float(np.finfo(np.float64).eps) ** 0.75
 
 
@@ -313,7 +378,8 @@ def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
     Returns
     -------
     array of shape (m, q)
-        From 0 to 1 for labels of two values, else the absolute error; NaN if a label or a prediction is missing.
+        From 0 to 1 for labels of two values, else the absolute error; NaN if a label or a
+        prediction is missing.
 
     Examples
     --------
@@ -329,7 +395,8 @@ def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
         errors = np.abs(Y - F)
         rounding = _ROUNDING * np.abs(values).max(initial=0.0)
         return np.where(errors <= rounding, 0.0, errors)
-    positive, negative = known & (values[1] == Y), known & (values[0] == Y)
+    positive = known & (values[1] == Y)
+    negative = known & (values[0] == Y)
     shares = np.full(Y.shape, np.nan)
     shares[positive] = 1 - _share_below(np.sort(F[negative]), F[positive])
     shares[negative] = _share_below(np.sort(F[positive]), F[negative])
@@ -372,7 +439,8 @@ def best_in_rows(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray]:
     array([[1, 3],
            [1, 2]])
     """
-    xp, (a, n) = namespace(scores), scores.shape
+    xp = namespace(scores)
+    a, n = scores.shape
     k = min(k, n)
     groups = min(n, _GROUPS * k)
     depth = n // groups
@@ -414,7 +482,8 @@ def merged(
     places = places + first
     if best is None:
         return places, values
-    places, values = np.concatenate([best[0], places], axis=1), np.concatenate([best[1], values], axis=1)
+    places = np.concatenate([best[0], places], axis=1)
+    values = np.concatenate([best[1], values], axis=1)
     order, values = best_in_rows(values, k)
     return np.take_along_axis(places, order, axis=1), values
 
@@ -469,7 +538,9 @@ class Ranked(Tabled):
         listed = ~np.isnan(self.scores)
         figures: dict[str, list[Any]] = {"score": self.scores[listed].tolist()}
         if self.labels is not None:
-            figures["label"] = [None if np.isnan(label) else label for label in self.labels[listed].tolist()]
+            figures["label"] = [
+                None if np.isnan(label) else label for label in self.labels[listed].tolist()
+            ]
         return self._named(figures) | figures
 
     def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
@@ -509,9 +580,14 @@ class Recommendations(Ranked):
     ids: tuple[Hashable, ...]
 
     def __repr__(self) -> str:
-        best = ", ".join(f"{name!r} ({score:.3g})" for name, score in zip(self.ids[:3], self.scores[:3], strict=True))
+        best = ", ".join(
+            f"{name!r} ({score:.3g})"
+            for name, score in zip(self.ids[:3], self.scores[:3], strict=True)
+        )
         words = self._counted(len(self), self.of)
-        return f"Recommendations({words} for {self.subject!r}: {best}{', …' if len(self) > 3 else ''})"
+        return (
+            f"Recommendations({words} for {self.subject!r}: {best}{', …' if len(self) > 3 else ''})"
+        )
 
     def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
         name = self.sides.task if self.of == "tasks" else self.sides.instance
@@ -529,7 +605,8 @@ class RecommendationLists(Ranked):
     subjects : tuple of length a
         Ids of the instances or tasks to recommend for, or positions if there are no ids.
     ids : tuple of length a, of tuples
-        Recommendations for each subject, best first: at most k ids, or positions if there are no ids.
+        Recommendations for each subject, best first: at most k ids, or positions if there are no
+        ids.
     scores : array of shape (a, k)
         Predictions; shorter lists are padded with NaN.
     labels : array of shape (a, k) or None
@@ -552,7 +629,11 @@ class RecommendationLists(Ranked):
         return f"RecommendationLists({words} each for {subjects}, setting {self.setting})"
 
     def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
-        pairs = [(subject, other) for subject, ids in zip(self.subjects, self.ids, strict=True) for other in ids]
+        pairs = [
+            (subject, other)
+            for subject, ids in zip(self.subjects, self.ids, strict=True)
+            for other in ids
+        ]
         headings = self.sides.headings(taken)
         headings = headings if self.of == "tasks" else headings[::-1]
         return {heading: [pair[place] for pair in pairs] for place, heading in enumerate(headings)}
@@ -612,44 +693,49 @@ def recommend(
 ) -> Recommendations | RecommendationLists:
     """Recommend the tasks with the highest predictions for an instance, or the instances for a task.
 
-    For known instances and tasks, unobserved cells are ranked by held-out predictions, so that a zero label does not
-    influence its prediction. New instances and tasks have no labels except those in `known`; all other pairs are ranked
-    by the predictions of the model, which are computed in blocks to save memory. A node of a network is not recommended
-    to itself, unless such pairs are observed.
+    For known instances and tasks, unobserved cells are ranked by held-out predictions, so that a
+    zero label does not influence its prediction. New instances and tasks have no labels except
+    those in `known`; all other pairs are ranked by the predictions of the model, which are computed
+    in blocks to save memory. A node of a network is not recommended to itself, unless such pairs
+    are observed.
 
     Parameters
     ----------
     model : fitted estimator
     instance, task : id, or position where the labels have no ids, or a list of them
-        Known instance or task to recommend for. Pass either `instance`, or `task`, or `X` (`tasks` are then optional),
-        or `tasks` alone. `OnlineTwoStepRidge` accepts them only with ``keep_labels=True``, and `tasks` only with `X`. A
-        `PairRegressor` knows all ids in its tables, in training or not. Known and new ids need two calls if its model
-        has individual effects (see `PairKernelRidge`), or if labels are 0 and 1.
+        Known instance or task to recommend for. Pass either `instance`, or `task`, or `X` (`tasks`
+        are then optional), or `tasks` alone. `OnlineTwoStepRidge` accepts them only with
+        ``keep_labels=True``, and `tasks` only with `X`. A `PairRegressor` knows all ids in its
+        tables, in training or not. Known and new ids need two calls if its model has individual
+        effects (see `PairKernelRidge`), or if labels are 0 and 1.
     X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
         New instances to recommend tasks for, as in `predict`.
     tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q)
-        New tasks. With `X`, they are the candidates to recommend, instead of the training tasks. Without `X`, training
-        instances are recommended for them.
+        New tasks. With `X`, they are the candidates to recommend, instead of the training tasks.
+        Without `X`, training instances are recommended for them.
     known : sparse matrix, array or frame of labels, or long table of pairs, default=None
-        Known pairs in addition to the training labels; they are not recommended. A grid has one row per instance and
-        one column per task, those of `X` and `tasks` if given, else those of training; NaN and cells that a sparse
-        matrix does not store are unknown. A long table is an array, list of rows or frame of shape (p, 2) or (p, 3): an
-        instance, a task and optionally a label. Ids are matched, and other ids are ignored; without ids, positions are
-        used. If the shape fits both forms, a list is a long table and anything else a grid.
+        Known pairs in addition to the training labels; they are not recommended. A grid has one row
+        per instance and one column per task, those of `X` and `tasks` if given, else those of
+        training; NaN and cells that a sparse matrix does not store are unknown. A long table is an
+        array, list of rows or frame of shape (p, 2) or (p, 3): an instance, a task and optionally a
+        label. Ids are matched, and other ids are ignored; without ids, positions are used. If the
+        shape fits both forms, a list is a long table and anything else a grid.
     n : int, default=10
         Maximum number of recommendations in each list.
     setting : {"A", "B", "C", "D"} or an alias, default="A"
-        Setting of the held-out predictions for known instances and tasks: leave out the cell alone (A), all labels of
-        the instance (B), of the task (C), or of both (D).
+        Setting of the held-out predictions for known instances and tasks: leave out the cell alone
+        (A), all labels of the instance (B), of the task (C), or of both (D).
     zeros : bool, default=None
-        Whether a zero label means "not observed". None means True if every pair has a label and all labels are zeros
-        and ones. If some pairs have no label, zeros are labels of tested pairs, which are not recommended. This applies
-        to labels in `known` too.
+        Whether a zero label means "not observed". None means True if every pair has a label and all
+        labels are zeros and ones. If some pairs have no label, zeros are labels of tested pairs,
+        which are not recommended. This applies to labels in `known` too.
     cv : int, default=None
-        Number of folds. None means one unit at a time where a formula is affordable, else five folds. Complete labels
-        of a model with a formula are left out one unit at a time in any case.
+        Number of folds. None means one unit at a time where a formula is affordable, else five
+        folds. Complete labels of a model with a formula are left out one unit at a time in any
+        case.
     sides : (str, str), default=None
-        Names of an instance and of a task in messages and column names, such as ``("user", "film")``.
+        Names of an instance and of a task in messages and column names, such as ``("user",
+        "film")``.
 
     Returns
     -------
@@ -684,7 +770,8 @@ def recommend(
     if found not in (["instance"], ["task"], ["X"], ["tasks"], ["X", "tasks"]):
         names = " and ".join(f"{name}=" for name in found) or "none of them"
         raise ValueError(
-            f"Give either instance= or task=, which are known, or X= or tasks=, which are new; found {names}."
+            f"Give either instance= or task=, which are known, or X= or tasks=, which are new; "
+            f"found {names}."
         )
     if X is None and tasks is None:
         axis, subject = (0, instance) if task is None else (1, task)
@@ -692,26 +779,46 @@ def recommend(
         if ranked is None:
             return _for_known(model, subject, axis, known, n, setting, zeros, cv, sides)
         if zeros or cv is not None or as_setting(setting) is not Setting.A:
-            ranking = "These pairs are ranked by the predictions of the model, and nothing is held out"
+            ranking = (
+                "These pairs are ranked by the predictions of the model, and nothing is held out"
+            )
             raise ValueError(f"{ranking}: leave setting=, zeros= and cv= out.")
         return ranked(n)  # type: ignore[no-any-return]
-    new = Setting.C if X is None else Setting.B if tasks is None else Setting.D
-    if (zeros is not None and known is None) or cv is not None or as_setting(setting) not in (Setting.A, new):
+    if X is None:
+        new = Setting.C
+    elif tasks is None:
+        new = Setting.B
+    else:
+        new = Setting.D
+    if (
+        (zeros is not None and known is None)
+        or cv is not None
+        or as_setting(setting) not in (Setting.A, new)
+    ):
         new_ones = "New instances and tasks have no labels to hold out"
-        raise ValueError(f"{new_ones}: leave setting= and cv= out, and zeros= unless known= is given.")
+        raise ValueError(
+            f"{new_ones}: leave setting= and cv= out, and zeros= unless known= is given."
+        )
     return _for_new(model, X, tasks, known, n, new, zeros, sides)
 
 
 def top_pairs(
-    model: Any, *, n: int = 20, zeros: bool | None = None, setting: str = "A", cv: int | None = None, sides: Any = None
+    model: Any,
+    *,
+    n: int = 20,
+    zeros: bool | None = None,
+    setting: str = "A",
+    cv: int | None = None,
+    sides: Any = None,
 ) -> TopPairs:
     """Return the unobserved pairs of the whole grid with the highest predictions.
 
-    Zeros that count as not observed are ranked by held-out predictions, missing labels by the predictions of the model.
-    The grid is computed in blocks of rows. Ties are resolved by the order of rows.
+    Zeros that count as not observed are ranked by held-out predictions, missing labels by the
+    predictions of the model. The grid is computed in blocks of rows. Ties are resolved by the order
+    of rows.
 
-    In a network each pair is listed once; for antisymmetric labels, in the direction with a positive prediction. Pairs
-    of a node with itself are left out, unless such a pair is observed.
+    In a network each pair is listed once; for antisymmetric labels, in the direction with a
+    positive prediction. Pairs of a node with itself are left out, unless such a pair is observed.
 
     Parameters
     ----------
@@ -758,7 +865,8 @@ def top_pairs(
         raise ValueError(f"All pairs are observed: there is none to recommend{_hint(zeros)}.")
     scores = F[rows, columns]
     if symmetry < 0:
-        is_reversed, scores = scores < 0, np.abs(scores)
+        is_reversed = scores < 0
+        scores = np.abs(scores)
         rows, columns = np.where(is_reversed, columns, rows), np.where(is_reversed, rows, columns)
     ids = ids_at(labels.row_ids, rows), ids_at(labels.column_ids, columns)
     return TopPairs(scores, Y[rows, columns], chosen.value, method, names, *ids)
@@ -809,8 +917,10 @@ def _predictions(
     if labels.grid is None and not labels.is_full and setting is not Setting.A and not has_zeros:
         m, q = labels.shape
         raise ValueError(
-            f"setting={setting.value!r} predicts each pair without labels of its rows, but hold-out of a list predicts "
-            f"only its {labels.size} observed pairs, which are not recommended: use setting='A', or fit the model on a "
+            f"setting={setting.value!r} predicts each pair without labels of its rows, but "
+            f"hold-out of a list predicts "
+            f"only its {labels.size} observed pairs, which are not recommended: use setting='A', "
+            f"or fit the model on a "
             f"grid of {m} × {q} labels with NaN for missing ones."
         )
     completed = to_numpy(fitted.completed)
@@ -847,14 +957,26 @@ class _Query(NamedTuple):
     @property
     def in_words(self) -> str:
         """Description of the subjects in messages."""
-        return f"these {self.names.both[self.axis]}" if self.several else repr(self.subjects[0])
+        if self.several:
+            return f"these {self.names.both[self.axis]}"
+        return repr(self.subjects[0])
 
     def with_known(
-        self, observed: sparse.csr_array, known: Any, trained: Sequence[Hashable], sizes: tuple[int, int]
+        self,
+        observed: sparse.csr_array,
+        known: Any,
+        trained: Sequence[Hashable],
+        sizes: tuple[int, int],
     ) -> sparse.csr_array:
         """Return which pairs of the subjects are observed or known; `trained` has the ids of their side in training."""
         every = Ids(tuple(dict.fromkeys((*trained, *self.subjects))))
-        pairs = read_known(known, (self.ids, every) if self.axis else (every, self.ids), sizes, self.names, self.axis)
+        pairs = read_known(
+            known,
+            (self.ids, every) if self.axis else (every, self.ids),
+            sizes,
+            self.names,
+            self.axis,
+        )
         return observed if pairs is None else observed + pairs[among(self.subjects, every.labels)]
 
     def lists(
@@ -863,15 +985,24 @@ class _Query(NamedTuple):
         """Return a list for each subject, without candidates that have no prediction; or a single list."""
         lengths = np.count_nonzero(~np.isnan(scores), axis=1)
         longest = int(lengths.max())
-        ids = tuple(ids_at(self.ids, row[:length]) for row, length in zip(places, lengths, strict=True))
-        scores, labels = scores[:, :longest], None if labels is None else labels[:, :longest]
+        ids = tuple(
+            ids_at(self.ids, row[:length]) for row, length in zip(places, lengths, strict=True)
+        )
+        scores = scores[:, :longest]
+        labels = None if labels is None else labels[:, :longest]
         words = (self.setting.value, method, self.names, ("tasks", "instances")[self.axis])
         if self.several or labels is None:
             return RecommendationLists(scores, labels, *words, self.subjects, ids)
         return Recommendations(scores[0], labels[0], *words, self.subjects[0], ids[0])
 
     def ranked(
-        self, n: int, expansion: Expansion, rows: NewRows, others: NewRows | None, known: Any, has_labels: bool = True
+        self,
+        n: int,
+        expansion: Expansion,
+        rows: NewRows,
+        others: NewRows | None,
+        known: Any,
+        has_labels: bool = True,
     ) -> Recommendations | RecommendationLists:
         """Return the candidates with the highest predictions of the model that are not known.
 
@@ -892,26 +1023,46 @@ class _Query(NamedTuple):
         places, scores = best_columns(expansion, rows, others, n, known)
         if np.isnan(scores).all():
             if known is None or not known.nnz:
-                raise ValueError(f"Nothing is predicted for any of the {self.names.tasks}, {_NO_CONSTANT}")
-            raise ValueError(f"Everything is known of {self.in_words}, so there is nothing to recommend.")
-        return self.lists(places, scores, np.full_like(scores, np.nan) if has_labels else None, _FROM_ALL)
+                raise ValueError(
+                    f"Nothing is predicted for any of the {self.names.tasks}, {_NO_CONSTANT}"
+                )
+            raise ValueError(
+                f"Everything is known of {self.in_words}, so there is nothing to recommend."
+            )
+        return self.lists(
+            places, scores, np.full_like(scores, np.nan) if has_labels else None, _FROM_ALL
+        )
 
 
 def _for_known(
-    model: Any, given: Any, axis: int, known: Any, n: int, setting: Any, zeros: bool | None, cv: int | None, sides: Any
+    model: Any,
+    given: Any,
+    axis: int,
+    known: Any,
+    n: int,
+    setting: Any,
+    zeros: bool | None,
+    cv: int | None,
+    sides: Any,
 ) -> Recommendations | RecommendationLists:
     """Recommend for rows or columns of a grid of labels, by predictions that were computed without their cells."""
     fitted, labels, chosen = asked_of(model, setting, n)
     names = side_names(sides, network=fitted.is_network)
     subjects, several = _subjects(given, names.both[axis])
-    ids, shape = (labels.row_ids, labels.column_ids), labels.values.shape
-    places = positions(subjects, ids[axis], shape[axis], f"the {names.both[axis]}", ("instance", "task")[axis])
+    ids = (labels.row_ids, labels.column_ids)
+    shape = labels.values.shape
+    places = positions(
+        subjects, ids[axis], shape[axis], f"the {names.both[axis]}", ("instance", "task")[axis]
+    )
     query = _Query(ids_at(ids[axis], places), several, axis, ids[1 - axis], chosen, names)
     known_pairs = read_known(known, ids, shape, names, axis, zeros)
     Y = labels.values if axis == 0 else labels.values.T
     zeros = zeros_are_unobserved(_pairs_of(Y, fitted), zeros)
-    rows, wanted = Y[places], _unobserved(Y[places], zeros)
-    F, method = _predictions(fitted, labels.values, chosen, cv, has_zeros=zeros and bool((rows == 0).any()))
+    rows = Y[places]
+    wanted = _unobserved(Y[places], zeros)
+    F, method = _predictions(
+        fitted, labels.values, chosen, cv, has_zeros=zeros and bool((rows == 0).any())
+    )
     if known_pairs is not None:
         wanted &= ~known_pairs[places].toarray()
     if fitted.is_network and not _has_selves(Y, zeros):
@@ -921,9 +1072,12 @@ def _for_known(
         if wanted.any():
             raise ValueError(f"Nothing is predicted for {query.in_words}, {_NO_CONSTANT}")
         raise ValueError(
-            f"Every label of {query.in_words} is observed, so there is nothing to recommend{_hint(zeros)}."
+            f"Every label of {query.in_words} is observed, so there is nothing to "
+            f"recommend{_hint(zeros)}."
         )
-    return query.lists(best, scores, np.where(np.isnan(scores), np.nan, np.take_along_axis(rows, best, 1)), method)
+    return query.lists(
+        best, scores, np.where(np.isnan(scores), np.nan, np.take_along_axis(rows, best, 1)), method
+    )
 
 
 def _subjects(given: Any, side: str) -> tuple[list[Any], bool]:
@@ -945,7 +1099,8 @@ def _hint(zeros: bool) -> str:
 def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None, sides: Any) -> Any:
     """Return a function of n that recommends by the predictions of the model itself, or None.
 
-    It is used for models without a grid of labels, and for subjects that only the tables of a `PairRegressor` describe.
+    It is used for models without a grid of labels, and for subjects that only the tables of a
+    `PairRegressor` describe.
     """
     if getattr(model, "grows", False):
         batches = predicting(model).knowledge.kept.batches if model.keep_labels else ()  # type: ignore[attr-defined]
@@ -955,18 +1110,25 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
     fitted = fitted_of(model)
     names = side_names(sides, network=fitted.is_network)
     subjects, several = _subjects(given, names.both[axis])
-    ids, labels = (fitted.instance_ids, fitted.task_ids), fitted.labels
+    ids = (fitted.instance_ids, fitted.task_ids)
+    labels = fitted.labels
     trained = ids[axis]
     if not isinstance(fitted, FittedPairs) or trained is None:
         return None
     places = among(subjects, trained.labels)
     if labels.grid is not None and (places >= 0).any():
-        # Labels of a grid may have to be held out, and the model may know more about training rows than features.
+        # Labels of a grid may have to be held out, and the model may know more about training rows
+        # than features.
         if (places >= 0).all():
             return None
-        if knows_rows(fitted.pairing) or zeros_are_unobserved(_pairs_of(to_numpy(labels.grid), fitted), zeros):
+        if knows_rows(fitted.pairing) or zeros_are_unobserved(
+            _pairs_of(to_numpy(labels.grid), fitted), zeros
+        ):
             new = shown([label for label, place in zip(subjects, places, strict=True) if place < 0])
-            raise ValueError(f"Known and new {names.both[axis]} are ranked differently: use two calls, {new} is new.")
+            raise ValueError(
+                f"Known and new {names.both[axis]} are ranked differently: use two calls, {new} is "
+                f"new."
+            )
     rows: Any = (fitted.columns if axis else fitted.rows)(fitted.describe(subjects, axis))[1]
     listed = labels.listed()
     cells = (listed.columns, listed.rows) if axis else (listed.rows, listed.columns)
@@ -985,7 +1147,9 @@ def _zeros_of_batch(batch: Any, zeros: bool | None) -> bool:
     labels = batch.labels
     if not is_sparse(labels):
         return zeros_are_unobserved(to_numpy(labels), zeros)
-    if zeros is None and batch.is_thin and labels.nnz < math.prod(labels.shape):  # some labels are missing
+    if (
+        zeros is None and batch.is_thin and labels.nnz < math.prod(labels.shape)
+    ):  # some labels are missing
         return False
     # Zeros that a sparse matrix does not store cannot change the answer.
     return zeros_are_unobserved(labels.data, zeros)
@@ -994,45 +1158,82 @@ def _zeros_of_batch(batch: Any, zeros: bool | None) -> bool:
 def _for_stored(model: Any, given: Any, axis: int, known: Any, sides: Any) -> Any:
     """Return a function of n that recommends for, or from, the instances that an online model stores with labels."""
     fitted: Any = predicting(model)
-    names, knowledge = side_names(sides), fitted.knowledge
+    names = side_names(sides)
+    knowledge = fitted.knowledge
     if not knowledge.keeps_labels:
-        remedy = "fit it with keep_labels=True, or give instances by X= and their known pairs by known="
+        remedy = (
+            "fit it with keep_labels=True, or give instances by X= and their known pairs by known="
+        )
         raise ValueError(f"{type(model).__name__} keeps statistics only, not the labels: {remedy}.")
     subjects, several = _subjects(given, names.both[axis])
-    stored, q = knowledge.kept, model.n_tasks_
-    ids, places, columns = (stored.ids, knowledge.task_ids), range(len(stored)), np.arange(q)
+    stored = knowledge.kept
+    q = model.n_tasks_
+    ids = (stored.ids, knowledge.task_ids)
+    places = range(len(stored))
+    columns = np.arange(q)
     if axis:
         columns = positions(subjects, ids[1], q, f"the {names.tasks}", "task")
     else:
         places = stored.places(subjects)
         unknown = [label for label, place in zip(subjects, places, strict=True) if place is None]
         if unknown:
-            raise IdError(f"{shown(unknown)} not among the ids of the {names.instances} that the model has kept.")
+            raise IdError(
+                f"{shown(unknown)} not among the ids of the {names.instances} that the model has "
+                f"kept."
+            )
     blocks = [knowledge.labels_at(places[block]) for block in row_blocks(len(places), q, _CELLS)]
-    observed = sparse.vstack([sparse.csr_array(~np.isnan(to_numpy(block)[:, columns])) for block in blocks])
+    observed = sparse.vstack(
+        [sparse.csr_array(~np.isnan(to_numpy(block)[:, columns])) for block in blocks]
+    )
     query = _Query(tuple(subjects), several, axis, ids[1 - axis], Setting.A, names)
     trained = range((len(stored), q)[axis]) if ids[axis] is None else ids[axis].labels
-    pairs = query.with_known(sparse.csr_array(observed.T if axis else observed), known, trained, (len(stored), q))
-    rows, others, expansion = fitted.kept_rows(places), fitted.columns(None)[1], fitted.expansion
+    pairs = query.with_known(
+        sparse.csr_array(observed.T if axis else observed), known, trained, (len(stored), q)
+    )
+    rows = fitted.kept_rows(places)
+    others = fitted.columns(None)[1]
+    expansion = fitted.expansion
     if axis:
-        units = as_array_of(np.eye(q)[columns], expansion.values) if others is None else None
-        tasks = others.take(columns) if units is None else NewRows(units, lambda part: part, 0)
+        if others is None:
+            units = as_array_of(np.eye(q)[columns], expansion.values)
+        else:
+            units = None
+        if units is None:
+            tasks = others.take(columns)
+        else:
+            tasks = NewRows(units, lambda part: part, 0)
         rows, others, expansion = tasks, rows, expansion.transposed
     return partial(query.ranked, expansion=expansion, rows=rows, others=others, known=pairs)
 
 
 def _for_new(
-    model: Any, X: Any, tasks: Any, known: Any, n: int, setting: Setting, zeros: bool | None, sides: Any
+    model: Any,
+    X: Any,
+    tasks: Any,
+    known: Any,
+    n: int,
+    setting: Setting,
+    zeros: bool | None,
+    sides: Any,
 ) -> Recommendations | RecommendationLists:
     """Recommend for new instances or tasks, by the predictions of the model."""
     grows = bool(getattr(model, "grows", False))
-    fitted = predicting(model) if grows else fitted_of(model)  # an online model needs no labels here
+    # an online model needs no labels here
+    if grows:
+        fitted = predicting(model)
+    else:
+        fitted = fitted_of(model)
     names = side_names(sides, network=isinstance(fitted, Fitted) and fitted.is_network)
     if X is None and grows:
         name = type(model).__name__
-        raise ValueError(f"{name} lists no known instances for new tasks: pass X=, or fit TwoStepRidge on the labels.")
-    X, tasks = fitted.given(X, 0), fitted.given(tasks, 1)
-    expansion, trained = fitted.expansion, (fitted.instance_ids, fitted.task_ids)
+        raise ValueError(
+            f"{name} lists no known instances for new tasks: pass X=, or fit TwoStepRidge on the "
+            f"labels."
+        )
+    X = fitted.given(X, 0)
+    tasks = fitted.given(tasks, 1)
+    expansion = fitted.expansion
+    trained = (fitted.instance_ids, fitted.task_ids)
     task_table, others = fitted.columns(tasks)
     instances, rows = (None, others) if X is None else fitted.rows(X)
     axis = 1 if X is None else 0
@@ -1042,6 +1243,9 @@ def _for_new(
     n_tasks = expansion.n_tasks if others is None else others.size
     pairs = read_known(known, ids, (n_instances, n_tasks), names, axis, zeros)
     if axis:
-        expansion, others = expansion.transposed, None
-    query = _Query(ids_at(ids[axis], np.arange(rows.size)), True, axis, ids[1 - axis], setting, names)
+        expansion = expansion.transposed
+        others = None
+    query = _Query(
+        ids_at(ids[axis], np.arange(rows.size)), True, axis, ids[1 - axis], setting, names
+    )
     return query.ranked(n, expansion, rows, others, pairs, has_labels=False)

@@ -1,43 +1,50 @@
 r"""Hold-out predictions of an online model for training rows that are passed again.
 
 The model does not store rows, but its Gram matrix :math:`\boldsymbol\Phi^\top\boldsymbol\Phi =
-\mathbf{V}\,\mathrm{diag}(\boldsymbol\sigma)\,\mathbf{V}^\top` determines their leverage. A training row
+\mathbf{V}\,\mathrm{diag}(\boldsymbol\sigma)\,\mathbf{V}^\top` determines their leverage. A training
+row
 :math:`\boldsymbol\phi` has leverage and slack
 
 .. math:: h = \sum_k \frac{(\boldsymbol\phi^\top\mathbf{v}_k)^2}{\sigma_k+\lambda}, \qquad
-          e = 1 - h = \sum_k \frac{(\boldsymbol\phi^\top\mathbf{v}_k)^2}{\sigma_k}\frac{\lambda}{\sigma_k+\lambda}
+          e = 1 - h = \sum_k
+          \frac{(\boldsymbol\phi^\top\mathbf{v}_k)^2}{\sigma_k}\frac{\lambda}{\sigma_k+\lambda}
               + \Bigl(1 - \sum_k\frac{(\boldsymbol\phi^\top\mathbf{v}_k)^2}{\sigma_k}\Bigr),
 
-and with them the formulas of `dyadlearn.pairing.two_step` give the exact predictions of the model trained without it.
+and with them the formulas of `dyadlearn.pairing.two_step` give the exact predictions of the model
+trained without it.
 
-With an unpenalised constant, the Gram matrix and the row are centred. The leverage of each of n rows is larger by 1/n,
-and its slack smaller by 1/n. Label means are subtracted before each step and added after it, for accuracy.
+With an unpenalised constant, the Gram matrix and the row are centred. The leverage of each of n
+rows is larger by 1/n, and its slack smaller by 1/n. Label means are subtracted before each step and
+added after it, for accuracy.
 
-The squared error of setting B needs no predictions: in the eigenbasis of the tasks' Gram matrix with eigenvalues s, and
-with :math:`\mathbf{D}` (l × r) the left-out predictions before the task step and :math:`\mathbf{T} =
-\mathbf{Y}\boldsymbol\Psi`,
+The squared error of setting B needs no predictions: in the eigenbasis of the tasks' Gram matrix
+with eigenvalues s, and with :math:`\mathbf{D}` (l × r) the left-out predictions before the task
+step and :math:`\mathbf{T} = \mathbf{Y}\boldsymbol\Psi`,
 
 .. math:: \sum_j \frac{s_j\,\|\mathbf{d}_j\|^2}{(s_j+\lambda_t)^2} - 2\sum_j
           \frac{\mathbf{d}_j^\top\mathbf{t}_j}{s_j+\lambda_t} + \|\mathbf{Y}\|^2 .
 
 The constant of the tasks is one more such column, with q for s and no penalty.
 
-Where labels are missing, a row only influences the groups of tasks for which it has a label. For the other tasks the
-first step does not change when the row is left out. The first step of a row, with all of its labels left out (B, D) or
-none (C), thus gives a row z of predictions, one for each task.
+Where labels are missing, a row only influences the groups of tasks for which it has a label. For
+the other tasks the first step does not change when the row is left out. The first step of a row,
+with all of its labels left out (B, D) or none (C), thus gives a row z of predictions, one for each
+task.
 
-The second step is linear in z, with a hat matrix H over the tasks that have a label. Leaving out a task is
-a division again, :math:`(f_j - H_{jj}z_j)/(1 - H_{jj})`. A task whose *only* label is in the left-out row has no label
-left, and is removed from the second step of this row. With S the set of these tasks,
+The second step is linear in z, with a hat matrix H over the tasks that have a label. Leaving out a
+task is a division again, :math:`(f_j - H_{jj}z_j)/(1 - H_{jj})`. A task whose *only* label is in
+the left-out row has no label left, and is removed from the second step of this row. With S the set
+of these tasks,
 
 .. math:: \mathbf{x} = (\mathbf{I}-\mathbf{H}_{SS})^{-1}(\mathbf{f}_S - \mathbf{H}_{SS}\mathbf{z}_S), \qquad
-          \tilde{\mathbf{H}} = \mathbf{H} + \mathbf{H}_{\cdot S}(\mathbf{I}-\mathbf{H}_{SS})^{-1}\mathbf{H}_{S\cdot}
+          \tilde{\mathbf{H}} = \mathbf{H} + \mathbf{H}_{\cdot
+          S}(\mathbf{I}-\mathbf{H}_{SS})^{-1}\mathbf{H}_{S\cdot}
 
-are the predictions for S without S, which replace :math:`\mathbf{z}_S` in the second step, and the hat matrix without
-S.
+are the predictions for S without S, which replace :math:`\mathbf{z}_S` in the second step, and the
+hat matrix without S.
 
-In setting A with missing labels, the label of a pair is only removed from its task: one entry of z changes. With
-complete labels, the pair is completed by both steps, as in `TwoStepRidge`.
+In setting A with missing labels, the label of a pair is only removed from its task: one entry of z
+changes. With complete labels, the pair is completed by both steps, as in `TwoStepRidge`.
 """
 
 from __future__ import annotations
@@ -74,9 +81,12 @@ Values = Sequence[float]
 # Predictions of the first step with and without some rows, and the smoother of the rows.
 FirstStep = tuple[Array, Array, Smoother | None]
 
-NOTHING_LEARNT = "The model has learned no instances, or forgotten all: only learned instances can be left out."
+NOTHING_LEARNT = (
+    "The model has learned no instances, or forgotten all: only learned instances can be left out."
+)
 
-#: Size of a block of rows in bytes. It is larger if there are many groups, because each block uses all of them.
+#: Size of a block of rows in bytes. It is larger if there are many groups, because each block uses
+#: all of them.
 _BLOCK = 2**24
 
 
@@ -90,7 +100,8 @@ def side_of_rows(projected: Array, values: Array, n_rows: int, constant: bool) -
         return Spectrum(values, n_rows, None, vectors)
     xp = namespace(values)
     share = zeros((vectors.shape[0], 1), vectors) + 1.0 / math.sqrt(n_rows)
-    values, vectors = xp.concat([values, zeros((1,), values)]), xp.concat([vectors, share], axis=1)
+    values = xp.concat([values, zeros((1,), values)])
+    vectors = xp.concat([vectors, share], axis=1)
     return Spectrum(values, n_rows, None, vectors, constant="free")
 
 
@@ -111,7 +122,8 @@ def check_learnt(side: Spectrum, rows: np.ndarray) -> None:
     leverage = to_numpy(side.smoother(SpectralCutoff(), 1e-6 * float(side.penalised[-1])).leverage)
     if leverage.max() > 1 + 1e-6:
         raise ValueError(
-            f"X holds instances that the model has not learned, among them row {rows[leverage.argmax()]}: only learned "
+            f"X holds instances that the model has not learned, among them row "
+            f"{rows[leverage.argmax()]}: only learned "
             "instances can be left out."
         )
 
@@ -120,7 +132,8 @@ def check_knows_tasks(known: Statistics, setting: Setting) -> None:
     """Raise if a setting has new tasks and the statistics have no features of the tasks."""
     if setting.new_task and known.tasks is None:
         raise ValueError(
-            f"Setting {setting.value} has new tasks, which a model without features of the tasks cannot predict: fit "
+            f"Setting {setting.value} has new tasks, which a model without features of the tasks "
+            f"cannot predict: fit "
             "with tasks=, or use setting A or B."
         )
 
@@ -140,8 +153,8 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
     Returns
     -------
     array of shape (l, q)
-        Predictions of all cells, including missing labels. NaN where each task has a separate intercept and no label is
-        left to estimate it from.
+        Predictions of all cells, including missing labels. NaN where each task has a separate
+        intercept and no label is left to estimate it from.
 
     Examples
     --------
@@ -182,7 +195,9 @@ def online_squared_errors(
     if setting is not Setting.B or not model.statistics.is_complete:
         return left_out.squared_errors(alphas, task_alphas)
     errors, terms = left_out.new_instances(alphas, task_alphas)
-    for row, column in np.argwhere(errors < 1e-9 * terms):  # cancellation leaves too few digits of the closed form
+    for row, column in np.argwhere(
+        errors < 1e-9 * terms
+    ):  # cancellation leaves too few digits of the closed form
         errors[row, column] = left_out.squared_errors([alphas[row]], [task_alphas[column]])[0, 0]
     return errors
 
@@ -194,13 +209,18 @@ class LeftOut:
         self.statistics = known = model.statistics
         if known.n_rows == 0:
             raise ValueError(NOTHING_LEARNT)
-        self.Phi, self.Y, self.setting = double(Phi), Y, setting
+        self.Phi = double(Phi)
+        self.Y = Y
+        self.setting = setting
         self.task_sums: Any = known.task_sums
         if not known.is_complete:
             self._check_labels(~np.isnan(to_numpy(dense(Y))))
         # The mean over the tasks of their label means is subtracted from labels, for accuracy.
         means = [group.label_mean for group in known.groups if known.has_constant and group.n_rows]
-        self.level = float(namespace(means[0]).mean(namespace(means[0]).concat(means))) if means else 0.0
+        if means:
+            self.level = float(namespace(means[0]).mean(namespace(means[0]).concat(means)))
+        else:
+            self.level = 0.0
         # The right-hand sides of the groups in the eigenbases of their Gram matrices.
         self.targets = [group.eigen.vectors.T @ group.cross for group in known.groups]
 
@@ -213,7 +233,8 @@ class LeftOut:
         if many or not same.all():
             row = "" if same.all() else f", such as those of row {int(np.argmin(same))}"
             raise ValueError(
-                f"Y has labels that were not learned, or lacks some that were{row}: give them as they were learned, "
+                f"Y has labels that were not learned, or lacks some that were{row}: give them as "
+                f"they were learned, "
                 "NaN where there was none."
             )
 
@@ -222,13 +243,15 @@ class LeftOut:
         errors = np.zeros((len(alphas), len(task_alphas)))
         counts = np.zeros(errors.shape, dtype=np.int64)
         for place, labels, found in self.walk(alphas, task_alphas):
-            xp, gaps = namespace(found), found - labels
+            xp = namespace(found)
+            gaps = found - labels
             scored = ~xp.isnan(gaps)
             errors[place] += float(xp.sum(xp.where(scored, gaps, 0.0) ** 2))
             counts[place] += int(xp.sum(xp.astype(scored, xp.int64)))
         if not counts.all():
             raise ValueError(
-                f"In setting {self.setting.value} there is no label to score: each is the only one of its task, or not "
+                f"In setting {self.setting.value} there is no label to score: each is the only one "
+                f"of its task, or not "
                 "observed."
             )
         return errors / counts
@@ -236,9 +259,12 @@ class LeftOut:
     def new_instances(self, alphas: Values, task_alphas: Values) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean squared errors of complete labels in setting B, and the sizes of the terms of the sum."""
         shape = (len(alphas), int(self.projected_tasks.shape[1]))
-        squares, crosses, total = np.zeros(shape), np.zeros(shape), 0.0
+        squares = np.zeros(shape)
+        crosses = np.zeros(shape)
+        total = 0.0
         for rows, labels, projected in self._blocks():
-            xp, target = namespace(labels), labels @ self.projected_tasks
+            xp = namespace(labels)
+            target = labels @ self.projected_tasks
             total += float(xp.sum(labels**2))
             for place, alpha in enumerate(alphas):
                 D = self._first_step(rows, labels, projected, alpha)[1] @ self.projected_tasks
@@ -247,8 +273,12 @@ class LeftOut:
         norms = to_numpy(self.tasks.penalised)
         if self.statistics.has_constant:
             norms = np.append(norms, float(self.statistics.n_tasks))
-        phi = np.stack([to_numpy(self.tasks.smoother(Tikhonov(), alpha).phi) for alpha in task_alphas], axis=1)
-        own, cross, count = (squares * norms) @ phi**2, crosses @ phi, self.Y.shape[0] * self.Y.shape[1]
+        phi = np.stack(
+            [to_numpy(self.tasks.smoother(Tikhonov(), alpha).phi) for alpha in task_alphas], axis=1
+        )
+        own = (squares * norms) @ phi**2
+        cross = crosses @ phi
+        count = self.Y.shape[0] * self.Y.shape[1]
         return (own - 2.0 * cross + total) / count, (own + 2.0 * np.abs(cross) + total) / count
 
     def _blocks(self) -> Iterator[tuple[slice, Array, list[Array]]]:
@@ -257,26 +287,43 @@ class LeftOut:
         width = 8 * int(self.Y.shape[1]) + sum(int(target.shape[0]) for target in self.targets)
         for rows in row_blocks(int(self.Y.shape[0]), 8 * width, min(len(groups), 16) * _BLOCK):
             labels = dense(double(self.Y[rows, :])) - self.level
-            yield rows, labels, [_projected(self.Phi[rows, :], group.mean, group.eigen.vectors) for group in groups]
+            yield (
+                rows,
+                labels,
+                [
+                    _projected(self.Phi[rows, :], group.mean, group.eigen.vectors)
+                    for group in groups
+                ],
+            )
 
-    def walk(self, alphas: Values, task_alphas: Values) -> Iterator[tuple[tuple[int, int], Array, Array]]:
+    def walk(
+        self, alphas: Values, task_alphas: Values
+    ) -> Iterator[tuple[tuple[int, int], Array, Array]]:
         """Yield positions of regularisations, and labels and predictions (b, q) of a block of rows, minus `level`."""
         knows_tasks = self.statistics.tasks is not None
-        tasks = [self.tasks.smoother(Tikhonov(), each) if knows_tasks else None for each in task_alphas]
+        tasks = [
+            self.tasks.smoother(Tikhonov(), each) if knows_tasks else None for each in task_alphas
+        ]
         for rows, labels, projected in self._blocks():
             for row, alpha in enumerate(alphas):
                 first = self._first_step(rows, labels, projected, alpha)
                 for column, side in enumerate(tasks):
                     # With independent tasks, leaving out a pair equals leaving out its row.
-                    yield (row, column), labels, first[1] if side is None else self._second_step(labels, *first, side)
+                    yield (
+                        (row, column),
+                        labels,
+                        first[1] if side is None else self._second_step(labels, *first, side),
+                    )
 
     # The first step -----------------------------------------------------------------------------------
 
-    def _first_step(self, rows: slice, labels: Array, projected: Sequence[Array], alpha: float) -> FirstStep:
+    def _first_step(
+        self, rows: slice, labels: Array, projected: Sequence[Array], alpha: float
+    ) -> FirstStep:
         """Return predictions (b, q) of the first step with and without the rows, and the smoother of the rows.
 
-        The smoother is that of the first group, which is used if labels are complete. If the only label of a task is
-        left out, its prediction is NaN with a constant and 0 without.
+        The smoother is that of the first group, which is used if labels are complete. If the only
+        label of a task is left out, its prediction is NaN with a constant and 0 without.
         """
         members = self.statistics.members
         parts = [
@@ -284,12 +331,18 @@ class LeftOut:
             for number, own in enumerate(members)
         ]
         fitted, left_out, smoothers = zip(*parts, strict=True)
-        both = (in_places(members, [part.T for part in predictions]).T for predictions in (fitted, left_out))
+        both = (
+            in_places(members, [part.T for part in predictions]).T
+            for predictions in (fitted, left_out)
+        )
         return *both, smoothers[0]
 
-    def _of_group(self, number: int, rows: slice, labels: Array, projected: Array, alpha: float) -> FirstStep:
+    def _of_group(
+        self, number: int, rows: slice, labels: Array, projected: Array, alpha: float
+    ) -> FirstStep:
         """Return predictions (b, c) of a group with and without the rows, and the smoother of its labelled rows."""
-        group, is_complete = self.statistics.groups[number], self.statistics.is_complete
+        group = self.statistics.groups[number]
+        is_complete = self.statistics.is_complete
         if group.n_rows == 0:
             nothing = zeros(labels.shape, labels) + (0.0 if group.mean is None else float("nan"))
             return nothing, nothing, None
@@ -299,7 +352,9 @@ class LeftOut:
         inside = np.flatnonzero(~np.isnan(to_numpy(labels[:, 0])))
         if not inside.size:
             return fitted, fitted, None
-        about_means, labels, projected = (take_rows(each, inside) for each in (about_means, labels, projected))
+        about_means, labels, projected = (
+            take_rows(each, inside) for each in (about_means, labels, projected)
+        )
         side = side_of_rows(projected, group.eigen.values, group.n_rows, group.mean is not None)
         check_learnt(side, inside + rows.start)
         smoother = side.smoother(Tikhonov(), alpha)
@@ -312,8 +367,12 @@ class LeftOut:
         if tight.any():
             n_rows = int(self.Y.shape[0])
             # One given row is not all rows, unless it is the only one that was learned.
-            raise leverage_error(inside[tight] + rows.start, n_rows if n_rows > 1 else group.n_rows, "rows")
-        gone = (about_means - smoother.leverage[:, None] * (labels - means)) / smoother.slack[:, None] + means
+            raise leverage_error(
+                inside[tight] + rows.start, n_rows if n_rows > 1 else group.n_rows, "rows"
+            )
+        gone = (about_means - smoother.leverage[:, None] * (labels - means)) / smoother.slack[
+            :, None
+        ] + means
         return fitted, in_places([inside], [gone], fitted), smoother
 
     # The second step ----------------------------------------------------------------------------------
@@ -330,14 +389,18 @@ class LeftOut:
     @cached_property
     def tasks(self) -> Spectrum:
         """Spectrum of the tasks, relative to those that have labels."""
-        known, values = self.statistics, self.task_sums.eigen.values
+        known = self.statistics
+        values = self.task_sums.eigen.values
         rows = self.projected_tasks[:, : values.shape[0]]
         return side_of_rows(rows, values, int(known.labelled.size), known.has_constant)
 
     @cached_property
     def is_labelled(self) -> Array:
         """Which tasks (q,) have a label, as an array of the library of the labels."""
-        return as_array_of(np.isin(np.arange(self.statistics.n_tasks), self.statistics.labelled), self.projected_tasks)
+        return as_array_of(
+            np.isin(np.arange(self.statistics.n_tasks), self.statistics.labelled),
+            self.projected_tasks,
+        )
 
     def _over_tasks(self, half: Array, side: Smoother) -> Array:
         """Return the second step (b, q) for the first."""
@@ -348,51 +411,77 @@ class LeftOut:
         self, labels: Array, fitted: Array, left_out: Array, rows: Smoother | None, side: Smoother
     ) -> Array:
         """Return predictions (b, q) of the second step for those of the first with and without the rows."""
-        known, setting = self.statistics, self.setting
-        if setting is Setting.A and known.is_complete and rows is not None:  # completed by both steps
-            leverage, slack = rows.leverage[:, None], rows.slack[:, None]
+        known = self.statistics
+        setting = self.setting
+        if (
+            setting is Setting.A and known.is_complete and rows is not None
+        ):  # completed by both steps
+            leverage = rows.leverage[:, None]
+            slack = rows.slack[:, None]
             slack = slack + leverage * side.slack
             check_cells(slack, 0.0)
             return (self._over_tasks(fitted, side) - leverage * side.leverage * labels) / slack
-        xp, observed = namespace(fitted), ~np.isnan(to_numpy(labels))
+        xp = namespace(fitted)
+        observed = ~np.isnan(to_numpy(labels))
         is_only = observed & (known.counts == 1) & (not known.is_complete)
         half = fitted
         if setting.new_instance:
             # The entry of a task without other labels is replaced below.
             half = xp.where(as_array_of(is_only, fitted), fitted, left_out)
-        predictions, terms = self._over_tasks(half, side), (side.leverage, side.slack, side.slack_floor)
+        predictions = self._over_tasks(half, side)
+        terms = (side.leverage, side.slack, side.slack_floor)
         if setting is Setting.A:
-            # Only the label of the pair is removed from its task; a task without other labels is removed too.
-            gaps = xp.where(as_array_of(observed & ~is_only, fitted), fitted - left_out, zeros((), fitted))
+            # Only the label of the pair is removed from its task; a task without other labels is
+            # removed too.
+            gaps = xp.where(
+                as_array_of(observed & ~is_only, fitted), fitted - left_out, zeros((), fitted)
+            )
             changed = predictions - side.leverage * gaps
             if not is_only.any():
                 return changed
             alone = self._without_tasks(predictions, half, *terms, is_only.any(axis=0))
             return xp.where(as_array_of(is_only, fitted), alone, changed)
-        alone = self._without_tasks(predictions, half, *terms) if setting.new_task else predictions
+        if setting.new_task:
+            alone = self._without_tasks(predictions, half, *terms)
+        else:
+            alone = predictions
         if not setting.new_instance or not is_only.any():
             return alone
         some = np.flatnonzero(is_only.any(axis=1))
-        again = [self._without_only(is_only[i], predictions[int(i), :], half[int(i), :], side) for i in some]
+        again = [
+            self._without_only(is_only[i], predictions[int(i), :], half[int(i), :], side)
+            for i in some
+        ]
         return in_places([some], [xp.stack(again)], alone)
 
     def _without_tasks(
-        self, predictions: Array, half: Array, leverage: Array, slack: Array, floor: float, among: Any = True
+        self,
+        predictions: Array,
+        half: Array,
+        leverage: Array,
+        slack: Array,
+        floor: float,
+        among: Any = True,
     ) -> Array:
         """Return the second step of each task without the first-step prediction of this task.
 
-        Raises LeverageError if a task with a label, among those of a mask (q,), has a slack of at most `floor`.
+        Raises LeverageError if a task with a label, among those of a mask (q,), has a slack of at
+        most `floor`.
         """
-        xp, tight = namespace(predictions), (to_numpy(slack) <= floor) & to_numpy(self.is_labelled) & among
+        xp = namespace(predictions)
+        tight = (to_numpy(slack) <= floor) & to_numpy(self.is_labelled) & among
         if tight.any():
             n_labelled = int(self.statistics.labelled.size)
             raise leverage_error(np.flatnonzero(tight), n_labelled, "tasks")
         slack = xp.where(self.is_labelled, slack, 1.0)
         return xp.where(self.is_labelled, (predictions - leverage * half) / slack, predictions)
 
-    def _without_only(self, is_only: np.ndarray, predictions: Array, half: Array, side: Smoother) -> Array:
+    def _without_only(
+        self, is_only: np.ndarray, predictions: Array, half: Array, side: Smoother
+    ) -> Array:
         """Return the second step (q,) of a row without the tasks (q,) that have no other label."""
-        xp, gone = namespace(predictions), np.flatnonzero(is_only)
+        xp = namespace(predictions)
+        gone = np.flatnonzero(is_only)
         if gone.size == self.statistics.labelled.size and self.statistics.has_constant:
             raise nothing_left()
         across = (take_rows(self.projected_tasks, gone) * side.phi) @ self.projected_tasks.T
@@ -403,7 +492,8 @@ class LeftOut:
             solved = solve(plus_diagonal(-inner, 1.0), right)
         except np.linalg.LinAlgError:
             raise leverage_error(gone, self.statistics.n_tasks, "tasks") from None
-        exchanged, inverse = solved[:, 0], solved[:, 1:]
+        exchanged = solved[:, 0]
+        inverse = solved[:, 1:]
         without = predictions + (exchanged - own) @ across
         if self.setting.new_task:
             hat = side.leverage + xp.sum(across * inverse, axis=0)

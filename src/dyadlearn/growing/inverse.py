@@ -2,8 +2,9 @@ r"""The regularised inverse of a Gram matrix.
 
 .. math:: \mathbf{M} = (\boldsymbol\Phi^\top\boldsymbol\Phi + \lambda\mathbf{I})^{-1}
 
-The matrix is scaled to a unit diagonal and factorised. If features are collinear, or if :math:`\lambda = 0` leaves a
-null space, the eigendecomposition without the null space is used instead.
+The matrix is scaled to a unit diagonal and factorised. If features are collinear, or if
+:math:`\lambda = 0` leaves a null space, the eigendecomposition without the null space is used
+instead.
 """
 
 from __future__ import annotations
@@ -15,11 +16,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, lapack
 
-from dyadlearn._array import Array, cholesky, epsilon, is_foreign, largest, namespace, solve, with_diagonal
+from dyadlearn._array import (
+    Array,
+    cholesky,
+    epsilon,
+    is_foreign,
+    largest,
+    namespace,
+    solve,
+    with_diagonal,
+)
 from dyadlearn._svd import gram_eigen, unit_noise, unit_scale
 
-#: Largest diagonal entry of an explicit inverse by which many columns are multiplied, which is faster than solving.
-#: The rounding error of such a product is proportional to the largest entry.
+#: Largest diagonal entry of an explicit inverse by which many columns are multiplied, which is
+#: faster than solving. The rounding error of such a product is proportional to the largest entry.
 INFLATION = 1e3
 #: Largest relative rounding error of predictions without a warning.
 ROUGH = 1e-3
@@ -49,7 +59,8 @@ class Inverse:
     scale : array of shape (d,)
         Factors of rows and columns that give a unit diagonal.
     matrix : array of shape (d, d)
-        Lower Cholesky factor of the scaled matrix; for other libraries than numpy, the scaled matrix.
+        Lower Cholesky factor of the scaled matrix; for other libraries than numpy, the scaled
+        matrix.
     eigen : Eigen or None
         Eigendecomposition, if there is no Cholesky factor.
     doubt : str or None
@@ -73,12 +84,14 @@ class Inverse:
     @classmethod
     def of(cls, gram: Array, n_rows: int, alpha: float, rounding: Array | None = None) -> Inverse:
         """Return the inverse for the Gram matrix (d, d) of `n_rows` rows; `rounding` is as in `Group`."""
-        xp, matrix = namespace(gram), plus_diagonal(gram, alpha)
+        xp = namespace(gram)
+        matrix = plus_diagonal(gram, alpha)
         scale = unit_scale(xp.linalg.diagonal(matrix))
         matrix *= scale
         matrix *= scale[:, None]
         noise = largest(unit_noise(xp.linalg.diagonal(gram), scale, n_rows, rounding))
-        # Upper bound of the condition: all eigenvalues are at least the scaled λ and at most the trace.
+        # Upper bound of the condition: all eigenvalues are at least the scaled λ and at most the
+        # trace.
         least = max(alpha * float(xp.min(scale)) ** 2, float(np.finfo(np.float64).tiny))
         condition = float(xp.linalg.trace(matrix)) / least
         is_rough = not condition < min(1.0 / noise, ROUGH / epsilon(matrix))
@@ -88,8 +101,8 @@ class Inverse:
         else:
             size = float(xp.linalg.matrix_norm(matrix, ord=1)) if is_rough else 0.0
             try:
-                # numpy and scipy each have a BLAS with threads of its own, and the idle threads of one slow down the
-                # other. Large products and this factorisation use that of numpy.
+                # numpy and scipy each have a BLAS with threads of its own, and the idle threads of
+                # one slow down the other. Large products and this factorisation use that of numpy.
                 matrix = cholesky(matrix)
                 if is_rough:
                     condition = 1.0 / max(lapack.dpocon(matrix.T, size)[0], epsilon(matrix))
@@ -98,11 +111,14 @@ class Inverse:
         if not condition * noise < 1.0:  # it may be NaN
             eigen = Eigen(*gram_eigen(gram, n_rows, rounding))
             return cls(alpha, scale, matrix, eigen, _doubt_of_alpha(gram, n_rows, alpha, eigen))
-        share, doubt = condition * epsilon(gram), None
+        share = condition * epsilon(gram)
+        doubt = None
         if share > ROUGH:
             doubt = (
-                f"Features are nearly collinear: with a regularisation of {alpha:g}, rounding may change predictions "
-                f"by {100 * share:.1g} %. Leave some of the features out, centre them, or raise the regularisation."
+                f"Features are nearly collinear: with a regularisation of {alpha:g}, rounding may "
+                f"change predictions "
+                f"by {100 * share:.1g} %. Leave some of the features out, centre them, or raise "
+                f"the regularisation."
             )
         return cls(alpha, scale, matrix, doubt=doubt)
 
@@ -116,7 +132,9 @@ class Inverse:
         # For many columns, the inverse and one product are faster than two triangular solves.
         if 2 * B.shape[1] >= B.shape[0] and self._explicit is not None:
             # The inverse is symmetric; the product has the memory order of B.
-            return self._explicit @ B if B.strides[0] > B.strides[1] else (B.T @ self._explicit).T
+            if B.strides[0] > B.strides[1]:
+                return self._explicit @ B
+            return (B.T @ self._explicit).T
         return scale * cho_solve((self.matrix.T, False), scale * B, check_finite=False)
 
     @cached_property
@@ -144,14 +162,17 @@ def _lower_inverse(lower: np.ndarray) -> np.ndarray:
 
 def _doubt_of_alpha(gram: Array, n_rows: int, alpha: float, eigen: Eigen) -> str | None:
     """Return the text of a warning if features are collinear and the regularisation is below rounding."""
-    xp, top = namespace(gram), largest(eigen.values)
+    xp = namespace(gram)
+    top = largest(eigen.values)
     least = max(n_rows, int(gram.shape[0])) * epsilon(gram) * top
     n_features = int(xp.sum(xp.astype(xp.linalg.diagonal(gram) > 0, xp.int64)))
     if not 0 < alpha <= least or int(eigen.values.shape[0]) >= n_features:
         return None
     return (
-        f"The features are collinear, and a regularisation of {alpha:g} is smaller than the rounding errors of their "
-        f"largest eigenvalue {top:.3g}: predictions are those without regularisation. Use 0, or more than {least:.1g}, "
+        f"The features are collinear, and a regularisation of {alpha:g} is smaller than the "
+        f"rounding errors of their "
+        f"largest eigenvalue {top:.3g}: predictions are those without regularisation. Use 0, or "
+        f"more than {least:.1g}, "
         "or scale the largest features down."
     )
 

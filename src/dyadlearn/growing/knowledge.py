@@ -2,9 +2,10 @@
 
 All objects are immutable: every update returns a new one.
 
-Statistics do not contain ids. To recognise a known instance, the model stores its id. To replace its labels, the model
-also stores its features and its labels. Instances are stored in batches of at most a few thousand, in the order of
-training. New instances are appended to the last batch, so that there are few batches.
+Statistics do not contain ids. To recognise a known instance, the model stores its id. To replace
+its labels, the model also stores its features and its labels. Instances are stored in batches of at
+most a few thousand, in the order of training. New instances are appended to the last batch, so that
+there are few batches.
 """
 
 from __future__ import annotations
@@ -17,7 +18,17 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, as_array_of, copied, dense, is_foreign, is_sparse, namespace, take_rows, to_numpy
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    copied,
+    dense,
+    is_foreign,
+    is_sparse,
+    namespace,
+    take_rows,
+    to_numpy,
+)
 from dyadlearn._codes import row_keys
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, shown
@@ -42,8 +53,8 @@ class Batch(Stored):
     rows : array or sparse matrix of shape (l, p) or None
         Features before a feature map.
     labels : array or sparse matrix of shape (l, q) or None
-        Labels. If `is_thin`, a sparse matrix of the observed labels, including zeros; otherwise the entries that a
-        sparse matrix does not store are labels of zero.
+        Labels. If `is_thin`, a sparse matrix of the observed labels, including zeros; otherwise the
+        entries that a sparse matrix does not store are labels of zero.
     is_thin : bool
         Whether entries that `labels` does not store are missing labels.
     """
@@ -54,7 +65,11 @@ class Batch(Stored):
     labels: Array | None = None
     is_thin: bool = False
 
-    _shapes: ClassVar[Mapping[str, str]] = {"ids": "n_rows", "rows": "sparse l p", "labels": "sparse l q"}
+    _shapes: ClassVar[Mapping[str, str]] = {
+        "ids": "n_rows",
+        "rows": "sparse l p",
+        "labels": "sparse l q",
+    }
 
     def _fits(self) -> bool:
         parts = (self.rows, self.labels)
@@ -64,13 +79,21 @@ class Batch(Stored):
 
     def copied(self) -> Batch:
         """Return a copy; if labels are missing, only the observed ones are stored."""
-        labels, is_thin = copied(self.labels), has_holes(self.labels) and not is_foreign(self.labels)
-        return replace(self, rows=copied(self.rows), labels=_thin(labels) if is_thin else labels, is_thin=is_thin)
+        labels = copied(self.labels)
+        is_thin = has_holes(self.labels) and not is_foreign(self.labels)
+        return replace(
+            self,
+            rows=copied(self.rows),
+            labels=_thin(labels) if is_thin else labels,
+            is_thin=is_thin,
+        )
 
     @cached_property
     def place_of(self) -> dict[Hashable, int]:
         """Position of each id."""
-        return {} if self.ids is None else {label: place for place, label in enumerate(self.ids.labels)}
+        if self.ids is None:
+            return {}
+        return {label: place for place, label in enumerate(self.ids.labels)}
 
     @property
     def all_labels(self) -> Array:
@@ -80,7 +103,9 @@ class Batch(Stored):
     def take(self, places: np.ndarray) -> Batch:
         """Return some of the instances."""
         ids = None if self.ids is None else self.ids.take(places.tolist())
-        rows, labels = (None if part is None else take_rows(part, places) for part in (self.rows, self.labels))
+        rows, labels = (
+            None if part is None else take_rows(part, places) for part in (self.rows, self.labels)
+        )
         return Batch(len(places), ids, rows, labels, self.is_thin)
 
     @property
@@ -92,7 +117,9 @@ class Batch(Stored):
         """Return the instances of both, which are of the same kind."""
         pairs = ((self.rows, other.rows), (self.labels, other.labels))
         rows, labels = (None if part is None else stacked([part, more]) for part, more in pairs)
-        return Batch(self.n_rows + other.n_rows, joined_ids(self.ids, other.ids), rows, labels, self.is_thin)
+        return Batch(
+            self.n_rows + other.n_rows, joined_ids(self.ids, other.ids), rows, labels, self.is_thin
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +160,9 @@ class Kept(Stored):
             return [at if isinstance(at, int) and 0 <= at < len(self) else None for at in ids]
         place_of: dict[Hashable, int] = {}
         for batch, start, _ in self._spans():
-            place_of |= {label: start + batch.place_of[label] for label in ids if label in batch.place_of}
+            place_of |= {
+                label: start + batch.place_of[label] for label in ids if label in batch.place_of
+            }
         return [place_of.get(label) for label in ids]
 
     def equal_rows(self, rows: Array) -> list[int | None]:
@@ -149,7 +178,9 @@ class Kept(Stored):
 
     def part_of(self, places: Sequence[int | None], name: str) -> Array:
         """Return the instances ("rows") or their labels ("all_labels") at positions, as `taken` does."""
-        at, parts, order = np.array(places, dtype=np.intp), [], []
+        at = np.array(places, dtype=np.intp)
+        parts = []
+        order = []
         for batch, start, end in self._spans():
             here = np.flatnonzero((start <= at) & (at < end))
             if here.size:
@@ -159,18 +190,28 @@ class Kept(Stored):
 
     def without(self, places: Sequence[int | None]) -> Kept:
         """Return the stored instances without those at some positions."""
-        at, batches = np.array(places, dtype=np.intp), []
+        at = np.array(places, dtype=np.intp)
+        batches = []
         for batch, start, end in self._spans():
             gone = at[(start <= at) & (at < end)] - start
-            batches.append(batch.take(np.delete(np.arange(batch.n_rows), gone)) if gone.size else batch)
+            batches.append(
+                batch.take(np.delete(np.arange(batch.n_rows), gone)) if gone.size else batch
+            )
         return Kept(tuple(batch for batch in batches if batch.n_rows))
 
     def with_batch(self, batch: Batch) -> Kept:
         """Return the stored instances with an additional batch."""
         batches = list(self.batches)
         for start in range(0, batch.n_rows, _ROWS):
-            part = batch if batch.n_rows <= _ROWS else batch.take(np.arange(start, min(start + _ROWS, batch.n_rows)))
-            if batches and batches[-1].kind == part.kind and batches[-1].n_rows + part.n_rows <= _ROWS:
+            if batch.n_rows <= _ROWS:
+                part = batch
+            else:
+                part = batch.take(np.arange(start, min(start + _ROWS, batch.n_rows)))
+            if (
+                batches
+                and batches[-1].kind == part.kind
+                and batches[-1].n_rows + part.n_rows <= _ROWS
+            ):
                 part = batches.pop().joined(part)
             batches.append(part)
         return Kept(tuple(batches))
@@ -182,18 +223,27 @@ class Kept(Stored):
     def with_tasks(self, labels: Array) -> Kept:
         """Return the stored instances with labels (m, l) of additional tasks, in the order of the instances."""
         pairs = zip(self.batches, self.split(labels), strict=True)
-        return Kept(tuple(replace(batch, labels=_beside(batch.all_labels, new)).copied() for batch, new in pairs))
+        return Kept(
+            tuple(
+                replace(batch, labels=_beside(batch.all_labels, new)).copied()
+                for batch, new in pairs
+            )
+        )
 
     def of_tasks(self, places: np.ndarray) -> Kept:
         """Return the stored instances with the labels of some tasks only."""
         labels: list[Any] = [batch.labels for batch in self.batches]
         pairs = zip(self.batches, labels, strict=True)
-        return Kept(tuple(replace(batch, labels=take_rows(own.T, places).T) for batch, own in pairs))
+        return Kept(
+            tuple(replace(batch, labels=take_rows(own.T, places).T) for batch, own in pairs)
+        )
 
 
 def joined_ids(first: Ids | None, second: Ids | None) -> Ids | None:
     """Return the ids of the first and then of the second, where both have some."""
-    return second if first is None or second is None else Ids((*first.labels, *second.labels), first.name)
+    if first is None or second is None:
+        return second
+    return Ids((*first.labels, *second.labels), first.name)
 
 
 def stacked(parts: Sequence[Array]) -> Array:
@@ -220,7 +270,8 @@ def _thin(labels: np.ndarray) -> sparse.csr_array:
 
 def _filled(labels: Any) -> np.ndarray:
     """Return the dense labels of a matrix of `_thin`, with NaN for missing labels."""
-    filled, stored = np.full(labels.shape, np.nan, dtype=labels.dtype), labels.tocoo()
+    filled = np.full(labels.shape, np.nan, dtype=labels.dtype)
+    stored = labels.tocoo()
     filled[stored.row, stored.col] = stored.data
     return filled
 
@@ -259,16 +310,26 @@ class Knowledge(Stored):
     kept: Kept = field(default_factory=Kept)
     keeps_labels: bool = False
 
-    _shapes: ClassVar[Mapping[str, str]] = {"task_ids": "model.statistics.n_tasks", "task_names": "n_task_features"}
+    _shapes: ClassVar[Mapping[str, str]] = {
+        "task_ids": "model.statistics.n_tasks",
+        "task_names": "n_task_features",
+    }
 
     def _fits(self) -> bool:
-        batches, known = self.kept.batches, self.model.statistics
+        batches = self.kept.batches
+        known = self.model.statistics
         return (
             self.precision in ("float32", "float64")
             and len(self.kept) <= known.n_rows
             and (not self.keeps_labels or len(self.kept) == known.n_rows)
-            and all((part is not None) == self.keeps_labels for batch in batches for part in (batch.rows, batch.labels))
-            and all(batch.labels is None or batch.labels.shape[1] == known.n_tasks for batch in batches)
+            and all(
+                (part is not None) == self.keeps_labels
+                for batch in batches
+                for part in (batch.rows, batch.labels)
+            )
+            and all(
+                batch.labels is None or batch.labels.shape[1] == known.n_tasks for batch in batches
+            )
         )
 
     def new_ids(self, new: Ids | None) -> Ids | None:
@@ -277,11 +338,15 @@ class Knowledge(Stored):
         if known is None:
             return None
         if new is None:
-            raise IdError("The known tasks have ids: give the new ones ids too, as a frame of labels or of tasks.")
+            raise IdError(
+                "The known tasks have ids: give the new ones ids too, as a frame of labels or of "
+                "tasks."
+            )
         repeated = [label for label in new.labels if label in set(known.labels)]
         if repeated:
             raise IdError(
-                f"Tasks {shown(repeated)} are known already: give new tasks ids of their own, or forget the old ones."
+                f"Tasks {shown(repeated)} are known already: give new tasks ids of their own, or "
+                f"forget the old ones."
             )
         return new
 
@@ -305,22 +370,31 @@ class Knowledge(Stored):
 
     def _places_to_forget(self, batch: Batch) -> list[int | None]:
         """Return the positions of instances to forget; raise if they differ from the training instances."""
-        kept, n_rows = self.kept, self.model.statistics.n_rows
+        kept = self.kept
+        n_rows = self.model.statistics.n_rows
         if batch.ids is not None and kept.n_named:
             places = kept.places(batch.ids.labels)
-            unknown = [label for label, place in zip(batch.ids.labels, places, strict=True) if place is None]
+            unknown = [
+                label
+                for label, place in zip(batch.ids.labels, places, strict=True)
+                if place is None
+            ]
             if unknown:
-                raise IdError(f"Instances {shown(unknown)} are not known, so that they cannot be forgotten.")
+                raise IdError(
+                    f"Instances {shown(unknown)} are not known, so that they cannot be forgotten."
+                )
         elif self.keeps_labels:
             places = kept.equal_rows(batch.rows)
             if None in places:
                 raise ValueError(
-                    f"X holds {places.count(None)} instance(s) that were not learned, among them row "
+                    f"X holds {places.count(None)} instance(s) that were not learned, among them "
+                    f"row "
                     f"{places.index(None)}: nothing was forgotten."
                 )
         elif kept.n_named and n_rows - kept.n_named < batch.n_rows:
             raise IdError(
-                f"The model knows {kept.n_named} of its {n_rows} instances by their ids: give those that are to be "
+                f"The model knows {kept.n_named} of its {n_rows} instances by their ids: give "
+                f"those that are to be "
                 "forgotten with their ids, as a frame."
             )
         else:
@@ -329,7 +403,8 @@ class Knowledge(Stored):
             rows, labels = kept.taken(places)
             if row_keys(rows) != row_keys(batch.rows) or row_keys(labels) != row_keys(batch.labels):
                 raise ValueError(
-                    "X or Y are not what the model has learned of the instances to forget: give them with the features "
+                    "X or Y are not what the model has learned of the instances to forget: give "
+                    "them with the features "
                     "and the labels that they were learned with. Nothing was forgotten."
                 )
         return places
@@ -339,7 +414,9 @@ class Knowledge(Stored):
         labels = np.full((len(places), self.model.statistics.n_tasks), np.nan)
         known = [row for row, place in enumerate(places) if place is not None]
         if known:
-            labels[known] = to_numpy(dense(self.kept.part_of([places[row] for row in known], "all_labels")))
+            labels[known] = to_numpy(
+                dense(self.kept.part_of([places[row] for row in known], "all_labels"))
+            )
         return as_array_of(labels, self.model.statistics.gram)
 
     # Instances that are known already -----------------------------------------------------------------
@@ -347,7 +424,9 @@ class Knowledge(Stored):
     def known_among(self, ids: Ids | None) -> np.ndarray:
         """Return the positions of the known ones among some ids."""
         places = [] if ids is None else self.kept.places(ids.labels)
-        return np.array([position for position, place in enumerate(places) if place is not None], dtype=np.intp)
+        return np.array(
+            [position for position, place in enumerate(places) if place is not None], dtype=np.intp
+        )
 
     def replacing(self, batch: Batch, mapped: Callable[[Array], Array]) -> tuple[Knowledge, float]:
         """Return the state after replacing known instances, and the relative rounding error of the replacement.
@@ -363,16 +442,21 @@ class Knowledge(Stored):
         """
         places = [] if batch.ids is None else self.kept.places(batch.ids.labels)
         rows, old = self.kept.taken(places)
-        old, given = dense(old), dense(batch.labels)
-        xp, Phi = namespace(old), mapped(batch.rows)
+        old = dense(old)
+        given = dense(batch.labels)
+        xp = namespace(old)
+        Phi = mapped(batch.rows)
         new = xp.where(xp.isnan(given), old, xp.astype(given, old.dtype))
         model = self.model
         if row_keys(rows) == row_keys(batch.rows) and not model.statistics.is_complete:
             # Only the labels that differ are updated, so that the other tasks do not change.
             hole = xp.full_like(old, float("nan"))
             changed = ~xp.isnan(new) & (new != old)
-            gone, come = xp.where(changed, old, hole), xp.where(changed, new, hole)
-            after = model.with_rows(Phi, gone, -1, instances=False).with_rows(Phi, come, instances=False)
+            gone = xp.where(changed, old, hole)
+            come = xp.where(changed, new, hole)
+            after = model.with_rows(Phi, gone, -1, instances=False).with_rows(
+                Phi, come, instances=False
+            )
         else:
             after = model.with_rows(mapped(rows), old, -1).with_rows(Phi, new)
         learnt = replace(self, kept=self.kept.without(places)).keeping(replace(batch, labels=new))
@@ -384,7 +468,8 @@ class Knowledge(Stored):
         Parameters
         ----------
         parts : iterable of (array of shape (n, d), array of shape (n, l))
-            Features of instances, and their labels for these tasks. One part is in memory at a time.
+            Features of instances, and their labels for these tasks. One part is in memory at a
+            time.
         Psi : array of shape (l, r) or None
             Features of the tasks.
 
@@ -397,8 +482,10 @@ class Knowledge(Stored):
         seen = reduce(merge, (collect(*part, Psi, constant=known.has_constant) for part in parts))
         if not seen.everyone.has_rows_of(known.everyone):
             raise ValueError(
-                f"Y has labels for {seen.n_rows} instances, but these are not the {known.n_rows} that were learned: "
-                "their Gram matrix differs. Give every learned instance once in the same call, with the features it "
+                f"Y has labels for {seen.n_rows} instances, but these are not the {known.n_rows} "
+                f"that were learned: "
+                "their Gram matrix differs. Give every learned instance once in the same call, "
+                "with the features it "
                 "was learned with; chunks= takes them in pieces. Nothing was changed."
             )
         return seen
@@ -406,11 +493,14 @@ class Knowledge(Stored):
     def with_tasks(self, new: Statistics, ids: Ids | None, labels: Array | None) -> Knowledge:
         """Return the state with new tasks, given by their statistics.
 
-        `labels` (m, l) are in the order of the instances, and are needed if the model stores labels.
+        `labels` (m, l) are in the order of the instances, and are needed if the model stores
+        labels.
         """
         kept = self.kept if labels is None else self.kept.with_tasks(labels)
         model = self.model.of(self.model.statistics.with_tasks(new))
-        return replace(self, model=model, task_ids=joined_ids(self.task_ids, ids), kept=kept, is_vector=False)
+        return replace(
+            self, model=model, task_ids=joined_ids(self.task_ids, ids), kept=kept, is_vector=False
+        )
 
     def without_tasks(self, positions: np.ndarray) -> Knowledge:
         """Return the state without some tasks."""
@@ -418,4 +508,6 @@ class Knowledge(Stored):
         staying = np.delete(np.arange(known.n_tasks), positions)
         ids = None if self.task_ids is None else self.task_ids.take(staying)
         kept = self.kept.of_tasks(staying) if self.keeps_labels else self.kept
-        return replace(self, model=self.model.of(known.without_tasks(positions)), task_ids=ids, kept=kept)
+        return replace(
+            self, model=self.model.of(known.without_tasks(positions)), task_ids=ids, kept=kept
+        )

@@ -1,30 +1,34 @@
 r"""Statistics of two-step ridge regression that grow and shrink with the data.
 
-With features :math:`\boldsymbol\Phi` (m × d) of the instances and :math:`\boldsymbol\Psi` (q × r) of the tasks,
-the model depends on the data only through
+With features :math:`\boldsymbol\Phi` (m × d) of the instances and :math:`\boldsymbol\Psi` (q × r)
+of the tasks, the model depends on the data only through
 
 .. math:: \boldsymbol\Phi^\top\boldsymbol\Phi, \qquad \boldsymbol\Phi^\top\mathbf{Y}, \qquad
           \boldsymbol\Psi^\top\boldsymbol\Psi, \qquad \boldsymbol\Psi,
 
-whose sizes do not depend on m. New instances are added to the first two, new tasks to the last three, and both can be
-subtracted again.
+whose sizes do not depend on m. New instances are added to the first two, new tasks to the last
+three, and both can be subtracted again.
 
-With a constant on each side, the products are those of the centred features :math:`\boldsymbol\Phi_c` and
+With a constant on each side, the products are those of the centred features
+:math:`\boldsymbol\Phi_c` and
 :math:`\boldsymbol\Psi_c`,
 
 .. math:: \boldsymbol\Phi_c^\top\boldsymbol\Phi_c, \qquad \boldsymbol\Phi_c^\top\mathbf{Y}, \qquad
           \tfrac1m\mathbf{1}^\top\mathbf{Y}, \qquad \boldsymbol\Psi_c^\top\boldsymbol\Psi_c,
 
-and both means. They are merged and split again as `dyadlearn._means` describes; labels are treated as features.
+and both means. They are merged and split again as `dyadlearn._means` describes; labels are treated
+as features.
 
-Where labels are missing, a task j has the statistics of the instances :math:`o_j` whose label is observed,
+Where labels are missing, a task j has the statistics of the instances :math:`o_j` whose label is
+observed,
 :math:`\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}` and :math:`\boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j}`, with a
-constant relative to the means over :math:`o_j`. Tasks that were observed for the same instances share a Gram matrix and
-form a `Group`. Complete labels are one group. Groups are never joined: two tasks are in one group of merged statistics
-if they are in one group of both. Tasks without a label in a batch are not updated.
+constant relative to the means over :math:`o_j`. Tasks that were observed for the same instances
+share a Gram matrix and form a `Group`. Complete labels are one group. Groups are never joined: two
+tasks are in one group of merged statistics if they are in one group of both. Tasks without a label
+in a batch are not updated.
 
-All functions are pure: they return new statistics and do not change their arguments. Statistics are in double precision
-for data of any precision, because they may be sums over millions of rows.
+All functions are pure: they return new statistics and do not change their arguments. Statistics are
+in double precision for data of any precision, because they may be sums over millions of rows.
 """
 
 from __future__ import annotations
@@ -56,7 +60,18 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._codes import pattern_codes
-from dyadlearn._means import about, add_outer, centred, difference, gram_about, mean_of, moved, outer, value, with_ones
+from dyadlearn._means import (
+    about,
+    add_outer,
+    centred,
+    difference,
+    gram_about,
+    mean_of,
+    moved,
+    outer,
+    value,
+    with_ones,
+)
 from dyadlearn._memory import BLOCK, check_memory
 from dyadlearn._state import Stored
 from dyadlearn._svd import gram_eigen, unit_scale
@@ -85,7 +100,8 @@ class Group(Stored):
     label_mean : array of shape (c,) or None
         :math:`\mathbf{1}^\top\mathbf{Y}/n`; None without a constant.
     rounding : array of shape (d,) or None
-        Rounding error of the diagonal of `gram` after subtracting rows, in units of the machine precision. None is
+        Rounding error of the diagonal of `gram` after subtracting rows, in units of the machine
+        precision. None is
         :math:`\sqrt n` times the diagonal, the rounding error of sums.
     """
 
@@ -106,7 +122,9 @@ class Group(Stored):
 
     def _fits(self) -> bool:
         has_means = self.mean is not None
-        return has_means == (self.label_mean is not None) and (self.mean is None or self.mean.shape[0] == 2)
+        return has_means == (self.label_mean is not None) and (
+            self.mean is None or self.mean.shape[0] == 2
+        )
 
     @classmethod
     def of(cls, Phi: Array, Y: Array, *, constant: bool) -> Group:
@@ -118,12 +136,16 @@ class Group(Stored):
         blocks = list(row_blocks(int(Phi.shape[0]), 8 * width)) or [slice(0, 0)]
         sums = _sums_about_mean if constant else _sums
         with np.errstate(over="ignore", invalid="ignore"):
-            total = reduce(cls.plus, (sums(double(Phi[rows, :]), double(Y[rows, :])) for rows in blocks))
+            total = reduce(
+                cls.plus, (sums(double(Phi[rows, :]), double(Y[rows, :])) for rows in blocks)
+            )
             xp = namespace(total.gram)
             size = float(xp.linalg.trace(total.gram)) + float(xp.sum(total.cross))
             size += float(xp.sum(total.label_mean)) if constant else 0.0
         if not math.isfinite(size):
-            raise ValueError("Sums of products of the features and labels overflow: scale X, Y or tasks down.")
+            raise ValueError(
+                "Sums of products of the features and labels overflow: scale X, Y or tasks down."
+            )
         return total
 
     @cached_property
@@ -135,7 +157,9 @@ class Group(Stored):
         """Return the regularised inverse of the Gram matrix; the last one is cached."""
         inverse: Inverse | None = vars(self).get("_inverse")
         if inverse is None or inverse.alpha != alpha:
-            inverse = vars(self)["_inverse"] = Inverse.of(self.gram, self.n_rows, alpha, self.rounding)
+            inverse = vars(self)["_inverse"] = Inverse.of(
+                self.gram, self.n_rows, alpha, self.rounding
+            )
         return inverse
 
     def solved(self, alpha: float) -> tuple[Array, str | None]:
@@ -148,14 +172,22 @@ class Group(Stored):
 
     def columns(self, places: np.ndarray) -> Group:
         """Return the sums of some columns; the Gram matrix is the same one."""
-        label_mean = None if self.label_mean is None else take_rows(self.label_mean, places)
+        if self.label_mean is None:
+            label_mean = None
+        else:
+            label_mean = take_rows(self.label_mean, places)
         return replace(self, cross=take_rows(self.cross.T, places).T, label_mean=label_mean)
 
     def beside(self, other: Group) -> Group:
         """Return the sums of the columns of both, which are over the same rows."""
         xp = namespace(self.cross)
-        label_mean = None if self.label_mean is None else xp.concat([self.label_mean, other.label_mean])
-        return replace(self, cross=xp.concat([self.cross, other.cross], axis=1), label_mean=label_mean)
+        if self.label_mean is None:
+            label_mean = None
+        else:
+            label_mean = xp.concat([self.label_mean, other.label_mean])
+        return replace(
+            self, cross=xp.concat([self.cross, other.cross], axis=1), label_mean=label_mean
+        )
 
     def plus(self, other: Group, sign: int = 1) -> Group:
         """Return the sums over the rows of both, or with sign −1 the sums minus those over the rows of `other`."""
@@ -172,12 +204,19 @@ class Group(Stored):
         if self.n_rows == 0:
             return replace(total, mean=other.mean, label_mean=other.label_mean)
         label_means: Any = self.label_mean, other.label_mean
-        step, label_step = difference(other.mean, self.mean), label_means[1] - label_means[0]
+        step = difference(other.mean, self.mean)
+        label_step = label_means[1] - label_means[0]
         share = sign * other.n_rows / n_rows
-        weight = math.sqrt(self.n_rows * other.n_rows / n_rows)  # on both sides, so that the sums stay symmetric
+        weight = math.sqrt(
+            self.n_rows * other.n_rows / n_rows
+        )  # on both sides, so that the sums stay symmetric
         add_outer(gram, sign * weight * step, weight * step)
         add_outer(cross, sign * weight * step, weight * label_step)
-        return replace(total, mean=moved(self.mean, share * step), label_mean=label_means[0] + share * label_step)
+        return replace(
+            total,
+            mean=moved(self.mean, share * step),
+            label_mean=label_means[0] + share * label_step,
+        )
 
     def minus(self, gone: Group, what: str) -> Group:
         """Return the sums without those over some of the rows; `what` is the name of the rows in messages.
@@ -185,13 +224,19 @@ class Group(Stored):
         Raises
         ------
         ValueError
-            If these rows cannot have been added: they are too many, or the difference would not be a Gram matrix.
+            If these rows cannot have been added: they are too many, or the difference would not be
+            a Gram matrix.
         """
         if gone.n_rows > self.n_rows:
-            raise ValueError(f"There are {gone.n_rows} {what} to forget, but only {self.n_rows} were learned.")
-        left, rest, has_constant = self.n_rows - gone.n_rows, self.plus(gone, -1), self.mean is not None
+            raise ValueError(
+                f"There are {gone.n_rows} {what} to forget, but only {self.n_rows} were learned."
+            )
+        left = self.n_rows - gone.n_rows
+        rest = self.plus(gone, -1)
+        has_constant = self.mean is not None
         xp = namespace(self.gram)
-        sizes, offsets = xp.linalg.diagonal(self.gram), self.offsets
+        sizes = xp.linalg.diagonal(self.gram)
+        offsets = self.offsets
         if left <= has_constant:
             # Only rounding errors remain (a single row equals its mean), and they are set to zero.
             gaps = xp.abs(xp.linalg.diagonal(rest.gram))
@@ -199,16 +244,24 @@ class Group(Stored):
                 gaps = gaps + self.n_rows * difference(gone.mean, self.mean) ** 2
             fits = bool(xp.all(gaps <= 1e-8 * (sizes + offsets) + 1e-14 * self.noise))
             rounding = None if left == 0 else rest.rounding
-            rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross), rounding=rounding)
+            rest = replace(
+                rest,
+                gram=xp.zeros_like(rest.gram),
+                cross=xp.zeros_like(rest.cross),
+                rounding=rounding,
+            )
         else:
-            # The smallest normal number allows to forget rows of zeros. The offsets allow for rounding of the mean.
+            # The smallest normal number allows to forget rows of zeros. The offsets allow for
+            # rounding of the mean.
             smallest = float(xp.finfo(self.gram.dtype).smallest_normal)
             slack = 1e-9 * sizes + 1e-20 * offsets + 1e-14 * self.noise + smallest
             fits = is_definite(plus_diagonal(rest.gram, slack))
         if not fits:
             raise ValueError(
-                "X holds instances that were not learned as they are given here: the Gram matrix of the others would "
-                "not be positive semi-definite. Give the rows exactly as they were learned. Nothing was changed."
+                "X holds instances that were not learned as they are given here: the Gram matrix "
+                "of the others would "
+                "not be positive semi-definite. Give the rows exactly as they were learned. "
+                "Nothing was changed."
             )
         return self._cleared(rest) if has_constant else rest
 
@@ -248,22 +301,30 @@ class Group(Stored):
         if self.label_mean is None:
             return size
         spread = float(xp.max(xp.linalg.diagonal(self.gram)))
-        return size + math.sqrt(max(spread, 0.0) * self.n_rows) * float(xp.max(xp.abs(self.label_mean)))
+        return size + math.sqrt(max(spread, 0.0) * self.n_rows) * float(
+            xp.max(xp.abs(self.label_mean))
+        )
 
     def digits_lost(self, after: Group, alpha: float) -> float:
         r"""Return the relative rounding error of the sums `after` rows were subtracted from these sums.
 
-        A difference has the rounding error of its terms. It is compared with the remaining sum of squares plus
+        A difference has the rounding error of its terms. It is compared with the remaining sum of
+        squares plus
         :math:`\lambda` of each feature, and with the largest remaining product of features and labels.
         """
         if after.n_rows == 0:
             return 0.0
-        xp, eps = namespace(after.gram), float(np.finfo(np.float64).eps)
+        xp = namespace(after.gram)
+        eps = float(np.finfo(np.float64).eps)
         old, new = (xp.linalg.diagonal(group.gram) for group in (self, after))
         noise = 8.0 * eps * after.noise
-        left = xp.where(new > noise, new, eps * old) + alpha  # a sum below the noise may be as large as the rounding
+        left = (
+            xp.where(new > noise, new, eps * old) + alpha
+        )  # a sum below the noise may be as large as the rounding
         # A feature whose sum is only rounding is ignored if larger features remain.
-        gone = (new <= noise) & (left <= 1e3 * max(after.n_rows, int(new.shape[0])) * eps * xp.max(left))
+        gone = (new <= noise) & (
+            left <= 1e3 * max(after.n_rows, int(new.shape[0])) * eps * xp.max(left)
+        )
         lost = largest(xp.where(gone, 0.0, eps * old / xp.where(gone, 1.0, left)))
         sizes = self.label_size, after.label_size
         return max(lost, eps * sizes[0] / sizes[1] if sizes[1] > 0 else 0.0)
@@ -271,8 +332,12 @@ class Group(Stored):
     def has_rows_of(self, other: Group) -> bool:
         """Return whether both are sums over the same rows, up to rounding, for any columns."""
         # The mean has the rounding error of its offset, and of the rows that were forgotten.
-        offsets, noise, xp = other.offsets, other.noise, namespace(self.gram)
-        if self.n_rows != other.n_rows or not same_gram(self.gram, other.gram, 1e-14 * offsets + 1e-4 * noise):
+        offsets = other.offsets
+        noise = other.noise
+        xp = namespace(self.gram)
+        if self.n_rows != other.n_rows or not same_gram(
+            self.gram, other.gram, 1e-14 * offsets + 1e-4 * noise
+        ):
             return False
         if self.mean is None:
             return True
@@ -291,10 +356,15 @@ def _sums_about_mean(Phi: Array, Y: Array) -> Group:
     Phi, Y, n = row_major(Phi), row_major(Y), int(Phi.shape[0])
     if n == 0:
         return _without_means(_sums(Phi, Y))
-    mean, label_mean = mean_of(Phi), mean_of(Y)
-    (rows, rest), (labels, label_rest) = about(Phi, mean), about(Y, label_mean)
-    gram, cross = gram_about(rows, rest), matmul(rows.T, labels)
-    if rest is not None and label_rest is not None:  # if one factor is centred, the other need not be
+    mean = mean_of(Phi)
+    label_mean = mean_of(Y)
+    rows, rest = about(Phi, mean)
+    labels, label_rest = about(Y, label_mean)
+    gram = gram_about(rows, rest)
+    cross = matmul(rows.T, labels)
+    if (
+        rest is not None and label_rest is not None
+    ):  # if one factor is centred, the other need not be
         cross -= n * outer(rest, label_rest)
     return Group(n, gram, cross, mean, value(label_mean))
 
@@ -312,12 +382,13 @@ class Statistics(Stored):
     Attributes
     ----------
     groups : tuple of Group
-        Groups of tasks that were observed for the same instances, with the tasks in order. Complete labels are one
-        group.
+        Groups of tasks that were observed for the same instances, with the tasks in order. Complete
+        labels are one group.
     group_of : integer array of shape (q,)
         Number of the group of each task.
     instances : Group or None
-        Sums over all instances, without tasks. None if labels are complete: the only group then has all instances.
+        Sums over all instances, without tasks. None if labels are complete: the only group then has
+        all instances.
     tasks : array of shape (q, r) or None
         :math:`\boldsymbol\Psi`; None for tasks without features.
     task_sums : Group or None
@@ -347,15 +418,21 @@ class Statistics(Stored):
     _shapes: ClassVar[Mapping[str, str]] = {"tasks": "n_tasks r", "task_sums.gram": "r r"}
 
     def _fits(self) -> bool:
-        if self.group_of.dtype.kind != "i" or not np.array_equal(np.unique(self.group_of), np.arange(len(self.groups))):
+        if self.group_of.dtype.kind != "i" or not np.array_equal(
+            np.unique(self.group_of), np.arange(len(self.groups))
+        ):
             return False
-        whole, sums = self.groups[0] if self.instances is None else self.instances, self.task_sums
+        whole = self.groups[0] if self.instances is None else self.instances
+        sums = self.task_sums
         plain = [each for each in (self.instances, sums) if each is not None]
         return (
             (len(self.groups) == 1 or self.instances is not None)
-            and [int(group.cross.shape[1]) for group in self.groups] == [own.size for own in self.members]
+            and [int(group.cross.shape[1]) for group in self.groups]
+            == [own.size for own in self.members]
             and all(group.gram.shape == whole.gram.shape for group in self.groups)
-            and all((group.mean is None) == (whole.mean is None) for group in (*self.groups, *plain))
+            and all(
+                (group.mean is None) == (whole.mean is None) for group in (*self.groups, *plain)
+            )
             and all(each.cross.shape[1] == 0 for each in plain)
             and all(0 <= group.n_rows <= whole.n_rows for group in self.groups)
             and (self.tasks is None) == (sums is None)
@@ -372,7 +449,9 @@ class Statistics(Stored):
     @property
     def everyone(self) -> Group:
         """Sums over all instances, without columns."""
-        return self.groups[0].columns(np.arange(0)) if self.instances is None else self.instances
+        if self.instances is None:
+            return self.groups[0].columns(np.arange(0))
+        return self.instances
 
     @property
     def n_rows(self) -> int:
@@ -416,7 +495,9 @@ class Statistics(Stored):
 
     def rows_of_tasks(self, tasks: Array) -> Array:
         """Return features of tasks (c, r), known or not, as they multiply coefficients: with a constant (c, r + 1)."""
-        return tasks if self.task_mean is None else with_ones(centred(tasks, self.task_mean))
+        if self.task_mean is None:
+            return tasks
+        return with_ones(centred(tasks, self.task_mean))
 
     @cached_property
     def task_rows(self) -> Array | None:
@@ -425,7 +506,9 @@ class Statistics(Stored):
 
     def with_task_rows_of(self, other: Statistics) -> Statistics:
         """Return these statistics with the cached `task_rows` of others, of the same tasks about the same mean."""
-        vars(self).update({name: value for name, value in vars(other).items() if name == "task_rows"})
+        vars(self).update(
+            {name: value for name, value in vars(other).items() if name == "task_rows"}
+        )
         return self
 
     # Tasks and groups -------------------------------------------------------------------------------
@@ -443,7 +526,9 @@ class Statistics(Stored):
     @cached_property
     def labelled(self) -> np.ndarray:
         """The tasks that the second step goes over, ascending: those that have a label, all of complete labels."""
-        return np.arange(self.n_tasks) if self.is_complete else np.flatnonzero(self.counts)
+        if self.is_complete:
+            return np.arange(self.n_tasks)
+        return np.flatnonzero(self.counts)
 
     def part(self, group: int, tasks: np.ndarray) -> Group:
         """Return the sums of some tasks of a group."""
@@ -459,8 +544,12 @@ class Statistics(Stored):
         """
         if self.tasks is None:
             return columns
-        if self.labelled.size < self.n_tasks:  # zeros are faster than a copy of the other rows of tasks
-            columns = namespace(columns).where(as_array_of(self.counts > 0, columns), columns, zeros((), columns))
+        if (
+            self.labelled.size < self.n_tasks
+        ):  # zeros are faster than a copy of the other rows of tasks
+            columns = namespace(columns).where(
+                as_array_of(self.counts > 0, columns), columns, zeros((), columns)
+            )
         return columns @ self.task_rows
 
     # Updates -----------------------------------------------------------------------------------------
@@ -469,18 +558,33 @@ class Statistics(Stored):
         """Return the statistics with features of the tasks (q, r)."""
         if tasks is None:
             return self
-        rows = tasks if self.labelled.size == self.n_tasks else take_rows(tasks, self.labelled)
-        return replace(self, tasks=tasks, task_sums=Group.of(rows, rows[:, :0], constant=self.has_constant))
+        if self.labelled.size == self.n_tasks:
+            rows = tasks
+        else:
+            rows = take_rows(tasks, self.labelled)
+        return replace(
+            self, tasks=tasks, task_sums=Group.of(rows, rows[:, :0], constant=self.has_constant)
+        )
 
     def with_tasks(self, other: Statistics) -> Statistics:
         """Return the statistics with more tasks, of the same instances."""
-        tasks = None if self.tasks is None else namespace(self.tasks).concat([self.tasks, other.tasks], axis=0)
+        if self.tasks is None:
+            tasks = None
+        else:
+            tasks = namespace(self.tasks).concat([self.tasks, other.tasks], axis=0)
         if self.is_complete and other.is_complete:
             group_of = np.concatenate([self.group_of, other.group_of])
-            both = replace(self, groups=(self.groups[0].beside(other.groups[0]),), group_of=group_of)
+            both = replace(
+                self, groups=(self.groups[0].beside(other.groups[0]),), group_of=group_of
+            )
         else:
             group_of = np.concatenate([self.group_of, len(self.groups) + other.group_of])
-            both = replace(self, groups=(*self.groups, *other.groups), group_of=group_of, instances=self.everyone)
+            both = replace(
+                self,
+                groups=(*self.groups, *other.groups),
+                group_of=group_of,
+                instances=self.everyone,
+            )
         return both.described(tasks)
 
     def without_tasks(self, positions: np.ndarray) -> Statistics:
@@ -495,11 +599,17 @@ class Statistics(Stored):
     def digits_lost(self, after: Statistics, alpha: float) -> float:
         """Return the relative rounding error after forgetting rows: the largest of all groups."""
         known = [self.part(int(self.group_of[own[0]]), own) for own in after.members]
-        changed = [pair for pair in zip(known, after.groups, strict=True) if pair[0].gram is not pair[1].gram]
+        changed = [
+            pair
+            for pair in zip(known, after.groups, strict=True)
+            if pair[0].gram is not pair[1].gram
+        ]
         return max((before.digits_lost(left, alpha) for before, left in changed), default=0.0)
 
 
-def collect(Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool = False) -> Statistics:
+def collect(
+    Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool = False
+) -> Statistics:
     r"""Return the statistics of a block of rows.
 
     Parameters
@@ -527,7 +637,8 @@ def collect(Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool 
     # The Gram matrix of all instances; tasks with all labels share it.
     whole = Group.of(Phi, Y[:, :0], constant=constant)
     groups = []
-    columns, seen = row_major(Y.T), np.ascontiguousarray(observed.T)
+    columns = row_major(Y.T)
+    seen = np.ascontiguousarray(observed.T)
     for own in members_of(group_of):
         rows = np.flatnonzero(seen[own[0]])
         is_whole = rows.size == len(observed)
@@ -537,7 +648,9 @@ def collect(Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool 
     return Statistics(tuple(groups), group_of, whole).described(tasks)
 
 
-def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bool = True) -> Statistics:
+def merge(
+    first: Statistics, second: Statistics, sign: int = 1, *, instances: bool = True
+) -> Statistics:
     """Return the statistics of the rows of both, or with sign −1 those of the first without the rows of the second.
 
     Parameters
@@ -546,7 +659,8 @@ def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bo
         Statistics of the same tasks. The result has the task features of the first.
     sign : int, default=1
     instances : bool, default=True
-        Whether to add or subtract the instances of the second; False only adds or subtracts their labels.
+        Whether to add or subtract the instances of the second; False only adds or subtracts their
+        labels.
 
     Returns
     -------
@@ -573,8 +687,12 @@ def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bo
     if first.is_complete and second.is_complete:
         both = replace(first, groups=(changed(first.groups[0], second.groups[0], "instances"),))
         return both.with_task_rows_of(first)
-    whole = changed(first.everyone, second.everyone, "instances") if instances else first.everyone
-    groups, group_of = list(first.groups), first.group_of.copy()
+    if instances:
+        whole = changed(first.everyone, second.everyone, "instances")
+    else:
+        whole = first.everyone
+    groups = list(first.groups)
+    group_of = first.group_of.copy()
     touched = second.counts > 0
     _check_groups(len(np.unique(second.group_of[touched])), int(first.gram.shape[0]), first.gram)
     # Groups of which no task is touched stay as they are.
@@ -606,18 +724,22 @@ def check_room(Phi: Array, Y: Array, *, constant: bool, n_copies: int = 0) -> No
     n_copies : int, default=0
         Number of copies of the features and labels that are made beside the statistics.
     """
-    d, width = Phi.shape[1], Y.shape[1]
-    # Statistics before and after an update, those it adds, their corrections, an inverse and the workspace of a solve.
+    d = Phi.shape[1]
+    width = Y.shape[1]
+    # Statistics before and after an update, those it adds, their corrections, an inverse and the
+    # workspace of a solve.
     numbers = 6.0 * d**2 + 5.0 * d * width
     parts = [part for part in (Phi, Y) if not is_sparse(part)]
     rows = sum(math.prod(part.shape) for part in parts)
     is_converted = any(itemsize(part) < 8 or is_transposed(part) for part in parts)
-    # All values are checked. Blocks are converted and centred. Tasks with missing labels are added from a copy of the
-    # rows that they have.
+    # All values are checked. Blocks are converted and centred. Tasks with missing labels are added
+    # from a copy of the rows that they have.
     numbers += (n_copies + 0.13) * rows + (constant + is_converted) * min(rows, BLOCK)
     if has_holes(Y):
         numbers += rows + 1.25 * math.prod(Y.shape)
-    check_memory(8 * numbers, Y, f"Adding {Phi.shape[0]} rows to the statistics of {d} features", _REMEDY)
+    check_memory(
+        8 * numbers, Y, f"Adding {Phi.shape[0]} rows to the statistics of {d} features", _REMEDY
+    )
 
 
 def _check_groups(n_groups: int, d: int, like: Array) -> None:

@@ -3,32 +3,35 @@ r"""Two-step ridge regression with updates, from sufficient statistics.
 .. math:: \mathbf{W} = (\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda_d\mathbf{I})^{-1}\,
           \boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi\,(\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1}
 
-The statistics are those of `dyadlearn.growing.statistics`, the inverses those of `dyadlearn.growing.inverse`. The
-coefficients are computed when they are needed, so that several updates before a prediction cost one solve.
+The statistics are those of `dyadlearn.growing.statistics`, the inverses those of
+`dyadlearn.growing.inverse`. The coefficients are computed when they are needed, so that several
+updates before a prediction cost one solve.
 
 With an unpenalised constant on each side, features are centred. The coefficients of the features
 :math:`[\boldsymbol\phi-\bar{\boldsymbol\phi}, 1]` and :math:`[\boldsymbol\psi - \bar{\boldsymbol\psi}, 1]` are
 
 .. math:: \begin{bmatrix}(\boldsymbol\Phi_c^\top\boldsymbol\Phi_c+\lambda_d\mathbf{I})^{-1}\boldsymbol\Phi_c^\top\\
           \mathbf{1}^\top/m\end{bmatrix} \mathbf{Y}
-          \begin{bmatrix}\boldsymbol\Psi_c(\boldsymbol\Psi_c^\top\boldsymbol\Psi_c+\lambda_t\mathbf{I})^{-1} &
-          \mathbf{1}/q\end{bmatrix} .
+          \begin{bmatrix}\boldsymbol\Psi_c(\boldsymbol\Psi_c^\top\boldsymbol\Psi_c+\lambda_t\mathbf{I})^{-1}
+          & \mathbf{1}/q\end{bmatrix} .
 
-Where labels are missing, the first step fits each task j on the instances :math:`o_j` for which it is observed,
+Where labels are missing, the first step fits each task j on the instances :math:`o_j` for which it
+is observed,
 
 .. math:: \mathbf{w}_j = (\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}+\lambda_d\mathbf{I})^{-1}\,
           \boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j},
 
-with a constant relative to the means over :math:`o_j`, so that each task has a separate constant, :math:`\bar y_{o_j}`
-at :math:`\bar{\boldsymbol\phi}_{o_j}`. The second step is a regression over the tasks that have labels. Its targets are
-the first-step predictions of an instance for all of these tasks, observed or not:
+with a constant relative to the means over :math:`o_j`, so that each task has a separate constant,
+:math:`\bar y_{o_j}` at :math:`\bar{\boldsymbol\phi}_{o_j}`. The second step is a regression over
+the tasks that have labels. Its targets are the first-step predictions of an instance for all of
+these tasks, observed or not:
 
 .. math:: \mathbf{W} = [\mathbf{w}_1, \ldots, \mathbf{w}_q]\,\boldsymbol\Psi\,
           (\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1} .
 
-No label is imputed. With complete labels, all :math:`o_j` are equal and this is the model above. With missing labels,
-the model consists of two successive ridge regressions. It differs from the transductive model of the paper, which
-completes the labels through both steps.
+No label is imputed. With complete labels, all :math:`o_j` are equal and this is the model above.
+With missing labels, the model consists of two successive ridge regressions. It differs from the
+transductive model of the paper, which completes the labels through both steps.
 """
 
 from __future__ import annotations
@@ -126,18 +129,26 @@ class OnlineRidge(Stored):
     def coefficients(self) -> Array:
         """W of shape (d, r); without features of the tasks (d, q).
 
-        With a constant, the shape is (d + 2, r + 1) or (d + 2, q). Predictions are `rows` times these coefficients
-        times the `task_rows` of the statistics; `dyadlearn._means.with_constants` describes the last two rows. They are
-        NaN if there is no label to estimate a constant from.
+        With a constant, the shape is (d + 2, r + 1) or (d + 2, q). Predictions are `rows` times
+        these coefficients times the `task_rows` of the statistics;
+        `dyadlearn._means.with_constants` describes the last two rows. They are NaN if there is no
+        label to estimate a constant from.
         """
-        known, tasks, first = self.statistics, self.statistics.task_sums, self.statistics.groups[0]
+        known = self.statistics
+        tasks = self.statistics.task_sums
+        first = self.statistics.groups[0]
         if known.is_complete:
-            half, level = self._solve(first, self.alpha, known.over_tasks(first.cross)), first.label_mean
+            half = self._solve(first, self.alpha, known.over_tasks(first.cross))
+            level = first.label_mean
         else:
-            half, level = known.over_tasks(self.weights), self.levels
+            half = known.over_tasks(self.weights)
+            level = self.levels
         if level is None:
-            return half if tasks is None else self._solve(tasks, self.task_alpha, half.T).T
-        xp, n_tasks = namespace(half), int(known.labelled.size)
+            if tasks is None:
+                return half
+            return self._solve(tasks, self.task_alpha, half.T).T
+        xp = namespace(half)
+        n_tasks = int(known.labelled.size)
         level = known.over_tasks(level[None, :])
         half = xp.concat([half, level if n_tasks else level + float("nan")], axis=0)
         W = zeros((self.n_coefficients, known.width), half)
@@ -158,16 +169,18 @@ class OnlineRidge(Stored):
     def effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
         r"""Coefficients of uncentred features: interactions, effects of instances, effects of tasks, and constants.
 
-        Their shapes are (d, r), (d,), (r,) and (1,). Without features of the tasks there are only interactions (d, q)
-        and constants (q,), without a constant only interactions.
+        Their shapes are (d, r), (d,), (r,) and (1,). Without features of the tasks there are only
+        interactions (d, q) and constants (q,), without a constant only interactions.
         """
-        W, known = self.coefficients, self.statistics
+        W = self.coefficients
+        known = self.statistics
         if known.mean is None:
             return W, None, None, None
         last = W[-2, :] + W[-1, :]
         if known.task_mean is None:
             return W[:-2, :], None, None, last
-        interactions, means = W[:-2, :-1], value(known.task_mean)
+        interactions = W[:-2, :-1]
+        means = value(known.task_mean)
         instances = W[:-2, -1] - interactions @ means
         return interactions, instances, last[:-1], last[-1:] - last[:-1] @ means
 
@@ -187,7 +200,9 @@ class OnlineRidge(Stored):
 
     # Changes -----------------------------------------------------------------------------------------
 
-    def with_rows(self, Phi: Array, Y: Array, sign: int = 1, *, instances: bool = True) -> OnlineRidge:
+    def with_rows(
+        self, Phi: Array, Y: Array, sign: int = 1, *, instances: bool = True
+    ) -> OnlineRidge:
         """Return the model with rows learnt, or with the sign −1 forgotten.
 
         Parameters
@@ -197,8 +212,8 @@ class OnlineRidge(Stored):
             NaN where missing.
         sign : int, default=1
         instances : bool, default=True
-            Whether to learn or forget the instances too; False only adds or removes labels of known instances, in a
-            model with missing labels.
+            Whether to learn or forget the instances too; False only adds or removes labels of known
+            instances, in a model with missing labels.
         """
         seen = collect(Phi, Y, constant=self.statistics.has_constant)
         return self.of(merge(self.statistics, seen, sign, instances=instances))
@@ -214,9 +229,14 @@ class OnlineRidge(Stored):
         return replace(self, alpha=alpha, task_alpha=task_alpha)
 
 
-def in_places(places: Sequence[np.ndarray], parts: Sequence[Array], old: Array | None = None) -> Array:
+def in_places(
+    places: Sequence[np.ndarray], parts: Sequence[Array], old: Array | None = None
+) -> Array:
     """Return an array whose rows at `places[i]` are `parts[i]`; the other rows are those of `old`, if there are any."""
-    at, n_old = np.concatenate(places), 0 if old is None else int(old.shape[0])
+    at = np.concatenate(places)
+    n_old = 0 if old is None else int(old.shape[0])
     order = np.arange(max(n_old, at.size))
     order[at] = n_old + np.arange(at.size)
-    return take_rows(namespace(parts[0]).concat([*([] if old is None else [old]), *parts], axis=0), order)
+    return take_rows(
+        namespace(parts[0]).concat([*([] if old is None else [old]), *parts], axis=0), order
+    )

@@ -30,24 +30,29 @@ class AdditiveFit:
 
     def at(self, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the fit of some cells, and whether a chain of observed cells leads from the row to the column."""
-        return self.effects[0][rows] + self.effects[1][columns], self.parts[0][rows] == self.parts[1][columns]
+        return self.effects[0][rows] + self.effects[1][columns], self.parts[0][rows] == self.parts[
+            1
+        ][columns]
 
 
 @dataclass(frozen=True, eq=False)
 class Effects:
     r"""Weighted least squares of effects of rows and columns on observed cells.
 
-    With the weights :math:`\mathbf{W}`, diagonal matrices :math:`\mathbf{D}` and :math:`\mathbf{D}'` of their sums over
-    rows and columns, :math:`\mathbf{s}` and :math:`\mathbf{s}'` those of the weighted labels, and :math:`\mathbf{P} =
+    With the weights :math:`\mathbf{W}`, diagonal matrices :math:`\mathbf{D}` and
+    :math:`\mathbf{D}'` of their sums over rows and columns, :math:`\mathbf{s}` and
+    :math:`\mathbf{s}'` those of the weighted labels, and :math:`\mathbf{P} =
     \mathbf{D}^{-1}\mathbf{W}`, the effects of columns and rows are
 
     .. math::
-       (\mathbf{D}' - \mathbf{W}^\top\mathbf{P})\,\mathbf{b} = \mathbf{s}' - \mathbf{P}^\top\mathbf{s}, \qquad
-       \mathbf{a} = \mathbf{D}^{-1}(\mathbf{s} - \mathbf{W}\mathbf{b}) .
+       (\mathbf{D}' - \mathbf{W}^\top\mathbf{P})\,\mathbf{b} = \mathbf{s}' -
+       \mathbf{P}^\top\mathbf{s}, \qquad \mathbf{a} = \mathbf{D}^{-1}(\mathbf{s} -
+       \mathbf{W}\mathbf{b}) .
 
-    The system has the order of the smaller side: rows and columns are exchanged if there are fewer rows. In each
-    connected part of the graph, a constant can be added to the rows and subtracted from the columns. A term of rank one
-    makes the solution unique without changing the sums of both effects.
+    The system has the order of the smaller side: rows and columns are exchanged if there are fewer
+    rows. In each connected part of the graph, a constant can be added to the rows and subtracted
+    from the columns. A term of rank one makes the solution unique without changing the sums of both
+    effects.
 
     Attributes
     ----------
@@ -67,7 +72,9 @@ class Effects:
     @cached_property
     def sides(self) -> tuple[np.ndarray, np.ndarray]:
         """Place of each cell on the larger side and on the smaller one, on which the system is solved."""
-        return (self.columns, self.rows) if self.shape[0] < self.shape[1] else (self.rows, self.columns)
+        if self.shape[0] < self.shape[1]:
+            return (self.columns, self.rows)
+        return (self.rows, self.columns)
 
     @cached_property
     def lengths(self) -> tuple[int, int]:
@@ -83,7 +90,8 @@ class Effects:
     def sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Sums of weights of the larger and of the smaller side, one where there are none."""
         large, small = (
-            np.bincount(at, self.w, minlength=length) for at, length in zip(self.sides, self.lengths, strict=True)
+            np.bincount(at, self.w, minlength=length)
+            for at, length in zip(self.sides, self.lengths, strict=True)
         )
         return np.where(large > 0, large, 1.0), np.where(small > 0, small, 1.0)
 
@@ -105,10 +113,13 @@ class Effects:
     def iterate(self, right: np.ndarray) -> np.ndarray:
         """Return a solution of the system by conjugate gradients."""
         # Sums over a connected part are zero up to rounding, which the iterations must not amplify.
-        own, part = self.sums[1], self.parts[1]
+        own = self.sums[1]
+        part = self.parts[1]
         right = right - own * np.bincount(part, right)[part] / np.bincount(part, own)[part]
         most = 10 * self.lengths[1]
-        solved = conjugate_gradients(self.product, right, precondition=self._scaled, tol=_TOL, max_iter=most)
+        solved = conjugate_gradients(
+            self.product, right, precondition=self._scaled, tol=_TOL, max_iter=most
+        )
         return np.asarray(solved.values)
 
     def _scaled(self, right: np.ndarray) -> np.ndarray:
@@ -139,7 +150,8 @@ class Effects:
                 system -= self.W[here].toarray().T @ self.shares(here)
         else:
             system -= (self.W.T @ self.P).toarray()
-        own, part = self.sums[1], self.parts[1]
+        own = self.sums[1]
+        part = self.parts[1]
         system[np.diag_indices(q)] += np.where(self.has_label, own, 0.0)
         scale = own / np.bincount(part, own)[part]
         for members in members_of(part):
@@ -160,7 +172,8 @@ class Effects:
         centre = float(self.w @ y / self.w.sum())
         residual = self.w * (y - centre)
         large, small = (
-            np.bincount(at, residual, minlength=length) for at, length in zip(self.sides, self.lengths, strict=True)
+            np.bincount(at, residual, minlength=length)
+            for at, length in zip(self.sides, self.lengths, strict=True)
         )
         right = small - self.W.T @ (large / self.sums[0])
         effects = solve(right)
@@ -184,7 +197,8 @@ class Effects:
             0 where no network is given, and for a cell of the diagonal.
         """
         large, small = self.sides
-        along, between = np.empty(self.w.size), np.empty(self.w.size)
+        along = np.empty(self.w.size)
+        between = np.empty(self.w.size)
         middle = np.zeros(self.lengths[0])
         order = np.argsort(large, kind="stable")
         ordered = large[order]
@@ -194,21 +208,30 @@ class Effects:
             image = self.shares(here) @ inverse
             along[some] = image[large[some] - here.start, small[some]]
             if P is not None:
-                middle[here] = image[np.arange(here.stop - here.start), np.arange(here.start, here.stop)]
+                middle[here] = image[
+                    np.arange(here.stop - here.start), np.arange(here.start, here.stop)
+                ]
                 both = P @ image.T
                 between[some] = both[small[some], large[some] - here.start]
         weights = self.sums[0]
         own = np.bincount(large, self.w / weights[large] * along, minlength=weights.size)
-        alone = 1.0 - self.w * ((own + 1.0 / weights)[large] - 2.0 * along + np.diag(inverse)[small])
+        alone = 1.0 - self.w * (
+            (own + 1.0 / weights)[large] - 2.0 * along + np.diag(inverse)[small]
+        )
         if not is_network:
             return alone, np.zeros(())
         reverse = self.w * (between - middle[large] - middle[small] + inverse[large, small])
         return alone, np.where(large == small, 0.0, reverse)
 
 
-def _connected(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+def _connected(
+    rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of the connected component of each row (m,) and of each column (q,) of some cells."""
-    m, size = shape[0], sum(shape)
-    edges = sparse.coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + m)), shape=(size, size))
+    m = shape[0]
+    size = sum(shape)
+    edges = sparse.coo_array(
+        (np.ones(rows.size, dtype=np.int8), (rows, columns + m)), shape=(size, size)
+    )
     part = connected_components(edges, directed=False)[1]
     return part[:m], part[m:]

@@ -1,6 +1,7 @@
 r"""Baselines: predictions from means of labels, held out as the model is, with which scores are compared.
 
-Four baselines use no features. Each is computed from the training labels, those that the setting does not leave out:
+Four baselines use no features. Each is computed from the training labels, those that the setting
+does not leave out:
 
 ==================  ================================================================================
 ``grand_mean``      the mean of all training labels
@@ -9,25 +10,26 @@ Four baselines use no features. Each is computed from the training labels, those
 ``additive``        an effect of the instance plus one of the task, by least squares on all training labels
 ==================  ================================================================================
 
-An instance or a task without training labels gets the grand mean: the instance in B, the task in C, both in D. Means
-have the weights of the model's loss.
+An instance or a task without training labels gets the grand mean: the instance in B, the task in C,
+both in D. Means have the weights of the model's loss.
 
-Least squares determine the sum of both effects if a chain of labels leads from the instance to the task: a label of the
-instance, another label of that label's task, another label of that instance, and so on. Otherwise, and where weights
-differ by more than a factor of :math:`10^8`, the additive prediction is the instance mean plus the task mean minus the
-grand mean, which is the least squares solution on a complete grid. With m × q labels and the residuals
+Least squares determine the sum of both effects if a chain of labels leads from the instance to the
+task: a label of the instance, another label of that label's task, another label of that instance,
+and so on. Otherwise, and where weights differ by more than a factor of :math:`10^8`, the additive
+prediction is the instance mean plus the task mean minus the grand mean, which is the least squares
+solution on a complete grid. With m × q labels and the residuals
 :math:`\mathbf{R}` of the additive fit, leaving out a single cell of a complete grid is a division,
 
 .. math:: F_{ij} = Y_{ij} - \frac{R_{ij}}{(1 - 1/m)(1 - 1/q)} .
 
-Elsewhere the divisor is :math:`1 - h_{ij}`, with :math:`h_{ij}` the leverage of the cell. With the cells as edges of a
-graph between instances and tasks, :math:`h_{ij}` is the resistance between both ends of an edge times its weight. It is
-1 for a cell that is the only connection of its ends.
+Elsewhere the divisor is :math:`1 - h_{ij}`, with :math:`h_{ij}` the leverage of the cell. With the
+cells as edges of a graph between instances and tasks, :math:`h_{ij}` is the resistance between both
+ends of an edge times its weight. It is 1 for a cell that is the only connection of its ends.
 
-Grids with missing or weighted labels and lists of labels have the same formulas, in which only observed cells take
-part. The system of the effects has the order of the smaller side, see `dyadlearn.holdout.additive`. For folds of cells
-it is solved for each fold by conjugate gradients, and so it is for each label where an inverse of this order would take
-longer.
+Grids with missing or weighted labels and lists of labels have the same formulas, in which only
+observed cells take part. The system of the effects has the order of the smaller side, see
+`dyadlearn.holdout.additive`. For folds of cells it is solved for each fold by conjugate gradients,
+and so it is for each label where an inverse of this order would take longer.
 """
 
 from __future__ import annotations
@@ -52,13 +54,16 @@ from dyadlearn.spectrum import nothing_left
 #: The names of the baselines.
 BASELINES = ("grand_mean", "instance_means", "task_means", "additive")
 
-#: Largest ratio of two weights for which least squares determine the effects; beyond it rounding dominates.
+#: Largest ratio of two weights for which least squares determine the effects; beyond it rounding
+#: dominates.
 WIDEST = 1e8
 
 # Largest number of grids in memory for means, and for least squares.
-_MEAN_GRIDS, _FIT_GRIDS = 9.0, 24.0
+_MEAN_GRIDS = 9.0
+_FIT_GRIDS = 24.0
 # Multiplications that take as long as one fit by conjugate gradients, at least and for each label.
-_LEAST_FIT, _FIT_OF_LABEL = 1e8, 400.0
+_LEAST_FIT = 1e8
+_FIT_OF_LABEL = 400.0
 
 _Means = dict[str, np.ndarray]
 
@@ -74,16 +79,17 @@ def baselines(
     setting : str or Setting
         What is left out: the pair (A), the instance (B), the task (C) or both (D).
     units : Units, default=None
-        Pairs, instances or tasks that are left out together; None is one pair, instance or task at a time.
+        Pairs, instances or tasks that are left out together; None is one pair, instance or task at
+        a time.
     symmetry : {0, 1, -1}, default=0
-        1 or −1 for a network, whose labels equal plus or minus their transpose: an edge is left out in both directions,
-        a node on both sides.
+        1 or −1 for a network, whose labels equal plus or minus their transpose: an edge is left out
+        in both directions, a node on both sides.
 
     Returns
     -------
     dict of str to array of the shape of the labels' values
-        One entry for each name of `BASELINES`. Do not write to the arrays: baselines that are equal by definition share
-        one array.
+        One entry for each name of `BASELINES`. Do not write to the arrays: baselines that are equal
+        by definition share one array.
 
     Raises
     ------
@@ -105,23 +111,34 @@ def baselines(
     array([[4.5, 4.5],
            [1.5, 1.5]])
     """
-    setting, units = as_setting(setting), Units() if units is None else units
+    setting = as_setting(setting)
+    units = Units() if units is None else units
     like = labels.values
     is_fitted = setting is Setting.A and (labels.full is None or units.cells is not None)
     if labels.grid is not None:
         n_grids = _FIT_GRIDS if is_fitted else _MEAN_GRIDS
         refuse(n_grids * math.prod(labels.shape), like, setting, " by simple means")
-    # Sums are computed with numpy in double precision, as in metrics: the masks of the units are numpy arrays.
+    # Sums are computed with numpy in double precision, as in metrics: the masks of the units are
+    # numpy arrays.
     values = np.asarray(to_numpy(like), dtype=np.float64)
     Y = np.where(labels.observed, values, 0.0)
     W = _relative_weights(labels)
     if is_fitted or labels.grid is None:
         cells = _Cells(_places(labels), Y.reshape(-1), W.reshape(-1), labels, symmetry)
-        means = _without_cells(cells, units) if setting is Setting.A else _without_units(cells, setting, units)
+        if setting is Setting.A:
+            means = _without_cells(cells, units)
+        else:
+            means = _without_units(cells, setting, units)
     else:
         grid = _Grid(Y, W, labels, symmetry)
-        means = _without_each_cell(grid) if setting is Setting.A else _without_rows(grid, setting, units)
-    shared = {id(each): as_array_of(each.reshape(values.shape), like, like.dtype) for each in means.values()}
+        if setting is Setting.A:
+            means = _without_each_cell(grid)
+        else:
+            means = _without_rows(grid, setting, units)
+    shared = {
+        id(each): as_array_of(each.reshape(values.shape), like, like.dtype)
+        for each in means.values()
+    }
     return {name: shared[id(means[name])] for name in BASELINES}
 
 
@@ -149,7 +166,8 @@ class _Grid:
         """Return for each entry the sum of all others along an axis."""
         if self.labels.weights is None:
             return np.asarray(values.sum(axis=axis, keepdims=True) - values)
-        # The others are added up: subtracting a very large weight from the total would cancel their digits.
+        # The others are added up: subtracting a very large weight from the total would cancel their
+        # digits.
         entries = np.moveaxis(values, axis, 0)
         sums = np.zeros_like(entries)
         sums[1:] += np.cumsum(entries, axis=0)[:-1]
@@ -165,7 +183,9 @@ class _Grid:
         return np.asarray(sums + np.triu(sums, 1).T)
 
 
-def _mean(total: np.ndarray, weight: np.ndarray, otherwise: np.ndarray | float | None = None) -> np.ndarray:
+def _mean(
+    total: np.ndarray, weight: np.ndarray, otherwise: np.ndarray | float | None = None
+) -> np.ndarray:
     """Return weighted means, or the values of `otherwise` where the total weight is 0; raise if it is None."""
     known = weight > 0
     if known.all():
@@ -181,7 +201,8 @@ def _mean(total: np.ndarray, weight: np.ndarray, otherwise: np.ndarray | float |
 def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
     """Return the baselines of settings B, C and D."""
     m, q = grid.Y.shape
-    rows, columns = _codes(units.instances, m), _codes(units.tasks, q)
+    rows = _codes(units.instances, m)
+    columns = _codes(units.tasks, q)
     if grid.symmetry:  # nodes have one grouping
         rows = columns = columns if units.instances is None else rows
     if setting is Setting.D:
@@ -192,7 +213,10 @@ def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
             rest = [grid.others(grid.others(each, 0), 1) for each in blocks]
         grand = _mean(rest[0], rest[1])[np.ix_(rows, columns)]
         return dict.fromkeys(BASELINES, grand)
-    sums, codes, known, new = grid.sums, rows, "task_means", "instance_means"
+    sums = grid.sums
+    codes = rows
+    known = "task_means"
+    new = "instance_means"
     if setting is Setting.C:
         sums, codes, known, new = (sums[0].T, sums[1].T), columns, new, known
     parts = [_summed(each, codes) for each in sums]
@@ -205,27 +229,34 @@ def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
     means = _mean(grid.others(parts[0], 0), grid.others(parts[1], 0), grand)
     if grid.symmetry:  # a node is left out of the columns too
         means = np.where(np.arange(len(grand))[:, None] == codes, grand, means)
-    grand, means = np.broadcast_to(grand[codes], sums[0].shape), means[codes]
+    grand = np.broadcast_to(grand[codes], sums[0].shape)
+    means = means[codes]
     if setting is Setting.C:
-        grand, means = grand.T, means.T
+        grand = grand.T
+        means = means.T
     return {"grand_mean": grand, new: grand, known: means, "additive": means}
 
 
 def _codes(given: np.ndarray | None, size: int) -> np.ndarray:
     """Return the number of the unit of each row, counted from 0 without a gap."""
-    return np.arange(size) if given is None else np.unique(given, return_inverse=True)[1].reshape(size)
+    if given is None:
+        return np.arange(size)
+    return np.unique(given, return_inverse=True)[1].reshape(size)
 
 
 def _summed(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the sum of the rows (m, q) of each unit."""
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    return values[order] if starts.size == codes.size else np.add.reduceat(values[order], starts, axis=0)
+    if starts.size == codes.size:
+        return values[order]
+    return np.add.reduceat(values[order], starts, axis=0)
 
 
 def _without_two(values: np.ndarray) -> np.ndarray:
     """Return the sum of a square grid (n, n) without rows and columns i and j, for each i and j."""
-    diagonal, ends = np.diag(values), values.sum(axis=0) + values.sum(axis=1)
+    diagonal = np.diag(values)
+    ends = values.sum(axis=0) + values.sum(axis=1)
     sums = values.sum() - np.add.outer(ends - diagonal, ends - diagonal) + values + values.T
     np.fill_diagonal(sums, values.sum() - ends + diagonal)
     return np.asarray(sums)
@@ -238,18 +269,26 @@ def _without_each_cell(grid: _Grid) -> _Means:
     """Return the baselines of setting A on a complete grid: each cell from all others, as `_without_cells` does."""
     total, weight = grid.sums
     grand = _mean(grid.without_each(total), grid.without_each(weight))
-    rows, columns = (_mean(grid.others(total, axis), grid.others(weight, axis), grand) for axis in (1, 0))
+    rows, columns = (
+        _mean(grid.others(total, axis), grid.others(weight, axis), grand) for axis in (1, 0)
+    )
     fitted, slack = _complete_fit(grid)
     determined = slack > 0
     additive = grid.Y - (grid.Y - fitted) / np.where(determined, slack, 1.0)
     if not determined.all():
         additive = np.where(determined, additive, rows + columns - grand)
-    return {"grand_mean": grand, "instance_means": rows, "task_means": columns, "additive": additive}
+    return {
+        "grand_mean": grand,
+        "instance_means": rows,
+        "task_means": columns,
+        "additive": additive,
+    }
 
 
 def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
     """Return the additive fit of complete labels and 1 − h, the divisor of its residuals to leave out a cell."""
-    Y, (m, q) = grid.Y, grid.Y.shape
+    Y = grid.Y
+    m, q = grid.Y.shape
     fitted = Y.mean(axis=1, keepdims=True) + Y.mean(axis=0) - Y.mean()
     slack = np.asarray((1 - 1 / m) * (1 - 1 / q))
     if grid.symmetry:  # (i, j) and (j, i) are left out together
@@ -265,7 +304,8 @@ def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
 class _Cells:
     """Cells with their labels y, 0 where not observed, and weights w, 0 there; `symmetry` as above.
 
-    A list of labels has its observed cells, a grid with missing or weighted labels all of its cells.
+    A list of labels has its observed cells, a grid with missing or weighted labels all of its
+    cells.
     """
 
     places: tuple[np.ndarray, np.ndarray]
@@ -298,7 +338,10 @@ class _Cells:
             return _mean(rest[0], rest[1], otherwise)
         codes = pair_numbers(places, units, int(units.max()) + 1)
         starts, blocks = np.unique(codes, return_index=True, return_inverse=True)[1:]
-        rest = [_of_others(np.bincount(blocks, each), places[starts], self.subtracts)[blocks] for each in self.sums]
+        rest = [
+            _of_others(np.bincount(blocks, each), places[starts], self.subtracts)[blocks]
+            for each in self.sums
+        ]
         return _mean(rest[0], rest[1], otherwise)
 
     @property
@@ -345,11 +388,14 @@ def _exclusive(values: np.ndarray) -> np.ndarray:
     return sums
 
 
-def _outside(totals: np.ndarray, first: np.ndarray, second: np.ndarray, subtracts: bool) -> np.ndarray:
+def _outside(
+    totals: np.ndarray, first: np.ndarray, second: np.ndarray, subtracts: bool
+) -> np.ndarray:
     """Return for each row the sum of totals (q,) of the columns in which it has no block; blocks are in order."""
     if subtracts:
         return np.asarray(totals.sum() - np.bincount(first, totals[second]))
-    # Between the blocks of a row are runs of other columns, one before each block and one after the last.
+    # Between the blocks of a row are runs of other columns, one before each block and one after the
+    # last.
     n_rows = int(first.max()) + 1
     ends = np.append(np.flatnonzero(np.diff(first)) + 1, first.size)
     to = np.insert(second, ends, totals.size)
@@ -365,7 +411,9 @@ def _without_units(cells: _Cells, setting: Setting, units: Units) -> _Means:
     if setting is Setting.D:
         return dict.fromkeys(BASELINES, cells.mean_without_both(*codes))
     grand = cells.mean_of_others(cells.together, codes[0])
-    places, known, new = cells.columns, "task_means", "instance_means"
+    places = cells.columns
+    known = "task_means"
+    new = "instance_means"
     if setting is Setting.C:
         places, known, new = cells.rows, new, known
     means = cells.mean_of_others(places, codes[0], grand)
@@ -384,30 +432,45 @@ def _without_cells(cells: _Cells, units: Units) -> _Means:
         is_single = not cells.symmetry and int(codes.max()) + 1 == codes.size
         codes = None if is_single else codes
     elif cells.symmetry:
-        low, high = np.minimum(cells.rows, cells.columns), np.maximum(cells.rows, cells.columns)
+        low = np.minimum(cells.rows, cells.columns)
+        high = np.maximum(cells.rows, cells.columns)
         codes = pair_numbers(low, high, cells.labels.shape[1])
     grand = cells.mean_of_others(cells.together, codes)
-    rows, columns = (cells.mean_of_others(each, codes, grand) for each in (cells.rows, cells.columns))
+    rows, columns = (
+        cells.mean_of_others(each, codes, grand) for each in (cells.rows, cells.columns)
+    )
     additive = rows + columns - grand
     if _tells_effects(cells.w):
         if is_single and _is_affordable(cells):
             fitted, determined = _fit_without_each(cells)
         else:
-            fitted, determined = _fit_without_folds(cells, np.arange(cells.y.size) if codes is None else codes)
+            fitted, determined = _fit_without_folds(
+                cells, np.arange(cells.y.size) if codes is None else codes
+            )
         additive = np.where(determined, fitted, additive)
-    return {"grand_mean": grand, "instance_means": rows, "task_means": columns, "additive": additive}
+    return {
+        "grand_mean": grand,
+        "instance_means": rows,
+        "task_means": columns,
+        "additive": additive,
+    }
 
 
 def _is_affordable(cells: _Cells) -> bool:
     """Return whether an inverse of the order of the smaller side takes less time than one fit for each label."""
-    order, n = float(min(cells.labels.shape)), float(np.count_nonzero(cells.w))
-    return order**3 <= n * max(_LEAST_FIT, _FIT_OF_LABEL * n) and fits_in_memory(32 * order**2, cells.labels.values)
+    order = float(min(cells.labels.shape))
+    n = float(np.count_nonzero(cells.w))
+    return order**3 <= n * max(_LEAST_FIT, _FIT_OF_LABEL * n) and fits_in_memory(
+        32 * order**2, cells.labels.values
+    )
 
 
 def _fit_without_each(cells: _Cells) -> tuple[np.ndarray, np.ndarray]:
     """Return additive predictions of each cell without it, and whether the other cells determine them."""
     observed = cells.w > 0
-    effects = Effects(cells.rows[observed], cells.columns[observed], cells.w[observed], cells.labels.shape)
+    effects = Effects(
+        cells.rows[observed], cells.columns[observed], cells.w[observed], cells.labels.shape
+    )
     inverse = effects.inverse()
     fit = effects.fit(cells.y[observed], effects.solver(inverse))
     alone, reverse = effects.slack(inverse, is_network=bool(cells.symmetry))
@@ -417,7 +480,8 @@ def _fit_without_each(cells: _Cells) -> tuple[np.ndarray, np.ndarray]:
         del inverse
         effects = replace(effects, w=np.ones_like(effects.w))
         alone, reverse = effects.slack(effects.inverse(), is_network=bool(cells.symmetry))
-    # The smallest 1 − h of a connected cell is that of a cycle through all instances and tasks, 1/(m + q).
+    # The smallest 1 − h of a connected cell is that of a cycle through all instances and tasks,
+    # 1/(m + q).
     is_tied = (slack > 0) & (alone - np.abs(reverse) > 0.25 / sum(effects.shape))
     del effects, alone, reverse
     fitted, determined = fit.at(cells.rows, cells.columns)
@@ -429,12 +493,15 @@ def _fit_without_each(cells: _Cells) -> tuple[np.ndarray, np.ndarray]:
 
 def _fit_without_folds(cells: _Cells, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return additive predictions of each cell without its fold, and whether the other cells determine them."""
-    fitted, determined = np.zeros_like(cells.y), np.zeros(cells.y.size, dtype=bool)
+    fitted = np.zeros_like(cells.y)
+    determined = np.zeros(cells.y.size, dtype=bool)
     observed = cells.w > 0
     for test in members_of(codes):
         train = observed.copy()
         train[test] = False
-        effects = Effects(cells.rows[train], cells.columns[train], cells.w[train], cells.labels.shape)
+        effects = Effects(
+            cells.rows[train], cells.columns[train], cells.w[train], cells.labels.shape
+        )
         found = effects.fit(cells.y[train], effects.iterate)
         fitted[test], determined[test] = found.at(cells.rows[test], cells.columns[test])
     return fitted, determined
@@ -443,15 +510,22 @@ def _fit_without_folds(cells: _Cells, codes: np.ndarray) -> tuple[np.ndarray, np
 # --- means ----------------------------------------------------------------------------------------
 
 
-def _label_means(places: list[np.ndarray], y: np.ndarray, w: np.ndarray, shape: tuple[int, int]) -> list[np.ndarray]:
+def _label_means(
+    places: list[np.ndarray], y: np.ndarray, w: np.ndarray, shape: tuple[int, int]
+) -> list[np.ndarray]:
     """Return the mean labels of the instances, shape (m + 1,), and of the tasks, shape (q + 1,).
 
-    The last entry, and that of an instance or task without labels, is the mean of all labels. `places` are the
-    positions of the instance and of the task of each label, y its value and w its weight.
+    The last entry, and that of an instance or task without labels, is the mean of all labels.
+    `places` are the positions of the instance and of the task of each label, y its value and w its
+    weight.
     """
     grand = float(w @ y / w.sum())
     return [
-        _mean(np.bincount(at, w * y, minlength=length + 1), np.bincount(at, w, minlength=length + 1), grand)
+        _mean(
+            np.bincount(at, w * y, minlength=length + 1),
+            np.bincount(at, w, minlength=length + 1),
+            grand,
+        )
         for at, length in zip(places, shape, strict=True)
     ]
 
@@ -481,7 +555,9 @@ def means_for_unknown(labels: Labels, places: Sequence[np.ndarray]) -> np.ndarra
     """
     listed = labels.listed()
     values = np.asarray(to_numpy(listed.values), dtype=np.float64)
-    by_instance, by_task = _label_means(list(listed.places), values, _relative_weights(listed), labels.shape)
+    by_instance, by_task = _label_means(
+        list(listed.places), values, _relative_weights(listed), labels.shape
+    )
     return np.asarray(np.where(places[0] >= 0, by_instance[places[0]], by_task[places[1]]))
 
 
@@ -495,4 +571,6 @@ def _relative_weights(labels: Labels) -> np.ndarray:
 
 def _tells_effects(weights: np.ndarray) -> bool:
     """Return whether weights are similar enough for least squares to determine effects, see `WIDEST`."""
-    return float(weights.max()) <= WIDEST * float(np.min(weights, where=weights > 0, initial=np.inf))
+    return float(weights.max()) <= WIDEST * float(
+        np.min(weights, where=weights > 0, initial=np.inf)
+    )

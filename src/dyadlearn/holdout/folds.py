@@ -1,7 +1,8 @@
 """Hold-out predictions by solving the model again for each fold, where there is no formula.
 
-The labels of a fold become missing labels and the model is solved again. In a model that unlabelled rows influence
-(two-step), the rows and columns of a fold are also removed from the kernels and predicted as new ones.
+The labels of a fold become missing labels and the model is solved again. In a model that unlabelled
+rows influence (two-step), the rows and columns of a fold are also removed from the kernels and
+predicted as new ones.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
 from dyadlearn.solve.leaving import refuse
 from dyadlearn.solve.missing import Completion
-from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, PairProducts, solve_by_directions
+from dyadlearn.solve.observed import (
+    ObservedSolution,
+    ObservedSystem,
+    PairProducts,
+    solve_by_directions,
+)
 from dyadlearn.spectrum import Spectrum, nothing_left
 from dyadlearn.vectrick import sandwich_at
 
@@ -56,7 +62,8 @@ class Fold(NamedTuple):
     staying : (integer array, integer array)
         Positions of the rows and columns that are not left out, with labels or without.
     leaving : (integer array, integer array)
-        Positions of the rows and columns of the predicted labels; all positions of a side that is not left out.
+        Positions of the rows and columns of the predicted labels; all positions of a side that is
+        not left out.
     """
 
     left: np.ndarray
@@ -88,7 +95,9 @@ class Folds:
     def __init__(self, problem: Problem, setting: Setting, units: Units) -> None:
         apart = self.apart = takes_apart(problem.pairing, setting)
         units = units.of_edges() if problem.pairing.symmetry else units
-        self.problem, self.setting, self.units = problem, setting, units
+        self.problem = problem
+        self.setting = setting
+        self.units = units
         _check_work(problem, setting, units, apart)
         self.folds = folds_of(problem.labels, setting, units)
         if not all((problem.labels.observed & ~fold.left).any() for fold in self.folds):
@@ -120,8 +129,11 @@ class Folds:
         """Numbers of folds of which no two share a unit in setting D; all folds in other settings."""
         if self.setting is not Setting.D:
             return list(range(self.n_folds))
-        sides = [codes.reshape(-1) for codes in self.units.of_labels(self.problem.labels, self.setting)]
-        chosen, used = [], set[tuple[int, int]]()
+        sides = [
+            codes.reshape(-1) for codes in self.units.of_labels(self.problem.labels, self.setting)
+        ]
+        chosen = []
+        used = set[tuple[int, int]]()
         for number, fold in enumerate(self.folds):
             units = {(axis, int(codes[fold.test[0]])) for axis, codes in enumerate(sides)}
             if used.isdisjoint(units):
@@ -147,50 +159,71 @@ class Folds:
         pairing : Pairing, default=None
             The model with another regularisation; None is the model of the problem.
         tol, max_iter : float and int, default=None
-            Tolerance and maximum number of conjugate gradient iterations; None are those of the problem.
+            Tolerance and maximum number of conjugate gradient iterations; None are those of the
+            problem.
         numbers : sequence of int, default=None
             Numbers of the folds to leave out; None is all of them.
         watch : callable
             Callback that is called after each fold.
         """
-        problem, labels = self.problem, self.problem.labels
+        problem = self.problem
+        labels = self.problem.labels
         pairing = problem.pairing if pairing is None else pairing
         tol = problem.tol if tol is None else tol
         stopping = {"tol": tol, "max_iter": problem.max_iter if max_iter is None else max_iter}
         numbers = range(self.n_folds) if numbers is None else numbers
         predictions = []
         for number in numbers:
-            fold, start = self.folds[number], self.starts[number]
+            fold = self.folds[number]
+            start = self.starts[number]
             self.starts[number], values = self._solved(pairing, fold, start, stopping)
             predictions.append(values)
             watch()
         if unconverged := self._unconverged:
             worst = max(unconverged, key=lambda solution: solution.residual)
             warn_unless_converged(worst, tol, f" in {len(unconverged)} of {self.n_folds} folds")
-        flat = placed(predictions, [self.folds[number].test for number in numbers], labels.observed.size)
+        flat = placed(
+            predictions, [self.folds[number].test for number in numbers], labels.observed.size
+        )
         return namespace(flat).reshape(flat, labels.values.shape)
 
     @property
     def _unconverged(self) -> list[Solution | ObservedSolution]:
         """Solutions that did not converge."""
-        solutions = [start.solution if isinstance(start, Completion) else start for start in self.starts]
-        return [solution for solution in solutions if solution is not None and not solution.converged]
+        solutions = [
+            start.solution if isinstance(start, Completion) else start for start in self.starts
+        ]
+        return [
+            solution for solution in solutions if solution is not None and not solution.converged
+        ]
 
-    # Each of the next methods solves the model without a fold, and returns the solution and the test predictions.
+    # Each of the next methods solves the model without a fold, and returns the solution and the
+    # test predictions.
 
-    def _completed(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> Predicted:
+    def _completed(
+        self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]
+    ) -> Predicted:
         """Complete a grid without the labels of a fold."""
-        labels, inner = self.problem.labels.hide(fold.left), pairing
+        labels = self.problem.labels.hide(fold.left)
+        inner = pairing
         if self.apart:
-            # In setting D, folds share left-out rows or columns. Operators of a side are cached for all folds, and for
-            # the next regularisation if one of its two values is the same.
+            # In setting D, folds share left-out rows or columns. Operators of a side are cached for
+            # all folds, and for the next regularisation if one of its two values is the same.
             for key in [key for key in self._sides if key[1] not in pairing.alphas.values()]:
                 del self._sides[key]
             sides = self._sides if self.setting is Setting.D else None
-            labels, inner = labels.part(*fold.staying), part_of(pairing, fold.staying, self._spectra, sides)
-        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # one for all folds follows
-            completion = replace(self.problem, pairing=inner, labels=labels, **stopping).complete(start)
-        predicted = predict_outside(pairing, fold.staying, completion.labels) if self.apart else completion.labels
+            labels = labels.part(*fold.staying)
+            inner = part_of(pairing, fold.staying, self._spectra, sides)
+        with warnings.catch_warnings(
+            action="ignore", category=ConvergenceWarning
+        ):  # one for all folds follows
+            completion = replace(self.problem, pairing=inner, labels=labels, **stopping).complete(
+                start
+            )
+        if self.apart:
+            predicted = predict_outside(pairing, fold.staying, completion.labels)
+        else:
+            predicted = completion.labels
         return completion, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)
 
     @cached_property
@@ -198,12 +231,16 @@ class Folds:
         """Equations of a list of labels, with features rotated once for all folds."""
         return self.problem.system()
 
-    def _solved_without(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> Predicted:
+    def _solved_without(
+        self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]
+    ) -> Predicted:
         """Solve for a list of labels without those of a fold; the kernels keep all rows."""
         labels = self.problem.labels
         training = labels.hide(fold.left)
         system = self._system.at(cast(Coupled, pairing)).among(training)
-        solution = solve_by_directions(system.operators, training) or system.solve(start, **stopping)
+        solution = solve_by_directions(system.operators, training) or system.solve(
+            start, **stopping
+        )
         test = PairProducts(system.basis.left, system.basis.right, labels.take(fold.test))
         return solution, system.fitted(solution, test)
 
@@ -211,19 +248,26 @@ class Folds:
     def _features(self) -> list[Array]:
         return [side.vectors * side.values**0.5 for side in self.problem.pairing.spectra]
 
-    def _solved_apart(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> Predicted:
+    def _solved_apart(
+        self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]
+    ) -> Predicted:
         """Solve for a list of labels without the rows of a fold in the kernels, and predict these rows as new ones."""
         if not pairing.refits:
             raise ValueError(
-                "Settings B, C and D of observed pairs fit the model again for each fold, which is only defined for "
+                "Settings B, C and D of observed pairs fit the model again for each fold, which is "
+                "only defined for "
                 "Tikhonov's filter: use setting A, or filter=None."
             )
-        labels, features = self.problem.labels, []
+        labels = self.problem.labels
+        features = []
         for axis, (spectrum, staying) in enumerate(zip(pairing.spectra, fold.staying, strict=True)):
-            rows, key = self._features[axis], (axis, staying.tobytes())
+            rows = self._features[axis]
+            key = (axis, staying.tobytes())
             rows = rows[:, :-1] if spectrum.has_free_constant else rows
             if key not in self._spectra:
-                self._spectra[key] = Spectrum.from_features(take_rows(rows, staying), constant=spectrum.constant)
+                self._spectra[key] = Spectrum.from_features(
+                    take_rows(rows, staying), constant=spectrum.constant
+                )
             if spectrum.has_free_constant:
                 rows = with_ones(rows - namespace(rows).mean(take_rows(rows, staying), axis=0))
             features.append(rows)
@@ -233,51 +277,80 @@ class Folds:
         if solution is None:
             solution = ObservedSystem.of(part, training).solve(start, **stopping)
         coefficients = part.expansion(part.coefficients_of(solution.spectral, solution.mean)).folded
-        return solution, sandwich_at(features[0], coefficients, features[1], *labels.take(fold.test).places)
+        return solution, sandwich_at(
+            features[0], coefficients, features[1], *labels.take(fold.test).places
+        )
 
 
 def folds_of(labels: Labels, setting: Setting, units: Units) -> list[Fold]:
     """Return one fold for each unit, or in setting D for each pair of an instance unit and a task unit."""
     unit_of = [codes.reshape(-1) for codes in units.of_labels(labels, setting)]
-    fold_of = unit_of[0] if len(unit_of) == 1 else pair_numbers(unit_of[0], unit_of[1], int(unit_of[1].max()) + 1)
+    if len(unit_of) == 1:
+        fold_of = unit_of[0]
+    else:
+        fold_of = pair_numbers(unit_of[0], unit_of[1], int(unit_of[1].max()) + 1)
     order = np.argsort(fold_of, kind="stable")
-    sides, folds = units.of_sides(labels.shape, setting), []
+    sides = units.of_sides(labels.shape, setting)
+    folds = []
     for test in np.split(order, np.flatnonzero(np.diff(fold_of[order])) + 1):
         numbers = [int(codes[test[0]]) for codes in unit_of]
-        left = np.logical_or.reduce([codes == number for codes, number in zip(unit_of, numbers, strict=True)])
+        left = np.logical_or.reduce(
+            [codes == number for codes, number in zip(unit_of, numbers, strict=True)]
+        )
         left = left.reshape(labels.observed.shape)
         staying, leaving = ([np.arange(length) for length in labels.shape] for _ in range(2))
         for (axis, codes), number in zip(sides, numbers, strict=False):
-            staying[axis], leaving[axis] = np.flatnonzero(codes != number), np.flatnonzero(codes == number)
+            staying[axis], leaving[axis] = (
+                np.flatnonzero(codes != number),
+                np.flatnonzero(codes == number),
+            )
         folds.append(Fold(left, test, (staying[0], staying[1]), (leaving[0], leaving[1])))
     return folds
 
 
 def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -> None:
     """Raise if there are too many units to solve again for each, or too little memory."""
-    labels, pairing = problem.labels, problem.pairing
+    labels = problem.labels
+    pairing = problem.pairing
     n_units = [np.unique(codes).size for codes in units.of_labels(labels, setting)]
     total = math.prod(n_units)
     if total > _MOST_FOLDS:
         names = {Setting.A: "cells=", Setting.B: "groups=", Setting.C: "task_groups="}
         raise ValueError(
-            f"Setting {setting.value} of {labels.size} labels, some of them missing or weighted, would be solved again "
-            f"{total} times: pass folds as {names.get(setting, 'groups= and task_groups=')}, for example five."
+            f"Setting {setting.value} of {labels.size} labels, some of them missing or weighted, "
+            f"would be solved again "
+            f"{total} times: pass folds as {names.get(setting, 'groups= and task_groups=')}, for "
+            f"example five."
         )
-    (m, q), ranks = labels.shape, pairing.ranks
+    m, q = labels.shape
+    ranks = pairing.ranks
     if labels.grid is None:
         # A mask of the pairs for each fold, and its solution.
         numbers = total * (0.125 * labels.size + math.prod(ranks)) + labels.size
         purpose = f"Leaving out {total} folds of {labels.size} observed pairs"
-        check_memory(8 * numbers, labels.values, purpose, "pass groups that are left out together, for example five")
+        check_memory(
+            8 * numbers,
+            labels.values,
+            purpose,
+            "pass groups that are left out together, for example five",
+        )
         return
     # A mask for each fold, and its solution, from which the next solve starts.
     need = total * (0.125 + (2.0 if pairing.knows_tasks else 1.0)) * m * q
-    options = {"coupled": pairing.knows_tasks, "complete": False, "weighted": labels.weights is not None}
+    options = {
+        "coupled": pairing.knows_tasks,
+        "complete": False,
+        "weighted": labels.weights is not None,
+    }
     need += solve_numbers((m, q), ranks, **options)
     if apart:  # each fold has its own eigenvectors and operators
-        axes = [axis for axis, leaves in enumerate((setting.new_instance, setting.new_task)) if leaves]
-        need += sum(2.0 * n * labels.shape[axis] * ranks[axis] for axis, n in zip(axes, n_units, strict=True))
+        axes = [
+            axis for axis, leaves in enumerate((setting.new_instance, setting.new_task)) if leaves
+        ]
+        need += sum(
+            2.0 * n * labels.shape[axis] * ranks[axis]
+            for axis, n in zip(axes, n_units, strict=True)
+        )
     refuse(need, labels.grid, setting, f" in {total} folds")
 
 
@@ -305,17 +378,23 @@ def folds_in_words(splitter: SettingKFold | GivenFolds, setting: Setting, groups
     """
     n = splitter.n_splits
     counts = [_n_units(codes) for codes in (groups.instances, groups.tasks) if codes is not None]
-    merged = f"{'×'.join(map(str, counts))} groups in " if max(counts, default=0) > n else ""
+    if max(counts, default=0) > n:
+        merged = f"{'×'.join(map(str, counts))} groups in "
+    else:
+        merged = ""
     return f"{merged}{n}×{n} folds" if setting is Setting.D else f"{merged}{n} folds"
 
 
-def warn_of_merged_groups(groups: Units, folds: Units, setting: Setting, stacklevel: int = 2) -> None:
+def warn_of_merged_groups(
+    groups: Units, folds: Units, setting: Setting, stacklevel: int = 2
+) -> None:
     """Warn if several groups share a fold, except where most groups are single rows, as copies among others are.
 
     Parameters
     ----------
     groups, folds : Units
-        Groups of instances and of tasks to leave out together, and what is left out together instead.
+        Groups of instances and of tasks to leave out together, and what is left out together
+        instead.
     setting : Setting
         Setting, for messages.
     stacklevel : int, default=2
@@ -327,13 +406,19 @@ def warn_of_merged_groups(groups: Units, folds: Units, setting: Setting, stackle
             continue
         if np.median(np.bincount(wanted)) <= 1:
             continue
-        n_groups, n_folds = _n_units(wanted), _n_units(used)
-        fewest, most = n_groups // n_folds, -(-n_groups // n_folds)
+        n_groups = _n_units(wanted)
+        n_folds = _n_units(used)
+        fewest = n_groups // n_folds
+        most = -(-n_groups // n_folds)
         together = f"{fewest} or {most}" if fewest < most else f"{most}"
         # In setting D, cv is the number of folds of both sides.
-        remedy = "" if setting is Setting.D else f" With cv={n_groups} it is fitted without one group at a time."
+        if setting is Setting.D:
+            remedy = ""
+        else:
+            remedy = f" With cv={n_groups} it is fitted without one group at a time."
         warnings.warn(
-            f"In setting {setting.value}, {n_groups} groups of {words} are in {n_folds} folds: a model is fitted "
+            f"In setting {setting.value}, {n_groups} groups of {words} are in {n_folds} folds: a "
+            f"model is fitted "
             f"without {together} groups at a time.{remedy}",
             MergedGroupsWarning,
             stacklevel=stacklevel + 1,
@@ -348,7 +433,9 @@ def _n_units(codes: np.ndarray) -> int:
 _N_FOLDS = 5
 
 
-def default_splitter(labels: Labels, setting: Setting, groups: Any = None, task_groups: Any = None) -> SettingKFold:
+def default_splitter(
+    labels: Labels, setting: Setting, groups: Any = None, task_groups: Any = None
+) -> SettingKFold:
     """Return the splitter for folds that nobody chose: five, or one for each unit if there are fewer units.
 
     Parameters
@@ -370,11 +457,15 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
     """Return the splitter of a setting: make one from a number or a list of folds, or check an existing one."""
     if isinstance(cv, SettingKFold):
         if cv.setting != setting.value:
-            raise ValueError(f"cv makes folds for setting {cv.setting}, but the setting is {setting.value}.")
+            raise ValueError(
+                f"cv makes folds for setting {cv.setting}, but the setting is {setting.value}."
+            )
         if cv.network:
             raise ValueError(
-                "cv has network=True, which is only meant for long tables of edges: use network=False for instances "
-                "and tasks of a grid. A network model leaves out one edge or node at a time, without cv."
+                "cv has network=True, which is only meant for long tables of edges: use "
+                "network=False for instances "
+                "and tasks of a grid. A network model leaves out one edge or node at a time, "
+                "without cv."
             )
         return cv
     if isinstance(cv, GivenFolds):
@@ -383,4 +474,6 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
         return GivenFolds(setting, cv)
     if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):
         raise TypeError(f"cv must be a number of folds or a SettingKFold, found {cv!r}.")
-    return SettingKFold(setting, _N_FOLDS if cv is None else check_whole(cv, "cv", 2), random_state=0)
+    return SettingKFold(
+        setting, _N_FOLDS if cv is None else check_whole(cv, "cv", 2), random_state=0
+    )

@@ -1,22 +1,25 @@
 r"""Prediction intervals from hold-out residuals of the same setting as the pair to predict.
 
-New instances (B) and new tasks (C) have jackknife+ intervals (Barber, Candès, Ramdas and Tibshirani, 2021): with
+New instances (B) and new tasks (C) have jackknife+ intervals (Barber, Candès, Ramdas and
+Tibshirani, 2021): with
 :math:`f_{-i}` the model without row i and :math:`r_i` its residual there, a bound is an order statistic of
 
 .. math:: f_{-i}(x) \pm \frac{|r_i|}{w_{-i}(x_i)}\,w_{-i}(x),
 
-over the training rows i, for each task separately. The local width :math:`w_{-i}` is a function of the features of
-the rows other than i, see `dyadlearn.pairing.certainty`; only the median by which it is scaled is that of all training
-rows. If rows are exchangeable and the regularisation was not chosen on them, the intervals contain labels of new rows
-with a probability of at least :math:`1 - 2\alpha`, and in practice of about :math:`1 - \alpha`. Where labels are
-missing, the probability is that of labels which would have been observed. Where they are missing or weighted and the
-models without each row would cost too much, each model is trained without a fold (CV+), see
+over the training rows i, for each task separately. The local width :math:`w_{-i}` is a function of
+the features of the rows other than i, see `dyadlearn.pairing.certainty`; only the median by which
+it is scaled is that of all training rows. If rows are exchangeable and the regularisation was not
+chosen on them, the intervals contain labels of new rows with a probability of at least :math:`1 -
+2\alpha`, and in practice of about :math:`1 - \alpha`. Where labels are missing, the probability is
+that of labels which would have been observed. Where they are missing or weighted and the models
+without each row would cost too much, each model is trained without a fold (CV+), see
 `dyadlearn.holdout.jackknife`.
 
-New pairs of known instances and tasks (A), pairs that are new on both sides (D) and pairs in a network have calibrated
-intervals :math:`f \pm Q\,w`, with Q an order statistic of all :math:`|r|/w` of that setting. They need pairs that are
-missing completely at random (A), exchangeable instances and exchangeable tasks (D), or exchangeable nodes. Since f was
-fitted to all labels and each r belongs to a model without some of them, the coverage is approximate, not guaranteed.
+New pairs of known instances and tasks (A), pairs that are new on both sides (D) and pairs in a
+network have calibrated intervals :math:`f \pm Q\,w`, with Q an order statistic of all :math:`|r|/w`
+of that setting. They need pairs that are missing completely at random (A), exchangeable instances
+and exchangeable tasks (D), or exchangeable nodes. Since f was fitted to all labels and each r
+belongs to a model without some of them, the coverage is approximate, not guaranteed.
 """
 
 from __future__ import annotations
@@ -58,13 +61,15 @@ from dyadlearn.spectrum import nothing_left
 
 # Most cells of the grid of a list whose intervals are those of the grid.
 _MOST_CELLS = 2**23
-# Number of labels that a task of a list usually has if its intervals are those of the grid: enough for 90 %.
+# Number of labels that a task of a list usually has if its intervals are those of the grid: enough
+# for 90 %.
 _ENOUGH = 9
 
 #: Lower and upper ends.
 Bounds = tuple[Array, Array]
 
-# Function of a setting that returns the held-out predictions and units which a search has stored, or None.
+# Function of a setting that returns the held-out predictions and units which a search has stored,
+# or None.
 Kept = Callable[[Setting], tuple[Array, Units] | None]
 
 
@@ -79,7 +84,8 @@ def ranks(n: int, coverage: float) -> tuple[int, int]:
     >>> ranks(99, 0.9), ranks(19, 0.9), ranks(9, 0.9), ranks(8, 0.9)
     ((10, 90), (2, 18), (1, 9), (0, 9))
     """
-    # A coverage such as 0.1 is not a binary fraction; the margin keeps rounding from changing the rank.
+    # A coverage such as 0.1 is not a binary fraction; the margin keeps rounding from changing the
+    # rank.
     return math.floor((1.0 - coverage) * (n + 1) + 1e-9), math.ceil(coverage * (n + 1) - 1e-9)
 
 
@@ -106,7 +112,8 @@ class Intervals:
     problem : Problem
         Model and labels, complete or with missing labels.
     kept : callable
-        Function of a setting that returns the held-out predictions and units which a search has stored, or None.
+        Function of a setting that returns the held-out predictions and units which a search has
+        stored, or None.
     by_formula : bool
         Whether the predictions of the models without each row are available (jackknife+).
     """
@@ -119,7 +126,9 @@ class Intervals:
     def mirrored(self) -> Intervals:
         """The intervals of the transposed problem, in which tasks are the instances."""
         problem = self.problem
-        transposed = replace(problem, pairing=problem.pairing.transposed, labels=problem.labels.transposed)
+        transposed = replace(
+            problem, pairing=problem.pairing.transposed, labels=problem.labels.transposed
+        )
 
         def kept(setting: Setting) -> tuple[Array, Units] | None:
             stored = self.kept(setting.transposed)
@@ -159,19 +168,26 @@ class Intervals:
         models = self._jackknife
         if models is None:
             return self._beside_known(rows, predicted, coverage)
-        (m, q), size = self.problem.labels.shape, tuple(predicted.shape)
-        lower, upper = zeros(size, predicted), zeros(size, predicted)
-        scores, unit = self._of_rows(models.held_out), unit_codes(models.members, m)
+        m, q = self.problem.labels.shape
+        size = tuple(predicted.shape)
+        lower = zeros(size, predicted)
+        upper = zeros(size, predicted)
+        scores = self._of_rows(models.held_out)
+        unit = unit_codes(models.members, m)
         numbers = models.n_values + 4 * m * q + rows.width
         check_memory(numbers * itemsize(predicted), predicted, "An interval for a new row")
         for here in rows.cut(numbers, predicted):
             block = rows.take(here)
             low, high = _plus(models.predictions(block), scores, self._local(block), unit, coverage)
-            lower[here, :], upper[here, :] = low, high
+            lower[here, :] = low
+            upper[here, :] = high
         if self.problem.labels.grid is None:
-            lower, upper = self._filled(lower, upper, predicted, self._reach_of_all(models.held_out, coverage))
+            lower, upper = self._filled(
+                lower, upper, predicted, self._reach_of_all(models.held_out, coverage)
+            )
         # Bounds are NaN where the prediction is NaN.
-        xp, missing = namespace(predicted), namespace(predicted).isnan(predicted)
+        xp = namespace(predicted)
+        missing = namespace(predicted).isnan(predicted)
         return xp.where(missing, predicted, lower), xp.where(missing, predicted, upper)
 
     @property
@@ -183,7 +199,9 @@ class Intervals:
     def _reach_of_all(self, held_out: Array, coverage: float) -> float:
         """Return the quantile of the absolute residuals of all labels."""
         xp = namespace(held_out)
-        return float(upper_scores(xp.reshape(xp.abs(self._labels - held_out), (1, -1)), coverage)[0])
+        return float(
+            upper_scores(xp.reshape(xp.abs(self._labels - held_out), (1, -1)), coverage)[0]
+        )
 
     @staticmethod
     def _filled(lower: Array, upper: Array, predicted: Array, reach: float) -> Bounds:
@@ -195,18 +213,24 @@ class Intervals:
     @cached_property
     def _jackknife(self) -> Jackknife | None:
         """Models without each row or unit of rows; None if their predictions are not available."""
-        problem, codes = self.problem, self.codes
+        problem = self.problem
+        codes = self.codes
         if not self.by_formula:
             return None
         if problem.labels.full is not None:
             if problem.labels.shape[0] == 1 or (codes is not None and (codes == codes[0]).all()):
                 raise nothing_left()
-            return jackknife(problem.pairing, problem.Y, group_members(codes, problem.Y.shape[0], "groups"))
+            return jackknife(
+                problem.pairing, problem.Y, group_members(codes, problem.Y.shape[0], "groups")
+            )
         return jackknife_of(problem, codes)
 
     def _of_rows(self, held_out: Array) -> Array:
         """Return absolute residuals (m, q) of held-out rows divided by their widths; NaN for missing labels."""
-        return namespace(held_out).abs(self._labels - held_out) / (1.0 + self._distances[0])[:, None] ** 0.5
+        return (
+            namespace(held_out).abs(self._labels - held_out)
+            / (1.0 + self._distances[0])[:, None] ** 0.5
+        )
 
     def _beside_known(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
         """Return bounds for new rows from the held-out residuals of each task or vertex."""
@@ -233,14 +257,17 @@ class Intervals:
         lower, upper : arrays of shape (m, q)
             Bounds around held-out predictions where labels are observed, else around `completed`.
         """
-        Y, xp = self._labels, namespace(self._labels)
+        Y = self._labels
+        xp = namespace(self._labels)
         held_out = self.held_out(Setting.A)
         widths = self._cell_widths
         reach = self._reach(held_out, widths, coverage) * widths
         centre = xp.where(xp.isnan(Y), completed, held_out)
         return centre - reach, centre + reach
 
-    def new_both(self, rows: NewRows, columns: NewRows, predicted: Array, coverage: float) -> Bounds:
+    def new_both(
+        self, rows: NewRows, columns: NewRows, predicted: Array, coverage: float
+    ) -> Bounds:
         """Return bounds for new instances with new tasks; arguments as in `new_rows`."""
         own, across = self._distances
         widths = (1.0 + (own[:, None] + across[None, :]) / 2) ** 0.5
@@ -251,7 +278,8 @@ class Intervals:
 
     def _reach(self, held_out: Array, widths: Array, coverage: float) -> float:
         """Return the factor of the widths whose intervals contain the requested share of the labels."""
-        Y, xp = self._labels, namespace(self._labels)
+        Y = self._labels
+        xp = namespace(self._labels)
         scores = xp.abs(Y - held_out) / widths
         if self.problem.pairing.symmetry:  # the grid contains each edge twice
             upper = as_array_of(np.triu(np.ones(Y.shape, dtype=bool)), Y)
@@ -267,7 +295,9 @@ class Intervals:
     @cached_property
     def _novelty(self) -> list[Novelty]:
         pairing = self.problem.pairing
-        sides = [Novelty.of(*each) for each in zip(pairing.spectra, side_ridges(pairing), strict=True)]
+        sides = [
+            Novelty.of(*each) for each in zip(pairing.spectra, side_ridges(pairing), strict=True)
+        ]
         return sides * 2 if pairing.symmetry else sides
 
     @cached_property
@@ -287,7 +317,8 @@ class Intervals:
     def _cell_widths(self) -> Array:
         slack = cell_slack(self.problem.pairing)
         xp = namespace(slack)
-        # The slack is clipped relative to its maximum: all values tend to 0 with the regularisation.
+        # The slack is clipped relative to its maximum: all values tend to 0 with the
+        # regularisation.
         top = float(xp.max(slack)) or 1.0
         far = 1.0 / xp.clip(slack, 1e-6 * top, top)
         return (1.0 + far / float(np.median(to_numpy(far)))) ** 0.5
@@ -318,7 +349,8 @@ class FlatIntervals:
     def reach(self, setting: Setting, coverage: float) -> float:
         """Return the half width of the intervals: the quantile of the absolute residuals of a setting.
 
-        It is infinite if there is no residual, because no label remains to learn from when one is left out.
+        It is infinite if there is no residual, because no label remains to learn from when one is
+        left out.
         """
         try:
             errors = self.labels.values - self._held_out(setting)
@@ -327,7 +359,9 @@ class FlatIntervals:
         xp = namespace(errors)
         return float(upper_scores(xp.reshape(xp.abs(errors), (1, -1)), coverage)[0])
 
-    def known(self, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def known(
+        self, rows: np.ndarray, columns: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the held-out predictions of the observed pairs of some training rows and columns.
 
         Parameters
@@ -349,7 +383,13 @@ class FlatIntervals:
         return asked.row, asked.col, predictions[asked.data - 1]
 
 
-def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit: np.ndarray, coverage: float) -> Bounds:
+def _plus(
+    models: Array,
+    scores: Array,
+    local: tuple[Array, Array | None],
+    unit: np.ndarray,
+    coverage: float,
+) -> Bounds:
     """Return jackknife+ bounds.
 
     Parameters
@@ -364,7 +404,8 @@ def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit:
         Number of the model that was trained without each row.
     coverage : float
     """
-    xp, (novelty, increase) = namespace(models), local
+    xp = namespace(models)
+    novelty, increase = local
     far = novelty[:, None] if increase is None else novelty[:, None] + increase
     widths = (1.0 + far) ** 0.5
     reach = widths[:, None, :] * row_major(scores.T)[None, :, :]
@@ -372,7 +413,8 @@ def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit:
         models = xp.take(models, as_array_of(unit, models), axis=2)
     ends = models - reach
     reach += models
-    lower, upper = _bound(ends, coverage, 0), _bound(reach, coverage, 1)
+    lower = _bound(ends, coverage, 0)
+    upper = _bound(reach, coverage, 1)
     # For a coverage below 0.5, the lower bound may exceed the upper one: both become their mean.
     crossed = lower > upper
     middle = lower / 2 + xp.where(crossed, upper, lower) / 2
@@ -384,7 +426,8 @@ def _bound(values: Array, coverage: float, end: int) -> Array:
 
     NaN are ignored.
     """
-    xp, (a, q, m) = namespace(values), values.shape
+    xp = namespace(values)
+    a, q, m = values.shape
     missing = xp.isnan(values)
     if not bool(xp.any(missing)):
         rank = ranks(m, coverage)[end]
@@ -395,9 +438,13 @@ def _bound(values: Array, coverage: float, end: int) -> Array:
     # Ranks below 1 and above the number of values mean infinite bounds.
     names, each = np.unique(counts, return_inverse=True)
     places = np.array([ranks(int(n), coverage)[end] for n in names])[each]
-    flat = take_rows(xp.reshape(ordered, (-1,)), np.arange(a * q) * m + np.clip(places - 1, 0, m - 1))
+    flat = take_rows(
+        xp.reshape(ordered, (-1,)), np.arange(a * q) * m + np.clip(places - 1, 0, m - 1)
+    )
     none = np.where(places < 1, -np.inf, np.where(places > counts, np.inf, 0.0))
-    return xp.reshape(xp.where(as_array_of(none == 0, flat), flat, as_array_of(none, flat, flat.dtype)), (a, q))
+    return xp.reshape(
+        xp.where(as_array_of(none == 0, flat), flat, as_array_of(none, flat, flat.dtype)), (a, q)
+    )
 
 
 def upper_scores(scores: Array, coverage: float) -> Array:
@@ -405,11 +452,13 @@ def upper_scores(scores: Array, coverage: float) -> Array:
     return _bound(copied(scores)[None, :, :], coverage, 1)[0, :]
 
 
-def intervals_of(problem: Problem, kept: Kept, *, by_formula: bool = True) -> Intervals | FlatIntervals:
+def intervals_of(
+    problem: Problem, kept: Kept, *, by_formula: bool = True
+) -> Intervals | FlatIntervals:
     """Return the intervals of a problem: of local width, or of one width per setting for a list of labels.
 
-    The intervals of a list are those of its grid, if this is small, most rows and columns have enough labels, and there
-    is a formula in settings B and C.
+    The intervals of a list are those of its grid, if this is small, most rows and columns have
+    enough labels, and there is a formula in settings B and C.
 
     Parameters
     ----------
@@ -427,7 +476,9 @@ def intervals_of(problem: Problem, kept: Kept, *, by_formula: bool = True) -> In
 
 def _suits_rows(labels: Labels) -> bool:
     """Return whether most instances and most tasks of a list have intervals from their own labels, on a small grid."""
-    usual = min(float(np.median(np.unique(place, return_counts=True)[1])) for place in labels.places)
+    usual = min(
+        float(np.median(np.unique(place, return_counts=True)[1])) for place in labels.places
+    )
     return math.prod(labels.shape) <= _MOST_CELLS and usual >= _ENOUGH
 
 

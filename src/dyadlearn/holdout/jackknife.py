@@ -1,8 +1,9 @@
 """Models without each unit of instances for jackknife+ intervals, where labels are missing or weighted.
 
-The plan of setting B decides. A formula by an inverse gives all models at once (`dyadlearn.pairing.without_units`), and
-so does the closed form of the rows and columns with labels. A plan that solves again has solved each model. Without a
-formula for the models, or if it would cost too much, five folds are refitted (CV+).
+The plan of setting B decides. A formula by an inverse gives all models at once
+(`dyadlearn.pairing.without_units`), and so does the closed form of the rows and columns with
+labels. A plan that solves again has solved each model. Without a formula for the models, or if it
+would cost too much, five folds are refitted (CV+).
 """
 
 from __future__ import annotations
@@ -13,13 +14,26 @@ import numpy as np
 
 from dyadlearn._array import Array, itemsize, namespace, take_rows
 from dyadlearn._memory import fits_in_memory
-from dyadlearn.holdout.planning import Formula, Plan, SolveAgain, is_affordable, labelled_part, plan, plan_units
+from dyadlearn.holdout.planning import (
+    Formula,
+    Plan,
+    SolveAgain,
+    is_affordable,
+    labelled_part,
+    plan,
+    plan_units,
+)
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.pairing.base import working
 from dyadlearn.pairing.certainty import Jackknife, fold_jackknife
 from dyadlearn.pairing.incomplete import expansion_of_fold
 from dyadlearn.pairing.inverses import Route
-from dyadlearn.pairing.without_units import UnitsLeftOut, models_by_inverse, models_cost, models_of_duals
+from dyadlearn.pairing.without_units import (
+    UnitsLeftOut,
+    models_by_inverse,
+    models_cost,
+    models_of_duals,
+)
 from dyadlearn.settings import Setting
 from dyadlearn.solve.missing import Completion
 
@@ -52,7 +66,9 @@ def has_formula(problem: Problem, codes: np.ndarray | None) -> bool:
 
 
 def _plan(problem: Problem, codes: np.ndarray | None) -> Plan:
-    return plan(problem, Setting.B) if codes is None else plan_units(problem, Setting.B, Units(codes))
+    if codes is None:
+        return plan(problem, Setting.B)
+    return plan_units(problem, Setting.B, Units(codes))
 
 
 def _has_models(how: Plan) -> bool:
@@ -67,7 +83,9 @@ def _has_models(how: Plan) -> bool:
     else:
         return False
     work, numbers = models_cost(how.problem.pairing, labels, int(_units(how).max()) + 1, name)
-    return is_affordable(work, labels) and fits_in_memory(numbers * itemsize(labels.values), labels.values)
+    return is_affordable(work, labels) and fits_in_memory(
+        numbers * itemsize(labels.values), labels.values
+    )
 
 
 def _units(how: Formula) -> np.ndarray:

@@ -3,10 +3,13 @@ r"""The one place that decides how to hold out: `plan` for problems, and `plan_f
 =============  ======================================================================================================
 outcome        when
 =============  ======================================================================================================
-`Formula`      one fit gives all held-out predictions: on complete grids, where whole rows and columns are missing,
-               for independent tasks, and from an inverse over the observed or the missing pairs, if that is affordable
+`Formula`      one fit gives all held-out predictions: on complete grids, where whole rows and
+columns are missing,
+               for independent tasks, and from an inverse over the observed or the missing pairs, if
+               that is affordable
 `SolveAgain`   the labels of each fold are hidden, and the model is solved again
-`FitAgain`     kernels or features depend on the labels, and the estimator is fitted again for each fold
+`FitAgain`     kernels or features depend on the labels, and the estimator is fitted again for each
+fold
 =============  ======================================================================================================
 
 A plan describes its method, its reason and its cost in time and memory before anything is computed.
@@ -29,7 +32,14 @@ from dyadlearn._progress import Phase, Progress
 from dyadlearn._rounding import warn_of_rounding
 from dyadlearn._threads import seconds_of
 from dyadlearn.exceptions import NothingLeftError
-from dyadlearn.holdout.folds import Fold, Folds, as_splitter, default_splitter, folds_in_words, folds_of
+from dyadlearn.holdout.folds import (
+    Fold,
+    Folds,
+    as_splitter,
+    default_splitter,
+    folds_in_words,
+    folds_of,
+)
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.holdout.unlabelled import Unlabelled
@@ -47,13 +57,14 @@ from dyadlearn.spectrum import nothing_left
 
 #: Methods of hold-out that can be asked for.
 METHODS = ("exact", "folds")
-# Most multiplications of an exact hold-out: for one regularisation, about a minute of two cores, and for a search.
+# Most multiplications of an exact hold-out: for one regularisation, about a minute of two cores,
+# and for a search.
 _MOST_WORK = 2e12
 _MOST_WORK_OF_SEARCH = 1e13
 # The same on an accelerator, relative to two cores.
 _FASTER = 50.0
-# Multiplications that take as long as the smallest solve of a fold, for estimates of time. In the choice of
-# leave-one-out by refits, a refit counts as more, and all may take so much.
+# Multiplications that take as long as the smallest solve of a fold, for estimates of time. In the
+# choice of leave-one-out by refits, a refit counts as more, and all may take so much.
 _SMALL_SOLVE = 1e8
 _LEAST_SOLVE = 1e9
 _MOST_REFITS = 5e10
@@ -61,12 +72,18 @@ _MOST_REFITS = 5e10
 _ITERATIONS = 50
 # Cost of an eigendecomposition of order n, relative to a product of matrices of this order.
 _DECOMPOSED = 10.0
-# Time of many small products and decompositions, relative to one product of large matrices with as much work.
+# Time of many small products and decompositions, relative to one product of large matrices with as
+# much work.
 _OF_MANY = 3.0
 
 
 def holdout(
-    problem: Problem, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None
+    problem: Problem,
+    setting: str | Setting,
+    *,
+    groups: Any = None,
+    task_groups: Any = None,
+    cells: Any = None,
 ) -> Array:
     """Return the hold-out prediction of every label: that of a model which was trained without it.
 
@@ -76,7 +93,8 @@ def holdout(
     setting : str or Setting
         What is left out: the pair (A), the instance (B), the task (C) or both (D).
     groups, task_groups : array-like of shape (m,) and (q,), default=None
-        Groups of instances and of tasks that are left out together, in the settings that leave out instances or tasks.
+        Groups of instances and of tasks that are left out together, in the settings that leave out
+        instances or tasks.
     cells : array-like of the shape of the labels' values, default=None
         Fold of each label in setting A; None means leave-one-out.
 
@@ -87,7 +105,8 @@ def holdout(
     Raises
     ------
     LeverageError
-        If a pair, instance or task has leverage 1: the model fits its labels exactly, whatever they are.
+        If a pair, instance or task has leverage 1: the model fits its labels exactly, whatever they
+        are.
     ValueError
         If a fold leaves no label to learn from, or if the setting does not use the groups.
     """
@@ -100,7 +119,8 @@ def holdout(
 def leave_out(problem: Problem, setting: Setting, units: Units) -> Array:
     """Return the hold-out predictions of units: by a formula where one is known, else by solving again.
 
-    Pairs of a grid without a label are predicted by the model without their unit too, as far as that is affordable.
+    Pairs of a grid without a label are predicted by the model without their unit too, as far as
+    that is affordable.
 
     Parameters
     ----------
@@ -160,7 +180,8 @@ class Formula:
     units : Units
         Pairs, instances or tasks that are left out together.
     way : str or Route
-        Formula: "grid", "labelled", "model", "folds of cells", or an inverse over observed or missing pairs.
+        Formula: "grid", "labelled", "model", "folds of cells", or an inverse over observed or
+        missing pairs.
     """
 
     problem: Problem
@@ -203,8 +224,11 @@ class Formula:
             return Cost(work * _ITERATIONS * np.unique(self.units.cells).size, memory)
         if self.setting is not Setting.D or self.problem.pairing.smoothers:
             return Cost(work, memory)
-        # The kernel of one side is decomposed without each of its units, and the labels are solved for.
-        counts = [np.unique(codes).size for _, codes in self.units.of_sides(labels.shape, self.setting)]
+        # The kernel of one side is decomposed without each of its units, and the labels are solved
+        # for.
+        counts = [
+            np.unique(codes).size for _, codes in self.units.of_sides(labels.shape, self.setting)
+        ]
         (size, other) = (m, q) if counts[0] <= counts[1] else (q, m)
         once = _OF_MANY * min(counts) * (_DECOMPOSED * float(size) ** 3 + float(m) * q * size)
         return Cost(once + _OF_MANY * min(counts) * 2.0 * float(other) ** 2 * size, memory, once)
@@ -246,7 +270,8 @@ class Formula:
         problem : Problem, default=None
             The same problem with another regularisation; None is the problem of the plan.
         everywhere : bool, default=False
-            Whether pairs of a grid without a label are predicted too; otherwise they are NaN, or any number.
+            Whether pairs of a grid without a label are predicted too; otherwise they are NaN, or
+            any number.
         """
         problem = self.problem if problem is None else problem
         if isinstance(self.way, Route):
@@ -258,7 +283,9 @@ class Formula:
         if self.way == "folds of cells":
             assert self.units.cells is not None
             return _leave_cells_out(problem, self.units.cells)
-        if self.setting is not Setting.A and _leaves_nothing(_codes_of_labels(problem, self.setting, self.units)):
+        if self.setting is not Setting.A and _leaves_nothing(
+            _codes_of_labels(problem, self.setting, self.units)
+        ):
             raise nothing_left()
         return incomplete.leave_one_out(
             problem.pairing, problem.labels, self.setting, lambda: problem.complete().labels
@@ -297,7 +324,10 @@ class SolveAgain:
     @cached_property
     def n_solves(self) -> int:
         """Number of folds."""
-        return math.prod(np.unique(codes).size for codes in self.units.of_labels(self.problem.labels, self.setting))
+        return math.prod(
+            np.unique(codes).size
+            for codes in self.units.of_labels(self.problem.labels, self.setting)
+        )
 
     @property
     def cost(self) -> Cost:
@@ -317,7 +347,9 @@ class SolveAgain:
     def held_out(self, problem: Problem | None = None, *, everywhere: bool = True) -> Array:
         """Return the predictions, as `Formula.held_out` describes."""
         with Phase("Hold-out folds", self.n_solves, of=1) as bar:
-            return self.folds.held_out(None if problem is None else problem.pairing, watch=bar.advance)
+            return self.folds.held_out(
+                None if problem is None else problem.pairing, watch=bar.advance
+            )
 
 
 def _line(n_folds: int) -> Progress:
@@ -402,15 +434,18 @@ def plan(
     problem : Problem
     setting : Setting
     groups, task_groups : array-like of shape (m,) and (q,), default=None
-        Group of each instance and of each task, left out together; ignored in settings that leave out none of them.
+        Group of each instance and of each task, left out together; ignored in settings that leave
+        out none of them.
     cv : int, SettingKFold or list of folds, default=None
-        Folds; None means one unit at a time where there is an affordable formula or few refits, else five folds.
+        Folds; None means one unit at a time where there is an affordable formula or few refits,
+        else five folds.
     method : {"exact", "folds"}, default=None
         Method to use whatever it costs: a formula, or folds that are solved again.
     n_alphas : int, default=1
         Number of regularisations that will be held out.
     exact : bool, default=False
-        Whether complete labels are left out one unit at a time, and `cv` is for missing and weighted labels only.
+        Whether complete labels are left out one unit at a time, and `cv` is for missing and
+        weighted labels only.
 
     Returns
     -------
@@ -430,7 +465,10 @@ def plan(
         check_request(problem.pairing, setting, units.instances, units.tasks, None)
         merged = folds_in_words(splitter, setting, together)
         words = f"{merged}, exact" if "groups" in merged else "exact leave-fold-out"
-    way = None if method == "folds" else _way(problem, setting, units, n_alphas, is_forced=method == "exact")
+    if method == "folds":
+        way = None
+    else:
+        way = _way(problem, setting, units, n_alphas, is_forced=method == "exact")
     if way is not None:
         return Formula(problem, setting, words if cv is not None else f"exact {words}", units, way)
     if method == "exact":
@@ -443,9 +481,13 @@ def plan(
         units = _folds(problem, splitter, together)
     words = folds_in_words(splitter, setting, together)
     if labels.grid is None and setting is Setting.A:
-        words += " of pairs"  # other folds than those of a grid, whose missing pairs are in folds too
+        words += (
+            " of pairs"  # other folds than those of a grid, whose missing pairs are in folds too
+        )
     reason = "folds were asked for" if method == "folds" else _reason(problem, setting)
-    return SolveAgain(problem, setting, f"{words}, refitted", units, reason, is_asked=cv is not None)
+    return SolveAgain(
+        problem, setting, f"{words}, refitted", units, reason, is_asked=cv is not None
+    )
 
 
 def check_method(method: Any) -> None:
@@ -473,7 +515,8 @@ def plan_fits(
     together : Units
         What is left out together.
     cv : int, SettingKFold or list of folds, default=None
-        Folds. None means one fold for each unit of `together`, and five folds of each side without units.
+        Folds. None means one fold for each unit of `together`, and five folds of each side without
+        units.
     predict, line : callable
         As in `FitAgain`.
     method : str, default="{n} folds, fitted again"
@@ -485,12 +528,16 @@ def plan_fits(
     """
     units = together
     if cv is not None:
-        units = as_splitter(cv, setting).units(labels, groups=together.instances, task_groups=together.tasks)
+        units = as_splitter(cv, setting).units(
+            labels, groups=together.instances, task_groups=together.tasks
+        )
     elif together.are_single:
         units = default_splitter(labels, setting).units(labels)
     else:
         if setting.new_instance and together.instances is None:
-            units = replace(units, instances=default_splitter(labels, Setting.B).units(labels).instances)
+            units = replace(
+                units, instances=default_splitter(labels, Setting.B).units(labels).instances
+            )
         if setting.new_task and together.tasks is None:
             units = replace(units, tasks=default_splitter(labels, Setting.C).units(labels).tasks)
     folds = folds_of(labels, setting, units)
@@ -526,7 +573,8 @@ def _way(
     problem: Problem, setting: Setting, units: Units, n_alphas: int, *, is_forced: bool = False
 ) -> str | Route | None:
     """Return the formula for some units; None without one that is affordable."""
-    pairing, labels = problem.pairing, problem.labels
+    pairing = problem.pairing
+    labels = problem.labels
     if labels.full is not None and units.cells is None:
         return "grid"
     if labels.grid is not None and units.are_single and labelled_part(problem)[0] is not None:
@@ -534,7 +582,11 @@ def _way(
     if units.are_single and incomplete.has_formula(pairing, labels, setting):
         return "model"
     codes = _codes_of_labels(problem, setting, units)
-    offered = [each for each in routes(pairing, labels, setting, codes, n_alphas) if _is_possible(each, labels)]
+    offered = [
+        each
+        for each in routes(pairing, labels, setting, codes, n_alphas)
+        if _is_possible(each, labels)
+    ]
     affordable = [each for each in offered if is_affordable(each.work, labels, n_alphas)]
     chosen = min(offered if is_forced else affordable, key=lambda each: each.work, default=None)
     if chosen is None and labels.full is not None:
@@ -575,7 +627,9 @@ def _codes_of_labels(problem: Problem, setting: Setting, units: Units) -> list[n
 
 def _are_few_refits(problem: Problem, setting: Setting, units: Units, n_alphas: int) -> bool:
     """Return whether each unit can be left out by a refit in a few seconds."""
-    n_units = math.prod(np.unique(codes).size for codes in _codes_of_labels(problem, setting, units))
+    n_units = math.prod(
+        np.unique(codes).size for codes in _codes_of_labels(problem, setting, units)
+    )
     return n_alphas * _refit_cost(problem, n_units, least=_LEAST_SOLVE).work <= _MOST_REFITS
 
 
@@ -583,7 +637,9 @@ def _refit_cost(problem: Problem, n_solves: int, *, least: float) -> Cost:
     """Return the estimated cost of solving the model so often; `least` is the work of the smallest solve."""
     m, q = problem.labels.shape
     ranks = problem.pairing.ranks
-    product = problem.labels.size * min(ranks) if problem.labels.grid is None else float(m) * q * (m + q)
+    product = (
+        problem.labels.size * min(ranks) if problem.labels.grid is None else float(m) * q * (m + q)
+    )
     each = max(least, _ITERATIONS * product + float(m) ** 3 + float(q) ** 3)
     return Cost(n_solves * each, 8.0 * (n_solves * 2.0 + 10.0) * problem.labels.observed.size)
 
@@ -612,7 +668,9 @@ def _on_full_grid(problem: Problem, setting: Setting, units: Units) -> Array:
     Y = problem.Y
     members = group_members(units.instances, Y.shape[0], "groups")
     task_members = group_members(units.tasks, Y.shape[1], "task_groups")
-    full.check_memory(problem.pairing, Y, setting, largest_group=largest_group(members, task_members))
+    full.check_memory(
+        problem.pairing, Y, setting, largest_group=largest_group(members, task_members)
+    )
     if any(np.all(codes == codes[0]) for _, codes in units.of_sides(problem.labels.shape, setting)):
         raise nothing_left()
     held_out = full.hold_out(problem.pairing, Y, setting, members, task_members)
@@ -626,7 +684,11 @@ def _warn_of_leverage(pairing: Pairing, setting: Setting) -> None:
     settings = ("BD", "CD") if pairing.knows_tasks else ("AB",)
     sides = zip(pairing.smoothers, settings, strict=False)
     # With a regularisation for each task, the smoother has none.
-    errors = [side.rounding_of_left_out() for side, own in sides if setting.value in own and not math.isnan(side.alpha)]
+    errors = [
+        side.rounding_of_left_out()
+        for side, own in sides
+        if setting.value in own and not math.isnan(side.alpha)
+    ]
     warn_of_rounding(max(errors, default=0.0))
 
 
@@ -640,14 +702,17 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
     missing = xp.full_like(Y, float("nan"))
     for fold in np.unique(codes):
         inside = as_array_of(codes == fold, Y)
-        held_out = xp.where(inside, full.leave_cells_out(problem.pairing, xp.where(inside, missing, Y)), held_out)
+        held_out = xp.where(
+            inside, full.leave_cells_out(problem.pairing, xp.where(inside, missing, Y)), held_out
+        )
     return held_out
 
 
 def labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.ndarray]:
     """Return the problem of the rows and columns that have labels, and their positions.
 
-    The problem is None if unlabelled rows or columns influence the model, or if labels are missing in labelled ones.
+    The problem is None if unlabelled rows or columns influence the model, or if labels are missing
+    in labelled ones.
     """
     observed = problem.labels.observed
     rows = np.flatnonzero(observed.any(axis=1))
@@ -655,7 +720,10 @@ def labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.ndar
     pairing = None
     if problem.weights is None and observed[np.ix_(rows, columns)].all():
         pairing = incomplete.without_unlabelled(problem.pairing, rows, columns)
-    part = None if pairing is None else replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns))
+    if pairing is None:
+        part = None
+    else:
+        part = replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns))
     return part, rows, columns
 
 
@@ -664,7 +732,9 @@ def _beside_unlabelled(problem: Problem, setting: Setting) -> Array:
     part, *places = labelled_part(problem)
     assert part is not None
     grid = embedded(problem.complete().labels, leave_out(part, setting, Units()), *places)
-    for block in incomplete.beside_labelled(part.pairing, problem.pairing, part.Y, setting, *places):
+    for block in incomplete.beside_labelled(
+        part.pairing, problem.pairing, part.Y, setting, *places
+    ):
         grid = embedded(grid, *block)
     return grid
 
@@ -699,11 +769,17 @@ class Inverted(NamedTuple):
         return namespace(flat).reshape(flat, labels.shape) + self.shift
 
 
-def _inverted(problem: Problem, setting: Setting, units: Units, route: Route, cache: dict[str, Any]) -> Inverted:
+def _inverted(
+    problem: Problem, setting: Setting, units: Units, route: Route, cache: dict[str, Any]
+) -> Inverted:
     """Return the hold-out of the observed labels from one inverse over observed or missing pairs."""
     labels = problem.labels
     listed = labels.listed()
-    check_memory(bytes_of(route, labels), labels.values, f"Holding out setting {setting.value} by the {route.words}")
+    check_memory(
+        bytes_of(route, labels),
+        labels.values,
+        f"Holding out setting {setting.value} by the {route.words}",
+    )
     codes = _codes_of_labels(problem, setting, units)
     has_mean = working(problem.pairing).free_mean
     # Without a mean, a model without labels predicts zero for a single pair.
@@ -714,10 +790,14 @@ def _inverted(problem: Problem, setting: Setting, units: Units, route: Route, ca
     compute = partial(inverse_of, problem.pairing, labels, route.name, cache)
     inverse = last_inverse.of(problem, route.name, compute, need, labels.values)
     warn_of_rounding(inverse.rounding)
-    # With a free mean, predictions shift with the labels. Centring avoids rounding of labels far from zero.
+    # With a free mean, predictions shift with the labels. Centring avoids rounding of labels far
+    # from zero.
     shift = working(problem.pairing).shift_of(listed.values)
     y = listed.values - shift
-    grid = inverse.grid_left_out(y[:, None], *codes) if isinstance(inverse, MissingInverse) else None
+    if isinstance(inverse, MissingInverse):
+        grid = inverse.grid_left_out(y[:, None], *codes)
+    else:
+        grid = None
     if grid is not None:
         return Inverted(inverse, y, inverse.at_labels(grid)[:, 0], shift, grid[:, :, 0])
     leave = inverse.leave_crossed_out if len(codes) == 2 else inverse.leave_out
@@ -730,13 +810,24 @@ def _leaves_nothing(codes: list[np.ndarray]) -> bool:
 
 
 def _by_inverse(
-    problem: Problem, setting: Setting, units: Units, route: Route, cache: dict[str, Any], everywhere: bool
+    problem: Problem,
+    setting: Setting,
+    units: Units,
+    route: Route,
+    cache: dict[str, Any],
+    everywhere: bool,
 ) -> Array:
     """Return hold-out predictions from one inverse, of the shape of the labels' values."""
     labels = problem.labels
     found = _inverted(problem, setting, units, route, cache)
-    # Pairs without a label may be in larger units than the labels: a group may have a row without labels.
-    if found.grid is not None and labels.grid is not None and units.are_single and units.cells is None:
+    # Pairs without a label may be in larger units than the labels: a group may have a row without
+    # labels.
+    if (
+        found.grid is not None
+        and labels.grid is not None
+        and units.are_single
+        and units.cells is None
+    ):
         return found.grid + found.shift
     grid = found.in_form(labels)
     if not everywhere or labels.size == labels.observed.size:
@@ -746,11 +837,15 @@ def _by_inverse(
     else:
         together = units.of_edges() if problem.pairing.symmetry else units
         unlabelled = Unlabelled(working(problem.pairing), labels, found.inverse, found.centred)
-        elsewhere = unlabelled.predict(found.held_out, together.of_labels(labels, setting)) + found.shift
+        elsewhere = (
+            unlabelled.predict(found.held_out, together.of_labels(labels, setting)) + found.shift
+        )
     return namespace(grid).where(as_array_of(labels.observed, grid), grid, elsewhere)
 
 
-def check_enough_left(labels: Labels, setting: Setting, groups: Any, task_groups: Any, *, knows_tasks: bool) -> None:
+def check_enough_left(
+    labels: Labels, setting: Setting, groups: Any, task_groups: Any, *, knows_tasks: bool
+) -> None:
     """Raise if no label is left to learn from when a search leaves out one unit.
 
     Parameters
@@ -765,7 +860,10 @@ def check_enough_left(labels: Labels, setting: Setting, groups: Any, task_groups
     # Where tasks are independent, leaving out a pair equals leaving out its instance.
     leaves = Setting.B if setting is Setting.A and not knows_tasks else setting
     units = Units.of_groups(labels, leaves, groups, task_groups)
-    too_few = [("each pair", "1 sample and 1 task with a label")] if leaves is Setting.A and labels.size < 2 else []
+    if leaves is Setting.A and labels.size < 2:
+        too_few = [("each pair", "1 sample and 1 task with a label")]
+    else:
+        too_few = []
     for axis, codes in units.of_sides(labels.shape, leaves):
         codes = codes if labels.full is not None else codes[labels.places[axis]]
         if (codes == codes[0]).all():
@@ -777,7 +875,8 @@ def check_enough_left(labels: Labels, setting: Setting, groups: Any, task_groups
     if too_few:
         left_out, counted = too_few[0]
         raise NothingLeftError(
-            f"Setting {setting.value} leaves out {left_out} and learns from the others, but there is only {counted}: "
+            f"Setting {setting.value} leaves out {left_out} and learns from the others, but there "
+            f"is only {counted}: "
             "give more, or fix alpha without a search."
         )
 

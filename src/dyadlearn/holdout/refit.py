@@ -1,12 +1,13 @@
 r"""Reference implementation of every hold-out formula: hide the labels, fit again, predict.
 
-No shortcut is used: `dyadlearn.pairing.dense` fits each model on some rows and columns, or on some cells, with dense
-kernels. Everything is computed in numpy at double precision, from the kernels of the fit. These include a repair if
-the kernels were not positive semi-definite.
+No shortcut is used: `dyadlearn.pairing.dense` fits each model on some rows and columns, or on some
+cells, with dense kernels. Everything is computed in numpy at double precision, from the kernels of
+the fit. These include a repair if the kernels were not positive semi-definite.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,8 @@ def refit(
 ) -> np.ndarray:
     r"""Return the prediction of every cell by a model that is fitted again without it.
 
-    The hidden labels for cell (i, j), where :math:`I` is instance i or its group and :math:`J` task j or
-    its group, are:
+    The hidden labels for cell (i, j), where :math:`I` is instance i or its group and :math:`J` task
+    j or its group, are:
 
     =======  =====================================================================
     setting  hidden
@@ -50,24 +51,25 @@ def refit(
     and predicts its edges to the nodes that stay and, as between two new nodes, those among
     :math:`I` itself; C is its mirror image; D hides :math:`I \cup J`.
 
-    Two-step ridge needs a full grid. In setting A it therefore solves the paper's transductive objective
-    over the observed cells o: pairwise ridge regression with the kernel :math:`\boldsymbol\Xi`,
+    Two-step ridge needs a full grid. In setting A it therefore solves the paper's transductive
+    objective over the observed cells o: pairwise ridge regression with the kernel
+    :math:`\boldsymbol\Xi`,
 
     .. math:: (\boldsymbol\Xi_{oo} + \mathbf{I})\,\mathbf{a} = \mathbf{y}_o, \qquad
               \boldsymbol\Xi = (\mathbf{G}\otimes\mathbf{K})
               (\lambda_d\lambda_t\mathbf{I} + \lambda_t\mathbf{I}\otimes\mathbf{K}
               + \lambda_d\mathbf{G}\otimes\mathbf{I})^{-1}.
 
-    Filters other than `Tikhonov` are applied to the spectrum of the remaining kernel, and the result differs from
-    the hold-out formulas. The formulas keep the penalty of the complete kernel, as does ``fixed_penalty=True``: the
-    filter does not change, and hidden labels are imputed so that the fit reproduces them. For hidden rows :math:`I` of
-    one side,
-    and likewise for hidden cells with :math:`\mathbf{H} = \mathbf{H}_g\otimes\mathbf{H}_k`,
+    Filters other than `Tikhonov` are applied to the spectrum of the remaining kernel, and the
+    result differs from the hold-out formulas. The formulas keep the penalty of the complete kernel,
+    as does ``fixed_penalty=True``: the filter does not change, and hidden labels are imputed so
+    that the fit reproduces them. For hidden rows :math:`I` of one side, and likewise for hidden
+    cells with :math:`\mathbf{H} = \mathbf{H}_g\otimes\mathbf{H}_k`,
 
     .. math:: (\mathbf{I} - \mathbf{H}_{II})\,\mathbf{f}_I = \mathbf{H}_{Io}\,\mathbf{y}_o .
 
-    With `Tikhonov`, and in setting A with all filters, both results are equal. If no label remains, the prediction
-    is 0.
+    With `Tikhonov`, and in setting A with all filters, both results are equal. If no label remains,
+    the prediction is 0.
 
     Parameters
     ----------
@@ -101,16 +103,24 @@ def refit(
     >>> refit(problem, "B").round(3).tolist(), refit(problem, "B", fixed_penalty=True).round(3).tolist()
     ([[2.667], [1.333]], [[3.6], [1.8]])
     """
-    setting, pairing, labels = as_setting(setting), problem.pairing, problem.labels
+    setting = as_setting(setting)
+    pairing = problem.pairing
+    labels = problem.labels
     check_request(pairing, setting, groups, task_groups, cells)
     Y = to_numpy(problem.Y).astype(np.float64)
     units = Units.of_groups(labels, setting, groups, task_groups, cells)
     if pairing.symmetry and setting is Setting.A:  # an edge is left out in both directions
         units = Units(cells=units.of_labels(labels, setting)[0]).of_edges()
-    wanted = np.ones(Y.shape, dtype=bool) if where is None else _as_numpy(where, "where").astype(bool)
+    if where is None:
+        wanted = np.ones(Y.shape, dtype=bool)
+    else:
+        wanted = _as_numpy(where, "where").astype(bool)
     if wanted.shape != Y.shape:
-        raise ValueError(f"where must have one entry per cell, shape {Y.shape}, found shape {wanted.shape}.")
-    sides, result = dense_sides(pairing, fixed_penalty), np.full(Y.shape, np.nan)
+        raise ValueError(
+            f"where must have one entry per cell, shape {Y.shape}, found shape {wanted.shape}."
+        )
+    sides = dense_sides(pairing, fixed_penalty)
+    result = np.full(Y.shape, np.nan)
     of_cells = refit_cells(pairing, sides, Y) if setting is Setting.A else None
     for fold in folds_of(labels, setting, units):
         if not wanted.flat[fold.test].any():
@@ -118,12 +128,15 @@ def refit(
         if of_cells is not None:
             result[fold.left] = of_cells(fold.left)
         else:
-            kept, asked = (
-                [np.isin(np.arange(size), rows) for size, rows in zip(Y.shape, axes, strict=True)]
-                for axes in (fold.staying, fold.leaving)
-            )
+            kept = _masks(Y.shape, fold.staying)
+            asked = _masks(Y.shape, fold.leaving)
             result.flat[fold.test] = refit_block(pairing, sides, Y, kept, asked).reshape(-1)
     return np.where(wanted, result, np.nan)
+
+
+def _masks(shape: tuple[int, ...], axes: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return a mask of each axis that is True at some positions."""
+    return [np.isin(np.arange(size), at) for size, at in zip(shape, axes, strict=True)]
 
 
 def verify_holdout(
@@ -138,9 +151,10 @@ def verify_holdout(
 ) -> float:
     """Return the largest difference between hold-out predictions in one setting and those of refits.
 
-    Hold-out by a filter other than `Tikhonov` keeps the penalty of the complete kernel, and so do the fits that it is
-    compared with. All fits use the kernels of the model, including any repair of kernels that were not positive
-    semi-definite. The effect of a separate repair in each fold is not measured.
+    Hold-out by a filter other than `Tikhonov` keeps the penalty of the complete kernel, and so do
+    the fits that it is compared with. All fits use the kernels of the model, including any repair
+    of kernels that were not positive semi-definite. The effect of a separate repair in each fold is
+    not measured.
 
     Parameters
     ----------
@@ -175,11 +189,14 @@ def verify_holdout(
     problem: Problem = fitted.problem
     if problem.labels.full is None:
         raise ValueError(
-            "verify_holdout compares the formulas for complete labels with refitting, but labels are missing or "
+            "verify_holdout compares the formulas for complete labels with refitting, but labels "
+            "are missing or "
             "weighted here: fit the model on complete labels without weights."
         )
     groups, task_groups = fitted.in_groups(groups, task_groups)
-    held_out = fitted.estimator.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
+    held_out = fitted.estimator.holdout(
+        setting, groups=groups, task_groups=task_groups, cells=cells
+    )
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)
     labels = {"groups": groups, "task_groups": task_groups, "cells": fitted.in_folds(cells)}
     where = np.zeros(shortcut.shape, dtype=bool)

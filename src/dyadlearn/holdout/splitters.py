@@ -13,7 +13,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
 from dyadlearn._checks import check_whole
-from dyadlearn._codes import Column, ends_in_order, factorize, group_codes, id_columns, label_array, pair_numbers
+from dyadlearn._codes import (
+    Column,
+    ends_in_order,
+    factorize,
+    group_codes,
+    id_columns,
+    label_array,
+    pair_numbers,
+)
 from dyadlearn._state import Stored
 from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
@@ -28,32 +36,38 @@ Splits = Iterator[tuple[np.ndarray, np.ndarray]]
 class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
     r"""Cross-validation splitter for pairs in one of the settings A to D, for any model.
 
-    With the folds :math:`I_1 \dots I_k` of instances and :math:`T_1 \dots T_k` of tasks, split (a, b) of
-    setting D tests the pairs in :math:`I_a \times T_b` and trains on those outside both,
+    With the folds :math:`I_1 \dots I_k` of instances and :math:`T_1 \dots T_k` of tasks, split (a,
+    b) of setting D tests the pairs in :math:`I_a \times T_b` and trains on those outside both,
 
     .. math:: \text{test} = \{(i, t) : i \in I_a,\ t \in T_b\}, \qquad
               \text{train} = \{(i, t) : i \notin I_a,\ t \notin T_b\},
 
-    and leaves the mixed pairs, of a held-out instance and a known task or the other way round, unused (see
-    `n_unused`). Setting A makes folds of pairs, B folds of instances and C folds of tasks; they use all pairs.
+    and leaves the mixed pairs, of a held-out instance and a known task or the other way round,
+    unused (see `n_unused`). Setting A makes folds of pairs, B folds of instances and C folds of
+    tasks; they use all pairs.
 
-    **Every pair is tested exactly once** in every setting, so that `cross_val_predict` works. There are
-    `n_splits` splits in A, B and C. In D there are ``n_splits ** 2``, minus the blocks without pairs.
+    **Every pair is tested exactly once** in every setting, so that `cross_val_predict` works. There
+    are `n_splits` splits in A, B and C. In D there are ``n_splits ** 2``, minus the blocks without
+    pairs.
 
     Parameters
     ----------
     setting : str or Setting
-        Setting A, B, C or D, or one of the other names that `dyadlearn.settings.as_setting` accepts.
+        Setting A, B, C or D, or one of the other names that `dyadlearn.settings.as_setting`
+        accepts.
     n_splits : int, default=5
-        Number of folds of each side that is split, at least 2; named as in scikit-learn's splitters.
+        Number of folds of each side that is split, at least 2; named as in scikit-learn's
+        splitters.
     shuffle : bool, default=True
-        Whether to assign pairs, instances or tasks to folds at random; else in the order of their first appearance.
+        Whether to assign pairs, instances or tasks to folds at random; else in the order of their
+        first appearance.
     random_state : int, RandomState or None, default=None
-        Seed of the shuffle. Only an int makes all calls return the same splits. Pass an int for a sparse table in
-        setting D: blocks may be empty, and the number of splits then depends on the shuffle.
+        Seed of the shuffle. Only an int makes all calls return the same splits. Pass an int for a
+        sparse table in setting D: blocks may be empty, and the number of splits then depends on the
+        shuffle.
     network : bool, default=False
-        Whether the pairs are edges of an undirected network, whose nodes are both instances and tasks. See the
-        notes.
+        Whether the pairs are edges of an undirected network, whose nodes are both instances and
+        tasks. See the notes.
 
     See Also
     --------
@@ -61,22 +75,25 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
 
     Notes
     -----
-    Rows of a table that repeat a pair are in the same fold, also in setting A. The numbers of pairs, instances or tasks
-    (or groups of them) of two folds differ by at most one; their numbers of rows may differ more. In setting A the
-    instance or task of a test pair may have no other pair and thus be new: `audit` counts such pairs.
+    Rows of a table that repeat a pair are in the same fold, also in setting A. The numbers of
+    pairs, instances or tasks (or groups of them) of two folds differ by at most one; their numbers
+    of rows may differ more. In setting A the instance or task of a test pair may have no other pair
+    and thus be new: `audit` counts such pairs.
 
-    In a **network** (a, b) and (b, a) are the same pair and are in the same fold, and there is one set of folds
+    In a **network** (a, b) and (b, a) are the same pair and are in the same fold, and there is one
+    set of folds
     :math:`N_1 \dots N_k` of nodes. A split hides its nodes on both sides,
 
     .. math:: \text{B: test } i \in N_a,\ j \notin N_a; \quad \text{C: test } j \in N_a,\ i \notin N_a; \quad
               \text{D: test one end in } N_a \text{, the other in } N_b,
 
-    and trains on the pairs without any of these nodes. D makes ``n_splits * (n_splits + 1) / 2`` splits. In B and C a
-    test pair has exactly one new node, so a pair whose nodes are in the same fold is never tested, and
-    `cross_val_predict` does not work. Folds without a test pair are skipped.
+    and trains on the pairs without any of these nodes. D makes ``n_splits * (n_splits + 1) / 2``
+    splits. In B and C a test pair has exactly one new node, so a pair whose nodes are in the same
+    fold is never tested, and `cross_val_predict` does not work. Folds without a test pair are
+    skipped.
 
-    With scikit-learn's metadata routing, `groups` and `task_groups` are requested; without it, scikit-learn passes
-    only `groups`.
+    With scikit-learn's metadata routing, `groups` and `task_groups` are requested; without it,
+    scikit-learn passes only `groups`.
 
     Examples
     --------
@@ -105,14 +122,18 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         network: bool = False,
     ) -> None:
         if not shuffle and random_state is not None:
-            raise ValueError("random_state has no effect without shuffling: leave it out, or set shuffle=True.")
+            raise ValueError(
+                "random_state has no effect without shuffling: leave it out, or set shuffle=True."
+            )
         self.setting = as_setting(setting).value
         self.n_splits = check_whole(n_splits, "n_splits", 2)
         self.shuffle = shuffle
         self.random_state = random_state
         self.network = bool(network)
 
-    def split(self, pairs: Any, y: Any = None, groups: Any = None, task_groups: Any = None) -> Splits:
+    def split(
+        self, pairs: Any, y: Any = None, groups: Any = None, task_groups: Any = None
+    ) -> Splits:
         """Yield the positions of the training rows and of the test rows of each split of a long table.
 
         Parameters
@@ -121,11 +142,12 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             Instance id and task id of each row; ids are any hashable values.
         y : ignored
         groups : array-like of shape (n,), default=None
-            Group of the instance of each row, in settings B and D. All rows of an instance have the same group.
-            Instances of one group are held out together.
+            Group of the instance of each row, in settings B and D. All rows of an instance have the
+            same group. Instances of one group are held out together.
         task_groups : array-like of shape (n,), default=None
-            Group of the task of each row, in settings C and D. A network needs both or neither: the groups of the first
-            and of the second node of each row. A node must have the same group in both.
+            Group of the task of each row, in settings C and D. A network needs both or neither: the
+            groups of the first and of the second node of each row. A node must have the same group
+            in both.
 
         Yields
         ------
@@ -135,24 +157,29 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         for train, test in self._masks(*self._read(pairs, groups, task_groups)):
             if not train.any():
                 raise ValueError(
-                    f"A split of setting {self.setting} has no pair to train on: each of {len(train)} pairs shares its "
-                    "instance or its task with the test pairs. Use more folds, or a table with more pairs."
+                    f"A split of setting {self.setting} has no pair to train on: each of "
+                    f"{len(train)} pairs shares its "
+                    "instance or its task with the test pairs. Use more folds, or a table with "
+                    "more pairs."
                 )
             yield np.flatnonzero(train), np.flatnonzero(test)
 
-    def split_grid(self, n_instances: int, n_tasks: int, *, groups: Any = None, task_groups: Any = None) -> Splits:
+    def split_grid(
+        self, n_instances: int, n_tasks: int, *, groups: Any = None, task_groups: Any = None
+    ) -> Splits:
         """Yield masks of the cells of a grid to train on and of those to test on.
 
-        The splits are those of the long table that lists the cells row by row. Where cells are not observed,
-        combine the masks with that of the observed ones.
+        The splits are those of the long table that lists the cells row by row. Where cells are not
+        observed, combine the masks with that of the observed ones.
 
         Parameters
         ----------
         n_instances, n_tasks : int
             Rows m and columns q of the grid.
         groups, task_groups : array-like of shape (m,) and (q,), default=None
-            Group of each instance, in settings B and D, and of each task, in C and D; a group is held out together.
-            For a network, `groups` are the groups of the nodes, and `task_groups` must be None.
+            Group of each instance, in settings B and D, and of each task, in C and D; a group is
+            held out together. For a network, `groups` are the groups of the nodes, and
+            `task_groups` must be None.
 
         Yields
         ------
@@ -173,10 +200,13 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         rows, columns = np.indices((n_instances, n_tasks)).reshape(2, -1)
         if self.network:
             if n_instances != n_tasks:
-                raise ValueError(f"The grid of a network is square, found {n_instances} × {n_tasks}.")
+                raise ValueError(
+                    f"The grid of a network is square, found {n_instances} × {n_tasks}."
+                )
             if task_groups is not None:
                 raise ValueError(
-                    "The nodes of a network have one grouping: give it as groups, and leave task_groups out."
+                    "The nodes of a network have one grouping: give it as groups, and leave "
+                    "task_groups out."
                 )
             task_groups = groups
         if groups is not None:
@@ -198,8 +228,8 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         Returns
         -------
         Units
-            The folds of `split_grid`. In setting A, the labels of a list, or all cells of a grid, are assigned to
-            folds in their order.
+            The folds of `split_grid`. In setting A, the labels of a list, or all cells of a grid,
+            are assigned to folds in their order.
 
         Examples
         --------
@@ -211,28 +241,37 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         array([0, 0, 0, 1, 1])
         """
         check_groups(Setting(self.setting), groups, task_groups)
-        (m, q), shape = labels.shape, tuple(labels.values.shape)
+        m, q = labels.shape
+        shape = tuple(labels.values.shape)
         sides = _grid_units(groups, m, "groups"), _grid_units(task_groups, q, "task_groups")
         units = self._dealt(np.arange(math.prod(shape)), *sides)
         return units if units.cells is None else Units(cells=units.cells.reshape(shape))
 
-    def get_n_splits(self, pairs: Any = None, y: Any = None, groups: Any = None, task_groups: Any = None) -> int:
+    def get_n_splits(
+        self, pairs: Any = None, y: Any = None, groups: Any = None, task_groups: Any = None
+    ) -> int:
         """Return the number of splits.
 
         Parameters
         ----------
         pairs, groups, task_groups : as in `split`, default=None
-            Needed in setting D, and for a network in B and C, to exclude blocks without pairs from the count.
+            Needed in setting D, and for a network in B and C, to exclude blocks without pairs from
+            the count.
         y : ignored
 
         Returns
         -------
         int
         """
-        n, is_double = self.n_splits, self.setting == Setting.D
+        n = self.n_splits
+        is_double = self.setting == Setting.D
         if pairs is not None and (is_double or (self.network and self.setting != Setting.A)):
             return len(self.n_unused(pairs, groups, task_groups))
-        return n if not is_double else n * (n + 1) // 2 if self.network else n**2
+        if not is_double:
+            return n
+        if self.network:
+            return n * (n + 1) // 2
+        return n**2
 
     def n_unused(self, pairs: Any, groups: Any = None, task_groups: Any = None) -> np.ndarray:
         """Return the number of mixed pairs of each split, which are neither in training nor in test.
@@ -244,13 +283,16 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         Returns
         -------
         integer array of shape (number of splits,)
-            Number of unused pairs of each split; 0 except in setting D, and for a network in B and C. If
-            `random_state` is not an int, the counts belong to another shuffle than earlier splits.
+            Number of unused pairs of each split; 0 except in setting D, and for a network in B and
+            C. If `random_state` is not an int, the counts belong to another shuffle than earlier
+            splits.
         """
         masks = self._masks(*self._read(pairs, groups, task_groups))
         return np.array([np.count_nonzero(~(train | test)) for train, test in masks], dtype=np.intp)
 
-    def _read(self, pairs: Any, groups: Any, task_groups: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _read(
+        self, pairs: Any, groups: Any, task_groups: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return, for each row, the number of its pair, of its instance unit and of its task unit."""
         first, second = id_columns(pairs, "pairs")
         if self.network:
@@ -260,17 +302,22 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             rows, columns = ends_in_order(rows, columns)
         else:
             check_groups(Setting(self.setting), groups, task_groups)
-            (rows,), (columns,) = factorize([first], "pairs"), factorize([second], "pairs")
+            (rows,) = factorize([first], "pairs")
+            (columns,) = factorize([second], "pairs")
             instances = _row_units(groups, rows, first, "groups", "instance")
             units = instances, _row_units(task_groups, columns, second, "task_groups", "task")
         (cells,) = factorize([pair_numbers(rows, columns, int(columns.max()) + 1)], "pairs")
         return cells, *units
 
-    def _masks(self, cells: np.ndarray, instance_units: np.ndarray, task_units: np.ndarray) -> Splits:
+    def _masks(
+        self, cells: np.ndarray, instance_units: np.ndarray, task_units: np.ndarray
+    ) -> Splits:
         """Yield boolean masks of training and test rows from the units of each row, all of shape (n,)."""
         if self.network and self.setting != Setting.A:
             random = check_random_state(self.random_state)
-            fold = self._deal(np.concatenate([instance_units, task_units]), "nodes or groups of them", random)
+            fold = self._deal(
+                np.concatenate([instance_units, task_units]), "nodes or groups of them", random
+            )
             yield from self._network_masks(*np.split(fold, 2))
             return
         units = self._dealt(cells, instance_units, task_units)
@@ -283,11 +330,14 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
 
     def _dealt(self, cells: np.ndarray, instances: np.ndarray, tasks: np.ndarray) -> Units:
         """Return the folds of a setting from the numbers of pairs and of the units of each side."""
-        setting, random = Setting(self.setting), check_random_state(self.random_state)
+        setting = Setting(self.setting)
+        random = check_random_state(self.random_state)
         if setting is Setting.A:
             return Units(cells=self._deal(cells, "distinct pairs", random))
         return Units(
-            self._deal(instances, "instances or groups of them", random) if setting.new_instance else None,
+            self._deal(instances, "instances or groups of them", random)
+            if setting.new_instance
+            else None,
             self._deal(tasks, "tasks or groups of them", random) if setting.new_task else None,
         )
 
@@ -298,7 +348,10 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
                 if self.setting == Setting.D:
                     test = ((first == a) & (second == b)) | ((first == b) & (second == a))
                 else:
-                    new, known = (first, second) if self.setting == Setting.B else (second, first)
+                    if self.setting == Setting.B:
+                        new, known = (first, second)
+                    else:
+                        new, known = (second, first)
                     test = (new == a) & (known != a)
                 if test.any():
                     yield ~(np.isin(first, (a, b)) | np.isin(second, (a, b))), test
@@ -328,16 +381,19 @@ class GivenFolds:
     def __init__(self, setting: Setting, splits: Sequence[Any]) -> None:
         if setting is not Setting.B:
             raise ValueError(
-                f"A list of folds as cv is only supported in setting B, found setting {setting.value}: pass a number "
+                f"A list of folds as cv is only supported in setting B, found setting "
+                f"{setting.value}: pass a number "
                 "of folds or a SettingKFold."
             )
         try:
             self.splits = [
-                (np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in splits
+                (np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp))
+                for train, test in splits
             ]
         except (TypeError, ValueError):
             raise TypeError(
-                "cv must be a number of folds, a SettingKFold or a list of (training rows, test rows), found "
+                "cv must be a number of folds, a SettingKFold or a list of (training rows, test "
+                "rows), found "
                 f"{splits!r}."
             ) from None
         self.n_splits = len(self.splits)
@@ -346,12 +402,21 @@ class GivenFolds:
         """Return the folds as `SettingKFold.units` does."""
         n_instances = labels.shape[0]
         if groups is not None or task_groups is not None:
-            raise ValueError("groups cannot be combined with a list of folds as cv: pass only one of them.")
-        everything = np.arange(n_instances)
-        tested = np.concatenate([test for _, test in self.splits]) if self.splits else everything[:0]
-        if not all(np.array_equal(np.sort(rows), everything) for rows in (tested, *map(np.concatenate, self.splits))):
             raise ValueError(
-                f"cv must test each of the {n_instances} instances in one fold, and train on it in all others."
+                "groups cannot be combined with a list of folds as cv: pass only one of them."
+            )
+        everything = np.arange(n_instances)
+        if self.splits:
+            tested = np.concatenate([test for _, test in self.splits])
+        else:
+            tested = everything[:0]
+        if not all(
+            np.array_equal(np.sort(rows), everything)
+            for rows in (tested, *map(np.concatenate, self.splits))
+        ):
+            raise ValueError(
+                f"cv must test each of the {n_instances} instances in one fold, and train on it in "
+                f"all others."
             )
         sizes = [len(test) for _, test in self.splits]
         return Units(np.repeat(np.arange(self.n_splits), sizes)[np.argsort(tested)])
@@ -362,13 +427,19 @@ def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) 
 
     Such ids would count as different, and a leak between training and test would not be noticed.
     """
-    if all(isinstance(column, np.ndarray) and column.dtype.kind in "biuf" for column in (*known, *asked)):
+    if all(
+        isinstance(column, np.ndarray) and column.dtype.kind in "biuf"
+        for column in (*known, *asked)
+    ):
         return
-    wanted, others = ({label for column in columns for label in _as_list(column)} for columns in (asked, known))
+    wanted, others = (
+        {label for column in columns for label in _as_list(column)} for columns in (asked, known)
+    )
     alike = near_miss(wanted - others, others)
     if alike is not None:
         raise IdError(
-            f"{words} have ids that differ in type or blanks only, such as {alike[1]!r} and {alike[0]!r}, and would "
+            f"{words} have ids that differ in type or blanks only, such as {alike[1]!r} and "
+            f"{alike[0]!r}, and would "
             "count as different: read both columns with the same type and strip blanks."
         )
 
@@ -388,7 +459,8 @@ def _row_units(groups: Any, codes: np.ndarray, ids: Column, name: str, side: str
     torn = np.flatnonzero(group_of[codes] != labels)
     if torn.size:
         raise ValueError(
-            f"{name} must be the same in all rows of one {side}, found two groups for {ids[int(torn[0])]!r} "
+            f"{name} must be the same in all rows of one {side}, found two groups for "
+            f"{ids[int(torn[0])]!r} "
             f"(one of them in row {torn[0]})."
         )
     return labels
@@ -402,16 +474,21 @@ def _node_units(
         return rows, columns
     if groups is None or task_groups is None:
         raise ValueError(
-            "The nodes of a network have one grouping: pass both groups, of the first node of each row, and "
+            "The nodes of a network have one grouping: pass both groups, of the first node of each "
+            "row, and "
             "task_groups, of the second."
         )
     n_rows = len(rows)
     labels = [*_as_list(groups), *_as_list(task_groups)]
     for side, name in ((groups, "groups"), (task_groups, "task_groups")):
         group_codes(side, (n_rows,), name)
-    units = _row_units(labels, np.concatenate([rows, columns]), [*ids[0], *ids[1]], "groups or task_groups", "node")
+    units = _row_units(
+        labels, np.concatenate([rows, columns]), [*ids[0], *ids[1]], "groups or task_groups", "node"
+    )
     return units[:n_rows], units[n_rows:]
 
 
 def _as_list(labels: Any) -> list[Any]:
-    return list(labels) if isinstance(labels, list | tuple) else label_array(labels).reshape(-1).tolist()
+    if isinstance(labels, list | tuple):
+        return list(labels)
+    return label_array(labels).reshape(-1).tolist()

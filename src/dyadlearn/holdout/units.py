@@ -1,8 +1,8 @@
 """Problem (a model with its labels) and units (pairs, instances or tasks that are left out together).
 
-Where tasks are independent and have intercepts, the only label of a task has no hold-out prediction: the intercept of a
-task is estimated from its labels, and the prediction of a task without labels is NaN. Such a label counts as missing in
-scores and plots, with a warning.
+Where tasks are independent and have intercepts, the only label of a task has no hold-out
+prediction: the intercept of a task is estimated from its labels, and the prediction of a task
+without labels is NaN. Such a label counts as missing in scores and plots, with a warning.
 """
 
 from __future__ import annotations
@@ -29,7 +29,13 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.factor import CellsFactor
 from dyadlearn.solve.missing import Completion
-from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, factor_of, solve_by_directions, solve_pairs
+from dyadlearn.solve.observed import (
+    ObservedSolution,
+    ObservedSystem,
+    factor_of,
+    solve_by_directions,
+    solve_pairs,
+)
 from dyadlearn.solve.operators import GridOperators
 
 
@@ -53,7 +59,12 @@ class Units(Stored):
 
     @classmethod
     def of_groups(
-        cls, labels: Labels, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None
+        cls,
+        labels: Labels,
+        setting: Setting,
+        groups: Any = None,
+        task_groups: Any = None,
+        cells: Any = None,
     ) -> Self:
         """Return the units of groups; groups that the setting does not leave out are ignored.
 
@@ -61,14 +72,22 @@ class Units(Stored):
         ----------
         labels : Labels
         setting : Setting
-        groups, task_groups, cells : arrays of shape (m,), (q,) and that of the labels' values, or None
+        groups, task_groups, cells : arrays of shape (m,), (q,) and that of the labels' values, or
+        None
             Group of each instance, task or label; a group is left out together.
         """
-        (m, q), shape = labels.shape, tuple(labels.values.shape)
+        m, q = labels.shape
+        shape = tuple(labels.values.shape)
         return cls(
-            None if groups is None or not setting.new_instance else group_codes(groups, (m,), "groups"),
-            None if task_groups is None or not setting.new_task else group_codes(task_groups, (q,), "task_groups"),
-            None if cells is None or setting is not Setting.A else group_codes(cells, shape, "cells"),
+            None
+            if groups is None or not setting.new_instance
+            else group_codes(groups, (m,), "groups"),
+            None
+            if task_groups is None or not setting.new_task
+            else group_codes(task_groups, (q,), "task_groups"),
+            None
+            if cells is None or setting is not Setting.A
+            else group_codes(cells, shape, "cells"),
         )
 
     def of_edges(self) -> Self:
@@ -117,7 +136,10 @@ class Units(Stored):
         """Return whether the units are integers with the shape of some labels."""
         shapes = (labels.shape[:1], labels.shape[1:], tuple(labels.values.shape))
         given = zip((self.instances, self.tasks, self.cells), shapes, strict=True)
-        return all(each is None or (each.dtype.kind in "iu" and each.shape == shape) for each, shape in given)
+        return all(
+            each is None or (each.dtype.kind in "iu" and each.shape == shape)
+            for each, shape in given
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,16 +176,19 @@ class Problem:
     def posed(cls, pairing: Pairing, labels: Labels, **stopping: Any) -> Self:
         """Return the problem with weights of at most one, in a unit that also divides the regularisation.
 
-        A common factor of all weights divides the regularisation, see `dyadlearn.pairing.base.divided`. So weights of
-        any size are solved as accurately as weights near one, and equal weights have the formulas of labels without
-        weights. Models that cannot take up a common factor keep their weights.
+        A common factor of all weights divides the regularisation, see
+        `dyadlearn.pairing.base.divided`. So weights of any size are solved as accurately as weights
+        near one, and equal weights have the formulas of labels without weights. Models that cannot
+        take up a common factor keep their weights.
         """
         labels = labels.in_double()
         unit = labels.largest_weight
         scaled = None if unit == 1.0 else divided(pairing, unit)
         if labels.weights is None or (unit != 1.0 and scaled is None):
             return cls(pairing, labels, **stopping)
-        return cls(pairing if scaled is None else scaled, labels.reweighted(unit), unit=unit, **stopping)
+        return cls(
+            pairing if scaled is None else scaled, labels.reweighted(unit), unit=unit, **stopping
+        )
 
     @property
     def Y(self) -> Array:  # noqa: N802
@@ -171,9 +196,12 @@ class Problem:
         if self.labels.grid is None:
             m, q = self.labels.shape
             raise ValueError(
-                f"This method needs a grid of {m} × {q} labels, but the model was fitted on a list of "
-                f"{self.labels.size} observed pairs: use evaluate(), holdout(), predict_interval() or "
-                "cross-validation of the pairs, or fit the model on a grid with NaN for missing labels."
+                f"This method needs a grid of {m} × {q} labels, but the model was fitted on a list "
+                f"of "
+                f"{self.labels.size} observed pairs: use evaluate(), holdout(), predict_interval() "
+                f"or "
+                "cross-validation of the pairs, or fit the model on a grid with NaN for missing "
+                "labels."
             )
         return self.labels.grid
 
@@ -206,7 +234,9 @@ class Problem:
 
     def complete(self, start: Completion | None = None) -> Completion:
         """Complete a grid of labels; `start` is the solution of a similar problem."""
-        return complete_labels(self.pairing, self.Y, self.weights, start, tol=self.tol, max_iter=self.max_iter)
+        return complete_labels(
+            self.pairing, self.Y, self.weights, start, tol=self.tol, max_iter=self.max_iter
+        )
 
     def system(self) -> ObservedSystem:
         """Return the equations of a list of labels; they hold a rotated copy of the features."""
@@ -261,7 +291,8 @@ def scored_labels(
     Returns
     -------
     array of the same shape
-        Labels; NaN where a label is missing, or has no prediction, such as the only label of a task.
+        Labels; NaN where a label is missing, or has no prediction, such as the only label of a
+        task.
 
     Raises
     ------
@@ -273,25 +304,33 @@ def scored_labels(
         return labels.values
     if np.array_equal(unpredicted, labels.observed):
         raise ValueError(
-            f"Setting {setting.value} leaves out the only label of every task, so that no task has a label left to "
+            f"Setting {setting.value} leaves out the only label of every task, so that no task has "
+            f"a label left to "
             f"estimate its intercept from: give more labels of a task, {_REMEDY}."
         )
     if not quiet:
         warn_of_only_labels(unpredicted, labels, setting, "they are not scored", stacklevel + 1)
-    return namespace(labels.values).where(as_array_of(unpredicted, labels.values), float("nan"), labels.values)
+    return namespace(labels.values).where(
+        as_array_of(unpredicted, labels.values), float("nan"), labels.values
+    )
 
 
 def warn_of_unpredicted(labels: Labels, held_out: Array, setting: Setting) -> None:
     """Warn about labels without a held-out prediction."""
-    warn_of_only_labels(_unpredicted(labels, held_out), labels, setting, "their predictions are NaN", 3)
+    warn_of_only_labels(
+        _unpredicted(labels, held_out), labels, setting, "their predictions are NaN", 3
+    )
 
 
-def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2, lack: str = _LACK, remedy: str = _REMEDY) -> None:
+def warn_of_unlabelled(
+    without: np.ndarray, stacklevel: int = 2, lack: str = _LACK, remedy: str = _REMEDY
+) -> None:
     """Warn about tasks without labels, given as a mask (q,), for which the prediction is NaN."""
     if without.any():
         tasks = np.flatnonzero(without).tolist()
         warnings.warn(
-            f"{len(tasks)} of {without.size} tasks (positions {shown(tasks)}) {lack}: their predictions are NaN. "
+            f"{len(tasks)} of {without.size} tasks (positions {shown(tasks)}) {lack}: their "
+            f"predictions are NaN. "
             f"Leave them out, {remedy}.",
             NoLabelWarning,
             stacklevel=stacklevel + 1,
@@ -306,14 +345,18 @@ def _unpredicted(labels: Labels, held_out: Array) -> np.ndarray:
     return np.asarray(to_numpy(missing) & labels.observed)
 
 
-def warn_of_only_labels(mask: np.ndarray, labels: Labels, setting: Setting, so: str, stacklevel: int = 2) -> None:
+def warn_of_only_labels(
+    mask: np.ndarray, labels: Labels, setting: Setting, so: str, stacklevel: int = 2
+) -> None:
     """Warn about labels that are the only ones of their tasks, given as a mask."""
     if not mask.any():
         return
     tasks = np.flatnonzero(np.any(mask, axis=0)).tolist()
     warnings.warn(
-        f"In setting {setting.value}, {np.count_nonzero(mask)} of {labels.size} labels are the only ones of their "
-        f"task (positions {shown(tasks)}), so that none is left to estimate its intercept from: {so}. "
+        f"In setting {setting.value}, {np.count_nonzero(mask)} of {labels.size} labels are the "
+        f"only ones of their "
+        f"task (positions {shown(tasks)}), so that none is left to estimate its intercept from: "
+        f"{so}. "
         f"Give more labels of these tasks, {_REMEDY}.",
         NoLabelWarning,
         stacklevel=stacklevel + 1,

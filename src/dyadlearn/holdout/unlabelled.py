@@ -1,6 +1,7 @@
 r"""Predictions of pairs without a label by the models without their units.
 
-The model without the labels S is the model of the labels :math:`\mathbf{y}'`, in which the held-out predictions
+The model without the labels S is the model of the labels :math:`\mathbf{y}'`, in which the held-out
+predictions
 :math:`\hat{\mathbf{y}}_S` take the place of :math:`\mathbf{y}_S`: a label that equals its held-out prediction does not
 change the model. Its predictions of other pairs u are
 
@@ -8,8 +9,9 @@ change the model. Its predictions of other pairs u are
           \mu' = y'_r - (\mathbf{P}_{oo}\,\mathbf{N}\mathbf{y}')_r - c_r\,(\mathbf{N}\mathbf{y}')_r
           \text{ for any observed } r .
 
-An inverse over the missing pairs u knows them as :math:`-\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}\mathbf{y}'`, with the
-residual operator R of the complete grid.
+An inverse over the missing pairs u knows them as
+:math:`-\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}\mathbf{y}'`, with the residual operator R of the
+complete grid.
 """
 
 from __future__ import annotations
@@ -81,7 +83,10 @@ class Unlabelled:
         for here in row_blocks(n_units, 4 * n * itemsize(grid), 2**24):
             changed = [self._changed(units, known, held_out) for units in wanted.T[here]]
             labels = namespace(grid).stack(changed, axis=1)
-            asked_of = [np.flatnonzero(unit_of == number) for number in range(here.start, here.start + len(changed))]
+            asked_of = [
+                np.flatnonzero(unit_of == number)
+                for number in range(here.start, here.start + len(changed))
+            ]
             pieces.extend(self._predictions(labels, missing, asked_of))
             places.extend(missing[at] for at in asked_of)
         grid = placed(pieces, places, observed.size)
@@ -99,7 +104,9 @@ class Unlabelled:
         asking = min(_ENTRY * n * n_missing, n_units * self._grid_work)
         return asking + n * n * n_units
 
-    def _predictions(self, labels: Array, missing: np.ndarray, asked: list[np.ndarray]) -> list[Array]:
+    def _predictions(
+        self, labels: Array, missing: np.ndarray, asked: list[np.ndarray]
+    ) -> list[Array]:
         """Return the predictions of some missing pairs for each column of labels (n, b).
 
         Parameters
@@ -115,7 +122,10 @@ class Unlabelled:
             return [take_rows(filled[:, place], at) for place, at in enumerate(asked)]
         duals = self._duals(labels)
         means = fixed_values(self.operators, self.labels.listed(), labels, duals)
-        return [self._predicted(duals[:, place], missing[at]) + means[place] for place, at in enumerate(asked)]
+        return [
+            self._predicted(duals[:, place], missing[at]) + means[place]
+            for place, at in enumerate(asked)
+        ]
 
     @property
     def _grid_work(self) -> float:
@@ -129,7 +139,9 @@ class Unlabelled:
         n = self.labels.size
         shape = self.labels.shape
         if _ENTRY * at.size * n > self._grid_work:
-            spread = placed([duals], [np.flatnonzero(self.labels.observed)], self.labels.observed.size)
+            spread = placed(
+                [duals], [np.flatnonzero(self.labels.observed)], self.labels.observed.size
+            )
             xp = namespace(spread)
             spread = xp.reshape(xp.where(xp.isnan(spread), xp.zeros_like(spread), spread), shape)
             return take_rows(xp.reshape(self.operators.kernel(spread), (-1,)), at)
@@ -142,7 +154,9 @@ class Unlabelled:
 
     def _changed(self, units: np.ndarray, known: Sequence[np.ndarray], held_out: Array) -> Array:
         """Return labels (n,) with held-out predictions in place of those of one unit, or of a unit of each side."""
-        left = np.logical_or.reduce([codes == unit for codes, unit in zip(known, units, strict=True)])
+        left = np.logical_or.reduce(
+            [codes == unit for codes, unit in zip(known, units, strict=True)]
+        )
         at = np.flatnonzero(left)
         if not at.size:
             return self.centred

@@ -1,18 +1,29 @@
 """Kernels from features, graphs, trees, taxonomies and similarity matrices.
 
-`gram` computes a kernel by its name or with a callable. `Sum` and `Product` combine kernels. `pairs_of` computes
-kernels of pairs of entities. `repair` makes a similarity matrix symmetric and positive semi-definite. `Descriptions`
-holds several tables of the same entities. `Landmarks` approximates any kernel by a few features.
-`dyadlearn.kernels.chemistry` and `dyadlearn.kernels.sequences` are for molecules and sequences.
+`gram` computes a kernel by its name or with a callable. `Sum` and `Product` combine kernels.
+`pairs_of` computes kernels of pairs of entities. `repair` makes a similarity matrix symmetric and
+positive semi-definite. `Descriptions` holds several tables of the same entities. `Landmarks`
+approximates any kernel by a few features. `dyadlearn.kernels.chemistry` and
+`dyadlearn.kernels.sequences` are for molecules and sequences.
 """
 
 from dyadlearn.kernels.combine import Product, Sum, normalize, pairs_of
 from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.kernels.gram import gram, gram_diagonal, kernel_names
-from dyadlearn.kernels.graphs import diffusion_kernel, graph_distance_kernel, shared_ancestors_kernel
+from dyadlearn.kernels.graphs import (
+    diffusion_kernel,
+    graph_distance_kernel,
+    shared_ancestors_kernel,
+)
 from dyadlearn.kernels.landmarks import Landmarks
 from dyadlearn.kernels.repair import repair
-from dyadlearn.kernels.trees import Tree, brownian_kernel, read_newick, taxonomy_kernel, tree_distance_kernel
+from dyadlearn.kernels.trees import (
+    Tree,
+    brownian_kernel,
+    read_newick,
+    taxonomy_kernel,
+    tree_distance_kernel,
+)
 from dyadlearn.kernels.vectors import delta, minmax, tanimoto
 
 __all__ = [

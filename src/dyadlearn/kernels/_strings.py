@@ -39,7 +39,9 @@ class Strings:
     @property
     def labels(self) -> list[Hashable]:
         """The ids, or positions if there are none."""
-        return list(range(len(self.values))) if self.ids is None else list(self.ids.labels)
+        if self.ids is None:
+            return list(range(len(self.values)))
+        return list(self.ids.labels)
 
     def sift(self, wrong: Mapping[int, str], on_error: str | None) -> Strings:
         """Return the valid texts; raise if others are present, or leave these out with a warning.
@@ -58,12 +60,16 @@ class Strings:
         labels = self.labels
         valid = [position for position in range(len(self.values)) if position not in wrong]
         name = "" if self.ids else "position "
-        listed = [f"{name}{labels[position]!r} ({reason})" for position, reason in sorted(wrong.items())]
+        listed = [
+            f"{name}{labels[position]!r} ({reason})" for position, reason in sorted(wrong.items())
+        ]
         shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
         message = f"Not valid: {len(wrong)} of {len(self.values)} {self.what}: {shown}"
         if on_error == "drop" and valid:
             warnings.warn(f"{message}. They are left out.", UserWarning, stacklevel=4)
-            ids = Ids(tuple(labels[position] for position in valid), self.ids.name if self.ids else None)
+            ids = Ids(
+                tuple(labels[position] for position in valid), self.ids.name if self.ids else None
+            )
             return Strings([self.values[position] for position in valid], self.what, ids, self.kind)
         hint = ', or leave them out with on_error="drop"' if on_error == "raise" else ""
         raise ValueError(f"{message}. Correct or remove them{hint}.")
@@ -74,7 +80,9 @@ class Strings:
             return values
         if is_sparse(values):
             # Eight bytes each, as models convert the frame to floats.
-            purpose = f"A frame of {values.shape[1]} columns (a plain list would give a sparse matrix)"
+            purpose = (
+                f"A frame of {values.shape[1]} columns (a plain list would give a sparse matrix)"
+            )
             check_memory(8 * values.shape[0] * values.shape[1], None, purpose)
             values = values.toarray()
         return write_table(values, self.ids, column_ids, self.kind)
@@ -86,7 +94,8 @@ def read_strings(texts: Any, what: str, ids: Sequence[Hashable] | None = None) -
     Parameters
     ----------
     texts : sequence, mapping of id to text, series, or frame with one column of text
-        The ids of a pandas series or frame are its index. In another frame of two columns the first holds ids.
+        The ids of a pandas series or frame are its index. In another frame of two columns the first
+        holds ids.
     what : str
         Name of the texts in messages.
     ids : sequence, optional
@@ -101,7 +110,9 @@ def read_strings(texts: Any, what: str, ids: Sequence[Hashable] | None = None) -
         raise ValueError(f"ids were given twice: the {what} have ids already, so leave ids out.")
     labels = list(ids)
     if len(labels) != len(strings.values):
-        raise ValueError(f"ids must name each of the {len(strings.values)} {what}, found {len(labels)}.")
+        raise ValueError(
+            f"ids must name each of the {len(strings.values)} {what}, found {len(labels)}."
+        )
     return Strings(strings.values, what, make_ids(labels, None, "ids"), strings.kind)
 
 
@@ -109,7 +120,9 @@ def _read(texts: Any, what: str) -> Strings:
     if isinstance(texts, str | bytes):
         raise TypeError(f"{what} must be several: put a single text into a list.")
     if isinstance(texts, Mapping):
-        return Strings(list(texts.values()), what, make_ids(list(texts), None, f"The mapping of {what}"))
+        return Strings(
+            list(texts.values()), what, make_ids(list(texts), None, f"The mapping of {what}")
+        )
     import narwhals as nw
 
     frame: Any = nw.from_native(texts, eager_only=True, allow_series=True, pass_through=True)
@@ -119,14 +132,18 @@ def _read(texts: Any, what: str) -> Strings:
         try:
             texts = list(texts)
         except TypeError:
-            raise TypeError(f"{what} must be a sequence of text, found {type(texts).__name__}.") from None
+            raise TypeError(
+                f"{what} must be a sequence of text, found {type(texts).__name__}."
+            ) from None
     table = read_table(texts, f"the {what}", of_words=True)
     values = np.asarray(table.values, dtype=object)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
         place = "the index of a pandas frame, or the first of two columns of any other"
-        raise ValueError(f"{what} must be one column of text, found shape {values.shape}; ids belong in {place}.")
+        raise ValueError(
+            f"{what} must be one column of text, found shape {values.shape}; ids belong in {place}."
+        )
     return Strings(values.tolist(), what, table.row_ids, table.kind)
 
 
@@ -143,7 +160,8 @@ class TextStep(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 class TextFeatures(TextStep):
     """Base class of pipeline steps that compute features of each text separately; `fit` learns nothing.
 
-    A subclass has `get_feature_names_out`, ``_check_parameters()``, which raises if a parameter is out of range, and
+    A subclass has `get_feature_names_out`, ``_check_parameters()``, which raises if a parameter is
+    out of range, and
     ``_computed(X, ids=None, on_error=None)``, which returns the valid texts and their features (n_kept, n_features).
     """
 
@@ -182,4 +200,6 @@ class TextFeatures(TextStep):
 
 def shortened(text: Any) -> str:
     """Return the beginning of a text, quoted."""
-    return repr(text) if not isinstance(text, str) or len(text) <= 40 else repr(text[:40]) + "…"
+    if not isinstance(text, str) or len(text) <= 40:
+        return repr(text)
+    return repr(text[:40]) + "…"

@@ -33,30 +33,32 @@ def fingerprints(
 ) -> tuple[csr_array, list[Hashable]]:
     r"""Compute Morgan fingerprints: the circular neighbourhoods of atoms that each molecule has.
 
-    A hash function h gives a number to every neighbourhood of up to `radius` bonds around every atom. The features are
+    A hash function h gives a number to every neighbourhood of up to `radius` bonds around every
+    atom. The features are
 
     .. math:: x_b = \bigl|\{\text{neighbourhoods } s : h(s) \equiv b \bmod \text{n\_bits}\}\bigr|,
               \qquad b = 0, \dots, \text{n\_bits} - 1,
 
-    With ``counts=False`` every positive x_b is replaced by 1. With ``radius=2`` the fingerprints are known as ECFP4,
-    because the diameter is 4.
+    With ``counts=False`` every positive x_b is replaced by 1. With ``radius=2`` the fingerprints
+    are known as ECFP4, because the diameter is 4.
 
     Parameters
     ----------
     smiles : sequence, mapping of id to SMILES, series, or frame with one column of SMILES
-        The n molecules. The ids of a pandas series or frame are its index; those of another frame of two columns are
-        its first column.
+        The n molecules. The ids of a pandas series or frame are its index; those of another frame
+        of two columns are its first column.
     ids : sequence of length n, optional
         Ids of the molecules, if `smiles` has none.
     radius : int, default=2
         Maximum number of bonds from the centre of a neighbourhood.
     n_bits : int, default=2048
-        Number of features. Different neighbourhoods may share a feature; this is more frequent if there are few.
+        Number of features. Different neighbourhoods may share a feature; this is more frequent if
+        there are few.
     counts : bool, default=False
         Whether to count how often a neighbourhood occurs; the kernel for counts is "minmax".
     on_error : {"raise", "drop"}, default="raise"
-        What to do if a text is not a valid molecule: raise an error, or leave it out with a warning. Both messages
-        name the invalid texts.
+        What to do if a text is not a valid molecule: raise an error, or leave it out with a
+        warning. Both messages name the invalid texts.
 
     Returns
     -------
@@ -68,7 +70,8 @@ def fingerprints(
     Raises
     ------
     ValueError
-        If a text is not a valid molecule (the message lists their ids), or if a parameter is out of range.
+        If a text is not a valid molecule (the message lists their ids), or if a parameter is out of
+        range.
     ImportError
         If rdkit is not installed.
 
@@ -89,7 +92,9 @@ def fingerprints(
            [0.56, 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
-    molecules, features = MorganFingerprints(radius, n_bits, counts)._computed(smiles, ids, on_error)
+    molecules, features = MorganFingerprints(radius, n_bits, counts)._computed(
+        smiles, ids, on_error
+    )
     return features, molecules.labels
 
 
@@ -97,12 +102,14 @@ def fingerprints(
 class MorganFingerprints(TextFeatures):
     r"""Compute Morgan fingerprints from SMILES, as the first step of a pipeline.
 
-    The pipeline takes SMILES in `fit` and in `predict`. With the Tanimoto kernel in the model, its kernel is
+    The pipeline takes SMILES in `fit` and in `predict`. With the Tanimoto kernel in the model, its
+    kernel is
 
     .. math:: K_{ij} = \text{tanimoto}\bigl(x(\text{smiles}_i), x(\text{smiles}_j)\bigr)
 
-    The features are those of `fingerprints`. Nothing is learned from the molecules. A text that is not a valid molecule
-    raises an error that names it: a pipeline step cannot leave out rows, but `fingerprints` can.
+    The features are those of `fingerprints`. Nothing is learned from the molecules. A text that is
+    not a valid molecule raises an error that names it: a pipeline step cannot leave out rows, but
+    `fingerprints` can.
 
     Parameters
     ----------
@@ -139,16 +146,23 @@ class MorganFingerprints(TextFeatures):
         check_whole(self.radius, "radius", 0, _WIDEST)
         check_whole(self.n_bits, "n_bits", 1, 2**31 - 1)
 
-    def _computed(self, X: Any, ids: Any = None, on_error: str | None = None) -> tuple[Strings, csr_array]:
+    def _computed(
+        self, X: Any, ids: Any = None, on_error: str | None = None
+    ) -> tuple[Strings, csr_array]:
         self._check_parameters()
         valid, molecules = _read(X, ids, on_error)
         from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
         generator = GetMorganGenerator(radius=int(self.radius), fpSize=int(self.n_bits))
-        found = [generator.GetCountFingerprint(molecule).GetNonzeroElements() for molecule in molecules]
+        found = [
+            generator.GetCountFingerprint(molecule).GetNonzeroElements() for molecule in molecules
+        ]
         bits = np.array([bit for row in found for bit in row], dtype=np.int32)
         numbers = [number for row in found for number in row.values()]
-        entries = np.array(numbers, dtype=np.int32) if self.counts else np.ones(len(bits), dtype=np.uint8)
+        if self.counts:
+            entries = np.array(numbers, dtype=np.int32)
+        else:
+            entries = np.ones(len(bits), dtype=np.uint8)
         ends = np.cumsum([0, *map(len, found)])
         return valid, csr_array((entries, bits, ends), shape=(len(found), int(self.n_bits)))
 
@@ -156,8 +170,8 @@ class MorganFingerprints(TextFeatures):
 def scaffolds(smiles: Any) -> list[str]:
     """Return the Murcko scaffold of each molecule: its rings and the chains between them.
 
-    Passed as `groups` of instances or `task_groups` of tasks, they leave out molecules with the same scaffold together.
-    Molecules without a ring have the scaffold "" and form one group.
+    Passed as `groups` of instances or `task_groups` of tasks, they leave out molecules with the
+    same scaffold together. Molecules without a ring have the scaffold "" and form one group.
 
     Parameters
     ----------

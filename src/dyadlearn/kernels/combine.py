@@ -25,14 +25,14 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
 
     .. math:: \tilde K_{ij} = \frac{K_{ij}}{\sqrt{k_i k_j}}, \qquad k_i = k(x_i, x_i)
 
-    If k_i is zero, x_i is the zero vector of the feature space. Its row and column become zero, including the
-    diagonal.
+    If k_i is zero, x_i is the zero vector of the feature space. Its row and column become zero,
+    including the diagonal.
 
     Parameters
     ----------
     K : array or frame of shape (n, n) or (n_a, n_b)
-        A Gram matrix or, if both diagonals are given, any block of one. If the columns of a frame have the ids of its
-        rows, they are brought into the order of the rows.
+        A Gram matrix or, if both diagonals are given, any block of one. If the columns of a frame
+        have the ids of its rows, they are brought into the order of the rows.
     row_diagonal : array or series of shape (n_a,), optional
         Kernel of each row entity with itself; by default the diagonal of `K`.
     column_diagonal : array or series of shape (n_b,), optional
@@ -46,8 +46,8 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
     Raises
     ------
     IdError
-        If the rows and columns of a Gram matrix have different ids, or the ids of a diagonal differ from those of its
-        axis.
+        If the rows and columns of a Gram matrix have different ids, or the ids of a diagonal differ
+        from those of its axis.
 
     Examples
     --------
@@ -68,18 +68,26 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
     if row_diagonal is None:
         if table.values.shape[0] != table.values.shape[1]:
             shape = tuple(table.values.shape)
-            raise KernelError(f"K must be square unless both diagonals are given, found shape {shape}.")
+            raise KernelError(
+                f"K must be square unless both diagonals are given, found shape {shape}."
+            )
         table = table.squared("K")
         diagonal = namespace(table.values).linalg.diagonal(table.values)
         rows = columns = _scale(diagonal, table.values, 0, "the diagonal of K")
     else:
         row_diagonal = in_order(row_diagonal, table.row_ids, None, "row_diagonal", "the rows of K")
-        column_diagonal = in_order(column_diagonal, table.column_ids, None, "column_diagonal", "the columns of K")
+        column_diagonal = in_order(
+            column_diagonal, table.column_ids, None, "column_diagonal", "the columns of K"
+        )
         rows = _scale(row_diagonal, table.values, 0, "row_diagonal")
         columns = _scale(column_diagonal, table.values, 1, "column_diagonal")
     table = replace(table, values=table.values * (rows[:, None] * columns[None, :]))
     # A diagonal without ids has the order of the columns of K, so these are reordered last.
-    if table.row_ids and table.column_ids and set(table.row_ids.labels) == set(table.column_ids.labels):
+    if (
+        table.row_ids
+        and table.column_ids
+        and set(table.row_ids.labels) == set(table.column_ids.labels)
+    ):
         table = table.squared("K")
     return formed_as(table, K)
 
@@ -96,26 +104,38 @@ class _Combination(Stored, stored=False):
 
     def __post_init__(self) -> None:
         if isinstance(self.kernels, str) or callable(self.kernels):
-            raise KernelError(f"kernels must be a sequence of kernels, found the single {self.kernels!r}.")
+            raise KernelError(
+                f"kernels must be a sequence of kernels, found the single {self.kernels!r}."
+            )
         object.__setattr__(self, "kernels", tuple(self.kernels))
         for kernel, params in map(_split, self.kernels):
             check_kernel(kernel, params)
             if is_estimated(kernel, params):
                 given = f'({kernel!r}, {{"frequencies": p}})'
-                raise KernelError(f"kernel {kernel!r} in a sum or product needs its parameters: give {given}.")
+                raise KernelError(
+                    f"kernel {kernel!r} in a sum or product needs its parameters: give {given}."
+                )
         weights = check_weights(self.weights, len(self.kernels), "kernels")
         object.__setattr__(self, "weights", None if self.weights is None else weights)
 
     def __call__(self, A: Any, B: Any = None) -> Any:
         """Return the kernel (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d); a frame for frames."""
         # One block after the other, so that only one is in memory.
-        blocks = (gram(A, B, kernel=kernel, kernel_params=params) for kernel, params in map(_split, self.kernels))
+        blocks = (
+            gram(A, B, kernel=kernel, kernel_params=params)
+            for kernel, params in map(_split, self.kernels)
+        )
         return formed_as(self._joined(blocks), A, B)
 
     def diagonal(self, A: Any) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
-        parts = (gram_diagonal(A, kernel=kernel, kernel_params=params) for kernel, params in map(_split, self.kernels))
-        return self._joined((part if is_foreign(part) else np.asarray(part))[:, None] for part in parts).values[:, 0]
+        parts = (
+            gram_diagonal(A, kernel=kernel, kernel_params=params)
+            for kernel, params in map(_split, self.kernels)
+        )
+        return self._joined(
+            (part if is_foreign(part) else np.asarray(part))[:, None] for part in parts
+        ).values[:, 0]
 
     def _joined(self, blocks: Iterable[Any]) -> Table:
         """Return the weighted sum of blocks, or the product of their powers."""
@@ -136,7 +156,10 @@ class _Combination(Stored, stored=False):
         if not self._are_powers:
             return weight * K
         if not weight.is_integer() and float(namespace(K).min(K)) < 0:
-            raise KernelError(f"{name} has negative entries, which have no power {weight:g}; use a whole exponent.")
+            raise KernelError(
+                f"{name} has negative entries, which have no power {weight:g}; use a whole "
+                f"exponent."
+            )
         return K**weight
 
 
@@ -149,7 +172,8 @@ class Sum(_Combination):
     Parameters
     ----------
     kernels : sequence
-        Each a name, a pair (name or callable, parameters), or a callable such as another `Sum` or `Product`.
+        Each a name, a pair (name or callable, parameters), or a callable such as another `Sum` or
+        `Product`.
     weights : sequence of float, optional
         Non-negative weights, one for each kernel; all 1 by default.
 
@@ -172,13 +196,15 @@ class Product(_Combination):
 
     .. math:: k(a, b) = \prod_p k_p(a, b)^{w_p}
 
-    With whole exponents the product is positive semi-definite if every kernel is (Schur's product theorem). A
-    fractional exponent is safe only for an infinitely divisible kernel, such as "rbf" or "laplacian".
+    With whole exponents the product is positive semi-definite if every kernel is (Schur's product
+    theorem). A fractional exponent is safe only for an infinitely divisible kernel, such as "rbf"
+    or "laplacian".
 
     Parameters
     ----------
     kernels : sequence
-        Each a name, a pair (name or callable, parameters), or a callable such as another `Sum` or `Product`.
+        Each a name, a pair (name or callable, parameters), or a callable such as another `Sum` or
+        `Product`.
     weights : sequence of float, optional
         Non-negative exponents, one for each kernel; all 1 by default.
 
@@ -208,14 +234,15 @@ def pairs_of(
 
     .. math:: s\bigl((a, b), (c, d)\bigr) = k(a, c) + k(b, d), \qquad p\bigl((a, b), (c, d)\bigr) = k(a, c)\, k(b, d)
 
-    With the sum, a label is an effect of the first entity plus an effect of the second. With the product, it is an
-    interaction of both. ``symmetric=True`` averages each kernel over both orders of the second pair, so that (a, b) and
-    (b, a) are the same pair:
+    With the sum, a label is an effect of the first entity plus an effect of the second. With the
+    product, it is an interaction of both. ``symmetric=True`` averages each kernel over both orders
+    of the second pair, so that (a, b) and (b, a) are the same pair:
 
     .. math:: \tfrac12 \bigl[k(a, c) + k(b, d) + k(a, d) + k(b, c)\bigr], \qquad
               \tfrac12 \bigl[k(a, c)\, k(b, d) + k(a, d)\, k(b, c)\bigr]
 
-    All are positive semi-definite if k is. The pairs are the rows of a model with ``kernel="precomputed"``.
+    All are positive semi-definite if k is. The pairs are the rows of a model with
+    ``kernel="precomputed"``.
 
     Parameters
     ----------
@@ -226,15 +253,18 @@ def pairs_of(
     symmetric : bool, default=True
         Whether the order within a pair is irrelevant.
     known : (first, second), two sequences of length p_known, default=None
-        Members of the training pairs, not a list of pairs. The result has a column for each pair, for `predict`.
+        Members of the training pairs, not a list of pairs. The result has a column for each pair,
+        for `predict`.
     kernel, kernel_params : as in `gram`, default="precomputed"
-        Kernel of the entities, if `K` has their features. Parameters that it estimates from training rows, such as
-        allele frequencies, are estimated from the members of the training pairs.
+        Kernel of the entities, if `K` has their features. Parameters that it estimates from
+        training rows, such as allele frequencies, are estimated from the members of the training
+        pairs.
 
     Returns
     -------
     dict with the keys "sum" and "product", of arrays or frames of shape (p, p) or (p, p_known)
-        Ids of pairs are those of their members with a plus sign between them, such as ``"aspirin + heparin"``.
+        Ids of pairs are those of their members with a plus sign between them, such as ``"aspirin +
+        heparin"``.
 
     Raises
     ------
@@ -253,43 +283,72 @@ def pairs_of(
     array([[0.05, 0.25]])
     """
     if known is not None and len(known) != 2:
-        raise ValueError(f"known must be (first, second) of the training pairs, found {len(known)} lists.")
+        raise ValueError(
+            f"known must be (first, second) of the training pairs, found {len(known)} lists."
+        )
     K = np.asarray(K) if isinstance(K, list | tuple) else K
     is_kernel = isinstance(kernel, str) and kernel == "precomputed"
-    table = read_gram(K, "K", is_square=known is None) if is_kernel else read_table(K, "K")
+    if is_kernel:
+        table = read_gram(K, "K", is_square=known is None)
+    else:
+        table = read_table(K, "K")
     rows, row_ids = _members(first, second, table, symmetric)
     trained = table.transposed if is_kernel else table
-    columns, column_ids = (rows, row_ids) if known is None else _members(*known, trained, symmetric)
+    if known is None:
+        columns, column_ids = (rows, row_ids)
+    else:
+        columns, column_ids = _members(*known, trained, symmetric)
     if not is_kernel:
         # Each entity once, however many pairs it is a member of.
-        (left, rows), (right, columns) = (np.unique(at, return_inverse=True) for at in (rows, columns))
+        (left, rows), (right, columns) = (
+            np.unique(at, return_inverse=True) for at in (rows, columns)
+        )
         B = None if known is None else table.take(right)
         table = gram(table.take(left), B, kernel=kernel, kernel_params=kernel_params)
-    n, m = len(rows) // 2, len(columns) // 2
+    n = len(rows) // 2
+    m = len(columns) // 2
     # The kernel of all members is four times as large as a kernel of pairs.
     check_kernel_memory(n, m, None, 8 * 9)
     block = table.take(rows, columns).values
-    ac, ad, bc, bd = block[:n, :m], block[:n, m:], block[n:, :m], block[n:, m:]
+    ac = block[:n, :m]
+    ad = block[:n, m:]
+    bc = block[n:, :m]
+    bd = block[n:, m:]
     kernels = {"sum": ac + bd, "product": ac * bd}
     if symmetric:
-        kernels = {"sum": (kernels["sum"] + (ad + bc)) / 2, "product": (kernels["product"] + ad * bc) / 2}
-    return {name: formed_as(Table(each, row_ids, column_ids, table.kind), K) for name, each in kernels.items()}
+        kernels = {
+            "sum": (kernels["sum"] + (ad + bc)) / 2,
+            "product": (kernels["product"] + ad * bc) / 2,
+        }
+    return {
+        name: formed_as(Table(each, row_ids, column_ids, table.kind), K)
+        for name, each in kernels.items()
+    }
 
 
-def _members(first: Any, second: Any, table: Table, symmetric: bool) -> tuple[np.ndarray, Ids | None]:
+def _members(
+    first: Any, second: Any, table: Table, symmetric: bool
+) -> tuple[np.ndarray, Ids | None]:
     """Return the rows of all first and then of all second members of pairs, and the ids of the pairs."""
     a, b = (np.asarray(each, dtype=object).tolist() for each in (first, second))
     if len(a) != len(b) or not a:
-        raise ValueError(f"first and second must list the members of the same pairs, found {len(a)} and {len(b)}.")
+        raise ValueError(
+            f"first and second must list the members of the same pairs, found {len(a)} and "
+            f"{len(b)}."
+        )
     ids = table.row_ids or Ids(tuple(range(table.values.shape[0])))
     at = ids.positions([*a, *b], "K").reshape(2, -1)
     pairs = list(zip(*(np.sort(at, axis=0) if symmetric else at).tolist(), strict=True))
     last = {pair: place for place, pair in enumerate(pairs)}
     for place, pair in enumerate(pairs):
         if last[pair] != place:
-            raise IdError(f"The pair of {a[place]!r} and {b[place]!r} is listed twice: average its labels.")
+            raise IdError(
+                f"The pair of {a[place]!r} and {b[place]!r} is listed twice: average its labels."
+            )
     labels = [f"{left} + {right}" for left, right in zip(a, b, strict=True)]
-    return at.ravel(), None if table.row_ids is None else make_ids(labels, None, "The list of pairs")
+    return at.ravel(), None if table.row_ids is None else make_ids(
+        labels, None, "The list of pairs"
+    )
 
 
 def _split(member: Any) -> tuple[Any, Any]:
@@ -310,7 +369,9 @@ def check_weights(weights: Any, count: int, what: str, name: str = "weights") ->
         return (1.0,) * count
     weights = tuple(weights)
     if len(weights) != count:
-        raise ValueError(f"{name} must hold one number for each of {count} {what}, found {len(weights)}.")
+        raise ValueError(
+            f"{name} must hold one number for each of {count} {what}, found {len(weights)}."
+        )
     for weight in weights:
         if not isinstance(weight, Real) or not math.isfinite(weight) or weight < 0:
             raise ValueError(f"{name} must be non-negative finite numbers, found {weight!r}.")
@@ -323,12 +384,20 @@ def _scale(diagonal: Any, K: Array, axis: int, name: str) -> Array:
     diagonal = as_array_of(diagonal, K, dtype=K.dtype)
     if tuple(diagonal.shape) != (K.shape[axis],):
         side = f"{K.shape[axis]} {('rows', 'columns')[axis]} of K"
-        raise ValueError(f"{name} must hold one number for each of the {side}, found shape {tuple(diagonal.shape)}.")
+        raise ValueError(
+            f"{name} must hold one number for each of the {side}, found shape "
+            f"{tuple(diagonal.shape)}."
+        )
     smallest = float(xp.min(diagonal))
     if not is_finite(diagonal) or smallest < 0:
-        raise KernelError(f"{name} must be finite and non-negative; the smallest found is {smallest:.3g}.")
+        raise KernelError(
+            f"{name} must be finite and non-negative; the smallest found is {smallest:.3g}."
+        )
     zero = xp.astype(diagonal == 0, K.dtype)
     least = float(xp.min(diagonal + zero))
     if least < float(xp.finfo(K.dtype).smallest_normal):
-        raise KernelError(f"{name} has the tiny value {least:.3g}: multiply the kernel, or its features, by a factor.")
+        raise KernelError(
+            f"{name} has the tiny value {least:.3g}: multiply the kernel, or its features, by a "
+            f"factor."
+        )
     return (1.0 - zero) / xp.sqrt(diagonal + zero)

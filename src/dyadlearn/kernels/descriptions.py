@@ -1,7 +1,7 @@
 """Several descriptions of the entities of one side: named tables whose rows are the same entities.
 
-Each table holds features or a kernel. Indexing takes the same rows of all tables, so that splitters treat several
-descriptions as one table.
+Each table holds features or a kernel. Indexing takes the same rows of all tables, so that splitters
+treat several descriptions as one table.
 """
 
 from __future__ import annotations
@@ -22,28 +22,32 @@ from dyadlearn.exceptions import IdError
 class Descriptions(Stored):
     """Named tables that describe the same entities of one side, one row for each entity.
 
-    A model with several kernels for a side takes ``fit({"ecfp": F, "similarity": K}, Y)`` and creates this object
-    itself. Create it explicitly to use scikit-learn's splitters: it has a length, and rows can be indexed. Indexing
-    keeps all columns of a kernel, and `places` has the positions of the rows among them. The model then selects the
-    columns of its training rows, in `fit` and in `predict`.
+    A model with several kernels for a side takes ``fit({"ecfp": F, "similarity": K}, Y)`` and
+    creates this object itself. Create it explicitly to use scikit-learn's splitters: it has a
+    length, and rows can be indexed. Indexing keeps all columns of a kernel, and `places` has the
+    positions of the rows among them. The model then selects the columns of its training rows, in
+    `fit` and in `predict`.
 
     Parameters
     ----------
-    tables : mapping of str to array, sparse matrix or frame of two dimensions; or a sequence of these
-        Features (n, d) or a kernel (n, n). In `predict`, a kernel has a column for each entity of training, and tables
-        or rows of tables may be missing, see `LearnedKernelRidge`.
-        The tables of a sequence get the names "1", "2" and so on. Tables with ids are brought into the order of the
-        first table with ids. If the columns of a square table have the ids of its rows, they are reordered too.
+    tables : mapping of str to array, sparse matrix or frame of two dimensions; or a sequence of
+    these
+        Features (n, d) or a kernel (n, n). In `predict`, a kernel has a column for each entity of
+        training, and tables or rows of tables may be missing, see `LearnedKernelRidge`. The tables
+        of a sequence get the names "1", "2" and so on. Tables with ids are brought into the order
+        of the first table with ids. If the columns of a square table have the ids of its rows, they
+        are reordered too.
     places, n_first : array of shape (n,) and int, default=None
-        Positions of the rows in the original tables, and number of rows of these tables. Indexing sets both; do not
-        pass them.
+        Positions of the rows in the original tables, and number of rows of these tables. Indexing
+        sets both; do not pass them.
 
     Raises
     ------
     TypeError
         If a name is not text, or `tables` is neither a mapping nor a sequence.
     ValueError
-        If there is no table, a table does not have two dimensions, or tables differ in their number of rows.
+        If there is no table, a table does not have two dimensions, or tables differ in their number
+        of rows.
     IdError
         If the tables have different ids.
 
@@ -67,14 +71,18 @@ class Descriptions(Stored):
     (3, 1)
     """
 
-    def __init__(self, tables: Any, places: Array | None = None, n_first: int | None = None) -> None:
+    def __init__(
+        self, tables: Any, places: Array | None = None, n_first: int | None = None
+    ) -> None:
         # Tables that come from indexing are in order already, and their kernels keep all columns.
         self.tables: dict[str, Table] = _read(tables, "tables") if n_first is None else tables
         self.places = places
         self.n_first = len(self) if n_first is None else n_first
 
     def __repr__(self) -> str:
-        columns = [f"{name} ({table.values.shape[1]} columns)" for name, table in self.tables.items()]
+        columns = [
+            f"{name} ({table.values.shape[1]} columns)" for name, table in self.tables.items()
+        ]
         return f"Descriptions of {len(self)} entities: {', '.join(columns)}"
 
     def __len__(self) -> int:
@@ -87,16 +95,25 @@ class Descriptions(Stored):
         ----------
         rows : slice, or array or list of truth values or whole numbers
         """
-        if isinstance(rows, tuple) and len(rows) == 2 and (rows[1] is Ellipsis or rows[1] == slice(None)):
+        if (
+            isinstance(rows, tuple)
+            and len(rows) == 2
+            and (rows[1] is Ellipsis or rows[1] == slice(None))
+        ):
             rows = rows[0]  # scikit-learn indexes objects with a shape as [rows, ...] or [rows, :]
         if isinstance(rows, str | tuple | Integral):
-            raise TypeError(f"Take rows of descriptions by a slice, a mask or a list of positions, found {rows!r}.")
+            raise TypeError(
+                f"Take rows of descriptions by a slice, a mask or a list of positions, found "
+                f"{rows!r}."
+            )
         rows = rows if isinstance(rows, slice) else to_numpy(rows)
         if not isinstance(rows, slice) and rows.size == 0:
             rows = rows.astype(np.intp)
         taken = np.arange(len(self))[rows]
         tables = {name: table.take(taken) for name, table in self.tables.items()}
-        return Descriptions(tables, taken if self.places is None else self.places[taken], self.n_first)
+        return Descriptions(
+            tables, taken if self.places is None else self.places[taken], self.n_first
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -111,7 +128,9 @@ class Descriptions(Stored):
     @property
     def row_ids(self) -> Ids | None:
         """Ids of the entities; None if no table has ids."""
-        return next((table.row_ids for table in self.tables.values() if table.row_ids is not None), None)
+        return next(
+            (table.row_ids for table in self.tables.values() if table.row_ids is not None), None
+        )
 
     @property
     def kind(self) -> str | None:
@@ -122,10 +141,19 @@ class Descriptions(Stored):
         return (
             isinstance(self.tables, dict)
             and bool(self.tables)
-            and all(isinstance(table, Table) and len(table.values.shape) == 2 for table in self.tables.values())
+            and all(
+                isinstance(table, Table) and len(table.values.shape) == 2
+                for table in self.tables.values()
+            )
             and all(table.values.shape[0] == len(self) for table in self.tables.values())
-            and (self.places is None or (self.places.dtype.kind == "i" and self.places.shape == (len(self),)))
-            and (self.places is None or bool(((self.places >= 0) & (self.places < self.n_first)).all()))
+            and (
+                self.places is None
+                or (self.places.dtype.kind == "i" and self.places.shape == (len(self),))
+            )
+            and (
+                self.places is None
+                or bool(((self.places >= 0) & (self.places < self.n_first)).all())
+            )
         )
 
 
@@ -135,8 +163,9 @@ def read_descriptions(X: Any, name: str) -> Descriptions | None:
     Parameters
     ----------
     X : object
-        Several tables are a mapping of names to tables, a sequence of two-dimensional tables, or `Descriptions`. A
-        single table is an array, a frame, a sparse matrix, a `Table` or a sequence of rows.
+        Several tables are a mapping of names to tables, a sequence of two-dimensional tables, or
+        `Descriptions`. A single table is an array, a frame, a sparse matrix, a `Table` or a
+        sequence of rows.
     name : str
         Name of the side in messages.
 
@@ -161,7 +190,9 @@ def read_descriptions(X: Any, name: str) -> Descriptions | None:
         return X
     # A sparse matrix in the form of a dictionary is one table.
     is_several = (isinstance(X, Mapping) and _dimensions(X) is None) or (
-        isinstance(X, list | tuple) and not isinstance(X, Table) and any(_dimensions(item) == 2 for item in X)
+        isinstance(X, list | tuple)
+        and not isinstance(X, Table)
+        and any(_dimensions(item) == 2 for item in X)
     )
     return Descriptions(_read(X, name)) if is_several else None
 
@@ -170,11 +201,18 @@ def check_description_names(names: Sequence[Any], owner: str) -> None:
     """Raise if a name of a description is not text, empty or repeated; `owner` is the name of the side in messages."""
     for position, name in enumerate(names):
         if not isinstance(name, str):
-            raise TypeError(f"The names of the descriptions in {owner} must be text, found {name!r}.")
+            raise TypeError(
+                f"The names of the descriptions in {owner} must be text, found {name!r}."
+            )
         if not name.strip() or name.startswith("$"):  # $ marks objects in a model file
-            raise ValueError(f"The descriptions in {owner} must have names that do not begin with $, found {name!r}.")
+            raise ValueError(
+                f"The descriptions in {owner} must have names that do not begin with $, found "
+                f"{name!r}."
+            )
         if name in names[:position]:
-            raise ValueError(f"The descriptions in {owner} must have different names, found {name!r} twice.")
+            raise ValueError(
+                f"The descriptions in {owner} must have different names, found {name!r} twice."
+            )
 
 
 def own_ids(ids: Ids | None) -> Ids | None:
@@ -196,7 +234,9 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
         tables = {str(position): table for position, table in enumerate(tables, 1)}
     if not isinstance(tables, Mapping):
         kind = type(tables).__name__
-        raise TypeError(f"The descriptions in {owner} must be a mapping or a list of tables, found {kind}.")
+        raise TypeError(
+            f"The descriptions in {owner} must be a mapping or a list of tables, found {kind}."
+        )
     if not tables:
         raise ValueError(f"There is no description in {owner}: give at least one table.")
     check_description_names(list(tables), owner)
@@ -207,16 +247,22 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
         if isinstance(table.values, list | tuple):
             table = replace(table, values=np.asarray(table.values))
         if _dimensions(table) != 2:
-            raise ValueError(f"{title} must have two dimensions, found {_dimensions(table) or 'none'}.")
+            raise ValueError(
+                f"{title} must have two dimensions, found {_dimensions(table) or 'none'}."
+            )
         read[name] = table
     lengths = {name: int(table.values.shape[0]) for name, table in read.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
-        raise ValueError(f"The descriptions in {owner} must have one row for each entity, but {listed} rows.")
+        raise ValueError(
+            f"The descriptions in {owner} must have one row for each entity, but {listed} rows."
+        )
     first = next((name for name, table in read.items() if table.row_ids is not None), None)
     target = None if first is None else read[first].row_ids
     other = title_of(first or "", owner)
-    return {name: _in_order(table, target, title_of(name, owner), other) for name, table in read.items()}
+    return {
+        name: _in_order(table, target, title_of(name, owner), other) for name, table in read.items()
+    }
 
 
 def title_of(name: str, owner: str) -> str:
@@ -228,7 +274,8 @@ def _in_order(table: Table, target: Ids | None, own: str, other: str) -> Table:
     """Return a table with its rows, and the columns that have the ids of its rows, in the order of `target`."""
     if table.row_ids is None or target is None:
         return table
-    rows, columns = table.row_ids, table.column_ids
+    rows = table.row_ids
+    columns = table.column_ids
     order = rows.order_as(target, own, other)
     is_square = len(rows) == table.values.shape[1]
     if is_square and columns is not None and set(columns.labels) == set(rows.labels):
@@ -237,5 +284,8 @@ def _in_order(table: Table, target: Ids | None, own: str, other: str) -> Table:
         # The columns of a kernel must be reordered with its rows, but those of features must not.
         fault = f"The rows of {own} are in another order than those of {other}"
         remedy = f"name its columns, or give its rows in the order {shown(target.labels, 3)}"
-        raise IdError(f"{fault}. If it is a kernel, its columns, which have no ids, must be reordered too: {remedy}.")
+        raise IdError(
+            f"{fault}. If it is a kernel, its columns, which have no ids, must be reordered too: "
+            f"{remedy}."
+        )
     return table.take(order)

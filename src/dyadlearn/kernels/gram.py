@@ -9,7 +9,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, row_blocks, to_numpy
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    float_dtype,
+    is_foreign,
+    is_sparse,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
 from dyadlearn._memory import check_kernel_memory
 from dyadlearn._tables import Table, formed_as, read_table, write_table
 from dyadlearn.exceptions import KernelError
@@ -24,7 +33,8 @@ KERNELS: dict[str, Callable[..., Array]] = {}
 #: Names of the infinitely divisible kernels: every positive power is a kernel too.
 DIVISIBLE: set[str] = set()
 
-#: Relative tolerance within which values of a kernel count as equal: files store kernels with few digits.
+#: Relative tolerance within which values of a kernel count as equal: files store kernels with few
+#: digits.
 SAME = 1e-6
 
 # Functions that compute k(a, a) of each row; None for kernels that have no shortcut.
@@ -33,9 +43,10 @@ _DIAGONALS: dict[str, Callable[..., Array] | None] = {}
 # Functions that estimate the parameters of a kernel from its training rows and their weights.
 _ESTIMATES: dict[str, Callable[..., dict[str, Any]]] = {}
 
-# Without a shortcut, k(a, a) is the diagonal of blocks of this many rows, for named kernels and for callables. Small
-# blocks waste few values, large blocks need few calls.
-_DIAGONAL_ROWS, _DIAGONAL_ROWS_CALLED = 256, 16
+# Without a shortcut, k(a, a) is the diagonal of blocks of this many rows, for named kernels and for
+# callables. Small blocks waste few values, large blocks need few calls.
+_DIAGONAL_ROWS = 256
+_DIAGONAL_ROWS_CALLED = 16
 
 _Function = TypeVar("_Function", bound=Callable[..., Array])
 
@@ -48,10 +59,11 @@ def named(
 ) -> Callable[[_Function], _Function]:
     """Return a decorator that registers a kernel under its names for ``kernel="…"``.
 
-    The kernel is called as ``kernel(A, B)``, where `B` may be None, with its parameters as keywords. ``diagonal(A)``
-    takes the same parameters and returns k(a, a) of every row; it is an optional shortcut. A kernel is divisible if
-    all its powers are kernels. ``estimate(rows, weights)`` returns the parameters of a kernel that depends on its
-    training rows (n, d), with weights (n,) or None.
+    The kernel is called as ``kernel(A, B)``, where `B` may be None, with its parameters as
+    keywords. ``diagonal(A)`` takes the same parameters and returns k(a, a) of every row; it is an
+    optional shortcut. A kernel is divisible if all its powers are kernels. ``estimate(rows,
+    weights)`` returns the parameters of a kernel that depends on its training rows (n, d), with
+    weights (n,) or None.
     """
 
     def declare(kernel: _Function) -> _Function:
@@ -84,7 +96,9 @@ def fitted_params(
 
     Weights (n,) count rows: a row with weight 2 counts as two rows.
     """
-    return _ESTIMATES[str(kernel)](rows, weights) if is_estimated(kernel, params) else params
+    if is_estimated(kernel, params):
+        return _ESTIMATES[str(kernel)](rows, weights)
+    return params
 
 
 def is_estimated(kernel: Kernel, params: Mapping[str, Any] | None) -> bool:
@@ -93,7 +107,13 @@ def is_estimated(kernel: Kernel, params: Mapping[str, Any] | None) -> bool:
     return isinstance(kernel, str) and kernel in _ESTIMATES and not is_given
 
 
-def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", kernel_params: Mapping[str, Any] | None = None) -> Any:
+def gram(
+    A: Any,
+    B: Any = None,
+    *,
+    kernel: Kernel = "linear",
+    kernel_params: Mapping[str, Any] | None = None,
+) -> Any:
     r"""Compute the kernel between all rows of two feature matrices.
 
     .. math:: K_{ij} = k(a_i, b_j)
@@ -103,19 +123,22 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", kernel_params: Map
     A : array, sparse matrix or frame of shape (n_a, d)
         Features; numpy, scipy sparse, or an array of any Array API library.
     B : array, sparse matrix or frame of shape (n_b, d), optional
-        Features of the columns of the result; `A` by default. Named features are brought into the order of `A`.
+        Features of the columns of the result; `A` by default. Named features are brought into the
+        order of `A`.
     kernel : str or callable, default="linear"
-        A name from `kernel_names`, such as "rbf" or "tanimoto". Or a callable ``kernel(A, B, **params)`` that returns
-        the whole block, such as `Sum`, `Product` or a kernel of ``sklearn.gaussian_process.kernels``. A callable always
-        gets two arguments. It gets the features unchanged, but a frame without its column of ids.
+        A name from `kernel_names`, such as "rbf" or "tanimoto". Or a callable ``kernel(A, B,
+        **params)`` that returns the whole block, such as `Sum`, `Product` or a kernel of
+        ``sklearn.gaussian_process.kernels``. A callable always gets two arguments. It gets the
+        features unchanged, but a frame without its column of ids.
     kernel_params : mapping, default=None
         Parameters of the kernel by name, such as ``{"gamma": 0.1}``.
 
     Returns
     -------
     array or frame of shape (n_a, n_b)
-        Dense, in the library of `A`. If `A` is a frame, so is the result, with the ids of `A` and `B`. With a named
-        kernel, the Gram matrix of `A` is exactly symmetric, and float32 features give float32.
+        Dense, in the library of `A`. If `A` is a frame, so is the result, with the ids of `A` and
+        `B`. With a named kernel, the Gram matrix of `A` is exactly symmetric, and float32 features
+        give float32.
 
     Raises
     ------
@@ -158,7 +181,9 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", kernel_params: Map
     return formed_as(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
 
 
-def gram_diagonal(A: Any, *, kernel: Kernel = "linear", kernel_params: Mapping[str, Any] | None = None) -> Any:
+def gram_diagonal(
+    A: Any, *, kernel: Kernel = "linear", kernel_params: Mapping[str, Any] | None = None
+) -> Any:
     r"""Compute the kernel of every row with itself: the diagonal of `gram`, without the other entries.
 
     .. math:: k_i = k(a_i, a_i)
@@ -169,8 +194,8 @@ def gram_diagonal(A: Any, *, kernel: Kernel = "linear", kernel_params: Mapping[s
     ----------
     A : array, sparse matrix or frame of shape (n, d)
     kernel, kernel_params : as in `gram`
-        A callable may have a method ``diagonal(A, **params)``, as `Sum` and `Product` do; otherwise small blocks of the
-        kernel are computed.
+        A callable may have a method ``diagonal(A, **params)``, as `Sum` and `Product` do; otherwise
+        small blocks of the kernel are computed.
 
     Returns
     -------
@@ -191,17 +216,26 @@ def gram_diagonal(A: Any, *, kernel: Kernel = "linear", kernel_params: Mapping[s
     """
     params = check_kernel(kernel, kernel_params)
     table = read_table(A, "A", of_words=callable(kernel))
-    rows: Any = table.values if hasattr(table.values, "shape") and not table.kind else np.asarray(table.values)
+    rows: Any = (
+        table.values
+        if hasattr(table.values, "shape") and not table.kind
+        else np.asarray(table.values)
+    )
     rows = rows.tocsr() if is_sparse(rows) else rows
     params = dict(fitted_params(kernel, params, rows) or {})
-    shortcut = _DIAGONALS.get(kernel) if isinstance(kernel, str) else getattr(kernel, "diagonal", None)
+    if isinstance(kernel, str):
+        shortcut = _DIAGONALS.get(kernel)
+    else:
+        shortcut = getattr(kernel, "diagonal", None)
     if callable(shortcut):
         # The kernel checks its parameters, some of which the shortcut ignores.
         gram(rows[:1, ...], kernel=kernel, kernel_params=params)
         with np.errstate(all="ignore"):
             values = _checked(shortcut(rows, **params), kernel)
     else:
-        blocks = row_blocks(rows.shape[0], 1, _DIAGONAL_ROWS_CALLED if callable(kernel) else _DIAGONAL_ROWS)
+        blocks = row_blocks(
+            rows.shape[0], 1, _DIAGONAL_ROWS_CALLED if callable(kernel) else _DIAGONAL_ROWS
+        )
         parts = [gram(rows[block, ...], kernel=kernel, kernel_params=params) for block in blocks]
         xp = namespace(parts[0])
         values = xp.concat([xp.linalg.diagonal(part) for part in parts])
@@ -221,14 +255,18 @@ def common_diagonal(diagonal: Array) -> float | None:
     (1.0, None)
     """
     xp = namespace(diagonal)
-    low, high = float(xp.min(diagonal)), float(xp.max(diagonal))
+    low = float(xp.min(diagonal))
+    high = float(xp.max(diagonal))
     return (low + high) / 2 if high - low <= SAME * abs(high) else None
 
 
 def _checked(values: Array, kernel: Kernel) -> Array:
     """Return the values of a kernel; raise if they are not finite."""
     if not is_finite(values):
-        raise ValueError(f"kernel {_title(kernel)} gave NaN or infinity: check its parameters and scale features.")
+        raise ValueError(
+            f"kernel {_title(kernel)} gave NaN or infinity: check its parameters and scale "
+            f"features."
+        )
     return values
 
 
@@ -243,11 +281,16 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
     {'gamma': 0.5}
     """
     if params is not None and not isinstance(params, Mapping):
-        raise KernelError(f"kernel_params must be a mapping of names to values, found {type(params).__name__}.")
+        raise KernelError(
+            f"kernel_params must be a mapping of names to values, found {type(params).__name__}."
+        )
     params = dict(params or {})
     if isinstance(kernel, str):
         if kernel == "precomputed":
-            raise KernelError("kernel 'precomputed' is a Gram matrix already: it cannot be computed from features.")
+            raise KernelError(
+                "kernel 'precomputed' is a Gram matrix already: it cannot be computed from "
+                "features."
+            )
         if kernel not in KERNELS:
             close = difflib.get_close_matches(kernel, [*kernel_names(), "precomputed"], n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -257,7 +300,8 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
         names = [parameter.name for parameter in known if parameter.kind is parameter.KEYWORD_ONLY]
         unknown = [name for name in params if name not in names]
         if unknown:
-            given, taken = ", ".join(map(repr, unknown)), ", ".join(names) or "none"
+            given = ", ".join(map(repr, unknown))
+            taken = ", ".join(names) or "none"
             raise KernelError(f"kernel {kernel!r} takes no parameter {given}; it takes {taken}.")
     elif callable(kernel):
         try:
@@ -269,14 +313,21 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
             pass
     else:
         kind = type(kernel).__name__
-        raise KernelError(f"kernel must be one of {', '.join(kernel_names())}, or a callable, found {kind}.")
+        raise KernelError(
+            f"kernel must be one of {', '.join(kernel_names())}, or a callable, found {kind}."
+        )
     return params
 
 
 def _called(kernel: Callable[..., Any], A: Any, B: Any, params: Mapping[str, Any]) -> Array:
     """Call `kernel` on whole matrices; return its block, checked, in the library of `A`."""
     A = A if hasattr(A, "shape") else np.asarray(A)
-    B = A if B is None else B if hasattr(B, "shape") else np.asarray(B)
+    if B is None:
+        B = A
+    elif hasattr(B, "shape"):
+        B = B
+    else:
+        B = np.asarray(B)
     if A.shape[0] == 0 or B.shape[0] == 0:
         raise ValueError(f"A and B must have rows, found {A.shape[0]} in A and {B.shape[0]} in B.")
     check_kernel_memory(A.shape[0], B.shape[0], A)
@@ -286,14 +337,19 @@ def _called(kernel: Callable[..., Any], A: Any, B: Any, params: Mapping[str, Any
     if tuple(K.shape) != (A.shape[0], B.shape[0]):
         shapes = f"expected shape {(A.shape[0], B.shape[0])}, found {tuple(K.shape)}"
         raise KernelError(
-            f"kernel {_title(kernel)} must return one row per row of A and column per row of B: {shapes}."
+            f"kernel {_title(kernel)} must return one row per row of A and column per row of B: "
+            f"{shapes}."
         )
     xp = namespace(K)
     if not xp.isdtype(K.dtype, ("bool", "integral", "real floating")):
-        raise KernelError(f"kernel {_title(kernel)} must return real numbers, found dtype {K.dtype}.")
+        raise KernelError(
+            f"kernel {_title(kernel)} must return real numbers, found dtype {K.dtype}."
+        )
     return xp.astype(K, float_dtype(K), copy=False)
 
 
 def _title(kernel: Any) -> str:
     """Return the name of a kernel for messages."""
-    return repr(kernel) if isinstance(kernel, str) else getattr(kernel, "__name__", type(kernel).__name__)
+    if isinstance(kernel, str):
+        return repr(kernel)
+    return getattr(kernel, "__name__", type(kernel).__name__)

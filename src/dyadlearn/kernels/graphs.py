@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from dyadlearn._array import Array, dense, eigh, is_foreign, namespace, row_blocks, to_numpy, with_diagonal
+from dyadlearn._array import (
+    Array,
+    dense,
+    eigh,
+    is_foreign,
+    namespace,
+    row_blocks,
+    to_numpy,
+    with_diagonal,
+)
 from dyadlearn._checks import check_alpha, check_choice, check_matrix
 from dyadlearn._memory import check_kernel_memory, check_memory
 from dyadlearn._tables import Ids, formed_as, library_of, read_table, shown, write_table
@@ -27,31 +36,35 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
 
     .. math:: K_{ij} = \exp(-d(i, j) / \text{scale})
 
-    Edges have no direction. Nodes without a path between them have similarity 0. On a tree the result is positive
-    semi-definite for every scale. On a graph with cycles it may not be; use `repair` then.
+    Edges have no direction. Nodes without a path between them have similarity 0. On a tree the
+    result is positive semi-definite for every scale. On a graph with cycles it may not be; use
+    `repair` then.
 
     Parameters
     ----------
     edges : array, sequence or frame of shape (n_edges, 2) or (n_edges, 3)
-        Two node labels, which must be hashable, and optionally the length of the edge (1 by default). If two nodes have
-        several edges, the shortest is used. Frames of pandas and polars are accepted.
+        Two node labels, which must be hashable, and optionally the length of the edge (1 by
+        default). If two nodes have several edges, the shortest is used. Frames of pandas and polars
+        are accepted.
     nodes : sequence of length n
-        Labels of the nodes in the result, in this order; each must be in at least one edge. The graph may have other
-        nodes, and paths go through all of them.
+        Labels of the nodes in the result, in this order; each must be in at least one edge. The
+        graph may have other nodes, and paths go through all of them.
     scale : float, default=10.0
         Distance over which the similarity falls by the factor e.
 
     Returns
     -------
     ndarray or frame of shape (n, n)
-        Symmetric, ones on the diagonal. A frame with the labels as ids if `edges` is one or `nodes` a series.
+        Symmetric, ones on the diagonal. A frame with the labels as ids if `edges` is one or `nodes`
+        a series.
 
     Raises
     ------
     IdError
         If `nodes` repeats a label or names one that is in no edge.
     ValueError
-        If the edges are not 2 or 3 columns, a length is negative or not finite, or `scale` is not positive.
+        If the edges are not 2 or 3 columns, a length is negative or not finite, or `scale` is not
+        positive.
 
     Examples
     --------
@@ -70,7 +83,9 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     order = np.argsort(lengths, kind="stable")
     _, first = np.unique(tail[order] * len(position) + head[order], return_index=True)
     shortest = order[first]
-    graph = csr_array((lengths[shortest], (tail[shortest], head[shortest])), shape=(len(position), len(position)))
+    graph = csr_array(
+        (lengths[shortest], (tail[shortest], head[shortest])), shape=(len(position), len(position))
+    )
 
     check_kernel_memory(len(wanted), len(wanted), None, n_blocks=3)
     K = np.empty((len(wanted), len(wanted)))
@@ -85,20 +100,22 @@ def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> Any:
 
     .. math:: K_{ij} = \frac{|A_i \cap A_j|}{|A_i \cup A_j|}
 
-    A_i holds the term i itself, its parents, their parents and so on. A term may have several parents. The kernel is
-    always positive semi-definite, unlike `graph_distance_kernel`.
+    A_i holds the term i itself, its parents, their parents and so on. A term may have several
+    parents. The kernel is always positive semi-definite, unlike `graph_distance_kernel`.
 
     Parameters
     ----------
     edges : array, sequence or frame of shape (n_edges, 2)
-        A parent and a child in each row, which must be hashable. Frames of pandas and polars are accepted.
+        A parent and a child in each row, which must be hashable. Frames of pandas and polars are
+        accepted.
     nodes : sequence of length n
         The terms of the result, in this order; each must be in at least one edge.
 
     Returns
     -------
     ndarray or frame of shape (n, n)
-        Symmetric, ones on the diagonal. A frame with the labels as ids if `edges` is one or `nodes` a series.
+        Symmetric, ones on the diagonal. A frame with the labels as ids if `edges` is one or `nodes`
+        a series.
 
     Raises
     ------
@@ -127,16 +144,25 @@ def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> Any:
     except CycleError as error:
         known = list(position)
         circle = " → ".join([repr(known[node]) for node in error.args[1]][:10])
-        raise ValueError(f"no term may be its own ancestor, but edges form a cycle: {circle}.") from None
+        raise ValueError(
+            f"no term may be its own ancestor, but edges form a cycle: {circle}."
+        ) from None
     rows = [sorted(ancestors[node]) for node in wanted.tolist()]
     indices = np.array([ancestor for row in rows for ancestor in row], dtype=np.int32)
     ends = np.cumsum([0, *map(len, rows)])
-    K = tanimoto(csr_array((np.ones(len(indices)), indices, ends), shape=(len(rows), len(position))))
+    K = tanimoto(
+        csr_array((np.ones(len(indices)), indices, ends), shape=(len(rows), len(position)))
+    )
     return with_labels(K, labels, edges, nodes)
 
 
 def diffusion_kernel(
-    graph: Any, nodes: Iterable[Any] | None = None, *, kind: str = "heat", beta: float = 1.0, normalized: bool = False
+    graph: Any,
+    nodes: Iterable[Any] | None = None,
+    *,
+    kind: str = "heat",
+    beta: float = 1.0,
+    normalized: bool = False,
 ) -> Any:
     r"""Compute the similarity of the nodes of a network by diffusion between them.
 
@@ -146,18 +172,20 @@ def diffusion_kernel(
     .. math:: K = \exp(-\beta L) \quad \text{("heat")}, \qquad
               K = (I + \beta L)^{-1} \quad \text{("regularized_laplacian")}.
 
-    Both kernels are positive semi-definite, and nodes without a path between them have similarity 0. Edges have no
-    direction. A loop from a node to itself has no effect unless `normalized`, where it adds to the degree.
+    Both kernels are positive semi-definite, and nodes without a path between them have similarity
+    0. Edges have no direction. A loop from a node to itself has no effect unless `normalized`,
+    where it adds to the degree.
 
     Parameters
     ----------
     graph : matrix of shape (n, n), or edges of shape (n_edges, 2) or (n_edges, 3)
-        Without `nodes`, a symmetric adjacency matrix of non-negative weights: an array of any library, a sparse matrix
-        or a frame. With `nodes`, an array, sequence or frame of edges: two labels, and optionally a weight (1 by
-        default). If two nodes have several edges, the one with the largest weight is used.
+        Without `nodes`, a symmetric adjacency matrix of non-negative weights: an array of any
+        library, a sparse matrix or a frame. With `nodes`, an array, sequence or frame of edges: two
+        labels, and optionally a weight (1 by default). If two nodes have several edges, the one
+        with the largest weight is used.
     nodes : sequence of length n, optional
-        Labels of the nodes in the result, in this order; each must be in at least one edge. The graph may have other
-        nodes.
+        Labels of the nodes in the result, in this order; each must be in at least one edge. The
+        graph may have other nodes.
     kind : {"heat", "regularized_laplacian"}, default="heat"
     beta : float, default=1.0
         Diffusion time; 0 gives the identity matrix.
@@ -167,13 +195,15 @@ def diffusion_kernel(
     Returns
     -------
     array or frame of shape (n, n)
-        For an adjacency matrix, an array of the same library, or a frame with its ids. For edges, a numpy array; a
-        frame with the labels as ids if the edges are in a frame or `nodes` is a series.
+        For an adjacency matrix, an array of the same library, or a frame with its ids. For edges, a
+        numpy array; a frame with the labels as ids if the edges are in a frame or `nodes` is a
+        series.
 
     Raises
     ------
     IdError
-        If `nodes` repeats a label or names one that is in no edge, or the rows and columns of a frame differ.
+        If `nodes` repeats a label or names one that is in no edge, or the rows and columns of a
+        frame differ.
     KernelError
         If an adjacency matrix is not square or not symmetric.
     ValueError
@@ -194,12 +224,16 @@ def diffusion_kernel(
         check_memory(4 * 8 * len(position) ** 2, None, f"Diffusion between {len(position)} nodes")
         adjacency = np.zeros((len(position), len(position)))
         np.maximum.at(adjacency, (tail, head), weights)
-        K = _diffused(np.maximum(adjacency, adjacency.T), kind, beta, normalized)[np.ix_(wanted, wanted)]
+        K = _diffused(np.maximum(adjacency, adjacency.T), kind, beta, normalized)[
+            np.ix_(wanted, wanted)
+        ]
         return with_labels(K, labels, graph, nodes)
     table = read_table(graph, "graph")
     shape = getattr(table.values, "shape", (0, 1))
     table = table.squared("graph") if shape[0] == shape[-1] else table
-    return formed_as(replace(table, values=_diffused(_adjacency(table.values), kind, beta, normalized)), graph)
+    return formed_as(
+        replace(table, values=_diffused(_adjacency(table.values), kind, beta, normalized)), graph
+    )
 
 
 def _adjacency(graph: Any) -> Array:
@@ -208,7 +242,10 @@ def _adjacency(graph: Any) -> Array:
     n = adjacency.shape[0]
     if adjacency.shape[1] != n:
         shape = tuple(adjacency.shape)
-        raise KernelError(f"graph must be a square adjacency matrix, found shape {shape}; for edges, give nodes too.")
+        raise KernelError(
+            f"graph must be a square adjacency matrix, found shape {shape}; for edges, give nodes "
+            f"too."
+        )
     check_memory(4 * 8 * n * n, adjacency, f"Diffusion between {n} nodes")
     adjacency = dense(adjacency)
     smallest = float(namespace(adjacency).min(adjacency))
@@ -245,13 +282,21 @@ def _read_edges(edges: Any, nodes: Iterable[Any], number: str | None) -> tuple[A
     rows = listed(edges)
     widths = {len(row) if isinstance(row, list | tuple | np.ndarray) else 0 for row in rows}
     if widths != {2} and (number is None or widths != {3}):
-        found = "no edges" if not rows else f"rows of width {', '.join(map(str, sorted(widths)))}"
+        if not rows:
+            found = "no edges"
+        else:
+            found = f"rows of width {', '.join(map(str, sorted(widths)))}"
         third = "" if number is None else f" or 3 (and a {number})"
         raise ValueError(f"edges must have 2 columns (two nodes){third}, found {found}.")
     try:
-        numbers = np.array([float(row[2]) for row in rows]) if widths == {3} else np.ones(len(rows))
+        if widths == {3}:
+            numbers = np.array([float(row[2]) for row in rows])
+        else:
+            numbers = np.ones(len(rows))
     except (TypeError, ValueError):
-        raise ValueError(f"the third column of edges must hold {number}s, found a value that is no number.") from None
+        raise ValueError(
+            f"the third column of edges must hold {number}s, found a value that is no number."
+        ) from None
     wrong = numbers[~(np.isfinite(numbers) & (numbers >= 0))]
     if wrong.size:
         raise ValueError(f"{number}s of edges must be finite and non-negative, found {wrong[0]:g}.")
@@ -288,13 +333,16 @@ def places(labels: list[Any], place: Mapping[Any, int], what: str, absent: str) 
         raise IdError(f"{len(unknown)} of {len(labels)} {what} are {absent}: {shown(unknown)}.")
     repeated = [label for label, count in Counter(labels).items() if count > 1]
     if repeated:
-        raise IdError(f"{what} must be different, but {len(repeated)} are repeated: {shown(repeated)}.")
+        raise IdError(
+            f"{what} must be different, but {len(repeated)} are repeated: {shown(repeated)}."
+        )
     return np.array([place[label] for label in labels])
 
 
 def with_labels(K: Array, labels: list[Any], *given: Any) -> Any:
     """Return a kernel (n, n) as a frame with its labels as ids if an argument in `given` is a frame; else unchanged."""
-    kind, ids = next(filter(None, map(library_of, given)), None), Ids(tuple(labels))
+    kind = next(filter(None, map(library_of, given)), None)
+    ids = Ids(tuple(labels))
     return K if kind is None else write_table(K, ids, ids, kind)
 
 
@@ -305,4 +353,8 @@ def listed(values: Any) -> list[Any]:
     frame: Any = nw.from_native(values, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return frame.rows()
-    return list(to_numpy(values).tolist() if is_foreign(values) or isinstance(values, np.ndarray) else values)
+    return list(
+        to_numpy(values).tolist()
+        if is_foreign(values) or isinstance(values, np.ndarray)
+        else values
+    )

@@ -1,31 +1,38 @@
 r"""Approximate any kernel by a few features (Nyström approximation with randomly pivoted Cholesky).
 
-With a set L of rows, the *landmarks*, and the Cholesky factor :math:`\mathbf{K}_{LL} = \mathbf{R}\mathbf{R}^\top`,
+With a set L of rows, the *landmarks*, and the Cholesky factor :math:`\mathbf{K}_{LL} =
+\mathbf{R}\mathbf{R}^\top`,
 
 .. math:: \boldsymbol\phi(x) = \mathbf{R}^{-1}\,k(L, x), \qquad
-          \boldsymbol\Phi\boldsymbol\Phi^\top = \mathbf{K}_{\cdot L}\mathbf{K}_{LL}^{-1}\mathbf{K}_{L\cdot}
+          \boldsymbol\Phi\boldsymbol\Phi^\top = \mathbf{K}_{\cdot
+          L}\mathbf{K}_{LL}^{-1}\mathbf{K}_{L\cdot}
 
-is the Nyström approximation, the best approximation of a positive semi-definite kernel in the span of the rows of L.
-The residual :math:`\mathbf{K} - \boldsymbol\Phi\boldsymbol\Phi^\top` is positive semi-definite too, and its diagonal is
-the error of each row. Landmarks are added one after the other, and each removes its column from the residual:
+is the Nyström approximation, the best approximation of a positive semi-definite kernel in the span
+of the rows of L. The residual :math:`\mathbf{K} - \boldsymbol\Phi\boldsymbol\Phi^\top` is positive
+semi-definite too, and its diagonal is the error of each row. Landmarks are added one after the
+other, and each removes its column from the residual:
 
 .. math:: \mathbf{f} = \frac{\mathbf{g}}{\sqrt{g_s}}, \quad
           \mathbf{g} = \mathbf{K}_{\cdot s} - \boldsymbol\Phi\,\boldsymbol\Phi_{s\cdot}^\top, \quad
           \boldsymbol\Phi \leftarrow [\boldsymbol\Phi, \mathbf{f}], \quad
           \mathbf{d} \leftarrow \mathbf{d} - \mathbf{f}^2
 
-with :math:`\mathbf{d} = \mathrm{diag}(\mathbf{K})` at the start. Randomly pivoted Cholesky draws s with probability
-proportional to :math:`\mathbf{d}`: rows with a large error are likely to be next [1]_.
+with :math:`\mathbf{d} = \mathrm{diag}(\mathbf{K})` at the start. Randomly pivoted Cholesky draws s
+with probability proportional to :math:`\mathbf{d}`: rows with a large error are likely to be next
+[1]_.
 
-For speed, a block of candidates is drawn at once, with the probabilities at the beginning of the block. This needs a
-few large matrix products instead of a small one for each landmark. Candidate s is accepted with probability
+For speed, a block of candidates is drawn at once, with the probabilities at the beginning of the
+block. This needs a few large matrix products instead of a small one for each landmark. Candidate s
+is accepted with probability
 :math:`d_s^{\text{now}}/d_s^{\text{then}}`, in the order of the block. Landmarks then have exactly the same distribution
-as when drawn one by one [2]_. A rejected candidate costs only its kernel values with the other candidates.
+as when drawn one by one [2]_. A rejected candidate costs only its kernel values with the other
+candidates.
 
 References
 ----------
 .. [1] Y. Chen, E. N. Epperly, J. A. Tropp, R. J. Webber, "Randomly pivoted Cholesky: Practical approximation of a
-   kernel matrix with few entry evaluations", Communications on Pure and Applied Mathematics 78, 2025.
+   kernel matrix with few entry evaluations", Communications on Pure and Applied Mathematics 78,
+   2025.
 .. [2] E. N. Epperly, J. A. Tropp, R. J. Webber, "Embrace rejection: Kernel matrix approximation by accelerated randomly
    pivoted Cholesky", arXiv:2410.03969, 2024.
 """
@@ -51,7 +58,14 @@ from dyadlearn._memory import check_memory
 from dyadlearn._state import StoredEstimator, all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
-from dyadlearn.kernels.gram import check_kernel, common_diagonal, fitted_params, gram, gram_diagonal, is_estimated
+from dyadlearn.kernels.gram import (
+    check_kernel,
+    common_diagonal,
+    fitted_params,
+    gram,
+    gram_diagonal,
+    is_estimated,
+)
 from dyadlearn.kernels.repair import definiteness_tolerance, not_square, symmetrized
 
 _METHODS = ("rpcholesky", "uniform")
@@ -67,28 +81,31 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     .. math:: \boldsymbol\phi(x) = \mathbf{R}^{-1}\,k(L, x), \qquad \mathbf{R}\mathbf{R}^\top = \mathbf{K}_{LL},
               \qquad \boldsymbol\Phi\boldsymbol\Phi^\top \approx \mathbf{K}
 
-    L are r of the n training rows, the *landmarks*. A linear model on these features approximates a model with the
-    kernel k; `error_` is the relative error. The cost does not grow with n²: n·r values of the kernel, n·r² operations
-    and memory for n·r numbers. `transform` computes the features of new rows.
+    L are r of the n training rows, the *landmarks*. A linear model on these features approximates a
+    model with the kernel k; `error_` is the relative error. The cost does not grow with n²: n·r
+    values of the kernel, n·r² operations and memory for n·r numbers. `transform` computes the
+    features of new rows.
 
-    The choice of landmarks uses the rows and the kernel, but no labels, so that hold-out scores of labels remain valid.
-    Rows that are held out, as in settings B, C and D, affect the features if they were part of `fit`, as in any
-    preprocessing of features. To exclude them, fit on the training rows only.
+    The choice of landmarks uses the rows and the kernel, but no labels, so that hold-out scores of
+    labels remain valid. Rows that are held out, as in settings B, C and D, affect the features if
+    they were part of `fit`, as in any preprocessing of features. To exclude them, fit on the
+    training rows only.
 
     Parameters
     ----------
     n_components : int, default=100
-        Maximum number r of landmarks and features. There are fewer if fewer reproduce the kernel up to rounding: at
-        most the number of different rows, or the rank of the kernel.
+        Maximum number r of landmarks and features. There are fewer if fewer reproduce the kernel up
+        to rounding: at most the number of different rows, or the rank of the kernel.
     kernel : str or callable, default="rbf"
-        A name from `dyadlearn.kernels.kernel_names`; a callable ``kernel(A, B, **kernel_params)`` that returns the
-        block of the kernel between rows; or "precomputed": `X` is the kernel between the training rows, or between new
-        rows and training rows. A callable may compare objects that are not vectors, such as texts: it gets two lists.
+        A name from `dyadlearn.kernels.kernel_names`; a callable ``kernel(A, B, **kernel_params)``
+        that returns the block of the kernel between rows; or "precomputed": `X` is the kernel
+        between the training rows, or between new rows and training rows. A callable may compare
+        objects that are not vectors, such as texts: it gets two lists.
     kernel_params : mapping, default=None
         Parameters of the kernel by name, such as ``{"gamma": 0.1}``.
     method : {"rpcholesky", "uniform"}, default="rpcholesky"
-        How landmarks are chosen: by randomly pivoted Cholesky, with probability proportional to the residual of k(x, x)
-        after the previous landmarks; or uniformly at random.
+        How landmarks are chosen: by randomly pivoted Cholesky, with probability proportional to the
+        residual of k(x, x) after the previous landmarks; or uniformly at random.
     random_state : int, RandomState or None, default=None
         Seed of the choice of landmarks.
 
@@ -98,7 +115,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Number of landmarks.
     component_indices_ : array of shape (`n_components_`,)
         Positions of the landmarks in `X`, in the order in which they were chosen.
-    components_ : array or sparse matrix of shape (`n_components_`, p), array of texts or other objects, or None
+    components_ : array or sparse matrix of shape (`n_components_`, p), array of texts or other
+    objects, or None
         The landmarks; None for a precomputed kernel.
     error_ : float
         Relative error of the approximation of the training kernel, :math:`\mathrm{tr}(\mathbf{K} -
@@ -111,7 +129,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     Warns
     -----
     KernelRepairWarning
-        If the kernel is not positive semi-definite, so that it is not an inner product of any features.
+        If the kernel is not positive semi-definite, so that it is not an inner product of any
+        features.
 
     See Also
     --------
@@ -120,11 +139,12 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     References
     ----------
-    Y. Chen, E. N. Epperly, J. A. Tropp, R. J. Webber, "Randomly pivoted Cholesky: Practical approximation of a kernel
-    matrix with few entry evaluations", Communications on Pure and Applied Mathematics 78, 2025.
+    Y. Chen, E. N. Epperly, J. A. Tropp, R. J. Webber, "Randomly pivoted Cholesky: Practical
+    approximation of a kernel matrix with few entry evaluations", Communications on Pure and Applied
+    Mathematics 78, 2025.
 
-    E. N. Epperly, J. A. Tropp, R. J. Webber, "Embrace rejection: Kernel matrix approximation by accelerated randomly
-    pivoted Cholesky", arXiv:2410.03969, 2024 (drawing landmarks in blocks).
+    E. N. Epperly, J. A. Tropp, R. J. Webber, "Embrace rejection: Kernel matrix approximation by
+    accelerated randomly pivoted Cholesky", arXiv:2410.03969, 2024 (drawing landmarks in blocks).
 
     Examples
     --------
@@ -150,7 +170,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     _factor: Array = field(init=False)
     _diagonal: float | None = field(init=False)
     _columns: Ids | None = field(init=False)
-    # Parameters of the kernel, with those that it estimates from all training rows, not only from the landmarks.
+    # Parameters of the kernel, with those that it estimates from all training rows, not only from
+    # the landmarks.
     _params: Mapping[str, Any] | None = field(init=False)
 
     _shapes: ClassVar[Mapping[str, str]] = {
@@ -171,8 +192,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (n, p), or n texts or other objects
-            Features, a kernel (n, n), or objects for a callable kernel: a list, an array of one dimension, a series, or
-            a frame with one column of text.
+            Features, a kernel (n, n), or objects for a callable kernel: a list, an array of one
+            dimension, a series, or a frame with one column of text.
         y : ignored
 
         Returns
@@ -221,8 +242,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         .. math:: k(x, x) - \|\boldsymbol\phi(x)\|^2
 
-        For any two rows, the error of the approximated kernel is at most the square root of the product of their
-        residuals. New rows with a large residual are unlike all landmarks.
+        For any two rows, the error of the approximated kernel is at most the square root of the
+        product of their residuals. New rows with a large residual are unlike all landmarks.
 
         Parameters
         ----------
@@ -254,13 +275,21 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             rows = self._read(X, reset=True)
             self._params = fitted_params(self.kernel, self.kernel_params, _numbers(rows))
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            found = pivoted(self._source(rows), int(self.n_components), self.method, np.random.default_rng(seed))
+            found = pivoted(
+                self._source(rows), int(self.n_components), self.method, np.random.default_rng(seed)
+            )
             self.component_indices_ = found.positions
             self.n_components_ = len(found.positions)
-            self.components_ = None if self._is_precomputed else arrays.take_rows(rows, found.positions)
+            if self._is_precomputed:
+                self.components_ = None
+            else:
+                self.components_ = arrays.take_rows(rows, found.positions)
             self.error_ = found.error
             self._factor = found.factor
-            self._diagonal = common_diagonal(found.diagonal) if self._is_precomputed else None
+            if self._is_precomputed:
+                self._diagonal = common_diagonal(found.diagonal)
+            else:
+                self._diagonal = None
         return rows, found
 
     def _check_params(self) -> None:
@@ -270,7 +299,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             check_kernel(self.kernel, self.kernel_params)
 
     def _fits(self) -> bool:
-        at, count = self.component_indices_, self.n_components_
+        at = self.component_indices_
+        count = self.n_components_
         if self.components_ is not None:
             self._source(self.components_[:1]).diagonal()  # raises for wrong parameters
         return (
@@ -295,9 +325,14 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _read(self, X: Any, *, reset: bool) -> Array:
         """Return the rows as a matrix, or as an array of one dimension if they are not vectors."""
         things = _things(X) if callable(self.kernel) else None
-        if not reset and (things is not None) != (self.components_ is not None and self.components_.ndim == 1):
+        if not reset and (things is not None) != (
+            self.components_ is not None and self.components_.ndim == 1
+        ):
             kinds = ("vectors", "texts or other things")
-            raise ValueError(f"X holds {kinds[things is not None]}, but the landmarks are {kinds[things is None]}.")
+            raise ValueError(
+                f"X holds {kinds[things is not None]}, but the landmarks are "
+                f"{kinds[things is None]}."
+            )
         if things is not None:
             return things
         table = read_table(X, "X")
@@ -320,14 +355,20 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _self_kernel(self, rows: Array, diagonal: Any) -> Array:
         """Return the kernel of rows with themselves, shape (n,)."""
         if diagonal is not None:
-            diagonal, n = arrays.as_array_of(diagonal, self._factor, dtype=self._factor.dtype), rows.shape[0]
+            diagonal = arrays.as_array_of(diagonal, self._factor, dtype=self._factor.dtype)
+            n = rows.shape[0]
             if tuple(diagonal.shape) != (n,):
-                raise ValueError(f"diagonal must hold a number for each of {n} rows, found {tuple(diagonal.shape)}.")
+                raise ValueError(
+                    f"diagonal must hold a number for each of {n} rows, found "
+                    f"{tuple(diagonal.shape)}."
+                )
             return diagonal
         if not self._is_precomputed:
             return self._source(rows).diagonal()
         if self._diagonal is None:
-            raise KernelError("k(x, x) of new rows is not part of a precomputed kernel: give diagonal=.")
+            raise KernelError(
+                "k(x, x) of new rows is not part of a precomputed kernel: give diagonal=."
+            )
         return arrays.namespace(rows).full_like(rows[:, 0], self._diagonal)
 
     def _mapped(self, rows: Array) -> Iterator[tuple[slice, Array]]:
@@ -379,7 +420,11 @@ class Source:
         """Return the kernel of some rows with each other."""
         if self.kernel is None:
             return arrays.double(arrays.take_block(self.values, at, at))
-        return gram(_numbers(arrays.take_rows(self.values, at)), kernel=self.kernel, kernel_params=self.params)
+        return gram(
+            _numbers(arrays.take_rows(self.values, at)),
+            kernel=self.kernel,
+            kernel_params=self.params,
+        )
 
     def columns(self, landmarks: Array) -> Iterator[tuple[slice, Array]]:
         """Yield the kernel of all rows with landmarks (positions if it is precomputed), block by block."""
@@ -389,7 +434,15 @@ class Source:
             if self.kernel is None:
                 yield part, arrays.double(arrays.take_rows(rows.T, landmarks).T)
             else:
-                yield part, gram(_numbers(rows), _numbers(landmarks), kernel=self.kernel, kernel_params=self.params)
+                yield (
+                    part,
+                    gram(
+                        _numbers(rows),
+                        _numbers(landmarks),
+                        kernel=self.kernel,
+                        kernel_params=self.params,
+                    ),
+                )
 
 
 def _dtype(rows: Array, features: Array) -> Any:
@@ -409,7 +462,9 @@ class _OnLists:
         self._kernel = kernel
         self.__name__ = getattr(kernel, "__name__", type(kernel).__name__)
         own = getattr(kernel, "diagonal", None)
-        self.diagonal = (lambda A, **params: np.asarray(own(A.tolist(), **params))) if callable(own) else None
+        self.diagonal = (
+            (lambda A, **params: np.asarray(own(A.tolist(), **params))) if callable(own) else None
+        )
 
     def __call__(self, A: np.ndarray, B: np.ndarray, **params: Any) -> Any:
         return self._kernel(A.tolist(), B.tolist(), **params)
@@ -424,7 +479,9 @@ def _things(X: Any) -> np.ndarray | None:
     if things.ndim == 2 and things.shape[1] == 1:
         things = things[:, 0]
     is_vector = things.ndim != 1 or things.size == 0 or things.dtype.kind not in "OUT"
-    return None if is_vector or isinstance(things[0], Real | np.bool_) else things.astype(object)
+    if is_vector or isinstance(things[0], Real | np.bool_):
+        return None
+    return things.astype(object)
 
 
 # The mathematics ---------------------------------------------------------------------------------
@@ -461,10 +518,12 @@ class Pivots(NamedTuple):
 def pivoted(source: Source, n_components: int, method: str, rng: np.random.Generator) -> Pivots:
     r"""Choose landmarks, block by block, and remove their columns from the kernel.
 
-    No n × n matrix is formed. The residual of k(x, x) after r products has a rounding error of about
+    No n × n matrix is formed. The residual of k(x, x) after r products has a rounding error of
+    about
     :math:`r\varepsilon\,k(x, x)`. A smaller residual counts as zero, so that rows in the span of previous landmarks,
-    such as repeated rows, are never landmarks. If a residual comes out negative, the threshold is raised to its size
-    relative to k(x, x), because the kernel itself is inexact or not positive semi-definite.
+    such as repeated rows, are never landmarks. If a residual comes out negative, the threshold is
+    raised to its size relative to k(x, x), because the kernel itself is inexact or not positive
+    semi-definite.
 
     Parameters
     ----------
@@ -480,20 +539,27 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
     Pivots
     """
     given = source.diagonal()
-    n, xp = given.shape[0], arrays.namespace(given)
+    n = given.shape[0]
+    xp = arrays.namespace(given)
     # A row with a negative k(x, x) has zero features; a warning follows at the end.
-    diagonal, lowest = xp.where(given > 0, given, 0.0), min(0.0, float(xp.min(given)))
+    diagonal = xp.where(given > 0, given, 0.0)
+    lowest = min(0.0, float(xp.min(given)))
     if arrays.largest(diagonal) == 0:
-        raise KernelError("The kernel of every row with itself is zero or less: choose another kernel, or other rows.")
+        raise KernelError(
+            "The kernel of every row with itself is zero or less: choose another kernel, or other "
+            "rows."
+        )
     most = min(n_components, n)
     need = arrays.itemsize(diagonal) * (n * (most + 4 * min(most, _BLOCK)) + most**2)
     check_memory(need, diagonal, f"{most} landmarks of {n} rows", "use fewer landmarks")
     noise = max(most, 10) * arrays.epsilon(diagonal)
-    # A uniformly drawn candidate whose residual has lost more than half of its digits would add noise to rows with a
-    # large residual. It is skipped, and may be drawn again after all candidates were tried.
+    # A uniformly drawn candidate whose residual has lost more than half of its digits would add
+    # noise to rows with a large residual. It is skipped, and may be drawn again after all
+    # candidates were tried.
     half = math.sqrt(arrays.epsilon(diagonal))
     residual = arrays.copied(diagonal)
-    features, factor = arrays.zeros((n, most), diagonal), arrays.zeros((most, most), diagonal)
+    features = arrays.zeros((n, most), diagonal)
+    factor = arrays.zeros((most, most), diagonal)
     positions = np.empty(0, dtype=np.intp)
     unseen = rng.permutation(n) if method == "uniform" else positions
     while (done := len(positions)) < most and arrays.largest(residual) > 0:
@@ -502,14 +568,18 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
             candidates, unseen = np.split(unseen, [min(_BLOCK, most - done)])
         else:
             candidates = arrays.drawn(residual, rng.random(_BLOCK))
-        own, sizes = _at(residual, candidates), _at(diagonal, candidates)
+        own = _at(residual, candidates)
+        sizes = _at(diagonal, candidates)
         least = rng.random(_BLOCK) * own if in_order else half * sizes
         ahead = arrays.take_rows(features, candidates)[:, :done]
         left = arrays.to_numpy(source.block(candidates) - ahead @ ahead.T)
-        accepted, triangle = _accepted(candidates, left, own, least, sizes, noise, most - done, in_order=in_order)
+        accepted, triangle = _accepted(
+            candidates, left, own, least, sizes, noise, most - done, in_order=in_order
+        )
         if not len(accepted):
             continue
-        chosen, stop = candidates[accepted], done + len(accepted)
+        chosen = candidates[accepted]
+        stop = done + len(accepted)
         ahead = arrays.take_rows(ahead, accepted)
         triangle = arrays.as_array_of(triangle, diagonal, dtype=diagonal.dtype)
         landmarks = chosen if source.kernel is None else arrays.take_rows(source.values, chosen)
@@ -531,7 +601,8 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
         warnings.warn(message, KernelRepairWarning, stacklevel=4)
     done = len(positions)
     if done < most:
-        features, factor = arrays.copied(features[:, :done]), arrays.copied(factor[:done, :done])
+        features = arrays.copied(features[:, :done])
+        factor = arrays.copied(factor[:done, :done])
     return Pivots(positions, features, factor, residual, diagonal)
 
 
@@ -566,8 +637,8 @@ def _accepted(
     most : int
         Maximum number of candidates to accept.
     in_order : bool
-        Whether candidates are tried in their order. Otherwise the next one is always that with the largest relative
-        residual, which is more accurate.
+        Whether candidates are tried in their order. Otherwise the next one is always that with the
+        largest relative residual, which is more accurate.
 
     Returns
     -------
@@ -576,14 +647,16 @@ def _accepted(
     triangle : ndarray of shape (t, t)
         Cholesky factor of the residual between accepted candidates.
     """
-    own, rows = own.copy(), np.zeros((len(candidates), min(len(candidates), most)))
+    own = own.copy()
+    rows = np.zeros((len(candidates), min(len(candidates), most)))
     scale = np.where(sizes > 0, sizes, 1.0)
     accepted: list[int] = []
     for turn in range(len(candidates)):
         place = turn if in_order else int(np.argmax(own / scale))
         if own[place] <= max(least[place], noise * sizes[place]):
             continue
-        done, root = len(accepted), math.sqrt(own[place])
+        done = len(accepted)
+        root = math.sqrt(own[place])
         rows[:, done] = (left[:, place] - rows[:, :done] @ rows[place, :done]) / root
         rows[place, done] = root
         own -= rows[:, done] ** 2

@@ -2,10 +2,11 @@ r"""Learned kernels: weighted sums of powers of the kernels of several descripti
 
 .. math:: k(a, b) = \sum_i w_i \, k_i(a, b)^{p_i}
 
-Each :math:`k_i` is scaled to a unit diagonal, or by the mean of its diagonal. The entities have one wide table, in
-which each description has some columns. The columns of features are the features. The columns of a precomputed kernel
-are the *place* of the row among the n training entities (-1 for a new entity), and then its n kernel values with them.
-The kernel between any rows of the table and training rows can be computed from these columns.
+Each :math:`k_i` is scaled to a unit diagonal, or by the mean of its diagonal. The entities have one
+wide table, in which each description has some columns. The columns of features are the features.
+The columns of a precomputed kernel are the *place* of the row among the n training entities (-1 for
+a new entity), and then its n kernel values with them. The kernel between any rows of the table and
+training rows can be computed from these columns.
 
 `Description` computes the scaled kernel of one description from its columns of the wide table.
 """
@@ -42,9 +43,11 @@ from dyadlearn.kernels.gram import (
 )
 from dyadlearn.kernels.repair import mended, not_square
 
-# Size of negative entries, relative to the mean diagonal, that count as zero in a kernel with an exponent.
+# Size of negative entries, relative to the mean diagonal, that count as zero in a kernel with an
+# exponent.
 _ROUNDING = 0.01
-# Variance of rows, in units of the machine precision and of their mean square, up to which they are equal.
+# Variance of rows, in units of the machine precision and of their mean square, up to which they are
+# equal.
 _EQUAL_ROWS = 4.0
 # Range of the largest feature of a description: its squares have all digits.
 _RANGE = (1e-140, 1e140)
@@ -68,7 +71,8 @@ class Description(Stored):
     weight, exponent : float
         Learned weight and exponent.
     has_exponent : bool
-        Whether powers of the kernel make sense: it is non-negative and has more than one non-zero value.
+        Whether powers of the kernel make sense: it is non-negative and has more than one non-zero
+        value.
     normalized : bool
         Whether the kernel is scaled to a unit diagonal.
     scale : float
@@ -134,14 +138,18 @@ class Description(Stored):
 
         `given` is the diagonal before scaling, if it is known.
         """
-        found = arrays.cast(self._raw_diagonal(a) if given is None else given, arrays.float_dtype(a))
+        found = arrays.cast(
+            self._raw_diagonal(a) if given is None else given, arrays.float_dtype(a)
+        )
         if self.normalized:
             return arrays.namespace(found).astype(found > 0, found.dtype)
         return self._not_negative(found / self.scale)
 
     def term(self, block: Array) -> Array:
         """Return the term of a block, or of a diagonal, in the sum: with its weight and exponent."""
-        return self.weight * (block**self.exponent if self.has_exponent and self.exponent != 1 else block)
+        return self.weight * (
+            block**self.exponent if self.has_exponent and self.exponent != 1 else block
+        )
 
     def _not_negative(self, block: Array) -> Array:
         xp = arrays.namespace(block)
@@ -157,21 +165,26 @@ class Description(Stored):
         if b is None and a.shape[0] == 1:
             return self._raw_diagonal(a)[:, None]
         remedy = "give those of training as the second argument"
-        raise KernelError(f"The precomputed kernel {self.name!r} is not known between new entities: {remedy}.")
+        raise KernelError(
+            f"The precomputed kernel {self.name!r} is not known between new entities: {remedy}."
+        )
 
     def _raw_diagonal(self, a: Array) -> Array:
         """Return k(x, x) of every row before scaling."""
         if not self.is_precomputed:
             return gram_diagonal(a, kernel=self.kernel, kernel_params=self.params)
         places = _places(a)
-        xp, diagonal = arrays.namespace(places), arrays.as_array_of(self.diagonal, arrays.dense(a), dtype=a.dtype)
+        xp = arrays.namespace(places)
+        diagonal = arrays.as_array_of(self.diagonal, arrays.dense(a), dtype=a.dtype)
         is_new = places < 0
         found = arrays.take_rows(diagonal, xp.where(is_new, xp.zeros_like(places), places))
         if not bool(xp.any(is_new)):
             return found
         if self.new_diagonal is None:
             remedy = "scale it by dyadlearn.kernels.normalize, for training and for new entities"
-            raise KernelError(f"The similarity of a new entity to itself is not known in {self.name!r}: {remedy}.")
+            raise KernelError(
+                f"The similarity of a new entity to itself is not known in {self.name!r}: {remedy}."
+            )
         return xp.where(is_new, self.new_diagonal, found)
 
     def _fits(self) -> bool:
@@ -207,7 +220,10 @@ def _scaled(found: Description, part: Array, title: str, weights: Array | None) 
     if not found.is_precomputed:
         _check_range(part, title)
     if found.kernel == "rbf" and "gamma" not in (found.params or {}):
-        found = replace(found, params={**(found.params or {}), "gamma": 1.0 / mean_squared_distance(part, weights)})
+        found = replace(
+            found,
+            params={**(found.params or {}), "gamma": 1.0 / mean_squared_distance(part, weights)},
+        )
     found = replace(found, params=fitted_params(found.kernel, found.params, part, weights))
     own = found._raw_diagonal(part)
     xp = arrays.namespace(own)
@@ -216,13 +232,18 @@ def _scaled(found: Description, part: Array, title: str, weights: Array | None) 
         raise KernelError(f"The kernel of {title} {found_on}: choose another kernel.")
     mean = float(xp.mean(own) if weights is None else xp.sum(weights * own) / xp.sum(weights))
     if 0 < mean < float(xp.finfo(own.dtype).smallest_normal):
-        raise KernelError(f"The kernel of {title} has a mean diagonal of only {mean:.3g}: multiply it by a factor.")
+        raise KernelError(
+            f"The kernel of {title} has a mean diagonal of only {mean:.3g}: multiply it by a "
+            f"factor."
+        )
     found = replace(found, has_exponent=False, scale=1.0 if found.normalized or mean == 0 else mean)
     n = part.shape[0]
     if found.is_precomputed or n <= _LOOKED_AT:
         block = found.block(part)
     else:
-        block = found.block(arrays.take_rows(part, np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)), part)
+        block = found.block(
+            arrays.take_rows(part, np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)), part
+        )
     return replace(found, has_exponent=_bends(block))
 
 
@@ -234,17 +255,20 @@ def _check_range(features: Array, title: str) -> None:
     if largest > 0 and not _RANGE[0] < largest < _RANGE[1]:
         limits = f"between {_RANGE[0]:g} and {_RANGE[1]:g}"
         raise KernelError(
-            f"The largest feature of {title} must be {limits}, found {largest:.3g}: multiply the features by a factor."
+            f"The largest feature of {title} must be {limits}, found {largest:.3g}: multiply the "
+            f"features by a factor."
         )
 
 
 def _bends(block: Array) -> bool:
     """Return whether powers of a kernel with a mean diagonal of 1 are more than multiples of the kernel."""
     xp = arrays.namespace(block)
-    low, high = float(xp.min(block)), float(xp.max(block))
+    low = float(xp.min(block))
+    high = float(xp.max(block))
     if low < -_ROUNDING or high <= 0:
         return False
-    # A kernel with a single non-zero value, such as a constant or delta, has powers that are multiples of it.
+    # A kernel with a single non-zero value, such as a constant or delta, has powers that are
+    # multiples of it.
     positive = xp.where(block > SAME * high, block, high)
     return high - float(xp.min(positive)) > SAME * high
 
@@ -268,7 +292,9 @@ def _precomputed(
     given : array of shape (n, n)
         The kernel before any repair. If its diagonal is constant, new entities have the same value.
     """
-    found = Description(name, "precomputed", None, start, start + K.shape[1] + 1, normalized=normalized, columns=ids)
+    found = Description(
+        name, "precomputed", None, start, start + K.shape[1] + 1, normalized=normalized, columns=ids
+    )
     own = arrays.namespace(K).asarray(arrays.namespace(K).linalg.diagonal(K), copy=True)
     new = common_diagonal(arrays.namespace(given).linalg.diagonal(given))
     return replace(found, diagonal=own, new_diagonal=new), with_places(K, np.arange(K.shape[0]))
@@ -277,11 +303,14 @@ def _precomputed(
 def mean_squared_distance(features: Array, weights: Array | None = None) -> float:
     """Return the mean squared distance between two different rows.
 
-    If all rows are equal up to rounding, it is the mean square of the rows; 1 if they are zero. A row with weight 2
-    counts as two rows.
+    If all rows are equal up to rounding, it is the mean square of the rows; 1 if they are zero. A
+    row with weight 2 counts as two rows.
     """
     if arrays.is_sparse(features):
-        counts = np.ones(features.shape[0]) if weights is None else arrays.to_numpy(weights)
+        if weights is None:
+            counts = np.ones(features.shape[0])
+        else:
+            counts = arrays.to_numpy(weights)
         n = float(counts.sum())
         means = features.T @ counts / n
         square = float((features.multiply(features).T @ counts).sum()) / n
@@ -342,8 +371,13 @@ class LearnedKernel(Stored):
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         """Return the kernel (n_a, n_b) between rows of the wide table; the rows of `B` are training rows."""
-        # One block after the other, so that only one is in memory; kernels with weight 0 are not computed.
-        terms = (member.term(member.block(a, b)) for member, a, b in self._parts(A, B) if member.weight != 0)
+        # One block after the other, so that only one is in memory; kernels with weight 0 are not
+        # computed.
+        terms = (
+            member.term(member.block(a, b))
+            for member, a, b in self._parts(A, B)
+            if member.weight != 0
+        )
         total = next(terms, None)
         if total is None:
             shape = (A.shape[0], A.shape[0] if B is None else B.shape[0])
@@ -358,17 +392,24 @@ class LearnedKernel(Stored):
         `given` has the diagonals of descriptions before scaling, by name, where they are known.
         """
         known = given or {}
-        return sum(member.term(member.diagonal_of(a, known.get(member.name))) for member, a, _ in self._parts(A, None))
+        return sum(
+            member.term(member.diagonal_of(a, known.get(member.name)))
+            for member, a, _ in self._parts(A, None)
+        )
 
     def without_diagonal(self, A: Array) -> list[str]:
         """Return the names of the descriptions whose k(a, a) is not known for every row."""
-        return [member.name for member, a, _ in self._parts(A, None) if not member.knows_diagonal(a)]
+        return [
+            member.name for member, a, _ in self._parts(A, None) if not member.knows_diagonal(a)
+        ]
 
     def blocks(self, A: Array, B: Array | None = None) -> list[Array]:
         """Return the block (n_a, n_b) of each description, scaled, but without weights and exponents."""
         return [member.block(a, b) for member, a, b in self._parts(A, B)]
 
-    def with_parameters(self, weights: Sequence[float], exponents: Sequence[float]) -> LearnedKernel:
+    def with_parameters(
+        self, weights: Sequence[float], exponents: Sequence[float]
+    ) -> LearnedKernel:
         """Return the kernel with other weights and exponents; a description without an exponent ignores it.
 
         Parameters
@@ -390,13 +431,19 @@ class LearnedKernel(Stored):
 
     def only(self, chosen: np.ndarray) -> LearnedKernel:
         """Return the kernel with a weight of 0 for each description that is not chosen."""
-        weights = [member.weight if wanted else 0.0 for member, wanted in zip(self.members, chosen, strict=True)]
+        weights = [
+            member.weight if wanted else 0.0
+            for member, wanted in zip(self.members, chosen, strict=True)
+        ]
         return self.with_parameters(weights, [member.exponent for member in self.members])
 
     def lacking(self, A: Array) -> np.ndarray:
         """Return which descriptions each row of the wide table lacks, shape (n, number of descriptions)."""
         # All values of a missing description are NaN, so the last one tells.
-        last = [arrays.to_numpy(arrays.dense(A[:, member.stop - 1 : member.stop])) for member in self.members]
+        last = [
+            arrays.to_numpy(arrays.dense(A[:, member.stop - 1 : member.stop]))
+            for member in self.members
+        ]
         return np.asarray(np.isnan(np.concatenate(last, axis=1)))
 
     def scaled(self, rows: Array, name: str, weights: Array | None = None) -> LearnedKernel:
@@ -416,15 +463,22 @@ class LearnedKernel(Stored):
         KernelError
             If a kernel is negative on its diagonal.
         """
-        each = ((member, part, title_of(member.name, name), weights) for member, part, _ in self._parts(rows, None))
+        each = (
+            (member, part, title_of(member.name, name), weights)
+            for member, part, _ in self._parts(rows, None)
+        )
         return LearnedKernel(tuple(starmap(_scaled, each)))
 
     def with_ids(self, ids: Ids | None) -> LearnedKernel:
         """Return the kernel with the ids of the training entities, which precomputed kernels are matched by."""
-        members = (replace(each, columns=ids) if each.is_precomputed else each for each in self.members)
+        members = (
+            replace(each, columns=ids) if each.is_precomputed else each for each in self.members
+        )
         return LearnedKernel(tuple(members))
 
-    def joined(self, names: Sequence[str], grams: Sequence[Array], wide: Table) -> tuple[LearnedKernel, Table]:
+    def joined(
+        self, names: Sequence[str], grams: Sequence[Array], wide: Table
+    ) -> tuple[LearnedKernel, Table]:
         """Return the kernel with more descriptions, all with exponents, and their wider table.
 
         Parameters
@@ -432,20 +486,27 @@ class LearnedKernel(Stored):
         names : sequence of str
             Names, different from those of the other descriptions.
         grams : sequence of arrays of shape (n, n)
-            Kernels of the training entities with a unit diagonal, in the order of the rows of `wide`.
+            Kernels of the training entities with a unit diagonal, in the order of the rows of
+            `wide`.
         wide : Table
             All training rows.
         """
-        members, parts, normalized = list(self.members), [wide.values], self.members[0].normalized
+        members = list(self.members)
+        parts = [wide.values]
+        normalized = self.members[0].normalized
         for name, K in zip(names, grams, strict=True):
             K = arrays.cast(K, wide.values.dtype)
             found, part = _precomputed(name, K, members[-1].stop, wide.row_ids, normalized, K)
             members.append(found)
             parts.append(part)
-        values = _side_by_side(parts, arrays.is_sparse(wide.values), f"Joining {len(grams)} kernels")
+        values = _side_by_side(
+            parts, arrays.is_sparse(wide.values), f"Joining {len(grams)} kernels"
+        )
         return LearnedKernel(tuple(members)), replace(wide, values=values, column_ids=None)
 
-    def _parts(self, A: Array, B: Array | None) -> Iterator[tuple[Description, Array, Array | None]]:
+    def _parts(
+        self, A: Array, B: Array | None
+    ) -> Iterator[tuple[Description, Array, Array | None]]:
         """Yield each description with its columns of `A` and `B`."""
         for name, rows in (("A", A), ("B", B)):
             if rows is not None and rows.shape[1] != self.n_columns:
@@ -471,8 +532,9 @@ def describe(
     ----------
     given : Descriptions
     kernels : str, callable or pair; mapping of names to these; or sequence of these
-        The kernel of all descriptions, or of each. A pair is a kernel and its parameters. The default gamma of "rbf" is
-        one over the mean squared distance between rows; it is set by `LearnedKernel.scaled`.
+        The kernel of all descriptions, or of each. A pair is a kernel and its parameters. The
+        default gamma of "rbf" is one over the mean squared distance between rows; it is set by
+        `LearnedKernel.scaled`.
     normalize : bool
         Whether kernels are scaled to a unit diagonal, or divided by the mean of their diagonal.
     repair : {"clip", "shift", "error"}
@@ -489,7 +551,8 @@ def describe(
     Raises
     ------
     KernelError
-        If a kernel is unknown, or a precomputed kernel is not square or not valid under ``repair="error"``.
+        If a kernel is unknown, or a precomputed kernel is not square or not valid under
+        ``repair="error"``.
     ValueError
         If a description has no kernel, a kernel has no description, or values are not finite.
     NotEnoughMemoryError
@@ -514,26 +577,40 @@ def describe(
     members: list[Description] = []
     parts: list[Array] = []
     for label, (kernel, params) in chosen.items():
-        title, values, table = title_of(label, name), matrices[label], given.tables[label]
+        title = title_of(label, name)
+        values = matrices[label]
+        table = given.tables[label]
         start = members[-1].stop if members else 0
         if kernel == "precomputed":
             K = _training_kernel(arrays.dense(values), table, given, title)
-            found, values = _precomputed(label, mended(K, repair, title), start, given.row_ids, bool(normalize), K)
+            found, values = _precomputed(
+                label, mended(K, repair, title), start, given.row_ids, bool(normalize), K
+            )
         else:
-            stop, columns = start + values.shape[1], table.column_ids
-            found = Description(label, kernel, params, start, stop, normalized=bool(normalize), columns=columns)
+            stop = start + values.shape[1]
+            columns = table.column_ids
+            found = Description(
+                label, kernel, params, start, stop, normalized=bool(normalize), columns=columns
+            )
         members.append(found)
         parts.append(values)
-    wide = _side_by_side(parts, all(map(arrays.is_sparse, parts)), f"The table of {len(parts)} descriptions of {name}")
+    wide = _side_by_side(
+        parts,
+        all(map(arrays.is_sparse, parts)),
+        f"The table of {len(parts)} descriptions of {name}",
+    )
     return LearnedKernel(tuple(members)), Table(wide, given.row_ids, None, given.kind)
 
 
-def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | None, name: str) -> Table:
+def widen(
+    kernel: LearnedKernel, given: Descriptions, trained_places: Array | None, name: str
+) -> Table:
     """Return the wide table of the rows to predict; descriptions that a row lacks are NaN.
 
-    A row lacks a description that is not given, or of which all its values are NaN. The columns of a precomputed kernel
-    are matched by ids, if they and the training entities have ids. Otherwise they are the training entities or, if
-    `given` and the training rows were indexed from one `Descriptions`, all its entities.
+    A row lacks a description that is not given, or of which all its values are NaN. The columns of
+    a precomputed kernel are matched by ids, if they and the training entities have ids. Otherwise
+    they are the training entities or, if `given` and the training rows were indexed from one
+    `Descriptions`, all its entities.
 
     Parameters
     ----------
@@ -552,14 +629,20 @@ def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | No
     Raises
     ------
     ValueError
-        If descriptions are unknown or have other columns than in training, if some values of a description of a row are
-        NaN, or if a row lacks all descriptions.
+        If descriptions are unknown or have other columns than in training, if some values of a
+        description of a row are NaN, or if a row lacks all descriptions.
     IdError
         If a training id has no column in a precomputed kernel.
     """
     # Descriptions may be missing, so only unknown ones raise an error.
-    _check_names([*kernel.names, *given.names], kernel.names, f"The descriptions of {name}", "give those of training")
-    matrices, parts = _matrices(given, name, allow_nan=True), []
+    _check_names(
+        [*kernel.names, *given.names],
+        kernel.names,
+        f"The descriptions of {name}",
+        "give those of training",
+    )
+    matrices = _matrices(given, name, allow_nan=True)
+    parts = []
     labels: Any = range(len(given)) if given.row_ids is None else given.row_ids.labels
     for member in kernel.members:
         title = title_of(member.name, name)
@@ -569,10 +652,17 @@ def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | No
             continue
         table = replace(given.tables[member.name], values=matrices[member.name])
         gaps = table.values != table.values  # NaN differs from itself, in sparse tables too
-        n_gaps = np.asarray((gaps if arrays.is_sparse(gaps) else arrays.to_numpy(gaps)).sum(axis=1)).reshape(-1)
-        partly = [labels[row] for row in np.flatnonzero((n_gaps > 0) & (n_gaps < table.values.shape[1]))]
+        n_gaps = np.asarray(
+            (gaps if arrays.is_sparse(gaps) else arrays.to_numpy(gaps)).sum(axis=1)
+        ).reshape(-1)
+        partly = [
+            labels[row] for row in np.flatnonzero((n_gaps > 0) & (n_gaps < table.values.shape[1]))
+        ]
         if partly:
-            raise ValueError(f"{title} has NaN in part of row {shown(partly)}: fill it in, or make all of it NaN.")
+            raise ValueError(
+                f"{title} has NaN in part of row {shown(partly)}: fill it in, or make all of it "
+                f"NaN."
+            )
         if member.is_precomputed:
             parts.append(_new_kernel(member, table, given, trained_places, title))
         else:
@@ -580,7 +670,10 @@ def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | No
     wide = _side_by_side(parts, all(map(arrays.is_sparse, parts)), f"The table of {name}")
     unknown = [labels[row] for row in np.flatnonzero(kernel.lacking(wide).all(axis=1))]
     if unknown:
-        raise ValueError(f"{name} has no description of row {shown(unknown)}: give one of {shown(kernel.names, 12)}.")
+        raise ValueError(
+            f"{name} has no description of row {shown(unknown)}: give one of "
+            f"{shown(kernel.names, 12)}."
+        )
     return Table(wide, given.row_ids, None, given.kind)
 
 
@@ -607,7 +700,9 @@ def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[A
         if not (isinstance(kernel, str) and kernel == "precomputed"):
             params = check_kernel(kernel, params)
         elif params:
-            raise KernelError(f"{title_of(label, owner)} has a precomputed kernel, which takes no parameters.")
+            raise KernelError(
+                f"{title_of(label, owner)} has a precomputed kernel, which takes no parameters."
+            )
         chosen[label] = (kernel, params or None)
     return chosen
 
@@ -615,35 +710,53 @@ def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[A
 def _check_names(found: Iterable[str], wanted: Sequence[str], what: str, remedy: str) -> None:
     """Raise if the names `found` are not those `wanted`, in any order."""
     found = list(found)
-    lacking, extra = [name for name in wanted if name not in found], [name for name in found if name not in wanted]
-    problems = [f"lack {shown(lacking)}"] * bool(lacking) + [f"have the unknown name {shown(extra)}"] * bool(extra)
+    lacking = [name for name in wanted if name not in found]
+    extra = [name for name in found if name not in wanted]
+    problems = [f"lack {shown(lacking)}"] * bool(lacking) + [
+        f"have the unknown name {shown(extra)}"
+    ] * bool(extra)
     if problems:
         raise ValueError(f"{what} {' and '.join(problems)}: {remedy}, {shown(list(wanted), 12)}.")
 
 
 def is_one_kernel(kernels: Any) -> bool:
     """Return whether one kernel is given for all descriptions, not one for each."""
-    return is_pair(kernels) or isinstance(kernels, str) or (callable(kernels) and not isinstance(kernels, Mapping))
+    return (
+        is_pair(kernels)
+        or isinstance(kernels, str)
+        or (callable(kernels) and not isinstance(kernels, Mapping))
+    )
 
 
 def is_pair(given: Any) -> bool:
     """Return whether an object is a kernel with its parameters, not two kernels."""
-    return isinstance(given, list | tuple) and len(given) == 2 and (given[1] is None or isinstance(given[1], Mapping))
+    return (
+        isinstance(given, list | tuple)
+        and len(given) == 2
+        and (given[1] is None or isinstance(given[1], Mapping))
+    )
 
 
 def _matrices(given: Descriptions, owner: str, *, allow_nan: bool = False) -> dict[str, Array]:
     """Return the values of each description after checks, in one precision; whole numbers do not determine it."""
-    tables, how = given.tables.items(), {"accept_sparse": True, "allow_nan": allow_nan}
-    checked = {name: check_matrix(table.values, title_of(name, owner), **how) for name, table in tables}
+    tables = given.tables.items()
+    how = {"accept_sparse": True, "allow_nan": allow_nan}
+    checked = {
+        name: check_matrix(table.values, title_of(name, owner), **how) for name, table in tables
+    }
     check_same_library({title_of(name, owner): matrix for name, matrix in checked.items()})
     floats = [checked[name] for name, table in tables if not is_whole(table.values)]
-    dtype = arrays.float_dtype(*floats) if floats else arrays.namespace(*checked.values()).float64
+    if floats:
+        dtype = arrays.float_dtype(*floats)
+    else:
+        dtype = arrays.namespace(*checked.values()).float64
     return {name: arrays.cast(matrix, dtype) for name, matrix in checked.items()}
 
 
 def _training_kernel(values: Array, table: Table, given: Descriptions, title: str) -> Array:
     """Return the precomputed kernel (n, n) of the training rows, selected from that of all entities."""
-    rows, columns = table.row_ids, own_ids(table.column_ids)
+    rows = table.row_ids
+    columns = own_ids(table.column_ids)
     if rows is not None and columns is not None:
         remedy = 'give its columns the ids of its rows; for features, choose another kernel than "precomputed"'
         return _columns_of(values, columns, rows, title, "of its rows", remedy)
@@ -655,24 +768,40 @@ def _training_kernel(values: Array, table: Table, given: Descriptions, title: st
 def _new_features(member: Description, table: Table, title: str) -> Array:
     n_columns = table.values.shape[1]
     if n_columns != member.n_columns:
-        raise ValueError(f"{title} has {n_columns} columns, expected the {member.n_columns} features of training.")
-    expected, found = own_ids(member.columns), own_ids(table.column_ids)
+        raise ValueError(
+            f"{title} has {n_columns} columns, expected the {member.n_columns} features of "
+            f"training."
+        )
+    expected = own_ids(member.columns)
+    found = own_ids(table.column_ids)
     if expected is not None and found is not None and expected.labels != found.labels:
         names = f"expected {list(expected.labels)[:5]}, found {list(found.labels)[:5]}"
-        raise ValueError(f"The feature names of {title} should match those that were passed during fit: {names}.")
+        raise ValueError(
+            f"The feature names of {title} should match those that were passed during fit: {names}."
+        )
     return table.values
 
 
-def _new_kernel(member: Description, table: Table, given: Descriptions, trained: Array | None, title: str) -> Array:
+def _new_kernel(
+    member: Description, table: Table, given: Descriptions, trained: Array | None, title: str
+) -> Array:
     """Return the columns of a precomputed kernel: the places of its rows in training, and their kernel values."""
-    values, columns, training = arrays.dense(table.values), own_ids(table.column_ids), own_ids(member.columns)
-    (m, width), n = values.shape, member.n_columns
+    values = arrays.dense(table.values)
+    columns = own_ids(table.column_ids)
+    training = own_ids(member.columns)
+    m, width = values.shape
+    n = member.n_columns
     by_ids = columns is not None and training is not None
-    # Rows that were indexed from the same table as the training rows have a column for each row of that table.
-    is_taken = not by_ids and ((given.places is not None and given.n_first == width) or m == width != n)
+    # Rows that were indexed from the same table as the training rows have a column for each row of
+    # that table.
+    is_taken = not by_ids and (
+        (given.places is not None and given.n_first == width) or m == width != n
+    )
     is_of_first = is_taken and trained is not None and width > int(trained.max())
     if columns is not None and training is not None:
-        remedy = "give a row for each entity that is predicted for, and a column for each of training"
+        remedy = (
+            "give a row for each entity that is predicted for, and a column for each of training"
+        )
         values = _columns_of(values, columns, training, title, "entities of training", remedy)
     elif is_of_first and trained is not None:
         values = _taken_columns(values, trained)
@@ -704,7 +833,8 @@ def known_places(
     rows = own_ids(given.row_ids)
     labels: Sequence[Any]
     if rows is not None and ids is not None:
-        labels, training = rows.labels, list(ids.labels)
+        labels = rows.labels
+        training = list(ids.labels)
     elif trained is not None and (is_of_first or given.places is not None):
         labels = range(len(given)) if given.places is None else given.places.tolist()
         training = trained.tolist()
@@ -717,11 +847,16 @@ def known_places(
 # Columns of the wide table -------------------------------------------------------------------------
 
 
-def _columns_of(values: Array, columns: Ids, wanted: Ids, title: str, whose: str, remedy: str) -> Array:
+def _columns_of(
+    values: Array, columns: Ids, wanted: Ids, title: str, whose: str, remedy: str
+) -> Array:
     """Return the columns of a kernel that have the ids `wanted`, in this order; raise if one is missing."""
     lacking = columns.lacking(wanted.labels)
     if lacking:
-        raise IdError(f"The kernel {title} has no column for {len(lacking)} {whose} ({shown(lacking)}): {remedy}.")
+        raise IdError(
+            f"The kernel {title} has no column for {len(lacking)} {whose} ({shown(lacking)}): "
+            f"{remedy}."
+        )
     return _taken_columns(values, columns.positions(wanted.labels, title))
 
 

@@ -1,7 +1,7 @@
 """Repair a similarity matrix: make it symmetric and positive semi-definite.
 
-The parts are separate functions, so that a model that decomposes its kernel can repair the eigenvalues it already has.
-`repair` applies all of them to a matrix.
+The parts are separate functions, so that a model that decomposes its kernel can repair the
+eigenvalues it already has. `repair` applies all of them to a matrix.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ _BLOCK_BYTES = 2**22
 def not_square(title: str, shape: tuple[int, ...]) -> KernelError:
     """Return the error of a precomputed kernel that is not square."""
     remedy = 'For features, choose another kernel than "precomputed"'
-    return KernelError(f"The precomputed kernel{title} must be a square matrix, found shape {shape}. {remedy}.")
+    return KernelError(
+        f"The precomputed kernel{title} must be a square matrix, found shape {shape}. {remedy}."
+    )
 
 
 def asymmetry(K: Array) -> float:
@@ -147,7 +149,9 @@ def average_transpose(K: Array) -> Array:
     return K
 
 
-def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K", *, exact: bool = False) -> tuple[Array, float]:
+def symmetrized(
+    K: Array, symmetrize: str = "mean", name: str = "K", *, exact: bool = False
+) -> tuple[Array, float]:
     r"""Return a symmetric version of `K`, and how far `K` was from it.
 
     .. math:: (K + K^\top) / 2
@@ -187,12 +191,15 @@ def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K", *, exact: b
     check_choice(symmetrize, "symmetrize", ("mean", "error"))
     _side(K, name)
     _check_finite(K, name)
-    gap, tolerance = asymmetry(K), symmetry_tolerance(K)
+    gap = asymmetry(K)
+    tolerance = symmetry_tolerance(K)
     if gap <= (0.0 if exact else tolerance):
         return K, gap
     if symmetrize == "error" and gap > tolerance:
         found = f"the largest gap to its transpose is {gap:.3g}, the tolerance is {tolerance:.3g}"
-        raise KernelError(f"{name} is not symmetric: {found}; dyadlearn.kernels.repair averages the two.")
+        raise KernelError(
+            f"{name} is not symmetric: {found}; dyadlearn.kernels.repair averages the two."
+        )
     return average_transpose(namespace(K).asarray(K, copy=True)), gap
 
 
@@ -224,8 +231,9 @@ def rank_threshold(values: Array, n: int) -> float:
 def definiteness_tolerance(values: Array, n: int, beside: float = 0.0) -> float:
     r"""Return the size of a negative eigenvalue of a kernel up to which it counts as rounding.
 
-    Entries of a kernel are seldom exact to the last digit: distances lose digits, and many matrices were once stored
-    in single precision. The tolerance is therefore larger than the `rank_threshold`.
+    Entries of a kernel are seldom exact to the last digit: distances lose digits, and many matrices
+    were once stored in single precision. The tolerance is therefore larger than the
+    `rank_threshold`.
 
     .. math:: \max(n \, \varepsilon, 10^{-6}) \, \max_i |\sigma_i|
 
@@ -236,8 +244,8 @@ def definiteness_tolerance(values: Array, n: int, beside: float = 0.0) -> float:
     n : int
         Number of rows of the matrix.
     beside : float, default=0.0
-        Size of a part that was subtracted from the matrix, whose rounding remains; used in place of the largest
-        eigenvalue if it is larger.
+        Size of a part that was subtracted from the matrix, whose rounding remains; used in place of
+        the largest eigenvalue if it is larger.
 
     Returns
     -------
@@ -252,22 +260,24 @@ def definiteness_tolerance(values: Array, n: int, beside: float = 0.0) -> float:
     return max(n * epsilon(values), 1e-6) * max(largest(namespace(values).abs(values)), beside)
 
 
-def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: float = 0.0) -> tuple[Array, float]:
+def repaired_values(
+    values: Array, psd: str, n: int, name: str = "K", beside: float = 0.0
+) -> tuple[Array, float]:
     r"""Make the eigenvalues of a symmetric matrix non-negative.
 
     .. math:: \sigma_i \mapsto \max(\sigma_i, 0) \text{ (clip)}, \qquad
               \sigma_i \mapsto \sigma_i + |\sigma_{\min}| \text{ (shift)}
 
-    Negative eigenvalues within `definiteness_tolerance` are rounding: they become exactly zero and are never a
-    reason to shift or to raise.
+    Negative eigenvalues within `definiteness_tolerance` are rounding: they become exactly zero and
+    are never a reason to shift or to raise.
 
     Parameters
     ----------
     values : array of shape (r,)
         Eigenvalues, in any order.
     psd : {"clip", "shift", "error"}
-        What to do with negative eigenvalues: set them to zero, add the absolute value of the smallest to all
-        eigenvalues, or raise.
+        What to do with negative eigenvalues: set them to zero, add the absolute value of the
+        smallest to all eigenvalues, or raise.
     n : int
         Number of rows of the matrix.
     name : str, default="K"
@@ -306,13 +316,18 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: fl
             negative = int(xp.sum(xp.astype(values < -tolerance, xp.int64)))
             ends = f"the smallest {smallest:.3g} (the largest is {float(xp.max(values)):.3g})"
             found = f"{negative} of its {n} eigenvalues are negative, {ends}"
-            raise KernelError(f"{name} is not positive semi-definite: {found}; dyadlearn.kernels.repair changes them.")
+            raise KernelError(
+                f"{name} is not positive semi-definite: {found}; dyadlearn.kernels.repair changes "
+                f"them."
+            )
         if psd == "shift":
             values = values - smallest
     return xp.where(values > 0, values, 0.0), smallest
 
 
-def announced_repair(values: Array, psd: str, n: int, name: str, beside: float, gap: float) -> Array:
+def announced_repair(
+    values: Array, psd: str, n: int, name: str, beside: float, gap: float
+) -> Array:
     """Make the eigenvalues of a kernel non-negative, with one warning that describes the repair.
 
     Parameters
@@ -331,51 +346,63 @@ def announced_repair(values: Array, psd: str, n: int, name: str, beside: float, 
         If an eigenvalue is negative under ``psd="error"``, or if no eigenvalue is positive.
     """
     repaired, lowest = repaired_values(values, psd, n, name, beside)
-    flaws = [f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)"] if gap else []
+    if gap:
+        flaws = [f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)"]
+    else:
+        flaws = []
     if lowest < -definiteness_tolerance(values, n, beside):
         if largest(repaired) == 0:
             found = f"its eigenvalues go from {lowest:.3g} to {largest(values):.3g}"
-            raise KernelError(f"{name} is negative: {found}: give minus the matrix, or exp(-D) for distances D.")
+            raise KernelError(
+                f"{name} is negative: {found}: give minus the matrix, or exp(-D) for distances D."
+            )
         verb = "clipped to zero" if psd == "clip" else "shifted up to zero"
         word = "indefinite" if largest(values) > 0 else "negative"
         flaws.append(f"{word} (eigenvalues from {lowest:.3g} to {largest(values):.3g}; {verb})")
     if flaws:
-        remedy = "use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it"
+        remedy = (
+            "use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it"
+        )
         rows = "All rows were used for this, also those that a hold-out leaves out"
-        warnings.warn(f"{name} is {' and '.join(flaws)}. {rows}: {remedy}.", KernelRepairWarning, stacklevel=3)
+        warnings.warn(
+            f"{name} is {' and '.join(flaws)}. {rows}: {remedy}.", KernelRepairWarning, stacklevel=3
+        )
     return repaired
 
 
 def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     r"""Make a similarity matrix symmetric and positive semi-definite, so that it is a kernel.
 
-    With :math:`(K + K^\top)/2 = U \operatorname{diag}(\sigma) U^\top`, clipping gives the nearest kernel
-    in the Frobenius norm. Shifting adds the smallest constant to the diagonal that gives a kernel:
+    With :math:`(K + K^\top)/2 = U \operatorname{diag}(\sigma) U^\top`, clipping gives the nearest
+    kernel in the Frobenius norm. Shifting adds the smallest constant to the diagonal that gives a
+    kernel:
 
     .. math:: U \operatorname{diag}(\max(\sigma, 0)) U^\top, \qquad (K + K^\top)/2 + |\sigma_{\min}| I
 
-    Differences from the transpose up to `1e-8 max|K|` (1e-4 in single precision) and eigenvalues down to
-    `-1e-6 max|σ|` (or `-n eps max|σ|`, if its absolute value is larger) count as rounding: they raise no error, and
-    such eigenvalues do not change the matrix.
+    Differences from the transpose up to `1e-8 max|K|` (1e-4 in single precision) and eigenvalues
+    down to `-1e-6 max|σ|` (or `-n eps max|σ|`, if its absolute value is larger) count as rounding:
+    they raise no error, and such eigenvalues do not change the matrix.
 
-    The repair uses all rows, but no labels. Removing rows after the repair is not the same as repairing the matrix
-    without them; hold-out predictions use the matrix that was repaired with all rows.
+    The repair uses all rows, but no labels. Removing rows after the repair is not the same as
+    repairing the matrix without them; hold-out predictions use the matrix that was repaired with
+    all rows.
 
     Parameters
     ----------
     K : array or frame of shape (n, n)
-        Similarities, of any array library. The columns of a frame are brought into the order of its rows.
+        Similarities, of any array library. The columns of a frame are brought into the order of its
+        rows.
     symmetrize : {"mean", "error"}, default="mean"
         What to do with an asymmetric matrix: average it with its transpose, or raise.
     psd : {"clip", "shift", "error"}, default="clip"
-        What to do with negative eigenvalues: set them to zero, add the absolute value of the smallest to the diagonal,
-        or raise.
+        What to do with negative eigenvalues: set them to zero, add the absolute value of the
+        smallest to the diagonal, or raise.
 
     Returns
     -------
     array or frame of shape (n, n)
-        Exactly symmetric, positive semi-definite up to rounding, in the library of `K` and with its ids. An array that
-        needs no repair is returned itself, not copied.
+        Exactly symmetric, positive semi-definite up to rounding, in the library of `K` and with its
+        ids. An array that needs no repair is returned itself, not copied.
 
     Raises
     ------
@@ -400,11 +427,17 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     table = read_gram(K, "K", is_square=True)
     n = table.values.shape[0]
     numbers, _ = SideSize(n, n, "gram").numbers
-    check_memory(8 * numbers, table.values, f"Repairing a kernel of {n} × {n} entities", "use fewer of them")
-    return formed_as(replace(table, values=mended(table.values, psd, "K", symmetrize, announces=False)), K)
+    check_memory(
+        8 * numbers, table.values, f"Repairing a kernel of {n} × {n} entities", "use fewer of them"
+    )
+    return formed_as(
+        replace(table, values=mended(table.values, psd, "K", symmetrize, announces=False)), K
+    )
 
 
-def mended(K: Array, psd: str, name: str, symmetrize: str | None = None, *, announces: bool = True) -> Array:
+def mended(
+    K: Array, psd: str, name: str, symmetrize: str | None = None, *, announces: bool = True
+) -> Array:
     """Make a similarity matrix a kernel, as `repair` does, with one warning that describes the repair.
 
     Parameters
@@ -423,12 +456,14 @@ def mended(K: Array, psd: str, name: str, symmetrize: str | None = None, *, anno
     Returns
     -------
     array of shape (n, n)
-        Exactly symmetric, positive semi-definite up to rounding; `K` itself if no repair was needed.
+        Exactly symmetric, positive semi-definite up to rounding; `K` itself if no repair was
+        needed.
 
     Raises
     ------
     KernelError
-        If `K` is not square, needs a repair for which the option is "error", or has no positive eigenvalue.
+        If `K` is not square, needs a repair for which the option is "error", or has no positive
+        eigenvalue.
     ValueError
         If `K` is not finite.
 
@@ -440,12 +475,18 @@ def mended(K: Array, psd: str, name: str, symmetrize: str | None = None, *, anno
            [0.5, 1. ]])
     """
     check_choice(psd, "psd", ("clip", "shift", "error"))
-    symmetric, gap = symmetrized(K, symmetrize or ("error" if psd == "error" else "mean"), name, exact=True)
-    xp, n = namespace(symmetric), symmetric.shape[0]
+    symmetric, gap = symmetrized(
+        K, symmetrize or ("error" if psd == "error" else "mean"), name, exact=True
+    )
+    xp = namespace(symmetric)
+    n = symmetric.shape[0]
     if gap <= symmetry_tolerance(K):
-        # The largest diagonal entry is at most the largest eigenvalue. A Cholesky factor costs a tenth of eigenvalues.
+        # The largest diagonal entry is at most the largest eigenvalue. A Cholesky factor costs a
+        # tenth of eigenvalues.
         slack = definiteness_tolerance(xp.linalg.diagonal(symmetric), n)
-        if is_definite(symmetric + slack * xp.eye(n, dtype=symmetric.dtype, device=symmetric.device)):
+        if is_definite(
+            symmetric + slack * xp.eye(n, dtype=symmetric.dtype, device=symmetric.device)
+        ):
             return symmetric
     values, vectors = eigh(symmetric)
     repaired, smallest = repaired_values(values, psd, n, name)
@@ -467,7 +508,8 @@ def read_gram(K: Any, name: str, *, is_square: bool = False) -> Table:
     name : str
         Name of the matrix in error messages.
     is_square : bool, default=False
-        Whether the matrix must be square. The columns of a frame are then brought into the order of its rows.
+        Whether the matrix must be square. The columns of a frame are then brought into the order of
+        its rows.
 
     Raises
     ------
@@ -477,11 +519,16 @@ def read_gram(K: Any, name: str, *, is_square: bool = False) -> Table:
         If `K` is not finite.
     """
     table = read_table(K, name)
-    values = table.values if is_foreign(table.values) else np.asarray(refuse_mask(table.values, name))
+    if is_foreign(table.values):
+        values = table.values
+    else:
+        values = np.asarray(refuse_mask(table.values, name))
     if is_square:
         _side(values, name)
     elif values.ndim != 2 or 0 in values.shape:
-        raise KernelError(f"{name} must be a matrix with at least one entry, found shape {tuple(values.shape)}.")
+        raise KernelError(
+            f"{name} must be a matrix with at least one entry, found shape {tuple(values.shape)}."
+        )
     values = namespace(values).astype(values, float_dtype(values), copy=False)
     _check_finite(values, name)
     table = replace(table, values=values)
@@ -496,5 +543,7 @@ def _check_finite(K: Array, name: str) -> None:
 def _side(K: Array, name: str) -> int:
     """Return n of an n × n matrix; raise if it is not square or empty."""
     if K.ndim != 2 or K.shape[0] != K.shape[1] or K.shape[0] == 0:
-        raise KernelError(f"{name} must be square with at least one row, found shape {tuple(K.shape)}.")
+        raise KernelError(
+            f"{name} must be square with at least one row, found shape {tuple(K.shape)}."
+        )
     return int(K.shape[0])

@@ -1,7 +1,7 @@
 """Kernels of sequences of proteins or genes, by alignment or by shared k-mers, and a reader of FASTA files.
 
-Alignments need parasail or the slower biopython: ``pip install dyadlearn[bio]``. The package is imported for the first
-alignment; everything else needs neither.
+Alignments need parasail or the slower biopython: ``pip install dyadlearn[bio]``. The package is
+imported for the first alignment; everything else needs neither.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ from dyadlearn.kernels._strings import Strings, TextFeatures, TextStep, read_str
 from dyadlearn.kernels.combine import normalize
 from dyadlearn.kernels.gram import gram
 
-__all__ = ["KmerCounts", "SmithWaterman", "kmer_counts", "read_fasta", "smith_waterman", "spectrum_kernel"]
+__all__ = [
+    "KmerCounts",
+    "SmithWaterman",
+    "kmer_counts",
+    "read_fasta",
+    "smith_waterman",
+    "spectrum_kernel",
+]
 
 _BLANKS = " \t\n"
 
@@ -39,12 +46,15 @@ AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
 #: Letters for rare or ambiguous amino acids, and for a stop.
 UNKNOWN = "BJOUXZ*"
 
-# Maximum number of columns; beyond it, the column counts of sparse products need more memory than the sequences.
+# Maximum number of columns; beyond it, the column counts of sparse products need more memory than
+# the sequences.
 _MOST_COLUMNS = 2**24
-# Largest k for an alphabet of two letters; checked first, because len(alphabet) ** k is slow for a huge k.
+# Largest k for an alphabet of two letters; checked first, because len(alphabet) ** k is slow for a
+# huge k.
 _LONGEST = 24
 
-#: Amino acids, then B, Z and X for ambiguous ones, and * for a stop: the rows of every BLOSUM matrix.
+#: Amino acids, then B, Z and X for ambiguous ones, and * for a stop: the rows of every BLOSUM
+#: matrix.
 LETTERS = "ARNDCQEGHILKMFPSTWYVBZX*"
 
 _AS_X = str.maketrans("JOU", "XXX")
@@ -57,8 +67,8 @@ _MATRICES = ("BLOSUM45", "BLOSUM50", "BLOSUM62", "BLOSUM80", "BLOSUM90")
 def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
     r"""Read the sequences of a FASTA file, plain or gzipped.
 
-    The id of a sequence is its header up to the first blank or tab. Lower-case letters become capitals. Lines that
-    begin with a semicolon are comments.
+    The id of a sequence is its header up to the first blank or tab. Lower-case letters become
+    capitals. Lines that begin with a semicolon are comments.
 
     Parameters
     ----------
@@ -90,7 +100,9 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
     names: list[str] = []
     parts: list[list[str]] = []
     # Only \n, \r and \r\n end a line: a header may hold other line separators, such as U+2028.
-    for number, line in enumerate(io.StringIO(read_text(path, "FASTA file"), newline=None), start=1):
+    for number, line in enumerate(
+        io.StringIO(read_text(path, "FASTA file"), newline=None), start=1
+    ):
         line = line.strip(_BLANKS)
         if line.startswith(">"):
             name = re.split(f"[{_BLANKS}]", line[1:].lstrip(_BLANKS), maxsplit=1)[0]
@@ -102,7 +114,9 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
             continue
         elif not parts:
             found = shortened(line)
-            raise DataFileError(f"{path} is not a FASTA file: its first line must begin with '>', found {found}.")
+            raise DataFileError(
+                f"{path} is not a FASTA file: its first line must begin with '>', found {found}."
+            )
         else:
             parts[-1].append("".join(line.split()).upper())
     if not names:
@@ -127,15 +141,17 @@ def smith_waterman(
 
     .. math:: K_{ij} = \frac{s_{ij}}{\sqrt{s_{ii} s_{jj}}}
 
-    s_ij is the highest score of any alignment of a part of i with a part of j. The result is symmetric but, being a
-    maximum, not always positive semi-definite. Models repair it, as `dyadlearn.kernels.repair` does.
+    s_ij is the highest score of any alignment of a part of i with a part of j. The result is
+    symmetric but, being a maximum, not always positive semi-definite. Models repair it, as
+    `dyadlearn.kernels.repair` does.
 
     Parameters
     ----------
     sequences : sequence, mapping of id to sequence, series, or frame with one column of sequences
-        The n proteins, such as `read_fasta` returns. The ids of a pandas series or frame are its index; those of
-        another frame of two columns are its first column. Letters are the amino acids, B, J, O, U, X, Z and ``*``;
-        J, O and U, which have no BLOSUM scores, are aligned as X.
+        The n proteins, such as `read_fasta` returns. The ids of a pandas series or frame are its
+        index; those of another frame of two columns are its first column. Letters are the amino
+        acids, B, J, O, U, X, Z and ``*``; J, O and U, which have no BLOSUM scores, are aligned as
+        X.
     ids : sequence of length n, optional
         Ids of the proteins, if `sequences` has none.
     matrix : str, default="BLOSUM62"
@@ -143,12 +159,14 @@ def smith_waterman(
     gap_open, gap_extend : float, default=10.0, 0.5
         Cost of the first position of a gap, and of each further position; multiples of 0.5.
     normalized : bool, default=True
-        Whether to divide by the square root of the self-scores, as above; otherwise the scores s_ij are returned.
+        Whether to divide by the square root of the self-scores, as above; otherwise the scores s_ij
+        are returned.
     on_error : {"raise", "drop"}, default="raise"
-        What to do if sequences are empty or have other letters: raise an error, or leave them out with a warning. Both
-        messages name them.
+        What to do if sequences are empty or have other letters: raise an error, or leave them out
+        with a warning. Both messages name them.
     n_jobs : int or None, default=None
-        Number of threads (with parasail) or processes (with biopython), -1 for as many as there are cores.
+        Number of threads (with parasail) or processes (with biopython), -1 for as many as there are
+        cores.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
 
@@ -205,19 +223,20 @@ def kmer_counts(
     Parameters
     ----------
     sequences : sequence, mapping of id to sequence, series, or frame with one column of sequences
-        The n sequences. The ids of a pandas series or frame are its index; those of another frame of two columns are
-        its first column.
+        The n sequences. The ids of a pandas series or frame are its index; those of another frame
+        of two columns are its first column.
     ids : sequence of length n, optional
         Ids of the sequences, if `sequences` has none.
     k : int, default=3
-        Length of a k-mer. There may be up to 2²⁴ different k-mers, so that k is at most 5 for proteins.
+        Length of a k-mer. There may be up to 2²⁴ different k-mers, so that k is at most 5 for
+        proteins.
     alphabet : str, default="ACDEFGHIKLMNPQRSTVWY"
         The letters, by default the twenty amino acids; for genes "ACGT".
     unknown : str, default="BJOUXZ*"
         Further valid letters; k-mers with one of them are not counted. For genes "N".
     on_error : {"raise", "drop"}, default="raise"
-        What to do if sequences are empty or have other letters: raise an error, or leave them out with a warning. Both
-        messages name them.
+        What to do if sequences are empty or have other letters: raise an error, or leave them out
+        with a warning. Both messages name them.
 
     Returns
     -------
@@ -245,15 +264,16 @@ def spectrum_kernel(
 
     .. math:: K_{ij} = \frac{\langle x_i, x_j\rangle}{\|x_i\| \, \|x_j\|}
 
-    x holds the counts of k-mers of a sequence, see `kmer_counts`. The kernel is positive semi-definite. A sequence
-    without k-mers has similarity 0 to all sequences, itself included.
+    x holds the counts of k-mers of a sequence, see `kmer_counts`. The kernel is positive
+    semi-definite. A sequence without k-mers has similarity 0 to all sequences, itself included.
 
     Parameters
     ----------
     sequences, ids
         As in `kmer_counts`.
     **counting
-        Further parameters of `kmer_counts`, with its defaults: ``k=3``, ``alphabet``, ``unknown`` and
+        Further parameters of `kmer_counts`, with its defaults: ``k=3``, ``alphabet``, ``unknown``
+        and
         ``on_error="raise"``.
 
     Returns
@@ -286,8 +306,9 @@ class KmerCounts(TextFeatures):
 
     .. math:: K_{ij} = \frac{\langle x_i, x_j\rangle}{\|x_i\| \, \|x_j\|}
 
-    The features are those of `kmer_counts`. Nothing is learned from the sequences. A sequence that is not valid raises
-    an error that names it: a pipeline step cannot leave out rows, but `kmer_counts` can.
+    The features are those of `kmer_counts`. Nothing is learned from the sequences. A sequence that
+    is not valid raises an error that names it: a pipeline step cannot leave out rows, but
+    `kmer_counts` can.
 
     Parameters
     ----------
@@ -312,22 +333,33 @@ class KmerCounts(TextFeatures):
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the k-mers, (len(alphabet) ** k,)."""
-        return np.array(["".join(letters) for letters in product(self.alphabet, repeat=self.k)], dtype=object)
+        return np.array(
+            ["".join(letters) for letters in product(self.alphabet, repeat=self.k)], dtype=object
+        )
 
     def _check_parameters(self) -> None:
-        k, alphabet, unknown = self.k, self.alphabet, self.unknown
+        k = self.k
+        alphabet = self.alphabet
+        unknown = self.unknown
         if check_whole(k, "k") > _LONGEST:
-            raise ValueError(f"k must be at most {_LONGEST}, as longer words are too many to count, found {k!r}.")
+            raise ValueError(
+                f"k must be at most {_LONGEST}, as longer words are too many to count, found {k!r}."
+            )
         for name, value in (("alphabet", alphabet), ("unknown", unknown)):
             if not isinstance(value, str) or not value.isascii() or value != value.upper():
                 raise ValueError(f"{name} must be a text of capital letters, found {value!r}.")
         if not alphabet or len(set(alphabet + unknown)) < len(alphabet + unknown):
-            raise ValueError(f"alphabet and unknown must hold different letters, found {alphabet!r} and {unknown!r}.")
+            raise ValueError(
+                f"alphabet and unknown must hold different letters, found {alphabet!r} and "
+                f"{unknown!r}."
+            )
         if len(alphabet) ** int(k) > _MOST_COLUMNS:
             words = f"{len(alphabet)} letters make {len(alphabet)}^{k} words"
             raise ValueError(f"{words}, more than {_MOST_COLUMNS} can be counted: use a smaller k.")
 
-    def _computed(self, X: Any, ids: Any = None, on_error: str | None = None) -> tuple[Strings, csr_array]:
+    def _computed(
+        self, X: Any, ids: Any = None, on_error: str | None = None
+    ) -> tuple[Strings, csr_array]:
         self._check_parameters()
         valid = _valid(X, ids, self.alphabet + self.unknown, on_error)
         return valid, _count_words(valid.values, self.k, self.alphabet)
@@ -341,8 +373,8 @@ class SmithWaterman(TextStep):
 
     .. math:: K_{ij} = \frac{s_{ij}}{\sqrt{s_{ii} s_{jj}}}, \qquad j \text{ in the training}
 
-    The scores s are those of `smith_waterman`. A sequence that is not valid raises an error that names it: a pipeline
-    step cannot leave out rows, but `smith_waterman` can.
+    The scores s are those of `smith_waterman`. A sequence that is not valid raises an error that
+    names it: a pipeline step cannot leave out rows, but `smith_waterman` can.
 
     Parameters
     ----------
@@ -351,7 +383,8 @@ class SmithWaterman(TextStep):
     gap_open, gap_extend : float, default=10.0, 0.5
         Cost of the first position of a gap, and of each further position; multiples of 0.5.
     n_jobs : int or None, default=None
-        Number of threads (with parasail) or processes (with biopython), -1 for as many as there are cores.
+        Number of threads (with parasail) or processes (with biopython), -1 for as many as there are
+        cores.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
 
@@ -399,14 +432,16 @@ class SmithWaterman(TextStep):
         Returns
         -------
         ndarray, or frame, of shape (n_new, n)
-            A frame if `X` is a frame or series: its rows have the ids of `X`, its columns those of the training
-            sequences.
+            A frame if `X` is a frame or series: its rows have the ids of `X`, its columns those of
+            the training sequences.
         """
         check_is_fitted(self)
         self._check_parameters()
         valid = _proteins(X, None, None)
         scores = self._scores(valid.values, self.sequences_)
-        return valid.write(normalize(scores, self._self_scores(valid.values), self.self_scores_), self._column_ids)
+        return valid.write(
+            normalize(scores, self._self_scores(valid.values), self.self_scores_), self._column_ids
+        )
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Return the similarities of the sequences to each other, aligning each pair once.
@@ -433,7 +468,9 @@ class SmithWaterman(TextStep):
         self._check_parameters()
         valid = _proteins(X, None, None)
         self.self_scores_ = self._self_scores(valid.values)
-        self.sequences_, self.ids_, self._column_ids = valid.values, valid.labels, valid.ids
+        self.sequences_ = valid.values
+        self.ids_ = valid.labels
+        self._column_ids = valid.ids
         return valid
 
     def _check_parameters(self) -> None:
@@ -449,14 +486,16 @@ class SmithWaterman(TextStep):
     def _scores(self, rows: list[str], columns: list[str] | None = None) -> np.ndarray:
         """Return the scores (n_a, n_b) of the best local alignments of every row with every column.
 
-        Without columns, the rows are aligned with each other, each pair once. Equal sequences are aligned only once.
+        Without columns, the rows are aligned with each other, each pair once. Equal sequences are
+        aligned only once.
         """
         # The longest first, so that all cores finish at about the same time.
         queries = sorted(dict.fromkeys(rows), key=len, reverse=True)
         targets = queries if columns is None else list(dict.fromkeys(columns))
         engine = _engine()
         # The scores of different sequences, those of all, and the normalised ones.
-        n, p = len(rows), len(rows if columns is None else columns)
+        n = len(rows)
+        p = len(rows if columns is None else columns)
         check_kernel_memory(n, p, None, 8 * (1 + max(1, len(queries) * len(targets) / (n * p))))
         jobs = (
             delayed(engine)(query, targets[position:] if columns is None else targets, *self._costs)
@@ -474,7 +513,10 @@ class SmithWaterman(TextStep):
                     scores[position] = row
                 bar.advance()
         places = Ids(tuple(queries)).positions(rows, "the queries")
-        others = places if columns is None else Ids(tuple(targets)).positions(columns, "the targets")
+        if columns is None:
+            others = places
+        else:
+            others = Ids(tuple(targets)).positions(columns, "the targets")
         return np.asarray(scores[np.ix_(places, others)])
 
     def _self_scores(self, sequences: list[str]) -> np.ndarray:
@@ -531,7 +573,9 @@ def _count_words(sequences: list[str], k: int, alphabet: str) -> csr_array:
     ends = np.cumsum([0, *map(len, found)])
     # 32-bit indices, because some functions of scikit-learn do not accept others.
     indices = np.concatenate(found).astype(np.int32)
-    return csr_array((np.concatenate(counts), indices, ends), shape=(len(sequences), len(alphabet) ** k))
+    return csr_array(
+        (np.concatenate(counts), indices, ends), shape=(len(sequences), len(alphabet) ** k)
+    )
 
 
 def _engine() -> Any:
@@ -542,11 +586,14 @@ def _engine() -> Any:
     return _by_biopython
 
 
-def _by_parasail(query: str, targets: list[str], name: str, gap_open: float, gap_extend: float) -> np.ndarray:
+def _by_parasail(
+    query: str, targets: list[str], name: str, gap_open: float, gap_extend: float
+) -> np.ndarray:
     import parasail
 
     matrix, best = _scaled_matrix(name)
-    # Upper bound of all scores of the query. It gives the number of bits, and a gap cost that is never worth paying.
+    # Upper bound of all scores of the query. It gives the number of bits, and a gap cost that is
+    # never worth paying.
     bound = sum(best[letter] for letter in query)
     bits = 16 if bound < 2**14 else 32
     gaps = [min(int(_SCALE * gap), bound + 1) for gap in (gap_open, gap_extend)]
@@ -566,10 +613,14 @@ def _scaled_matrix(name: str) -> tuple[Any, dict[str, int]]:
     for (row, column), score in np.ndenumerate(original.matrix):
         scaled[row, column] = _SCALE * int(score)
     highest = np.maximum(original.matrix.max(axis=1), 0)
-    return scaled, {letter: _SCALE * int(highest[original.mapper[ord(letter)]]) for letter in LETTERS}
+    return scaled, {
+        letter: _SCALE * int(highest[original.mapper[ord(letter)]]) for letter in LETTERS
+    }
 
 
-def _by_biopython(query: str, targets: list[str], name: str, gap_open: float, gap_extend: float) -> np.ndarray:
+def _by_biopython(
+    query: str, targets: list[str], name: str, gap_open: float, gap_extend: float
+) -> np.ndarray:
     from Bio import Align
 
     matrix = Align.substitution_matrices.load(name)

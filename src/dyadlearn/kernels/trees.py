@@ -22,8 +22,10 @@ from dyadlearn.kernels.graphs import check_scale, listed, places, with_labels
 
 # Names of tips; None takes all in the order of the tree.
 Tips = Iterable[Hashable] | None
-# Codes of a path that has ended, in a row and in a column; they differ, so that they are never equal to each other.
-_ENDED, _ENDED_TOO = -1, -2
+# Codes of a path that has ended, in a row and in a column; they differ, so that they are never
+# equal to each other.
+_ENDED = -1
+_ENDED_TOO = -2
 # Blocks of rows that fit in the cache are faster.
 _BLOCK_BYTES = 2**21
 
@@ -38,47 +40,51 @@ def taxonomy_kernel(
 ) -> Any:
     r"""Compute the similarity of entities from the ranks of a taxonomy that they share, from the highest down.
 
-    With :math:`s_{ij}` the number of ranks, counted from the highest, in which i and j have the same name and all ranks
-    above are the same too,
+    With :math:`s_{ij}` the number of ranks, counted from the highest, in which i and j have the
+    same name and all ranks above are the same too,
 
     .. math:: K_{ij} = \sum_{r \le s_{ij}} w_r,
 
-    divided by :math:`\sqrt{K_{ii} K_{jj}}` if `normalized`. Ranks below the first difference do not count: two species
-    of different genera that are both called *vulgaris* do not share that rank. A missing rank (None, NaN or blank) ends
-    the path: ranks below it are not shared.
+    divided by :math:`\sqrt{K_{ii} K_{jj}}` if `normalized`. Ranks below the first difference do not
+    count: two species of different genera that are both called *vulgaris* do not share that rank. A
+    missing rank (None, NaN or blank) ends the path: ranks below it are not shared.
 
-    The kernel is positive semi-definite for any weights. Call the names of a row down to some rank a path. The kernel
-    is the inner product of features with a column for each path, which is :math:`\sqrt{w_r}` in the rows that begin
-    with the path and 0 elsewhere.
+    The kernel is positive semi-definite for any weights. Call the names of a row down to some rank
+    a path. The kernel is the inner product of features with a column for each path, which is
+    :math:`\sqrt{w_r}` in the rows that begin with the path and 0 elsewhere.
 
     Parameters
     ----------
     A : frame, array or sequence of rows, of shape (n_a, n_ranks)
-        Names of the ranks, such as class, order, family, genus, of each entity: text, or whole numbers, which are
-        compared as text. The ids of a frame are the index of pandas, or the first column of any other.
+        Names of the ranks, such as class, order, family, genus, of each entity: text, or whole
+        numbers, which are compared as text. The ids of a frame are the index of pandas, or the
+        first column of any other.
     B : frame, array or sequence of rows, of shape (n_b, n_ranks), optional
-        Entities of the columns of the result, such as those of training if `A` has new ones; `A` by default.
+        Entities of the columns of the result, such as those of training if `A` has new ones; `A` by
+        default.
     ranks : sequence of length n_ranks, optional
-        The columns that hold the ranks, the highest first: by name in a frame, else by position. By default all columns
-        from left to right; with two frames those of `B`, which must be in `A` under the same names.
+        The columns that hold the ranks, the highest first: by name in a frame, else by position. By
+        default all columns from left to right; with two frames those of `B`, which must be in `A`
+        under the same names.
     weights : sequence of float, optional
         Non-negative weights w_r, one for each rank; all 1 by default.
     normalized : bool, default=True
-        Whether to scale the diagonal to 1. Otherwise entities with a longer path have a larger diagonal entry.
+        Whether to scale the diagonal to 1. Otherwise entities with a longer path have a larger
+        diagonal entry.
 
     Returns
     -------
     ndarray or frame of shape (n_a, n_b)
-        A frame with the ids of both axes if `A` is a frame. An entity without its highest rank has similarity 0 to all
-        entities, itself included.
+        A frame with the ids of both axes if `A` is a frame. An entity without its highest rank has
+        similarity 0 to all entities, itself included.
 
     Raises
     ------
     IdError
         If `ranks` names columns that are not there, or one twice.
     ValueError
-        If there are no ranks or entities, the tables differ in their ranks, weights are negative or all zero, or a
-        name is neither text nor a whole number.
+        If there are no ranks or entities, the tables differ in their ranks, weights are negative or
+        all zero, or a name is neither text nor a whole number.
 
     See Also
     --------
@@ -106,15 +112,25 @@ def taxonomy_kernel(
     array([[0.71, 0.71, 0.71, 0.  ]])
     """
     if isinstance(ranks, str):
-        raise TypeError(f"ranks must be a list of columns, the highest first, found the text {ranks!r}.")
-    names = None if ranks is None else make_ids(list(ranks), None, "The list of ranks").labels
+        raise TypeError(
+            f"ranks must be a list of columns, the highest first, found the text {ranks!r}."
+        )
+    if ranks is None:
+        names = None
+    else:
+        names = make_ids(list(ranks), None, "The list of ranks").labels
     rows = _read(A, "A", names)
     columns = rows if B is None else _read(B, "B", names)
     if rows.column_ids is not None and columns.column_ids is not None:
-        rows = rows.take(None, rows.column_ids.positions(columns.column_ids.labels, "the columns of A"))
+        rows = rows.take(
+            None, rows.column_ids.positions(columns.column_ids.labels, "the columns of A")
+        )
     n_ranks = columns.values.shape[1]
     if rows.values.shape[1] != n_ranks:
-        raise ValueError(f"A and B must have the same ranks, found {rows.values.shape[1]} in A and {n_ranks} in B.")
+        raise ValueError(
+            f"A and B must have the same ranks, found {rows.values.shape[1]} in A and {n_ranks} in "
+            f"B."
+        )
     given = check_weights(weights, n_ranks, "ranks")
     if not any(given):
         raise ValueError("weights of the ranks are all zero: give at least one that is positive.")
@@ -123,9 +139,11 @@ def taxonomy_kernel(
     second = first if B is None else _codes(columns, known)
     # Paths that have ended are not equal to each other.
     second = np.where(second == _ENDED, _ENDED_TOO, second)
-    n, p = len(first), len(second)
+    n = len(first)
+    p = len(second)
     check_kernel_memory(n, p, None)
-    # Paths that are equal down to a rank are equal above it, so the number of shared ranks determines which.
+    # Paths that are equal down to a rank are equal above it, so the number of shared ranks
+    # determines which.
     totals = np.cumsum([0.0, *given])
     roots = np.sqrt(np.outer(totals, totals))
     roots[roots == 0] = 1.0  # where nothing is shared
@@ -150,7 +168,9 @@ def _read(table: Any, name: str, ranks: Sequence[Hashable] | None) -> Table:
         raise ValueError(f"{name} must be {form}, found shape {values.shape}.")
     found = replace(found, values=values)
     columns = found.column_ids or Ids(tuple(range(values.shape[1])))
-    return found if ranks is None else found.take(None, columns.positions(ranks, f"the columns of {name}"))
+    if ranks is None:
+        return found
+    return found.take(None, columns.positions(ranks, f"the columns of {name}"))
 
 
 def _codes(table: Table, known: dict[tuple[int, Hashable], int]) -> np.ndarray:
@@ -178,15 +198,21 @@ def _name(cell: Any, rank: Any) -> str | None:
     if is_missing(cell):
         return None
     if isinstance(cell, float) and not cell.is_integer():
-        raise ValueError(f"the rank {rank!r} holds {cell!r}, which is no name: choose the columns by ranks=.")
+        raise ValueError(
+            f"the rank {rank!r} holds {cell!r}, which is no name: choose the columns by ranks=."
+        )
     if not isinstance(cell, Hashable):
-        raise ValueError(f"the rank {rank!r} holds {cell!r}, which is no name: use text or whole numbers.")
+        raise ValueError(
+            f"the rank {rank!r} holds {cell!r}, which is no name: use text or whole numbers."
+        )
     return str(int(cell) if isinstance(cell, float) else cell)
 
 
-# A name in quotes, in which two quotes stand for one; a name or a length; a sign. Blanks and comments are neither, and
-# a comment may hold others.
-_TOKEN = re.compile(r"\s+|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|'((?:[^']|'')*)'(?!')|([^()\[\]:;,'\s]+)|(.)")
+# A name in quotes, in which two quotes stand for one; a name or a length; a sign. Blanks and
+# comments are neither, and a comment may hold others.
+_TOKEN = re.compile(
+    r"\s+|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|'((?:[^']|'')*)'(?!')|([^()\[\]:;,'\s]+)|(.)"
+)
 
 
 @dataclass(frozen=True)
@@ -240,8 +266,9 @@ class Tree:
 def read_newick(text: str) -> Tree:
     r"""Read a tree in Newick format, such as ``((human:6,chimp:6)apes:84,mouse:90);``.
 
-    Names may be in single quotes, within which '' is one quote. Names without quotes are unchanged, including
-    underscores. Comments in square brackets are skipped. If no branch has a length, all have length 1.
+    Names may be in single quotes, within which '' is one quote. Names without quotes are unchanged,
+    including underscores. Comments in square brackets are skipped. If no branch has a length, all
+    have length 1.
 
     Parameters
     ----------
@@ -257,8 +284,8 @@ def read_newick(text: str) -> Tree:
     IdError
         If two tips have the same name, or the name of one is empty or blank.
     ValueError
-        If the text is not a tree, a length is negative or not a number, or only some branches have one. The length
-        above the root is ignored.
+        If the text is not a tree, a length is negative or not a number, or only some branches have
+        one. The length above the root is ignored.
 
     Examples
     --------
@@ -273,14 +300,20 @@ def read_newick(text: str) -> Tree:
     """
     if not isinstance(text, str):
         raise TypeError(f"a tree in Newick format is a text, found {type(text).__name__}.")
-    names, parents, lengths = [""], [-1], list[float | None]([None])
-    node, depth, last = 0, 0, ""
+    names = [""]
+    parents = [-1]
+    lengths = list[float | None]([None])
+    node = 0
+    depth = 0
+    last = ""
     for token in _TOKEN.finditer(text):
         quoted, word, sign = token.groups()
         if quoted is word is sign is None:
             continue
         if last == ";":
-            raise _newick_error("goes on after the semicolon: give one tree at a time", text, token.start())
+            raise _newick_error(
+                "goes on after the semicolon: give one tree at a time", text, token.start()
+            )
         if last == ":":
             lengths[node] = _branch_length(word or "", text, token.start())
             last = "length"
@@ -291,9 +324,13 @@ def read_newick(text: str) -> Tree:
             parents.append(node if sign == "(" else parents[node])
             names.append("")
             lengths.append(None)
-            node, depth, last = len(names) - 1, depth + (sign == "("), sign
+            node = len(names) - 1
+            depth = depth + (sign == "(")
+            last = sign
         elif sign == ")" and depth:
-            node, depth, last = parents[node], depth - 1, sign
+            node = parents[node]
+            depth = depth - 1
+            last = sign
         elif (sign == ":" and last != "length") or (sign == ";" and not depth):
             last = sign
         else:
@@ -302,15 +339,21 @@ def read_newick(text: str) -> Tree:
                 "[": "has a comment that is not closed",
                 ";": f"has {depth} parentheses that are not closed",
             }
-            problem = problems.get(sign, f"has {text[token.start()]!r} where ',', ')' or ';' belongs")
+            problem = problems.get(
+                sign, f"has {text[token.start()]!r} where ',', ')' or ';' belongs"
+            )
             raise _newick_error(problem, text, token.start())
     if last != ";":
         raise _newick_error("ends without a semicolon: is the text cut off?", text, len(text))
     lengths[0] = 0.0
     missing = sum(length is None for length in lengths)
     if 0 < missing < len(lengths) - 1:
-        raise ValueError(f"{missing} of the {len(lengths) - 1} branches of the tree have no length.")
-    tree = Tree(tuple(names), tuple(parents), tuple(1.0 if length is None else length for length in lengths))
+        raise ValueError(
+            f"{missing} of the {len(lengths) - 1} branches of the tree have no length."
+        )
+    tree = Tree(
+        tuple(names), tuple(parents), tuple(1.0 if length is None else length for length in lengths)
+    )
     make_ids(tree.tips, None, "The list of tips of the tree")
     return tree
 
@@ -321,13 +364,17 @@ def _branch_length(word: str, text: str, at: int) -> float:
     except ValueError:
         raise _newick_error(f"has {word!r} where a length belongs", text, at) from None
     if not 0 <= length < math.inf:
-        raise _newick_error(f"has a branch of length {word}: lengths must be finite and not negative", text, at)
+        raise _newick_error(
+            f"has a branch of length {word}: lengths must be finite and not negative", text, at
+        )
     return length
 
 
 def _newick_error(problem: str, text: str, at: int) -> ValueError:
     near = text[max(at - 15, 0) : at + 15]
-    return ValueError(f"The tree in Newick format {problem}, at character {at + 1} (near {near!r}).")
+    return ValueError(
+        f"The tree in Newick format {problem}, at character {at + 1} (near {near!r})."
+    )
 
 
 def brownian_kernel(tree: Tree | str, tips: Tips = None) -> Any:
@@ -335,8 +382,8 @@ def brownian_kernel(tree: Tree | str, tips: Tips = None) -> Any:
 
     .. math:: K_{ij} = \text{depth of the last common ancestor of } i \text{ and } j
 
-    The diagonal holds the distance of each tip from the root; `normalize` makes it 1. The kernel is positive
-    semi-definite.
+    The diagonal holds the distance of each tip from the root; `normalize` makes it 1. The kernel is
+    positive semi-definite.
 
     Parameters
     ----------
@@ -381,8 +428,8 @@ def tree_distance_kernel(tree: Tree | str, tips: Tips = None, *, scale: float | 
     tips : sequence or series of length n, optional
         The tips of the result, in this order; by default all tips in the order of the tree.
     scale : float, optional
-        Distance over which the similarity falls by the factor e; by default the largest distance of a tip from the
-        root.
+        Distance over which the similarity falls by the factor e; by default the largest distance of
+        a tip from the root.
 
     Returns
     -------
@@ -405,10 +452,14 @@ def tree_distance_kernel(tree: Tree | str, tips: Tips = None, *, scale: float | 
     shared, labels, deepest = _shared(tree, tips, n_kernels=4)
     scale = check_scale((deepest or 1.0) if scale is None else scale)
     depth = shared.diagonal()
-    return with_labels(np.exp(-(depth[:, None] + depth[None, :] - 2.0 * shared) / scale), labels, tips)
+    return with_labels(
+        np.exp(-(depth[:, None] + depth[None, :] - 2.0 * shared) / scale), labels, tips
+    )
 
 
-def _shared(tree: Tree | str, tips: Tips, n_kernels: int = 2) -> tuple[np.ndarray, list[Hashable], float]:
+def _shared(
+    tree: Tree | str, tips: Tips, n_kernels: int = 2
+) -> tuple[np.ndarray, list[Hashable], float]:
     """Return the lengths (n, n) that the paths from the root to two tips share, the tips, and the largest depth.
 
     There must be memory for `n_kernels` arrays (n, n).
@@ -420,8 +471,9 @@ def _shared(tree: Tree | str, tips: Tips, n_kernels: int = 2) -> tuple[np.ndarra
     labels = listed(place if tips is None else tips)
     wanted = places(labels, place, "tips", "not in the tree")
 
-    # In depth-first order, the parent of the node after a tip is the last common ancestor of this tip and the next. The
-    # last common ancestor of two tips further apart is the highest of the ancestors between them.
+    # In depth-first order, the parent of the node after a tip is the last common ancestor of this
+    # tip and the next. The last common ancestor of two tips further apart is the highest of the
+    # ancestors between them.
     parents = np.array(tree.parents)
     between = np.append(depths[parents[nodes[:-1] + 1]], 0.0)
     order = np.argsort(wanted)

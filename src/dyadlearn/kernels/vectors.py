@@ -1,12 +1,13 @@
 """Kernels between the rows of two feature matrices.
 
-Every function takes `A` (n_a, d) and `B` (n_b, d) and returns the block (n_a, n_b); without `B` it returns
-the Gram matrix of `A`. Features are numpy arrays, scipy sparse matrices (the result is dense) or arrays
-of any Array API library; float32 features give a float32 result.
+Every function takes `A` (n_a, d) and `B` (n_b, d) and returns the block (n_a, n_b); without `B` it
+returns the Gram matrix of `A`. Features are numpy arrays, scipy sparse matrices (the result is
+dense) or arrays of any Array API library; float32 features give a float32 result.
 
-The kernels that have a name in scikit-learn are equal to its results up to rounding. Kernels that are functions of
-inner products use the same operations in every library. For the others, scikit-learn's functions are called on numpy
-arrays and sparse matrices, and an equivalent implementation on other arrays.
+The kernels that have a name in scikit-learn are equal to its results up to rounding. Kernels that
+are functions of inner products use the same operations in every library. For the others,
+scikit-learn's functions are called on numpy arrays and sparse matrices, and an equivalent
+implementation on other arrays.
 """
 
 from __future__ import annotations
@@ -68,19 +69,27 @@ def _nonzero(A: Array) -> Array:
 
 def _check_counts(markers: Array) -> None:
     """Raise if markers are not counts of an allele."""
-    xp, entries = namespace(markers), markers.data if is_sparse(markers) else markers
-    lowest, highest = (float(xp.min(entries)), float(xp.max(entries))) if 0 not in entries.shape else (0.0, 0.0)
+    xp = namespace(markers)
+    entries = markers.data if is_sparse(markers) else markers
+    if 0 not in entries.shape:
+        lowest, highest = (float(xp.min(entries)), float(xp.max(entries)))
+    else:
+        lowest, highest = (0.0, 0.0)
     if lowest < 0 or highest > 2:
         taken = "counts of an allele, 0 to 2 (add 1 to -1, 0 and 1)"
-        raise KernelError(f"kernel 'vanraden' takes {taken}, found numbers from {lowest:g} to {highest:g}.")
+        raise KernelError(
+            f"kernel 'vanraden' takes {taken}, found numbers from {lowest:g} to {highest:g}."
+        )
 
 
 def _warn_of_presence(markers: Array) -> None:
     """Warn if all markers are 0 or 1, which presence of an allele is coded by."""
-    xp, entries = namespace(markers), markers.data if is_sparse(markers) else markers
+    xp = namespace(markers)
+    entries = markers.data if is_sparse(markers) else markers
     if bool(xp.all((entries == 0) | (entries == 1))) and bool(xp.any(entries == 1)):
         warnings.warn(
-            "All markers of kernel 'vanraden' are 0 or 1, but it takes counts 0, 1 and 2 of an allele: if 1 means that "
+            "All markers of kernel 'vanraden' are 0 or 1, but it takes counts 0, 1 and 2 of an "
+            "allele: if 1 means that "
             "a line has the allele, as inbred lines are often coded, pass 2 * M.",
             MarkerCodingWarning,
             stacklevel=2,
@@ -92,8 +101,12 @@ def _allele_frequencies(markers: Array, weights: Array | None = None) -> dict[st
     markers = _prepared(markers, None)[0]
     _check_counts(markers)
     _warn_of_presence(markers)
-    counts = as_array_of(np.ones(markers.shape[0]) if weights is None else weights, markers, markers.dtype)
-    return {"frequencies": to_numpy(markers.T @ counts) / (2.0 * float(namespace(counts).sum(counts)))}
+    counts = as_array_of(
+        np.ones(markers.shape[0]) if weights is None else weights, markers, markers.dtype
+    )
+    return {
+        "frequencies": to_numpy(markers.T @ counts) / (2.0 * float(namespace(counts).sum(counts)))
+    }
 
 
 # --- the kernels -----------------------------------------------------------------------------------
@@ -105,7 +118,8 @@ def tanimoto(A: Array, B: Array | None = None) -> Array:
 
     .. math:: k(a, b) = \frac{\langle a, b\rangle}{\|a\|^2 + \|b\|^2 - \langle a, b\rangle}
 
-    Two zero vectors have similarity 1. The kernel is positive semi-definite for all real vectors, because it equals
+    Two zero vectors have similarity 1. The kernel is positive semi-definite for all real vectors,
+    because it equals
     :math:`\sum_{p \ge 1} \langle a, b\rangle^p / (\|a\|^2 + \|b\|^2)^p`, a sum of products of kernels.
 
     Parameters
@@ -129,7 +143,8 @@ def tanimoto(A: Array, B: Array | None = None) -> Array:
     A, B = _operands(A, B, n_blocks=4)
     xp = namespace(A, B)
     K = matmul(A, B.T)
-    # From the products (copied, as K is overwritten), so that a Gram matrix has exactly 1 on its diagonal.
+    # From the products (copied, as K is overwritten), so that a Gram matrix has exactly 1 on its
+    # diagonal.
     a = xp.asarray(xp.linalg.diagonal(K), copy=True) if B is A else square_norms(A)
     b = a if B is A else square_norms(B)
     for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
@@ -173,7 +188,8 @@ def minmax(A: Array, B: Array | None = None) -> Array:
     K = _manhattan(A, B)
     for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
         total = a[rows, None] + b[None, :]
-        twice_min, twice_max = total - K[rows, :], total + K[rows, :]
+        twice_min = total - K[rows, :]
+        twice_max = total + K[rows, :]
         # Rounding can make the difference slightly negative if nothing is shared.
         twice_min = xp.where(twice_min < 0, 0.0, twice_min)
         empty = xp.astype(twice_max == 0, K.dtype)
@@ -209,7 +225,9 @@ def delta(A: Array, B: Array | None = None) -> Array:
     number_of: dict[bytes, int] = {}
 
     def numbers(features: Array) -> Array:
-        return as_array_of([number_of.setdefault(key, len(number_of)) for key in row_keys(features)], features)
+        return as_array_of(
+            [number_of.setdefault(key, len(number_of)) for key in row_keys(features)], features
+        )
 
     a = numbers(A)
     b = a if B is A else numbers(B)
@@ -222,8 +240,8 @@ def vanraden(A: Array, B: Array | None = None, *, frequencies: Any = None) -> Ar
 
     .. math:: k(a, b) = \frac{\sum_j (a_j - 2 p_j)(b_j - 2 p_j)}{2 \sum_j p_j (1 - p_j)}
 
-    `frequencies` are p, one for each marker or one for all. By default they are half the means of the training rows:
-    the rows of `A` in a Gram matrix, and of `B` otherwise.
+    `frequencies` are p, one for each marker or one for all. By default they are half the means of
+    the training rows: the rows of `A` in a Gram matrix, and of `B` otherwise.
 
     Examples
     --------
@@ -234,15 +252,25 @@ def vanraden(A: Array, B: Array | None = None, *, frequencies: Any = None) -> Ar
     """
     A, B = _operands(A, B)
     _check_counts(A)
-    xp, d = namespace(A, B), A.shape[1]
-    p = as_array_of(_allele_frequencies(B)["frequencies"] if frequencies is None else frequencies, A, dtype=A.dtype)
+    xp = namespace(A, B)
+    d = A.shape[1]
+    p = as_array_of(
+        _allele_frequencies(B)["frequencies"] if frequencies is None else frequencies,
+        A,
+        dtype=A.dtype,
+    )
     if tuple(p.shape) not in ((), (d,)) or not bool(xp.all((p >= 0) & (p <= 1))):
         found = f"found shape {tuple(p.shape)} and numbers from {float(xp.min(p)):.3g} to {float(xp.max(p)):.3g}"
-        raise KernelError(f"frequencies of kernel 'vanraden' must be 0 to 1, one for each of {d} markers, {found}.")
+        raise KernelError(
+            f"frequencies of kernel 'vanraden' must be 0 to 1, one for each of {d} markers, "
+            f"{found}."
+        )
     p = zeros((d,), A) + p
     scale = 2.0 * float(xp.sum(p * (1.0 - p)))
     if scale == 0:
-        raise KernelError("kernel 'vanraden' needs a marker with both alleles, but all frequencies are 0 or 1.")
+        raise KernelError(
+            "kernel 'vanraden' needs a marker with both alleles, but all frequencies are 0 or 1."
+        )
     # The markers are not centred, so that sparse ones stay sparse.
     K = matmul(A, B.T)
     K -= 2.0 * (A @ p)[:, None]
@@ -269,7 +297,12 @@ def linear(A: Array, B: Array | None = None) -> Array:
 
 @named("poly", "polynomial")
 def polynomial(
-    A: Array, B: Array | None = None, *, degree: float = 3, gamma: float | None = None, coef0: float = 1
+    A: Array,
+    B: Array | None = None,
+    *,
+    degree: float = 3,
+    gamma: float | None = None,
+    coef0: float = 1,
 ) -> Array:
     r"""Polynomial kernel; `gamma` is 1/d by default, d the number of features.
 
@@ -327,7 +360,8 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
     gamma = _gamma("rbf", gamma, A)
     # In double precision, because the difference of the squares cancels digits.
     right = double(B) * (2.0 * gamma)
-    b, xp = square_norms(double(B)) * gamma, namespace(B)
+    b = square_norms(double(B)) * gamma
+    xp = namespace(B)
     K = zeros((A.shape[0], B.shape[0]), b, A.dtype)
     for rows in row_blocks(K.shape[0], 8 * (K.shape[1] + A.shape[1]), 2**22):
         left = double(A[rows, :])
@@ -335,7 +369,8 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
         a = square_norms(left) * gamma
         exponents -= a[:, None]
         exponents -= b[None, :]
-        # Of equal rows only rounding remains, by which they would differ: kernels of repeated rows are singular.
+        # Of equal rows only rounding remains, by which they would differ: kernels of repeated rows
+        # are singular.
         exponents[exponents > (-_ROUNDING * a)[:, None]] = 0.0
         K[rows, :] = cast(xp.exp(exponents), A.dtype)
     return with_diagonal(K, 1.0) if B is A else K
@@ -382,14 +417,22 @@ def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
     xp = namespace(A)
 
     def measure(a: Array, b: Array) -> Array:
-        difference, total = a - b, a + b
-        return xp.sum(difference * difference / (total + xp.astype(total == 0, total.dtype)), axis=-1)
+        difference = a - b
+        total = a + b
+        return xp.sum(
+            difference * difference / (total + xp.astype(total == 0, total.dtype)), axis=-1
+        )
 
     return xp.exp(-gamma * _blockwise(A, B, measure))
 
 
 def _operands(
-    A: Any, B: Any, nonnegative: str | None = None, *, bytes_each: int | None = None, n_blocks: int = 1
+    A: Any,
+    B: Any,
+    nonnegative: str | None = None,
+    *,
+    bytes_each: int | None = None,
+    n_blocks: int = 1,
 ) -> tuple[Array, Array]:
     """Return what `_prepared` returns, after checking that there is memory for the kernel (n_a, n_b).
 
@@ -418,28 +461,42 @@ def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Ar
     nonnegative : str, optional
         Name of a kernel that accepts no negative entries, for the message.
     """
-    A, B = _matrix(A, "A", nonnegative), None if B is None or B is A else _matrix(B, "B", nonnegative)
+    A, B = (
+        _matrix(A, "A", nonnegative),
+        None if B is None or B is A else _matrix(B, "B", nonnegative),
+    )
     if B is None:
         A = cast(A, float_dtype(A))
         return A, A
     check_same_library({"A": A, "B": B})
     if A.shape[1] != B.shape[1]:
-        raise ValueError(f"A and B must have the same features, found {A.shape[1]} and {B.shape[1]} of them.")
+        raise ValueError(
+            f"A and B must have the same features, found {A.shape[1]} and {B.shape[1]} of them."
+        )
     return cast(A, float_dtype(A, B)), cast(B, float_dtype(A, B))
 
 
 def _matrix(features: Any, side: str, nonnegative: str | None) -> Array:
     """Return features as a finite matrix; raise for negative entries if a kernel `nonnegative` is named."""
     features = check_matrix(features, side, accept_sparse=True)
-    if is_sparse(features) and features.indices.dtype == np.int64 and max(features.nnz, *features.shape) < 2**31:
+    if (
+        is_sparse(features)
+        and features.indices.dtype == np.int64
+        and max(features.nnz, *features.shape) < 2**31
+    ):
         # Some functions of scikit-learn refuse 64-bit indices.
         short = features.indices.astype(np.int32), features.indptr.astype(np.int32)
         features = csr_array((features.data, *short), shape=features.shape)
     entries = features.data if is_sparse(features) else features
-    smallest = float(namespace(entries).min(entries)) if nonnegative and 0 not in entries.shape else 0.0
+    if nonnegative and 0 not in entries.shape:
+        smallest = float(namespace(entries).min(entries))
+    else:
+        smallest = 0.0
     if smallest < 0:
         lowest = f"down to {smallest:.3g}"
-        raise ValueError(f"{side} contains negative entries, {lowest}; kernel {nonnegative!r} takes none.")
+        raise ValueError(
+            f"{side} contains negative entries, {lowest}; kernel {nonnegative!r} takes none."
+        )
     return features
 
 
@@ -448,7 +505,9 @@ def _number(kernel: str, parameter: str, value: Any, least: float | None = None)
     number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     if not math.isfinite(number) or (least is not None and number < least):
         bound = "" if least is None else f" of at least {least}"
-        raise KernelError(f"{parameter} of kernel {kernel!r} must be a number{bound}, found {value!r}.")
+        raise KernelError(
+            f"{parameter} of kernel {kernel!r} must be a number{bound}, found {value!r}."
+        )
     return float(number)
 
 
@@ -464,7 +523,9 @@ def square_norms(A: Array) -> Array:
 
 def _row_sums(A: Array) -> Array:
     """Return the sum of every row, (n,)."""
-    return np.asarray(A.sum(axis=1)).ravel() if is_sparse(A) else namespace(A).sum(A, axis=1)
+    if is_sparse(A):
+        return np.asarray(A.sum(axis=1)).ravel()
+    return namespace(A).sum(A, axis=1)
 
 
 def _lengths(A: Array) -> Array:
@@ -483,7 +544,8 @@ def _manhattan(A: Array, B: Array) -> Array:
 
 def _blockwise(A: Array, B: Array, measure: Callable[[Array, Array], Array]) -> Array:
     """Return `measure` of all pairs of rows, (n_a, n_b), in blocks: no array has n_a × n_b × d entries."""
-    d, K = A.shape[1], zeros((A.shape[0], B.shape[0]), A)
+    d = A.shape[1]
+    K = zeros((A.shape[0], B.shape[0]), A)
     for columns in row_blocks(B.shape[0], 8 * d):
         for rows in row_blocks(A.shape[0], 8 * d * (columns.stop - columns.start)):
             K[rows, columns] = measure(A[rows, None, :], B[None, columns, :])

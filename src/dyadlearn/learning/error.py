@@ -1,16 +1,20 @@
 r"""Hold-out errors of a pair kernel model, with their gradients.
 
-`FoldError` is the error of folds, with the models of `dyadlearn.solve.cells`; its gradient needs one more solve. Let
+`FoldError` is the error of folds, with the models of `dyadlearn.solve.cells`; its gradient needs
+one more solve. Let
 :math:`\mathbf{D}` be the derivatives of the error with respect to the predictions **F** of a fold, and **x** the dual
-coefficients. With the solution **u** of the system of the model for the right-hand side :math:`P(\mathbf{D})_o`, whose
-entries sum to those of **D**, the derivative of the error along any change of the kernel and of λ is
+coefficients. With the solution **u** of the system of the model for the right-hand side
+:math:`P(\mathbf{D})_o`, whose entries sum to those of **D**, the derivative of the error along any
+change of the kernel and of λ is
 
 .. math:: \langle\mathbf{D} - \mathbf{u},\, dP(\mathbf{x})\rangle - \langle\mathbf{u}, \mathbf{x}/w\rangle\,d\lambda .
 
-`ExactError` is the exact leave-one-out error of a complete grid, with its gradient in closed form. With
+`ExactError` is the exact leave-one-out error of a complete grid, with its gradient in closed form.
+With
 :math:`\mathbf{C} = \mathbf{P} + \lambda\mathbf{I}` between all pairs, :math:`\mathbf{N} = \mathbf{C}^{-1}` or, with
 a free mean, :math:`\mathbf{N} = \mathbf{C}^{-1} - \mathbf{C}^{-1}\mathbf{11}^\top\mathbf{C}^{-1} /
-\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}`, the error of a block i of cells that are left out together is
+\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}`, the error of a block i of cells that are left out
+together is
 :math:`\mathbf{r}_i = \mathbf{N}_{ii}^{-1}(\mathbf{Ny})_i`. As :math:`d\mathbf{N} =
 -\mathbf{N}\,d\mathbf{P}\,\mathbf{N}` either way,
 
@@ -18,8 +22,9 @@ a free mean, :math:`\mathbf{N} = \mathbf{C}^{-1} - \mathbf{C}^{-1}\mathbf{11}^\t
           + \sum_i \langle\mathbf{Nz}^i,\, d\mathbf{P}\,\mathbf{Nr}^i\rangle, \qquad
           \mathbf{z}_i = 2\mathbf{N}_{ii}^{-1}\mathbf{r}_i,
 
-where :math:`\mathbf{z}^i` is **z** in block i and zero elsewhere. In the eigenvectors of both sides everything is a
-matrix product. Cells (A) and rows (B) differ in :math:`\mathbf{N}_{ii}`. Columns (C) are the rows of the transpose.
+where :math:`\mathbf{z}^i` is **z** in block i and zero elsewhere. In the eigenvectors of both sides
+everything is a matrix product. Cells (A) and rows (B) differ in :math:`\mathbf{N}_{ii}`. Columns
+(C) are the rows of the transpose.
 """
 
 from __future__ import annotations
@@ -54,8 +59,8 @@ class Tolerances(NamedTuple):
     comparing: float
 
 
-#: Default tolerances. Ten times smaller ones took twice the iterations on the Davis and ion channel data, and led to
-#: the same errors in three digits.
+#: Default tolerances. Ten times smaller ones took twice the iterations on the Davis and ion channel
+#: data, and led to the same errors in three digits.
 ROUGH = Tolerances(1e-2, 1e-3)
 #: Tolerances for small grids.
 FINE = Tolerances(1e-10, 1e-10)
@@ -77,8 +82,8 @@ class Targets:
     observed : array of shape (n,)
         One for observed labels, zero for missing labels.
     weights : array of shape (n,) or None
-        Positive weights of the cells, in units of `weight_unit`: the bounds and the start of λ belong to weights of
-        about one.
+        Positive weights of the cells, in units of `weight_unit`: the bounds and the start of λ
+        belong to weights of about one.
     constant : {"grand", "task"} or None
         Type of the constant that is not regularised: one for all cells, or one per task.
     cells : Cells
@@ -94,7 +99,10 @@ class Targets:
     def sizes(self) -> tuple[float, float, float]:
         """Effective numbers of instances and tasks with labels, and of labels: a weight of two counts as two."""
         observed = to_numpy(self.observed) > 0
-        weights = np.ones(observed.sum()) if self.weights is None else to_numpy(self.weights)[observed]
+        if self.weights is None:
+            weights = np.ones(observed.sum())
+        else:
+            weights = to_numpy(self.weights)[observed]
         counts = []
         for places in (self.cells.rows[observed], self.cells.columns[observed]):
             n_labels = np.bincount(places)
@@ -106,7 +114,9 @@ class Targets:
         """Return the labels with other arrays, in single precision or on another device."""
         arrays = {name: convert(getattr(self, name)) for name in ("values", "observed")}
         weights = None if self.weights is None else convert(self.weights)
-        return replace(self, **arrays, weights=weights, cells=replace(self.cells, like=arrays["values"]))
+        return replace(
+            self, **arrays, weights=weights, cells=replace(self.cells, like=arrays["values"])
+        )
 
     @property
     def grid(self) -> Array:
@@ -117,9 +127,10 @@ class Targets:
 def weight_unit(weights: np.ndarray) -> float:
     """Return the weighted median of weights: half of their sum belongs to labels of at most this weight.
 
-    Weights in this unit do not depend on a common factor, and whole weights stay as they are if most labels, counted
-    with their weights, have weight one. Unlike by the mean, these then equal repeated labels. A few labels with huge
-    weights do not change the unit; if most of the sum belongs to them, it is theirs.
+    Weights in this unit do not depend on a common factor, and whole weights stay as they are if
+    most labels, counted with their weights, have weight one. Unlike by the mean, these then equal
+    repeated labels. A few labels with huge weights do not change the unit; if most of the sum
+    belongs to them, it is theirs.
 
     Examples
     --------
@@ -172,11 +183,15 @@ class FoldError:
         tolerances: Tolerances = ROUGH,
     ) -> FoldError:
         """Return the error of folds, given as masks (m, q) of the cells to learn from and of those to predict."""
-        cells, observed = labels.cells, to_numpy(labels.observed) > 0
+        cells = labels.cells
+        observed = to_numpy(labels.observed) > 0
         at_cells = [[mask[cells.rows, cells.columns] & observed for mask in fold] for fold in masks]
         folds = [fold for fold in at_cells if all(mask.any() for mask in fold)]
         if not folds:
-            raise ValueError("No fold has labels both to learn from and to predict: use fewer folds, or other groups.")
+            raise ValueError(
+                "No fold has labels both to learn from and to predict: use fewer folds, or other "
+                "groups."
+            )
         Y = labels.values
         train, test = (as_array_of(np.stack(sets), Y, Y.dtype) for sets in zip(*folds, strict=True))
         return cls(labels, train, test, sides, sides, tolerances)
@@ -192,13 +207,16 @@ class FoldError:
         if n_folds == len(self.test):
             return self
         sides = [side.of_folds(slice(n_folds)) for side in self.sides]
-        return replace(self, train=self.train[:n_folds, :], test=self.test[:n_folds, :], sides=sides, _ends={})
+        return replace(
+            self, train=self.train[:n_folds, :], test=self.test[:n_folds, :], sides=sides, _ends={}
+        )
 
     def _operator(self, parameters: Parameters) -> PairOperator:
         return PairOperator.of(self.sides, parameters, self.labels.cells)
 
     def _system(self, operator: PairOperator) -> CellSystem:
-        labels, at = self.labels, operator.parameters.vector
+        labels = self.labels
+        at = operator.parameters.vector
         if "at" not in self._ends or np.max(np.abs(at - self._ends["at"])) > _NEAR:
             self._ends.update(at=at, inverse=None)
         given = (labels.values, self.train, labels.weights, labels.constant)
@@ -206,14 +224,18 @@ class FoldError:
 
     def _loss(self, predicted: Array) -> tuple[float, Array]:
         """Return the error, and its derivatives (f, n) with respect to the predictions."""
-        weights = self.test if self.labels.weights is None else self.test * self.labels.weights
+        if self.labels.weights is None:
+            weights = self.test
+        else:
+            weights = self.test * self.labels.weights
         total = float(namespace(weights).sum(weights))
         error = predicted - self.labels.values
         return inner(weights * error, error) / total, weights * error * (2.0 / total)
 
     def slope(self, parameters: Parameters) -> tuple[float, np.ndarray]:
         """Return the error and its derivatives."""
-        operator, tol = self._operator(parameters), self.tolerances.learning
+        operator = self._operator(parameters)
+        tol = self.tolerances.learning
         system = self._system(operator)
         X, predicted, rest = system.model(tol)
         error, D = self._loss(predicted)
@@ -239,7 +261,8 @@ class FoldError:
 
     def assembled(self, predicted: Array) -> Array:
         """Return the predictions of each fold for its test cells as one grid; NaN for cells in no fold."""
-        xp, grid = namespace(predicted), self.labels.cells.grid
+        xp = namespace(predicted)
+        grid = self.labels.cells.grid
         held_out = xp.zeros_like(predicted[:1, :])
         for fold in range(predicted.shape[0]):
             held_out = xp.where(self.test[fold, :] > 0, predicted[fold, :], held_out)
@@ -253,7 +276,11 @@ class FoldError:
         return replace(self, train=observed, test=observed, sides=self.whole, _ends={})
 
     def with_profiles(
-        self, parameters: Parameters, given: Sides, profiled: tuple[bool, bool], whole: Sides | None = None
+        self,
+        parameters: Parameters,
+        given: Sides,
+        profiled: tuple[bool, bool],
+        whole: Sides | None = None,
     ) -> FoldError:
         """Return the error with the given kernels and the profiles of what each fold, and all labels, predict.
 
@@ -261,20 +288,31 @@ class FoldError:
         """
         sides = profiled_sides(self.completed(parameters), given, profiled)
         if whole is None:
-            whole = [side.of_folds(0) for side in profiled_sides(self.of_all.completed(parameters), given, profiled)]
+            whole = [
+                side.of_folds(0)
+                for side in profiled_sides(self.of_all.completed(parameters), given, profiled)
+            ]
         return replace(self, sides=sides, whole=whole, _ends={})
 
 
 def profiled_sides(completed: Array, given: Sides, profiled: tuple[bool, bool]) -> Sides:
     """Return the given kernels and the profiles of grids (f, m, q) that were completed from training cells."""
-    xp, sides = namespace(completed), []
-    for side, grids, is_known in zip(given, (completed, xp.matrix_transpose(completed)), profiled, strict=False):
-        each = [profile_kernels(grids[fold, ...]) for fold in range(grids.shape[0] if is_known else 0)]
-        sides.append(side.joined([xp.stack(kernels) for kernels in zip(*each, strict=True)], DIVISIBLE))
+    xp = namespace(completed)
+    sides = []
+    for side, grids, is_known in zip(
+        given, (completed, xp.matrix_transpose(completed)), profiled, strict=False
+    ):
+        each = [
+            profile_kernels(grids[fold, ...]) for fold in range(grids.shape[0] if is_known else 0)
+        ]
+        sides.append(
+            side.joined([xp.stack(kernels) for kernels in zip(*each, strict=True)], DIVISIBLE)
+        )
     return sides
 
 
-# Maximum size of a side: for larger sides a step of m³q + mq³ multiplications takes longer than one with folds.
+# Maximum size of a side: for larger sides a step of m³q + mq³ multiplications takes longer than one
+# with folds.
 _LONGEST_SIDE = 400
 # Minimum of λ: smaller values lose digits of the inverse.
 _LEAST_ALPHA_EXACT = 1e-6
@@ -283,7 +321,11 @@ _LEAST_ALPHA_EXACT = 1e-6
 def has_exact_error(labels: Targets, setting: Setting) -> bool:
     """Return whether the leave-one-out error has a closed form that costs no more than folds."""
     m, q = labels.cells.shape
-    complete = labels.weights is None and bool(to_numpy(labels.observed).all()) and labels.cells.is_complete
+    complete = (
+        labels.weights is None
+        and bool(to_numpy(labels.observed).all())
+        and labels.cells.is_complete
+    )
     return complete and setting is not Setting.D and m * m + q * q <= _LONGEST_SIDE * (m + q)
 
 
@@ -335,7 +377,9 @@ class ExactError:
 
     def _solved(self, parameters: Parameters) -> _Grid | _Tasks:
         kind = _Grid if len(self.sides) > 1 else _Tasks
-        return kind(PairOperator.of(self.sides, parameters, self.labels.cells), self.labels, self.setting)
+        return kind(
+            PairOperator.of(self.sides, parameters, self.labels.cells), self.labels, self.setting
+        )
 
 
 def _mean_square(residuals: Array) -> float:
@@ -352,15 +396,22 @@ class _Grid:
     """
 
     def __init__(self, operator: PairOperator, labels: Targets, setting: Setting) -> None:
-        self.operator, self.setting = operator, setting
-        (rows, columns), Y = operator.sides, labels.grid
+        self.operator = operator
+        self.setting = setting
+        rows, columns = operator.sides
+        Y = labels.grid
         a, b, c = operator.parameters.pair_shares
         if setting is Setting.C:
             Y, rows, columns, b, c = Y.T, columns, rows, c, b
         (self.sigma, self.U), (self.s, self.V) = eigh(rows.kernel), eigh(columns.kernel)
         self.factors, self.task_factors = a * self.s + b, a * self.sigma + c
-        self.phi = 1.0 / (self.sigma[:, None] * self.factors[None, :] + c * self.s[None, :] + operator.parameters.lam)
-        self.ones, self.total = None, 1.0
+        self.phi = 1.0 / (
+            self.sigma[:, None] * self.factors[None, :]
+            + c * self.s[None, :]
+            + operator.parameters.lam
+        )
+        self.ones = None
+        self.total = 1.0
         if labels.constant is not None:
             self.ones = self._inverse(namespace(Y).ones_like(Y))
             self.total = float(namespace(Y).sum(self.ones))
@@ -380,11 +431,15 @@ class _Grid:
     def _apply(self, Y: Array) -> Array:
         """Return N Y."""
         solved = self._inverse(Y)
-        return solved if self.ones is None else solved - self.ones * (float(namespace(Y).sum(solved)) / self.total)
+        if self.ones is None:
+            return solved
+        return solved - self.ones * (float(namespace(Y).sum(solved)) / self.total)
 
     def _within(self, X: Array, Y: Array) -> Array:
         """Return inner products within each cell, or each row."""
-        return X * Y if self.setting is Setting.A else namespace(X).sum(X * Y, axis=1)[:, None]
+        if self.setting is Setting.A:
+            return X * Y
+        return namespace(X).sum(X * Y, axis=1)[:, None]
 
     def _over_blocks(self, X: Array) -> Array:
         """Return the inverse of the block of N of each cell, or each row, times that cell or row of X."""
@@ -394,20 +449,30 @@ class _Grid:
         if self.ones is None:
             return solved
         border = ((self.ones @ self.V) / self.blocks) @ self.V.T
-        return solved + border * (self._within(self.ones, solved) / (self.total - self._within(self.ones, border)))
+        return solved + border * (
+            self._within(self.ones, solved) / (self.total - self._within(self.ones, border))
+        )
 
     def slopes(self, slope: Array) -> Slopes:
         """Return the derivatives of an error, from its derivatives with respect to the residuals."""
-        r, z, ones, total = self.residuals, self._over_blocks(slope), self.ones, self.total
+        r = self.residuals
+        z = self._over_blocks(slope)
+        ones = self.ones
+        total = self.total
         slopes = self._of_blocks(z)
         pairs = [(-self._apply(z), self.duals)]
         if ones is not None:
-            of_z, of_r = self._within(ones, z), self._within(ones, r)
-            pairs += [(-ones / total, self._inverse(of_z * r)), (-self._inverse(of_r * z) / total, ones)]
+            of_z = self._within(ones, z)
+            of_r = self._within(ones, r)
+            pairs += [
+                (-ones / total, self._inverse(of_z * r)),
+                (-self._inverse(of_r * z) / total, ones),
+            ]
             pairs.append(((inner(of_z, of_r) / total**2) * ones, ones))
         for left, right in pairs:
             if self.setting is Setting.C:
-                left, right = left.T, right.T
+                left = left.T
+                right = right.T
             first, second = (namespace(each).reshape(each, (1, -1)) for each in (left, right))
             more = self.operator.slopes(first, second, inner(left, right))
             kernels = [one + other for one, other in zip(slopes.kernels, more.kernels, strict=True)]
@@ -416,14 +481,20 @@ class _Grid:
 
     def _of_blocks(self, z: Array) -> Slopes:
         """Return the derivatives of the sum over blocks of ⟨C⁻¹ z, dP C⁻¹ r⟩, computed in eigenvectors."""
-        U, V, phi, xp = self.U, self.V, self.phi, namespace(self.U)
+        U = self.U
+        V = self.V
+        phi = self.phi
+        xp = namespace(self.U)
         if self.setting is Setting.A:
             weights = z * self.residuals
-            rows, across = weights @ (V * V), self.squares.T @ weights
+            rows = weights @ (V * V)
+            across = self.squares.T @ weights
         else:
-            zV, rV = z @ V, self.residuals @ V
+            zV = z @ V
+            rV = self.residuals @ V
             rows = zV * rV
-        by_row, by_column = xp.zeros_like(U), xp.zeros_like(V)
+        by_row = xp.zeros_like(U)
+        by_column = xp.zeros_like(V)
         for column, factor in enumerate(self.factors):
             part = U.T @ (rows[:, column][:, None] * U)
             by_row += factor * part * phi[:, column][:, None] * phi[:, column][None, :]
@@ -439,7 +510,8 @@ class _Grid:
         shares = np.array([inner(diagonal, xp.zeros_like(phi) + part) for part in parts])
         kernels = [U @ by_row @ U.T, V @ by_column @ V.T]
         if self.setting is Setting.C:
-            kernels, shares = kernels[::-1], shares[[0, 2, 1]]
+            kernels = kernels[::-1]
+            shares = shares[[0, 2, 1]]
         return Slopes(kernels, shares, float(xp.sum(diagonal)))
 
 
@@ -453,13 +525,17 @@ class _Tasks:
         if labels.constant is not None:
             ones = xp.sum(inverse, axis=1)
             inverse = inverse - ones[:, None] * ones[None, :] / xp.sum(ones)
-        self.operator, self.inverse, self.duals = operator, inverse, inverse @ labels.grid
+        self.operator = operator
+        self.inverse = inverse
+        self.duals = inverse @ labels.grid
         self.diagonal = xp.linalg.diagonal(inverse)[:, None]
         self.residuals = self.duals / self.diagonal
 
     def slopes(self, slope: Array) -> Slopes:
         """Return the derivatives of an error, from its derivatives with respect to the residuals."""
-        N, xp, z = self.inverse, namespace(self.inverse), slope / self.diagonal
+        N = self.inverse
+        xp = namespace(self.inverse)
+        z = slope / self.diagonal
         weights = xp.sum(z * self.residuals, axis=1)
         kernel = (N * weights[None, :]) @ N - N @ z @ self.duals.T
         return Slopes([kernel], np.zeros(0), float(xp.linalg.trace(kernel)))

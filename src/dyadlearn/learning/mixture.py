@@ -5,8 +5,8 @@ r"""Parameters of learned kernels, and the kernels between rows and between pair
 .. math:: \mathbf{K}(\theta) = \sum_i w_i \mathbf{K}_i^{\circ p_i} + w_0\mathbf{11}^\top, \qquad
           w = (1 - n\epsilon)\,\mathrm{softmax}(a) + \epsilon, \qquad p_i = e^{b_i}
 
-The weights sum to one and are positive, so that all weights can be divided by that of the constant. A power of an RBF
-kernel is an RBF kernel with another bandwidth.
+The weights sum to one and are positive, so that all weights can be divided by that of the constant.
+A power of an RBF kernel is an RBF kernel with another bandwidth.
 
 `profile_kernels` compares the rows :math:`f_i` of a completed grid **F**, centred by their mean:
 
@@ -24,7 +24,16 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
-from dyadlearn._array import Array, cast, epsilon, is_definite, is_foreign, namespace, row_blocks, with_diagonal
+from dyadlearn._array import (
+    Array,
+    cast,
+    epsilon,
+    is_definite,
+    is_foreign,
+    namespace,
+    row_blocks,
+    with_diagonal,
+)
 from dyadlearn._threads import for_each
 from dyadlearn.solve.conjugate_gradients import inner
 
@@ -33,12 +42,14 @@ _LEAST_WEIGHT = 1e-4
 # Logarithm of zero: every power of zero underflows to zero.
 _LOG_ZERO = -1e4
 # Bounds of the exponents: of kernels all of whose powers are kernels, and of other kernels.
-_DIVISIBLE, _POWERS = (0.05, 50.0), (1.0, 9.0)
+_DIVISIBLE = (0.05, 50.0)
+_POWERS = (1.0, 9.0)
 # Number of entries of a kernel that are computed at a time on a processor.
 _BLOCK = 2**16
 # Tolerance for negative eigenvalues of a kernel, in units of n times the machine precision.
 _SLACK = 10.0
-# Smaller positive entries are replaced by this value: an unbounded logarithm would dominate the exponent.
+# Smaller positive entries are replaced by this value: an unbounded logarithm would dominate the
+# exponent.
 _LEAST_ENTRY = 1e-6
 
 
@@ -49,14 +60,15 @@ class Mixture:
     Parameters
     ----------
     grams : sequence of arrays of shape (n, n) or (f, n, n)
-        Gram matrices on a common scale, such as that of a unit diagonal: one for all folds, or one per fold.
+        Gram matrices on a common scale, such as that of a unit diagonal: one for all folds, or one
+        per fold.
     has_exponent : sequence of bool
         Whether each matrix is raised to a power; then it has no negative entries.
     constant : bool
         Whether a kernel of ones is added, as the last one.
     divisible : sequence of bool
-        Whether all powers of each matrix are kernels, as for RBF kernels; False for matrices without an entry. A power
-        of any other kernel need not be a kernel.
+        Whether all powers of each matrix are kernels, as for RBF kernels; False for matrices
+        without an entry. A power of any other kernel need not be a kernel.
     """
 
     grams: Sequence[Array]
@@ -78,7 +90,9 @@ class Mixture:
     def exponent_limits(self) -> tuple[np.ndarray, np.ndarray]:
         """Logarithms of the lower and upper bound of each exponent."""
         allowed = [
-            _DIVISIBLE if free else _POWERS for free, power in zip(self._free, self.has_exponent, strict=True) if power
+            _DIVISIBLE if free else _POWERS
+            for free, power in zip(self._free, self.has_exponent, strict=True)
+            if power
         ]
         low, high = np.log(np.array(allowed).reshape(-1, 2)).T
         return low, high
@@ -91,12 +105,17 @@ class Mixture:
     @cached_property
     def logs(self) -> list[Array | None]:
         """Logarithms of the Gram matrices that are raised to a power."""
-        return [_log(gram) if power else None for gram, power in zip(self.grams, self.has_exponent, strict=True)]
+        return [
+            _log(gram) if power else None
+            for gram, power in zip(self.grams, self.has_exponent, strict=True)
+        ]
 
     def joined(self, grams: Sequence[Array], divisible: Sequence[bool]) -> Mixture:
         """Return the mixture with more Gram matrices, all of which have exponents."""
         powers = [*self.has_exponent, *(True for _ in grams)]
-        more = Mixture([*self.grams, *grams], powers, self.constant, [*self._free, *divisible[: len(grams)]])
+        more = Mixture(
+            [*self.grams, *grams], powers, self.constant, [*self._free, *divisible[: len(grams)]]
+        )
         # Reuse the logarithms that are already computed.
         more.__dict__["logs"] = [*self.logs, *map(_log, grams)]
         return more
@@ -131,33 +150,49 @@ class Mixture:
         known : sequence of arrays of shape (n, n)
             Matrices of `grams` that are not checked.
         """
-        accepted, number = np.array(log_exponents), 0
+        accepted = np.array(log_exponents)
+        number = 0
         for gram, log, free in zip(self.grams, self.logs, self._free, strict=True):
             if log is None:
                 continue
-            exponent, is_known = float(np.exp(accepted[number])), free or any(gram is each for each in known)
-            if not is_known and exponent < math.ceil(exponent) and not _is_kernel(namespace(log).exp(exponent * log)):
+            exponent = float(np.exp(accepted[number]))
+            is_known = free or any(gram is each for each in known)
+            if (
+                not is_known
+                and exponent < math.ceil(exponent)
+                and not _is_kernel(namespace(log).exp(exponent * log))
+            ):
                 accepted[number] = np.log(math.ceil(exponent))
             number += 1
         return accepted
 
     def mixed(self, logits: np.ndarray, log_exponents: np.ndarray) -> Mixed:
         """Return the kernel for given parameters."""
-        xp, weights, exponents = namespace(*self.grams), self.weights(logits), iter(np.exp(log_exponents))
+        xp, weights, exponents = (
+            namespace(*self.grams),
+            self.weights(logits),
+            iter(np.exp(log_exponents)),
+        )
         factors = [None if log is None else float(next(exponents)) for log in self.logs]
-        powers = [gram if log is None else xp.empty_like(log) for gram, log in zip(self.grams, self.logs, strict=True)]
+        powers = [
+            gram if log is None else xp.empty_like(log)
+            for gram, log in zip(self.grams, self.logs, strict=True)
+        ]
         kernel = xp.empty_like(max(powers, key=lambda power: power.ndim))
 
         def mix(rows: slice) -> None:
             """Compute some rows while they are in the cache."""
             total = float(weights[-1]) if self.constant else 0.0
-            for weight, factor, power, log in zip(weights, factors, powers, self.logs, strict=False):
+            for weight, factor, power, log in zip(
+                weights, factors, powers, self.logs, strict=False
+            ):
                 if log is not None:
                     power[..., rows, :] = xp.exp(factor * log[..., rows, :])
                 total = total + float(weight) * power[..., rows, :]
             kernel[..., rows, :] = total
 
-        n, size = kernel.shape[-1], math.prod(kernel.shape)
+        n = kernel.shape[-1]
+        size = math.prod(kernel.shape)
         blocks = list(row_blocks(n, size // n, size if is_foreign(kernel) else _BLOCK))
         for_each(mix, blocks, kernel, n_operations=20.0 * len(powers) * size)
         return Mixed(self, logits, log_exponents, kernel, powers)
@@ -187,24 +222,35 @@ class Mixed:
         Parameters
         ----------
         slope : array of shape (n, n) or (f, n, n)
-            Derivatives of the error with respect to the entries of the kernel, summed over folds or of each fold.
+            Derivatives of the error with respect to the entries of the kernel, summed over folds or
+            of each fold.
         """
-        shares, weights, logs = softmax(self.logits), self.mixture.weights(self.logits), self.mixture.logs
+        shares = softmax(self.logits)
+        weights = self.mixture.weights(self.logits)
+        logs = self.mixture.logs
         by_weight, by_power = np.zeros(len(self.logits)), np.zeros(len(logs))
         total = namespace(slope).sum(slope, axis=0) if slope.ndim == 3 else slope
 
         def multiply(number: int) -> None:
-            power, log = self.powers[number], logs[number]
+            power = self.powers[number]
+            log = logs[number]
             product = (total if power.ndim == 2 else slope) * power
             by_weight[number] = _sum(product)
             if log is not None:
                 by_power[number] = weights[number] * inner(product, log)
 
-        for_each(multiply, range(len(logs)), slope, n_operations=20.0 * len(logs) * math.prod(slope.shape))
+        for_each(
+            multiply,
+            range(len(logs)),
+            slope,
+            n_operations=20.0 * len(logs) * math.prod(slope.shape),
+        )
         by_exponent = np.exp(self.log_exponents) * by_power[[log is not None for log in logs]]
         if self.mixture.constant:
             by_weight[-1] = _sum(total)
-        by_logit = (1 - len(shares) * _LEAST_WEIGHT) * shares * (by_weight - float(shares @ by_weight))
+        by_logit = (
+            (1 - len(shares) * _LEAST_WEIGHT) * shares * (by_weight - float(shares @ by_weight))
+        )
         return [by_logit, by_exponent]
 
 
@@ -219,7 +265,9 @@ def _is_kernel(power: Array) -> bool:
         return all(_is_kernel(power[i, ...]) for i in range(power.shape[0]))
     n = power.shape[0]
     slack = _SLACK * n * epsilon(power)
-    return is_definite(power + slack * namespace(power).eye(n, dtype=power.dtype, device=power.device))
+    return is_definite(
+        power + slack * namespace(power).eye(n, dtype=power.dtype, device=power.device)
+    )
 
 
 def _sum(array: Array) -> float:
@@ -239,7 +287,8 @@ Sides = Sequence[Mixture]
 # Start value and maximum of λ. Kernels have a unit diagonal, so λ is the ratio of noise to signal.
 _START_ALPHA = 0.3
 _MOST_ALPHA = 1e4
-# Start values of the logits of the shares: of the product kernel, of the kernel per task and of that per instance.
+# Start values of the logits of the shares: of the product kernel, of the kernel per task and of
+# that per instance.
 _START_SHARES = (0.0, -1.0, -1.0)
 
 
@@ -254,8 +303,8 @@ class Parameters:
     exponents : sequence of arrays of shape (n_exponents,)
         Logarithms of the exponents of each side.
     shares : array of shape (3,)
-        Logits of the shares of the product kernel, of the kernel per task and of that per instance; empty without a
-        task side.
+        Logits of the shares of the product kernel, of the kernel per task and of that per instance;
+        empty without a task side.
     alpha : array of shape (1,)
         Logarithm of λ.
     constant : bool
@@ -283,22 +332,27 @@ class Parameters:
 
         def bound(free: float, end: int, alpha: float) -> np.ndarray:
             exponents = [side.exponent_limits[end] for side in sides]
-            return replace(start.of(start.vector + free), exponents=exponents, alpha=np.log([alpha])).vector
+            return replace(
+                start.of(start.vector + free), exponents=exponents, alpha=np.log([alpha])
+            ).vector
 
         return bound(-np.inf, 0, least_alpha), bound(np.inf, 1, _MOST_ALPHA)
 
     def joined(self, start: Parameters) -> Parameters:
         """Return the parameters with the additional kernels of `start`, all of which have exponents.
 
-        An additional kernel gets a fifth of the largest weight of its side. The error then starts near that of these
-        parameters, and a stage that cannot lower it ends early.
+        An additional kernel gets a fifth of the largest weight of its side. The error then starts
+        near that of these parameters, and a stage that cannot lower it ends early.
         """
         weights = [
-            np.insert(old, len(old) - self.constant, np.full(len(more) - len(old), max(old) + np.log(0.2)))
+            np.insert(
+                old, len(old) - self.constant, np.full(len(more) - len(old), max(old) + np.log(0.2))
+            )
             for old, more in zip(self.weights, start.weights, strict=True)
         ]
         exponents = [
-            np.concatenate([old, more[len(old) :]]) for old, more in zip(self.exponents, start.exponents, strict=True)
+            np.concatenate([old, more[len(old) :]])
+            for old, more in zip(self.exponents, start.exponents, strict=True)
         ]
         return replace(self, weights=weights, exponents=exponents)
 
@@ -327,9 +381,13 @@ class Parameters:
         known : sequence of Mixture, optional
             Sides whose kernels are not checked.
         """
-        checked: list[Sequence[Array]] = [()] * len(sides) if known is None else [side.grams for side in known]
+        checked: list[Sequence[Array]] = (
+            [()] * len(sides) if known is None else [side.grams for side in known]
+        )
         given = zip(sides, self.exponents, checked, strict=True)
-        return replace(self, exponents=[side.accepted(exponents, grams) for side, exponents, grams in given])
+        return replace(
+            self, exponents=[side.accepted(exponents, grams) for side, exponents, grams in given]
+        )
 
     @property
     def lam(self) -> float:
@@ -367,8 +425,10 @@ def profile_kernels(completed: Array) -> list[Array]:
            [1., 1., 0.],
            [0., 0., 1.]])
     """
-    xp, dtype = namespace(completed), completed.dtype
-    # Distances are differences of squares: in single precision the result need not be positive semi-definite.
+    xp = namespace(completed)
+    dtype = completed.dtype
+    # Distances are differences of squares: in single precision the result need not be positive
+    # semi-definite.
     completed = xp.astype(completed, xp.float64)
     rows = completed - xp.mean(completed, axis=0)
     products = rows @ rows.T

@@ -48,20 +48,29 @@ class PairOperator(CellOperator):
         """Return the operator of some parameters."""
         given = zip(sides, parameters.weights, parameters.exponents, strict=True)
         mixed = [side.mixed(*values) for side, *values in given]
-        return cls([side.kernel for side in mixed], parameters.pair_shares, cells, parameters, mixed)
+        return cls(
+            [side.kernel for side in mixed], parameters.pair_shares, cells, parameters, mixed
+        )
 
     def slopes(self, left: Array, right: Array, lam: float) -> Slopes:
         """Return the derivatives of ⟨left, P right⟩ with respect to kernels and shares, and the given one of λ."""
         K, *tasks = self.kernels
         cells = self.cells
         if not tasks:
-            return Slopes([cells.times(left, namespace(right).matrix_transpose(cells.grid(right)))], np.zeros(0), lam)
+            return Slopes(
+                [cells.times(left, namespace(right).matrix_transpose(cells.grid(right)))],
+                np.zeros(0),
+                lam,
+            )
         a, b, c = self.shares
         XH = cells.times(right, self.task_kernel)
         KX = row_major_transpose(cells.transposed_times(right, plus_identity(K, c / a)))
         per_task = inner(left, cells.take(KX) - (c / a) * right)
         per_instance = inner(left, cells.take(XH) - (b / a) * right)
-        kernels = [cells.times(a * left, row_major_transpose(XH)), cells.transposed_times(a * left, KX)]
+        kernels = [
+            cells.times(a * left, row_major_transpose(XH)),
+            cells.transposed_times(a * left, KX),
+        ]
         # ⟨left, a·KXG + b·KX⟩ is the inner product of K with its own derivative.
         of_K = kernels[0] if K.ndim == 3 else namespace(K).sum(kernels[0], axis=0)
         product = (inner(of_K, K) - b * per_task) / a
@@ -69,7 +78,11 @@ class PairOperator(CellOperator):
 
     def gradient(self, slopes: Slopes) -> np.ndarray:
         """Return the derivatives with respect to all parameters, as a vector."""
-        parts = [part for side, slope in zip(self.sides, slopes.kernels, strict=True) for part in side.gradient(slope)]
+        parts = [
+            part
+            for side, slope in zip(self.sides, slopes.kernels, strict=True)
+            for part in side.gradient(slope)
+        ]
         if len(self.sides) > 1:
             shares = np.array(self.shares)
             parts.append(shares * (slopes.shares - float(shares @ slopes.shares)))

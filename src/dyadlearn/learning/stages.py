@@ -1,8 +1,8 @@
 """Learning in stages: labels completed by one stage describe instances and tasks in the next stage.
 
-Each stage minimises the logarithm of the hold-out error plus a penalty by a quasi-Newton method (L-BFGS-B), starting
-from all kernels together with equal weights. Held-out predictions repeat all stages with the training labels of each
-fold.
+Each stage minimises the logarithm of the hold-out error plus a penalty by a quasi-Newton method
+(L-BFGS-B), starting from all kernels together with equal weights. Held-out predictions repeat all
+stages with the training labels of each fold.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from dyadlearn._interrupts import current
 from dyadlearn.learning.error import ExactError, FoldError, Targets, profiled_sides
 from dyadlearn.learning.mixture import Parameters, Sides
 
-# Relative decrease of the error in one iteration, or in the last evaluations, below which the descent stops. Errors of
-# equal parameters differ by rounding, because the systems are solved roughly.
-_LEAST_DECREASE, _ROUNDING = 1e-5, 1e-3
+# Relative decrease of the error in one iteration, or in the last evaluations, below which the
+# descent stops. Errors of equal parameters differ by rounding, because the systems are solved
+# roughly.
+_LEAST_DECREASE = 1e-5
+_ROUNDING = 1e-3
 _LAST = 4
 # Minimum of the largest change of a parameter in the first step.
 _FIRST_STEP = 0.3
-# Number of evaluations after which a stage on a large grid ends unless it has a smaller error than the stage before.
+# Number of evaluations after which a stage on a large grid ends unless it has a smaller error than
+# the stage before.
 _TRIAL = 5
 # Maximum change of a parameter, except λ, from its start.
 _FARTHEST = 3.0
 # Relative residual of folds that are solved once per stage, smaller than during learning.
 _TOL = 1e-5
-# Maximum number of multiplications, per product of a grid with both kernels, for several starts and for gradients of
-# all folds.
+# Maximum number of multiplications, per product of a grid with both kernels, for several starts and
+# for gradients of all folds.
 _SMALL = 1e6
 #: On larger grids the gradient is that of the first folds, with at least so many labels to predict.
 ENOUGH = 4000
@@ -55,7 +58,8 @@ class Descent:
     n_steps : int
         Maximum number of evaluations of the error and its gradient.
     shrinkage : float
-        Strength of the penalty on the squared distance of weights and exponents from their start values.
+        Strength of the penalty on the squared distance of weights and exponents from their start
+        values.
     """
 
     n_steps: int
@@ -66,7 +70,10 @@ class Descent:
 
         It decreases with the number of members of its side and with the number of labels.
         """
-        counts = [sum(map(len, side)) for side in zip(parameters.weights, parameters.exponents, strict=True)]
+        counts = [
+            sum(map(len, side))
+            for side in zip(parameters.weights, parameters.exponents, strict=True)
+        ]
         held = [self.shrinkage * (1.0 / size + _FEW / sizes[2]) for size in sizes[: len(counts)]]
         return np.repeat([*held, 0.0], [*counts, len(parameters.shares) + len(parameters.alpha)])
 
@@ -100,8 +107,9 @@ def descend(
 ) -> Descended:
     """Minimise the error, and return the best parameters and the errors of all evaluations.
 
-    The objective is the logarithm of the error plus the penalty, so it does not depend on the units of the labels.
-    Where the best result is kept (`keeping_best`), an interrupt returns the best parameters so far.
+    The objective is the logarithm of the error plus the penalty, so it does not depend on the units
+    of the labels. Where the best result is kept (`keeping_best`), an interrupt returns the best
+    parameters so far.
 
     Parameters
     ----------
@@ -117,16 +125,24 @@ def descend(
     values: list[float] = []
     low, high = error.limits
     origin, penalties = np.clip(start.vector, low, high), how.penalties(start, error.labels.sizes)
-    best, best_loss, least, interrupted, unit = origin, math.inf, math.inf, False, 1.0
+    best = origin
+    best_loss = math.inf
+    least = math.inf
+    interrupted = False
+    unit = 1.0
     worth = _worthwhile(error, start)
-    # A strong penalty makes the steps of its parameters short; those of the others stay as long as they are.
+    # A strong penalty makes the steps of its parameters short; those of the others stay as long as
+    # they are.
     scale = 1.0 / np.sqrt(1.0 + penalties)
 
     def objective(steps: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, best_loss, least, unit
-        n, last = len(losses), values[-_LAST:]
+        n = len(losses)
+        last = values[-_LAST:]
         # A failed step of the line search is no reason to stop, values that differ by rounding are.
-        has_stalled = n > _LAST and max(last) - least < _ROUNDING and min(values[:-_LAST]) - least < worth
+        has_stalled = (
+            n > _LAST and max(last) - least < _ROUNDING and min(values[:-_LAST]) - least < worth
+        )
         if n >= how.n_steps or has_stalled or (n == _TRIAL and best_loss > least_before):
             raise StopIteration
         vector = origin + scale * steps
@@ -134,28 +150,44 @@ def descend(
         losses.append(loss)
         watch(loss)
         if loss == 0:
-            best, best_loss = vector, loss
+            best = vector
+            best_loss = loss
             raise StopIteration
         is_valid = math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()
-        value = math.log(loss) + float(penalties @ (vector - origin) ** 2) if is_valid else math.inf
+        if is_valid:
+            value = math.log(loss) + float(penalties @ (vector - origin) ** 2)
+        else:
+            value = math.inf
         if value < least:
-            best, best_loss, least = vector, loss, value
+            best = vector
+            best_loss = loss
+            least = value
         values.append(value)
         if not is_valid:
             # The line search takes a shorter step.
             return unit * (max(least, 0.0) + 10.0), np.zeros_like(vector)
         gradient = scale * (slope / loss + 2.0 * penalties * (vector - origin))
         if n == 0:
-            # The first step is as long as the gradient, and a short one would look like the end of the descent.
+            # The first step is as long as the gradient, and a short one would look like the end of
+            # the descent.
             longest = float(np.max(np.abs(scale * gradient)))
             unit = max(1.0, _FIRST_STEP / longest) if longest > 0 else 1.0
         return unit * value, unit * gradient
 
     farthest = np.append(np.full(len(origin) - 1, _FARTHEST), np.inf)
-    bounds = Bounds(np.maximum(low - origin, -farthest) / scale, np.minimum(high - origin, farthest) / scale)
+    bounds = Bounds(
+        np.maximum(low - origin, -farthest) / scale, np.minimum(high - origin, farthest) / scale
+    )
     try:
         start_at = np.zeros_like(origin)
-        minimize(objective, start_at, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": _LEAST_DECREASE})
+        minimize(
+            objective,
+            start_at,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"ftol": _LEAST_DECREASE},
+        )
     except StopIteration:
         pass
     except KeyboardInterrupt as stop:
@@ -167,8 +199,8 @@ def descend(
 def _worthwhile(error: HoldoutError, parameters: Parameters) -> float:
     """Return the decrease of the logarithm of the error in the last evaluations below which a descent ends.
 
-    On sparse grids, whose evaluations take long, it is p / n for p parameters and n labels: about the decrease that p
-    parameters without any use give by chance.
+    On sparse grids, whose evaluations take long, it is p / n for p parameters and n labels: about
+    the decrease that p parameters without any use give by chance.
     """
     if isinstance(error, ExactError) or error.labels.cells.is_dense:
         return _LEAST_DECREASE
@@ -216,7 +248,8 @@ def is_small(shape: tuple[int, int]) -> bool:
     return m * q * (m + q) <= _SMALL
 
 
-# Function of the error and the held-out predictions (m, q) whose value is smaller for better stages.
+# Function of the error and the held-out predictions (m, q) whose value is smaller for better
+# stages.
 Judge = Callable[[float, Array], float]
 
 
@@ -231,10 +264,12 @@ def _best_stage(
 ) -> tuple[Stage | None, bool]:
     """Return the best stage from several starts, and whether learning was interrupted.
 
-    The error of the first folds is minimised, and starts are compared by that of all folds. There is no stage if its
-    descent does not reach an error below `least_before`.
+    The error of the first folds is minimised, and starts are compared by that of all folds. There
+    is no stage if its descent does not reach an error below `least_before`.
     """
-    best, found, interrupted = None, Descended(starts[-1], math.inf, [], False), False
+    best = None
+    found = Descended(starts[-1], math.inf, [], False)
+    interrupted = False
     try:
         for start in starts:
             found = descend(first, start, how, watch, least_before)
@@ -256,7 +291,14 @@ def _stage(error: HoldoutError, found: Descended, judge: Judge) -> Stage:
     """Return a stage with the error of its parameters."""
     parameters = error.accepted(found.parameters)
     loss, predicted = error.evaluate(parameters)
-    return Stage(parameters, loss, predicted, found.loss, found.losses, judge(loss, error.assembled(predicted)))
+    return Stage(
+        parameters,
+        loss,
+        predicted,
+        found.loss,
+        found.losses,
+        judge(loss, error.assembled(predicted)),
+    )
 
 
 # Callback that is called with the stage and the error of each evaluation.
@@ -307,29 +349,47 @@ def learn(
     judge : callable
         Function of the error and the held-out predictions, by which stages and starts are compared.
     """
-    given, small = error.sides, is_small(error.labels.cells.shape)
+    given = error.sides
+    small = is_small(error.labels.cells.shape)
     first = error if small else error.first(ENOUGH)
-    stage, interrupted = _best_stage(first, lambda: error, [Parameters.start(given)], how, partial(watch, 0), judge)
+    stage, interrupted = _best_stage(
+        first, lambda: error, [Parameters.start(given)], how, partial(watch, 0), judge
+    )
     assert stage is not None
     interrupts = current()
     interrupts.keep()
-    stages, best, held_out = [stage], 0, error.assembled(stage.predicted)
+    stages = [stage]
+    best = 0
+    held_out = error.assembled(stage.predicted)
     try:
         with interrupts.raising():
-            while isinstance(error, FoldError) and not interrupted and best == len(stages) - 1 < n_stages - 1:
+            while (
+                isinstance(error, FoldError)
+                and not interrupted
+                and best == len(stages) - 1 < n_stages - 1
+            ):
                 described = (stage.parameters, given, profiled)
-                # Profiles of all folds take long on large grids: they are computed once a stage is better in the first.
+                # Profiles of all folds take long on large grids: they are computed once a stage is
+                # better in the first.
                 first = (error if small else error.first(ENOUGH)).with_profiles(*described)
                 whole = cache(partial(_of_all_folds, error, first, described))
                 is_compared = stage.judged == stage.error and not small
                 start, number = Parameters.start(first.sides), len(stages)
-                least_before = stage.reached * (1.0 - _worthwhile(first, start)) if is_compared else math.inf
+                if is_compared:
+                    least_before = stage.reached * (1.0 - _worthwhile(first, start))
+                else:
+                    least_before = math.inf
                 starts = [start, stage.parameters.joined(start)][0 if small else 1 :]
-                stage, interrupted = _best_stage(first, whole, starts, how, partial(watch, number), judge, least_before)
+                stage, interrupted = _best_stage(
+                    first, whole, starts, how, partial(watch, number), judge, least_before
+                )
                 if stage is None:
                     break
                 error = whole()
-                profiles = [side.grams[len(old.grams) :] for side, old in zip(error.whole, given, strict=True)]
+                profiles = [
+                    side.grams[len(old.grams) :]
+                    for side, old in zip(error.whole, given, strict=True)
+                ]
                 stages.append(replace(stage, profiles=profiles))
                 if stage.judged < stages[best].judged:
                     best, held_out = number, error.assembled(stage.predicted)
@@ -343,7 +403,9 @@ def _of_all_folds(
     error: FoldError, first: FoldError, described: tuple[Parameters, Sides, tuple[bool, bool]]
 ) -> FoldError:
     """Return the error of all folds with profiles; `first` is that of the first folds."""
-    return first if first.train.shape == error.train.shape else error.with_profiles(*described, first.whole)
+    if first.train.shape == error.train.shape:
+        return first
+    return error.with_profiles(*described, first.whole)
 
 
 def completed_again(
@@ -376,11 +438,14 @@ def completed_again(
     ValueError
         If no training label remains.
     """
-    Y, cells, xp = labels.values, labels.cells, namespace(labels.values)
+    Y = labels.values
+    cells = labels.cells
+    xp = namespace(labels.values)
     chosen = (as_array_of(train[cells.rows, cells.columns], Y, Y.dtype) * labels.observed)[None, :]
     if not float(xp.sum(chosen)) > 0:
         raise ValueError("A fold leaves no label to learn from: use more folds, or other groups.")
-    used, completed = sides, None
+    used = sides
+    completed = None
     for vector in path:
         if completed is not None:
             used = profiled_sides(completed, sides, profiled)

@@ -15,8 +15,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, is_sparse, namespace, row_blocks, to_numpy
-from dyadlearn._checks import check_alpha, check_choice, check_real, check_same_library, reading_numbers
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    epsilon,
+    is_foreign,
+    is_sparse,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
+from dyadlearn._checks import (
+    check_alpha,
+    check_choice,
+    check_real,
+    check_same_library,
+    reading_numbers,
+)
 from dyadlearn._documenting import function_doc
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
@@ -32,7 +47,8 @@ Values = Sequence[float]
 _AVERAGES = ("micro", "instance", "task")
 
 # A block of this many bytes stays in the cache of a processor; an accelerator needs larger blocks.
-BLOCK_BYTES, FOREIGN_BLOCK_BYTES = 2**24, 2**28
+BLOCK_BYTES = 2**24
+FOREIGN_BLOCK_BYTES = 2**28
 # Bytes of the sorted copy, positions and counts of a cell in a block; an upper bound.
 CELL_BYTES = 64
 
@@ -45,7 +61,9 @@ def block_bytes(like: Array) -> int:
 def as_average(average: str | None, setting: str | Setting | None) -> str:
     """Return the average, given its name or the setting that determines it."""
     if setting is None:
-        return "micro" if average is None else check_choice(average, "average", _AVERAGES)
+        if average is None:
+            return "micro"
+        return check_choice(average, "average", _AVERAGES)
     if average is not None:
         found = f"found setting={as_setting(setting).value!r} and average={average!r}"
         raise ValueError(f"Give average or setting, not both: a setting has its average, {found}.")
@@ -99,7 +117,10 @@ class Cells:
         """Labels (R, n), NaN if not observed."""
         values = self._values
         if self.average == "micro":
-            values = values.reshape(1, -1) if self.is_whole else values.reshape(-1)[None, self._places]
+            if self.is_whole:
+                values = values.reshape(1, -1)
+            else:
+                values = values.reshape(-1)[None, self._places]
         elif self.rows.size != values.shape[0]:
             values = values[self.rows]
         return values.astype(np.float64, copy=False)
@@ -133,7 +154,9 @@ class Cells:
     @property
     def filled(self) -> np.ndarray:
         """Labels (R, n), 0 if not observed; may be a view."""
-        return self.labels if self.are_complete else np.where(self.observed, self.labels, 0)
+        if self.are_complete:
+            return self.labels
+        return np.where(self.observed, self.labels, 0)
 
     def place(self, values: np.ndarray) -> Array:
         """Return values as an array in the library and on the device of the labels."""
@@ -197,9 +220,12 @@ def refuse_nan() -> None:
 def read_cells(Y: Any, average: str) -> Cells:
     """Return the observed cells of `Y` in the rows of an average."""
     grid = read_labels(Y)
-    values, xp = grid.values, namespace(grid.values)
+    values = grid.values
+    xp = namespace(grid.values)
     if bool(xp.any(xp.isinf(values))):
-        raise ValueError("Y contains infinity: labels are finite, or NaN where they are not observed.")
+        raise ValueError(
+            "Y contains infinity: labels are finite, or NaN where they are not observed."
+        )
     n_rows = {"micro": 1, "instance": values.shape[0], "task": values.shape[1]}[average]
     return Cells(grid, average, np.arange(n_rows), not bool(xp.any(xp.isnan(values))))
 
@@ -209,11 +235,15 @@ def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
 
     A frame is aligned with the ids of the labels. A vector is accepted if the labels are a vector.
     """
-    table = read_table(F, "F", describes=False).rows_as(grid.row_ids, "the rows of F", "the rows of Y")
+    table = read_table(F, "F", describes=False).rows_as(
+        grid.row_ids, "the rows of F", "the rows of Y"
+    )
     table = table.columns_as(grid.column_ids, "the columns of F", "the columns of Y")
     values = table.values
     if is_sparse(values):
-        raise TypeError("F is sparse, but its zeros are predictions too: give it dense, as F.toarray().")
+        raise TypeError(
+            "F is sparse, but its zeros are predictions too: give it dense, as F.toarray()."
+        )
     with reading_numbers(values, "F"):
         values = check_real(values if is_foreign(values) else np.asarray(values), "F")
     check_same_library({"Y": grid.values, "F": values})
@@ -223,7 +253,9 @@ def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
         return xp.reshape(values, (1, m, 1)), ()
     if tuple(values.shape[-2:]) != (m, q):
         shapes = f"expected shape (…, {m}, {q}), found {tuple(values.shape)}"
-        raise ValueError(f"F must hold a prediction for each of the {m} × {q} labels of Y: {shapes}.")
+        raise ValueError(
+            f"F must hold a prediction for each of the {m} × {q} labels of Y: {shapes}."
+        )
     shape = tuple(values.shape[:-2])
     return xp.reshape(values, (int(np.prod(shape, dtype=np.int64)), m, q)), shape
 
@@ -231,9 +263,10 @@ def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
 class Metric(ABC):
     """Metric of one grid of labels; the parts that depend on the labels alone are computed once.
 
-    An instance is called with predictions, any number of times and from any number of threads. The function of a metric
-    (see `function_of`) takes the labels, the predictions and the options at once. Its docstring has the entries below,
-    unless the class of the metric documents the parameter.
+    An instance is called with predictions, any number of times and from any number of threads. The
+    function of a metric (see `function_of`) takes the labels, the predictions and the options at
+    once. Its docstring has the entries below, unless the class of the metric documents the
+    parameter.
 
     Parameters
     ----------
@@ -245,11 +278,12 @@ class Metric(ABC):
         ``"micro"``: over all cells together; ``"instance"``: the mean over the rows; ``"task"``: the mean over the
         columns. None means the average of `setting`, or ``"micro"`` without a setting.
     setting : str or Setting, default=None
-        Setting that determines the average: micro in A and D, instance in B, task in C. Pass it or `average`, not both.
+        Setting that determines the average: micro in A and D, instance in B, task in C. Pass it or
+        `average`, not both.
     tie_tolerance : float or None, default=0.0
-        Two predictions that are ranked together tie if they differ by at most this fraction of the largest absolute
-        prediction among them. 0 compares exactly. None means the tolerance for held-out predictions: 1.8e-12 in
-        float64, 6.4e-6 in float32.
+        Two predictions that are ranked together tie if they differ by at most this fraction of the
+        largest absolute prediction among them. 0 compares exactly. None means the tolerance for
+        held-out predictions: 1.8e-12 in float64, 6.4e-6 in float32.
     return_undefined : bool, default=False
         Whether to return a pair: the score, and the number of excluded rows or columns.
 
@@ -264,9 +298,11 @@ class Metric(ABC):
     #: Name of the metric in messages, and what it needs in a row.
     title: ClassVar[str]
     needs: ClassVar[str] = "an observed label"
-    #: Name for ``scoring="…"``; greater is better. A name that ends in ``_at_k`` accepts any number in place of k.
+    #: Name for ``scoring="…"``; greater is better. A name that ends in ``_at_k`` accepts any number
+    #: in place of k.
     scoring: ClassVar[str]
-    #: Whether each row or column has a score that does not depend on the others; else all averages are the same.
+    #: Whether each row or column has a score that does not depend on the others; else all averages
+    #: are the same.
     is_of_rows: ClassVar[bool] = True
     #: Whether tied predictions affect the score.
     can_tie: ClassVar[bool] = True
@@ -284,17 +320,33 @@ class Metric(ABC):
         setting: str | Setting | None = None,
         tie_tolerance: float | None = 0.0,
     ) -> None:
-        self._tie_tolerance = None if tie_tolerance is None else check_alpha(tie_tolerance, "tie_tolerance")
+        if tie_tolerance is None:
+            self._tie_tolerance = None
+        else:
+            self._tie_tolerance = check_alpha(tie_tolerance, "tie_tolerance")
         if self._tie_tolerance is not None and self._tie_tolerance >= 1:
-            raise ValueError(f"tie_tolerance is a share of the largest prediction, in [0, 1), found {tie_tolerance}.")
+            raise ValueError(
+                f"tie_tolerance is a share of the largest prediction, in [0, 1), found "
+                f"{tie_tolerance}."
+            )
         average = as_average(average, setting)
         cells = read_cells(Y, average if self.is_of_rows else "micro")
         defined = self._defined(cells)
         if not bool(defined.any()):
-            owner = {"micro": "Y does not have", "instance": "no row of Y has", "task": "no column of Y has"}
+            owner = {
+                "micro": "Y does not have",
+                "instance": "no row of Y has",
+                "task": "no column of Y has",
+            }
             reason = f"it needs {self.needs}, and {owner[cells.average]} that"
-            raise ValueError(f"{self.title} is undefined here: {reason}. Give such labels, or use another metric.")
-        self._cells = cells if defined.all() else replace(cells, rows=cells.rows[defined])
+            raise ValueError(
+                f"{self.title} is undefined here: {reason}. Give such labels, or use another "
+                f"metric."
+            )
+        if defined.all():
+            self._cells = cells
+        else:
+            self._cells = replace(cells, rows=cells.rows[defined])
         self.rows = self._cells.rows
         self.n_undefined = int(defined.size - self.rows.size)
         self._prepare()
@@ -341,7 +393,9 @@ class Metric(ABC):
 
     def _blocks(self, stack: Array) -> Iterable[slice]:
         """Return the blocks of grids of a stack (s, m, q) that are scored at once."""
-        return row_blocks(stack.shape[0], CELL_BYTES * stack.shape[1] * stack.shape[2], block_bytes(stack))
+        return row_blocks(
+            stack.shape[0], CELL_BYTES * stack.shape[1] * stack.shape[2], block_bytes(stack)
+        )
 
     def _defined(self, cells: Cells) -> np.ndarray:
         """Return the mask of the rows (R,) for which the metric is defined; by default those with an observed label."""
@@ -353,7 +407,8 @@ class Metric(ABC):
     def _tie_share(self, F: Array) -> float:
         """Return the share of the largest prediction up to which predictions tie.
 
-        Tied hold-out predictions differ after matrix products by at most some hundreds of ε, relative to the largest.
+        Tied hold-out predictions differ after matrix products by at most some hundreds of ε,
+        relative to the largest.
         """
         return epsilon(F) ** 0.75 if self._tie_tolerance is None else self._tie_tolerance
 
@@ -375,7 +430,10 @@ def function_of(metric: type[Metric]) -> Callable[..., Any]:
         [
             *(Parameter(each, Parameter.POSITIONAL_OR_KEYWORD) for each in ("Y", "F")),
             *(each.replace(kind=each.POSITIONAL_OR_KEYWORD) for each in own),
-            *(Parameter(each, Parameter.KEYWORD_ONLY, default=default) for each, default in options.items()),
+            *(
+                Parameter(each, Parameter.KEYWORD_ONLY, default=default)
+                for each, default in options.items()
+            ),
         ]
     )
 
@@ -384,7 +442,9 @@ def function_of(metric: type[Metric]) -> Callable[..., Any]:
             given = taken.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{name}() {error}") from None
-        Y, F, returned = given.pop("Y"), given.pop("F"), given.pop("return_undefined", False)
+        Y = given.pop("Y")
+        F = given.pop("F")
+        returned = given.pop("return_undefined", False)
         prepared = metric(Y, **given)
         value = sign * prepared(F) + 0.0  # turns −0 into 0
         return (value, prepared.n_undefined) if returned else value
@@ -411,9 +471,10 @@ def best_point(
 ) -> tuple[int, ...]:
     """Return the position of the best score; NaN is never the best.
 
-    If scores are equal up to rounding, as on the plateau of a rank metric or with a kernel that has no information, the
-    strongest regularisation is chosen: of two regularisations those with the largest product, and of these the
-    largest first one. Of kernel parameters with equal scores, the first are chosen.
+    If scores are equal up to rounding, as on the plateau of a rank metric or with a kernel that has
+    no information, the strongest regularisation is chosen: of two regularisations those with the
+    largest product, and of these the largest first one. Of kernel parameters with equal scores, the
+    first are chosen.
 
     Parameters
     ----------
@@ -435,9 +496,14 @@ def best_point(
     """
     scores = np.asarray(scores, dtype=np.float64)
     if np.isnan(scores).all():
-        raise ValueError("No score is the best, because the metric is undefined (NaN) for every value.")
+        raise ValueError(
+            "No score is the best, because the metric is undefined (NaN) for every value."
+        )
     rows = np.asarray(alphas, dtype=np.float64)
-    columns = np.ones(1) if task_alphas is None else np.asarray(task_alphas, dtype=np.float64)
+    if task_alphas is None:
+        columns = np.ones(1)
+    else:
+        columns = np.asarray(task_alphas, dtype=np.float64)
     n_kernels = scores.size // (rows.size * columns.size)
     equal = as_good(scores, float(np.nanmax(scores))).reshape(n_kernels, rows.size, columns.size)
     kernel = int(np.argmax(equal.any(axis=(1, 2))))
@@ -446,20 +512,25 @@ def best_point(
     # A tolerance, so that the rounding of factors does not decide between equal products.
     strongest = np.argwhere(equal[kernel] & (product >= product.max() - 1e-9))
     row, column = max(strongest.tolist(), key=lambda place: (rows[place[0]], columns[place[1]]))
-    return tuple(int(i) for i in np.unravel_index((kernel * rows.size + row) * columns.size + column, scores.shape))
+    return tuple(
+        int(i)
+        for i in np.unravel_index((kernel * rows.size + row) * columns.size + column, scores.shape)
+    )
 
 
-def where_defined(score: Callable[[Values, Values], np.ndarray], alphas: Values, task_alphas: Values) -> np.ndarray:
+def where_defined(
+    score: Callable[[Values, Values], np.ndarray], alphas: Values, task_alphas: Values
+) -> np.ndarray:
     """Score a grid of regularisations, NaN where the model interpolates the labels that are left out.
 
-    The whole grid is scored at once. If this raises, its rows are scored separately, and then the points of the rows
-    that raise.
+    The whole grid is scored at once. If this raises, its rows are scored separately, and then the
+    points of the rows that raise.
 
     Parameters
     ----------
     score : callable
-        Takes values of both regularisations and returns scores (n_alphas, n_task_alphas), or (n_alphas,) if the second
-        has no effect, or raises `LeverageError`.
+        Takes values of both regularisations and returns scores (n_alphas, n_task_alphas), or
+        (n_alphas,) if the second has no effect, or raises `LeverageError`.
     alphas, task_alphas : sequences of float
         With one regularisation, `task_alphas` has a single value.
 
@@ -481,7 +552,9 @@ def where_defined(score: Callable[[Values, Values], np.ndarray], alphas: Values,
     parts: list[np.ndarray | None] = []
     for value in alphas if by_rows else task_alphas:
         try:
-            parts.append(where_defined(score, *(([value], task_alphas) if by_rows else (alphas, [value]))))
+            parts.append(
+                where_defined(score, *(([value], task_alphas) if by_rows else (alphas, [value])))
+            )
         except LeverageError as error:
             parts.append(None)
             refusal = error
@@ -489,7 +562,9 @@ def where_defined(score: Callable[[Values, Values], np.ndarray], alphas: Values,
     if found is None:
         raise refusal
     undefined = np.full_like(found, np.nan)
-    return np.concatenate([undefined if part is None else part for part in parts], axis=0 if by_rows else 1)
+    return np.concatenate(
+        [undefined if part is None else part for part in parts], axis=0 if by_rows else 1
+    )
 
 
 def warn_of_undefined(
@@ -521,11 +596,16 @@ def warn_of_undefined(
     first, second = names
     words = [f"{first} {alphas[row]:g}" for row in np.flatnonzero(whole).tolist()]
     single = np.argwhere(missing & ~whole[:, None])
-    words += [f"{first} {alphas[row]:g} with {second} {columns[column]:g}" for row, column in single.tolist()]
+    words += [
+        f"{first} {alphas[row]:g} with {second} {columns[column]:g}"
+        for row, column in single.tolist()
+    ]
     more = f" and {len(words) - 5} more" if len(words) > 5 else ""
     warnings.warn(
-        f"In setting {setting} there is no score for {', '.join(words[:5])}{more}, where the model interpolates what "
-        "is to be left out, or the metric is undefined: NaN stands there, and is not chosen. Leave such values out.",
+        f"In setting {setting} there is no score for {', '.join(words[:5])}{more}, where the model "
+        f"interpolates what "
+        "is to be left out, or the metric is undefined: NaN stands there, and is not chosen. Leave "
+        "such values out.",
         UndefinedScoreWarning,
         stacklevel=stacklevel + 1,
     )

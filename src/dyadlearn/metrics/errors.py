@@ -17,9 +17,9 @@ __all__ = ["mean_absolute_error", "mean_squared_error", "r2", "root_mean_squared
 class Loss(Metric):
     """Base class of metrics that are minus the mean loss over the cells of a row.
 
-    The loss of held-out predictions (``tie_tolerance=None``) is zero if it is not larger than that of rounding errors,
-    which are up to 1.8e-12 of the largest label in float64 and 6.4e-6 in float32. Such losses are equal, although their
-    digits differ.
+    The loss of held-out predictions (``tie_tolerance=None``) is zero if it is not larger than that
+    of rounding errors, which are up to 1.8e-12 of the largest label in float64 and 6.4e-6 in
+    float32. Such losses are equal, although their digits differ.
     """
 
     can_tie = False
@@ -42,7 +42,11 @@ class Loss(Metric):
         filled = self._cells.filled
         largest = np.maximum(filled.max(axis=1), -filled.min(axis=1)).astype(np.float64)
         gap = self._cells.place(self._tie_share(self._cells.grid.values) * largest)
-        return self._losses(gap) * self._cells.place(self._cells.counts.astype(np.float64)) / self._divisor
+        return (
+            self._losses(gap)
+            * self._cells.place(self._cells.counts.astype(np.float64))
+            / self._divisor
+        )
 
     @abstractmethod
     def _losses(self, gap: Array) -> Array:
@@ -58,7 +62,9 @@ class Loss(Metric):
         score = xp.sum(self._losses(gap), axis=-1) / self._divisor
         if bool(xp.any(xp.isnan(score))):
             refuse_nan()
-        return score if self._rounding is None else xp.where(score <= self._rounding, 0.0, score)
+        if self._rounding is None:
+            return score
+        return xp.where(score <= self._rounding, 0.0, score)
 
 
 class AbsoluteLoss(Loss):
@@ -66,7 +72,8 @@ class AbsoluteLoss(Loss):
 
     .. math:: \frac1n \sum_i |y_i - f_i|
 
-    Averages differ only if labels are missing. Rows or columns without an observed label are excluded.
+    Averages differ only if labels are missing. Rows or columns without an observed label are
+    excluded.
 
     Returns
     -------
@@ -97,7 +104,8 @@ class SquaredLoss(Loss):
 
     .. math:: \frac1n \sum_i (y_i - f_i)^2
 
-    Averages differ only if labels are missing. Rows or columns without an observed label are excluded.
+    Averages differ only if labels are missing. Rows or columns without an observed label are
+    excluded.
 
     Returns
     -------
@@ -118,15 +126,19 @@ class SquaredLoss(Loss):
 
     def _prepare(self) -> None:
         # Raise if the squares of labels are out of the range of their dtype.
-        cells, dtype = self._cells, self._cells.grid.values.dtype
+        cells = self._cells
+        dtype = self._cells.grid.values.dtype
         values = cells.grid.values if cells.is_whole else cells.filled
-        xp, numbers = namespace(values), namespace(cells.grid.values).finfo(dtype)
+        xp = namespace(values)
+        numbers = namespace(cells.grid.values).finfo(dtype)
         largest = max(float(xp.max(values)), -float(xp.min(values)))
         # An error may be twice as large as the labels, and the squares of all cells are summed.
         most = float(numbers.max) / (4 * cells.rows.size * cells.width)
         if largest > most**0.5 or 0 < largest < float(numbers.smallest_normal / numbers.eps) ** 0.5:
             fault = f"The square of the largest label of Y, {largest:.3g}, is out of the range of {dtype}"
-            raise ValueError(f"{fault}: divide Y by a constant, such as 1e{int(np.floor(np.log10(largest)))}.")
+            raise ValueError(
+                f"{fault}: divide Y by a constant, such as 1e{int(np.floor(np.log10(largest)))}."
+            )
         self._largest = largest
 
     def _losses(self, gap: Array) -> Array:
@@ -149,12 +161,13 @@ mean_squared_error = function_of(SquaredLoss)
 class RootSquaredLoss(SquaredLoss):
     r"""The root mean squared error, in the unit of the labels.
 
-    It is the root of `mean_squared_error` with the same average, not a mean of roots. So both metrics choose the same
-    regularisation.
+    It is the root of `mean_squared_error` with the same average, not a mean of roots. So both
+    metrics choose the same regularisation.
 
     .. math:: \sqrt{\frac1n \sum_i (y_i - f_i)^2}
 
-    Averages differ only if labels are missing. Rows or columns without an observed label are excluded.
+    Averages differ only if labels are missing. Rows or columns without an observed label are
+    excluded.
 
     Returns
     -------

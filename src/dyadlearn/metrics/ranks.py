@@ -1,16 +1,18 @@
 r"""Rank metrics and correlations, exact with ties.
 
-**Area under the ROC curve and average precision** need two counts for every chosen cell, such as a positive: how many
-predictions of its row are smaller, and how many are not greater. Rows are sorted as plain numbers, which is faster than
-a sort by index, and the chosen values are found in them by bisection, all at once.
+**Area under the ROC curve and average precision** need two counts for every chosen cell, such as a
+positive: how many predictions of its row are smaller, and how many are not greater. Rows are sorted
+as plain numbers, which is faster than a sort by index, and the chosen values are found in them by
+bisection, all at once.
 
-**The concordance index** counts pairs of cells in the right order. If the ranks of the labels are written in the order
-of the predictions, these are the pairs that increase. The highest differing bit decides which rank is larger, so
-pairs are counted bit by bit. Ranks with the same higher bits (the same prefix) are brought together, in their order. In
-such a group, a rank with bit 1 exceeds all ranks with bit 0 before it. The sum of the positions of the ranks with bit 1
-is the number of such pairs, plus the ranks with bit 1 before each of them, plus the ranks in earlier groups. The last
-two numbers do not depend on the order, and in descending order no pair increases: so the sum for the descending order
-is the *excess* to subtract.
+**The concordance index** counts pairs of cells in the right order. If the ranks of the labels are
+written in the order of the predictions, these are the pairs that increase. The highest differing
+bit decides which rank is larger, so pairs are counted bit by bit. Ranks with the same higher bits
+(the same prefix) are brought together, in their order. In such a group, a rank with bit 1 exceeds
+all ranks with bit 0 before it. The sum of the positions of the ranks with bit 1 is the number of
+such pairs, plus the ranks with bit 1 before each of them, plus the ranks in earlier groups. The
+last two numbers do not depend on the order, and in descending order no pair increases: so the sum
+for the descending order is the *excess* to subtract.
 
 **Pearson and Spearman correlations** compare centred rows, independent of level and scale.
 """
@@ -54,7 +56,8 @@ def count_below(rows: Array, start: Array, values: Array, *, or_equal: bool = Fa
         found = xp.take(flat, position)
         return xp.astype(found <= values if or_equal else found < values, xp.int64)
 
-    at, length = start, rows.shape[-1]
+    at = start
+    length = rows.shape[-1]
     while length > 1:
         half = length // 2
         at = at + half * is_below(at + (half - 1))
@@ -67,12 +70,16 @@ class Ranked(Metric):
 
     def _choose(self, chosen: np.ndarray) -> None:
         """Set the cells (R, n) whose ranks are needed."""
-        place, cells = self._cells.place, self._cells
+        place = self._cells.place
+        cells = self._cells
         row, _ = np.nonzero(chosen)
         counts = chosen.sum(axis=1, dtype=np.int64)
-        # The p chosen cells are stored row after row; `_ragged` has the positions of those of each row, padded with p.
+        # The p chosen cells are stored row after row; `_ragged` has the positions of those of each
+        # row, padded with p.
         ragged = np.full((counts.size, max(1, int(counts.max()))), row.size)
-        ragged[row, np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)] = np.arange(row.size)
+        ragged[row, np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)] = (
+            np.arange(row.size)
+        )
         self._places = place(np.flatnonzero(chosen))
         self._row = row
         self._row_place = place(row)
@@ -89,7 +96,8 @@ class Ranked(Metric):
 
     def _ties(self, F: Array) -> tuple[Array, Array, Array, Array]:
         """Return sorted rows (s, R, n), the chosen values (s, p), and the ends of the values that tie with them."""
-        xp, rows = namespace(F), self._cells.arrange(F)
+        xp = namespace(F)
+        rows = self._cells.arrange(F)
         # One copy in C order: sorting along a stride takes twice the time.
         rows = rows if is_foreign(rows) else np.array(rows, order="C")
         values = xp.take(xp.reshape(rows, (rows.shape[0], -1)), self._places, axis=1)
@@ -114,13 +122,20 @@ class Ranked(Metric):
         xp = namespace(F)
         rows, _, lowest, highest = self._ties(F)
         if is_foreign(rows) and rows.shape[0] == rows.shape[1] == 1:
-            # For one long row on an accelerator, the library's search is faster than looking for ties.
-            flat, ends = rows[0, 0, :], ((lowest, "left"), (highest, "right"))
-            found = [xp.reshape(xp.searchsorted(flat, value[0, :], side=side), (1, -1)) for value, side in ends]
+            # For one long row on an accelerator, the library's search is faster than looking for
+            # ties.
+            flat = rows[0, 0, :]
+            ends = ((lowest, "left"), (highest, "right"))
+            found = [
+                xp.reshape(xp.searchsorted(flat, value[0, :], side=side), (1, -1))
+                for value, side in ends
+            ]
             return found[0], found[1]
         below = self._below(rows, lowest)
-        flat, n = xp.reshape(rows, (-1,)), rows.shape[-1]
-        start, value = self._starts(self._start, rows), xp.reshape(highest, (-1,))
+        flat = xp.reshape(rows, (-1,))
+        n = rows.shape[-1]
+        start = self._starts(self._start, rows)
+        value = xp.reshape(highest, (-1,))
         # Only ties are bisected again: a value without a tie is followed by a greater one.
         after = xp.reshape(below, (-1,)) + 1
         inside = after < n
@@ -134,7 +149,9 @@ class Ranked(Metric):
         """Return values of the chosen cells (s, p) row by row (s, R, k), padded with `none`."""
         xp = namespace(values)
         padding = xp.full_like(values[:, :1], none)
-        taken = xp.take(xp.concat([values, padding], axis=1), xp.reshape(self._ragged, (-1,)), axis=1)
+        taken = xp.take(
+            xp.concat([values, padding], axis=1), xp.reshape(self._ragged, (-1,)), axis=1
+        )
         return xp.reshape(taken, (values.shape[0], *self._ragged.shape))
 
     def _row_sums(self, values: Array) -> Array:
@@ -154,7 +171,10 @@ class OfPositives(Ranked):
             remedy = "For real labels use the concordance index, or compare Y with a threshold"
             if distinct.size == 1:
                 remedy = "Give labels of both values, or use a metric of errors such as 'neg_mean_squared_error'"
-            raise ValueError(f"{self.title} needs labels of exactly two values, found {distinct.size} in Y. {remedy}.")
+            raise ValueError(
+                f"{self.title} needs labels of exactly two values, found {distinct.size} in Y. "
+                f"{remedy}."
+            )
         self._positive = np.asarray(cells.labels == distinct[1])
         self._n_positive = np.asarray(self._positive.sum(axis=1, dtype=np.int64))
         return np.asarray(self._n_positive > 0)
@@ -201,11 +221,14 @@ class RocAuc(OfPositives):
         return np.asarray(super()._defined(cells) & (self._n_positive < cells.counts))
 
     def _prepare(self) -> None:
-        cells, chosen, count = self._cells, self._positive[self.rows], self._n_positive[self.rows]
+        cells = self._cells
+        chosen = self._positive[self.rows]
+        count = self._n_positive[self.rows]
         # Only the rarer class is counted.
         self._counts_negatives = 2 * int(count.sum()) > int(cells.counts.sum())
         if self._counts_negatives:
-            chosen, count = cells.observed & ~chosen, cells.counts - count
+            chosen = cells.observed & ~chosen
+            count = cells.counts - count
         self._choose(chosen)
         self._within = cells.place(count**2)
         self._twice_pairs = cells.place(2 * count * (cells.counts - count))
@@ -213,8 +236,8 @@ class RocAuc(OfPositives):
     def _score(self, F: Array) -> Array:
         xp = namespace(F)
         below, up_to = self._bounds(F)
-        # Twice the number of pairs in the right order; a tie counts half. Pairs of two chosen cells (each with itself
-        # included) add the square of their number, for any predictions.
+        # Twice the number of pairs in the right order; a tie counts half. Pairs of two chosen cells
+        # (each with itself included) add the square of their number, for any predictions.
         won = self._row_sums(below + up_to) - self._within
         if self._counts_negatives:
             won = self._twice_pairs - won
@@ -266,9 +289,15 @@ class AveragePrecision(OfPositives):
         rows, values, lowest, _ = self._ties(F)
         below = self._below(rows, lowest)
         ranked = xp.sort(self._by_row(values, float("nan")), axis=-1)
-        below_positives = count_below(ranked, self._starts(self._positive_start, ranked), xp.reshape(lowest, (-1,)))
-        hits = xp.astype(self._positives_in_row - xp.reshape(below_positives, lowest.shape), xp.float64)
-        return self._row_sums(hits / xp.astype(self._cells_in_row - below, xp.float64)) / self._count
+        below_positives = count_below(
+            ranked, self._starts(self._positive_start, ranked), xp.reshape(lowest, (-1,))
+        )
+        hits = xp.astype(
+            self._positives_in_row - xp.reshape(below_positives, lowest.shape), xp.float64
+        )
+        return (
+            self._row_sums(hits / xp.astype(self._cells_in_row - below, xp.float64)) / self._count
+        )
 
 
 average_precision = function_of(AveragePrecision)
@@ -291,8 +320,8 @@ class LabelOrder:
     Attributes
     ----------
     ranks : int array of shape (R, n)
-        Ranks; 0, the lowest, if not observed. Cells that are not observed come last, so that no pair with them
-        increases.
+        Ranks; 0, the lowest, if not observed. Cells that are not observed come last, so that no
+        pair with them increases.
     highest : int
         The highest rank.
     pairs : int array of shape (R,)
@@ -311,7 +340,9 @@ class LabelOrder:
         self.ranks = np.empty_like(ranks)
         np.put_along_axis(self.ranks, order, ranks, axis=1)
         self.highest = int(ranks.max(initial=0))
-        below = np.maximum.accumulate(np.where(begins, np.arange(labels.shape[1], dtype=kind), 0), axis=1)
+        below = np.maximum.accumulate(
+            np.where(begins, np.arange(labels.shape[1], dtype=kind), 0), axis=1
+        )
         self.pairs = below.sum(axis=1, where=observed, dtype=np.int64)
 
     @cached_property
@@ -350,14 +381,16 @@ def twice_increasing(ranks: Array, tied: Array, highest: int) -> Array:
 
 def _increasing(ranks: Array, highest: int) -> Array:
     """Return for ranks (…, n) the number of increasing pairs of each row (…), plus its excess."""
-    xp, n = namespace(ranks), ranks.shape[-1]
+    xp = namespace(ranks)
+    n = ranks.shape[-1]
     places = as_array_of(np.arange(n), ranks)
     # Sums of whole numbers below 2⁵³ are exact, and a matrix product is faster than a sum.
     weights = xp.astype(places, xp.float64)
     total = xp.zeros_like(ranks[..., 0], dtype=xp.float64)
     # Prefix, position and bit in one number; numbers of 32 bits are sorted faster.
     kind = xp.int32 if 2 * (highest + 1) * n < _LARGEST_KEY else xp.int64
-    ranks, twice_places = xp.astype(ranks, kind), xp.astype(2 * places, kind)
+    ranks = xp.astype(ranks, kind)
+    twice_places = xp.astype(2 * places, kind)
     for bit in reversed(range(highest.bit_length())):
         keys = (ranks >> (bit + 1)) * (2 * n)
         keys += twice_places
@@ -368,9 +401,14 @@ def _increasing(ranks: Array, highest: int) -> Array:
 
 def take_along_rows(rows: Array, order: Array) -> Array:
     """Return each row of (…, n) in the order of the positions in the same row of `order`."""
-    xp, n = namespace(rows), rows.shape[-1]
-    start = as_array_of(np.arange(math.prod(rows.shape[:-1])).reshape(*rows.shape[:-1], 1) * n, rows)
-    return xp.reshape(xp.take(xp.reshape(rows, (-1,)), xp.reshape(order + start, (-1,))), rows.shape)
+    xp = namespace(rows)
+    n = rows.shape[-1]
+    start = as_array_of(
+        np.arange(math.prod(rows.shape[:-1])).reshape(*rows.shape[:-1], 1) * n, rows
+    )
+    return xp.reshape(
+        xp.take(xp.reshape(rows, (-1,)), xp.reshape(order + start, (-1,))), rows.shape
+    )
 
 
 class Ordered(Metric):
@@ -394,22 +432,26 @@ class Ordered(Metric):
         ordered : array of shape (s, R, n)
         tied : bool array of shape (s, R, n − 1)
         """
-        xp, rows = namespace(F), self._cells.arrange(F)
+        xp = namespace(F)
+        rows = self._cells.arrange(F)
         order = xp.argsort(rows, axis=-1, stable=False)
         rows = take_along_rows(rows, order)
         self._cells.check_last(rows)
         if self._tie_tolerance == 0:
             tied = rows[..., 1:] == rows[..., :-1]
         else:
-            tied = rows[..., 1:] - rows[..., :-1] <= self._cells.tie_width(rows, self._tie_share(F))[..., None]
+            tied = (
+                rows[..., 1:] - rows[..., :-1]
+                <= self._cells.tie_width(rows, self._tie_share(F))[..., None]
+            )
         return take_along_rows(xp.broadcast_to(values, rows.shape), order), tied
 
 
 class ConcordanceIndex(Ordered):
     r"""The concordance index: the fraction of pairs of cells that are ranked in the order of their labels.
 
-    Pairs of equal labels are excluded, and tied predictions count half. For labels of two values it equals the area
-    under the ROC curve.
+    Pairs of equal labels are excluded, and tied predictions count half. For labels of two values it
+    equals the area under the ROC curve.
 
     .. math:: \frac{1}{\#\{(i, j) : y_i > y_j\}} \sum_{y_i > y_j} [f_i > f_j] + \tfrac12 [f_i = f_j]
 
@@ -438,8 +480,10 @@ class ConcordanceIndex(Ordered):
     scoring = "concordance_index"
 
     def _prepare(self) -> None:
-        order, place = LabelOrder(self._cells.labels), self._cells.place
-        self._ranks, self._highest = place(order.ranks), order.highest
+        order = LabelOrder(self._cells.labels)
+        place = self._cells.place
+        self._ranks = place(order.ranks)
+        self._highest = order.highest
         self._excess, self._pairs = place(order.excess), place(order.pairs)
 
     def _score(self, F: Array) -> Array:
@@ -462,7 +506,9 @@ class Correlation(Ordered):
     def _prepare(self) -> None:
         cells = self._cells
         values = np.where(cells.observed, self._measured(cells), 0)
-        values = np.where(cells.observed, values - values.sum(axis=1, keepdims=True) / cells.counts[:, None], 0)
+        values = np.where(
+            cells.observed, values - values.sum(axis=1, keepdims=True) / cells.counts[:, None], 0
+        )
         self._directions = cells.place(values / np.sqrt((values**2).sum(axis=1, keepdims=True)))
         self._counts = cells.place(cells.counts.astype(np.float64))
 
@@ -481,18 +527,20 @@ class Pearson(Correlation):
 
     .. math::
 
-        \frac{\sum_i (y_i - \bar y)(f_i - \bar f)}{\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (f_i - \bar f)^2}}
+        \frac{\sum_i (y_i - \bar y)(f_i - \bar f)}{\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (f_i - \bar
+        f)^2}}
 
-    Equal predictions have a correlation of 0. Rows or columns whose labels are all equal are excluded.
+    Equal predictions have a correlation of 0. Rows or columns whose labels are all equal are
+    excluded.
 
     Parameters
     ----------
     Y : array of shape (m, q)
         Real labels; NaN means "not observed".
     tie_tolerance : float or None, default=0.0
-        The predictions of a row count as equal if they differ by at most this fraction of the largest absolute
-        prediction of the row. 0 compares exactly. None means the tolerance for held-out predictions: 1.8e-12 in
-        float64, 6.4e-6 in float32.
+        The predictions of a row count as equal if they differ by at most this fraction of the
+        largest absolute prediction of the row. 0 compares exactly. None means the tolerance for
+        held-out predictions: 1.8e-12 in float64, 6.4e-6 in float32.
 
     Returns
     -------
@@ -519,7 +567,9 @@ class Pearson(Correlation):
     def _prepare(self) -> None:
         super()._prepare()
         observed = self._cells.observed
-        self._first = self._cells.place(np.argmax(observed, axis=1) + np.arange(len(observed)) * observed.shape[1])
+        self._first = self._cells.place(
+            np.argmax(observed, axis=1) + np.arange(len(observed)) * observed.shape[1]
+        )
 
     def _score(self, F: Array) -> Array:
         xp = namespace(F)
@@ -529,7 +579,10 @@ class Pearson(Correlation):
         if bool(xp.any(xp.isnan(largest))):
             refuse_nan()
         if bool(xp.any(xp.isinf(largest))):
-            raise ValueError("F contains infinity where Y is observed: Pearson correlation needs finite predictions.")
+            raise ValueError(
+                "F contains infinity where Y is observed: Pearson correlation needs finite "
+                "predictions."
+            )
         rows = rows / xp.where(largest > 0, largest, 1.0)[..., None]
         # Differences from the first prediction are exactly 0 if all predictions are equal.
         first = xp.take(xp.reshape(rows, (rows.shape[0], -1)), self._first, axis=1)
@@ -549,9 +602,11 @@ class Spearman(Correlation):
 
     .. math::
 
-        \frac{\sum_i (r_i - \bar r)(s_i - \bar s)}{\sqrt{\sum_i (r_i - \bar r)^2 \sum_i (s_i - \bar s)^2}}
+        \frac{\sum_i (r_i - \bar r)(s_i - \bar s)}{\sqrt{\sum_i (r_i - \bar r)^2 \sum_i (s_i - \bar
+        s)^2}}
 
-    Equal predictions have a correlation of 0. Rows or columns whose labels are all equal are excluded.
+    Equal predictions have a correlation of 0. Rows or columns whose labels are all equal are
+    excluded.
 
     Parameters
     ----------
@@ -581,7 +636,8 @@ class Spearman(Correlation):
         return np.asarray(rankdata(np.where(cells.observed, cells.labels, np.inf), axis=1))
 
     def _score(self, F: Array) -> Array:
-        xp, cells = namespace(F), self._cells
+        xp = namespace(F)
+        cells = self._cells
         directions, tied = self._ranked(F, self._directions)
         place = cells.place(np.arange(float(cells.width)))
         middle = (self._counts[:, None] - 1) / 2
@@ -599,7 +655,9 @@ spearman = function_of(Spearman)
 def _mean_places(tied: Array) -> Array:
     """Return the mean position (s, R, n) of the tied cells of each sorted cell, given which tie with the one before."""
     xp = namespace(tied)
-    s, R, n = tied.shape[0], tied.shape[1], tied.shape[2] + 1
+    s = tied.shape[0]
+    R = tied.shape[1]
+    n = tied.shape[2] + 1
     begins = xp.reshape(xp.concat([xp.ones_like(tied[..., :1]), ~tied], axis=-1), (-1,))
     (starts,) = xp.nonzero(begins)
     lengths = xp.concat([starts[1:], xp.full_like(starts[:1], s * R * n)]) - starts

@@ -1,7 +1,8 @@
 """Scorers by name, for model selection: greater is always better.
 
-A scorer of scikit-learn is called with an estimator, its input and labels. Here it is called with a regressor that
-returns its input. If this call succeeds, the scorer can score real-valued predictions.
+A scorer of scikit-learn is called with an estimator, its input and labels. Here it is called with a
+regressor that returns its input. If this call succeeds, the scorer can score real-valued
+predictions.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from dyadlearn.labels import Labels, distinct_labels, is_binary, read_labels
 from dyadlearn.metrics.cells import METRICS, Cells, Metric, as_average, read_stack, refuse_nan
 from dyadlearn.settings import Setting
 
-# Every score of real-valued predictions is defined here: two positive labels, and no exact prediction.
+# Every score of real-valued predictions is defined here: two positive labels, and no exact
+# prediction.
 _LABELS = np.array([1.0, 2.0, 1.0, 2.0, 2.0, 1.0, 2.0, 1.0])
 _PREDICTIONS = np.array([1.3, 1.6, 0.9, 2.1, 1.2, 1.4, 1.8, 0.7])
 
@@ -65,7 +67,9 @@ class Borrowed(Metric):
 
     def _defined(self, cells: Cells) -> np.ndarray:
         rows = zip(cells.filled, cells.observed, strict=True)
-        return np.asarray([mask.any() and self._is_defined(truth[mask]) for truth, mask in rows], dtype=bool)
+        return np.asarray(
+            [mask.any() and self._is_defined(truth[mask]) for truth, mask in rows], dtype=bool
+        )
 
     def _is_defined(self, truth: np.ndarray) -> bool:
         """Return whether the score of labels (n,) is defined, tested with perfect predictions."""
@@ -90,7 +94,9 @@ class Borrowed(Metric):
                 for rows in stack
                 for row, (truth, mask) in zip(rows, self._rows, strict=True)
             ]
-        return self._cells.place(np.asarray(scores, dtype=np.float64).reshape(len(stack), len(self._rows)))
+        return self._cells.place(
+            np.asarray(scores, dtype=np.float64).reshape(len(stack), len(self._rows))
+        )
 
 
 class PreparedScorer(Protocol):
@@ -119,7 +125,10 @@ class _GridByGrid:
 
     def __call__(self, F: Any) -> Any:
         stack, shape = read_stack(F, self.grid)
-        scores = [float(self.function(self.grid.values, stack[index, ...])) for index in range(stack.shape[0])]
+        scores = [
+            float(self.function(self.grid.values, stack[index, ...]))
+            for index in range(stack.shape[0])
+        ]
         if not shape:
             return scores[0]
         values = as_array_of(np.asarray(scores), stack)
@@ -172,7 +181,11 @@ class Scorer(Stored):
 
     def __str__(self) -> str:
         """Return the name, with the average if the score has its own."""
-        means = {"micro": ", all together", "instance": ", mean per instance", "task": ", mean per task"}
+        means = {
+            "micro": ", all together",
+            "instance": ", mean per instance",
+            "task": ", mean per task",
+        }
         return self.name + means.get(self.options.get("average", ""), "")
 
     def average_in(self, setting: str | Setting | None, average: str | None = None) -> str:
@@ -202,19 +215,21 @@ class Scorer(Stored):
         Y : array of shape (m, q)
             Labels; NaN means "not observed".
         average : {"micro", "instance", "task"}, default=None
-            Over all cells together, or the mean over the rows or over the columns. None means the average of the
-            scorer's options, else that of `setting`, or ``"micro"`` without a setting. A callable gets the whole grids
-            and computes its average itself.
+            Over all cells together, or the mean over the rows or over the columns. None means the
+            average of the scorer's options, else that of `setting`, or ``"micro"`` without a
+            setting. A callable gets the whole grids and computes its average itself.
         setting : str or Setting, default=None
             Setting that determines the average: micro in A and D, instance in B, task in C.
         tie_tolerance : float or None, default=0.0
-            For rank metrics: two predictions tie if they differ by at most this fraction of the largest prediction. 0
-            compares exactly. None means the tolerance for held-out predictions. A callable treats ties itself.
+            For rank metrics: two predictions tie if they differ by at most this fraction of the
+            largest prediction. 0 compares exactly. None means the tolerance for held-out
+            predictions. A callable treats ties itself.
 
         Returns
         -------
         callable
-            Function of predictions of shape (…, m, q) that returns a float, or an array of shape (…). Its attribute
+            Function of predictions of shape (…, m, q) that returns a float, or an array of shape
+            (…). Its attribute
             ``n_undefined`` is the number of excluded rows or columns. It is thread-safe.
         """
         average = self.average_in(setting, average)
@@ -227,14 +242,18 @@ class Scorer(Stored):
     def prepare_each_task(self, Y: Any) -> Callable[[Any], np.ndarray]:
         """Return a function of held-out predictions (m, q) that scores each task separately.
 
-        The scores have shape (q,), NaN for tasks where the score is undefined; ValueError if it is so for all.
+        The scores have shape (q,), NaN for tasks where the score is undefined; ValueError if it is
+        so for all.
         """
         metric = None
         if isinstance(self.metric, type):
             metric = self.metric(Y, **{"tie_tolerance": None, **self.options, "average": "task"})
             if not metric.is_of_rows:
                 remedy = "use another scoring, such as 'concordance_index', or one regularisation for all tasks"
-                raise ValueError(f"{self.name} compares tasks with each other and has no score of one task: {remedy}.")
+                raise ValueError(
+                    f"{self.name} compares tasks with each other and has no score of one task: "
+                    f"{remedy}."
+                )
 
         def score(F: Any) -> np.ndarray:
             scores = np.full(Y.shape[1], np.nan)
@@ -242,7 +261,9 @@ class Scorer(Stored):
                 scores[metric.rows] = to_numpy(metric.each(F))
                 return scores
             for task in np.flatnonzero(~np.isnan(to_numpy(Y)).all(axis=0)).tolist():
-                with suppress(ValueError):  # raised by functions for labels that they have no score for
+                with suppress(
+                    ValueError
+                ):  # raised by functions for labels that they have no score for
                     scores[task] = self(Y[:, task : task + 1], F[:, task : task + 1])
             return scores
 
@@ -259,16 +280,17 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
     Parameters
     ----------
     scoring : str, callable or Scorer
-        Name of a metric in `scorer_names`, with any number for k, such as ``"precision_at_10"``; or a function of
-        labels and predictions, both of shape (m, q), where greater is better. Names and scorers of scikit-learn are
-        accepted if they score real-valued predictions, such as ``"neg_median_absolute_error"`` or ``make_scorer`` of a
-        metric of two vectors. They are applied to the observed cells with the average of the setting. If this library
-        has the same metric, its version is used.
+        Name of a metric in `scorer_names`, with any number for k, such as ``"precision_at_10"``; or
+        a function of labels and predictions, both of shape (m, q), where greater is better. Names
+        and scorers of scikit-learn are accepted if they score real-valued predictions, such as
+        ``"neg_median_absolute_error"`` or ``make_scorer`` of a metric of two vectors. They are
+        applied to the observed cells with the average of the setting. If this library has the same
+        metric, its version is used.
     **options
         Parameters of a metric: ``k`` for ``"precision_at_k"`` and similar metrics, ``fraction`` for
         ``"enrichment_factor"``, ``max_comparisons`` for ``"ic_index"``, and ``tie_tolerance``. All metrics and the
-        scorers of scikit-learn take ``average``: ``"micro"``, ``"instance"`` or ``"task"`` in every setting, in place
-        of the average of the setting.
+        scorers of scikit-learn take ``average``: ``"micro"``, ``"instance"`` or ``"task"`` in every
+        setting, in place of the average of the setting.
 
     Returns
     -------
@@ -293,14 +315,18 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
     if hasattr(scoring, "get_metadata_routing"):  # as what make_scorer of scikit-learn returns has
         return _borrowed(scoring, options)
     if options:
-        raise TypeError(f"Only a named metric takes options, found {', '.join(options)} with {scoring!r}.")
+        raise TypeError(
+            f"Only a named metric takes options, found {', '.join(options)} with {scoring!r}."
+        )
     if isinstance(scoring, Scorer):
         return scoring
     if not callable(scoring):
         raise TypeError(f"scoring must be a name or a function of (Y, F), found {scoring!r}.")
     if not _takes_two(scoring):
         kinds = "a name, such as 'r2', a scorer of scikit-learn, or a function of (Y, F)"
-        raise TypeError(f"scoring must be {kinds}, but {scoring!r} cannot be called with two grids.")
+        raise TypeError(
+            f"scoring must be {kinds}, but {scoring!r} cannot be called with two grids."
+        )
     return Scorer(getattr(scoring, "__name__", type(scoring).__name__), scoring)
 
 
@@ -308,7 +334,9 @@ def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
     """Return the scorer of this library that a scorer of scikit-learn, or its name, stands for."""
     if others := options.keys() - {"average", "scorer"}:
         which = f"{', '.join(sorted(others))} with {scoring!r}"
-        raise TypeError(f"A scorer of scikit-learn takes no option but average here, found {which}.")
+        raise TypeError(
+            f"A scorer of scikit-learn takes no option but average here, found {which}."
+        )
     found = get_scorer(scoring)
     function = getattr(found, "_score_func", None)
     name = {repr(get_scorer(name)): name for name in get_scorer_names()}.get(repr(found))
@@ -323,16 +351,23 @@ def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
         try:
             scores_numbers = bool(np.isfinite(float(found(_Numbers(), _PREDICTIONS, _LABELS))))
         except Exception as error:  # scorers of classifiers raise various errors
-            scores_numbers, cause = False, error
+            scores_numbers = False
+            cause = error
     if not scores_numbers:
         raise ValueError(
-            f"scoring={scoring!r} of scikit-learn judges the classes, probabilities or decisions of a classifier, but "
-            "these models predict numbers: use 'roc_auc', 'r2', 'neg_median_absolute_error' or a function of (Y, F)."
+            f"scoring={scoring!r} of scikit-learn judges the classes, probabilities or decisions "
+            f"of a classifier, but "
+            "these models predict numbers: use 'roc_auc', 'r2', 'neg_median_absolute_error' or a "
+            "function of (Y, F)."
         ) from cause
     if name is not None:
         return Scorer(name, Borrowed, {**options, "scorer": name})
     title = getattr(function, "__name__", repr(scoring))
-    return Scorer(f"neg_{title}" if getattr(found, "_sign", 1) < 0 else title, Borrowed, {**options, "scorer": scoring})
+    return Scorer(
+        f"neg_{title}" if getattr(found, "_sign", 1) < 0 else title,
+        Borrowed,
+        {**options, "scorer": scoring},
+    )
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:
@@ -346,7 +381,9 @@ def _takes_two(function: Callable[..., Any]) -> bool:
     return True
 
 
-def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Array | None = None) -> PreparedScorer:
+def prepared_score(
+    labels: Labels, scoring: Any, setting: Setting, targets: Array | None = None
+) -> PreparedScorer:
     """Return the score of held-out predictions, with the average of the setting or of the scorer.
 
     Parameters
@@ -355,9 +392,11 @@ def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Arra
     scoring : str, callable or Scorer
     setting : Setting
     targets : array, default=None
-        Labels to score, as `dyadlearn.holdout.units.scored_labels` returns them; None means all labels.
+        Labels to score, as `dyadlearn.holdout.units.scored_labels` returns them; None means all
+        labels.
     """
-    judge, targets = scorer(scoring), labels.values if targets is None else targets
+    judge = scorer(scoring)
+    targets = labels.values if targets is None else targets
     if labels.grid is not None:
         return judge.prepare(targets, setting=setting, tie_tolerance=None)
     if getattr(judge.metric, "is_of_rows", False) and judge.average_in(setting) == "micro":
@@ -368,8 +407,9 @@ def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Arra
 class _ListScore:
     """Score of a list of labels, which are arranged in matrices with NaN for cells without a label.
 
-    A metric of the whole grid has one matrix, if that fits in memory. For a metric of each instance or task, those with
-    about the same number of labels share a matrix, so that all matrices need little more memory than the list.
+    A metric of the whole grid has one matrix, if that fits in memory. For a metric of each instance
+    or task, those with about the same number of labels share a matrix, so that all matrices need
+    little more memory than the list.
     """
 
     of_squared_errors = None
@@ -382,13 +422,20 @@ class _ListScore:
         self.average = judge.average_in(setting) if self._is_of_rows else "micro"
         if self._is_of_rows:
             axis = 0 if self.average == "instance" else 1
-            judge.prepare(targets, average="micro", tie_tolerance=None)  # raises for labels that the metric cannot use
-            places, how = _rows_of_a_length(labels.places[axis], labels.size), {"average": "instance"}
+            judge.prepare(
+                targets, average="micro", tie_tolerance=None
+            )  # raises for labels that the metric cannot use
+            places = _rows_of_a_length(labels.places[axis], labels.size)
+            how = {"average": "instance"}
             if distinct_labels(targets).size == 2:
                 places = [_with_both_values(at, to_numpy(targets)) for at in places]
                 self._n_added = 1
         else:
-            grid = replace(labels, values=np.arange(labels.size, dtype=np.float64), weights=None).dense().values
+            grid = (
+                replace(labels, values=np.arange(labels.size, dtype=np.float64), weights=None)
+                .dense()
+                .values
+            )
             places = [np.where(np.isnan(grid), labels.size, grid).astype(np.intp)]
             how = {"setting": setting}
         for at in places:
@@ -402,7 +449,9 @@ class _ListScore:
         if not self._blocks:
             raise refusal
         if self._is_of_rows:
-            self.n_undefined = labels.shape[axis] - sum(self._n_rows(at, metric) for at, metric in self._blocks)
+            self.n_undefined = labels.shape[axis] - sum(
+                self._n_rows(at, metric) for at, metric in self._blocks
+            )
         else:
             self.n_undefined = self._blocks[0][1].n_undefined
 
@@ -424,7 +473,10 @@ class _ListScore:
             [(score, grid)] = blocks
             return score(grid)
         counts = [self._n_rows(at, metric) for at, metric in self._blocks]
-        scores = [metric.each(values)[:count] for count, (metric, values) in zip(counts, blocks, strict=True)]
+        scores = [
+            metric.each(values)[:count]
+            for count, (metric, values) in zip(counts, blocks, strict=True)
+        ]
         return float(blocks[0][0].combined(namespace(scores[0]).concat(scores)))
 
 
@@ -454,7 +506,9 @@ def _rows_of_a_length(codes: np.ndarray, n_labels: int) -> list[np.ndarray]:
         rows = np.flatnonzero(powers == power)
         steps = np.arange(sizes[rows].max())
         inside = steps < sizes[rows][:, None]
-        matrices.append(np.where(inside, order[np.where(inside, starts[rows][:, None] + steps, 0)], n_labels))
+        matrices.append(
+            np.where(inside, order[np.where(inside, starts[rows][:, None] + steps, 0)], n_labels)
+        )
     return matrices
 
 
@@ -482,9 +536,11 @@ def usual_scoring(Y: Any) -> str:
 
 def _named(name: str, options: dict[str, Any]) -> Scorer:
     """Return the scorer of a metric by its name; in the name of a metric at k, k may be a number."""
-    known, at = name, re.fullmatch(r"(.+_at_)(\d+)", name)
+    known = name
+    at = re.fullmatch(r"(.+_at_)(\d+)", name)
     if at:
-        known, options = f"{at[1]}k", {"k": int(at[2]), **options}
+        known = f"{at[1]}k"
+        options = {"k": int(at[2]), **options}
     if known not in METRICS and name in get_scorer_names():
         return _borrowed(name, options)
     if known not in METRICS:
@@ -493,14 +549,28 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
         close = difflib.get_close_matches(name, [*names, *numbered], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         others = "a name or scorer of scikit-learn for regression, or a function"
-        raise ValueError(f"Unknown scoring {name!r}: expected one of {', '.join(names)}, {others}.{hint}")
+        raise ValueError(
+            f"Unknown scoring {name!r}: expected one of {', '.join(names)}, {others}.{hint}"
+        )
     metric = METRICS[known]
-    if known.endswith("_at_k") and "k" not in options and inspect.signature(metric).parameters["k"].default is not None:
-        raise ValueError(f"{name} needs k: say how many, as in scoring={name.removesuffix('k') + '10'!r}.")
+    if (
+        known.endswith("_at_k")
+        and "k" not in options
+        and inspect.signature(metric).parameters["k"].default is not None
+    ):
+        raise ValueError(
+            f"{name} needs k: say how many, as in scoring={name.removesuffix('k') + '10'!r}."
+        )
     given = inspect.signature(metric).parameters.values()
-    taken = {"average", "tie_tolerance", *(each.name for each in given if each.kind is each.KEYWORD_ONLY)} - {"setting"}
+    taken = {
+        "average",
+        "tie_tolerance",
+        *(each.name for each in given if each.kind is each.KEYWORD_ONLY),
+    } - {"setting"}
     if unknown := options.keys() - taken:
         expected = f"expected {', '.join(sorted(taken))}, found {', '.join(sorted(unknown))}"
         raise TypeError(f"{name} has no such option: {expected}.")
     # The name in tables includes the number.
-    return Scorer(f"{known.removesuffix('k')}{options['k']}" if "k" in options else name, metric, options)
+    return Scorer(
+        f"{known.removesuffix('k')}{options['k']}" if "k" in options else name, metric, options
+    )

@@ -1,16 +1,17 @@
 r"""Metrics of the best ranked cells of a row, and the interaction concordance index.
 
-Metrics of the best ranked cells are sums over the positive cells of a weight that depends on the rank. Tied predictions
-have the mean weight of their ranks, which is the expectation over a random order. Let :math:`w(c)` be the sum of the
-weights of the first c ranks. A cell with a greater predictions in its row, and b predictions that are not smaller
-(itself included), has the weight
+Metrics of the best ranked cells are sums over the positive cells of a weight that depends on the
+rank. Tied predictions have the mean weight of their ranks, which is the expectation over a random
+order. Let :math:`w(c)` be the sum of the weights of the first c ranks. A cell with a greater
+predictions in its row, and b predictions that are not smaller (itself included), has the weight
 
 .. math:: \frac{w(b) - w(a)}{b - a} .
 
-Two rows i, k and two columns j, l have the interaction :math:`y_{ij} + y_{kl} - y_{il} - y_{kj}`. With the differences
+Two rows i, k and two columns j, l have the interaction :math:`y_{ij} + y_{kl} - y_{il} - y_{kj}`.
+With the differences
 :math:`d_j = y_{ij} - y_{kj}` of two rows it is :math:`d_j - d_l`. So the interactions of two rows are the pairs of
-entries of one vector, and their signs are determined by its order: each pair of rows needs one sort. Rows and columns
-can be exchanged, so pairs are formed on the smaller side.
+entries of one vector, and their signs are determined by its order: each pair of rows needs one
+sort. Rows and columns can be exchanged, so pairs are formed on the smaller side.
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ import numpy as np
 from dyadlearn._array import Array, epsilon, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_whole
 from dyadlearn.metrics.cells import CELL_BYTES, Cells, Metric, block_bytes, function_of, refuse_nan
-from dyadlearn.metrics.ranks import LabelOrder, OfPositives, Ranked, take_along_rows, twice_increasing
+from dyadlearn.metrics.ranks import (
+    LabelOrder,
+    OfPositives,
+    Ranked,
+    take_along_rows,
+    twice_increasing,
+)
 
 __all__ = ["enrichment_factor", "ic_index", "ndcg_at_k", "precision_at_k", "recall_at_k"]
 
@@ -60,7 +67,9 @@ class Hits(OfPositives, Top):
         self._choose(self._positive[self.rows])
         best = self._best(self._cells.counts)
         self._best_in_row = self._cells.place(best[self._row])
-        self._divided_by = self._cells.place(self._divisor(best, self._n_positive[self.rows]).astype(np.float64))
+        self._divided_by = self._cells.place(
+            self._divisor(best, self._n_positive[self.rows]).astype(np.float64)
+        )
 
     def _worth(self, count: Array) -> Array:
         xp = namespace(count)
@@ -84,12 +93,13 @@ class HitsAtK(Hits):
 class PrecisionAtK(HitsAtK):
     r"""The precision at k: the fraction of positives among the k best ranked cells.
 
-    Cells that tie for the last ranks count by their probability of being among the k best. With :math:`r_i` the rank of
-    cell i, with ties in random order,
+    Cells that tie for the last ranks count by their probability of being among the k best. With
+    :math:`r_i` the rank of cell i, with ties in random order,
 
     .. math:: \frac1k \sum_{i \in +} \mathrm{P}(r_i \le k) .
 
-    Without a positive label the precision is 0. Rows or columns without an observed label are excluded.
+    Without a positive label the precision is 0. Rows or columns without an observed label are
+    excluded.
 
     Parameters
     ----------
@@ -130,8 +140,8 @@ precision_at_k = function_of(PrecisionAtK)
 class RecallAtK(HitsAtK):
     r"""The recall at k: the fraction of all positives that are among the k best ranked cells.
 
-    Cells that tie for the last ranks count by their probability of being among the k best. With :math:`r_i` the rank of
-    cell i, with ties in random order,
+    Cells that tie for the last ranks count by their probability of being among the k best. With
+    :math:`r_i` the rank of cell i, with ties in random order,
 
     .. math:: \frac1P \sum_{i \in +} \mathrm{P}(r_i \le k) .
 
@@ -207,7 +217,9 @@ class EnrichmentFactor(Hits):
 
     def _best(self, counts: np.ndarray) -> np.ndarray:
         # Rounded first: 0.07 of 100 cells are 7, but the product of floats is slightly larger.
-        return np.asarray([math.ceil(round(self._fraction * int(count), 9)) for count in counts]).clip(1)
+        return np.asarray(
+            [math.ceil(round(self._fraction * int(count), 9)) for count in counts]
+        ).clip(1)
 
     def _divisor(self, best: np.ndarray, positive: np.ndarray) -> np.ndarray:
         return np.asarray(best * positive / self._cells.counts)
@@ -219,8 +231,8 @@ enrichment_factor = function_of(EnrichmentFactor)
 class NdcgAtK(Top):
     r"""The normalised discounted cumulative gain (NDCG) of the k best ranked cells.
 
-    The labels are the gains. With :math:`r_i` the rank of cell i, where ties get the mean of their discounts, the sum
-    is divided by its largest possible value:
+    The labels are the gains. With :math:`r_i` the rank of cell i, where ties get the mean of their
+    discounts, the sum is divided by its largest possible value:
 
     .. math:: \frac{1}{D_{\max}} \sum_{r_i \le k} \frac{y_i}{\log_2(1 + r_i)}
 
@@ -257,7 +269,10 @@ class NdcgAtK(Top):
     def _defined(self, cells: Cells) -> np.ndarray:
         lowest = cells.labels[cells.observed].min(initial=0)
         if lowest < 0:
-            raise ValueError(f"NDCG needs labels of at least 0, found {lowest} in Y: use Y - Y.min(), for example.")
+            raise ValueError(
+                f"NDCG needs labels of at least 0, found {lowest} in Y: use Y - Y.min(), for "
+                f"example."
+            )
         return np.asarray((cells.filled > 0).any(axis=1))
 
     def _prepare(self) -> None:
@@ -282,13 +297,16 @@ class NdcgAtK(Top):
 ndcg_at_k = function_of(NdcgAtK)
 
 
-#: Default for the maximum number of differences of two rows that are sorted; they take half an hour.
+#: Default for the maximum number of differences of two rows that are sorted; they take half an
+#: hour.
 MAX_COMPARISONS = 1e10
 
-# Memory in bytes for the order of the labels; if it needs more, it is computed again for every stack.
+# Memory in bytes for the order of the labels; if it needs more, it is computed again for every
+# stack.
 _KEPT_BYTES = 2**26
 
-# Sums of four numbers differ by rounding by at most this multiple of ε, relative to the largest number.
+# Sums of four numbers differ by rounding by at most this multiple of ε, relative to the largest
+# number.
 _ROUNDING = 4
 
 _Ordered = tuple[np.ndarray, np.ndarray, LabelOrder]
@@ -297,31 +315,34 @@ _Ordered = tuple[np.ndarray, np.ndarray, LabelOrder]
 class IcIndex(Metric):
     r"""The interaction concordance index: the fraction of interactions whose direction is predicted correctly.
 
-    Main effects make an instance high in all tasks, or a task high for all instances. An interaction means that an
-    instance is higher in one task than in another *more than other instances are*. Of all pairs of rows (i, k) and of
-    columns (j, l) with an interaction :math:`\delta y = y_{ij} + y_{kl} - y_{il} - y_{kj}` other than 0, the index is
-    the fraction where that of the predictions has the same sign, half where it is 0:
+    Main effects make an instance high in all tasks, or a task high for all instances. An
+    interaction means that an instance is higher in one task than in another *more than other
+    instances are*. Of all pairs of rows (i, k) and of columns (j, l) with an interaction
+    :math:`\delta y = y_{ij} + y_{kl} - y_{il} - y_{kj}` other than 0, the index is the fraction
+    where that of the predictions has the same sign, half where it is 0:
 
     .. math:: \frac{1}{\#\{\delta y \ne 0\}} \sum_{\delta y \ne 0}
         [\delta y \, \delta f > 0] + \tfrac12 [\delta f = 0]
 
-    Predictions that are a sum of an effect of the row and one of the column, such as means, have an index of 0.5,
-    however accurate they are.
+    Predictions that are a sum of an effect of the row and one of the column, such as means, have an
+    index of 0.5, however accurate they are.
 
     All averages give the same value, because four cells belong to two rows and two columns.
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Real labels; NaN means "not observed". Pairs with one of their four labels missing do not count.
+        Real labels; NaN means "not observed". Pairs with one of their four labels missing do not
+        count.
     tie_tolerance : float or None, default=0.0
-        The interaction of four predictions counts as 0 if its absolute value is at most this fraction of the largest
-        absolute prediction. The smallest tolerance is 9e-16 in float64, which also applies to interactions of labels,
-        because sums of two effects are rounded. None means the tolerance for held-out predictions: 1.8e-12 in float64,
-        6.4e-6 in float32.
+        The interaction of four predictions counts as 0 if its absolute value is at most this
+        fraction of the largest absolute prediction. The smallest tolerance is 9e-16 in float64,
+        which also applies to interactions of labels, because sums of two effects are rounded. None
+        means the tolerance for held-out predictions: 1.8e-12 in float64, 6.4e-6 in float32.
     max_comparisons : float or None, default=1e10
-        Maximum number of differences between pairs of rows, m²q/2 where m is the smaller side; a larger grid raises an
-        error at once. 1e10 differences take about half an hour. None means no limit.
+        Maximum number of differences between pairs of rows, m²q/2 where m is the smaller side; a
+        larger grid raises an error at once. 1e10 differences take about half an hour. None means no
+        limit.
 
     Returns
     -------
@@ -330,8 +351,8 @@ class IcIndex(Metric):
 
     References
     ----------
-    Pahikkala, Numminen, Movahedi, Karmitsa and Airola, "Interaction Concordance Index: Performance Evaluation for
-    Interaction Prediction Methods", arXiv:2510.14419, 2025.
+    Pahikkala, Numminen, Movahedi, Karmitsa and Airola, "Interaction Concordance Index: Performance
+    Evaluation for Interaction Prediction Methods", arXiv:2510.14419, 2025.
 
     Examples
     --------
@@ -347,7 +368,9 @@ class IcIndex(Metric):
     needs = "two rows and two columns whose four labels interact"
     is_of_rows = False  # four cells belong to two rows and two columns
 
-    def __init__(self, Y: Any, *, max_comparisons: float | None = MAX_COMPARISONS, **options: Any) -> None:
+    def __init__(
+        self, Y: Any, *, max_comparisons: float | None = MAX_COMPARISONS, **options: Any
+    ) -> None:
         self._most = max_comparisons
         super().__init__(Y, **options)
 
@@ -362,12 +385,17 @@ class IcIndex(Metric):
             sides = "columns" if self._is_turned else "rows"
             need = f"needs {count:.1e} differences between pairs of {sides}, more than max_comparisons={self._most:g}"
             raise ValueError(
-                f"The IC-index of {labels.shape[0]} × {labels.shape[1]} labels {need} (1e10 take half an hour for "
-                'each grid): score fewer rows and columns, or use scorer("ic_index", max_comparisons=1e12).'
+                f"The IC-index of {labels.shape[0]} × {labels.shape[1]} labels {need} (1e10 take "
+                f"half an hour for "
+                'each grid): score fewer rows and columns, or use scorer("ic_index", '
+                "max_comparisons=1e12)."
             )
-        self._width = _ROUNDING * epsilon(cells.grid.values) * float(np.abs(cells.labels).max(initial=0))
+        self._width = (
+            _ROUNDING * epsilon(cells.grid.values) * float(np.abs(cells.labels).max(initial=0))
+        )
         self._orders: list[_Ordered] = []
-        self._n_pairs, keeps = 0, 2 * count <= _KEPT_BYTES
+        self._n_pairs = 0
+        keeps = 2 * count <= _KEPT_BYTES
         for ordered in self._ordered_pairs(cells.grid.values):
             self._n_pairs += int(ordered[2].pairs.sum())
             if keeps:
@@ -387,7 +415,8 @@ class IcIndex(Metric):
             yield first, second, LabelOrder(self._labels[first] - self._labels[second], self._width)
 
     def _score(self, F: Array) -> Array:
-        xp, place = namespace(F), self._cells.place
+        xp = namespace(F)
+        place = self._cells.place
         share = max(self._tie_share(F), _ROUNDING * epsilon(F))
         F = xp.astype(F, xp.float64)
         widths = [share * _largest(F[index, ...], self._mask) for index in range(F.shape[0])]
@@ -395,9 +424,13 @@ class IcIndex(Metric):
         F = xp.permute_dims(F, (0, 2, 1)) if self._is_turned else F
         twice = [0] * F.shape[0]
         for first, second, order in self._orders or self._ordered_pairs(F):
-            one, other, ranks = place(first), place(second), place(order.ranks)[None, ...]
+            one = place(first)
+            other = place(second)
+            ranks = place(order.ranks)[None, ...]
             for index, width in enumerate(widths):
-                rows = (xp.take(F[index, ...], one, axis=0) - xp.take(F[index, ...], other, axis=0))[None, ...]
+                rows = (
+                    xp.take(F[index, ...], one, axis=0) - xp.take(F[index, ...], other, axis=0)
+                )[None, ...]
                 places = xp.argsort(rows, axis=-1, stable=False)
                 rows = xp.sort(rows, axis=-1, stable=False)
                 tied = rows[..., 1:] - rows[..., :-1] <= width
@@ -416,5 +449,8 @@ def _largest(F: Array, mask: Array) -> float:
     if np.isnan(largest):
         refuse_nan()
     if largest > float(xp.finfo(F.dtype).max) / 4:
-        raise ValueError("F contains infinity or nearly so where Y is observed: the IC-index needs finite predictions.")
+        raise ValueError(
+            "F contains infinity or nearly so where Y is observed: the IC-index needs finite "
+            "predictions."
+        )
     return largest

@@ -1,6 +1,11 @@
 """Estimators: kernel ridge models of labelled pairs, in the conventions of scikit-learn."""
 
-from dyadlearn.models.grid import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge
+from dyadlearn.models.grid import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    PairKernelRidge,
+    TwoStepRidge,
+)
 from dyadlearn.models.online import OnlineTwoStepRidge
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.models.reading import Tasks

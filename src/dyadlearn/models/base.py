@@ -14,7 +14,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, namespace, to_numpy
-from dyadlearn._checks import check_alpha, check_choice, check_flag, check_instances, check_same_library, check_whole
+from dyadlearn._checks import (
+    check_alpha,
+    check_choice,
+    check_flag,
+    check_instances,
+    check_same_library,
+    check_whole,
+)
 from dyadlearn._codes import id_columns
 from dyadlearn._progress import Phase, announce
 from dyadlearn._state import StoredEstimator, all_or_nothing, is_shaped, misfit
@@ -28,7 +35,12 @@ from dyadlearn.models import reading
 from dyadlearn.models.fitted import FittedRidge, HeldOut, predicted_intervals
 from dyadlearn.models.side import KernelSpec, Side, computed_kernel, fit_side
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
-from dyadlearn.pairing.base import check_regularisation, check_request, has_task_constants, settings_of
+from dyadlearn.pairing.base import (
+    check_regularisation,
+    check_request,
+    has_task_constants,
+    settings_of,
+)
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.pairing.folding import check_fold_in, fold_in
 from dyadlearn.settings import Setting, as_setting
@@ -42,7 +54,8 @@ Groups = tuple[np.ndarray | None, np.ndarray | None]
 # Constants that are added to the kernel of the instances and to that of the tasks.
 Constants = tuple[float, float]
 
-# Decomposed sides: one row per instance kernel, with one entry per task kernel and pair of constants.
+# Decomposed sides: one row per instance kernel, with one entry per task kernel and pair of
+# constants.
 Sides = list[list[tuple[Side, Side | None]]]
 
 # Decomposed kernels of one side, by the constant that is added to them.
@@ -60,14 +73,15 @@ _DIAGONALS = (("X", "diagonal"), ("tasks", "task_diagonal"))
 class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
     """Base class of all grid models: predict, predict_pairs and score.
 
-    A subclass implements `_new_rows`, which reads new rows, and `_expansion`, which returns the coefficients. It stores
-    the ids of its rows and columns as `_form`.
+    A subclass implements `_new_rows`, which reads new rows, and `_expansion`, which returns the
+    coefficients. It stores the ids of its rows and columns as `_form`.
     """
 
     #: Device that computes with numpy arrays; None means the CPU.
     device: str | None = None
 
-    #: Whether the model is updated batch by batch; such a model stores statistics of the data, not the labels.
+    #: Whether the model is updated batch by batch; such a model stores statistics of the data, not
+    #: the labels.
     grows = False
 
     #: Whether the model chooses its regularisation itself.
@@ -82,7 +96,8 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     # How to fix a model without a task side; the end of error messages.
     _tasks_remedy = WITH_TASKS
 
-    # Table without values: the ids of both sides, if the model stores them, and the type of the labels.
+    # Table without values: the ids of both sides, if the model stores them, and the type of the
+    # labels.
     _form: Table
 
     @abstractmethod
@@ -107,7 +122,9 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         if tasks is None:
             return None, None
         if not self._knows_tasks:
-            raise ValueError(f"This {type(self).__name__} knows nothing of tasks: {self._tasks_remedy}")
+            raise ValueError(
+                f"This {type(self).__name__} knows nothing of tasks: {self._tasks_remedy}"
+            )
         return self._new_rows(tasks, 1)
 
     def predict(self, X: Any = None, tasks: Any = None) -> Any:
@@ -115,17 +132,20 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
-            Instances, new or not: features, or their kernel with the training instances. None means the training
-            instances, if the model stores them.
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel,
+        default=None
+            Instances, new or not: features, or their kernel with the training instances. None means
+            the training instances, if the model stores them.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
-            Tasks, new or not: features, or their kernel with the training tasks. None means the training tasks.
+            Tasks, new or not: features, or their kernel with the training tasks. None means the
+            training tasks.
 
         Returns
         -------
         array or frame of shape (a, b)
-            A frame if `X` or `tasks` is a frame, or if `X` is None and the training labels were a frame. The shape is
-            (a,) if the training labels were one-dimensional and `tasks` is None.
+            A frame if `X` or `tasks` is a frame, or if `X` is None and the training labels were a
+            frame. The shape is (a,) if the training labels were one-dimensional and `tasks` is
+            None.
         """
         table = self._predicted(X, tasks)
         return table.restore(table.values)
@@ -152,8 +172,8 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         ----------
         X, tasks : as in `predict`
         pairs : array-like or frame of shape (n, 2)
-            One instance and one task per row. They are ids if `X` or `tasks` is a frame with ids (for None: if the
-            training labels had ids), and row positions otherwise.
+            One instance and one task per row. They are ids if `X` or `tasks` is a frame with ids
+            (for None: if the training labels had ids), and row positions otherwise.
 
         Returns
         -------
@@ -169,11 +189,17 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         """
         self = self._snapshot()
         form, rows = self._asked(X, tasks)
-        model, columns = self._expansion(), ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
-        names = ("the training instances" if X is None else "X", "the training tasks" if tasks is None else "tasks")
+        model = self._expansion()
+        columns = ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
+        names = (
+            "the training instances" if X is None else "X",
+            "the training tasks" if tasks is None else "tasks",
+        )
         known = zip((model.n_instances, model.n_tasks), rows, strict=True)
         sizes = [n if side is None else self._n_rows(side) for n, side in known]
-        first, second = map(reading.positions, columns, (form.row_ids, form.column_ids), sizes, names)
+        first, second = map(
+            reading.positions, columns, (form.row_ids, form.column_ids), sizes, names
+        )
         return self._home(model.at(*rows, (first, second)))
 
     def _n_rows(self, rows: Any) -> int:
@@ -187,9 +213,9 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         ----------
         X, tasks : as in `predict`
         y : array, frame or series of shape (a, b)
-            True labels. Ids of its rows and columns are matched with those of `X` and `tasks`. Cells that are NaN are
-            excluded, and so are tasks with fewer than two labels and tasks without predictions. In a sparse matrix,
-            cells that are not stored are excluded.
+            True labels. Ids of its rows and columns are matched with those of `X` and `tasks`.
+            Cells that are NaN are excluded, and so are tasks with fewer than two labels and tasks
+            without predictions. In a sparse matrix, cells that are not stored are excluded.
         sample_weight : array of shape (a,), default=None
             Weights of the instances.
 
@@ -203,16 +229,20 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
             values = to_numpy(labels.values).astype(np.float64)
         else:
             table = self._predicted(X, tasks)
-            truth, predicted = replace(form, values=to_numpy(labels.values)), to_numpy(table.values)
+            truth = replace(form, values=to_numpy(labels.values))
+            predicted = to_numpy(table.values)
             if truth.values.shape != predicted.shape:
                 raise ValueError(
-                    f"Y has shape {truth.values.shape}, but the predictions for X and tasks have shape "
-                    f"{predicted.shape}. If scikit-learn has sliced the tasks, pass them as Tasks(tasks)."
+                    f"Y has shape {truth.values.shape}, but the predictions for X and tasks have "
+                    f"shape "
+                    f"{predicted.shape}. If scikit-learn has sliced the tasks, pass them as "
+                    f"Tasks(tasks)."
                 )
             truth = truth.rows_as(table.row_ids, "the rows of Y", "X")
             values = truth.columns_as(table.column_ids, "the columns of Y", "the tasks").values
             sample_weight = in_order(sample_weight, table.row_ids, None, "sample_weight", "X")
-            # Tasks without a training label have no intercept and no predictions; fit has warned about them.
+            # Tasks without a training label have no intercept and no predictions; fit has warned
+            # about them.
             values = np.where(np.isnan(predicted).all(axis=0), np.nan, values)
         values, predicted = reading.in_range(values, predicted)
         if labels.grid is not None and not np.isnan(values).any():
@@ -223,7 +253,9 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 
     def _in_form(self, values: Array) -> Array:
         """Return values of shape (n,) if the labels were one-dimensional, and unchanged otherwise."""
-        return namespace(values).reshape(values, (-1,)) if self._form.is_vector else values
+        if self._form.is_vector:
+            return namespace(values).reshape(values, (-1,))
+        return values
 
     def _home(self, values: Array) -> Array:
         """Return results in the precision of the data; as numpy arrays if they were computed on `device`."""
@@ -233,7 +265,9 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
         """Check X as scikit-learn does, for arrays of any supported library, and return it."""
         allow_nan = self.allows_nan and not spec.is_precomputed
-        return check_instances(self, table, is_kernel=spec.is_precomputed, reset=reset, allow_nan=allow_nan)
+        return check_instances(
+            self, table, is_kernel=spec.is_precomputed, reset=reset, allow_nan=allow_nan
+        )
 
 
 class PairModel(Predictor, stored=False):
@@ -242,7 +276,9 @@ class PairModel(Predictor, stored=False):
     @property
     def _alphas(self) -> dict[str, Any]:
         """Regularisation of the model, chosen by a search or set by the user: alpha and, if it exists, task_alpha."""
-        return {name: getattr(self, name) for name in ("alpha", "task_alpha") if hasattr(self, name)}
+        return {
+            name: getattr(self, name) for name in ("alpha", "task_alpha") if hasattr(self, name)
+        }
 
     @property
     @abstractmethod
@@ -256,14 +292,15 @@ class PairModel(Predictor, stored=False):
     def set_alpha(self, alpha: Any = None, task_alpha: float | None = None) -> Self:
         """Change the regularisation of a fitted model without a new decomposition.
 
-        Other threads may read the model at the same time: each method and attribute uses either the old or the new
-        state, never a mixture. Two threads must not change the same model at the same time.
+        Other threads may read the model at the same time: each method and attribute uses either the
+        old or the new state, never a mixture. Two threads must not change the same model at the
+        same time.
 
         Parameters
         ----------
         alpha, task_alpha : float, default=None
-            New values; None keeps the current value. A model with one regularisation has no `task_alpha`.
-            `IndependentTaskRidge` also accepts an array of shape (q,) as `alpha`.
+            New values; None keeps the current value. A model with one regularisation has no
+            `task_alpha`. `IndependentTaskRidge` also accepts an array of shape (q,) as `alpha`.
 
         Returns
         -------
@@ -271,7 +308,11 @@ class PairModel(Predictor, stored=False):
         """
         check_is_fitted(self)
         given = {"alpha": alpha, "task_alpha": task_alpha}
-        given = {name: self._checked_alpha(value, name) for name, value in given.items() if value is not None}
+        given = {
+            name: self._checked_alpha(value, name)
+            for name, value in given.items()
+            if value is not None
+        }
         changed = self._snapshot().set_params(**given)
         changed._solve()
         self.__dict__ = changed.__dict__  # in one step
@@ -281,8 +322,8 @@ class PairModel(Predictor, stored=False):
     def _effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
         """Return interactions, main effects of instances, main effects of tasks, and constants.
 
-        An effect that the model does not have is None. The effects multiply features, or kernel values, that are not
-        centred. There is one constant, or one per task.
+        An effect that the model does not have is None. The effects multiply features, or kernel
+        values, that are not centred. There is one constant, or one per task.
         """
 
     @property
@@ -296,15 +337,18 @@ class PairModel(Predictor, stored=False):
     def intercept_(self) -> Any:
         """Prediction where every feature, or kernel value, is zero: a number, or shape (q,) without a task side.
 
-        A prediction is ``x @ W @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``; without a task side it is ``x
-        @ W + intercept_``. In the primal, x and t are the features of an instance and a task, after feature maps, and W
-        is `coef_`. In the dual, they are kernel values with the training rows, and W is `dual_coef_`.
+        A prediction is ``x @ W @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``; without a
+        task side it is ``x @ W + intercept_``. In the primal, x and t are the features of an
+        instance and a task, after feature maps, and W is `coef_`. In the dual, they are kernel
+        values with the training rows, and W is `dual_coef_`.
         """
         check_is_fitted(self)
         constants = self._effects()[3]
         if constants is None:
             return 0.0
-        return float(constants[0]) if self._knows_tasks or self._form.is_vector else self._home(constants)
+        if self._knows_tasks or self._form.is_vector:
+            return float(constants[0])
+        return self._home(constants)
 
     @property
     def instance_coef_(self) -> Array:
@@ -362,7 +406,8 @@ class PairwiseRidge(PairModel, stored=False):
     # Precision of returned arrays: "float32" or "float64".
     _precision: str
     _coefficients: Array
-    # Solution for missing or weighted labels, of a grid or of a list of pairs; None for a closed form.
+    # Solution for missing or weighted labels, of a grid or of a list of pairs; None for a closed
+    # form.
     _solution: Completion | ObservedSolution | None
     _fitted_problem: Problem
     _closed_problem: Problem
@@ -371,7 +416,12 @@ class PairwiseRidge(PairModel, stored=False):
     # Held-out residuals for intervals, computed at the first call of predict_interval.
     _residuals: list[Any]
 
-    _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with", "_residuals")
+    _made_again: ClassVar[tuple[str, ...]] = (
+        "_fitted_problem",
+        "_closed_problem",
+        "_solved_with",
+        "_residuals",
+    )
 
     @property
     def _descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
@@ -385,16 +435,18 @@ class PairwiseRidge(PairModel, stored=False):
         X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
             The instances: features, or the kernel between them.
         y : array, frame or series of shape (m, q) or (m,)
-            Grid of labels Y. NaN, None and masked cells mean "not observed". Ids of its rows and columns are matched
-            with those of `X` and `tasks`. In a sparse matrix, cells that are not stored are not observed; stored zeros
-            are labels. The grid of a sparse matrix is not formed if it does not fit in memory or if computing on the
-            pairs is cheaper, see `dyadlearn.solve.observed`.
+            Grid of labels Y. NaN, None and masked cells mean "not observed". Ids of its rows and
+            columns are matched with those of `X` and `tasks`. In a sparse matrix, cells that are
+            not stored are not observed; stored zeros are labels. The grid of a sparse matrix is not
+            formed if it does not fit in memory or if computing on the pairs is cheaper, see
+            `dyadlearn.solve.observed`.
         tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
-            The tasks: features, or the kernel between them. Without `tasks` there is no task side, and the model equals
-            `IndependentTaskRidge`, which accepts and ignores `tasks`.
+            The tasks: features, or the kernel between them. Without `tasks` there is no task side,
+            and the model equals `IndependentTaskRidge`, which accepts and ignores `tasks`.
         sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, one per instance or one per cell. A cell of weight zero is treated as not
-            observed. With a sparse `y`, a sparse matrix with one weight per label is accepted too.
+            Weights of the squared loss, one per instance or one per cell. A cell of weight zero is
+            treated as not observed. With a sparse `y`, a sparse matrix with one weight per label is
+            accepted too.
 
         Returns
         -------
@@ -410,7 +462,9 @@ class PairwiseRidge(PairModel, stored=False):
     def _fit_on(self, data: reading.Training, groups: Any = None, task_groups: Any = None) -> Self:
         """Fit the model on checked data; a search leaves out instances or tasks of the same group together."""
         self._keep_labels(data)
-        [[(self._side, self._task_side)]] = self._decomposed(data, [self._spec()], [self._task_spec()])
+        [[(self._side, self._task_side)]] = self._decomposed(
+            data, [self._spec()], [self._task_spec()]
+        )
         return self._solve()
 
     def _refitted(self, data: reading.Training, groups: Groups, setting: Setting) -> Self:
@@ -421,7 +475,9 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _keep_labels(self, data: reading.Training) -> None:
         """Store the labels for hold-out and for other regularisations."""
-        self._labels, self._form, self._precision = data.labels, data.form, data.precision
+        self._labels = data.labels
+        self._form = data.form
+        self._precision = data.precision
         self._solution = None
 
     def _decomposed(
@@ -429,10 +485,15 @@ class PairwiseRidge(PairModel, stored=False):
     ) -> Sides:
         """Return the decomposed sides, one decomposition per kernel and constant of a side."""
         tasks = data.tasks if self._coupled.knows_tasks else None
-        constant = self._pairing_type(tasks is not None).constant if self.fit_intercept else None
+        if self.fit_intercept:
+            constant = self._pairing_type(tasks is not None).constant
+        else:
+            constant = None
         pairs = self._all_constants() if constant == "feature" else [(1.0, 1.0)]
 
-        def decomposed(table: Table, kernels: Sequence[KernelSpec], name: str, levels: Iterable[float]) -> LevelSides:
+        def decomposed(
+            table: Table, kernels: Sequence[KernelSpec], name: str, levels: Iterable[float]
+        ) -> LevelSides:
             found: LevelSides = {level: [] for level in levels}
             for spec in kernels:
                 # Constants share the kernel, which may take long to compute.
@@ -452,10 +513,15 @@ class PairwiseRidge(PairModel, stored=False):
         """Return all constants of both kernels for which sides are decomposed, if the constants are features."""
         return [(1.0, 1.0)]
 
-    def _with_constants(self, sides: LevelSides, task_sides: LevelSides, pairs: Sequence[Constants]) -> Sides:
+    def _with_constants(
+        self, sides: LevelSides, task_sides: LevelSides, pairs: Sequence[Constants]
+    ) -> Sides:
         """Return all pairs of sides; each pair of kernels is followed by the same with the other constants."""
         each = [self._paired(sides[level], task_sides.get(other, [])) for level, other in pairs]
-        return [[both for some in zip(*rows, strict=True) for both in some] for rows in zip(*each, strict=True)]
+        return [
+            [both for some in zip(*rows, strict=True) for both in some]
+            for rows in zip(*each, strict=True)
+        ]
 
     def _paired(self, sides: Sequence[Side], task_sides: Sequence[Side | None]) -> Sides:
         """Return all pairs of an instance side and a task side; a network has the same nodes on both sides."""
@@ -465,7 +531,9 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _problem_at(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Any:
         """Return the problem of sides and regularisation, with the labels and the solver's stopping rule."""
-        return Problem.posed(self._pairing(side, task_side, **alphas), self._labels, **self._stopping())
+        return Problem.posed(
+            self._pairing(side, task_side, **alphas), self._labels, **self._stopping()
+        )
 
     def _solve(self) -> Self:
         """Compute the coefficients for the current regularisation from the spectra.
@@ -490,14 +558,17 @@ class PairwiseRidge(PairModel, stored=False):
         self._fitted_problem = self._closed_problem = problem
         if isinstance(self._solution, Completion):
             self._closed_problem = problem.with_grid(self._solution.labels)
-        self._solved_with, self._residuals = self.get_params(deep=False), []
+        self._solved_with = self.get_params(deep=False)
+        self._residuals = []
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and fitted attributes; the problem is rebuilt from them on loading."""
         state = super().state()
         if self.__sklearn_is_fitted__():
             then = self._solved_with.items()
-            state["solved_with"] = {name: value for name, value in then if value is not getattr(self, name)}
+            state["solved_with"] = {
+                name: value for name, value in then if value is not getattr(self, name)
+            }
         return state
 
     @classmethod
@@ -511,7 +582,9 @@ class PairwiseRidge(PairModel, stored=False):
         return model
 
     def _fits(self) -> bool:
-        labels, solution, arrays = self._labels, self._solution, [self._coefficients]
+        labels = self._labels
+        solution = self._solution
+        arrays = [self._coefficients]
         ranks = [side.spectrum.values.shape[0] for side in self._sides()]
         if isinstance(solution, Completion):
             arrays.append(solution.labels)
@@ -519,7 +592,10 @@ class PairwiseRidge(PairModel, stored=False):
         else:
             starts = solution is None or is_shaped(solution.spectral, *ranks)
         return (
-            all(side.spectrum.n_rows == n for side, n in zip(self._sides(), labels.shape, strict=False))
+            all(
+                side.spectrum.n_rows == n
+                for side, n in zip(self._sides(), labels.shape, strict=False)
+            )
             and self.n_features_in_ == self._n_columns
             and all(array.dtype == labels.values.dtype for array in arrays)
             and self._precision in ("float32", "float64")
@@ -539,22 +615,30 @@ class PairwiseRidge(PairModel, stored=False):
         self.__dict__.update(now)
         expansion = self._expansion()
         sides = zip(self._labels.shape, (expansion.instances, expansion.tasks), strict=True)
-        if not is_shaped(expansion.values, *(length if part is None else part.size for length, part in sides)):
+        if not is_shaped(
+            expansion.values, *(length if part is None else part.size for length, part in sides)
+        ):
             raise misfit(type(self).__name__)
 
     def _stopping(self) -> dict[str, Any]:
         """Return the stopping rule of the iterative solver, empty for models without one."""
         checks = {"tol": check_alpha, "max_iter": check_whole}
-        return {name: check(getattr(self, name), name) for name, check in checks.items() if hasattr(self, name)}
+        return {
+            name: check(getattr(self, name), name)
+            for name, check in checks.items()
+            if hasattr(self, name)
+        }
 
     @property
     def completed_(self) -> Any:
         """Labels where they are observed and predictions elsewhere, in the form the labels came in.
 
-        Without weights, closed forms and hold-out formulas of the complete grid apply to these completed labels.
+        Without weights, closed forms and hold-out formulas of the complete grid apply to these
+        completed labels.
         """
         self = self._snapshot()
-        problem, closed = self._gridded("completed_"), self._closed_problem
+        problem = self._gridded("completed_")
+        closed = self._closed_problem
         xp = namespace(problem.Y)
         return self._form.restore(self._home(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y)))
 
@@ -582,33 +666,43 @@ class PairwiseRidge(PairModel, stored=False):
         return pairing.expansion(self._coefficients)
 
     def predict(
-        self, X: Any = None, tasks: Any = None, *, labels: Any = None, diagonal: Any = None, task_diagonal: Any = None
+        self,
+        X: Any = None,
+        tasks: Any = None,
+        *,
+        labels: Any = None,
+        diagonal: Any = None,
+        task_diagonal: Any = None,
     ) -> Any:
         """Predict the labels of every given instance with every given task.
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
-            Instances, new or not: features, or their kernel with the training instances. None means the training
-            instances.
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel,
+        default=None
+            Instances, new or not: features, or their kernel with the training instances. None means
+            the training instances.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
-            Tasks, new or not: features, or their kernel with the training tasks. None means the training tasks.
+            Tasks, new or not: features, or their kernel with the training tasks. None means the
+            training tasks.
         labels : array or frame of shape (a, b), default=None
-            Known labels of new instances with training tasks (``tasks=None``), or of training instances with new tasks
-            (``X=None``); NaN means not known. The predictions are exactly those of a model that is fitted again with
-            the new row and its labels, with the same kernels and regularisation. Each new row is added alone: its
-            labels do not change the predictions for other rows. A frame is matched by ids, and may lack rows and
-            columns without labels. Complete training labels have a formula; if some are missing or weighted, the model
-            is solved once for each new row.
+            Known labels of new instances with training tasks (``tasks=None``), or of training
+            instances with new tasks (``X=None``); NaN means not known. The predictions are exactly
+            those of a model that is fitted again with the new row and its labels, with the same
+            kernels and regularisation. Each new row is added alone: its labels do not change the
+            predictions for other rows. A frame is matched by ids, and may lack rows and columns
+            without labels. Complete training labels have a formula; if some are missing or
+            weighted, the model is solved once for each new row.
         diagonal, task_diagonal : array or series of shape (a,) and (b,), default=None
-            Kernel of every row of `X`, or of `tasks`, with itself; required for `labels` with a precomputed kernel
-            whose training diagonal is not constant.
+            Kernel of every row of `X`, or of `tasks`, with itself; required for `labels` with a
+            precomputed kernel whose training diagonal is not constant.
 
         Returns
         -------
         array or frame of shape (a, b)
-            A frame if `X` or `tasks` is a frame, or if `X` is None and the training labels were a frame. The shape is
-            (a,) if the training labels were one-dimensional and `tasks` is None.
+            A frame if `X` or `tasks` is a frame, or if `X` is None and the training labels were a
+            frame. The shape is (a,) if the training labels were one-dimensional and `tasks` is
+            None.
         """
         if labels is None:
             return super().predict(X, tasks)
@@ -616,17 +710,29 @@ class PairwiseRidge(PairModel, stored=False):
         check_fold_in(self._problem().pairing)
         form, sides = self._asked(X, tasks)
         if self.describes_by_labels:
-            raise ValueError("A model with profiles of labels takes no labels of new rows: fit it with stages=1.")
+            raise ValueError(
+                "A model with profiles of labels takes no labels of new rows: fit it with stages=1."
+            )
         if sum(rows is not None for rows in sides) != 1:
             raise ValueError(f"labels are those of {reading.FOLD_IN}: give either X or tasks.")
-        axis, problem, predictions = int(sides[0] is None), self._problem(), self._expansion().grid(*sides)
-        few = as_array_of(reading.few_labels(labels, form, predictions.shape), predictions, predictions.dtype)
+        axis = int(sides[0] is None)
+        problem = self._problem()
+        predictions = self._expansion().grid(*sides)
+        few = as_array_of(
+            reading.few_labels(labels, form, predictions.shape), predictions, predictions.dtype
+        )
         prior = self._priors(form, sides, diagonal, task_diagonal)[axis]
         known = (problem.labels, sides[axis], prior, predictions, few, axis)
-        options: dict[str, Any] = {"weight": 1.0 / problem.unit, "tol": problem.tol, "max_iter": problem.max_iter}
+        options: dict[str, Any] = {
+            "weight": 1.0 / problem.unit,
+            "tol": problem.tol,
+            "max_iter": problem.max_iter,
+        }
         return form.restore(self._home(fold_in(problem.pairing, *known, **options)))
 
-    def _priors(self, form: Table, rows: Sequence[NewRows | None], *given: Any) -> list[Array | None]:
+    def _priors(
+        self, form: Table, rows: Sequence[NewRows | None], *given: Any
+    ) -> list[Array | None]:
         """Return the kernel of each row of both sides with itself; None for training rows and in the primal."""
         priors: list[Array | None] = []
         for axis, (asked, values) in enumerate(zip(rows, given, strict=True)):
@@ -639,10 +745,14 @@ class PairwiseRidge(PairModel, stored=False):
                 if priors[-1] is None:
                     owner, name = _DIAGONALS[axis]
                     numbers = f"give {name}=, {asked.size} numbers"
-                    raise ValueError(f"The kernel of every row of {owner} with itself is not known: {numbers}.")
+                    raise ValueError(
+                        f"The kernel of every row of {owner} with itself is not known: {numbers}."
+                    )
         return priors
 
-    def _with_diagonals(self, form: Table, rows: Sequence[NewRows | None], *given: Any) -> list[NewRows | None]:
+    def _with_diagonals(
+        self, form: Table, rows: Sequence[NewRows | None], *given: Any
+    ) -> list[NewRows | None]:
         """Return the rows of both sides with the kernel of each row with itself, where the user gave it."""
         asked = list(rows)
         for axis, values in enumerate(given):
@@ -655,9 +765,13 @@ class PairwiseRidge(PairModel, stored=False):
         """Return the kernel of each row of a side with itself, from the values that the user gave."""
         owner, name = _DIAGONALS[axis]
         side = next(iter(self._sides()[axis : axis + 1]), None)
-        is_given = side is not None and (side.spec.is_precomputed or bool(self._kernels_given(axis)))
+        is_given = side is not None and (
+            side.spec.is_precomputed or bool(self._kernels_given(axis))
+        )
         if side is None or rows is None or rows.places is not None or not is_given:
-            raise ValueError(f"{name} is only for rows of {owner} from a precomputed kernel: leave it out.")
+            raise ValueError(
+                f"{name} is only for rows of {owner} from a precomputed kernel: leave it out."
+            )
         values = self._given_diagonal(axis, (form.row_ids, form.column_ids)[axis], rows, given)
         return side.prior(rows.values, values)
 
@@ -671,32 +785,42 @@ class PairwiseRidge(PairModel, stored=False):
         like = self._sides()[axis].spectrum.values
         return as_array_of(values.reshape(-1), like, like.dtype)
 
-    def holdout(self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None) -> Any:
+    def holdout(
+        self,
+        setting: str | Setting,
+        *,
+        groups: Any = None,
+        task_groups: Any = None,
+        cells: Any = None,
+    ) -> Any:
         """Predict every label of the training grid by a model that was fitted without it.
 
-        The predictions are exact. They are computed from the fitted spectra without refitting. If labels are missing or
-        weighted and there is no formula, each fold is hidden and the model is refitted.
+        The predictions are exact. They are computed from the fitted spectra without refitting. If
+        labels are missing or weighted and there is no formula, each fold is hidden and the model is
+        refitted.
 
         Parameters
         ----------
         setting : {"A", "B", "C", "D"} or an alias (see `dyadlearn.settings.as_setting`)
-            What is left out to predict a cell: the pair alone (A), its instance (B), its task (C) or both (D).
+            What is left out to predict a cell: the pair alone (A), its instance (B), its task (C)
+            or both (D).
         groups : array-like of shape (m,) or "identical", default=None
-            Group of each instance (fold, cluster); a group is left out together. For B and D. "identical" leaves
-            out instances with equal rows of the kernel together.
+            Group of each instance (fold, cluster); a group is left out together. For B and D.
+            "identical" leaves out instances with equal rows of the kernel together.
         task_groups : array-like of shape (q,) or "identical", default=None
             Group of each task; a group is left out together. For C and D.
         cells : array-like of shape (m, q), default=None
-            Fold of each cell; a fold is left out together. For A. A sparse matrix stores a fold, which may be 0, for
-            each label.
+            Fold of each cell; a fold is left out together. For A. A sparse matrix stores a fold,
+            which may be 0, for each label.
 
         Returns
         -------
         array or frame of shape (m, q) or (m,)
-            Held-out predictions, of the type of the labels. They are NaN, with a `NoLabelWarning`, where an independent
-            task has no other label from which to estimate its intercept. A model that was fitted on a list of observed
-            pairs returns a sparse matrix with one prediction per pair. For such a model `cells` may also be an array
-            with one fold per pair, ordered by row and column.
+            Held-out predictions, of the type of the labels. They are NaN, with a `NoLabelWarning`,
+            where an independent task has no other label from which to estimate its intercept. A
+            model that was fitted on a list of observed pairs returns a sparse matrix with one
+            prediction per pair. For such a model `cells` may also be an array with one fold per
+            pair, ordered by row and column.
 
         Raises
         ------
@@ -704,11 +828,14 @@ class PairwiseRidge(PairModel, stored=False):
             If the model interpolates the labels that are left out (leverage 1).
         """
         self = self._snapshot()
-        problem, setting = self._problem(), as_setting(setting)
+        problem = self._problem()
+        setting = as_setting(setting)
         groups, task_groups = self.fitted_.in_groups(groups, task_groups)
         cells = reading.cells_of(problem.labels, self._form, cells)
         self._check_request(setting, groups, task_groups, cells)
-        held_out = self._held_out(setting, Units.of_groups(problem.labels, setting, groups, task_groups, cells))
+        held_out = self._held_out(
+            setting, Units.of_groups(problem.labels, setting, groups, task_groups, cells)
+        )
         warn_of_unpredicted(problem.labels, held_out, setting)
         return self._as_labels(held_out)
 
@@ -728,16 +855,18 @@ class PairwiseRidge(PairModel, stored=False):
     ) -> tuple[Any, Any]:
         """Return prediction intervals, computed from the held-out residuals of the same setting.
 
-        Intervals for new instances (B) or new tasks (C) are jackknife+ intervals of leave-one-out, also if labels are
-        missing or weighted and the hold-out of `evaluate` in this setting leaves out one row at a time. If it refits
-        folds, they are CV+ intervals of these. They contain a new label with probability at least ``2 * coverage - 1``
-        (with folds slightly less), in practice about `coverage`, if rows (columns) are exchangeable and the
-        regularisation was not chosen on them. If labels are missing, this holds for labels that would have been
-        observed. Intervals for known pairs (A), for pairs that are new on both sides (D) and for networks are
-        calibrated on the residuals of that setting and have no guarantee. All intervals are wider for rows that are far
-        from the training rows. Nothing is refitted, except where hold-out refits, and results are cached. A model that
-        was fitted on a list of observed pairs has these intervals if there are formulas in B and C and most rows and
-        columns have nine labels; with fewer labels, and for other lists, intervals have one width per setting, from the
+        Intervals for new instances (B) or new tasks (C) are jackknife+ intervals of leave-one-out,
+        also if labels are missing or weighted and the hold-out of `evaluate` in this setting leaves
+        out one row at a time. If it refits folds, they are CV+ intervals of these. They contain a
+        new label with probability at least ``2 * coverage - 1`` (with folds slightly less), in
+        practice about `coverage`, if rows (columns) are exchangeable and the regularisation was not
+        chosen on them. If labels are missing, this holds for labels that would have been observed.
+        Intervals for known pairs (A), for pairs that are new on both sides (D) and for networks are
+        calibrated on the residuals of that setting and have no guarantee. All intervals are wider
+        for rows that are far from the training rows. Nothing is refitted, except where hold-out
+        refits, and results are cached. A model that was fitted on a list of observed pairs has
+        these intervals if there are formulas in B and C and most rows and columns have nine labels;
+        with fewer labels, and for other lists, intervals have one width per setting, from the
         residuals that `evaluate` scores, without a guarantee.
 
         Parameters
@@ -746,20 +875,22 @@ class PairwiseRidge(PairModel, stored=False):
         coverage : float, default=0.9
             Share of labels that the intervals should contain.
         setting : {"A", "B", "C", "D"} or an alias, default=None
-            Which sides are new. With None, the ids decide: rows with a training id are known, all other rows are new,
-            and rows without ids are new. ``X=None`` or ``tasks=None`` means the known training rows. For a known id the
-            training features are used, whatever features are passed.
+            Which sides are new. With None, the ids decide: rows with a training id are known, all
+            other rows are new, and rows without ids are new. ``X=None`` or ``tasks=None`` means the
+            known training rows. For a known id the training features are used, whatever features
+            are passed.
         diagonal, task_diagonal : array or series of shape (a,) and (b,), default=None
-            Kernel of every row of `X`, or of `tasks`, with itself, for a precomputed kernel whose training diagonal is
-            not constant. The distance of new rows from the training rows depends on it. Without it, all new rows have
-            the median distance.
+            Kernel of every row of `X`, or of `tasks`, with itself, for a precomputed kernel whose
+            training diagonal is not constant. The distance of new rows from the training rows
+            depends on it. Without it, all new rows have the median distance.
 
         Returns
         -------
         lower, upper : arrays or frames of shape (a, b)
-            Bounds, of the type that `predict` returns. They are infinite, with an `UnboundedIntervalWarning`, if there
-            are too few residuals for the coverage, and NaN where the prediction is NaN. For observed training labels
-            they are centred on the held-out prediction, because the fitted prediction has used the label.
+            Bounds, of the type that `predict` returns. They are infinite, with an
+            `UnboundedIntervalWarning`, if there are too few residuals for the coverage, and NaN
+            where the prediction is NaN. For observed training labels they are centred on the
+            held-out prediction, because the fitted prediction has used the label.
 
         Examples
         --------
@@ -775,7 +906,9 @@ class PairwiseRidge(PairModel, stored=False):
         """
         self = self._snapshot()
         given = (diagonal, task_diagonal)
-        return predicted_intervals(self.fitted_, self._intervals(), X, tasks, coverage, setting, given)
+        return predicted_intervals(
+            self.fitted_, self._intervals(), X, tasks, coverage, setting, given
+        )
 
     def _intervals(self) -> Any:
         """Return the interval estimator, which computes the held-out residuals once per setting."""
@@ -785,7 +918,9 @@ class PairwiseRidge(PairModel, stored=False):
             return None if held_out is None else (held_out.predictions, held_out.units)
 
         if not self._residuals:  # if two threads append, the first entry is used
-            self._residuals.append(intervals_of(self._problem(), stored, by_formula=not self.describes_by_labels))
+            self._residuals.append(
+                intervals_of(self._problem(), stored, by_formula=not self.describes_by_labels)
+            )
         return self._residuals[0]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -813,7 +948,8 @@ class PairwiseRidge(PairModel, stored=False):
     ) -> HeldOut:
         """Return held-out predictions and the method used; arguments as in `Fitted.hold_out`.
 
-        Without groups and folds, a search returns the predictions by which it has chosen its model, if it stores them.
+        Without groups and folds, a search returns the predictions by which it has chosen its model,
+        if it stores them.
         """
         is_usual = cv is None and groups is None and task_groups is None and method is None
         stored = self._kept_holdout(setting) if is_usual else None
@@ -847,7 +983,8 @@ class PairwiseRidge(PairModel, stored=False):
         check_is_fitted(self)
         if not all(side.is_primal and side.directions is None for side in self._sides()):
             raise AttributeError(
-                "coef_ exists only in the primal: linear kernels, fewer features than rows; see dual_coef_."
+                "coef_ exists only in the primal: linear kernels, fewer features than rows; see "
+                "dual_coef_."
             )
         return super().coef_
 
@@ -860,7 +997,12 @@ class PairwiseRidge(PairModel, stored=False):
             return coefficients, None, None, None
         if self._task_side is None:
             return coefficients[:-1, :], None, None, coefficients[-1, :]
-        return coefficients[:-1, :-1], coefficients[:-1, -1], coefficients[-1, :-1], coefficients[-1:, -1]
+        return (
+            coefficients[:-1, :-1],
+            coefficients[:-1, -1],
+            coefficients[-1, :-1],
+            coefficients[-1:, -1],
+        )
 
     @property
     def _n_columns(self) -> int:
@@ -916,7 +1058,9 @@ class PairwiseRidge(PairModel, stored=False):
         """Settings that the model supports."""
         return settings_of(self._problem().pairing)
 
-    def _check_request(self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None) -> None:
+    def _check_request(
+        self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None
+    ) -> None:
         """Raise if the model does not support the setting, or these groups in it."""
         check_request(self._problem().pairing, setting, groups, task_groups, cells)
 
@@ -947,13 +1091,18 @@ class PairwiseRidge(PairModel, stored=False):
         check_flag(self.fit_intercept, "fit_intercept")
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
         if self.device is not None and not isinstance(self.device, str):
-            raise TypeError(f'device must be the name of a device such as "cuda", or None, found {self.device!r}.')
+            raise TypeError(
+                f'device must be the name of a device such as "cuda", or None, found '
+                f"{self.device!r}."
+            )
         if self.symmetry is not None:
             check_choice(self.symmetry, "symmetry", ("symmetric", "antisymmetric"))
         self._stopping()
 
     def _sides(self) -> list[Side]:
-        return [self._side] if self._task_side is None else [self._side, self._task_side]
+        if self._task_side is None:
+            return [self._side]
+        return [self._side, self._task_side]
 
     @property
     def _knows_tasks(self) -> bool:
@@ -961,7 +1110,9 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
         side = self._sides()[axis]
-        table, rows = reading.read_rows(self, given, axis, side.spec, side.ids, side.names, side.n_columns)
+        table, rows = reading.read_rows(
+            self, given, axis, side.spec, side.ids, side.names, side.n_columns
+        )
         return table, side.new_rows(self._as_fitted(rows, ("X", "tasks")[axis]))
 
     def _as_fitted(self, rows: Array, name: str) -> Array:

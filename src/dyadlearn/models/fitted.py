@@ -41,8 +41,8 @@ class HeldOut(NamedTuple):
     units : Units
         Folds of instances, tasks or pairs.
     is_fixed : bool
-        Whether the predictions use the kernels of the fitted model. False if a model with other kernels was fitted for
-        each fold.
+        Whether the predictions use the kernels of the fitted model. False if a model with other
+        kernels was fitted for each fold.
     reason : str
         The method and why it was chosen; empty if it was not planned.
     """
@@ -166,14 +166,17 @@ class Fitted(Predicting):
     @property
     def completed(self) -> Array:
         """Labels (m, q), with predictions in place of missing labels."""
-        labels, predictions = self.labels.dense().values, self.predict()
+        labels = self.labels.dense().values
+        predictions = self.predict()
         xp = namespace(labels)
         return xp.where(xp.isnan(labels), predictions, labels)
 
     @property
     def problem(self) -> Problem:
         """Pairing with its labels; raises TypeError if the estimator has no closed form."""
-        raise TypeError(f"{type(self.estimator).__name__} has no closed form: fit TwoStepRidge on the labels.")
+        raise TypeError(
+            f"{type(self.estimator).__name__} has no closed form: fit TwoStepRidge on the labels."
+        )
 
     @property
     def searched_setting(self) -> Setting | None:
@@ -192,15 +195,21 @@ class Fitted(Predicting):
 
     def asked(self, form: Table, rows: Sequence[Any]) -> list[Asked]:
         """Return the rows of each side to predict for, with their ids, which are those of `form`."""
-        sides = zip(rows, (form.row_ids, form.column_ids), (self.instance_ids, self.task_ids), strict=True)
+        sides = zip(
+            rows, (form.row_ids, form.column_ids), (self.instance_ids, self.task_ids), strict=True
+        )
         return [
-            Asked(each, ids, None if each is None else training_places(each, ids, known)) for each, ids, known in sides
+            Asked(each, ids, None if each is None else training_places(each, ids, known))
+            for each, ids, known in sides
         ]
 
     def check(self, setting: Setting) -> None:
         """Raise ValueError if the model does not support the setting."""
         if setting not in self.settings:
-            raise ValueError(f"Setting {setting.value} predicts new tasks: fit with tasks=, their features or kernel.")
+            raise ValueError(
+                f"Setting {setting.value} predicts new tasks: fit with tasks=, their features or "
+                f"kernel."
+            )
 
     def identical(self, axis: int) -> np.ndarray | None:
         """Return equal codes for training instances (axis 0) or tasks with equal descriptions; None without any."""
@@ -231,20 +240,25 @@ class Fitted(Predicting):
         ----------
         setting : Setting
         cv : int, SettingKFold or list of folds, default=None
-            Folds to leave out. Without folds and groups, a search returns the stored predictions of the setting for
-            which it was fitted; in all other cases `dyadlearn.holdout.plan` chooses the method.
+            Folds to leave out. Without folds and groups, a search returns the stored predictions of
+            the setting for which it was fitted; in all other cases `dyadlearn.holdout.plan` chooses
+            the method.
         groups, task_groups : array-like of shape (m,) and (q,), default=None
-            Groups that are left out together, in the order of the training data. They are ignored in settings that do
-            not leave out that side.
+            Groups that are left out together, in the order of the training data. They are ignored
+            in settings that do not leave out that side.
         nested : bool, default=False
             Whether a model with learned kernels learns them again without each fold.
         exact : bool, default=False
-            Whether complete labels are left out one at a time by the exact formula; `cv` is then ignored.
+            Whether complete labels are left out one at a time by the exact formula; `cv` is then
+            ignored.
         method : {"exact", "folds"}, default=None
             Method to use, as in `dyadlearn.holdout.plan`; stored predictions are not returned then.
         """
-        groups, task_groups = groups if setting.new_instance else None, task_groups if setting.new_task else None
-        held_out: HeldOut = self.estimator._hold_out(setting, cv, groups, task_groups, nested, exact, method)
+        groups = groups if setting.new_instance else None
+        task_groups = task_groups if setting.new_task else None
+        held_out: HeldOut = self.estimator._hold_out(
+            setting, cv, groups, task_groups, nested, exact, method
+        )
         if cv is None:
             together = Units.of_groups(self.labels, setting, groups, task_groups)
             warn_of_merged_groups(together, held_out.units, setting, stacklevel=4)
@@ -298,7 +312,8 @@ class FittedRidge(Fitted):
         """Pairing with the training labels; raises ValueError if labels are also features of a side."""
         if self.estimator.describes_by_labels:
             raise ValueError(
-                "This model uses profiles of the labels as features, so it has no hold-out formula: use "
+                "This model uses profiles of the labels as features, so it has no hold-out "
+                "formula: use "
                 "model.holdout() or evaluate(), or fit the model with stages=1."
             )
         return self.posed
@@ -330,14 +345,17 @@ class FittedRidge(Fitted):
     def identical(self, axis: int) -> np.ndarray | None:
         """Return equal codes for training rows of a side with equal rows of the kernel; None without such a side."""
         spectra = [side.spectrum for side in self.sides] * (2 if self.is_network else 1)
-        return nearly_identical_rows(spectra[axis].vectors, spectra[axis].values) if axis < len(spectra) else None
+        if axis < len(spectra):
+            return nearly_identical_rows(spectra[axis].vectors, spectra[axis].values)
+        return None
 
     def leave_out(self, setting: str | Setting, units: Units | None = None) -> Array:
         """Return held-out predictions of all labels; without `units`, one label, row or column is left out at a time.
 
         The kernels are not learned again. For a model with learned kernels see `holdout`.
         """
-        setting, units = as_setting(setting), Units() if units is None else units
+        setting = as_setting(setting)
+        units = Units() if units is None else units
         check_request(self.pairing, setting, units.instances, units.tasks, units.cells)
         return leave_out(self.problem, setting, units)
 
@@ -384,7 +402,12 @@ def training_places(rows: Any, ids: Ids | None, training: Ids | None) -> np.ndar
 
 
 def interval_grids(
-    fitted: Fitted, intervals: Any, asked: Sequence[Asked], coverage: Any, setting: Any, pairs: Any = None
+    fitted: Fitted,
+    intervals: Any,
+    asked: Sequence[Asked],
+    coverage: Any,
+    setting: Any,
+    pairs: Any = None,
 ) -> Bounds:
     """Return lower and upper bounds as arrays (a, b), with a warning if some are infinite.
 
@@ -405,8 +428,15 @@ def interval_grids(
         chosen = as_setting(setting)
         fitted.check(chosen)
         is_new_side = (chosen.new_instance, chosen.new_task)
-    sides = zip(asked, fitted.labels.shape, is_new_side, (("X", "instances"), ("tasks", "tasks")), strict=True)
-    (where, others), rows = (_checked_places(*side) for side in sides), [side.rows for side in asked]
+    sides = zip(
+        asked,
+        fitted.labels.shape,
+        is_new_side,
+        (("X", "instances"), ("tasks", "tasks")),
+        strict=True,
+    )
+    where, others = (_checked_places(*side) for side in sides)
+    rows = [side.rows for side in asked]
     bounds_of = _flat_bounds if isinstance(intervals, FlatIntervals) else _local_bounds
     bounds = bounds_of(fitted, intervals, rows, (where, others), coverage)
     infinite = np.isinf(to_numpy(bounds[0])) | np.isinf(to_numpy(bounds[1]))
@@ -435,7 +465,8 @@ def _flat_bounds(
     coverage : float
     """
     predicted = fitted.predict(*rows)
-    centre, reach = to_numpy(predicted).copy(), np.empty(predicted.shape)
+    centre = to_numpy(predicted).copy()
+    reach = np.empty(predicted.shape)
     for each in Setting:
         block = np.ix_(*_inside(each, places))
         if reach[block].size:
@@ -444,7 +475,9 @@ def _flat_bounds(
     if np.isfinite(reach[np.ix_(old, old_tasks)]).any():
         at, task_at, held_out = intervals.known(places[0][old], places[1][old_tasks])
         centre[old[at], old_tasks[task_at]] = held_out
-    lower, upper = (as_array_of(end, predicted, predicted.dtype) for end in (centre - reach, centre + reach))
+    lower, upper = (
+        as_array_of(end, predicted, predicted.dtype) for end in (centre - reach, centre + reach)
+    )
     return lower, upper
 
 
@@ -454,13 +487,16 @@ def _inside(setting: Setting, places: Places) -> list[np.ndarray]:
     return [(known < 0) == is_new for known, is_new in sides]
 
 
-def _warn_of_infinite(fitted: Fitted, intervals: Any, infinite: np.ndarray, places: Places, coverage: float) -> None:
+def _warn_of_infinite(
+    fitted: Fitted, intervals: Any, infinite: np.ndarray, places: Places, coverage: float
+) -> None:
     """Warn of infinite intervals (a, b), for which there are too few held-out residuals; `places` as in `_flat_bounds`.
 
-    A new instance is compared with the labels of each known task, a new task with those of each known instance, and
-    all other pairs with all labels.
+    A new instance is compared with the labels of each known task, a new task with those of each
+    known instance, and all other pairs with all labels.
     """
-    observed, counts = fitted.labels.observed, list[int]()
+    observed = fitted.labels.observed
+    counts = list[int]()
     if fitted.is_network:  # the grid contains each edge twice
         observed = np.triu(observed)
     for setting in Setting:
@@ -468,7 +504,11 @@ def _warn_of_infinite(fitted: Fitted, intervals: Any, infinite: np.ndarray, plac
         block = infinite[np.ix_(*inside)]
         if not block.any():
             continue
-        if fitted.labels.grid is None or isinstance(intervals, FlatIntervals) or setting in (Setting.A, Setting.D):
+        if (
+            fitted.labels.grid is None
+            or isinstance(intervals, FlatIntervals)
+            or setting in (Setting.A, Setting.D)
+        ):
             counts.append(int(observed.sum()))
             continue
         axis = 0 if setting is Setting.B else 1
@@ -476,19 +516,28 @@ def _warn_of_infinite(fitted: Fitted, intervals: Any, infinite: np.ndarray, plac
         edges = np.triu(observed, 1)
         per_row = (edges | edges.T if fitted.is_network else observed).sum(axis=axis)
         counts += per_row[beside].tolist()
-    found = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else f"{counts[0]}"
+    if min(counts) < max(counts):
+        found = f"{min(counts)} to {max(counts)}"
+    else:
+        found = f"{counts[0]}"
     # One label has no residual: none remains to predict it from.
     most = largest_coverage(min(counts)) if min(counts) > 1 else 0.0
-    remedy = f"use a coverage of at most {most:g}, or give more labels" if most else "give more labels"
+    if most:
+        remedy = f"use a coverage of at most {most:g}, or give more labels"
+    else:
+        remedy = "give more labels"
     warnings.warn(
-        f"Some intervals are infinite, because {found} held-out residuals are too few for a coverage of {coverage:g}: "
+        f"Some intervals are infinite, because {found} held-out residuals are too few for a "
+        f"coverage of {coverage:g}: "
         f"{remedy}.",
         UnboundedIntervalWarning,
         stacklevel=5,
     )
 
 
-def _local_bounds(fitted: Fitted, intervals: Intervals, rows: Sequence[Any], places: Places, coverage: float) -> Bounds:
+def _local_bounds(
+    fitted: Fitted, intervals: Intervals, rows: Sequence[Any], places: Places, coverage: float
+) -> Bounds:
     """Return bounds of local width; arguments as in `_flat_bounds`."""
     where, others = places
     blocks: list[list[Bounds]] = []
@@ -504,30 +553,43 @@ def _local_bounds(fitted: Fitted, intervals: Intervals, rows: Sequence[Any], pla
                 bounds = _unbounded(fitted, new, known)
             blocks[-1].append(bounds)
     xp = namespace(blocks[0][0][0])
-    back = [np.argsort(np.concatenate([kind for kind, _ in _kinds(each)])) for each in (where, others)]
+    back = [
+        np.argsort(np.concatenate([kind for kind, _ in _kinds(each)])) for each in (where, others)
+    ]
     lower, upper = (
-        take_block(xp.concat([xp.concat([block[end] for block in row], axis=1) for row in blocks]), *back)
+        take_block(
+            xp.concat([xp.concat([block[end] for block in row], axis=1) for row in blocks]), *back
+        )
         for end in (0, 1)
     )
     return lower, upper
 
 
-def _checked_places(asked: Asked, size: int, new: bool | None, words: tuple[str, str]) -> np.ndarray:
+def _checked_places(
+    asked: Asked, size: int, new: bool | None, words: tuple[str, str]
+) -> np.ndarray:
     """Return the training position of each row, -1 for new rows; `new` forces all rows to be new (True) or known."""
-    (rows, ids, places), (name, what) = asked, words
+    rows, ids, places = asked
+    name, what = words
     if rows is None or places is None:
         if new:
-            raise ValueError(f"The setting predicts new {what}: give {name}, or choose a setting with known {what}.")
+            raise ValueError(
+                f"The setting predicts new {what}: give {name}, or choose a setting with known "
+                f"{what}."
+            )
         return np.arange(size)
     if new is False and (places < 0).any():
         known = own_ids(ids)
         if known is None:
             raise ValueError(
-                f"The setting predicts known {what}, but {name} has no ids, and rows without ids count as new: leave "
+                f"The setting predicts known {what}, but {name} has no ids, and rows without ids "
+                f"count as new: leave "
                 f"{name} out, or give ids to {name} and to the labels."
             )
         unknown = [known.labels[place] for place in np.flatnonzero(places < 0)]
-        raise IdError(f"The setting predicts known {what}, but {shown(unknown)} are new: leave them out.")
+        raise IdError(
+            f"The setting predicts known {what}, but {shown(unknown)} are new: leave them out."
+        )
     return np.full(_size(rows), -1) if new else places
 
 
@@ -538,19 +600,26 @@ def _kinds(places: np.ndarray) -> list[tuple[np.ndarray, bool]]:
 
 
 def _block(
-    fitted: Fitted, intervals: Intervals, new: tuple[Any, Any], known: tuple[np.ndarray, np.ndarray], coverage: float
+    fitted: Fitted,
+    intervals: Intervals,
+    new: tuple[Any, Any],
+    known: tuple[np.ndarray, np.ndarray],
+    coverage: float,
 ) -> Bounds:
     """Return bounds of pairs of one setting: of new rows, or of the known training positions if they are None."""
-    (rows, columns), (places, task_places) = new, known
+    rows, columns = new
+    places, task_places = known
     if rows is not None and columns is not None:
         return intervals.new_both(rows, columns, fitted.predict(rows, columns), coverage)
     if rows is not None:
         lower, upper = intervals.new_rows(rows, fitted.predict(rows, None), coverage)
         return take_rows(lower.T, task_places).T, take_rows(upper.T, task_places).T
     if columns is not None:
-        whole, sign = fitted.predict(None, columns).T, fitted.symmetry
+        whole = fitted.predict(None, columns).T
+        sign = fitted.symmetry
         if sign:
-            # A new node has the same edges as instance and as task, with opposite signs if antisymmetric.
+            # A new node has the same edges as instance and as task, with opposite signs if
+            # antisymmetric.
             lower, upper = intervals.new_rows(columns, sign * whole, coverage)
             lower, upper = (lower, upper) if sign > 0 else (-upper, -lower)
         else:
@@ -588,7 +657,9 @@ def predicted_intervals(
     return lower, upper
 
 
-def _unbounded(fitted: Fitted, new: tuple[Any, Any], known: tuple[np.ndarray, np.ndarray]) -> Bounds:
+def _unbounded(
+    fitted: Fitted, new: tuple[Any, Any], known: tuple[np.ndarray, np.ndarray]
+) -> Bounds:
     """Return infinite bounds, which stand where no residual is known; NaN where the prediction is NaN."""
     predicted = fitted.predict(*new)
     if new[0] is None:

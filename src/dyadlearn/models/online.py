@@ -57,7 +57,9 @@ def _fitted(transformer: Any, name: str, *data: Any) -> Any:
     """Return a fitted transformer: the given one if it is fitted, else a clone fitted on `data`; check an array."""
     if not hasattr(transformer, "transform"):
         return check_matrix(transformer, name)
-    return transformer if reading.is_fitted(transformer) else clone(transformer).fit(*data)
+    if reading.is_fitted(transformer):
+        return transformer
+    return clone(transformer).fit(*data)
 
 
 #: Chunks of instances with their labels.
@@ -77,34 +79,39 @@ class OnlineTwoStepRidge(PairModel):
               (\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda_d\mathbf{I})^{-1}\,\boldsymbol\Phi^\top\mathbf{Y}
               \boldsymbol\Psi\,(\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1}\boldsymbol\psi(\mathbf{t})
 
-    Instances and tasks can be added and removed in any order (Algorithms 1 and 2 of the paper). If labels are complete,
-    the model always equals `TwoStepRidge` with linear kernels, fitted on the data that were learned and not forgotten.
-    It stores only the statistics of the formula, whose size does not depend on the number of instances: d² + d·q + r² +
-    q·r numbers for d instance features, r task features and q tasks; without task features d² + d·q.
+    Instances and tasks can be added and removed in any order (Algorithms 1 and 2 of the paper). If
+    labels are complete, the model always equals `TwoStepRidge` with linear kernels, fitted on the
+    data that were learned and not forgotten. It stores only the statistics of the formula, whose
+    size does not depend on the number of instances: d² + d·q + r² + q·r numbers for d instance
+    features, r task features and q tasks; without task features d² + d·q.
 
-    With an intercept, the default, the features of both sides are centred and constants are not regularised.
-    Predictions are
+    With an intercept, the default, the features of both sides are centred and constants are not
+    regularised. Predictions are
 
     .. math:: \mu + (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{a} +
               \mathbf{b}^\top(\boldsymbol\psi-\bar{\boldsymbol\psi}) +
               (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{W}\,(\boldsymbol\psi-\bar{\boldsymbol\psi})
 
-    The means are updated with the data. Large offsets of features or labels cause no loss of precision.
+    The means are updated with the data. Large offsets of features or labels cause no loss of
+    precision.
 
-    Labels may be missing (NaN). Then every task j is learned from the instances :math:`o_j` with an observed label,
+    Labels may be missing (NaN). Then every task j is learned from the instances :math:`o_j` with an
+    observed label,
 
     .. math:: \mathbf{w}_j = (\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}+\lambda_d\mathbf{I})^{-1}\,
               \boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j}, \qquad
               \mathbf{W} = [\mathbf{w}_1, \ldots, \mathbf{w}_q]\,\boldsymbol\Psi\,
               (\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1},
 
-    where an intercept centres on the means over :math:`o_j`. This equals `TwoStepRegressor` with two ridge regressions,
-    and without task features `IndependentTaskRidge`. It differs from `TwoStepRidge`, which completes missing labels by
-    both steps. Tasks that are observed for different instances have separate Gram matrices, at most q·d² numbers. A
-    task without labels is not used to fit the second step, which predicts it from its features. Without task features
-    such a task has no intercept, and its predictions are NaN.
+    where an intercept centres on the means over :math:`o_j`. This equals `TwoStepRegressor` with
+    two ridge regressions, and without task features `IndependentTaskRidge`. It differs from
+    `TwoStepRidge`, which completes missing labels by both steps. Tasks that are observed for
+    different instances have separate Gram matrices, at most q·d² numbers. A task without labels is
+    not used to fit the second step, which predicts it from its features. Without task features such
+    a task has no intercept, and its predictions are NaN.
 
-    With ``row_alpha``, the prediction for a known instance i also has a term of its own. Its labels are
+    With ``row_alpha``, the prediction for a known instance i also has a term of its own. Its labels
+    are
     :math:`\mathbf{y}_o` for tasks o with features :math:`\mathbf{P}_o`, and :math:`\mathbf{f}` are the predictions
     above:
 
@@ -112,42 +119,47 @@ class OnlineTwoStepRidge(PairModel):
               \mathbf{P}_o^\top(\mathbf{y}_o-\mathbf{f}_o), \qquad
               \mathbf{P} = [(\boldsymbol\Psi-\bar{\boldsymbol\psi})/s, \mathbf{1}]
 
-    The mean :math:`\bar{\boldsymbol\psi}` and the root mean square length s of the centred features are those of all
-    known tasks. Without an intercept, features are not centred and there is no constant.
-    `predict` adds the term to rows of frames whose ids are known. Rows without ids count as new and have no term.
+    The mean :math:`\bar{\boldsymbol\psi}` and the root mean square length s of the centred features
+    are those of all known tasks. Without an intercept, features are not centred and there is no
+    constant. `predict` adds the term to rows of frames whose ids are known. Rows without ids count
+    as new and have no term.
 
     Parameters
     ----------
     alpha, task_alpha : float, default=1.0
         Regularisation :math:`\lambda_d, \lambda_t \ge 0` of the instances and of the tasks.
     fit_intercept : bool, default=True
-        Whether each side has a constant that is not regularised. Then the grand mean is free, main effects of instances
-        are regularised by ``alpha`` alone, main effects of tasks by ``task_alpha`` alone, and interactions by both.
-        Without task features each task has an intercept. False is the model of the paper, for labels with a meaningful
-        zero. A change takes effect at the next `fit`.
+        Whether each side has a constant that is not regularised. Then the grand mean is free, main
+        effects of instances are regularised by ``alpha`` alone, main effects of tasks by
+        ``task_alpha`` alone, and interactions by both. Without task features each task has an
+        intercept. False is the model of the paper, for labels with a meaningful zero. A change
+        takes effect at the next `fit`.
     feature_map, task_feature_map : transformer or array of shape (p, d), default=None
-        Map from rows to features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi` of tasks: `Landmarks`
-        or a scikit-learn transformer. A fitted transformer is used unchanged; otherwise a clone is fitted on the first
-        batch. An array is a linear map, by which rows are multiplied. None uses the columns as features.
+        Map from rows to features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi`
+        of tasks: `Landmarks` or a scikit-learn transformer. A fitted transformer is used unchanged;
+        otherwise a clone is fitted on the first batch. An array is a linear map, by which rows are
+        multiplied. None uses the columns as features.
     keep_labels : bool, default=False
-        Whether to store all instances and their labels. Then labels of known ids can be replaced, and new tasks can be
-        added without passing the instances again. Functions that need the labels, such as `evaluate`, then use the
-        model of `to_two_step`. The memory grows with the number of instances and observed labels.
+        Whether to store all instances and their labels. Then labels of known ids can be replaced,
+        and new tasks can be added without passing the instances again. Functions that need the
+        labels, such as `evaluate`, then use the model of `to_two_step`. The memory grows with the
+        number of instances and observed labels.
     row_alpha : float or None, default=None
-        Regularisation :math:`\mu > 0` of a term for each known instance. The term is a ridge regression of the
-        residuals of its labels on the features of the tasks, centred and with a mean squared length of one, and on a
-        constant, which is regularised too. Instances with equal features and different labels then have different
-        predictions. None means no terms; 3 to 10 are good first values. Terms need ``keep_labels=True`` and features of
-        the tasks. A change takes effect at the next prediction.
+        Regularisation :math:`\mu > 0` of a term for each known instance. The term is a ridge
+        regression of the residuals of its labels on the features of the tasks, centred and with a
+        mean squared length of one, and on a constant, which is regularised too. Instances with
+        equal features and different labels then have different predictions. None means no terms; 3
+        to 10 are good first values. Terms need ``keep_labels=True`` and features of the tasks. A
+        change takes effect at the next prediction.
 
     Attributes
     ----------
     coef_ : array of shape (d, r), without features of the tasks (d, q) or (d,)
         Coefficients W, for features that are not centred.
     intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) and (r,)
-        Grand mean and main effects. A prediction is ``x @ coef_ @ t + x @ instance_coef_ + task_coef_ @ t +
-        intercept_`` with features x and t. Without task features it is ``x @ coef_ + intercept_``, with one intercept
-        per task, of shape (q,) or a float.
+        Grand mean and main effects. A prediction is ``x @ coef_ @ t + x @ instance_coef_ +
+        task_coef_ @ t + intercept_`` with features x and t. Without task features it is ``x @ coef_
+        + intercept_``, with one intercept per task, of shape (q,) or a float.
     n_seen_, n_tasks_ : int
         Number of instances and of tasks that were learned and not forgotten.
     statistics_ : Statistics
@@ -181,7 +193,12 @@ class OnlineTwoStepRidge(PairModel):
     """
 
     _tasks_remedy = "fit it with tasks=, the features of the tasks."
-    _not_always: ClassVar[tuple[str, ...]] = (*PairModel._not_always, "landscape_", "feature_map_", "task_feature_map_")
+    _not_always: ClassVar[tuple[str, ...]] = (
+        *PairModel._not_always,
+        "landscape_",
+        "feature_map_",
+        "task_feature_map_",
+    )
 
     landscape_: np.ndarray = field(init=False)
     feature_map_: Any = field(init=False)
@@ -232,8 +249,12 @@ class OnlineTwoStepRidge(PairModel):
 
     def _expansion(self) -> Expansion:
         values = self._learnt.model.coefficients
-        if self._terms is not None:  # the rows are multiplied by the coefficients before the terms are added
-            values = namespace(values).eye(int(values.shape[1]), dtype=values.dtype, device=values.device)
+        if (
+            self._terms is not None
+        ):  # the rows are multiplied by the coefficients before the terms are added
+            values = namespace(values).eye(
+                int(values.shape[1]), dtype=values.dtype, device=values.device
+            )
         return Expansion(values)
 
     @property
@@ -242,7 +263,10 @@ class OnlineTwoStepRidge(PairModel):
         if self.row_alpha is None:
             return None
         if not (self._learnt.keeps_labels and self._knows_tasks):
-            raise ValueError("row_alpha needs labels and features of tasks: fit with keep_labels=True and tasks=.")
+            raise ValueError(
+                "row_alpha needs labels and features of tasks: fit with keep_labels=True and "
+                "tasks=."
+            )
         return RowTerms(self._learnt.model, float(self.row_alpha))
 
     @property
@@ -250,12 +274,17 @@ class OnlineTwoStepRidge(PairModel):
         return self._learnt.precision
 
     def predict_interval(
-        self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
+        self,
+        X: Any = None,
+        tasks: Any = None,
+        *,
+        coverage: float = 0.9,
+        setting: str | Setting | None = None,
     ) -> tuple[Any, Any]:
         """Return the lower and upper bounds of prediction intervals, as `TwoStepRidge.predict_interval` does.
 
-        Intervals are computed from the residuals of held-out labels, so the model needs ``keep_labels=True``. They are
-        those of the model that `to_two_step` returns.
+        Intervals are computed from the residuals of held-out labels, so the model needs
+        ``keep_labels=True``. They are those of the model that `to_two_step` returns.
         """
         model = self.to_two_step()
         if X is not None:
@@ -278,7 +307,9 @@ class OnlineTwoStepRidge(PairModel):
         ----------
         statistics : Statistics
         """
-        self._learnt = replace(self._learnt, model=OnlineRidge(statistics, self.alpha, self.task_alpha))
+        self._learnt = replace(
+            self._learnt, model=OnlineRidge(statistics, self.alpha, self.task_alpha)
+        )
         return self
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
@@ -289,18 +320,24 @@ class OnlineTwoStepRidge(PairModel):
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
         known = self._learnt.model.statistics
         is_known = tasks is None and known.tasks is not None
-        return (None, NewRows(known.task_rows, lambda part: part, 0)) if is_known else super()._task_rows(tasks)
+        if is_known:
+            return (None, NewRows(known.task_rows, lambda part: part, 0))
+        return super()._task_rows(tasks)
 
     def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
         if axis:
             table, Psi = self._known_tasks(given, None)
             self._check_library(tasks=Psi)
-            return table, NewRows(self._learnt.model.statistics.rows_of_tasks(double(Psi)), lambda part: part, 0)
+            return table, NewRows(
+                self._learnt.model.statistics.rows_of_tasks(double(Psi)), lambda part: part, 0
+            )
         table, rows = self._read_instances(given)
         self._check_library(X=rows)
         kept = self._learnt.kept
         ids = _own_ids(table.row_ids, given) if kept.n_named else None
-        return table, self._rows_of(rows, [None] * int(rows.shape[0]) if ids is None else kept.places(ids.labels))
+        return table, self._rows_of(
+            rows, [None] * int(rows.shape[0]) if ids is None else kept.places(ids.labels)
+        )
 
     def _read_instances(self, X: Any) -> tuple[Table, Array]:
         """Return the table and the checked rows of instances to predict for."""
@@ -309,11 +346,13 @@ class OnlineTwoStepRidge(PairModel):
 
     def _rows_of(self, rows: Array, places: Sequence[int | None]) -> NewRows:
         """Return checked instances (a, p), with stored positions or None, as rows to predict for."""
-        # A feature map may add many features; with a constant or in single precision features are copied.
+        # A feature map may add many features; with a constant or in single precision features are
+        # copied.
         model = self._learnt.model
         is_copied = model.statistics.has_constant or rows.dtype != model.statistics.gram.dtype
         width = model.n_coefficients if is_copied or self.feature_map is not None else 0
-        terms, learnt = self._terms, self._learnt
+        terms = self._terms
+        learnt = self._learnt
         if terms is None:
             return NewRows(rows, lambda part: model.rows(self._mapped(part)), width)
 
@@ -328,9 +367,12 @@ class OnlineTwoStepRidge(PairModel):
     def _check_library(self, **given: Array) -> None:
         check_same_library({**given, "the model": self._learnt.model.statistics.gram})
 
-    def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, Table, Ids | None]:
+    def _read_rows(
+        self, X: Any, y: Any, known: Ids | None, *, reset: bool
+    ) -> tuple[Array, Table, Ids | None]:
         """Return instances (l, p), their labels (l, q) and their ids; rows are matched by id if both have ids."""
-        grid, table = self._read_labels(y, known), read_table(X, "X")
+        grid = self._read_labels(y, known)
+        table = read_table(X, "X")
         reading.check_orientation(grid, table, None)
         has_ids = _own_ids(table.row_ids, X) is not None or _own_ids(grid.row_ids, y) is not None
         table = reading.align_side(table, grid.row_ids, LINEAR, "X", "the rows of Y")
@@ -342,7 +384,9 @@ class OnlineTwoStepRidge(PairModel):
         """Return labels, dense with NaN or CSR; columns are in the order of the `known` ids if both have ids."""
         reading.check_labels_given(y, self)
         if is_sparse(y):
-            values = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
+            values = check_array(
+                y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y"
+            )
             if not values.has_canonical_format:
                 values = values.copy()
                 values.sum_duplicates()
@@ -359,7 +403,9 @@ class OnlineTwoStepRidge(PairModel):
     def _known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Array]:
         """Return the table and the features Ψ of tasks, whose columns must be those of the training tasks."""
         table = self._read_tasks(tasks, target)
-        rows = reading.checked_tasks(table, LINEAR, self._learnt.task_names, self._learnt.n_task_features)
+        rows = reading.checked_tasks(
+            table, LINEAR, self._learnt.task_names, self._learnt.n_task_features
+        )
         return table, self._mapped_tasks(rows)
 
     def _task_features(self, tasks: Any, ids: Ids | None) -> tuple[Array | None, Ids | None]:
@@ -369,7 +415,9 @@ class OnlineTwoStepRidge(PairModel):
                 raise ValueError("This model was fitted without task features: leave tasks out.")
             return None, ids
         if tasks is None:
-            raise ValueError("tasks is None, but this model has task features: give those of the new tasks.")
+            raise ValueError(
+                "tasks is None, but this model has task features: give those of the new tasks."
+            )
         table, Psi = self._known_tasks(tasks, ids)
         return double(copied(Psi)), table.row_ids
 
@@ -379,16 +427,21 @@ class OnlineTwoStepRidge(PairModel):
         if grid.values.shape[1] != self.n_tasks_:
             n_columns = grid.values.shape[1]
             raise ValueError(
-                f"Y has {n_columns} columns, but {self.n_tasks_} tasks are known: use partial_fit_tasks for new ones."
+                f"Y has {n_columns} columns, but {self.n_tasks_} tasks are known: use "
+                f"partial_fit_tasks for new ones."
             )
         self._check_library(X=rows, Y=grid.values)
         return Batch(int(rows.shape[0]), ids, rows, grid.values), self._mapped(rows), grid
 
-    def _task_parts(self, pieces: Chunks, n_tasks: int, ids: Ids | None) -> Iterator[tuple[Array, Array]]:
+    def _task_parts(
+        self, pieces: Chunks, n_tasks: int, ids: Ids | None
+    ) -> Iterator[tuple[Array, Array]]:
         """Yield features of instances and their labels for tasks with the given ids, chunk by chunk."""
         for X, y in pieces:
             if X is None:
-                raise ValueError("X is missing: give the instances of y, or fit the model with keep_labels=True.")
+                raise ValueError(
+                    "X is missing: give the instances of y, or fit the model with keep_labels=True."
+                )
             rows, grid, _ = self._read_rows(X, y, ids, reset=False)
             _check_width(grid, n_tasks)
             yield self._mapped(rows), grid.values
@@ -403,12 +456,17 @@ class OnlineTwoStepRidge(PairModel):
             _, grid, row_ids = self._read_rows(X, y, ids, reset=False)
             if row_ids is None or stored.ids is None:
                 raise ValueError(
-                    "This model stores all instances with their labels: leave X out, and give the labels of new tasks "
-                    "for all instances in one call, in the order in which they were learned, or with their ids."
+                    "This model stores all instances with their labels: leave X out, and give the "
+                    "labels of new tasks "
+                    "for all instances in one call, in the order in which they were learned, or "
+                    "with their ids."
                 )
             grid = replace(grid, row_ids=row_ids)
         if grid.values.shape[0] != self.n_seen_:
-            raise ValueError(f"Y has {grid.values.shape[0]} rows, expected one for each of {self.n_seen_} instances.")
+            raise ValueError(
+                f"Y has {grid.values.shape[0]} rows, expected one for each of {self.n_seen_} "
+                f"instances."
+            )
         _check_width(grid, n_tasks)
         return grid.rows_as(stored.ids, "the rows of Y", "the known instances").values
 
@@ -420,12 +478,16 @@ class OnlineTwoStepRidge(PairModel):
             self.feature_map_ = _fitted(self.feature_map, "feature_map", rows, labels)
         if self.task_feature_map is not None:
             if task_rows is None:
-                raise ValueError("task_feature_map needs the features of the tasks: fit with tasks=.")
+                raise ValueError(
+                    "task_feature_map needs the features of the tasks: fit with tasks=."
+                )
             self.task_feature_map_ = _fitted(self.task_feature_map, "task_feature_map", task_rows)
 
     def _mapped(self, rows: Array) -> Array:
         """Return the features Φ of instances."""
-        return rows if self.feature_map is None else reading.mapped(rows, self.feature_map_, "feature_map")
+        if self.feature_map is None:
+            return rows
+        return reading.mapped(rows, self.feature_map_, "feature_map")
 
     def _mapped_tasks(self, rows: Array) -> Array:
         """Return the features Ψ of tasks, dense."""
@@ -443,8 +505,8 @@ class OnlineTwoStepRidge(PairModel):
         X : array, sparse matrix or frame of shape (m, p)
             The instances.
         y : array, sparse matrix, frame or series of shape (m, q) or (m,)
-            Labels for all tasks; NaN means "not observed". In a sparse matrix, cells that are not stored are zeros, and
-            these are labels, unlike in the other models.
+            Labels for all tasks; NaN means "not observed". In a sparse matrix, cells that are not
+            stored are zeros, and these are labels, unlike in the other models.
         tasks : array, sparse matrix, frame or Tasks of shape (q, p'), default=None
             The tasks. Without `tasks` there is no task step, and tasks are learned independently.
 
@@ -457,11 +519,14 @@ class OnlineTwoStepRidge(PairModel):
                 self.__dict__.pop(name, None)
             self._check_params()
             rows, grid, ids = self._read_rows(X, y, None, reset=True)
-            task_rows, task_ids, task_names = None, grid.column_ids, None
+            task_rows = None
+            task_ids = grid.column_ids
+            task_names = None
             if tasks is not None:
                 table = self._read_tasks(tasks, grid.column_ids)
                 task_rows = check_rows(table.values, LINEAR, "tasks")
-                task_ids, task_names = table.row_ids, table.column_ids
+                task_ids = table.row_ids
+                task_names = table.column_ids
             reading.check_sizes(rows, grid.values, task_rows)
             check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
             self._fit_maps(rows, grid.values, task_rows)
@@ -469,9 +534,13 @@ class OnlineTwoStepRidge(PairModel):
             Phi = self._mapped(rows)
             _check_labels(grid.values)
             # Frames and whole numbers are copied when they are read.
-            is_read = any(not isinstance(given, np.ndarray) or given.dtype.kind != "f" for given in (X, y))
+            is_read = any(
+                not isinstance(given, np.ndarray) or given.dtype.kind != "f" for given in (X, y)
+            )
             is_constant = bool(self.fit_intercept)
-            check_room(Phi, grid.values, constant=is_constant, n_copies=is_read + bool(self.keep_labels))
+            check_room(
+                Phi, grid.values, constant=is_constant, n_copies=is_read + bool(self.keep_labels)
+            )
             statistics = collect(Phi, grid.values, Psi, constant=is_constant)
             dtype = reading.result_dtype((rows, X), (task_rows, tasks), (grid.values, y))
             nothing = Knowledge(
@@ -490,8 +559,9 @@ class OnlineTwoStepRidge(PairModel):
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, *, known: str = "error") -> Self:
         """Learn new instances or, with ``known="replace"``, new labels of known instances.
 
-        Instances are identified by the ids of a frame: the index of pandas, unless it is the default RangeIndex, or a
-        first column of text. Instances without ids cannot be recognised: if they are passed twice, they count twice.
+        Instances are identified by the ids of a frame: the index of pandas, unless it is the
+        default RangeIndex, or a first column of text. Instances without ids cannot be recognised:
+        if they are passed twice, they count twice.
 
         Parameters
         ----------
@@ -500,11 +570,13 @@ class OnlineTwoStepRidge(PairModel):
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
             Labels; NaN means "not observed". Columns with ids are matched with the known tasks.
         tasks : array, sparse matrix, frame or Tasks of shape (q, p'), default=None
-            Tasks as in `fit`, for the first call. In later calls, leave them out or pass the same tasks.
+            Tasks as in `fit`, for the first call. In later calls, leave them out or pass the same
+            tasks.
         known : {"error", "replace"}, default="error"
-            Treatment of instances whose ids are known. "error" raises an error with their ids, and nothing is learned.
-            "replace" replaces their features and their observed labels; where `y` is NaN, the previous label remains.
-            Afterwards the model equals one that was fitted on the new values from the start. "replace" needs
+            Treatment of instances whose ids are known. "error" raises an error with their ids, and
+            nothing is learned. "replace" replaces their features and their observed labels; where
+            `y` is NaN, the previous label remains. Afterwards the model equals one that was fitted
+            on the new values from the start. "replace" needs
             ``keep_labels=True``.
 
         Returns
@@ -518,7 +590,9 @@ class OnlineTwoStepRidge(PairModel):
         if tasks is not None:
             Psi, _ = self._task_features(tasks, learnt.task_ids)
             if not equal_features(Psi, learnt.model.statistics.tasks):
-                raise ValueError("tasks differ from the tasks of the model: pass new tasks to partial_fit_tasks.")
+                raise ValueError(
+                    "tasks differ from the tasks of the model: pass new tasks to partial_fit_tasks."
+                )
         batch, Phi, _ = self._known_rows(X, y)
         _check_labels(batch.labels)
         constant = learnt.model.statistics.has_constant
@@ -529,22 +603,28 @@ class OnlineTwoStepRidge(PairModel):
             learnt, lost = learnt.replacing(batch.take(places), self._mapped)
             _warn_of_lost(lost)
             others = np.delete(np.arange(batch.n_rows), places)
-            batch, Phi = batch.take(others), take_rows(Phi, others)
+            batch = batch.take(others)
+            Phi = take_rows(Phi, others)
         self._learnt = learnt.with_rows(batch, Phi) if batch.n_rows else learnt
         return self
 
-    def _check_replaceable(self, learnt: Knowledge, batch: Batch, places: np.ndarray, known: str) -> None:
+    def _check_replaceable(
+        self, learnt: Knowledge, batch: Batch, places: np.ndarray, known: str
+    ) -> None:
         """Raise if instances are known and must not, or cannot, be replaced."""
         ids = () if batch.ids is None else batch.ids.take(places.tolist()).labels
         if known == "error":
             raise IdError(
-                f"{len(ids)} of {batch.n_rows} instances are known already, and would count twice: {shown(ids)}. Leave "
+                f"{len(ids)} of {batch.n_rows} instances are known already, and would count twice: "
+                f"{shown(ids)}. Leave "
                 'them out, forget them first, or replace their labels by known="replace".'
             )
         if not learnt.keeps_labels:
             raise ValueError(
-                f"Instances {shown(ids)} are known, but the model does not store their labels to replace them: fit "
-                "it again with keep_labels=True, or forget the instances with their old labels and learn them again."
+                f"Instances {shown(ids)} are known, but the model does not store their labels to "
+                f"replace them: fit "
+                "it again with keep_labels=True, or forget the instances with their old labels and "
+                "learn them again."
             )
 
     def forget(self, X: Any, y: Any) -> Self:
@@ -553,9 +633,10 @@ class OnlineTwoStepRidge(PairModel):
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (l, p)
-            The instances to remove, with the features with which they were learned. An instance that was learned with
-            an id must be passed with this id, unless labels are stored. With ``keep_labels=True`` unknown instances
-            raise an error, and of several equal instances the first is removed.
+            The instances to remove, with the features with which they were learned. An instance
+            that was learned with an id must be passed with this id, unless labels are stored. With
+            ``keep_labels=True`` unknown instances raise an error, and of several equal instances
+            the first is removed.
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
             Labels with which they were learned, for all known tasks; NaN for missing labels.
 
@@ -566,7 +647,8 @@ class OnlineTwoStepRidge(PairModel):
         Warns
         -----
         PrecisionWarning
-            If the removed instances were so much larger than the remaining ones that rounding errors matter.
+            If the removed instances were so much larger than the remaining ones that rounding
+            errors matter.
         """
         learnt = self._current()
         batch, Phi, _ = self._known_rows(X, y)
@@ -575,11 +657,14 @@ class OnlineTwoStepRidge(PairModel):
         _warn_of_lost(learnt.model.digits_lost(after.model))
         return self._changed(learnt, after)
 
-    def partial_fit_tasks(self, tasks: Any, y: Any = None, X: Any = None, *, chunks: Chunks | None = None) -> Self:
+    def partial_fit_tasks(
+        self, tasks: Any, y: Any = None, X: Any = None, *, chunks: Chunks | None = None
+    ) -> Self:
         """Learn new tasks with their labels for all known instances.
 
-        A label may be NaN, but every instance must be passed. This is checked by comparing the Gram matrix of the
-        passed instances with that of all learned instances; an error is raised if they differ.
+        A label may be NaN, but every instance must be passed. This is checked by comparing the Gram
+        matrix of the passed instances with that of all learned instances; an error is raised if
+        they differ.
 
         Parameters
         ----------
@@ -588,11 +673,12 @@ class OnlineTwoStepRidge(PairModel):
         y : array, sparse matrix or frame of shape (m, l) or (m,), default=None
             Labels of the new tasks for all instances.
         X : array, sparse matrix or frame of shape (m, p), default=None
-            The instances as they were learned. None means all instances in the order in which they were learned; this
-            needs ``keep_labels=True``.
+            The instances as they were learned. None means all instances in the order in which they
+            were learned; this needs ``keep_labels=True``.
         chunks : iterable of (X, y), default=None
-            Chunks of instances and labels, instead of `y` and `X`. Each learned instance is in exactly one chunk. One
-            chunk is in memory at a time. A model with ``keep_labels=True`` does not accept chunks.
+            Chunks of instances and labels, instead of `y` and `X`. Each learned instance is in
+            exactly one chunk. One chunk is in memory at a time. A model with ``keep_labels=True``
+            does not accept chunks.
 
         Returns
         -------
@@ -611,9 +697,13 @@ class OnlineTwoStepRidge(PairModel):
         """
         learnt = self._current()
         if chunks is not None and (X is not None or y is not None):
-            raise ValueError("chunks is given together with X or y: give either chunks, or X and y.")
+            raise ValueError(
+                "chunks is given together with X or y: give either chunks, or X and y."
+            )
         if chunks is not None and learnt.keeps_labels:
-            raise ValueError("A model with keep_labels=True takes the labels of tasks in one array: give y.")
+            raise ValueError(
+                "A model with keep_labels=True takes the labels of tasks in one array: give y."
+            )
         pieces = iter([(X, y)] if chunks is None else chunks)
         first = next(pieces, None)
         if first is None:
@@ -621,13 +711,16 @@ class OnlineTwoStepRidge(PairModel):
         columns = self._read_labels(first[1], None)
         Psi, ids = self._task_features(tasks, columns.column_ids)
         n_tasks = int(columns.values.shape[1] if Psi is None else Psi.shape[0])
-        labels, parts = None, self._task_parts(chain([first], pieces), n_tasks, ids)
+        labels = None
+        parts = self._task_parts(chain([first], pieces), n_tasks, ids)
         if learnt.keeps_labels:
             labels = self._labels_of_kept(X, y, n_tasks, ids)
             known = (self._mapped(batch.rows) for batch in learnt.kept.batches)
             parts = zip(known, learnt.kept.split(labels), strict=True)
         ids = learnt.new_ids(ids)
-        return self._changed(learnt, learnt.with_tasks(learnt.seen_of_tasks(parts, Psi), ids, labels))
+        return self._changed(
+            learnt, learnt.with_tasks(learnt.seen_of_tasks(parts, Psi), ids, labels)
+        )
 
     def forget_tasks(self, tasks: Any) -> Self:
         """Remove tasks; afterwards the model equals one that was fitted without them.
@@ -648,13 +741,17 @@ class OnlineTwoStepRidge(PairModel):
         if len(set(where.tolist())) < len(where):
             raise ValueError("tasks contains a task more than once: give each task once.")
         if len(where) >= n_tasks:
-            raise ValueError("These are all tasks, but a model needs at least one task: fit a new model instead.")
+            raise ValueError(
+                "These are all tasks, but a model needs at least one task: fit a new model instead."
+            )
         return self._changed(learnt, learnt.without_tasks(where))
 
     def _changed(self, before: Knowledge | None, after: Knowledge) -> Self:
         """Store the new state; warn if more tasks than before have no label and so no intercept."""
         unpredicted = after.model.unpredicted
-        if np.count_nonzero(unpredicted) > (0 if before is None else np.count_nonzero(before.model.unpredicted)):
+        if np.count_nonzero(unpredicted) > (
+            0 if before is None else np.count_nonzero(before.model.unpredicted)
+        ):
             warn_of_unlabelled(unpredicted, 3)
         self._learnt = after
         return self
@@ -665,8 +762,13 @@ class OnlineTwoStepRidge(PairModel):
         self._check_params()
         if bool(self.fit_intercept) != self.statistics_.has_constant:
             then = self.statistics_.has_constant
-            raise ValueError(f"The model was fitted with fit_intercept={then}: set it back, or fit the model again.")
-        return replace(self._learnt, model=self._learnt.model.with_alphas(self.alpha, self.task_alpha))
+            raise ValueError(
+                f"The model was fitted with fit_intercept={then}: set it back, or fit the model "
+                f"again."
+            )
+        return replace(
+            self._learnt, model=self._learnt.model.with_alphas(self.alpha, self.task_alpha)
+        )
 
     def _solve(self) -> Self:
         self._learnt = self._current()
@@ -680,7 +782,8 @@ class OnlineTwoStepRidge(PairModel):
     def holdout(self, X: Any, y: Any, setting: str | Setting = "B") -> Any:
         """Return exact held-out predictions of learned labels, which are passed again.
 
-        `TwoStepRidge.holdout` stores the labels and takes only the setting. This model takes the labels first.
+        `TwoStepRidge.holdout` stores the labels and takes only the setting. This model takes the
+        labels first.
 
         Parameters
         ----------
@@ -689,26 +792,38 @@ class OnlineTwoStepRidge(PairModel):
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
             Their labels for all tasks. Missing labels are NaN and are predicted too.
         setting : {"A", "B", "C", "D"} or an alias, default="B"
-            What is left out to predict a cell: the pair alone (A), its instance (B), its task (C) or both (D). In A
-            with complete labels, the left-out pair is completed by both steps, as in `TwoStepRidge`. In A with missing
-            labels, it is left out of the first step of its task only. With ``row_alpha``, terms use the labels of the
-            instance that are not left out: none in B and D, all others in A and C.
+            What is left out to predict a cell: the pair alone (A), its instance (B), its task (C)
+            or both (D). In A with complete labels, the left-out pair is completed by both steps, as
+            in `TwoStepRidge`. In A with missing labels, it is left out of the first step of its
+            task only. With ``row_alpha``, terms use the labels of the instance that are not left
+            out: none in B and D, all others in A and C.
 
         Returns
         -------
         array or frame of shape (l, q) or (l,)
-            Held-out predictions. They are NaN, with a warning, for the only label of a task, which then has no label to
-            estimate its intercept from.
+            Held-out predictions. They are NaN, with a warning, for the only label of a task, which
+            then has no label to estimate its intercept from.
         """
-        wanted, self = as_setting(setting), self._snapshot()
+        wanted = as_setting(setting)
+        self = self._snapshot()
         model, Phi, grid = self._left_out(X, y, wanted)
-        terms, labels = self._terms, grid.values
-        held_out = terms.holdout(Phi, labels, wanted) if terms else online_holdout(model, Phi, labels, wanted)
+        terms = self._terms
+        labels = grid.values
+        if terms:
+            held_out = terms.holdout(Phi, labels, wanted)
+        else:
+            held_out = online_holdout(model, Phi, labels, wanted)
         _warn_of_lone(model, grid.values, wanted, "their predictions are NaN")
         return grid.restore(self._home(held_out))
 
     def landscape(
-        self, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str | Setting = "B"
+        self,
+        X: Any,
+        y: Any,
+        alphas: Alphas = None,
+        task_alphas: Alphas = None,
+        *,
+        setting: str | Setting = "B",
     ) -> np.ndarray:
         """Return the negative mean squared error of held-out predictions for every combination of regularisations.
 
@@ -722,14 +837,19 @@ class OnlineTwoStepRidge(PairModel):
         Returns
         -------
         array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
-            Scores; greater is better. A score is NaN, with a warning that names the values, if the model interpolates
-            the labels that are left out. If it does so for all values, `LeverageError` is raised.
+            Scores; greater is better. A score is NaN, with a warning that names the values, if the
+            model interpolates the labels that are left out. If it does so for all values,
+            `LeverageError` is raised.
         """
         rows = check_alphas(alphas, "alphas")
         columns = check_alphas(task_alphas, "task_alphas")
         wanted, self = as_setting(setting), self._snapshot()
         model, Phi, grid = self._left_out(X, y, wanted)
-        terms = None if wanted.new_instance else self._terms  # an instance that is left out has no term
+        # an instance that is left out has no term
+        if wanted.new_instance:
+            terms = None
+        else:
+            terms = self._terms
 
         def score(values: Sequence[float], task_values: Sequence[float]) -> np.ndarray:
             if terms is not None:
@@ -742,17 +862,26 @@ class OnlineTwoStepRidge(PairModel):
         return scores
 
     def tune(
-        self, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str | Setting = "B"
+        self,
+        X: Any,
+        y: Any,
+        alphas: Alphas = None,
+        task_alphas: Alphas = None,
+        *,
+        setting: str | Setting = "B",
     ) -> Self:
         """Set `alpha` and `task_alpha` to the values with the best held-out predictions; parameters as in `landscape`.
 
-        Unlike a search, this changes the parameters of the model. Ties are resolved in favour of the largest values.
-        The scores are stored as `landscape_`.
+        Unlike a search, this changes the parameters of the model. Ties are resolved in favour of
+        the largest values. The scores are stored as `landscape_`.
         """
-        rows, columns = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
+        rows = check_alphas(alphas, "alphas")
+        columns = check_alphas(task_alphas, "task_alphas")
         return self.set_best(self.landscape(X, y, rows, columns, setting=setting), rows, columns)
 
-    def set_best(self, scores: np.ndarray, alphas: Sequence[float], task_alphas: Sequence[float]) -> Self:
+    def set_best(
+        self, scores: np.ndarray, alphas: Sequence[float], task_alphas: Sequence[float]
+    ) -> Self:
         """Set the regularisation with the best score and store the scores, which are those of `landscape`."""
         best = best_point(scores, alphas, task_alphas if scores.ndim == 2 else None)
         with all_or_nothing(self):
@@ -763,9 +892,9 @@ class OnlineTwoStepRidge(PairModel):
     def to_two_step(self) -> TwoStepRidge:
         """Return a `TwoStepRidge` with the same parameters, fitted on the stored features and labels.
 
-        It equals this model if labels are complete, or if there are no task features. If labels are missing, it is
-        another model: it completes missing labels by both steps, and this model learns each task from its observed
-        labels. It has no terms of rows (``row_alpha``).
+        It equals this model if labels are complete, or if there are no task features. If labels are
+        missing, it is another model: it completes missing labels by both steps, and this model
+        learns each task from its observed labels. It has no terms of rows (``row_alpha``).
 
         Warns
         -----
@@ -780,11 +909,16 @@ class OnlineTwoStepRidge(PairModel):
         learnt = self._current()
         if not learnt.keeps_labels:
             raise ValueError(
-                f"{type(self).__name__} keeps statistics only, not the labels: fit it with keep_labels=True."
+                f"{type(self).__name__} keeps statistics only, not the labels: fit it with "
+                f"keep_labels=True."
             )
-        known, stored = learnt.model.statistics, learnt.kept
+        known = learnt.model.statistics
+        stored = learnt.kept
         if self.row_alpha is not None or (known.tasks is not None and not known.is_complete):
-            why = "Labels are missing" if self.row_alpha is None else "Terms of rows are left out"
+            if self.row_alpha is None:
+                why = "Labels are missing"
+            else:
+                why = "Terms of rows are left out"
             text = f"{why}, so this result is that of TwoStepRidge, a different model (see to_two_step)."
             warnings.warn(text, UserWarning, stacklevel=3)
         rows = stacked([batch.rows for batch in stored.batches])
@@ -823,7 +957,9 @@ class OnlineTwoStepRidge(PairModel):
             fitted_map = getattr(self, f"{name}_", None)
             if (getattr(self, name) is None) != (fitted_map is None):
                 return False
-            if not hasattr(fitted_map, "transform") and not is_shaped(fitted_map, None, None, sparse=True):
+            if not hasattr(fitted_map, "transform") and not is_shaped(
+                fitted_map, None, None, sparse=True
+            ):
                 return False
         return self.feature_map is not None or self.statistics_.gram.shape[0] == self.n_features_in_
 
@@ -832,13 +968,17 @@ class OnlineTwoStepRidge(PairModel):
         check_flag(self.fit_intercept, "fit_intercept")
         check_flag(self.keep_labels, "keep_labels")
         if self.row_alpha is not None and not check_alpha(self.row_alpha, "row_alpha"):
-            raise ValueError("row_alpha must be above 0, found 0: use a small number, or None for no terms.")
+            raise ValueError(
+                "row_alpha must be above 0, found 0: use a small number, or None for no terms."
+            )
 
 
 def _check_width(grid: Table, n_tasks: int) -> None:
     """Raise if the labels do not have one column per task."""
     if grid.values.shape[1] != n_tasks:
-        raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {n_tasks} task(s).")
+        raise ValueError(
+            f"Y has {grid.values.shape[1]} columns, expected the labels of {n_tasks} task(s)."
+        )
 
 
 def _check_labels(labels: Array) -> None:
@@ -850,7 +990,10 @@ def _check_labels(labels: Array) -> None:
 def _check_complete(model: OnlineRidge, labels: Array) -> None:
     """Raise if a label is missing, for a model that was fitted on complete labels."""
     if model.statistics.is_complete and has_holes(labels):
-        raise ValueError("Y contains NaN, but the model was fitted on complete labels: give the labels of the fit.")
+        raise ValueError(
+            "Y contains NaN, but the model was fitted on complete labels: give the labels of the "
+            "fit."
+        )
 
 
 def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str) -> None:
@@ -865,8 +1008,10 @@ def _warn_of_lost(lost: float) -> None:
     """Warn if the relative rounding error of the remaining statistics is large."""
     if lost > _LOST:
         warnings.warn(
-            "The forgotten data were much larger than the remaining data: results may have a relative rounding error "
-            f"of {lost:.0e}. Fit a new model on the remaining data, and scale large values before they are learned.",
+            "The forgotten data were much larger than the remaining data: results may have a "
+            "relative rounding error "
+            f"of {lost:.0e}. Fit a new model on the remaining data, and scale large values before "
+            f"they are learned.",
             PrecisionWarning,
             stacklevel=3,
         )

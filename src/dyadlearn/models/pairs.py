@@ -14,7 +14,16 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, take_rows, to_numpy
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    float_dtype,
+    is_foreign,
+    is_sparse,
+    namespace,
+    take_rows,
+    to_numpy,
+)
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import distinct, id_columns
 from dyadlearn._registry import listed
@@ -83,22 +92,25 @@ class Entities:
         ----------
         wanted, training : sequences of ids
         base : Ids, default=None
-            For several descriptions: ids of all rows when the model was fitted. None means that the model is being
-            fitted.
+            For several descriptions: ids of all rows when the model was fitted. None means that the
+            model is being fitted.
         kernels : names
             Names of the descriptions that are kernels; their columns are reordered as `base`.
         """
         rows = self._positions(wanted)
         if isinstance(self.tables, Table):
             taken = take_rows(self.tables.values, rows)
-            return take_rows(taken.T, self._positions(training)).T if self.is_kernel else taken
+            if self.is_kernel:
+                return take_rows(taken.T, self._positions(training)).T
+            return taken
         if base is None or base.labels == self.ids.labels:
             return self.tables[rows]
         self._positions(training)  # raises if a training id is missing
         # Columns of removed ids are not used, because they are not training ids.
         columns = np.maximum(reading.among(base.labels, self.ids.labels), 0)
         tables = {
-            name: table.take(rows, columns if name in kernels else None) for name, table in self.tables.tables.items()
+            name: table.take(rows, columns if name in kernels else None)
+            for name, table in self.tables.tables.items()
         }
         then = reading.among(wanted, base.labels)
         return Descriptions(tables, np.where(then < 0, len(base) + rows, then), len(base))
@@ -118,32 +130,45 @@ def read_entities(given: Any, model: PairwiseRidge, axis: int) -> Entities:
     model : PairwiseRidge
     axis : int
     """
-    side, given = ("instances", "tasks")[axis], reading.unwrap_tasks(given)
+    side = ("instances", "tasks")[axis]
+    given = reading.unwrap_tasks(given)
     if given is None:
         raise ValueError(f"{side} is None: give the features or the kernel of the {side}.")
     several = read_descriptions(given, side)
     if several is None:
         spec = (model._spec, model._task_spec)[axis]()
         table = _read_table(given, spec, side)
-        return Entities(table, table.row_ids or Ids(tuple(range(table.values.shape[0]))), side, spec.is_precomputed)
+        return Entities(
+            table,
+            table.row_ids or Ids(tuple(range(table.values.shape[0]))),
+            side,
+            spec.is_precomputed,
+        )
     if not model.takes_descriptions:
         n = len(several.names)
         raise TypeError(
-            f"{type(model).__name__} takes one table of the {side}, found {n} descriptions: use LearnedKernelRidge."
+            f"{type(model).__name__} takes one table of the {side}, found {n} descriptions: use "
+            f"LearnedKernelRidge."
         )
     if several.places is not None:
-        raise ValueError(f"{side} are a selection of rows of other descriptions: give the complete descriptions.")
+        raise ValueError(
+            f"{side} are a selection of rows of other descriptions: give the complete descriptions."
+        )
     ids = several.row_ids or Ids(tuple(range(len(several))))
     tables = {name: _bare(table, ids) for name, table in several.tables.items()}
     return Entities(Descriptions(tables, None, several.n_first), ids, side)
 
 
-def positions_of(ids: Ids, wanted: Sequence[Hashable], side: str, where: str, remedy: str) -> np.ndarray:
+def positions_of(
+    ids: Ids, wanted: Sequence[Hashable], side: str, where: str, remedy: str
+) -> np.ndarray:
     """Return the positions of ids; raise an error with the number and some examples of unknown ids."""
     places = reading.among(wanted, ids.labels)
     unknown = [label for label, place in zip(wanted, places, strict=True) if place < 0]
     if unknown:
-        raise IdError(f"{len(unknown)} of {len(wanted)} {side} are {where}: {shown(unknown)}; {remedy}.")
+        raise IdError(
+            f"{len(unknown)} of {len(wanted)} {side} are {where}: {shown(unknown)}; {remedy}."
+        )
     return places
 
 
@@ -151,13 +176,19 @@ def _read_table(given: Any, spec: KernelSpec, side: str) -> Table:
     """Return the table of a side: a matrix, its row ids and, for features, their names if there are any."""
     table = reading.align_side(read_table(given, side), None, spec, side, side)
     if table.kind is not None and table.row_ids is None:
-        raise IdError(f"{side} is a frame of {table.kind} without ids: put them in its first column as text.")
+        raise IdError(
+            f"{side} is a frame of {table.kind} without ids: put them in its first column as text."
+        )
     values = _matrix(table.values)
     if values.ndim != 2:
-        raise ValueError(f"{side} must be a matrix with a row for each of the {side}, found shape {values.shape}.")
+        raise ValueError(
+            f"{side} must be a matrix with a row for each of the {side}, found shape "
+            f"{values.shape}."
+        )
     if spec.is_precomputed and values.shape[0] != values.shape[1]:
         raise KernelError(
-            f"{side} must be a square matrix for a precomputed kernel, found shape {tuple(values.shape)}."
+            f"{side} must be a square matrix for a precomputed kernel, found shape "
+            f"{tuple(values.shape)}."
         )
     names = None if spec.is_precomputed else table.column_ids
     return Table(values, table.row_ids, names)
@@ -206,31 +237,36 @@ class FittedPairs(FittedRidge):
 class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     r"""Fit a grid model on a long table with an instance id, a task id and a value in each row.
 
-    The rows become a grid of the instances and tasks that occur in them, and the wrapped model is fitted on this grid.
-    If the grid does not fit in memory, or if computing on the pairs is cheaper, Kronecker and two-step ridge are fitted
-    on the list of pairs. Rows :math:`r` that repeat a pair are averaged with their weights. Pairs without a row are not
-    observed:
+    The rows become a grid of the instances and tasks that occur in them, and the wrapped model is
+    fitted on this grid. If the grid does not fit in memory, or if computing on the pairs is
+    cheaper, Kronecker and two-step ridge are fitted on the list of pairs. Rows :math:`r` that
+    repeat a pair are averaged with their weights. Pairs without a row are not observed:
 
     .. math:: Y_{it} = \frac{\sum_{r : (i, t)} w_r\, y_r}{\sum_{r : (i, t)} w_r}
 
-    Features or kernels of instances and tasks are in two tables. They are looked up by id, and never sliced or copied.
-    So cross-validation and searches of scikit-learn work on tables of pairs, in all four settings with `SettingKFold`.
+    Features or kernels of instances and tasks are in two tables. They are looked up by id, and
+    never sliced or copied. So cross-validation and searches of scikit-learn work on tables of
+    pairs, in all four settings with `SettingKFold`.
 
     Parameters
     ----------
     model : TwoStepRidge, or any other model of a grid, with or without a search
         The model to fit; it is cloned. Its parameters are ``model__alpha`` and so on.
-    instances : array, sparse matrix or frame of shape (M, d), or (M, M) for a precomputed kernel; or Descriptions
-        Features of all instances to be used in training or prediction, or the kernel between them. Their ids are the
-        index of a pandas frame, the first column of any other frame if it is text, or the row positions of an array. A
-        model that accepts several descriptions of a side, such as `LearnedKernelRidge`, takes a mapping or a list of
-        such tables too.
-    tasks : array, sparse matrix, frame or Tasks of shape (Q, r), or (Q, Q) for a precomputed kernel, default=None
-        The same for the tasks. Without this table the model has no task side, and only training tasks can be predicted.
+    instances : array, sparse matrix or frame of shape (M, d), or (M, M) for a precomputed kernel;
+    or Descriptions
+        Features of all instances to be used in training or prediction, or the kernel between them.
+        Their ids are the index of a pandas frame, the first column of any other frame if it is
+        text, or the row positions of an array. A model that accepts several descriptions of a side,
+        such as `LearnedKernelRidge`, takes a mapping or a list of such tables too.
+    tasks : array, sparse matrix, frame or Tasks of shape (Q, r), or (Q, Q) for a precomputed
+    kernel, default=None
+        The same for the tasks. Without this table the model has no task side, and only training
+        tasks can be predicted.
     unknown : {"error", "baseline"}, default="error"
-        What `predict` does with ids that are in no table: raise an error, or predict a mean of the training labels.
-        This is the mean of the labels of the other id of the pair, or of all labels if that has none. With `labels`,
-        and in `predict_interval`, unknown ids raise an error in any case.
+        What `predict` does with ids that are in no table: raise an error, or predict a mean of the
+        training labels. This is the mean of the labels of the other id of the pair, or of all
+        labels if that has none. With `labels`, and in `predict_interval`, unknown ids raise an
+        error in any case.
 
     Attributes
     ----------
@@ -239,9 +275,11 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     instance_ids_, task_ids_ : tuple of shape (m,) and (q,)
         Ids of the training instances and tasks, in the order of their first appearance.
     n_dropped_ : int
-        Number of training rows that were left out, because an id or the value is missing or the weight is zero.
+        Number of training rows that were left out, because an id or the value is missing or the
+        weight is zero.
     n_repeated_, n_contradicting_ : int
-        Number of training pairs with more than one row, and number of these pairs whose values differ.
+        Number of training pairs with more than one row, and number of these pairs whose values
+        differ.
     n_features_in_ : int
         2: an instance id and a task id.
 
@@ -252,7 +290,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     Notes
     -----
-    The tables are used in `predict`, not only in `fit`. To predict for instances that were added later, call
+    The tables are used in `predict`, not only in `fit`. To predict for instances that were added
+    later, call
     ``set_params(instances=longer_table)``; refitting is not needed. A precomputed kernel must still contain the
     training instances.
 
@@ -285,7 +324,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     # Ids of all rows of a side with several descriptions, at the time of the fit.
     _bases: tuple[Ids | None, Ids | None]
 
-    def __init__(self, model: Any, *, instances: Any = None, tasks: Any = None, unknown: str = "error") -> None:
+    def __init__(
+        self, model: Any, *, instances: Any = None, tasks: Any = None, unknown: str = "error"
+    ) -> None:
         self.model = model
         self.instances = instances
         self.tasks = tasks
@@ -297,12 +338,14 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         Parameters
         ----------
         pairs : array, list of rows or frame, of shape (n, 2)
-            An instance id and a task id in each row. Rows with a missing id are left out and counted in `n_dropped_`.
+            An instance id and a task id in each row. Rows with a missing id are left out and
+            counted in `n_dropped_`.
         y : array, list or series of shape (n,)
             Values of the pairs. Rows with NaN are left out and counted in `n_dropped_`.
         sample_weight : array, list or series of shape (n,), default=None
-            Weights of the rows, at least 0. A repeated pair gets the weighted mean of its values and the sum of its
-            weights. Without weights every pair has the same weight, however often it is repeated.
+            Weights of the rows, at least 0. A repeated pair gets the weighted mean of its values
+            and the sum of its weights. Without weights every pair has the same weight, however
+            often it is repeated.
 
         Returns
         -------
@@ -311,7 +354,11 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         return self._fit_by(lambda *given: clone(self.model).fit(*given), pairs, y, sample_weight)
 
     def _fit_by(
-        self, fitted: Callable[[Any, Labels, Any, Any], Any], pairs: Any, y: Any, sample_weight: Any = None
+        self,
+        fitted: Callable[[Any, Labels, Any, Any], Any],
+        pairs: Any,
+        y: Any,
+        sample_weight: Any = None,
     ) -> Self:
         """Store the model that a function fits on the grid of the pairs.
 
@@ -327,9 +374,12 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """
         unique, (instances, tasks), given = self._read(pairs, y, sample_weight)
         self.model_ = fitted(*given)
-        self.instance_ids_, self.task_ids_ = unique.instances, unique.tasks
-        self.n_dropped_, self.n_features_in_ = unique.n_dropped, 2
-        self.n_repeated_, self.n_contradicting_ = unique.n_repeated, unique.n_contradicting
+        self.instance_ids_ = unique.instances
+        self.task_ids_ = unique.tasks
+        self.n_dropped_ = unique.n_dropped
+        self.n_features_in_ = 2
+        self.n_repeated_ = unique.n_repeated
+        self.n_contradicting_ = unique.n_contradicting
         self._names = instances.names, None if tasks is None else tasks.names
         self._bases = instances.base, None if tasks is None else tasks.base
         return self
@@ -337,7 +387,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     def _fits(self) -> bool:
         return (len(self.instance_ids_), len(self.task_ids_)) == tuple(self.model_._labels.shape)
 
-    def given_to_model(self, pairs: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Labels, Any, Any]:
+    def given_to_model(
+        self, pairs: Any, y: Any, sample_weight: Any = None
+    ) -> tuple[Any, Labels, Any, Any]:
         """Return the training data of the wrapped model: instances, labels, tasks, weights; arguments as in `fit`."""
         return self._read(pairs, y, sample_weight)[2]
 
@@ -359,7 +411,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         if is_whole(y):
             # Averages of integers get the precision of the features.
             sides = (*instances.arrays, *(() if tasks is None else tasks.arrays))
-            values = values.astype(np.float32 if float_dtype(*sides) == namespace(*sides).float32 else np.float64)
+            values = values.astype(
+                np.float32 if float_dtype(*sides) == namespace(*sides).float32 else np.float64
+            )
         shape = (len(unique.instances), len(unique.tasks))
         labels = Labels(unique.rows, unique.columns, values, shape)
         weights = None if sample_weight is None else labels.to_sparse(unique.weights)
@@ -380,12 +434,13 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         Parameters
         ----------
         pairs : array, list of rows or frame, of shape (n, 2)
-            An instance id and a task id in each row. The ids must be in the tables, unless ``unknown="baseline"``.
-            They need not occur in the training pairs.
+            An instance id and a task id in each row. The ids must be in the tables, unless
+            ``unknown="baseline"``. They need not occur in the training pairs.
         labels : (pairs, y), default=None
-            Known pairs of the new instances (or of the new tasks) in `pairs` and their values, as in `fit`. All pairs
-            must then be of new instances with training tasks, or of training instances with new tasks. The predictions
-            are those of `TwoStepRidge.predict` with these labels.
+            Known pairs of the new instances (or of the new tasks) in `pairs` and their values, as
+            in `fit`. All pairs must then be of new instances with training tasks, or of training
+            instances with new tasks. The predictions are those of `TwoStepRidge.predict` with these
+            labels.
 
         Returns
         -------
@@ -423,13 +478,20 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """
         self = self._snapshot()
         given, at, ids = self._asked(pairs)
-        model, places = self.model_, self._places(ids)
+        model = self.model_
+        places = self._places(ids)
         for axis, known in enumerate(places):
             if model.describes_by_labels and given[axis] is not None and (known >= 0).all():
                 # Such a model can use only its training rows, with the features that they had.
-                given[axis], at[axis] = None, known[at[axis]]
-        asked = [Asked(*side) for side in zip(model._asked(*given)[1], map(Ids, ids), places, strict=True)]
-        bounds = interval_grids(model.fitted_, model._intervals(), asked, coverage, setting, (at[0], at[1]))
+                given[axis] = None
+                at[axis] = known[at[axis]]
+        asked = [
+            Asked(*side)
+            for side in zip(model._asked(*given)[1], map(Ids, ids), places, strict=True)
+        ]
+        bounds = interval_grids(
+            model.fitted_, model._intervals(), asked, coverage, setting, (at[0], at[1])
+        )
         flat = at[0] * bounds[0].shape[1] + at[1]
         lower, upper = (take_rows(namespace(end).reshape(end, (-1,)), flat) for end in bounds)
         return lower, upper
@@ -449,13 +511,17 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         Returns
         -------
         given : list of two arrays or Descriptions
-            Rows of the instances and of the tasks; None for the training tasks if the model has no task side.
+            Rows of the instances and of the tasks; None for the training tasks if the model has no
+            task side.
         at : list of two integer arrays
             Positions of the instance and of the task of each pair in `given`.
         ids : list of two tuples
             Distinct ids of the instances and of the tasks.
         """
-        at, ids = map(list, zip(*(distinct(column, "pairs") for column in id_columns(pairs, "pairs")), strict=True))
+        at, ids = map(
+            list,
+            zip(*(distinct(column, "pairs") for column in id_columns(pairs, "pairs")), strict=True),
+        )
         given = [self._looked_up(ids[0], 0), None]
         if self.tasks is None or self.model_._task_side is None:
             at[1] = self._training_tasks(ids[1])[at[1]]
@@ -465,12 +531,18 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     def _predict_or_mean(self, pairs: Any) -> Array:
         """Predict pairs, by means of labels if an id is in no table."""
-        columns, like = id_columns(pairs, "pairs"), self.model_._coefficients
+        columns = id_columns(pairs, "pairs")
+        like = self.model_._coefficients
         values = means_for_unknown(self.fitted_.labels, self._places(columns))
-        listed = [reading.among(column, self._listed_ids(axis)) >= 0 for axis, column in enumerate(columns)]
+        listed = [
+            reading.among(column, self._listed_ids(axis)) >= 0
+            for axis, column in enumerate(columns)
+        ]
         here = np.flatnonzero(listed[0] & listed[1])
         if here.size:
-            values[here] = to_numpy(self._predicted([tuple(column[row] for column in columns) for row in here]))
+            values[here] = to_numpy(
+                self._predicted([tuple(column[row] for column in columns) for row in here])
+            )
         return self.model_._home(as_array_of(values, like, like.dtype))
 
     def _listed_ids(self, axis: int) -> tuple[Hashable, ...]:
@@ -479,7 +551,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             return self.task_ids_
         return read_entities((self.instances, self.tasks)[axis], self.model_, axis).ids.labels
 
-    def _predict_known(self, given: Sequence[Any], new: Sequence[np.ndarray], places: Sequence[np.ndarray]) -> Array:
+    def _predict_known(
+        self, given: Sequence[Any], new: Sequence[np.ndarray], places: Sequence[np.ndarray]
+    ) -> Array:
         """Predict pairs for a model that treats training instances or tasks differently from new ones.
 
         Parameters
@@ -487,30 +561,44 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         given : two arrays or Descriptions
             All instances and tasks to predict for.
         new, places : two integer arrays of shape (n,)
-            Positions of the pairs' instances and tasks in `given`, and in the training data, -1 for new ones.
+            Positions of the pairs' instances and tasks in `given`, and in the training data, -1 for
+            new ones.
         """
-        members, pieces = members_of(2 * (places[0] >= 0) + (places[1] >= 0)), []
+        members = members_of(2 * (places[0] >= 0) + (places[1] >= 0))
+        pieces = []
         for here in members:
-            rows, at = list(given), [side[here] for side in new]
+            rows = list(given)
+            at = [side[here] for side in new]
             for axis, place in enumerate(places):
                 if place[here[0]] >= 0:
-                    rows[axis], at[axis] = None, place[here]
+                    rows[axis] = None
+                    at[axis] = place[here]
             pieces.append(self.model_.predict_pairs(rows[0], rows[1], np.stack(at, axis=1)))
         return in_order(pieces, members)
 
-    def _predict_with(self, labels: Any, given: list[Any], at: list[np.ndarray], ids: Sequence[Any]) -> Array:
+    def _predict_with(
+        self, labels: Any, given: list[Any], at: list[np.ndarray], ids: Sequence[Any]
+    ) -> Array:
         """Predict pairs that are new on one side, with labels of their new rows; other arguments are from `_asked`."""
         if not isinstance(labels, tuple | list) or len(labels) != 2:
-            raise TypeError(f"labels must be a tuple (pairs, y) of known pairs, found {type(labels).__name__}.")
-        places, known = self._places(ids), (self.instance_ids_, self.task_ids_)
+            raise TypeError(
+                f"labels must be a tuple (pairs, y) of known pairs, found {type(labels).__name__}."
+            )
+        places = self._places(ids)
+        known = (self.instance_ids_, self.task_ids_)
         new = 0 if (places[0] < 0).all() else 1
         if not (places[new] < 0).all() or not (places[1 - new] >= 0).all():
-            raise ValueError(f"labels= needs pairs of {reading.FOLD_IN}: predict other pairs without it.")
+            raise ValueError(
+                f"labels= needs pairs of {reading.FOLD_IN}: predict other pairs without it."
+            )
         sides = [ids[side] if side == new else known[side] for side in (0, 1)]
         few = averaged_pairs(*id_columns(labels[0], "labels"), labels[1], None, *sides).to_grid()
-        given[1 - new], at[1 - new] = None, places[1 - new][at[1 - new]]
+        given[1 - new] = None
+        at[1 - new] = places[1 - new][at[1 - new]]
         predictions = self.model_.predict(*given, labels=few.grid)
-        return take_rows(namespace(predictions).reshape(predictions, (-1,)), at[0] * len(sides[1]) + at[1])
+        return take_rows(
+            namespace(predictions).reshape(predictions, (-1,)), at[0] * len(sides[1]) + at[1]
+        )
 
     def score(self, pairs: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² over all pairs with a value.
@@ -528,17 +616,24 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """
         predicted = to_numpy(self.predict(pairs))
         truth = read_numbers(y, "y", len(predicted))
-        weights = None if sample_weight is None else read_numbers(sample_weight, "sample_weight", len(predicted))
+        if sample_weight is None:
+            weights = None
+        else:
+            weights = read_numbers(sample_weight, "sample_weight", len(predicted))
         observed = ~np.isnan(truth)
         truth, predicted = reading.in_range(truth[observed], predicted[observed])
-        return float(r2_score(truth, predicted, sample_weight=None if weights is None else weights[observed]))
+        return float(
+            r2_score(truth, predicted, sample_weight=None if weights is None else weights[observed])
+        )
 
     def __sklearn_clone__(self) -> Self:
-        # The tables may be large, and cross-validation clones the model for every fold: clones share the tables.
+        # The tables may be large, and cross-validation clones the model for every fold: clones
+        # share the tables.
         bare = copy.copy(self)
         bare.instances = bare.tasks = None
         cloned: Self = BaseEstimator.__sklearn_clone__(bare)
-        cloned.instances, cloned.tasks = self.instances, self.tasks
+        cloned.instances = self.instances
+        cloned.tasks = self.tasks
         return cloned
 
     def __sklearn_tags__(self) -> Tags:
@@ -552,9 +647,15 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         model = self.model
         check_choice(self.unknown, "unknown", ("error", "baseline"))
         if not isinstance(model, PairwiseRidge):
-            raise TypeError(f"model must be a {listed(searches=False)}, or a search over one of them, found {model!r}.")
+            raise TypeError(
+                f"model must be a {listed(searches=False)}, or a search over one of them, found "
+                f"{model!r}."
+            )
         if model.symmetry is not None:
-            raise ValueError("A network has one set of nodes, but PairRegressor has two tables: fit the model itself.")
+            raise ValueError(
+                "A network has one set of nodes, but PairRegressor has two tables: fit the model "
+                "itself."
+            )
         return model
 
     def _looked_up(self, wanted: Sequence[Hashable], axis: int) -> Any:
@@ -564,7 +665,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             self._training_tasks(wanted)  # raises for new tasks
         table = read_entities(given, self.model_, axis)
         reading.check_names(self._names[axis], table.names, table.side)
-        return table.looked_up(wanted, training, self._bases[axis], self.model_._kernels_given(axis))
+        return table.looked_up(
+            wanted, training, self._bases[axis], self.model_._kernels_given(axis)
+        )
 
     def _given(self, given: Any, axis: int) -> Any:
         """Return instances (axis 0) or tasks that are not in the tables in the form that the wrapped model accepts.
@@ -588,5 +691,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         if self.tasks is None:
             remedy = "give tasks=, their features or kernel, to predict for new ones"
         else:
-            remedy = f"{type(self.model_).__name__} has no task side and predicts training tasks only"
+            remedy = (
+                f"{type(self.model_).__name__} has no task side and predicts training tasks only"
+            )
         return positions_of(Ids(self.task_ids_), wanted, "tasks", "in no training pair", remedy)

@@ -32,7 +32,13 @@ from dyadlearn._checks import (
     check_same_library,
     reading_numbers,
 )
-from dyadlearn._codes import Column, identical_rows, label_array, nearly_identical_rows, pair_numbers
+from dyadlearn._codes import (
+    Column,
+    identical_rows,
+    label_array,
+    nearly_identical_rows,
+    pair_numbers,
+)
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory, solve_numbers
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, is_whole, looks_transposed, read_table
@@ -51,8 +57,9 @@ from dyadlearn.vectrick import gather_cost
 class Tasks(Stored):
     """Wrap the tasks so that cross-validation of scikit-learn does not slice them.
 
-    scikit-learn slices all array-like metadata with as many rows as `X` into training and test rows. If there are as
-    many tasks as instances, it would slice the tasks too. This wrapper is not array-like, so it is passed on unchanged.
+    scikit-learn slices all array-like metadata with as many rows as `X` into training and test
+    rows. If there are as many tasks as instances, it would slice the tasks too. This wrapper is not
+    array-like, so it is passed on unchanged.
 
     Parameters
     ----------
@@ -87,10 +94,16 @@ def unwrap_tasks(tasks: Any) -> Any:
     return tasks.array if isinstance(tasks, Tasks) else tasks
 
 
-def align_side(table: Table, target: Ids | None, spec: KernelSpec, name: str, target_name: str) -> Table:
+def align_side(
+    table: Table, target: Ids | None, spec: KernelSpec, name: str, target_name: str
+) -> Table:
     """Return a side's table in the order of the labels, with their ids if they have any."""
     columns = table.column_ids
-    if spec.is_precomputed and columns is not None and len(table.row_ids or columns) == len(columns):
+    if (
+        spec.is_precomputed
+        and columns is not None
+        and len(table.row_ids or columns) == len(columns)
+    ):
         table = table.squared(name)
     if target is None:
         return table
@@ -105,8 +118,15 @@ def in_training_order(table: Table, spec: KernelSpec, ids: Ids | None, name: str
     if not spec.is_precomputed or table.column_ids is None or ids is None:
         return table
     known = set(ids.labels)
-    if table.row_ids is not None and not known & set(table.column_ids.labels) and known <= set(table.row_ids.labels):
-        raise IdError(f"{name} looks transposed: the training ids are in its rows, not in its columns; pass {name}.T.")
+    if (
+        table.row_ids is not None
+        and not known & set(table.column_ids.labels)
+        and known <= set(table.row_ids.labels)
+    ):
+        raise IdError(
+            f"{name} looks transposed: the training ids are in its rows, not in its columns; pass "
+            f"{name}.T."
+        )
     return table.columns_as(ids, f"the columns of {name}", "the training data")
 
 
@@ -124,13 +144,22 @@ def checked_tasks(
         check_names(names, table.column_ids, "tasks")
     rows = check_rows(table.values, spec, "tasks", allow_nan=allow_nan)
     if rows.shape[1] != n_columns:
-        what = "kernel values with the training tasks" if spec.is_precomputed else "features"
+        if spec.is_precomputed:
+            what = "kernel values with the training tasks"
+        else:
+            what = "features"
         raise ValueError(f"tasks has {rows.shape[1]} columns, expected {n_columns} {what}.")
     return rows
 
 
 def read_rows(
-    model: Any, given: Any, axis: int, spec: KernelSpec, ids: Ids | None, names: Ids | None, n_columns: int
+    model: Any,
+    given: Any,
+    axis: int,
+    spec: KernelSpec,
+    ids: Ids | None,
+    names: Ids | None,
+    n_columns: int,
 ) -> tuple[Table, Array]:
     """Return the table, with ids, and the checked rows of instances (axis 0) or tasks to predict for.
 
@@ -151,37 +180,52 @@ def read_rows(
     if axis:
         return table, checked_tasks(table, spec, names, n_columns, allow_nan=model.allows_nan)
     if not hasattr(table.values, "columns") and not spec.is_precomputed:
-        check_names(names, table.column_ids, name)  # scikit-learn checks the names of pandas frames itself
+        check_names(
+            names, table.column_ids, name
+        )  # scikit-learn checks the names of pandas frames itself
     return table, model._validated_instances(table, spec, reset=False)
 
 
 def check_orientation(form: Table, instances: Table, tasks: Table | None) -> None:
     """Raise if ids show that the labels are transposed."""
-    if looks_transposed(form.row_ids, form.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
+    if looks_transposed(
+        form.row_ids, form.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids
+    ):
         raise IdError(
-            "Y looks transposed: its columns have the ids of X, but instances must be in the rows; pass Y.T"
-            + ("." if tasks is None else ", or exchange X and tasks.")
+            "Y looks transposed: its columns have the ids of X, but instances must be in the rows; "
+            "pass Y.T" + ("." if tasks is None else ", or exchange X and tasks.")
         )
 
 
 def check_sizes(rows: Array, labels: Any, task_rows: Array | None) -> None:
     """Raise if the shape of Y does not match X and tasks; the message says whether Y looks transposed."""
-    is_transposed = rows.shape[0] == labels.shape[1] and (task_rows is None or task_rows.shape[0] == labels.shape[0])
-    hint = " Y looks transposed: pass Y.T" + ("." if task_rows is None else ", or exchange X and tasks.")
+    is_transposed = rows.shape[0] == labels.shape[1] and (
+        task_rows is None or task_rows.shape[0] == labels.shape[0]
+    )
+    hint = " Y looks transposed: pass Y.T" + (
+        "." if task_rows is None else ", or exchange X and tasks."
+    )
     if rows.shape[0] != labels.shape[0]:
         raise ValueError(
-            f"X has {rows.shape[0]} instances, but Y has {labels.shape[0]} rows: give one row of labels per instance."
-            + (hint if is_transposed else "")
+            f"X has {rows.shape[0]} instances, but Y has {labels.shape[0]} rows: give one row of "
+            f"labels per instance." + (hint if is_transposed else "")
         )
     if task_rows is not None and task_rows.shape[0] != labels.shape[1]:
         raise ValueError(
-            f"tasks has {task_rows.shape[0]} rows, but Y has {labels.shape[1]} columns: give one row per task. If "
-            "scikit-learn has sliced the tasks because there are as many as instances, pass them as Tasks(tasks)."
+            f"tasks has {task_rows.shape[0]} rows, but Y has {labels.shape[1]} columns: give one "
+            f"row per task. If "
+            "scikit-learn has sliced the tasks because there are as many as instances, pass them "
+            "as Tasks(tasks)."
         )
 
 
 def fit_numbers(
-    pairing: type[Pairing], shape: tuple[int, int], sides: Sequence[SideSize], *, complete: bool, weighted: bool = False
+    pairing: type[Pairing],
+    shape: tuple[int, int],
+    sides: Sequence[SideSize],
+    *,
+    complete: bool,
+    weighted: bool = False,
 ) -> dict[str, float]:
     """Return how many numbers each step of a fit stores, by step: decompose instances, decompose tasks, solve.
 
@@ -198,15 +242,21 @@ def fit_numbers(
     weighted : bool, default=False
     """
     # Labels and weights are copied.
-    steps, stored = {}, (2.0 if weighted else 1.0) * shape[0] * shape[1]
+    steps = {}
+    stored = (2.0 if weighted else 1.0) * shape[0] * shape[1]
     for name, side in zip(("instance", "task"), sides, strict=False):
-        what, columns = ("kernel", side.n_rows) if side.form in ("gram", "kernel") else ("features", side.n_columns)
+        if side.form in ("gram", "kernel"):
+            what, columns = ("kernel", side.n_rows)
+        else:
+            what, columns = ("features", side.n_columns)
         decomposing, kept = side.numbers
         steps[f"Decomposing the {side.n_rows} × {columns} {name} {what}"] = stored + decomposing
         stored += kept
     options = {"coupled": pairing.knows_tasks, "complete": complete, "weighted": weighted}
     solving = solve_numbers(shape, [side.rank for side in sides], **options)
-    steps[f"Fitting a grid of {shape[0]} × {shape[1]}"] = sum(side.numbers[1] for side in sides) + solving
+    steps[f"Fitting a grid of {shape[0]} × {shape[1]}"] = (
+        sum(side.numbers[1] for side in sides) + solving
+    )
     return steps
 
 
@@ -217,17 +267,23 @@ def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | N
     for name, array in arrays.items():
         if array is not None and is_foreign(array):
             raise ValueError(
-                f"device={device!r} is for numpy arrays: move {name} to the device, and leave device= out."
+                f"device={device!r} is for numpy arrays: move {name} to the device, and leave "
+                f"device= out."
             )
         if is_sparse(array):
-            raise TypeError(f"device={device!r} takes dense arrays, found {name} sparse: give it as {name}.toarray().")
+            raise TypeError(
+                f"device={device!r} takes dense arrays, found {name} sparse: give it as "
+                f"{name}.toarray()."
+            )
     return [None if array is None else on_device(array, device) for array in arrays.values()]
 
 
 def check_labels_given(y: Any, model: Any, remedy: str = ": give a grid of labels") -> None:
     """Raise if y is None, with the message of scikit-learn."""
     if y is None:
-        raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None{remedy}.")
+        raise ValueError(
+            f"{type(model).__name__} requires y to be passed, but the target y is None{remedy}."
+        )
 
 
 def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:
@@ -251,9 +307,14 @@ def is_fitted(estimator: Any) -> bool:
 def mapped(rows: Array, feature_map: Any, name: str) -> Array:
     """Return rows mapped by a fitted transformer or by a matrix (p, d); `name` is its name in messages."""
     if hasattr(feature_map, "transform"):
-        return check_matrix(feature_map.transform(rows), f"The output of {name}", accept_sparse=True)
+        return check_matrix(
+            feature_map.transform(rows), f"The output of {name}", accept_sparse=True
+        )
     if feature_map.shape[0] != rows.shape[1]:
-        raise ValueError(f"{name} has {feature_map.shape[0]} rows, expected {rows.shape[1]}: one for each feature.")
+        raise ValueError(
+            f"{name} has {feature_map.shape[0]} rows, expected {rows.shape[1]}: one for each "
+            f"feature."
+        )
     return matmul(rows, feature_map)
 
 
@@ -267,11 +328,19 @@ def groups_in_order(data: Any, groups: Any, task_groups: Any) -> list[Any]:
         "identical" puts rows with equal descriptions into one group.
     """
     found = []
-    sides = ("groups", groups, data.form.row_ids), ("task_groups", task_groups, data.form.column_ids)
+    sides = (
+        ("groups", groups, data.form.row_ids),
+        ("task_groups", task_groups, data.form.column_ids),
+    )
     for axis, (name, given, ids) in enumerate(sides):
-        codes = data.identical(axis) if isinstance(given, str) and given == "identical" else None
+        if isinstance(given, str) and given == "identical":
+            codes = data.identical(axis)
+        else:
+            codes = None
         if isinstance(given, str) and codes is None:
-            raise ValueError(f"{name} must be one label per row, or 'identical' for features, found {given!r}.")
+            raise ValueError(
+                f"{name} must be one label per row, or 'identical' for features, found {given!r}."
+            )
         found.append(in_order(given, ids, None, name, n_columns=1) if codes is None else codes)
     return found
 
@@ -288,7 +357,9 @@ def result_dtype(*pairs: tuple[Array | None, Any]) -> Any:
     """
     present = [(array, given) for array, given in pairs if array is not None]
     floats = [array for array, given in present if not is_whole(unwrap_tasks(given))]
-    return float_dtype(*floats) if floats else namespace(*(array for array, _ in present)).float64
+    if floats:
+        return float_dtype(*floats)
+    return namespace(*(array for array, _ in present)).float64
 
 
 def in_range(labels: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -304,22 +375,31 @@ def among(wanted: Iterable[Hashable], training: Sequence[Hashable]) -> np.ndarra
     return np.array([where.get(label, -1) for label in wanted], dtype=np.intp)
 
 
-def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str, given: str = "pairs") -> np.ndarray:
+def positions(
+    wanted: Column, ids: Ids | None, n_rows: int, name: str, given: str = "pairs"
+) -> np.ndarray:
     """Return row positions from ids, or check positions that were given by an argument of some name."""
     if ids is not None:
         return ids.positions(wanted.tolist() if isinstance(wanted, np.ndarray) else wanted, name)
     is_whole_array = isinstance(wanted, np.ndarray) and wanted.dtype.kind in "iu"
-    if not is_whole_array and not all(isinstance(position, int | np.integer) for position in wanted):
+    if not is_whole_array and not all(
+        isinstance(position, int | np.integer) for position in wanted
+    ):
         raise TypeError(f"{name} has no ids, so {given} must give whole row positions into it.")
     places = np.asarray(wanted, dtype=np.intp)
     if places.size and (places.min() < 0 or places.max() >= n_rows):
-        raise ValueError(f"{given} points outside {name}: positions {places.min()} to {places.max()} in {n_rows} rows.")
+        raise ValueError(
+            f"{given} points outside {name}: positions {places.min()} to {places.max()} in "
+            f"{n_rows} rows."
+        )
     return places
 
 
-# Cost of the vectors of a solver: in one iteration, about ten passes over all cells of a grid, or over all pairs with
-# their places. They are limited by memory; a number stands for as many multiplications of a matrix product.
-_CELL_COST, _PAIR_COST = 360, 1800
+# Cost of the vectors of a solver: in one iteration, about ten passes over all cells of a grid, or
+# over all pairs with their places. They are limited by memory; a number stands for as many
+# multiplications of a matrix product.
+_CELL_COST = 360
+_PAIR_COST = 1800
 
 #: Pairs that labels of new rows can be added for.
 FOLD_IN = "new instances with training tasks, or of training instances with new tasks"
@@ -364,9 +444,16 @@ def few_labels(labels: Any, form: Table, shape: tuple[int, ...]) -> np.ndarray:
     shape : (int, int)
     """
     table = read_labels(labels, "labels")
-    values, grid = to_numpy(table.values), np.full(shape, np.nan)
+    values = to_numpy(table.values)
+    grid = np.full(shape, np.nan)
     check_no_infinity(values, "labels")
-    sides = zip((table.row_ids, table.column_ids), (form.row_ids, form.column_ids), values.shape, shape, strict=True)
+    sides = zip(
+        (table.row_ids, table.column_ids),
+        (form.row_ids, form.column_ids),
+        values.shape,
+        shape,
+        strict=True,
+    )
     words = (("rows", "the instances to predict for"), ("columns", "the tasks to predict for"))
     places = []
     for (given, wanted, n, expected), (lines, where) in zip(sides, words, strict=True):
@@ -375,7 +462,9 @@ def few_labels(labels: Any, form: Table, shape: tuple[int, ...]) -> np.ndarray:
         elif n == expected:
             places.append(np.arange(n))
         else:
-            raise ValueError(f"labels has {n} {lines}, expected {expected}: give NaN where a label is not known.")
+            raise ValueError(
+                f"labels has {n} {lines}, expected {expected}: give NaN where a label is not known."
+            )
     grid[np.ix_(*places)] = values
     return grid
 
@@ -391,10 +480,16 @@ def _read_list(y: Any) -> Labels:
         raise ValueError("Y stores no label: give at least one observed label.")
     if np.isinf(labels.values).any():
         raise ValueError(f"Input Y contains infinity or a value too large for {values.dtype!r}.")
-    if labels.size > 1 and labels.size < math.prod(labels.shape) and (labels.values == labels.values[0]).all():
+    if (
+        labels.size > 1
+        and labels.size < math.prod(labels.shape)
+        and (labels.values == labels.values[0]).all()
+    ):
         raise ValueError(
-            f"All {labels.size} labels that Y stores are {labels.values[0]:g}, and cells that a sparse matrix does not "
-            "store are not observed, so there is nothing to learn: if its zeros are labels too, pass Y.toarray()."
+            f"All {labels.size} labels that Y stores are {labels.values[0]:g}, and cells that a "
+            f"sparse matrix does not "
+            "store are not observed, so there is nothing to learn: if its zeros are labels too, "
+            "pass Y.toarray()."
         )
     return labels
 
@@ -404,7 +499,9 @@ def nonnegative(given: Any, name: str) -> np.ndarray:
     with reading_numbers(given, name):
         values = np.asarray(to_numpy(given) if is_foreign(given) else given, dtype=np.float64)
     if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError(f"{name} must hold finite numbers of at least 0, found NaN, infinity or a negative one.")
+        raise ValueError(
+            f"{name} must hold finite numbers of at least 0, found NaN, infinity or a negative one."
+        )
     return values
 
 
@@ -422,14 +519,18 @@ def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
     if sample_weight is None:
         return labels
     if labels.grid is None and is_sparse(sample_weight):
-        values = nonnegative(_at_places(sample_weight, labels, "sample_weight", "a weight"), "sample_weight")
+        values = nonnegative(
+            _at_places(sample_weight, labels, "sample_weight", "a weight"), "sample_weight"
+        )
     else:
         weights = in_order(sample_weight, form.row_ids, form.column_ids, "sample_weight")
         values = nonnegative(to_numpy(weights), "sample_weight")
-        (m, q), shape = labels.shape, tuple(map(int, values.shape))
+        m, q = labels.shape
+        shape = tuple(map(int, values.shape))
         if shape not in ((), (m,), (m, 1), (m, q)):
             raise ValueError(
-                f"sample_weight must give a weight for each of {m} instances or {m} × {q} cells, found shape {shape}."
+                f"sample_weight must give a weight for each of {m} instances or {m} × {q} cells, "
+                f"found shape {shape}."
             )
         if values.ndim < 2 or values.size < m * q:
             values = labels.at(np.broadcast_to(values.reshape(-1), labels.shape[:1]), 0)
@@ -439,29 +540,40 @@ def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
         return labels
     positive = values > 0
     if not (positive & labels.observed).any():
-        raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
+        raise ValueError(
+            "sample_weight is zero wherever Y is observed: give some cells a positive weight."
+        )
     labels = replace(labels, weights=as_array_of(values.copy(), labels.values))
     return labels if positive.all() else labels.hide(~positive)
 
 
 def _at_places(given: Any, labels: Labels, name: str, what: str) -> np.ndarray:
     """Return the stored values of a sparse matrix at the positions of the labels; raise if one is missing."""
-    stored, (m, q) = Labels.from_sparse(given, name), labels.shape
+    stored = Labels.from_sparse(given, name)
+    m, q = labels.shape
     if stored.shape != labels.shape:
-        raise ValueError(f"{name} is sparse and of shape {stored.shape}, but Y is of shape {(m, q)}.")
+        raise ValueError(
+            f"{name} is sparse and of shape {stored.shape}, but Y is of shape {(m, q)}."
+        )
     known, wanted = (pair_numbers(*each.places, q) for each in (stored, labels))
     absent = np.flatnonzero(~np.isin(wanted, known))
     if absent.size:
         row, column = (places[absent[0]] for places in labels.places)
         raise ValueError(
-            f"{name} is sparse and must store {what} for every label of Y, but it stores none for {absent.size} of "
+            f"{name} is sparse and must store {what} for every label of Y, but it stores none for "
+            f"{absent.size} of "
             f"{labels.size} labels, the first in row {row} and column {column}."
         )
     return np.asarray(stored.values[np.searchsorted(known, wanted)])
 
 
 def prefers_pairs(
-    pairing: type[Pairing], labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool
+    pairing: type[Pairing],
+    labels: Labels,
+    sides: Sequence[SideSize],
+    like: Array,
+    *,
+    weighted: bool,
 ) -> bool:
     """Return whether to solve for the list of pairs: if the grid does not fit in memory or costs more.
 
@@ -481,11 +593,15 @@ def prefers_pairs(
     need = fit_numbers(pairing, labels.shape, sides, complete=False, weighted=weighted)
     if not fits_in_memory(8 * max(need.values()), like):
         return True
-    grid_cost, pairs_cost = form_costs(labels.shape, labels.size, tuple(side.rank for side in sides), gather_cost(like))
+    grid_cost, pairs_cost = form_costs(
+        labels.shape, labels.size, tuple(side.rank for side in sides), gather_cost(like)
+    )
     return pairs_cost < grid_cost
 
 
-def form_costs(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, ...], gathering: int) -> tuple[int, int]:
+def form_costs(
+    shape: tuple[int, int], n_pairs: int, ranks: tuple[int, ...], gathering: int
+) -> tuple[int, int]:
     """Return the cost of one iteration of a solver on the grid, and on the list of its pairs.
 
     Parameters
@@ -504,7 +620,8 @@ def form_costs(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, ...], gat
     grid, pairs : int
         In multiplications of matrix products.
     """
-    (m, q), (k, r) = shape, ranks
+    m, q = shape
+    k, r = ranks
     grid = (min(m, 2 * k) + min(q, 2 * r) + _CELL_COST) * m * q
     # Values at many pairs are taken from a product for all cells.
     of_whole = min(m * k * r + m * r * q, q * k * r + m * k * q)
@@ -556,7 +673,13 @@ class Training:
         """Return the training data of some instances and tasks."""
         form = replace(self.form.take(rows, columns), is_vector=False)
         tables = [self.rows(axis, at, at) for axis, at in enumerate((rows, columns))]
-        return replace(self, instances=tables[0], tasks=tables[1], labels=self.labels.part(rows, columns), form=form)
+        return replace(
+            self,
+            instances=tables[0],
+            tasks=tables[1],
+            labels=self.labels.part(rows, columns),
+            form=form,
+        )
 
     def identical(self, axis: int) -> np.ndarray | None:
         """Return equal codes for instances (axis 0) or tasks with equal rows; None if the side has no table."""
@@ -585,15 +708,23 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
     if model.symmetry is not None and sample_weight is not None:
         raise ValueError("A network does not support weights of edges: leave sample_weight out.")
     check_labels_given(y, model)
-    spec, task_spec = model._spec(), model._task_spec()
+    spec = model._spec()
+    task_spec = model._task_spec()
     labels, form = read_given_labels(y)
     if model.symmetry is not None:
         if tasks is not None:
-            raise ValueError("A network has one set of nodes: pass their features or kernel as X, and leave tasks out.")
+            raise ValueError(
+                "A network has one set of nodes: pass their features or kernel as X, and leave "
+                "tasks out."
+            )
         labels, form = symmetric_labels(labels.dense(), form, model._sign)
     instances, task_table, form = read_sides(model, X, tasks, form, (spec, task_spec))
     # A list of labels is moved to the library of X; a grid must be of that library.
-    given = {"X": instances.values, "Y": labels.grid, "tasks": None if task_table is None else task_table.values}
+    given = {
+        "X": instances.values,
+        "Y": labels.grid,
+        "tasks": None if task_table is None else task_table.values,
+    }
     check_same_library(given)
     rows, values, task_rows = moved(given, model.device)
     labels = replace(labels, values=as_array_of(labels.values, rows) if values is None else values)
@@ -603,7 +734,8 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
         sides.append(side_size(task_rows, task_spec, "task"))
     dtype = result_dtype((rows, X), (task_rows, tasks), (labels.values, y))
     if labels.grid is None:
-        labels, sample_weight = with_weights(labels, sample_weight, form), None
+        labels = with_weights(labels, sample_weight, form)
+        sample_weight = None
     labels = _in_cheaper_form(model, labels, sides, rows, weighted=sample_weight is not None)
     doubled = labels.in_double()
     if doubled is labels and labels.grid is not None:
@@ -633,23 +765,29 @@ def read_sides(
     specs : (KernelSpec, KernelSpec)
         Kernel of each side.
     """
-    instances, table = read_table(X, "X"), None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
+    instances = read_table(X, "X")
+    table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
     check_orientation(form, instances, table)
     instances = align_side(instances, form.row_ids, specs[0], "X", "the rows of Y")
     form = replace(form, row_ids=instances.row_ids)
     if table is not None:
         table = align_side(table, form.column_ids, specs[1], "tasks", "the columns of Y")
         form = replace(form, column_ids=table.row_ids)
-    instances = replace(instances, values=model._validated_instances(instances, specs[0], reset=True))
+    instances = replace(
+        instances, values=model._validated_instances(instances, specs[0], reset=True)
+    )
     if table is not None:
         rows = check_rows(table.values, specs[1], "tasks", allow_nan=model.allows_nan)
         table = replace(table, values=rows)
     return instances, table, form
 
 
-def _in_cheaper_form(model: Any, labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool) -> Labels:
+def _in_cheaper_form(
+    model: Any, labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool
+) -> Labels:
     """Return labels as a grid, or as a list of pairs if that costs less; raise if neither fits in memory."""
-    pairing, weighted = model._pairing_type(len(sides) > 1), weighted or labels.weights is not None
+    pairing = model._pairing_type(len(sides) > 1)
+    weighted = weighted or labels.weights is not None
     m, q = labels.shape
     if labels.grid is None:
         if model._takes_pairs and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
@@ -674,14 +812,16 @@ def without_fold(data: Training, setting: Setting, fold: Fold) -> tuple[Training
     ----------
     data : Training
     setting : Setting
-        In A labels are hidden and all rows remain; in the other settings rows of a side are removed.
+        In A labels are hidden and all rows remain; in the other settings rows of a side are
+        removed.
     fold : Fold
 
     Returns
     -------
     data : Training
     asked : list of two arrays or None
-        Features, or kernel values with the remaining rows; None means the rows on which the model is fitted.
+        Features, or kernel values with the remaining rows; None means the rows on which the model
+        is fitted.
     """
     if setting is Setting.A:  # an instance or task without remaining labels still has features
         return replace(data, labels=data.labels.hide(fold.left)), [None, None]

@@ -50,7 +50,8 @@ class KernelSpec(Stored):
     level : float
         Constant that is added to the kernel, if the constant term is a feature; 0 needs `dual`.
     dual : bool
-        Whether the model needs all n directions of the side, including the null space of its features.
+        Whether the model needs all n directions of the side, including the null space of its
+        features.
     """
 
     kernel: str | Callable[..., Any]
@@ -72,7 +73,9 @@ class KernelSpec(Stored):
 
     def take(self, values: Array, rows: Array, training: Array) -> Array:
         """Return some rows of a side: features, or kernel values with the training rows only."""
-        return take_block(values, rows, training) if self.is_precomputed else take_rows(values, rows)
+        if self.is_precomputed:
+            return take_block(values, rows, training)
+        return take_rows(values, rows)
 
     def _fits(self) -> bool:
         return self.is_precomputed or check_kernel(self.kernel, self.params) is not None
@@ -94,17 +97,19 @@ class Side(Stored):
     n_columns : int
         Number of columns of a new row: d features, or n kernel values.
     feature_means : array of shape (d,) or None
-        Means that are subtracted from the features of a side with a free constant. Centring the features avoids the
-        rounding errors of centring a kernel with large entries. Sparse features are not centred.
+        Means that are subtracted from the features of a side with a free constant. Centring the
+        features avoids the rounding errors of centring a kernel with large entries. Sparse features
+        are not centred.
     directions : array of shape (d, k) or None
-        Orthonormal basis of the span of the training rows; only for a linear kernel of dense features with d ≥ n. Each
-        row is represented by its coordinates in this basis and by its distance from the span. Coefficients belong to
-        these coordinates instead of to the features.
+        Orthonormal basis of the span of the training rows; only for a linear kernel of dense
+        features with d ≥ n. Each row is represented by its coordinates in this basis and by its
+        distance from the span. Coefficients belong to these coordinates instead of to the features.
     kernel_means : array of shape (n,) or None
-        Means that are subtracted from kernel rows of a side with a free constant, for kernels that are not linear.
+        Means that are subtracted from kernel rows of a side with a free constant, for kernels that
+        are not linear.
     offset : array of shape (d,) or None
-        Means of the features in units of their spread, for a side with a constant feature whose means are so large that
-        predictions for rows far from them lose digits; else None.
+        Means of the features in units of their spread, for a side with a constant feature whose
+        means are so large that predictions for rows far from them lose digits; else None.
     spread : float
         Root mean square distance of the training rows from their mean, if there is an `offset`.
     """
@@ -132,7 +137,9 @@ class Side(Stored):
     }
 
     def _fits(self) -> bool:
-        n, d, components = self.spectrum.n_rows, self.n_columns, self.spectrum.components
+        n = self.spectrum.n_rows
+        d = self.n_columns
+        components = self.spectrum.components
         if self.spec.constant != self.spectrum.constant or self.spec.level != self.spectrum.level:
             return False
         if not 0 < self.spread < math.inf:
@@ -140,13 +147,17 @@ class Side(Stored):
         if self._needs_kernel and self.features is not None:
             first = double(self.features[:1])
             params = fitted_params(self.spec.kernel, self.spec.params, double(self.features))
-            gram(first, first, kernel=self.spec.kernel, kernel_params=params)  # raises for wrong parameters
+            gram(
+                first, first, kernel=self.spec.kernel, kernel_params=params
+            )  # raises for wrong parameters
         if self.spec.is_precomputed:
             return n == d and components is None and self.features is None
         if self.directions is not None:
             d = self.directions.shape[1] + 1
         d += self.spec.constant is not None
-        return (components is None) != (self.features is None) and (components is None or components.shape[0] == d)
+        return (components is None) != (self.features is None) and (
+            components is None or components.shape[0] == d
+        )
 
     @property
     def is_primal(self) -> bool:
@@ -156,20 +167,24 @@ class Side(Stored):
     def new_rows(self, rows: Array) -> NewRows:
         """Return new rows, features or kernel values, in the form that multiplies the coefficients."""
         self._check_distance(rows)
-        # The kernel of a new row with itself is known if it can be computed or is the same for all rows.
+        # The kernel of a new row with itself is known if it can be computed or is the same for all
+        # rows.
         has_prior = not self.is_primal and (self._needs_kernel or self._common_diagonal is not None)
         prior = self.prior if has_prior else None
         if self._needs_kernel or self.spec.constant or self.directions is not None:
             is_thin = is_sparse(rows) and not self._needs_kernel and self.feature_means is None
-            return NewRows(rows, self._made_of, 0 if is_thin else self.spectrum.n_coefficients, prior)
+            return NewRows(
+                rows, self._made_of, 0 if is_thin else self.spectrum.n_coefficients, prior
+            )
         is_copied = not is_sparse(rows) and double(rows[:0, :]).dtype != rows.dtype
         return NewRows(rows, double, int(rows.shape[1]) if is_copied else 0, prior)
 
     def _check_distance(self, rows: Array) -> None:
         """Warn if new rows are so far from the training rows that rounding changes their predictions.
 
-        The constant feature cannot be told from a feature that is large and the same for all training rows. For a row
-        at the distance t from the mean m, predictions have an error of about ε|mᵀt| in units of the spread.
+        The constant feature cannot be told from a feature that is large and the same for all
+        training rows. For a row at the distance t from the mean m, predictions have an error of
+        about ε|mᵀt| in units of the spread.
         """
         if self.offset is None:
             return
@@ -178,8 +193,10 @@ class Side(Stored):
         error = epsilon(self.offset) * largest(xp.abs(along))
         if error > _NOTICEABLE:
             warnings.warn(
-                "A new row differs from all training rows in a feature that is large and nearly constant in training: "
-                f"rounding may change its predictions by {min(error, 1.0):.0e} standard deviations of the labels. "
+                "A new row differs from all training rows in a feature that is large and nearly "
+                "constant in training: "
+                f"rounding may change its predictions by {min(error, 1.0):.0e} standard deviations "
+                f"of the labels. "
                 "Subtract the training means from the features.",
                 PrecisionWarning,
                 stacklevel=5,
@@ -188,7 +205,8 @@ class Side(Stored):
     @cached_property
     def _common_diagonal(self) -> float | None:
         """Common diagonal value of the training kernel, as in normalised kernels; None if the diagonal varies."""
-        spectrum, xp = self.spectrum, namespace(self.spectrum.values)
+        spectrum = self.spectrum
+        xp = namespace(self.spectrum.values)
         diagonal = spectrum.diagonal(spectrum.values)
         if self.kernel_means is not None:
             diagonal = diagonal + 2.0 * self.kernel_means - xp.mean(self.kernel_means)
@@ -199,9 +217,11 @@ class Side(Stored):
     def prior(self, rows: Array, given: Array | None = None) -> Array:
         """Return the kernel of each new row with itself, centred as the decomposed kernel is, shape (a,).
 
-        `given` is that of a precomputed kernel, not centred; None means the common value of its training diagonal.
+        `given` is that of a precomputed kernel, not centred; None means the common value of its
+        training diagonal.
         """
-        xp, rows = namespace(self.spectrum.values), double(rows)
+        xp = namespace(self.spectrum.values)
+        rows = double(rows)
         if given is not None:
             diagonal = given
         elif self._needs_kernel:
@@ -213,7 +233,9 @@ class Side(Stored):
         if self.kernel_means is not None:
             kernel = self._kernel_of(rows) if self._needs_kernel else rows
             return diagonal - 2.0 * xp.mean(kernel, axis=1) + xp.mean(self.kernel_means)
-        return diagonal + self.spec.level if self.spec.constant == "feature" else diagonal
+        if self.spec.constant == "feature":
+            return diagonal + self.spec.level
+        return diagonal
 
     @property
     def _needs_kernel(self) -> bool:
@@ -221,7 +243,9 @@ class Side(Stored):
 
     def _kernel_of(self, rows: Array) -> Array:
         """Return the kernel of rows (a, d) with the training rows in double precision, shape (a, n)."""
-        return gram(rows, double(self.features), kernel=self.spec.kernel, kernel_params=self.spec.params)
+        return gram(
+            rows, double(self.features), kernel=self.spec.kernel, kernel_params=self.spec.params
+        )
 
     def _made_of(self, rows: Array) -> Array:
         """Return rows in the form that multiplies the coefficients: double precision, centred, with a last entry."""
@@ -250,7 +274,9 @@ class Side(Stored):
             return coefficients
         if self.directions is not None:  # means of features, while the coefficients are dual
             k = self.directions.shape[1]
-            means = (self.spectrum.vectors[:, :k] * self.spectrum.values[:k] ** 0.5) @ (self.directions.T @ means)
+            means = (self.spectrum.vectors[:, :k] * self.spectrum.values[:k] ** 0.5) @ (
+                self.directions.T @ means
+            )
         elif self.features is not None and self.feature_means is not None:
             means = self.features @ means
         last = coefficients[-1:, :] - means[None, :] @ coefficients[:-1, :]
@@ -269,7 +295,8 @@ def with_level(side: Side, level: float, name: str) -> Side:
 
 def _coordinates(rows: Array, directions: Array) -> Array:
     """Return the coordinates of rows (a, d) in the basis (d, k); the last column is the distance from its span."""
-    xp, inside = namespace(rows), rows @ directions
+    xp = namespace(rows)
+    inside = rows @ directions
     squares = xp.sum(rows**2, axis=1) - xp.sum(inside**2, axis=1)
     distance = xp.where(squares > 0, squares, 0.0) ** 0.5
     return xp.concat([inside, distance[:, None]], axis=1)
@@ -278,7 +305,9 @@ def _coordinates(rows: Array, directions: Array) -> Array:
 def check_rows(rows: Any, spec: KernelSpec, name: str, *, allow_nan: bool = False) -> Array:
     """Return the rows of a side as a finite matrix; features may be sparse, or NaN if `allow_nan` is True."""
     is_kernel = spec.is_precomputed
-    return check_matrix(rows, name, accept_sparse=not is_kernel, allow_nan=allow_nan and not is_kernel)
+    return check_matrix(
+        rows, name, accept_sparse=not is_kernel, allow_nan=allow_nan and not is_kernel
+    )
 
 
 def side_size(rows: Array, spec: KernelSpec, name: str) -> SideSize:
@@ -286,8 +315,10 @@ def side_size(rows: Array, spec: KernelSpec, name: str) -> SideSize:
     n, d = rows.shape
     if spec.is_precomputed and n != d:
         raise KernelError(
-            f"The precomputed {name} kernel must be a square matrix, found shape ({n}, {d}). For features, choose "
-            'another kernel than "precomputed"; if scikit-learn has sliced the tasks, pass them as Tasks(tasks).'
+            f"The precomputed {name} kernel must be a square matrix, found shape ({n}, {d}). For "
+            f"features, choose "
+            'another kernel than "precomputed"; if scikit-learn has sliced the tasks, pass them as '
+            "Tasks(tasks)."
         )
     return SideSize(n, d, _form(rows, spec))
 
@@ -298,7 +329,9 @@ def _form(rows: Array, spec: KernelSpec) -> str:
         return "gram"
     if spec.is_linear and not spec.dual and rows.shape[1] < rows.shape[0]:
         return "sparse" if is_sparse(rows) else "features"
-    return "wide" if spec.is_linear and not spec.dual and not is_sparse(rows) else "kernel"
+    if spec.is_linear and not spec.dual and not is_sparse(rows):
+        return "wide"
+    return "kernel"
 
 
 def computed_kernel(table: Table, spec: KernelSpec) -> Array | None:
@@ -316,16 +349,24 @@ def fit_side(table: Table, spec: KernelSpec, name: str, kernel: Array | None = N
     Parameters
     ----------
     table : Table
-        Features, an array or sparse matrix of shape (n, d), or a Gram matrix of shape (n, n), of any precision.
+        Features, an array or sparse matrix of shape (n, d), or a Gram matrix of shape (n, n), of
+        any precision.
     spec : KernelSpec
     name : str
         Name of the side in messages: "instance" or "task".
     kernel : array of shape (n, n), default=None
         Result of `computed_kernel`, if it is known.
     """
-    rows, ids, names = table.values, table.row_ids, table.column_ids
-    is_free, form, words = spec.constant == "free", _form(rows, spec), f"The {name} features"
-    features, means, kernel_means, directions = None, None, None, None
+    rows = table.values
+    ids = table.row_ids
+    names = table.column_ids
+    is_free = spec.constant == "free"
+    form = _form(rows, spec)
+    words = f"The {name} features"
+    features = None
+    means = None
+    kernel_means = None
+    directions = None
     if form != "gram":
         check_kernel(spec.kernel, spec.params)
     if is_free and spec.is_linear and not is_sparse(rows):
@@ -335,7 +376,9 @@ def fit_side(table: Table, spec: KernelSpec, name: str, kernel: Array | None = N
     elif form in ("features", "sparse"):
         # Dense features are not stored; sparse features are, so they are copied.
         given = rows.copy() if form == "sparse" else rows
-        spectrum = Spectrum.from_features(given, name=words, constant=spec.constant, level=spec.level)
+        spectrum = Spectrum.from_features(
+            given, name=words, constant=spec.constant, level=spec.level
+        )
     elif form == "kernel" and spec.is_linear and not is_sparse(rows):
         spectrum = _completed_spectrum(rows, spec, words)
         features = copied(rows) if means is None else double(rows) - means
@@ -348,7 +391,8 @@ def fit_side(table: Table, spec: KernelSpec, name: str, kernel: Array | None = N
         kernel_means = _means(kernel) if is_free else None
         repaired: dict[str, Any] = {"repair": spec.repair, "name": f"The {name} kernel"}
         spectrum = Spectrum.from_gram(kernel, **repaired, constant=spec.constant, level=spec.level)
-    offset, spread = None, 1.0
+    offset = None
+    spread = 1.0
     if form in ("features", "wide") and spec.constant == "feature":
         offset, spread = _offset(rows)
     centring = (means, kernel_means, directions, offset, spread)
@@ -357,7 +401,8 @@ def fit_side(table: Table, spec: KernelSpec, name: str, kernel: Array | None = N
 
 def _offset(rows: Array) -> tuple[Array | None, float]:
     """Return the means of features (n, d) in units of their spread, if that is large, and the spread."""
-    xp, means = namespace(rows), means_of(rows)
+    xp = namespace(rows)
+    means = means_of(rows)
     size = largest(xp.abs(means))
     if size == 0:
         return None, 1.0
@@ -372,22 +417,29 @@ def _offset(rows: Array) -> tuple[Array | None, float]:
 
 def _completed_spectrum(rows: Array, spec: KernelSpec, name: str) -> Spectrum:
     """Return the spectrum of features (n, d) in the dual, with all n directions."""
-    if spec.constant == "feature" and spec.level == 0:  # the constant has no direction among the features
+    if (
+        spec.constant == "feature" and spec.level == 0
+    ):  # the constant has no direction among the features
         spectrum = Spectrum.from_features(rows, name=name).completed()
         return replace(spectrum, constant="feature", level=0.0)
-    return Spectrum.from_features(rows, name=name, constant=spec.constant, level=spec.level).completed()
+    return Spectrum.from_features(
+        rows, name=name, constant=spec.constant, level=spec.level
+    ).completed()
 
 
 def _wide_spectrum(rows: Array, spec: KernelSpec, name: str) -> tuple[Spectrum, Array]:
     """Return the spectrum of features (n, d) with d ≥ n, and an orthonormal basis (d, k) of their span.
 
-    The spectrum is that of the coordinates in this basis and of a last coordinate that is zero for training rows.
+    The spectrum is that of the coordinates in this basis and of a last coordinate that is zero for
+    training rows.
     """
-    xp, constant = namespace(rows), spec.constant
+    xp = namespace(rows)
+    constant = spec.constant
     whole = Spectrum.from_features(rows, name=name, constant=None if constant is None else "free")
     assert whole.components is not None
     k = int(whole.values.shape[0]) - (constant is not None)
-    # Products with a part of the components would be rounded differently from those of a loaded model.
+    # Products with a part of the components would be rounded differently from those of a loaded
+    # model.
     directions = row_major(whole.components[: rows.shape[1], :k])
     means = zeros((0,), whole.values)
     if constant == "feature":
@@ -399,7 +451,9 @@ def _wide_spectrum(rows: Array, spec: KernelSpec, name: str) -> tuple[Spectrum, 
         distance = float(xp.linalg.vector_norm(outside))
         means = xp.concat([inside, zeros((1,), inside) + distance, zeros((1,), inside)])
         directions = xp.concat([directions, outside[:, None] / (distance or 1.0)], axis=1)
-    components = xp.eye(directions.shape[1] + 1, k, dtype=directions.dtype, device=directions.device)
+    components = xp.eye(
+        directions.shape[1] + 1, k, dtype=directions.dtype, device=directions.device
+    )
     if constant is not None:
         components = framed(components, xp.zeros_like(whole.values[:k]))
     spectrum = replace(whole, components=components)

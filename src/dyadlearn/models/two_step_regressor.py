@@ -42,30 +42,34 @@ _REMEDY = "or give tasks=, the features or kernel of the tasks"
 class TwoStepRegressor(Predictor, stored=False):
     r"""Two-step model with any two regressors: one learns across instances, the other across tasks.
 
-    Let :math:`f` be the regressor of instances and :math:`g` the regressor of tasks; each maps training rows and
-    targets to a function of new rows. The predictions **F** for new instances :math:`\mathbf{X}_*` and new tasks
+    Let :math:`f` be the regressor of instances and :math:`g` the regressor of tasks; each maps
+    training rows and targets to a function of new rows. The predictions **F** for new instances
+    :math:`\mathbf{X}_*` and new tasks
     :math:`\mathbf{T}_*` are
 
     .. math:: \mathbf{Z} = f[\mathbf{X}, \mathbf{Y}](\mathbf{X}_*), \qquad
               \mathbf{F} = g[\mathbf{T}, \mathbf{Z}^\top](\mathbf{T}_*)^\top .
 
-    The first step predicts the labels of the new instances for the training tasks. The second step is trained on these
-    predictions and predicts the labels for new tasks. With ``first_step="tasks"`` the order is reversed,
+    The first step predicts the labels of the new instances for the training tasks. The second step
+    is trained on these predictions and predicts the labels for new tasks. With
+    ``first_step="tasks"`` the order is reversed,
     :math:`\mathbf{Z} = g[\mathbf{T}, \mathbf{Y}^\top](\mathbf{T}_*)` and :math:`\mathbf{F} = f[\mathbf{X},
     \mathbf{Z}^\top](\mathbf{X}_*)`.
 
-    If both regressors are linear in their targets, the order does not matter. Two `Ridge` of scikit-learn, with or
-    without an intercept, or two `KernelRidge` equal `TwoStepRidge` with the same regularisations, which is much faster
-    and has exact hold-out. With trees, boosting, support vectors or a regularisation chosen by a search, the two orders
-    are different models; compare them by `holdout`.
+    If both regressors are linear in their targets, the order does not matter. Two `Ridge` of
+    scikit-learn, with or without an intercept, or two `KernelRidge` equal `TwoStepRidge` with the
+    same regularisations, which is much faster and has exact hold-out. With trees, boosting, support
+    vectors or a regularisation chosen by a search, the two orders are different models; compare
+    them by `holdout`.
 
     Parameters
     ----------
     instance_estimator, task_estimator : regressor, default=None
-        A scikit-learn regressor for each side; it is cloned. None means ``sklearn.linear_model.Ridge()``. A regressor
-        for a single target, such as boosting, is fitted once per target. For a regressor with a precomputed kernel
-        (``KernelRidge(kernel="precomputed")``), `X` or `tasks` is a kernel, as in `TwoStepRidge`. The estimators
-        determine whether features may be sparse or missing.
+        A scikit-learn regressor for each side; it is cloned. None means
+        ``sklearn.linear_model.Ridge()``. A regressor for a single target, such as boosting, is
+        fitted once per target. For a regressor with a precomputed kernel
+        (``KernelRidge(kernel="precomputed")``), `X` or `tasks` is a kernel, as in `TwoStepRidge`.
+        The estimators determine whether features may be sparse or missing.
     first_step : {"instances", "tasks"}, default="instances"
         The side that the first step learns across. The notes compare the cost.
 
@@ -82,19 +86,23 @@ class TwoStepRegressor(Predictor, stored=False):
 
     Notes
     -----
-    **Cost.** `fit` fits each estimator once. The training targets of the second step depend on the new rows of the
-    first side. So each call of `predict` with new rows of that side fits the second step again: with new instances if
+    **Cost.** `fit` fits each estimator once. The training targets of the second step depend on the
+    new rows of the first side. So each call of `predict` with new rows of that side fits the second
+    step again: with new instances if
     ``first_step="instances"``, with new tasks if ``first_step="tasks"``. Predict many rows in one call. If instances
     arrive one by one and the tasks stay the same, use ``first_step="tasks"``.
 
-    Some estimators are not fitted independently per target; for example, a forest uses the same splits for all targets.
-    With such an estimator in the second step, a prediction depends on the other rows of the same call. To avoid this,
-    wrap the estimator in scikit-learn's `MultiOutputRegressor`.
+    Some estimators are not fitted independently per target; for example, a forest uses the same
+    splits for all targets. With such an estimator in the second step, a prediction depends on the
+    other rows of the same call. To avoid this, wrap the estimator in scikit-learn's
+    `MultiOutputRegressor`.
 
-    **Missing labels** (NaN). The first step learns each task (with ``first_step="tasks"`` each instance) from its
-    observed labels. A task or an instance without labels is predicted by the second step from its features.
+    **Missing labels** (NaN). The first step learns each task (with ``first_step="tasks"`` each
+    instance) from its observed labels. A task or an instance without labels is predicted by the
+    second step from its features.
 
-    **Not supported**: weights of labels, model files, `explain` and reports, which need a closed form.
+    **Not supported**: weights of labels, model files, `explain` and reports, which need a closed
+    form.
 
     Examples
     --------
@@ -140,11 +148,11 @@ class TwoStepRegressor(Predictor, stored=False):
         X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
             The instances: features, or the kernel between them.
         y : array, frame or series of shape (m, q) or (m,)
-            Grid of labels Y. NaN, None and masked cells mean "not observed". Ids of its rows and columns are matched
-            with those of `X` and `tasks`.
+            Grid of labels Y. NaN, None and masked cells mean "not observed". Ids of its rows and
+            columns are matched with those of `X` and `tasks`.
         tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
-            The tasks: features, or the kernel between them. Without `tasks` there is no task step: `instance_estimator`
-            learns every task, and new tasks cannot be predicted.
+            The tasks: features, or the kernel between them. Without `tasks` there is no task step:
+            `instance_estimator` learns every task, and new tasks cannot be predicted.
 
         Returns
         -------
@@ -168,18 +176,25 @@ class TwoStepRegressor(Predictor, stored=False):
         labels, form = reading.read_given_labels(y)
         labels = labels.dense()
         instances, task_table, form = reading.read_sides(self, X, tasks, form, self._specs())
-        reading.check_sizes(instances.values, labels, None if task_table is None else task_table.values)
+        reading.check_sizes(
+            instances.values, labels, None if task_table is None else task_table.values
+        )
         # Predictions must not change when the caller's arrays do.
         instances = replace(instances, values=copied(instances.values))
         if task_table is not None:
             task_table = replace(task_table, values=copied(task_table.values))
-        labels, specs = replace(labels, values=labels.values.copy()), self._specs()
+        labels = replace(labels, values=labels.values.copy())
+        specs = self._specs()
         are_kernels = (specs[0].is_precomputed, specs[1].is_precomputed)
-        return reading.Training(instances, task_table, labels, form, str(labels.values.dtype), are_kernels)
+        return reading.Training(
+            instances, task_table, labels, form, str(labels.values.dtype), are_kernels
+        )
 
     def _fit_on(self, data: reading.Training) -> Self:
         """Fit both steps on checked data."""
-        self._data, self._form, self._precision = data, data.form, data.precision
+        self._data = data
+        self._form = data.form
+        self._precision = data.precision
         self._learnt = self._learn(data)
         return self
 
@@ -189,37 +204,51 @@ class TwoStepRegressor(Predictor, stored=False):
 
     def _specs(self) -> tuple[KernelSpec, KernelSpec]:
         """Return the input of each step: a precomputed kernel, or features."""
-        kernels = ["precomputed" if get_tags(each).input_tags.pairwise else "linear" for each in self._used]
+        kernels = [
+            "precomputed" if get_tags(each).input_tags.pairwise else "linear" for each in self._used
+        ]
         return KernelSpec(kernels[0], None, "error"), KernelSpec(kernels[1], None, "error")
 
     def holdout(
-        self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None, cv: Any = None
+        self,
+        setting: str | Setting,
+        *,
+        groups: Any = None,
+        task_groups: Any = None,
+        cells: Any = None,
+        cv: Any = None,
     ) -> Any:
         """Predict every label of the training grid by models that were fitted without it.
 
-        Both steps are fitted again for each fold of cells (A), of instances (B) or of tasks (C), and in D for each
-        combination of a fold of instances and a fold of tasks. In A the first step is fitted on the remaining labels.
+        Both steps are fitted again for each fold of cells (A), of instances (B) or of tasks (C),
+        and in D for each combination of a fold of instances and a fold of tasks. In A the first
+        step is fitted on the remaining labels.
 
         Parameters
         ----------
         setting : {"A", "B", "C", "D"} or an alias (see `dyadlearn.settings.as_setting`)
-            What is left out to predict a cell: the pair alone (A), its instance (B), its task (C) or both (D).
+            What is left out to predict a cell: the pair alone (A), its instance (B), its task (C)
+            or both (D).
         groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
-            Group of each instance, for B and D, and of each task, for C and D. A group is left out together.
+            Group of each instance, for B and D, and of each task, for C and D. A group is left out
+            together.
         cells : array-like of shape (m, q), default=None
             Fold of each cell; a fold is left out together. For A.
         cv : int, SettingKFold or list of splits, default=None
-            Number of folds, a splitter, or the folds. None means five folds, or one fold per group if `groups`,
-            `task_groups` or `cells` is given. ``groups=range(m)`` leaves out one instance at a time.
+            Number of folds, a splitter, or the folds. None means five folds, or one fold per group
+            if `groups`, `task_groups` or `cells` is given. ``groups=range(m)`` leaves out one
+            instance at a time.
 
         Returns
         -------
         array or frame of shape (m, q) or (m,)
-            Held-out predictions, of the type of the labels; missing labels are predicted too. Without a task step, a
-            task with no remaining label has NaN predictions and raises a `NoLabelWarning`.
+            Held-out predictions, of the type of the labels; missing labels are predicted too.
+            Without a task step, a task with no remaining label has NaN predictions and raises a
+            `NoLabelWarning`.
         """
         check_is_fitted(self)
-        setting, form = as_setting(setting), self._form
+        setting = as_setting(setting)
+        form = self._form
         check_groups(setting, groups, task_groups, cells)
         groups, task_groups = reading.groups_in_order(self._data, groups, task_groups)
         cells = reading.cells_of(self._data.labels, form, cells)
@@ -229,12 +258,17 @@ class TwoStepRegressor(Predictor, stored=False):
         return form.restore(held_out)
 
     def predict_interval(
-        self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
+        self,
+        X: Any = None,
+        tasks: Any = None,
+        *,
+        coverage: float = 0.9,
+        setting: str | Setting | None = None,
     ) -> tuple[Any, Any]:
         """Return prediction intervals, computed from the residuals of held-out folds.
 
-        Both steps are fitted again for five folds of each setting that occurs. All pairs of a setting have intervals of
-        the same width.
+        Both steps are fitted again for five folds of each setting that occurs. All pairs of a
+        setting have intervals of the same width.
 
         Parameters
         ----------
@@ -246,7 +280,9 @@ class TwoStepRegressor(Predictor, stored=False):
         lower, upper : arrays or frames of shape (a, b)
         """
         check_is_fitted(self)
-        intervals = FlatIntervals(self._data.labels, lambda new: self.fitted_.hold_out(new).predictions)
+        intervals = FlatIntervals(
+            self._data.labels, lambda new: self.fitted_.hold_out(new).predictions
+        )
         return predicted_intervals(self.fitted_, intervals, X, tasks, coverage, setting)
 
     def _hold_out(
@@ -263,16 +299,23 @@ class TwoStepRegressor(Predictor, stored=False):
         check_method(method)
         if method == "exact":
             raise ValueError(
-                'TwoStepRegressor has no formula: it is fitted again for each fold. Leave method="exact" out.'
+                "TwoStepRegressor has no formula: it is fitted again for each fold. Leave "
+                'method="exact" out.'
             )
         how = self._plan(setting, groups, task_groups, None, cv)
-        return HeldOut(how.held_out(), how.method, how.units, is_fixed=False, reason=how.explanation)
+        return HeldOut(
+            how.held_out(), how.method, how.units, is_fixed=False, reason=how.explanation
+        )
 
-    def _plan(self, setting: Setting, groups: Any, task_groups: Any, cells: Any, cv: Any) -> FitAgain:
+    def _plan(
+        self, setting: Setting, groups: Any, task_groups: Any, cells: Any, cv: Any
+    ) -> FitAgain:
         """Return the plan to fit both steps without each fold."""
         self.fitted_.check(setting)
         if cells is not None and cv is not None:
-            raise ValueError("cells and cv both define the folds of setting A: give only one of them.")
+            raise ValueError(
+                "cells and cv both define the folds of setting A: give only one of them."
+            )
         labels = self._data.labels
 
         def predict(fold: Fold) -> np.ndarray:
@@ -291,7 +334,9 @@ class TwoStepRegressor(Predictor, stored=False):
 
         def learn(axis: int, targets: np.ndarray) -> _Step | None:
             table = tables[axis]
-            return None if table is None else _Step(self._used[axis], _NAMES[axis], specs[axis], table.values, targets)
+            if table is None:
+                return None
+            return _Step(self._used[axis], _NAMES[axis], specs[axis], table.values, targets)
 
         one = learn(self._first, Y.T if self._first else Y)
         assert one is not None
@@ -306,9 +351,13 @@ class TwoStepRegressor(Predictor, stored=False):
 
     def _new_rows(self, given: Any, axis: int) -> tuple[Table, Array]:
         _refuse_foreign(**{("X", "tasks")[axis]: given})
-        known, ids = ((self._data.instances, self._form.row_ids), (self._data.tasks, self._form.column_ids))[axis]
+        known, ids = (
+            (self._data.instances, self._form.row_ids),
+            (self._data.tasks, self._form.column_ids),
+        )[axis]
         assert known is not None
-        spec, n_columns = self._specs()[axis], int(known.values.shape[1])
+        spec = self._specs()[axis]
+        n_columns = int(known.values.shape[1])
         return reading.read_rows(self, given, axis, spec, ids, known.column_ids, n_columns)
 
     def _n_rows(self, rows: Array) -> int:
@@ -324,14 +373,19 @@ class TwoStepRegressor(Predictor, stored=False):
         """Return the estimators for the instances and for the tasks."""
         from sklearn.linear_model import Ridge
 
-        instance, task = (Ridge() if each is None else each for each in (self.instance_estimator, self.task_estimator))
+        instance, task = (
+            Ridge() if each is None else each
+            for each in (self.instance_estimator, self.task_estimator)
+        )
         return instance, task
 
     @property
     def fitted_(self) -> Fitted:
         """Training labels and supported settings of the model, which has no closed form."""
         check_is_fitted(self)
-        settings = tuple(setting for setting in Setting if self._data.tasks is not None or not setting.new_task)
+        settings = tuple(
+            setting for setting in Setting if self._data.tasks is not None or not setting.new_task
+        )
         return Fitted(self._form, self, self._data.labels, settings)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -365,7 +419,8 @@ class _Step:
         Input of the step: a precomputed kernel, or features.
     rows : array or sparse matrix of shape (n, d), or (n, n) for a kernel
     targets : array of shape (n, p)
-        Each target is fitted on the rows in which it is not NaN; targets with equal rows are fitted together.
+        Each target is fitted on the rows in which it is not NaN; targets with equal rows are fitted
+        together.
     """
 
     estimator: Any
@@ -380,11 +435,16 @@ class _Step:
     @cached_property
     def parts(self) -> list[tuple[Any, np.ndarray, np.ndarray]]:
         """Fitted estimators, with the positions of their rows and targets."""
-        observed, targets, parts = ~np.isnan(self.targets), self.targets, []
+        observed = ~np.isnan(self.targets)
+        targets = self.targets
+        parts = []
         for columns in members_of(pattern_codes(observed)):
             at = np.flatnonzero(observed[:, columns[0]])
             if at.size:
-                rows = self.rows if at.size == len(observed) else self.spec.take(self.rows, at, at)
+                if at.size == len(observed):
+                    rows = self.rows
+                else:
+                    rows = self.spec.take(self.rows, at, at)
                 parts.append((self._fitted(rows, targets[np.ix_(at, columns)]), at, columns))
         return parts
 
@@ -404,7 +464,9 @@ class _Step:
     def predict(self, rows: Array | None) -> np.ndarray:
         """Predict targets (a, p) of rows; None means the training rows. A target without values is NaN."""
         rows = self.rows if rows is None else rows
-        predictions = np.full((rows.shape[0], self.targets.shape[1]), np.nan, dtype=self.targets.dtype)
+        predictions = np.full(
+            (rows.shape[0], self.targets.shape[1]), np.nan, dtype=self.targets.dtype
+        )
         for model, at, columns in self.parts:
             given = take_rows(rows.T, at).T if self.spec.is_precomputed else rows
             with _saying_which(self.name):
@@ -423,7 +485,8 @@ class _TwoSteps:
     one : _Step
         The first step, fitted on the labels.
     two : _Step or None
-        The second step, fitted on the predictions of the first step for the training rows; None without task features.
+        The second step, fitted on the predictions of the first step for the training rows; None
+        without task features.
     """
 
     first: int
@@ -434,13 +497,16 @@ class _TwoSteps:
         """Return predictions (a, b) for rows of each side; None means the training rows."""
         if self.two is None:
             return self.one.predict(rows)
-        new, two = (rows, task_rows), self.two
+        new = (rows, task_rows)
+        two = self.two
         if new[self.first] is not None:
             two = replace(two, targets=self.one.predict(new[self.first]).T)
         predictions = two.predict(new[1 - self.first])
         return predictions if self.first else predictions.T
 
-    def at(self, rows: Array | None, task_rows: Array | None, places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    def at(
+        self, rows: Array | None, task_rows: Array | None, places: tuple[np.ndarray, np.ndarray]
+    ) -> np.ndarray:
         """Return the predictions of some pairs (n,); the predictions of all rows and columns are computed."""
         return np.asarray(self.grid(rows, task_rows)[places])
 
@@ -468,7 +534,9 @@ def _refuse_foreign(**given: Any) -> None:
     for name, array in given.items():
         array = reading.unwrap_tasks(array)
         if is_foreign(array):
-            raise TypeError(f"{name} is an array of {library(array)}: TwoStepRegressor takes numpy arrays.")
+            raise TypeError(
+                f"{name} is an array of {library(array)}: TwoStepRegressor takes numpy arrays."
+            )
 
 
 @contextmanager

@@ -8,29 +8,30 @@ the fitted grid and by :math:`1 - f` for the residual:
 =================  =============================================================  ==================================
 model              :math:`\varphi_{ij}`                                           :math:`1 - f_{ij}`
 =================  =============================================================  ==================================
-independent-task   :math:`\varphi_d(\sigma_i)`, no rotation of the tasks          :math:`1-f_d(\sigma_i)`
-two-step, network  :math:`\varphi_d(\sigma_i)\,\varphi_t(s_j)`                    :math:`\rho_i + f_i\rho'_j`
-pair kernels       :math:`1/(S_{ij} + \lambda)`                                    :math:`\lambda/(S_{ij}+\lambda)`
+independent-task   :math:`\varphi_d(\sigma_i)`, no rotation of the tasks
+:math:`1-f_d(\sigma_i)` two-step, network  :math:`\varphi_d(\sigma_i)\,\varphi_t(s_j)`
+:math:`\rho_i + f_i\rho'_j` pair kernels       :math:`1/(S_{ij} + \lambda)`
+:math:`\lambda/(S_{ij}+\lambda)`
 =================  =============================================================  ==================================
 
 with :math:`S_{ij} = \sigma_i s_j` for Kronecker's, see `dyadlearn.pairing.pair_kernel`.
 
-A model needs five members: `words`, `spectra`, `alphas`, `remainder` (the residual in the rotated labels) and
-`coefficients`. All else is in other classes and modules:
+A model needs five members: `words`, `spectra`, `alphas`, `remainder` (the residual in the rotated
+labels) and `coefficients`. All else is in other classes and modules:
 
 ==============================  ==================================================================================
 `Pairing`                       the model: sides, regularisation, coefficients and predictions
-`Coupled`                       grid operators (`dyadlearn.solve.operators`) from the remainder, for two sides
-`dyadlearn.pairing.full`        functions for complete labels: hold-out, its cost, jackknife, weights of labels
-`dyadlearn.pairing.incomplete`  functions for missing or weighted labels: completion, hold-out
-`dyadlearn.pairing.weighing`    weights of labels in a prediction, for all forms of labels
-`dyadlearn.pairing.folding`     predictions for new rows from a few of their labels
-`dyadlearn.pairing.dense`       the reference implementation
+`Coupled`                       grid operators (`dyadlearn.solve.operators`) from the remainder, for
+two sides `dyadlearn.pairing.full`        functions for complete labels: hold-out, its cost,
+jackknife, weights of labels `dyadlearn.pairing.incomplete`  functions for missing or weighted
+labels: completion, hold-out `dyadlearn.pairing.weighing`    weights of labels in a prediction, for
+all forms of labels `dyadlearn.pairing.folding`     predictions for new rows from a few of their
+labels `dyadlearn.pairing.dense`       the reference implementation
 ==============================  ==================================================================================
 
-These functions are `functools.singledispatch` functions of a model. Their defaults only need grid operators, and some
-are slow. A model with a formula registers it in its module. No code outside of this package checks the class of a
-model.
+These functions are `functools.singledispatch` functions of a model. Their defaults only need grid
+operators, and some are slow. A model with a formula registers it in its module. No code outside of
+this package checks the class of a model.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class Pairing(ABC):
     knows_tasks: ClassVar[bool] = True
     #: Kind of constant of the sides where there is an intercept, see `dyadlearn.spectrum`.
     constant: ClassVar[str] = "free"
-    #: +1 or −1 if both sides are one node set and the labels equal plus or minus their transpose; else 0.
+    #: +1 or −1 if both sides are one node set and the labels equal plus or minus their transpose;
+    #: else 0.
     symmetry: int = 0
 
     @property
@@ -84,7 +86,9 @@ class Pairing(ABC):
     @property
     def alphas(self) -> dict[str, float]:
         """Regularisations by their names; by default those of the smoothers."""
-        return dict(zip(("alpha", "task_alpha"), (side.alpha for side in self.smoothers), strict=False))
+        return dict(
+            zip(("alpha", "task_alpha"), (side.alpha for side in self.smoothers), strict=False)
+        )
 
     @property
     def refits(self) -> bool:
@@ -128,16 +132,21 @@ def settings_of(model: Pairing) -> tuple[Setting, ...]:
     return tuple(setting for setting in Setting if model.knows_tasks or not setting.new_task)
 
 
-def check_request(model: Pairing, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
+def check_request(
+    model: Pairing, setting: Setting, groups: Any, task_groups: Any, cells: Any
+) -> None:
     """Raise if a model does not support a setting, or does not support groups or cells in it."""
     if setting.new_task and not model.knows_tasks:
         raise ValueError(
-            f"Setting {setting.value} leaves out tasks, but this model knows nothing of tasks: fit one that does, "
+            f"Setting {setting.value} leaves out tasks, but this model knows nothing of tasks: fit "
+            f"one that does, "
             "any but IndependentTaskRidge, with tasks=, or ask for setting A or B."
         )
     check_groups(setting, groups, task_groups, cells)
     if model.symmetry and not (groups is None and task_groups is None and cells is None):
-        raise ValueError("A network leaves out one edge or vertex at a time: groups and cells are not supported.")
+        raise ValueError(
+            "A network leaves out one edge or vertex at a time: groups and cells are not supported."
+        )
 
 
 def has_task_constants(model: Pairing) -> bool:
@@ -162,7 +171,8 @@ def side_ridges(model: Pairing) -> tuple[float, ...]:
 def mean_eigenvalues(model: Pairing) -> dict[str, float]:
     """Return the mean eigenvalue of the kernel that each regularisation is added to, by the name of the regularisation.
 
-    A model with a regularisation of each side adds it to the kernel of the side, another one to the pairwise kernel.
+    A model with a regularisation of each side adds it to the kernel of the side, another one to the
+    pairwise kernel.
     """
     if len(model.alphas) == len(model.spectra):
         return {name: side.mean for name, side in zip(model.alphas, model.spectra, strict=True)}
@@ -180,9 +190,9 @@ def absorbs_weights(model: Pairing) -> bool:
 def divided(model: Pairing, unit: float) -> Pairing | None:
     r"""Return the model whose regularisation is divided by a unit of the weights; None if weights have no unit.
 
-    If the model minimises :math:`\sum_o w_o(f_o-y_o)^2 + \lambda\|f\|^2`, weights :math:`w/u` with :math:`\lambda/u`
-    give the same predictions. In two-step ridge regression and with filters other than Tikhonov's, the penalty is no
-    multiple of the regularisation.
+    If the model minimises :math:`\sum_o w_o(f_o-y_o)^2 + \lambda\|f\|^2`, weights :math:`w/u` with
+    :math:`\lambda/u` give the same predictions. In two-step ridge regression and with filters other
+    than Tikhonov's, the penalty is no multiple of the regularisation.
     """
     return model.at(model.alphas["alpha"] / unit) if absorbs_weights(model) else None
 
@@ -198,10 +208,16 @@ def check_regularisation(model: Pairing) -> None:
     Warns
     -----
     PrecisionWarning
-        If alpha is 0 and the smallest nonzero eigenvalue is dominated by rounding, or if alpha is positive and
-        rounding of the kernel changes the divisor σ + alpha noticeably.
+        If alpha is 0 and the smallest nonzero eigenvalue is dominated by rounding, or if alpha is
+        positive and rounding of the kernel changes the divisor σ + alpha noticeably.
     """
-    sides = zip(("instance", "task"), [*model.alphas.items()] * 2, side_scales(model), model.spectra, strict=False)
+    sides = zip(
+        ("instance", "task"),
+        [*model.alphas.items()] * 2,
+        side_scales(model),
+        model.spectra,
+        strict=False,
+    )
     for word, (name, alphas), scale, spectrum in sides:
         size = largest(spectrum.values)
         for alpha in map(float, np.unique(alphas)):
@@ -210,13 +226,16 @@ def check_regularisation(model: Pairing) -> None:
             message = None
             if alpha == 0 and spectrum.uncertainty > _UNSURE:
                 message = (
-                    f"The {word} kernel is nearly singular: with {name}=0, results may have a relative error of "
+                    f"The {word} kernel is nearly singular: with {name}=0, results may have a "
+                    f"relative error of "
                     f"{spectrum.uncertainty:.0e}. Use a larger {name}."
                 )
             elif share > _ROUNDED:
                 message = (
-                    f"{name} = {alpha:g} is small beside the largest eigenvalue of the {word} kernel, {size:.3g}: with "
-                    f"rounding of the kernel, results may have a relative error of {min(share, 1.0):.0e}. Use a "
+                    f"{name} = {alpha:g} is small beside the largest eigenvalue of the {word} "
+                    f"kernel, {size:.3g}: with "
+                    f"rounding of the kernel, results may have a relative error of "
+                    f"{min(share, 1.0):.0e}. Use a "
                     f"larger {name}, or scale the features."
                 )
             if message is not None:
@@ -264,7 +283,9 @@ class Coupled(Pairing, GridOperators):
     def dual(self, Y: Array) -> Array:
         """Return the dual coefficients of the pairwise kernel with its ridge, shape (m, q)."""
         if not self.ridge:
-            raise NotImplementedError(f"{type(self).__name__} must define dual for alpha=0, which leaves no residual.")
+            raise NotImplementedError(
+                f"{type(self).__name__} must define dual for alpha=0, which leaves no residual."
+            )
         return working(self).residual(Y) / self.ridge
 
 

@@ -3,32 +3,38 @@ r"""Gaussian process of a pair kernel whose labels are missing or weighted, from
 The n observed labels o have the noise :math:`\lambda/w_o`, so that
 
 .. math:: \mathbf{y}_o \sim \mathcal{N}\bigl(\mu\mathbf{1},\; \tau^2\mathbf{C}\bigr), \qquad
-          \mathbf{C} = \mathbf{P}_{oo} + \boldsymbol\Lambda, \qquad \boldsymbol\Lambda = \lambda\,\mathrm{diag}(1/w) .
+          \mathbf{C} = \mathbf{P}_{oo} + \boldsymbol\Lambda, \qquad \boldsymbol\Lambda =
+          \lambda\,\mathrm{diag}(1/w) .
 
-With :math:`\mathbf{Q} = \mathbf{C}^{-1}` (`dyadlearn.solve.inverse.CellsInverse`) the variance of any pair, in units of
+With :math:`\mathbf{Q} = \mathbf{C}^{-1}` (`dyadlearn.solve.inverse.CellsInverse`) the variance of
+any pair, in units of
 :math:`\tau^2`, is that of `dyadlearn.pairing.process`,
 
 .. math:: v = p_* - \mathbf{c}_*^\top\mathbf{Q}\,\mathbf{c}_*
           + (1 - \mathbf{c}_*^\top\mathbf{Q1})^2/s_0 , \qquad s_0 = \mathbf{1}^\top\mathbf{Q1} ,
 
-with the prior variance :math:`p_*` and the kernel :math:`\mathbf{c}_*` between the pair and the observed ones. The last
-term is that of a free mean.
+with the prior variance :math:`p_*` and the kernel :math:`\mathbf{c}_*` between the pair and the
+observed ones. The last term is that of a free mean.
 
-**All pairs of one instance.** The kernel between the pairs of instance i and the label of (i', t') has the form
+**All pairs of one instance.** The kernel between the pairs of instance i and the label of (i', t')
+has the form
 
 .. math:: (a\,k_{ii'} + c\,[i=i'])\,g_{tt'} + b\,k_{ii'}\,[t=t'] ,
 
-where c counts only for an instance of training and b only for a task of training. The factors of an instance multiply
-the rows and columns of **Q**, which is then summed over the labels of each task: for all tasks together that takes
+where c counts only for an instance of training and b only for a task of training. The factors of an
+instance multiply the rows and columns of **Q**, which is then summed over the labels of each task:
+for all tasks together that takes
 :math:`n^2` multiplications, and each task as many as there are pairs of labelled tasks. Tasks take the place of
 instances if that is cheaper.
 
-**Observed pairs.** Since :math:`\mathbf{P} - \mathbf{PQP} = \boldsymbol\Lambda - \boldsymbol\Lambda\mathbf{Q}
-\boldsymbol\Lambda = \boldsymbol\Lambda\mathbf{QP}`, the variances of observed pairs are
+**Observed pairs.** Since :math:`\mathbf{P} - \mathbf{PQP} = \boldsymbol\Lambda -
+\boldsymbol\Lambda\mathbf{Q} \boldsymbol\Lambda = \boldsymbol\Lambda\mathbf{QP}`, the variances of
+observed pairs are
 
 .. math:: \Lambda_i(1 - \Lambda_i Q_{ii}) \quad\text{or}\quad \Lambda_i\sum_j Q_{ij}P_{ij} .
 
-The first is accurate where the noise is smaller than the prior variance, the second where it is larger.
+The first is accurate where the noise is smaller than the prior variance, the second where it is
+larger.
 
 The relative error of Q is about :math:`\varepsilon\max_i C_{ii}Q_{ii}`, whatever the weights are.
 """
@@ -89,7 +95,11 @@ def process_of(model: PairKernel, labels: Labels) -> tuple[GaussianProcess, Arra
 def inverse_bytes(labels: Labels) -> float:
     """Return the memory that the inverse over all observed labels takes, in bytes."""
     n = labels.size
-    n_matrices = 4 if is_foreign(labels.values) else 1  # with numpy, the kernel is inverted in place
+    # with numpy, the kernel is inverted in place
+    if is_foreign(labels.values):
+        n_matrices = 4
+    else:
+        n_matrices = 1
     return float(n_matrices * n + 8) * n * itemsize(labels.values) + 2**27
 
 
@@ -100,7 +110,8 @@ class CellsProcess(GaussianProcess):
     Attributes
     ----------
     model : PairKernel
-        Pair kernel; its alpha is the noise variance λ of a label of weight one, in units of the kernel.
+        Pair kernel; its alpha is the noise variance λ of a label of weight one, in units of the
+        kernel.
     labels : Labels
         List of the observed labels. Only their pairs and weights are used.
 
@@ -135,7 +146,10 @@ class CellsProcess(GaussianProcess):
     def _ridges(self) -> Array:
         """Noise variance (n,) of each label, in units of the kernel."""
         values = self.labels.values
-        weights = namespace(values).ones_like(values) if self.labels.weights is None else self.labels.weights
+        if self.labels.weights is None:
+            weights = namespace(values).ones_like(values)
+        else:
+            weights = self.labels.weights
         return self.model.alpha / weights
 
     @cached_property
@@ -146,13 +160,16 @@ class CellsProcess(GaussianProcess):
         check_memory(
             inverse_bytes(self.labels),
             like,
-            f"The matrix of {n} × {n} observed labels, from which deviations and likelihoods are computed,",
+            f"The matrix of {n} × {n} observed labels, from which deviations and likelihoods are "
+            f"computed,",
             "fit the model on fewer labels; complete labels without weights need no such matrix",
         )
         kernel = self.model.kernel_block(*self.labels.places)
         diagonal = namespace(kernel).linalg.diagonal(kernel) + self._ridges
         inverse = CellsInverse.of(kernel, self._ridges, refusal=self._refusal)
-        error = epsilon(diagonal) * largest(diagonal * namespace(diagonal).linalg.diagonal(inverse.matrix))
+        error = epsilon(diagonal) * largest(
+            diagonal * namespace(diagonal).linalg.diagonal(inverse.matrix)
+        )
         if self.model.alpha == 0 and 10 * n * error >= 1:
             raise singular_process()
         warn_of_rounding(error, "deviations and likelihoods")
@@ -167,7 +184,8 @@ class CellsProcess(GaussianProcess):
         if self.model.alpha == 0:
             return singular_process()
         return ValueError(
-            f"alpha = {self.model.alpha:g} is lost in the rounding of the kernel between {self.n_labels} observed "
+            f"alpha = {self.model.alpha:g} is lost in the rounding of the kernel between "
+            f"{self.n_labels} observed "
             "pairs, so that they have no deviations and no likelihood: use a larger alpha."
         )
 
@@ -198,13 +216,19 @@ class CellsProcess(GaussianProcess):
         return xp.where(xp.isnan(observed), variance, observed)
 
     def _sides(
-        self, rows: NewRows | None, tasks: NewRows | None, diagonal: Array | None, task_diagonal: Array | None
+        self,
+        rows: NewRows | None,
+        tasks: NewRows | None,
+        diagonal: Array | None,
+        task_diagonal: Array | None,
     ) -> tuple[_CellsSide, _CellsSide]:
         """Return the instances and tasks that are asked for; arguments as in `variance`."""
         _, per_task, per_instance = self.model.shares
         at, task_at = self.labels.places
         instances = _CellsSide(self.model.spectrum, rows, diagonal, at, per_instance)
-        return instances, _CellsSide(self.model.task_spectrum, tasks, task_diagonal, task_at, per_task)
+        return instances, _CellsSide(
+            self.model.task_spectrum, tasks, task_diagonal, task_at, per_task
+        )
 
     def _cost(self, first: _CellsSide, second: _CellsSide) -> float:
         """Return the number of multiplications of `_of_rows`."""
@@ -220,7 +244,12 @@ class CellsProcess(GaussianProcess):
         in_blocks = n_beside * 4 * second.width + slices[0].stop * (4 * n_beside + 3 * first.width)
         halves = 2 * second.width * (self.n_labels + second.width)
         need = (math.prod(shape) + in_blocks + halves) * itemsize(like)
-        check_memory(need, like, f"Computing deviations of {math.prod(shape)} pairs", "ask for fewer at a time")
+        check_memory(
+            need,
+            like,
+            f"Computing deviations of {math.prod(shape)} pairs",
+            "ask for fewer at a time",
+        )
         crossing = self._crossing(first, second)
         result = zeros(shape, like)
         n_negative = 0
@@ -233,7 +262,9 @@ class CellsProcess(GaussianProcess):
         warn_of_negative(n_negative, math.prod(shape), stacklevel=3)
         return result
 
-    def _of_block(self, crossing: _Crossing, rows: _Described, others: _Described) -> tuple[Array, int]:
+    def _of_block(
+        self, crossing: _Crossing, rows: _Described, others: _Described
+    ) -> tuple[Array, int]:
         """Return the variances (a, b) of some rows of both sides, and how many are negative by more than rounding."""
         factor = others.factor
         prior = crossing.prior(rows, others)
@@ -276,7 +307,8 @@ class CellsProcess(GaussianProcess):
         .. math:: k\,(a\,\mathbf{G} + b\,\mathbf{I}) + c\,\mathbf{G} - \mathbf{C}_*\mathbf{Q}\,\mathbf{C}_*^\top
                   + \mathbf{LS}^{-1}\mathbf{L}^\top , \qquad \mathbf{L} = \mathbf{1} - \mathbf{C}_*\mathbf{Q1}
 
-        Each row of :math:`\mathbf{C}_*` belongs to a task. Arguments are those of `GaussianProcess`.
+        Each row of :math:`\mathbf{C}_*` belongs to a task. Arguments are those of
+        `GaussianProcess`.
         """
         first, second = self._sides(row, None, diagonal, None)
         rows = first.described(slice(0, 1))
@@ -285,7 +317,9 @@ class CellsProcess(GaussianProcess):
         tasks = self.model.task_spectrum
         every = np.arange(tasks.n_rows)
         own = float(rows.prior[0])
-        columns = (own * self.model.shares[0] + first.share) * tasks.block(tasks.values, every, known)
+        columns = (own * self.model.shares[0] + first.share) * tasks.block(
+            tasks.values, every, known
+        )
         columns += own * second.share * as_array_of(every[:, None] == known, columns, columns.dtype)
         columns -= factor @ (square @ take_rows(factor, known).T)
         gap = self._gap(factor, total)
@@ -322,12 +356,16 @@ class CellsProcess(GaussianProcess):
         own = xp.linalg.diagonal(inverse) - share * solved**2 - xp.sum(along * of_labels.T, axis=1)
         sums = [0.0, 0.0, 0.0]
         for here, terms in self.model.term_blocks(*self.labels.places):
-            growth = inverse[here, :] - share * solved[here, None] * solved - along[here, :] @ of_labels
+            growth = (
+                inverse[here, :] - share * solved[here, None] * solved - along[here, :] @ of_labels
+            )
             for place, term in enumerate(terms):
                 if term is not None:
                     sums[place] += float(xp.sum(growth * term))
         slopes = {"alpha": float(xp.sum(self._ridges * own))}
-        for name, factor, total in zip(("product", "per_task", "per_instance"), self.model.shares, sums, strict=True):
+        for name, factor, total in zip(
+            ("product", "per_task", "per_instance"), self.model.shares, sums, strict=True
+        ):
             slopes[name] = factor * total
         return slopes
 
@@ -342,8 +380,8 @@ class _Described(NamedTuple):
     kernel : array of shape (a, d)
         Kernel between the rows and those with labels.
     same : array of shape (a, d) or None
-        One where both are the same row, else zero; None if the model has no functions of single rows of this side, or
-        if the rows are new.
+        One where both are the same row, else zero; None if the model has no functions of single
+        rows of this side, or if the rows are new.
     """
 
     prior: Array
@@ -422,14 +460,18 @@ class _CellsSide:
             return _Described(prior, projected @ take_rows(self.spectrum.vectors, distinct).T, None)
         rows = np.arange(here.start, here.stop)
         kernel = self.spectrum.block(self.spectrum.values, rows, distinct)
-        same = as_array_of(rows[:, None] == distinct, kernel, kernel.dtype) if self.has_own else None
+        if self.has_own:
+            same = as_array_of(rows[:, None] == distinct, kernel, kernel.dtype)
+        else:
+            same = None
         return _Described(self._prior[here], kernel, same)
 
 
 class _Crossing:
     r"""Kernel between all pairs of the rows of two sides and the n labels, one row of the first side after the other.
 
-    For a row i of the first side, the kernel between its pairs with the rows of the second side and the labels is
+    For a row i of the first side, the kernel between its pairs with the rows of the second side and
+    the labels is
     :math:`\mathbf{FB}_i^\top`. F is the `factor` of the second side, with w columns, and each label has one or two
     nonzero entries in its row of :math:`\mathbf{B}_i` (n, w).
 
@@ -445,7 +487,12 @@ class _Crossing:
     """
 
     def __init__(
-        self, product: float, first: _CellsSide, second: _CellsSide, inverse: CellsInverse, along: Array
+        self,
+        product: float,
+        first: _CellsSide,
+        second: _CellsSide,
+        inverse: CellsInverse,
+        along: Array,
     ) -> None:
         self.product = product
         self.first = first

@@ -1,29 +1,31 @@
 r"""Jackknife models and novelty of rows, for prediction intervals.
 
-The jackknife models, each of which lacks a training row, follow from one fit. A row whose labels equal its hold-out
-predictions does not change the model. So the model without row i is the model itself, fitted with the hold-out
-predictions :math:`\hat{\mathbf{y}}_i` in place of the labels of row i. Predictions are linear in the labels, and the
-one for a new row x is
+The jackknife models, each of which lacks a training row, follow from one fit. A row whose labels
+equal its hold-out predictions does not change the model. So the model without row i is the model
+itself, fitted with the hold-out predictions :math:`\hat{\mathbf{y}}_i` in place of the labels of
+row i. Predictions are linear in the labels, and the one for a new row x is
 
 .. math:: f_{-i}(x) = f(x) - \text{the prediction for } x \text{ from } \mathbf{e}_i\mathbf{r}_i^\top,
           \qquad \mathbf{r}_i = \mathbf{y}_i - \hat{\mathbf{y}}_i .
 
-If the side of the rows has a smoother of its own, the second term is :math:`h_i(x)\,\mathbf{r}_i`, with the weight
+If the side of the rows has a smoother of its own, the second term is :math:`h_i(x)\,\mathbf{r}_i`,
+with the weight
 :math:`h_i(x)` of row i at x and the residual :math:`\mathbf{r}_i` of the targets of this side. In two-step ridge
-regression the targets are labels smoothed over the tasks. With a pair kernel the weights differ between rotated tasks,
-and the sums are rotated back.
+regression the targets are labels smoothed over the tasks. With a pair kernel the weights differ
+between rotated tasks, and the sums are rotated back.
 
 Rows that are left out together, in groups or folds, are one unit: their changes are summed.
 
-The novelty of a row measures its distance from the training rows in the kernel of its side. It is the posterior
-variance of a label of the row in a Gaussian process with this kernel, divided by the noise variance:
+The novelty of a row measures its distance from the training rows in the kernel of its side. It is
+the posterior variance of a label of the row in a Gaussian process with this kernel, divided by the
+noise variance:
 
 .. math:: \kappa(x) = 1 + \frac{k(x,x) - \mathbf{k}^\top(\mathbf{K}+\rho\mathbf{I})^{-1}\mathbf{k}}{\rho},
           \qquad \kappa_{-i}(x_i) = \frac{1}{e_i}, \qquad
           \kappa_{-i}(x) = \kappa(x) + \frac{h_i(x)^2}{e_i},
 
-with :math:`\mathbf{e}` the diagonal of the residual operator and :math:`\mathbf{h}` the weights of the rows at x; the
-index :math:`-i` means that row i is left out. An unpenalised constant adds 1/n.
+with :math:`\mathbf{e}` the diagonal of the residual operator and :math:`\mathbf{h}` the weights of
+the rows at x; the index :math:`-i` means that row i is left out. An unpenalised constant adds 1/n.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ class Jackknife:
     Attributes
     ----------
     held_out : array of shape (m, q)
-        Hold-out prediction of each row, by the model without its unit; NaN, or any number, where a label is missing.
+        Hold-out prediction of each row, by the model without its unit; NaN, or any number, where a
+        label is missing.
     members : list of integer arrays, or None
         Row positions of each unit; None means that each row is a unit.
     numbers : int
@@ -111,7 +114,8 @@ def fold_jackknife(held_out: Array, members: Members, models: Sequence[Expansion
     return Jackknife(held_out, members, 0, predict)
 
 
-# Bounds of the ridge relative to the kernel: a smaller ridge makes all novelties very large, a larger one equal.
+# Bounds of the ridge relative to the kernel: a smaller ridge makes all novelties very large, a
+# larger one equal.
 _LEAST = 1e-6
 
 
@@ -157,7 +161,8 @@ class Novelty:
         Returns
         -------
         novelty : array of shape (a,) or None
-            Novelty relative to all training rows; None if the kernel of a row with itself is not known.
+            Novelty relative to all training rows; None if the kernel of a row with itself is not
+            known.
         increase : array of shape (a, n) or None
             Increase of the novelty if a training row is left out.
         """
@@ -169,14 +174,19 @@ class Novelty:
 
     def raw(self, rows: NewRows) -> tuple[Array | None, Array]:
         """Return the novelty (a,) before the division, 1/(1 − h) for a leverage h, and projected rows (a, k)."""
-        spectrum, ridge = self.side.spectrum, self.side.alpha
+        spectrum = self.side.spectrum
+        ridge = self.side.alpha
         block = rows.block(rows.values)
         along = spectrum.project(block)
-        xp, values = namespace(along), spectrum.penalised
+        xp = namespace(along)
+        values = spectrum.penalised
         penalised = along[:, :-1] if spectrum.has_free_constant else along
-        novelty = xp.full_like(along[:, 0], 1.0 + (1.0 / spectrum.n_rows if spectrum.has_free_constant else 0.0))
+        novelty = xp.full_like(
+            along[:, 0], 1.0 + (1.0 / spectrum.n_rows if spectrum.has_free_constant else 0.0)
+        )
         if spectrum.components is not None:
-            # Features split into a part within the span of the training rows and a part outside of it.
+            # Features split into a part within the span of the training rows and a part outside of
+            # it.
             inside = ratio(penalised**2, values)
             novelty = novelty + xp.sum(inside / (values + ridge), axis=1)
             novelty = novelty + outside_span(spectrum, block, xp.sum(inside, axis=1)) / ridge
@@ -191,10 +201,14 @@ class Novelty:
 
 def outside_span(spectrum: Spectrum, rows: Array, inside: Array) -> Array:
     """Return squared distances (a,) of feature rows from the span of training, from squared lengths (a,) within it."""
-    features, means = rows[:, :-1] if spectrum.has_free_constant else rows, spectrum.means
+    features = rows[:, :-1] if spectrum.has_free_constant else rows
+    means = spectrum.means
     squares = size = square_norms(features)
-    if means is not None:  # the lengths are those of centred rows, but rounding is that of all terms
+    if (
+        means is not None
+    ):  # the lengths are those of centred rows, but rounding is that of all terms
         beside = means @ means
-        squares, size = size - 2.0 * matmul(features, means[:, None])[:, 0] + beside, size + beside
+        squares = size - 2.0 * matmul(features, means[:, None])[:, 0] + beside
+        size = size + beside
     outside = squares - inside
     return namespace(outside).where(outside > 1e-9 * size, outside, 0.0 * outside)

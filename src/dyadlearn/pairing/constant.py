@@ -1,48 +1,56 @@
 r"""Unpenalised grand mean of a pairwise kernel, and eigendecompositions of a kernel without each of its rows.
 
-Let :math:`\mathbf{C}` be the kernel between the cells of a grid with its ridge on the diagonal. The model
+Let :math:`\mathbf{C}` be the kernel between the cells of a grid with its ridge on the diagonal. The
+model
 :math:`f + \mu` with a free :math:`\mu` solves the bordered system
 
 .. math:: \begin{pmatrix}\mathbf{C} & \mathbf{1}\\ \mathbf{1}^\top & 0\end{pmatrix}
           \begin{pmatrix}\mathbf{a}\\ \mu\end{pmatrix} = \begin{pmatrix}\mathbf{y}\\ 0\end{pmatrix},
-          \qquad \mu = \frac{\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{y}}{\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}},
+          \qquad \mu =
+          \frac{\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{y}}{\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}},
           \quad \mathbf{a} = \mathbf{C}^{-1}(\mathbf{y} - \mu\mathbf{1}) .
 
-When the cells I are left out, the mean is estimated from the other cells. Let :math:`\mathbf{p}` and
+When the cells I are left out, the mean is estimated from the other cells. Let :math:`\mathbf{p}`
+and
 :math:`1 - \mathbf{e}` be the predictions for I by a model *without* the mean, fitted to the labels of the other cells
 and to ones in their place. Then
 
 .. math:: \mathbf{f}_I = \mathbf{p} + \mu_{\setminus I}\,\mathbf{e}, \qquad
           \mu_{\setminus I} =
-          \frac{\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{y} - \mathbf{E}_I^\top(\mathbf{y}_I-\mathbf{p})}
-          {\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1} - \mathbf{E}_I^\top\mathbf{e}}, \qquad
-          \mathbf{E} = \mathbf{C}^{-1}\mathbf{1} ,
+          \frac{\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{y} -
+          \mathbf{E}_I^\top(\mathbf{y}_I-\mathbf{p})} {\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1} -
+          \mathbf{E}_I^\top\mathbf{e}}, \qquad \mathbf{E} = \mathbf{C}^{-1}\mathbf{1} ,
 
-so that a hold-out formula without a mean gives one with a mean, for one more product. The accuracy of
+so that a hold-out formula without a mean gives one with a mean, for one more product. The accuracy
+of
 :math:`\mathbf{p}` is preserved for small and for large regularisation. Where rotated tasks are independent problems,
-with systems :math:`\mathbf{M}_c = \kappa_c\mathbf{K} + \nu_c\mathbf{I}`, the sums run over their columns.
+with systems :math:`\mathbf{M}_c = \kappa_c\mathbf{K} + \nu_c\mathbf{I}`, the sums run over their
+columns.
 
-`without_each` computes the eigendecomposition of a kernel without one of its rows from the roots of the secular
-equation, for many rows at once.
+`without_each` computes the eigendecomposition of a kernel without one of its rows from the roots of
+the secular equation, for many rows at once.
 
-Let :math:`\mathbf{G} = \mathbf{V}\,\mathrm{diag}(\mathbf{s})\,\mathbf{V}^\top` and let :math:`\mathbf{v}` be row j of
+Let :math:`\mathbf{G} = \mathbf{V}\,\mathrm{diag}(\mathbf{s})\,\mathbf{V}^\top` and let
+:math:`\mathbf{v}` be row j of
 :math:`\mathbf{V}`. An eigenvector :math:`\mathbf{w}` of :math:`\mathbf{G}` without row and column j, with a zero in
 place j, has :math:`\mathbf{Gw} = t\mathbf{w} + \gamma\mathbf{e}_j`, and so
 
 .. math:: \mathbf{w} = \gamma\,\mathbf{V}\frac{\mathbf{v}}{\mathbf{s}-t}, \qquad
-          f(t) = \sum_i \frac{v_i^2}{s_i-t} = 0, \qquad \mathbf{w}^\top\mathbf{G}\mathbf{e}_j = \gamma .
+          f(t) = \sum_i \frac{v_i^2}{s_i-t} = 0, \qquad \mathbf{w}^\top\mathbf{G}\mathbf{e}_j =
+          \gamma .
 
-Between any two eigenvalues of :math:`\mathbf{G}` lies one root. Bisection computes its distance from the nearer
-eigenvalue to full precision. The eigenvectors are those of the :math:`\hat{\mathbf{v}}` for which the computed roots
-are exact,
+Between any two eigenvalues of :math:`\mathbf{G}` lies one root. Bisection computes its distance
+from the nearer eigenvalue to full precision. The eigenvectors are those of the
+:math:`\hat{\mathbf{v}}` for which the computed roots are exact,
 
 .. math:: \hat v_i^2 = \frac{\prod_l (t_l-s_i)}{\prod_{k\ne i}(s_k-s_i)},
 
-and are therefore orthogonal up to rounding (Gu and Eisenstat, SIAM J. Matrix Anal. Appl. 15, 1994). Equal eigenvalues
-are separated, and zero entries of :math:`\mathbf{v}` replaced, by less than the rounding of a decomposition.
+and are therefore orthogonal up to rounding (Gu and Eisenstat, SIAM J. Matrix Anal. Appl. 15, 1994).
+Equal eigenvalues are separated, and zero entries of :math:`\mathbf{v}` replaced, by less than the
+rounding of a decomposition.
 
-All operations are sums over arrays of many rows at once. On an accelerator they are much faster than hundreds of small
-decompositions.
+All operations are sums over arrays of many rows at once. On an accelerator they are much faster
+than hundreds of small decompositions.
 """
 
 from __future__ import annotations
@@ -66,15 +74,19 @@ def ones_of(spectrum: Spectrum) -> Array:
     ones = zeros((spectrum.n_rows, 1), spectrum.values) + 1.0
     inside = spectrum.rotate(ones)[:, 0]
     if spectrum.components is not None and spectrum.constant == "feature":
-        # If the last feature is a constant √a, Uᵀ1 = diag(s) Wᵀ e/√a is accurate for small entries too.
+        # If the last feature is a constant √a, Uᵀ1 = diag(s) Wᵀ e/√a is accurate for small entries
+        # too.
         exact = spectrum.values**0.5 * spectrum.components[-1, :] / spectrum.last_entry
         if largest(namespace(exact).abs(exact - inside)) <= 1e-8 * spectrum.n_rows**0.5:
             return exact
     if spectrum.is_truncated:
         outside = ones[:, 0] - spectrum.vectors @ inside
-        # The tolerance is the root of the precision: eigenvectors of sparse features are no more accurate.
+        # The tolerance is the root of the precision: eigenvectors of sparse features are no more
+        # accurate.
         if float(outside @ outside) > epsilon(inside) * spectrum.n_rows:
-            raise ValueError("An unpenalised mean needs a constant feature on both sides: add a column of ones.")
+            raise ValueError(
+                "An unpenalised mean needs a constant feature on both sides: add a column of ones."
+            )
     return settled_ones(inside, spectrum.n_rows)
 
 
@@ -94,9 +106,9 @@ class ConstantColumns:
     Attributes
     ----------
     residuals : array of shape (m, n c)
-        Residual operator of each column times ones, for each of n regularisations, with the scale of
-        `dyadlearn.solve.leaving`. Where that is zero, because there is no ridge and the kernel is singular, it is the
-        pseudo-inverse times ones.
+        Residual operator of each column times ones, for each of n regularisations, with the scale
+        of `dyadlearn.solve.leaving`. Where that is zero, because there is no ridge and the kernel
+        is singular, it is the pseudo-inverse times ones.
     inverse : array of shape (n, c)
         Factor that turns the residuals into :math:`\mathbf{M}_c^{-1}\mathbf{1}`.
     sign : array of shape (n, c)
@@ -108,7 +120,9 @@ class ConstantColumns:
     sign: Array
 
     @classmethod
-    def of(cls, spectrum: Spectrum, ones: Array, values: Array, ridges: Array, direct: Array) -> ConstantColumns:
+    def of(
+        cls, spectrum: Spectrum, ones: Array, values: Array, ridges: Array, direct: Array
+    ) -> ConstantColumns:
         r"""Return it for columns with kernels :math:`\kappa\mathbf{K}` and ridges :math:`\nu`.
 
         Parameters
@@ -119,15 +133,19 @@ class ConstantColumns:
         values : array of shape (c,)
         ridges : array of shape (n, c)
         direct : array of shape (n c,)
-            1.0 for columns computed from the hat matrix, see `dyadlearn.solve.leaving.column_weights`.
+            1.0 for columns computed from the hat matrix, see
+            `dyadlearn.solve.leaving.column_weights`.
         """
         xp = namespace(values)
         kernels = xp.broadcast_to(values, ridges.shape)
-        # The residual operator is the ridge times the inverse; where the ridge is 0, it is the inverse of K.
+        # The residual operator is the ridge times the inverse; where the ridge is 0, it is the
+        # inverse of K.
         unit = xp.where(ridges > 0, ridges, kernels)
         is_determined = (ridges > 0) | ((unit > 0) & (not spectrum.is_singular))
         unit = xp.where(unit > 0, unit, 1.0)
-        totals = spectrum.values[:, None] * xp.reshape(kernels, (1, -1)) + xp.reshape(ridges, (1, -1))
+        totals = spectrum.values[:, None] * xp.reshape(kernels, (1, -1)) + xp.reshape(
+            ridges, (1, -1)
+        )
         residuals = spectrum.vectors @ (ratio(ones[:, None], totals) * xp.reshape(unit, (1, -1)))
         sign = xp.reshape(1.0 - 2.0 * direct, ridges.shape) * xp.astype(is_determined, unit.dtype)
         return cls(residuals, 1.0 / unit, sign)
@@ -159,7 +177,13 @@ class MeanOfOthers:
         return cls(members, *(zeros((n, width), Y) for width in (Y.shape[0], Y.shape[0], 1)))
 
     def add(
-        self, here: slice, constant: ConstantColumns, share: Array, columns: Array, held_out: Array, left: Array
+        self,
+        here: slice,
+        constant: ConstantColumns,
+        share: Array,
+        columns: Array,
+        held_out: Array,
+        left: Array,
     ) -> Array:
         """Add some columns for some regularisations, and return the hold-out residuals of ones, shape (m, n c).
 
@@ -173,20 +197,26 @@ class MeanOfOthers:
         columns : array of shape (m, c)
             Labels.
         held_out, left : arrays of shape (m, n c)
-            Hold-out predictions of labels, and hold-out residuals of ones; the latter are overwritten.
+            Hold-out predictions of labels, and hold-out residuals of ones; the latter are
+            overwritten.
         """
-        xp, (n, c), m = namespace(share), constant.inverse.shape, columns.shape[0]
+        xp = namespace(share)
+        n, c = constant.inverse.shape
+        m = columns.shape[0]
         scale = (share * constant.inverse)[:, :, None]
         left *= xp.reshape(share * constant.sign, (n * c,))
         residuals, fitted, residuals_of_ones = (
-            xp.permute_dims(xp.reshape(grid, (m, n, c)), (1, 0, 2)) for grid in (constant.residuals, held_out, left)
+            xp.permute_dims(xp.reshape(grid, (m, n, c)), (1, 0, 2))
+            for grid in (constant.residuals, held_out, left)
         )
         labels = ((residuals * columns) @ scale)[:, :, 0]
         residual_labels = labels - ((residuals * fitted) @ scale)[:, :, 0]
         ones = (residuals @ (share[:, None] * scale))[:, :, 0]
         residual_ones = ((residuals * residuals_of_ones) @ scale)[:, :, 0]
         whole = xp.sum(ones, axis=1, keepdims=True)
-        self.labels[here, :] += xp.sum(labels, axis=1, keepdims=True) - summed(residual_labels.T, self.members).T
+        self.labels[here, :] += (
+            xp.sum(labels, axis=1, keepdims=True) - summed(residual_labels.T, self.members).T
+        )
         self.weights[here, :] += whole - summed(residual_ones.T, self.members).T
         self.whole[here, :] += whole
         return left
@@ -219,9 +249,11 @@ def mean_of_others(labels: Array, ones: Array, whole: Array | float, Y: Array, w
     return labels / ones
 
 
-# Distances are fractions of half the gap between two eigenvalues. They exceed 2⁻¹²⁸, because squared entries of an
-# eigenvector are clipped to at least 2⁻¹⁰⁴. Bisection determines the power of two first, then the digits.
-_POWERS, _DIGITS = 7, 53
+# Distances are fractions of half the gap between two eigenvalues. They exceed 2⁻¹²⁸, because
+# squared entries of an eigenvector are clipped to at least 2⁻¹⁰⁴. Bisection determines the power of
+# two first, then the digits.
+_POWERS = 7
+_DIGITS = 53
 
 
 def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Array, Array]:
@@ -252,7 +284,9 @@ def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Arr
     >>> values.round(6).tolist(), np.abs(cross).round(6).tolist()
     ([[3.0], [2.0]], [[1.0], [1.0]])
     """
-    xp, dtype, q = namespace(values), values.dtype, values.shape[0]
+    xp = namespace(values)
+    dtype = values.dtype
+    q = values.shape[0]
     order = xp.argsort(values)
     poles = cast(xp.take(values, order), xp.float64)
     size = poles[-1]
@@ -265,7 +299,8 @@ def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Arr
     index = xp.arange(q, device=values.device)
     place = xp.astype(index, xp.float64) * precision**2
     between = (poles[:, None] - poles[None, :]) + (place[:, None] - place[None, :])
-    to_left, to_right = between[:, :-1], between[:, 1:]
+    to_left = between[:, :-1]
+    to_right = between[:, 1:]
     half = 0.5 * xp.linalg.diagonal(between[1:, :-1])
     # f grows from −∞ to ∞ between two poles: its sign in the middle determines the nearer pole.
     is_left = squares @ (1.0 / (to_left - half)) > 0
@@ -274,7 +309,10 @@ def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Arr
 
     def is_nearer(distance: Array) -> Array:
         """Return a mask of the roots that are nearer to their pole than some distance."""
-        return (xp.sum(squares[:, :, None] / (from_pole - (direction * distance)[:, None, :]), axis=1) > 0) == is_left
+        return (
+            xp.sum(squares[:, :, None] / (from_pole - (direction * distance)[:, None, :]), axis=1)
+            > 0
+        ) == is_left
 
     power = xp.zeros_like(direction)
     for bit in reversed(range(_POWERS)):

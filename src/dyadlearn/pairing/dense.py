@@ -2,7 +2,8 @@ r"""Reference implementation of the models: dense kernels in numpy, fitted again
 
 A side that loses some rows and keeps the rows :math:`o` predicts by
 :math:`\mathbf{P} = \mathbf{K}_{\cdot o}(\mathbf{K}_{oo} + \lambda\mathbf{I})^{-1}`, a matrix that takes the labels of
-the kept rows to predictions for any rows. Where single cells are hidden, those that remain are fitted as pairs.
+the kept rows to predictions for any rows. Where single cells are hidden, those that remain are
+fitted as pairs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.pairing.base import Pairing, side_ridges, working
 from dyadlearn.spectrum import Spectrum
 
-# Largest number of cells for which the pairwise kernel is a dense matrix; above, only its products are computed.
+# Largest number of cells for which the pairwise kernel is a dense matrix; above, only its products
+# are computed.
 _DENSE_CELLS = 400
 _MAX_STEPS = 500
 
@@ -35,7 +37,8 @@ class DenseSide:
     filter : SpectralFilter
     alpha : float
     fixed_penalty : bool
-        Whether the filter of all rows is kept, and hidden labels are imputed so that the fit reproduces them.
+        Whether the filter of all rows is kept, and hidden labels are imputed so that the fit
+        reproduces them.
     has_constant : bool
         Whether there is an unpenalised constant: every fit then centres its kernel.
     """
@@ -47,10 +50,16 @@ class DenseSide:
     has_constant: bool = False
 
     @classmethod
-    def of(cls, spectrum: Spectrum, filter: SpectralFilter, alpha: float, fixed_penalty: bool) -> DenseSide:
+    def of(
+        cls, spectrum: Spectrum, filter: SpectralFilter, alpha: float, fixed_penalty: bool
+    ) -> DenseSide:
         """Return the side of a spectrum, in double precision."""
-        values, vectors = (to_numpy(part).astype(np.float64) for part in (spectrum.values, spectrum.vectors))
-        return cls((vectors * values) @ vectors.T, filter, alpha, fixed_penalty, spectrum.has_free_constant)
+        values, vectors = (
+            to_numpy(part).astype(np.float64) for part in (spectrum.values, spectrum.vectors)
+        )
+        return cls(
+            (vectors * values) @ vectors.T, filter, alpha, fixed_penalty, spectrum.has_free_constant
+        )
 
     @property
     def is_ridge(self) -> bool:
@@ -81,7 +90,9 @@ class DenseSide:
     def hat(self) -> np.ndarray:
         """Hat matrix (n, n) of the complete side."""
         kernel = _centred(self.kernel) if self.has_constant else self.kernel
-        return self._constant(len(kernel)) + _spectral(kernel, lambda values: self.filter.shrinkage(values, self.alpha))
+        return self._constant(len(kernel)) + _spectral(
+            kernel, lambda values: self.filter.shrinkage(values, self.alpha)
+        )
 
     def _constant(self, n: int) -> np.ndarray | float:
         """Return the weight of each of n labels in their mean; 0 without a constant."""
@@ -90,11 +101,13 @@ class DenseSide:
     def predictor(self, kept: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the matrix that maps labels of the `kept` rows to predictions for `rows`, both masks."""
         if self.fixed_penalty:
-            H, hidden = self.hat, ~kept
+            H = self.hat
+            hidden = ~kept
             gap = np.eye(hidden.sum()) - H[np.ix_(hidden, hidden)]
             imputed = np.linalg.solve(gap, H[np.ix_(hidden, kept)])
             return np.asarray(H[np.ix_(rows, kept)] + H[np.ix_(rows, hidden)] @ imputed)
-        K, K_rows = self.kernel[np.ix_(kept, kept)], self.kernel[np.ix_(rows, kept)]
+        K = self.kernel[np.ix_(kept, kept)]
+        K_rows = self.kernel[np.ix_(rows, kept)]
         if self.has_constant:
             if not len(K):
                 raise ValueError("No training row is left to estimate the intercept from.")
@@ -114,14 +127,17 @@ def dense_sides(model: Pairing, fixed_penalty: bool) -> list[DenseSide]:
     return [DenseSide.of(*side, fixed_penalty) for side in sides] * (2 if model.symmetry else 1)
 
 
-#: Sides of the reference; masks (m,) and (q,) of rows and columns; predictions for hidden cells, given as a mask.
+#: Sides of the reference; masks (m,) and (q,) of rows and columns; predictions for hidden cells,
+#: given as a mask.
 Sides = Sequence[DenseSide]
 Masks = Sequence[np.ndarray]
 OfHidden = Callable[[np.ndarray], np.ndarray]
 
 
 @singledispatch
-def refit_block(model: Pairing, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
+def refit_block(
+    model: Pairing, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks
+) -> np.ndarray:
     """Return predictions for some rows and columns by the reference implementation, fitted on other ones.
 
     By default all other cells are hidden.
@@ -133,7 +149,8 @@ def refit_block(model: Pairing, sides: Sides, Y: np.ndarray, kept: Masks, asked:
     Y : array of shape (m, q)
     kept, asked : (boolean array of shape (m,), boolean array of shape (q,))
     """
-    hidden, predictions = ~np.logical_and.outer(*kept), np.zeros(Y.shape)
+    hidden = ~np.logical_and.outer(*kept)
+    predictions = np.zeros(Y.shape)
     predictions[hidden] = refit_cells(model, sides, Y)(hidden)
     return np.asarray(predictions[np.ix_(*asked)])
 
@@ -146,24 +163,41 @@ def refit_cells(model: Pairing, sides: Sides, Y: np.ndarray) -> OfHidden:
     """
     operators = working(model)
     left, right = (to_numpy(side.vectors) for side in operators.grid_spectra)
-    return fitted_without((left, right), to_numpy(operators.kernel_values), operators.ridge, Y, operators.free_mean)
+    return fitted_without(
+        (left, right), to_numpy(operators.kernel_values), operators.ridge, Y, operators.free_mean
+    )
 
 
 def fit_pairs(
-    K: np.ndarray, G: np.ndarray, Y: np.ndarray, alpha: float, shares: tuple[float, float, float], free_mean: bool
+    K: np.ndarray,
+    G: np.ndarray,
+    Y: np.ndarray,
+    alpha: float,
+    shares: tuple[float, float, float],
+    free_mean: bool,
 ) -> tuple[np.ndarray, float]:
     """Return A (m, q) and a mean with a K A G + b K A + c A G + alpha A + mean = Y.
 
-    The mean is zero unless `free_mean`, in which case A sums to zero. If A is not unique, it has the least norm.
+    The mean is zero unless `free_mean`, in which case A sums to zero. If A is not unique, it has
+    the least norm.
     """
     product, per_task, per_instance = shares
     if Y.size <= _DENSE_CELLS:
-        same, task_same = np.eye(len(K)), np.eye(len(G))
-        pairs = product * np.kron(K, G) + per_task * np.kron(K, task_same) + per_instance * np.kron(same, G)
+        same = np.eye(len(K))
+        task_same = np.eye(len(G))
+        pairs = (
+            product * np.kron(K, G)
+            + per_task * np.kron(K, task_same)
+            + per_instance * np.kron(same, G)
+        )
         dual, mean = _fitted(pairs, Y.ravel(), alpha, free_mean)
         return dual.reshape(Y.shape), mean
     (values, U), (task_values, V) = _eigh(K), _eigh(G)
-    pairs = product * np.outer(values, task_values) + per_task * values[:, None] + per_instance * task_values
+    pairs = (
+        product * np.outer(values, task_values)
+        + per_task * values[:, None]
+        + per_instance * task_values
+    )
     inverse = ratio(1.0, pairs + alpha)
 
     def solve(grid: np.ndarray) -> np.ndarray:
@@ -177,17 +211,22 @@ def fit_pairs(
     return dual - mean * ones, mean
 
 
-def _fitted(kernel: np.ndarray, labels: np.ndarray, alpha: float, free_mean: bool) -> tuple[np.ndarray, float]:
+def _fitted(
+    kernel: np.ndarray, labels: np.ndarray, alpha: float, free_mean: bool
+) -> tuple[np.ndarray, float]:
     """Return the dual coefficients (n,) of labels and their mean, zero unless `free_mean`."""
     if not free_mean or not labels.size:
         return _ridge(kernel, labels, alpha), 0.0
     ones = np.ones((labels.size, 1))
     if alpha > 0:
-        bordered = np.block([[kernel + alpha * np.eye(labels.size), ones], [ones.T, np.zeros((1, 1))]])
+        bordered = np.block(
+            [[kernel + alpha * np.eye(labels.size), ones], [ones.T, np.zeros((1, 1))]]
+        )
         solution = np.linalg.solve(bordered, np.append(labels, 0.0))
         return solution[:-1], float(solution[-1])
     inverse = np.linalg.pinv(kernel, rcond=_cut(len(kernel)), hermitian=True)
-    # For alpha = 0, the mean is estimated outside of the range of the kernel, or else has the least dual norm.
+    # For alpha = 0, the mean is estimated outside of the range of the kernel, or else has the least
+    # dual norm.
     outside = ones[:, 0] - kernel @ (inverse @ ones[:, 0])
     weights = outside if np.abs(outside).max() > 1e-7 else inverse @ ones[:, 0]
     mean = float(weights @ labels / weights.sum())
@@ -195,7 +234,11 @@ def _fitted(kernel: np.ndarray, labels: np.ndarray, alpha: float, free_mean: boo
 
 
 def fitted_without(
-    vectors: tuple[np.ndarray, np.ndarray], values: np.ndarray, ridge: float, Y: np.ndarray, free_mean: bool = False
+    vectors: tuple[np.ndarray, np.ndarray],
+    values: np.ndarray,
+    ridge: float,
+    Y: np.ndarray,
+    free_mean: bool = False,
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function that maps a mask of hidden cells to their predictions by a fit on the other cells.
 
@@ -204,7 +247,8 @@ def fitted_without(
     vectors : (array of shape (m, k), array of shape (q, l))
         Eigenvectors of the sides.
     values : array of shape (k, l)
-        Eigenvalues of the kernel between cells, whose eigenvectors are those of the Kronecker product.
+        Eigenvalues of the kernel between cells, whose eigenvectors are those of the Kronecker
+        product.
     ridge : float
         Ridge that is added to the kernel.
     Y : array of shape (m, q)
@@ -226,11 +270,18 @@ def fitted_without(
 
 
 def _fitted_by_products(
-    U: np.ndarray, V: np.ndarray, values: np.ndarray, ridge: float, Y: np.ndarray, free_mean: bool, hidden: np.ndarray
+    U: np.ndarray,
+    V: np.ndarray,
+    values: np.ndarray,
+    ridge: float,
+    Y: np.ndarray,
+    free_mean: bool,
+    hidden: np.ndarray,
 ) -> np.ndarray:
     """Return the predictions of `fitted_without` by conjugate gradients, for kernels that are too large to store.
 
-    The inverse for the complete grid is the preconditioner: n hidden cells take at most about n steps.
+    The inverse for the complete grid is the preconditioner: n hidden cells take at most about n
+    steps.
     """
     from scipy.sparse.linalg import LinearOperator, cg
 
@@ -247,21 +298,25 @@ def _fitted_by_products(
 
     inverse, shape = ratio(1.0, values + ridge), (int(observed.sum()),) * 2
     system = LinearOperator(shape, product, dtype=float)
-    preconditioner = LinearOperator(shape, lambda labels: spread(inverse, labels)[observed], dtype=float)
+    preconditioner = LinearOperator(
+        shape, lambda labels: spread(inverse, labels)[observed], dtype=float
+    )
 
     def solved(labels: np.ndarray) -> np.ndarray:
         dual, steps = cg(system, labels, rtol=1e-12, maxiter=_MAX_STEPS, M=preconditioner)
         if steps:
             rest = np.linalg.norm(product(dual) - labels) / np.linalg.norm(labels)
             warnings.warn(
-                f"Refitting without {hidden.sum()} cell(s) stopped after {steps} steps at a relative "
+                f"Refitting without {hidden.sum()} cell(s) stopped after {steps} steps at a "
+                f"relative "
                 f"residual of {rest:.1e}: the comparison is not more accurate than that.",
                 RuntimeWarning,
                 stacklevel=4,
             )
         return np.asarray(dual)
 
-    dual, mean = solved(Y[observed]), 0.0
+    dual = solved(Y[observed])
+    mean = 0.0
     if free_mean:
         ones = solved(np.ones(shape[0]))
         mean = dual.sum() / ones.sum()

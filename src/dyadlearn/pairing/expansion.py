@@ -1,48 +1,55 @@
 r"""Predictions for new rows from coefficients, in blocks, and the weights of training labels in a prediction.
 
-A prediction is the instance block times the coefficients times the transposed task block. A block consists of kernel or
-feature rows, or of these rows times the spectral weights of a side that is not folded into the coefficients. The kernel
-between many new rows and the training rows can be far larger than the features and the predictions: only one block of
-it is in memory at a time.
+A prediction is the instance block times the coefficients times the transposed task block. A block
+consists of kernel or feature rows, or of these rows times the spectral weights of a side that is
+not folded into the coefficients. The kernel between many new rows and the training rows can be far
+larger than the features and the predictions: only one block of it is in memory at a time.
 
 Two-step predictions are
 
 .. math:: \mathbf{K}_*\,\mathbf{U}\varphi_d(\boldsymbol\Sigma)\,(\mathbf{U}^\top\mathbf{Y}\mathbf{V})\,
           \varphi_t(\mathbf{S})\mathbf{V}^\top\,\mathbf{G}_*^\top .
 
-Everything between the new rows could be multiplied out in advance, but in the dual this is inaccurate. Along directions
-of small eigenvalues :math:`\varphi` grows to :math:`1/\lambda`, which the small kernel rows compensate. The product has
-entries of up to :math:`1/(\lambda_d\lambda_t)` and a relative rounding error of :math:`\varepsilon` in *every*
-direction, also where kernel rows are large: an error of
+Everything between the new rows could be multiplied out in advance, but in the dual this is
+inaccurate. Along directions of small eigenvalues :math:`\varphi` grows to :math:`1/\lambda`, which
+the small kernel rows compensate. The product has entries of up to :math:`1/(\lambda_d\lambda_t)`
+and a relative rounding error of :math:`\varepsilon` in *every* direction, also where kernel rows
+are large: an error of
 :math:`\varepsilon\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)`. With one side folded and the other left out,
 
 ==============  ===========================================================================================
-coefficients    :math:`\mathbf{P} = \mathbf{U}\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}`
-new tasks       :math:`(\mathbf{K}_*\mathbf{P})\,(\mathbf{G}_*\mathbf{V}\varphi_t(\mathbf{S}))^\top`
-training tasks  :math:`(\mathbf{K}_*\mathbf{P})\,f_t(\mathbf{S})\,\mathbf{V}^\top`, where :math:`f(s) = s\,\varphi(s)`
+coefficients    :math:`\mathbf{P} =
+\mathbf{U}\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}` new tasks
+:math:`(\mathbf{K}_*\mathbf{P})\,(\mathbf{G}_*\mathbf{V}\varphi_t(\mathbf{S}))^\top` training tasks
+:math:`(\mathbf{K}_*\mathbf{P})\,f_t(\mathbf{S})\,\mathbf{V}^\top`, where :math:`f(s) =
+s\,\varphi(s)`
 ==============  ===========================================================================================
 
 (or its mirror image), both factors have the size of predictions. Their errors are
 :math:`\varepsilon\|\mathbf{K}\|/\lambda_d` and :math:`\varepsilon\|\mathbf{G}\|/\lambda_t`, and they add instead of
-multiplying. In the primal, folded weights are :math:`\sqrt\sigma\,\varphi(\sigma) \le 1/(2\sqrt\lambda)`, and the
-errors are :math:`\varepsilon\sqrt{\|\mathbf{K}\|/\lambda_d}` and :math:`\varepsilon\sqrt{\|\mathbf{G}\|/\lambda_t}`.
-With both sides folded, they multiply. Both are folded only where their product is small. Kronecker coefficients are at
-most :math:`1/\lambda`, and are always folded.
+multiplying. In the primal, folded weights are :math:`\sqrt\sigma\,\varphi(\sigma) \le
+1/(2\sqrt\lambda)`, and the errors are :math:`\varepsilon\sqrt{\|\mathbf{K}\|/\lambda_d}` and
+:math:`\varepsilon\sqrt{\|\mathbf{G}\|/\lambda_t}`. With both sides folded, they multiply. Both are
+folded only where their product is small. Kronecker coefficients are at most :math:`1/\lambda`, and
+are always folded.
 
-Predictions are linear in the labels: :math:`f = \sum_{ij} w_{ij}Y_{ij}`. The weight :math:`w_{ij}` is the change of the
-prediction if label :math:`(i, j)` grows by one and the model is fitted again. For complete labels each model
-has its weights :math:`\tilde{\mathbf{w}}` in closed form. The weights of the rows of a side with a filter are
+Predictions are linear in the labels: :math:`f = \sum_{ij} w_{ij}Y_{ij}`. The weight :math:`w_{ij}`
+is the change of the prediction if label :math:`(i, j)` grows by one and the model is fitted again.
+For complete labels each model has its weights :math:`\tilde{\mathbf{w}}` in closed form. The
+weights of the rows of a side with a filter are
 
 ==========  ==========================================================================================
 known row   its row of the hat matrix :math:`\mathbf{H}`
 new row     :math:`\mathbf{U}\,\varphi(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{k}`
 ==========  ==========================================================================================
 
-and a pair kernel, with :math:`\mathbf{C} = \mathbf{P} + \lambda\mathbf{I}` and :math:`\mathbf{p}` the kernel between
-the asked pair and all others, weighs the labels by :math:`\mathbf{C}^{-1}\mathbf{p}`, with a free mean by
+and a pair kernel, with :math:`\mathbf{C} = \mathbf{P} + \lambda\mathbf{I}` and :math:`\mathbf{p}`
+the kernel between the asked pair and all others, weighs the labels by
+:math:`\mathbf{C}^{-1}\mathbf{p}`, with a free mean by
 
 .. math:: \mathbf{C}^{-1}\mathbf{p} + \mathbf{C}^{-1}\mathbf{1}\,
-          \frac{1 - \mathbf{1}^\top\mathbf{C}^{-1}\mathbf{p}}{\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}} .
+          \frac{1 -
+          \mathbf{1}^\top\mathbf{C}^{-1}\mathbf{p}}{\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}} .
 
 Where labels are missing in cells u, the closed form is applied to completed labels,
 :math:`\mathbf{R}_{uu}\mathbf{y}_u = -\mathbf{R}_{uo}\mathbf{y}_o`. An observed label thus contributes directly and
@@ -91,8 +98,10 @@ from dyadlearn.vectrick import dots_at, left_first, sandwich
 
 # Maximum size of a block.
 _BLOCK_BYTES = 2**27
-# Sizes of a block that `Expansion.blocks` yields, and of products of columns and coefficients that many blocks share.
-_YIELDED_BYTES, _PANEL_BYTES = 2**25, 2**27
+# Sizes of a block that `Expansion.blocks` yields, and of products of columns and coefficients that
+# many blocks share.
+_YIELDED_BYTES = 2**25
+_PANEL_BYTES = 2**27
 # Minimum number of rows of such a block if there are many columns: products of fewer rows are slow.
 _YIELDED_ROWS = 256
 #: Number of cells up to which a whole grid is computed to predict some of its pairs.
@@ -107,8 +116,8 @@ class Part:
     ----------
     spectrum : Spectrum
     side : Smoother or None
-        None if the side is folded: the coefficients contain its spectral weights. Otherwise rows are multiplied by the
-        spectral weights of this smoother.
+        None if the side is folded: the coefficients contain its spectral weights. Otherwise rows
+        are multiplied by the spectral weights of this smoother.
     """
 
     spectrum: Spectrum
@@ -117,7 +126,9 @@ class Part:
     @property
     def size(self) -> int:
         """Number of rows (or columns) of the coefficients that belong to this side."""
-        return self.spectrum.n_coefficients if self.side is None else int(self.spectrum.values.shape[0])
+        if self.side is None:
+            return self.spectrum.n_coefficients
+        return int(self.spectrum.values.shape[0])
 
     @property
     def width(self) -> int:
@@ -134,7 +145,8 @@ class Part:
     def rows(self, block: Array) -> Array:
         r"""Return the factor of the coefficients for kernel or feature rows.
 
-        It is :math:`\mathbf{K}_*\mathbf{U}\varphi(\boldsymbol\Sigma)` of shape (a, k), or the rows of a folded side.
+        It is :math:`\mathbf{K}_*\mathbf{U}\varphi(\boldsymbol\Sigma)` of shape (a, k), or the rows
+        of a folded side.
         """
         if self.side is None:
             return block
@@ -144,7 +156,9 @@ class Part:
 
     def folded(self, coefficients: Array) -> Array:
         """Return coefficients (size, p) multiplied by the spectral weights."""
-        return coefficients if self.side is None else self.spectrum.lift(self.side.phi[:, None] * coefficients)
+        if self.side is None:
+            return coefficients
+        return self.spectrum.lift(self.side.phi[:, None] * coefficients)
 
     def training(self, product: Array) -> Array:
         """Return `product` (a, size) times the transposed block of the training rows, shape (a, n)."""
@@ -168,8 +182,8 @@ class NewRows:
     prior : callable or None
         Function that returns the kernel of each row with itself; None if it is not known.
     places : integer array of shape (n,) or None
-        Positions of the rows in training, if they are training rows of a model in which rows have functions of their
-        own.
+        Positions of the rows in training, if they are training rows of a model in which rows have
+        functions of their own.
     own : array of shape (n,) or None
         Kernel of each row with itself, if it was given by the user.
     """
@@ -199,21 +213,30 @@ class NewRows:
 
     def at(self, here: slice) -> Array:
         """Return the block of some rows."""
-        return self.block(self.values if here.stop - here.start == self.size else self.values[here, :])
+        return self.block(
+            self.values if here.stop - here.start == self.size else self.values[here, :]
+        )
 
     def take(self, index: np.ndarray | slice) -> NewRows:
         """Return some of the rows."""
-        values = self.values[index, :] if isinstance(index, slice) else take_rows(self.values, index)
+        if isinstance(index, slice):
+            values = self.values[index, :]
+        else:
+            values = take_rows(self.values, index)
         own = self.own
         if own is not None:
             own = own[index] if isinstance(index, slice) else take_rows(own, index)
-        return replace(self, values=values, places=None if self.places is None else self.places[index], own=own)
+        return replace(
+            self, values=values, places=None if self.places is None else self.places[index], own=own
+        )
 
     def before(self, part: Part | None) -> NewRows:
         """Return the rows with the spectral weights of a part applied to their block."""
         if part is None:
             return self
-        return replace(self, block=lambda rows: part.rows(self.block(rows)), width=self.width + part.width)
+        return replace(
+            self, block=lambda rows: part.rows(self.block(rows)), width=self.width + part.width
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +248,8 @@ class Expansion:
     values : array
         Coefficients.
     instances, tasks : Part or None
-        Sides of the coefficients. None means that rows multiply the coefficients directly; ``tasks=None`` means that
-        the columns of the coefficients are the training tasks.
+        Sides of the coefficients. None means that rows multiply the coefficients directly;
+        ``tasks=None`` means that the columns of the coefficients are the training tasks.
     """
 
     values: Array
@@ -251,17 +274,24 @@ class Expansion:
     @property
     def n_tasks(self) -> int:
         """Number of training tasks."""
-        return int(self.values.shape[1]) if self.tasks is None else self.tasks.spectrum.n_rows
+        if self.tasks is None:
+            return int(self.values.shape[1])
+        return self.tasks.spectrum.n_rows
 
     @property
     def dual(self) -> Array | None:
         """Coefficients if they are the dual coefficients, else None."""
-        return self.values if all(part.is_dual for part in (self.instances, self.tasks) if part is not None) else None
+        if all(part.is_dual for part in (self.instances, self.tasks) if part is not None):
+            return self.values
+        return None
 
     @property
     def folded(self) -> Array:
         """Coefficients with the spectral weights of both sides, to be multiplied by kernel or feature rows."""
-        values = self.values if self.instances is None else self.instances.folded(self.values)
+        if self.instances is None:
+            values = self.values
+        else:
+            values = self.instances.folded(self.values)
         return values if self.tasks is None else self.tasks.folded(values.T).T
 
     def grid(self, rows: NewRows | None, tasks: NewRows | None) -> Array:
@@ -284,8 +314,11 @@ class Expansion:
             If the result and a block do not fit into memory.
         """
         if rows is None:
-            return self.fitted() if tasks is None else self.transposed.grid(tasks, None).T
-        middle, a = self.values, rows.size
+            if tasks is None:
+                return self.fitted()
+            return self.transposed.grid(tasks, None).T
+        middle = self.values
+        a = rows.size
         rows = rows.before(self.instances)
         if tasks is None:
             b = self.n_tasks
@@ -298,14 +331,18 @@ class Expansion:
             return _fill(zeros((a, b), middle), rows, blocks, middle, self._finished)
         tasks = tasks.before(self.tasks)
         b = tasks.size
-        blocks, task_blocks = rows.cut(0, middle), tasks.cut(0, middle)
+        blocks = rows.cut(0, middle)
+        task_blocks = tasks.cut(0, middle)
         first = left_first(a, b, *middle.shape)
         halfway = (a, middle.shape[1]) if first else (b, middle.shape[0])
-        _check_predictions(a, b, halfway[0] * halfway[1], [(rows, blocks), (tasks, task_blocks)], middle)
+        _check_predictions(
+            a, b, halfway[0] * halfway[1], [(rows, blocks), (tasks, task_blocks)], middle
+        )
         if len(blocks) == len(task_blocks) == 1:
             return sandwich(rows.at(blocks[0]), middle, tasks.at(task_blocks[0]))
         # One side after the other, so that the block of each row is computed once.
-        result, half = zeros((a, b), middle), zeros(halfway, middle)
+        result = zeros((a, b), middle)
+        half = zeros(halfway, middle)
         if first:
             _fill(result.T, tasks, task_blocks, _fill(half, rows, blocks, middle).T)
         else:
@@ -315,29 +352,42 @@ class Expansion:
     def blocks(self, rows: NewRows, tasks: NewRows | None) -> Iterator[tuple[slice, slice, Array]]:
         """Yield the predictions of `grid` in blocks, with the positions of their rows and columns.
 
-        Products of columns and coefficients are computed once for many blocks. All columns have the same blocks of
-        rows. A block may be overwritten.
+        Products of columns and coefficients are computed once for many blocks. All columns have the
+        same blocks of rows. A block may be overwritten.
         """
-        size, n = itemsize(self.values), self.n_tasks if tasks is None else tasks.size
+        size = itemsize(self.values)
+        n = self.n_tasks if tasks is None else tasks.size
         everything = slice(0, n)
         if rows.places is not None or (tasks is not None and tasks.places is not None):
-            # The model knows more about training rows than their kernel values, so their grid is computed.
+            # The model knows more about training rows than their kernel values, so their grid is
+            # computed.
             grid = self.grid(rows, tasks)
             for here in row_blocks(rows.size, n * size, _YIELDED_BYTES):
                 yield here, everything, grid[here, :]
             return
         if tasks is None:  # the columns are those of training
-            left, (r, s) = rows.before(self.instances), self.values.shape
+            left = rows.before(self.instances)
+            r, s = self.values.shape
             is_shared = size * r * n <= _PANEL_BYTES and not left_first(rows.size, n, r, s)
-            right, width = self.to_training if is_shared else None, n + max(left.width, rows.values.shape[1]) // 4
+            right = self.to_training if is_shared else None
+            width = n + max(left.width, rows.values.shape[1]) // 4
             for here in row_blocks(rows.size, width * size, _YIELDED_BYTES):
-                scores = self.grid(rows.take(here), None) if right is None else matmul(left.at(here), right)
+                if right is None:
+                    scores = self.grid(rows.take(here), None)
+                else:
+                    scores = matmul(left.at(here), right)
                 yield here, everything, scores
             return
-        left, right, middle = rows.before(self.instances), tasks.before(self.tasks), self.values
+        left = rows.before(self.instances)
+        right = tasks.before(self.tasks)
+        middle = self.values
         by_rows = left_first(rows.size, n, *middle.shape)
         # Number of columns whose products with the coefficients fit into a panel.
-        most = max(1, _PANEL_BYTES // (size * (right.width + (middle.shape[1] if by_rows else max(middle.shape)))))
+        most = max(
+            1,
+            _PANEL_BYTES
+            // (size * (right.width + (middle.shape[1] if by_rows else max(middle.shape)))),
+        )
         step = min(most, max(1, _YIELDED_BYTES // (size * _YIELDED_ROWS)))
         step = -(-n // -(-n // step))  # blocks of one width
         row_bytes = size * (step + max(left.width, *middle.shape) // 4)
@@ -347,7 +397,11 @@ class Expansion:
                 half = matmul(left.at(here), middle) if by_rows else left.at(here)
                 for start in range(panel.start, panel.stop, step):
                     there = slice(start, min(start + step, panel.stop))
-                    yield here, there, matmul(half, after[start - panel.start : there.stop - panel.start, :].T)
+                    yield (
+                        here,
+                        there,
+                        matmul(half, after[start - panel.start : there.stop - panel.start, :].T),
+                    )
 
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
@@ -355,7 +409,9 @@ class Expansion:
         half = self._finished(self.values)
         return half if self.instances is None else self.instances.training(half.T).T
 
-    def at(self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
+    def at(
+        self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]
+    ) -> Array:
         """Return predictions for n pairs.
 
         Parameters
@@ -368,7 +424,8 @@ class Expansion:
         -------
         array of shape (n,)
         """
-        middle, (first, second) = self.values, pairs
+        middle = self.values
+        first, second = pairs
         if rows is None and tasks is None:
             if self._spares_grid:
                 known = _known(self.instances, middle), _known(self.tasks, middle)
@@ -376,39 +433,63 @@ class Expansion:
             fitted = self.fitted()
             flat = namespace(fitted).reshape(fitted, (-1,))
             return take_rows(flat, first * fitted.shape[1] + second)
-        if tasks is None and rows is not None and self._spares_grid and rows.size * self.n_tasks > SMALL_GRID:
+        if (
+            tasks is None
+            and rows is not None
+            and self._spares_grid
+            and rows.size * self.n_tasks > SMALL_GRID
+        ):
             return replace(self, tasks=None).at(rows, _known(self.tasks, middle), pairs)
         if rows is None:
             return self.transposed.at(tasks, None, (second, first))
-        rows, tasks, xp = rows.before(self.instances), tasks and tasks.before(self.tasks), namespace(middle)
+        rows = rows.before(self.instances)
+        tasks = tasks and tasks.before(self.tasks)
+        xp = namespace(middle)
         finishing = 2 * self.n_tasks if tasks is None and self.tasks is not None else 0
         blocks = rows.cut(middle.shape[1] + finishing, middle)
-        task_blocks = [slice(0, self.n_tasks)] if tasks is None else tasks.cut(0, middle)
-        sides = [(rows, blocks)] if tasks is None else [(rows, blocks), (tasks, task_blocks)]
+        if tasks is None:
+            task_blocks = [slice(0, self.n_tasks)]
+        else:
+            task_blocks = tasks.cut(0, middle)
+        if tasks is None:
+            sides = [(rows, blocks)]
+        else:
+            sides = [(rows, blocks), (tasks, task_blocks)]
         _check_predictions(1, first.size, 0, sides, middle)
-        once = tasks.at(task_blocks[0]) if tasks is not None and len(task_blocks) == 1 else None
-        pieces, places = [zeros((0,), middle)], [first[:0]]
+        if tasks is not None and len(task_blocks) == 1:
+            once = tasks.at(task_blocks[0])
+        else:
+            once = None
+        pieces = [zeros((0,), middle)]
+        places = [first[:0]]
         for here in blocks:
             inside = np.flatnonzero((here.start <= first) & (first < here.stop))
             half = matmul(rows.at(here), middle)
             for there in task_blocks:
                 chosen = inside[(there.start <= second[inside]) & (second[inside] < there.stop)]
-                own, other = first[chosen] - here.start, second[chosen] - there.start
+                own = first[chosen] - here.start
+                other = second[chosen] - there.start
                 if tasks is None:
                     grid = self._finished(half)
                     flat = as_array_of(own * grid.shape[1] + other, grid)
                     pieces.append(xp.take(xp.reshape(grid, (-1,)), flat, axis=0))
                 else:
-                    pieces.append(dots_at(half, tasks.at(there) if once is None else once, own, other))
+                    pieces.append(
+                        dots_at(half, tasks.at(there) if once is None else once, own, other)
+                    )
                 places.append(chosen)
         return in_order(pieces, places)
 
     @property
     def _spares_grid(self) -> bool:
         """Whether training pairs are predicted from features of both sides, because the grid is much larger."""
-        m, q = self.n_instances, self.n_tasks
+        m = self.n_instances
+        q = self.n_tasks
         sides = [part for part in (self.instances, self.tasks) if part is not None]
-        return m * q > max(SMALL_GRID, sum(part.size * part.spectrum.n_rows for part in sides)) and len(sides) == 2
+        return (
+            m * q > max(SMALL_GRID, sum(part.size * part.spectrum.n_rows for part in sides))
+            and len(sides) == 2
+        )
 
     def _finished(self, product: Array) -> Array:
         """Return predictions for training tasks from products (a, size) of rows with the coefficients."""
@@ -422,11 +503,11 @@ class PairExpansion(Expansion):
     Attributes
     ----------
     is_shared : bool
-        Whether there is a shared function. Without one, the last entry of the coefficients belongs to the mean, if
-        there is one.
+        Whether there is a shared function. Without one, the last entry of the coefficients belongs
+        to the mean, if there is one.
     per_task, per_instance : float
-        Factors of the coefficients for the function of the instances of each training task, and for the function of
-        the tasks of each training instance.
+        Factors of the coefficients for the function of the instances of each training task, and for
+        the function of the tasks of each training instance.
     has_mean : bool
         Whether there is an unpenalised mean.
     """
@@ -458,7 +539,11 @@ class PairExpansion(Expansion):
             return 0.0
         assert self.instances is not None
         assert self.tasks is not None
-        return float(self.values[-1, -1]) * self.instances.spectrum.last_entry * self.tasks.spectrum.last_entry
+        return (
+            float(self.values[-1, -1])
+            * self.instances.spectrum.last_entry
+            * self.tasks.spectrum.last_entry
+        )
 
     @property
     def folded(self) -> Array:
@@ -478,8 +563,12 @@ class PairExpansion(Expansion):
     def _finished(self, product: Array) -> Array:
         """Return predictions for training tasks, including the function of each task."""
         assert self.tasks is not None
-        a, n = product.shape[0], self.tasks.spectrum.n_rows
-        shared = self.tasks.training(product) if self.is_shared else zeros((a, n), product) + self._mean
+        a = product.shape[0]
+        n = self.tasks.spectrum.n_rows
+        if self.is_shared:
+            shared = self.tasks.training(product)
+        else:
+            shared = zeros((a, n), product) + self._mean
         return shared + self.per_task * product[:, :n] if self.per_task else shared
 
     def fitted(self) -> Array:
@@ -510,7 +599,9 @@ class PairExpansion(Expansion):
             return super().blocks(rows, tasks)
         return Expansion(self.folded, self.instances, self.tasks).blocks(rows, tasks)
 
-    def at(self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
+    def at(
+        self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]
+    ) -> Array:
         """Return predictions for some pairs only, as `Expansion` does."""
         if rows is not None and rows.places is not None:
             return self.at(None, tasks, (rows.places[pairs[0]], pairs[1]))
@@ -529,7 +620,11 @@ def _known(part: Part | None, like: Array) -> NewRows:
 
 
 def _fill(
-    result: Array, rows: NewRows, blocks: list[slice], right: Array, finish: Callable[[Array], Array] | None = None
+    result: Array,
+    rows: NewRows,
+    blocks: list[slice],
+    right: Array,
+    finish: Callable[[Array], Array] | None = None,
 ) -> Array:
     """Write the product of each block with `right` in its rows of `result`, and return this."""
     for here in blocks:
@@ -539,15 +634,23 @@ def _fill(
 
 
 def _check_predictions(
-    a: int, b: int, halfway: int, sides: list[tuple[NewRows, list[slice]]], like: Array, finishing: int = 0
+    a: int,
+    b: int,
+    halfway: int,
+    sides: list[tuple[NewRows, list[slice]]],
+    like: Array,
+    finishing: int = 0,
 ) -> None:
     """Raise if predictions (a, b), `halfway` intermediate values and the largest block do not fit into memory.
 
     `finishing` is the number of values per row in the last product of a block.
     """
-    in_blocks = max((blocks[0].stop * max(rows.width, finishing) for rows, blocks in sides), default=0)
+    in_blocks = max(
+        (blocks[0].stop * max(rows.width, finishing) for rows, blocks in sides), default=0
+    )
     check_memory(
-        (a * b + halfway + 2 * in_blocks) * itemsize(like),  # computing a block of a kernel takes another one
+        (a * b + halfway + 2 * in_blocks)
+        * itemsize(like),  # computing a block of a kernel takes another one
         like,
         f"Predicting {a} × {b} labels",
         "predict for fewer rows at a time, or for some pairs only (predict_pairs)",
@@ -583,7 +686,12 @@ def _unit(spectrum: Spectrum, position: int) -> Array:
 
 
 def weights_of_observed(
-    operators: GridOperators, completed_weights: Array, Y: Array, weights: Array | None, tol: float, max_iter: int
+    operators: GridOperators,
+    completed_weights: Array,
+    Y: Array,
+    weights: Array | None,
+    tol: float,
+    max_iter: int,
 ) -> Array:
     """Return the weights of the observed labels in a prediction, from the weights of completed labels.
 
@@ -597,16 +705,18 @@ def weights_of_observed(
     weights : array of shape (m, q) or None
         Weight of each observed cell in the squared loss.
     tol, max_iter : float and int
-        Tolerance above which a warning is given, and maximum number of conjugate gradient iterations, which continue to
-        the precision.
+        Tolerance above which a warning is given, and maximum number of conjugate gradient
+        iterations, which continue to the precision.
 
     Returns
     -------
     array of shape (m, q)
         Weights; zero for missing labels.
     """
-    xp, observed = namespace(Y), ~namespace(Y).isnan(Y)
-    none, tight = xp.zeros_like(completed_weights), 100 * epsilon(Y)
+    xp = namespace(Y)
+    observed = ~namespace(Y).isnan(Y)
+    none = xp.zeros_like(completed_weights)
+    tight = 100 * epsilon(Y)
     given = xp.ones_like(Y) if weights is None else xp.where(observed, weights, 0.0)
     if suit_directions(operators, int(xp.sum(xp.astype(observed, xp.int64))), largest(given)):
         return _weights_by_directions(operators, completed_weights, to_numpy(observed), given)
@@ -619,7 +729,9 @@ def weights_of_observed(
     known = xp.astype(observed, completed_weights.dtype)
     begin = known / xp.sum(known) if operators.free_mean else none
     weights = xp.where(observed, weights, 1.0)
-    labels = operators.kernel(completed_weights - begin) + operators.ridge * (completed_weights - begin / weights)
+    labels = operators.kernel(completed_weights - begin) + operators.ridge * (
+        completed_weights - begin / weights
+    )
     labels = xp.where(observed, labels, float("nan"))
     solution = complete(operators, labels, weights, tol=tight, max_iter=max_iter).solution
     warn_unless_converged(solution, tol, " on the weights of labels")

@@ -1,30 +1,34 @@
 r"""Fold-in: predictions for a new row from a few of its labels, as if the model were fitted again with them.
 
-Without these labels, the model gives the labels of a new row a mean :math:`\mathbf{f}` and a covariance
+Without these labels, the model gives the labels of a new row a mean :math:`\mathbf{f}` and a
+covariance
 :math:`\mathbf{C}` between the training tasks, in units in which the noise of a label has the variance c, the ridge of
 the model. With labels :math:`\mathbf{y}_k` of the tasks k, the predictions of all tasks are
 
 .. math:: \hat{\mathbf{y}} = \mathbf{f} + \mathbf{C}_{\cdot k}\,(\mathbf{C}_{kk} + c\,\mathbf{I})^{-1}
           (\mathbf{y}_k - \mathbf{f}_k) .
 
-They equal those of a model that is fitted again with the row and its labels, with the same kernels and regularisation.
-For a pair kernel, f are the predictions and C is the posterior covariance (`dyadlearn.pairing.process`).
+They equal those of a model that is fitted again with the row and its labels, with the same kernels
+and regularisation. For a pair kernel, f are the predictions and C is the posterior covariance
+(`dyadlearn.pairing.process`).
 
-In two-step ridge regression the fitted row is :math:`(1-h)\,\mathbf{f} + h\,\mathbf{H}_g\mathbf{y}`, where h is the
-leverage of the new row among all instances, f its prediction without labels, and y its completed labels. A row without
-any label is completed by :math:`(1-h)(\mathbf{I} - h\mathbf{H}_g)^{-1}\mathbf{f}`, and the residual operator of the row
-is :math:`\mathbf{I} - h\mathbf{H}_g`. In the directions of the tasks, with :math:`\kappa = 1/(1-h)` (the novelty of the
-row) and the residual filter :math:`\rho` of the tasks,
+In two-step ridge regression the fitted row is :math:`(1-h)\,\mathbf{f} +
+h\,\mathbf{H}_g\mathbf{y}`, where h is the leverage of the new row among all instances, f its
+prediction without labels, and y its completed labels. A row without any label is completed by
+:math:`(1-h)(\mathbf{I} - h\mathbf{H}_g)^{-1}\mathbf{f}`, and the residual operator of the row is
+:math:`\mathbf{I} - h\mathbf{H}_g`. In the directions of the tasks, with :math:`\kappa = 1/(1-h)`
+(the novelty of the row) and the residual filter :math:`\rho` of the tasks,
 
 .. math:: f_j \to \frac{f_j}{1 + (\kappa-1)\rho_j}, \qquad
           p_j = \frac{(\kappa-1)(1-\rho_j)}{1 + (\kappa-1)\rho_j}, \qquad c = 1 .
 
-If there is no ridge, or if training labels of two-step ridge regression are missing or weighted, the row is added to
-the spectrum of the instances, and the grid is solved once for each new row. The same holds for a pair kernel if that is
-cheaper, or more accurate, than one inverse over all observed labels (`dyadlearn.pairing.cells_process`).
+If there is no ridge, or if training labels of two-step ridge regression are missing or weighted,
+the row is added to the spectrum of the instances, and the grid is solved once for each new row. The
+same holds for a pair kernel if that is cheaper, or more accurate, than one inverse over all
+observed labels (`dyadlearn.pairing.cells_process`).
 
-New tasks are the rows of the transposed model. Each new row is folded in by itself: its labels do not change the
-predictions for other new rows.
+New tasks are the rows of the transposed model. Each new row is folded in by itself: its labels do
+not change the predictions for other new rows.
 """
 
 from __future__ import annotations
@@ -49,8 +53,9 @@ from dyadlearn.pairing.two_step import TwoStep
 from dyadlearn.solve.directions import STIFF
 from dyadlearn.spectrum import Spectrum
 
-# Function of one new row, its kernel with itself (1,) or None, its predictions (q,) and the positions of n tasks. It
-# returns the mean (q,) of the labels of the row, and their covariance (q, n) with those of the n tasks.
+# Function of one new row, its kernel with itself (1,) or None, its predictions (q,) and the
+# positions of n tasks. It returns the mean (q,) of the labels of the row, and their covariance (q,
+# n) with those of the n tasks.
 _Posterior = Callable[[NewRows, Array | None, Array, np.ndarray], tuple[Array, Array]]
 
 # Products with the kernel that the solver usually takes for one new row.
@@ -61,7 +66,8 @@ def check_fold_in(model: Pairing) -> None:
     """Raise if labels of a new row cannot be added to a model, because tasks are independent or it is a network."""
     if not model.knows_tasks:
         raise ValueError(
-            "The tasks are independent, so labels of a new instance say nothing about its other tasks: leave labels "
+            "The tasks are independent, so labels of a new instance say nothing about its other "
+            "tasks: leave labels "
             "out, or fit another model than IndependentTaskRidge with tasks=."
         )
     if model.symmetry:
@@ -142,9 +148,13 @@ def _posterior(model: Pairing, labels: Labels, n_rows: int) -> _Posterior | None
     if not has_formula or not labels.is_full:
         return None
     assert isinstance(model, TwoStep)
-    novelty, side, vectors = Novelty(model.rows), model.columns, model.columns.spectrum.vectors
+    novelty = Novelty(model.rows)
+    side = model.columns
+    vectors = model.columns.spectrum.vectors
 
-    def by_leverage(row: NewRows, own: Array | None, predicted: Array, known: np.ndarray) -> tuple[Array, Array]:
+    def by_leverage(
+        row: NewRows, own: Array | None, predicted: Array, known: np.ndarray
+    ) -> tuple[Array, Array]:
         found, _ = novelty.raw(replace(row, prior=lambda _: own))
         assert found is not None
         growth = found[0] - 1.0
@@ -158,8 +168,8 @@ def _posterior(model: Pairing, labels: Labels, n_rows: int) -> _Posterior | None
 def _has_process(model: PairKernel, labels: Labels, n_rows: int) -> bool:
     """Return whether the covariance of a Gaussian process is the way to fold in some new rows.
 
-    If labels are missing or weighted, the inverse over all of them must be cheaper than to solve the grid for each new
-    row, fit into memory and lose few digits.
+    If labels are missing or weighted, the inverse over all of them must be cheaper than to solve
+    the grid for each new row, fit into memory and lose few digits.
     """
     if model.alpha == 0 or labels.is_full:
         return model.alpha > 0
@@ -170,10 +180,17 @@ def _has_process(model: PairKernel, labels: Labels, n_rows: int) -> bool:
 
 
 def _solved_again(
-    model: Coupled, labels: Labels, row: NewRows, own: Array | None, few: Array, weight: float, **options: Any
+    model: Coupled,
+    labels: Labels,
+    row: NewRows,
+    own: Array | None,
+    few: Array,
+    weight: float,
+    **options: Any,
 ) -> Array:
     """Return the fitted labels (q,) of a new row by solving the grid with it; arguments as in `fold_in`, of one row."""
-    spectrum, xp = _with_row(model.grid_spectra[0], row.at(slice(0, 1)), own), namespace(few)
+    spectrum = _with_row(model.grid_spectra[0], row.at(slice(0, 1)), own)
+    xp = namespace(few)
     if isinstance(model, TwoStep):
         model = TwoStep(spectrum.smoother(model.rows.filter, model.rows.alpha), model.columns)
     else:
@@ -183,7 +200,9 @@ def _solved_again(
         weights = xp.ones_like(labels.values)
     if weights is not None:
         weights = xp.concat([weights, xp.full_like(few, weight)[None, :]])
-    completed = complete_labels(model, xp.concat([labels.values, few[None, :]]), weights, **options).labels
+    completed = complete_labels(
+        model, xp.concat([labels.values, few[None, :]]), weights, **options
+    ).labels
     return working(model).hat(completed)[-1, :]
 
 
@@ -192,10 +211,15 @@ def _with_row(spectrum: Spectrum, block: Array, own: Array | None) -> Spectrum:
 
     `own` is the kernel of the row with itself, shape (1,); None in the primal.
     """
-    xp, along, values, vectors = namespace(spectrum.values), spectrum.project(block), spectrum.values, spectrum.vectors
+    xp = namespace(spectrum.values)
+    along = spectrum.project(block)
+    values = spectrum.values
+    vectors = spectrum.vectors
     constant = "free" if spectrum.has_free_constant else None
     if constant:
-        along, values, vectors = along[:, :-1], values[:-1], vectors[:, :-1]
+        along = along[:, :-1]
+        values = values[:-1]
+        vectors = vectors[:, :-1]
     if spectrum.components is None:
         assert own is not None
         cross = along @ vectors.T
@@ -208,5 +232,7 @@ def _with_row(spectrum: Spectrum, block: Array, own: Array | None) -> Spectrum:
         outside = outside_span(spectrum, block, xp.sum(inside**2, axis=1)) ** 0.5
         inside = xp.concat([vectors * values**0.5, inside])
         distances = xp.concat([zeros((spectrum.n_rows,), values), outside])
-        found = Spectrum.from_features(xp.concat([inside, distances[:, None]], axis=1), constant=constant)
+        found = Spectrum.from_features(
+            xp.concat([inside, distances[:, None]], axis=1), constant=constant
+        )
     return replace(found, constant=spectrum.constant, level=spectrum.level)

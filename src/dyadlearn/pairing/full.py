@@ -1,7 +1,7 @@
 r"""Functions of a model on complete labels: hold-out and its cost, jackknife and the weights of labels.
 
-Each is a `functools.singledispatch` function of a model. The defaults work for every `Coupled` model, from one dense
-system of all cells. A model registers its formulas in its module.
+Each is a `functools.singledispatch` function of a model. The defaults work for every `Coupled`
+model, from one dense system of all cells. A model registers its formulas in its module.
 """
 
 from __future__ import annotations
@@ -35,13 +35,18 @@ def holdout_grids(model: Pairing) -> tuple[float, float]:
     return 4.0 * working(model).n_cells, 0.0
 
 
-def check_memory(model: Pairing, Y: Array, setting: Setting, how: str = "", beside: float = 0.0, **sizes: int) -> None:
+def check_memory(
+    model: Pairing, Y: Array, setting: Setting, how: str = "", beside: float = 0.0, **sizes: int
+) -> None:
     """Raise if the hold-out predictions of labels (m, q) do not fit in memory.
 
-    `how` ends the message, `beside` is the number of further grids in memory, and `sizes` are as in `holdout_numbers`.
+    `how` ends the message, `beside` is the number of further grids in memory, and `sizes` are as in
+    `holdout_numbers`.
     """
     grids, rotated = holdout_grids(model)
-    refuse(holdout_numbers(Y.shape, model.ranks, (grids + beside, rotated), **sizes), Y, setting, how)
+    refuse(
+        holdout_numbers(Y.shape, model.ranks, (grids + beside, rotated), **sizes), Y, setting, how
+    )
 
 
 @singledispatch
@@ -57,8 +62,8 @@ def hold_out_stack(model: Pairing, stack: Array, setting: Setting, *groups: Memb
         Labels of n grids.
     setting : Setting
     groups : nothing, or two lists of integer arrays or None
-        Row positions of each group of instances and of tasks, in the settings that leave them out; None means one at
-        a time.
+        Row positions of each group of instances and of tasks, in the settings that leave them out;
+        None means one at a time.
 
     Returns
     -------
@@ -67,19 +72,31 @@ def hold_out_stack(model: Pairing, stack: Array, setting: Setting, *groups: Memb
     Raises
     ------
     LeverageError
-        If a cell, row or column has leverage 1: the model fits its labels exactly, whatever they are.
+        If a cell, row or column has leverage 1: the model fits its labels exactly, whatever they
+        are.
     """
-    operators, (n, m, q), (members, task_members) = working(model), stack.shape, groups or (None, None)
+    operators = working(model)
+    n, m, q = stack.shape
+    members, task_members = groups or (None, None)
     rows, columns = np.divmod(np.arange(m * q), q)
-    row_units, column_units = unit_codes(members, m)[rows], unit_codes(task_members, q)[columns]
-    xp, matrix = namespace(stack), operators.residual_block(rows, columns)
+    row_units = unit_codes(members, m)[rows]
+    column_units = unit_codes(task_members, q)[columns]
+    xp = namespace(stack)
+    matrix = operators.residual_block(rows, columns)
     inverse = CellsInverse(matrix, floor=operators.floor, is_graded=operators.is_graded)
-    shift = xp.mean(stack, axis=(1, 2), keepdims=True) if operators.free_mean else zeros((1, 1, 1), stack)
+    if operators.free_mean:
+        shift = xp.mean(stack, axis=(1, 2), keepdims=True)
+    else:
+        shift = zeros((1, 1, 1), stack)
     labels = xp.reshape(stack - shift, (n, m * q)).T
     if setting is Setting.D:
         held_out = inverse.leave_crossed_out(labels, row_units, column_units)
     else:
-        units = {Setting.A: cell_units(model, rows, columns), Setting.B: row_units, Setting.C: column_units}[setting]
+        units = {
+            Setting.A: cell_units(model, rows, columns),
+            Setting.B: row_units,
+            Setting.C: column_units,
+        }[setting]
         held_out = inverse.leave_out(labels, units)
     return xp.reshape(held_out.T, stack.shape) + shift
 
@@ -98,7 +115,9 @@ def cell_units(model: Pairing, rows: np.ndarray, columns: np.ndarray) -> np.ndar
     """Return the unit (n,) of each cell, with both directions of an edge in one; None means leave-one-out."""
     if not model.symmetry:
         return None
-    return np.asarray(np.minimum(rows, columns) * model.spectra[0].n_rows + np.maximum(rows, columns))
+    return np.asarray(
+        np.minimum(rows, columns) * model.spectra[0].n_rows + np.maximum(rows, columns)
+    )
 
 
 @singledispatch
@@ -108,8 +127,8 @@ def leave_cells_out(model: Pairing, Y: Array) -> Array:
     .. math:: \mathbf{R}_{SS}\,\mathbf{f}_S = (\mathbf{H}\mathbf{y}_{\setminus S})_S
               = -(\mathbf{R}\mathbf{y}_{\setminus S})_S
 
-    The system of a small set is solved directly, that of a large one by conjugate gradients. An iteration takes a few
-    matrix products of the size of the grid.
+    The system of a small set is solved directly, that of a large one by conjugate gradients. An
+    iteration takes a few matrix products of the size of the grid.
     """
     tol = 100 * epsilon(Y)
     completion = complete(working(model), Y, form="missing", max_direct=_DIRECT_CELLS, tol=tol)
@@ -137,10 +156,11 @@ def cell_slack(model: Pairing) -> Array:
 def closed_weights(model: Pairing, row: Asked, column: Asked) -> Array:
     """Return the weight of each label of a complete grid in the prediction for one pair, shape (m, q).
 
-    Predictions are linear in the labels: the weight of a label is the prediction where it is one and all others are
-    zero.
+    Predictions are linear in the labels: the weight of a label is the prediction where it is one
+    and all others are zero.
     """
-    operators, sides = working(model), (row, column)
+    operators = working(model)
+    sides = (row, column)
     spectra = operators.grid_spectra
     weights = zeros(tuple(side.n_rows for side in spectra), spectra[0].values)
     if isinstance(row, int) and isinstance(column, int):
@@ -155,7 +175,8 @@ def closed_weights(model: Pairing, row: Asked, column: Asked) -> Array:
     return weights
 
 
-#: Positions among the regularisations of instances and of tasks, the setting, and predictions of shape (n, m, q).
+#: Positions among the regularisations of instances and of tasks, the setting, and predictions of
+#: shape (n, m, q).
 Stack = tuple[slice | int, slice | int, Setting, Array]
 
 
@@ -168,9 +189,11 @@ class Sweep:
     model : Pairing
     Y : array of shape (m, q)
     alphas, task_alphas : sequences of float
-        Regularisations. For a model with one regularisation, `task_alphas` has one value, which is ignored.
+        Regularisations. For a model with one regularisation, `task_alphas` has one value, which is
+        ignored.
     members, task_members : lists of integer arrays, or None
-        Row positions of each group of instances and of tasks, used by the settings that leave them out.
+        Row positions of each group of instances and of tasks, used by the settings that leave them
+        out.
     """
 
     model: Pairing
@@ -182,7 +205,10 @@ class Sweep:
 
     def _groups(self, setting: Setting) -> tuple[Members, Members]:
         """Return the groups that a setting leaves out."""
-        return self.members if setting.new_instance else None, self.task_members if setting.new_task else None
+        return (
+            self.members if setting.new_instance else None,
+            self.task_members if setting.new_task else None,
+        )
 
     def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
         """Raise if the predictions to score do not fit into memory; `squared` if squared errors are requested."""
@@ -191,7 +217,9 @@ class Sweep:
             largest = largest_group(*self._groups(setting))
             check_memory(self.model, self.Y, setting, beside=beside, largest_group=largest)
 
-    def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
+    def squared_errors(
+        self, settings: Sequence[Setting], per_stack: int
+    ) -> dict[Setting, np.ndarray]:
         """Return mean squared errors (n, n_tasks) of the settings that have a formula without predictions."""
         return {}
 
@@ -213,8 +241,12 @@ class Sweep:
             Predictions; the next iteration may overwrite them.
         """
         for setting in settings:
-            for (row, alpha), (column, task_alpha) in product(enumerate(self.alphas), enumerate(self.task_alphas)):
-                held_out = hold_out(self.model.at(alpha, task_alpha), self.Y, setting, *self._groups(setting))
+            for (row, alpha), (column, task_alpha) in product(
+                enumerate(self.alphas), enumerate(self.task_alphas)
+            ):
+                held_out = hold_out(
+                    self.model.at(alpha, task_alpha), self.Y, setting, *self._groups(setting)
+                )
                 yield slice(row, row + 1), column, setting, held_out[None, ...]
 
 

@@ -1,7 +1,7 @@
 r"""Functions of a model with missing or weighted labels: completion and hold-out.
 
-Most are `functools.singledispatch` functions of a model. The defaults work for every `Coupled` model by its grid
-operators. A model registers its formulas in its module.
+Most are `functools.singledispatch` functions of a model. The defaults work for every `Coupled`
+model by its grid operators. A model registers its formulas in its module.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def completion(model: Pairing, Y: Array, weights: Array | None, **options: Any) 
 def has_formula(model: Pairing, labels: Labels, setting: Setting) -> bool:
     """Return whether `leave_one_out` has a formula for missing or weighted labels.
 
-    The default has one in setting A for a few directions with little regularisation, for which an inverse over the
-    pairs would lose digits.
+    The default has one in setting A for a few directions with little regularisation, for which an
+    inverse over the pairs would lose digits.
     """
     if setting is not Setting.A or model.symmetry:
         return False
@@ -79,7 +79,9 @@ def has_formula(model: Pairing, labels: Labels, setting: Setting) -> bool:
 
 
 @singledispatch
-def leave_one_out(model: Pairing, labels: Labels, setting: Setting, completed: Callable[[], Array]) -> Array:
+def leave_one_out(
+    model: Pairing, labels: Labels, setting: Setting, completed: Callable[[], Array]
+) -> Array:
     """Return leave-one-out predictions, of the shape of the labels' values, where `has_formula` is True.
 
     Parameters
@@ -88,7 +90,8 @@ def leave_one_out(model: Pairing, labels: Labels, setting: Setting, completed: C
     labels : Labels
     setting : Setting
     completed : callable
-        Function that returns the completed labels, shape (m, q), which contain the predictions of missing labels.
+        Function that returns the completed labels, shape (m, q), which contain the predictions of
+        missing labels.
     """
     operators = working(model)
     listed = labels.listed()
@@ -132,15 +135,20 @@ def part_of(model: Pairing, axes: Axes, spectra: Any, sides: Any = None) -> Pair
     spectra : dict
         Cache of the spectra of parts, for all λ.
     sides : dict, default=None
-        Cache of the smoothers and products of a side for one λ, which parts with the same rows or columns share.
+        Cache of the smoothers and products of a side for one λ, which parts with the same rows or
+        columns share.
     """
-    raise NotImplementedError(f"{type(model).__name__} has no part: register one, or let rows stay in the kernels.")
+    raise NotImplementedError(
+        f"{type(model).__name__} has no part: register one, or let rows stay in the kernels."
+    )
 
 
 @singledispatch
 def predict_outside(model: Pairing, axes: Axes, completed: Array) -> Array:
     """Return the predictions of a completed part for the rows and columns outside of it, as a grid (m, q)."""
-    raise NotImplementedError(f"{type(model).__name__} has no part: register one, or let rows stay in the kernels.")
+    raise NotImplementedError(
+        f"{type(model).__name__} has no part: register one, or let rows stay in the kernels."
+    )
 
 
 @singledispatch
@@ -166,7 +174,12 @@ def without_unlabelled(model: Pairing, rows: np.ndarray, columns: np.ndarray) ->
 
 @singledispatch
 def beside_labelled(
-    model: Pairing, whole: Pairing, Y: Array, setting: Setting, rows: np.ndarray, columns: np.ndarray
+    model: Pairing,
+    whole: Pairing,
+    Y: Array,
+    setting: Setting,
+    rows: np.ndarray,
+    columns: np.ndarray,
 ) -> list[tuple[Array, np.ndarray, np.ndarray]]:
     """Return hold-out predictions of labelled rows in unlabelled columns, and of labelled columns in unlabelled rows.
 

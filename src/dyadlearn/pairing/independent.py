@@ -1,8 +1,8 @@
 r"""Independent tasks: a separate ridge regression over the instances for each task.
 
-A prediction is :math:`\mathbf{k}^\top\varphi_d(\mathbf{K})\mathbf{Y}`. Labels of one task do not influence another, so
-that leaving out a pair equals leaving out its instance. Each task may have a separate regularisation. Tasks with the
-same regularisation are solved together.
+A prediction is :math:`\mathbf{k}^\top\varphi_d(\mathbf{K})\mathbf{Y}`. Labels of one task do not
+influence another, so that leaving out a pair equals leaving out its instance. Each task may have a
+separate regularisation. Tasks with the same regularisation are solved together.
 """
 
 from __future__ import annotations
@@ -85,7 +85,10 @@ class Independent(Pairing):
             return solve(self.rows, *grids)
         groups = self.groups()
         pieces = [
-            solve(model.rows, *(None if grid is None else take_rows(grid.T, tasks).T for grid in grids)).T
+            solve(
+                model.rows,
+                *(None if grid is None else take_rows(grid.T, tasks).T for grid in grids),
+            ).T
             for tasks, model in groups
         ]
         return in_order(pieces, [tasks for tasks, _ in groups]).T
@@ -112,9 +115,13 @@ def _holdout_grids(model: Independent) -> tuple[float, float]:
 @full.hold_out_stack.register(Independent)
 def _hold_out_stack(model: Independent, stack: Array, setting: Setting, *groups: Members) -> Array:
     """Return hold-out predictions, which are equal in settings A and B; the grids are concatenated as tasks."""
-    (n, m, q), xp = stack.shape, namespace(stack)
+    n, m, q = stack.shape
+    xp = namespace(stack)
     beside = xp.reshape(xp.permute_dims(stack, (1, 0, 2)), (m, n * q))
-    stacked = model if model.each is None else replace(model, each=np.tile(model.each, n))
+    if model.each is None:
+        stacked = model
+    else:
+        stacked = replace(model, each=np.tile(model.each, n))
     members = groups[0] if groups else None
     held_out = stacked.by_task(lambda rows, labels: leave_out(rows, labels, members), beside)
     return xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
@@ -125,7 +132,10 @@ def _jackknife(model: Independent, Y: Array, members: Members = None) -> Jackkni
     """Return the jackknife models of complete labels."""
     if model.each is None:
         return side_jackknife(model.rows, Y, members)
-    parts = [(tasks, side_jackknife(shared.rows, take_rows(Y.T, tasks).T, members)) for tasks, shared in model.groups()]
+    parts = [
+        (tasks, side_jackknife(shared.rows, take_rows(Y.T, tasks).T, members))
+        for tasks, shared in model.groups()
+    ]
     held_out = in_order([part.held_out.T for _, part in parts], [tasks for tasks, _ in parts]).T
     order = np.argsort(np.concatenate([tasks for tasks, _ in parts]))
 
@@ -157,13 +167,18 @@ def _completion(model: Independent, Y: Array, weights: Array | None, **options: 
 
 
 @weighing.label_weigher.register(Independent)
-def _label_weigher(model: Independent, labels: Labels, n_pairs: int = 1, **options: Any) -> weighing.Weigher:
+def _label_weigher(
+    model: Independent, labels: Labels, n_pairs: int = 1, **options: Any
+) -> weighing.Weigher:
     """Return the weights of labels, which are zero for labels of other tasks."""
     grid = labels.dense()
 
     def weights(row: Asked, column: Asked) -> Array:
         if not isinstance(column, int):
-            raise ValueError("Independent tasks have no predictions for new tasks: use the id of a training task.")
+            raise ValueError(
+                "Independent tasks have no predictions for new tasks: use the id of a training "
+                "task."
+            )
         rows = model.of_task(column)
         result = namespace(grid.values).zeros_like(grid.values)
         scale = None if grid.weights is None else grid.weights[:, column]
@@ -171,7 +186,9 @@ def _label_weigher(model: Independent, labels: Labels, n_pairs: int = 1, **optio
         return weighing.at_labels(labels, result)
 
     is_weighted = labels.weights is not None
-    numbers = solve_numbers(labels.shape, model.ranks, coupled=False, complete=labels.is_full, weighted=is_weighted)
+    numbers = solve_numbers(
+        labels.shape, model.ranks, coupled=False, complete=labels.is_full, weighted=is_weighted
+    )
     return weighing.Weigher(weights, 0.0 if labels.is_full else numbers)
 
 
@@ -181,13 +198,17 @@ def _has_formula(model: Independent, labels: Labels, setting: Setting) -> bool:
 
 
 @incomplete.leave_one_out.register(Independent)
-def _leave_one_out(model: Independent, labels: Labels, setting: Setting, completed: Callable[[], Array]) -> Array:
+def _leave_one_out(
+    model: Independent, labels: Labels, setting: Setting, completed: Callable[[], Array]
+) -> Array:
     """Return leave-one-out predictions of each column from its observed rows, by a division."""
     return model.by_task(leave_one_out_columns, labels.values, labels.weights)
 
 
 @incomplete.without_unlabelled.register(Independent)
-def _without_unlabelled(model: Independent, rows: np.ndarray, columns: np.ndarray) -> Independent | None:
+def _without_unlabelled(
+    model: Independent, rows: np.ndarray, columns: np.ndarray
+) -> Independent | None:
     """Return the model of labelled rows; None if unlabelled rows contribute to the penalty."""
     if not model.refits:
         return None
@@ -198,8 +219,13 @@ def _without_unlabelled(model: Independent, rows: np.ndarray, columns: np.ndarra
 @dense_sides.register(Independent)
 def _dense_sides(model: Independent, fixed_penalty: bool) -> list[DenseSide]:
     """Return one side for all tasks, or one for each."""
-    smoothers = [model.rows] if model.each is None else [model.of_task(task) for task in range(len(model.each))]
-    return [DenseSide.of(rows.spectrum, rows.filter, rows.alpha, fixed_penalty) for rows in smoothers]
+    if model.each is None:
+        smoothers = [model.rows]
+    else:
+        smoothers = [model.of_task(task) for task in range(len(model.each))]
+    return [
+        DenseSide.of(rows.spectrum, rows.filter, rows.alpha, fixed_penalty) for rows in smoothers
+    ]
 
 
 @refit_cells.register(Independent)

@@ -6,17 +6,19 @@ route        for                                                  cost of the in
 "features"   fewer products of features than labels               :math:`n p^2` for p products
 "cells"      few labels, with any weights                         :math:`n^3`
 "spectrum"   the same for many regularisations, or alpha = 0      about :math:`10\,n^3`, once
-"missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k eigenvectors; less
+"missing"    few missing labels u, without weights                :math:`u\,n\,(k + u)` for k
+eigenvectors; less
                                                                   for single rows and columns, see
                                                                   `dyadlearn.solve.nearly_complete`
 ===========  ===================================================  ================================================
 
-Rounding of a system of cells changes predictions by the precision times :math:`\max_i P_{ii}/c`, and a warning follows
-where that is noticeable (`Inverse.rounding`). Normal equations of features keep their digits for any regularisation,
-and need no warning: where the labels that remain do not determine the features, they raise `LeverageError`.
+Rounding of a system of cells changes predictions by the precision times :math:`\max_i P_{ii}/c`,
+and a warning follows where that is noticeable (`Inverse.rounding`). Normal equations of features
+keep their digits for any regularisation, and need no warning: where the labels that remain do not
+determine the features, they raise `LeverageError`.
 
-A model whose kernels lose the rows that are left out (two-step ridge regression in settings B, C and D) has none, and
-neither have independent tasks, whose columns are solved separately.
+A model whose kernels lose the rows that are left out (two-step ridge regression in settings B, C
+and D) has none, and neither have independent tasks, whose columns are solved separately.
 """
 
 from __future__ import annotations
@@ -38,16 +40,24 @@ from dyadlearn.pairing.incomplete import takes_apart
 from dyadlearn.settings import Setting
 from dyadlearn.solve.directions import suit_directions
 from dyadlearn.solve.fixed import FixedPart
-from dyadlearn.solve.inverse import CellsInverse, FactorInverse, FeatureInverse, Inverse, MissingInverse
+from dyadlearn.solve.inverse import (
+    CellsInverse,
+    FactorInverse,
+    FeatureInverse,
+    Inverse,
+    MissingInverse,
+)
 from dyadlearn.solve.nearly_complete import blocks_work, lines_left_out, lines_numbers, lines_work
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum, leverage_error
 
-# Number of regularisations from which one eigendecomposition takes less time than an inverse for each.
+# Number of regularisations from which one eigendecomposition takes less time than an inverse for
+# each.
 _MANY_ALPHAS = 7
 # Cost of an eigendecomposition of order n, relative to an inverse of this order.
 _EIGH = 10.0
-# Least regularisation, relative to the largest eigenvalue of a singular kernel, for the route by missing cells.
+# Least regularisation, relative to the largest eigenvalue of a singular kernel, for the route by
+# missing cells.
 _LEAST_RIDGE = 1e-8
 # Most products of features: their normal equations take 32 MiB.
 _MOST_FEATURES = 2048
@@ -115,7 +125,9 @@ def _leaving_work(n: int, setting: Setting, units: Sequence[np.ndarray]) -> floa
     squares = [float(np.sum(counts**2)) for counts in sizes]
     larger = int(squares[1] >= squares[0])
     # One factor for each unit of one side, and a Schur complement for each pair of units.
-    return n * (squares[0] + squares[1]) + sizes[larger].size * float(np.sum(sizes[1 - larger] ** 3))
+    return n * (squares[0] + squares[1]) + sizes[larger].size * float(
+        np.sum(sizes[1 - larger] ** 3)
+    )
 
 
 def _largest_unit(setting: Setting, units: Sequence[np.ndarray]) -> int:
@@ -152,7 +164,9 @@ def _by_cells(
         m, q = labels.shape
         work += 2.0 * min(float(m) ** 3 * q, float(q) ** 3 * m)
     sides = sum(float(unit_sizes(place).size) ** 2 for place in labels.places)
-    numbers = float(n) ** 2 + sides + 3.0 * _largest_unit(setting, units) * n * (setting is Setting.D)
+    numbers = (
+        float(n) ** 2 + sides + 3.0 * _largest_unit(setting, units) * n * (setting is Setting.D)
+    )
     words = f"inverse over {n:,} observed pairs"
     is_even = labels.weights is None or operators.interpolates
     is_many = n_alphas >= _MANY_ALPHAS and setting is Setting.A and is_even and is_kernel
@@ -163,17 +177,26 @@ def _by_cells(
 
 
 def _by_missing(
-    operators: GridOperators, labels: Labels, setting: Setting, units: Sequence[np.ndarray], solving: float
+    operators: GridOperators,
+    labels: Labels,
+    setting: Setting,
+    units: Sequence[np.ndarray],
+    solving: float,
 ) -> Route | None:
     """Return the route by the missing cells of a grid without weights."""
     if labels.weights is not None:
         return None
-    if operators.shares is not None and not operators.interpolates and 2 * labels.size < math.prod(labels.shape):
+    if (
+        operators.shares is not None
+        and not operators.interpolates
+        and 2 * labels.size < math.prod(labels.shape)
+    ):
         return None  # more work than the observed cells
     if not _is_safe(operators):
         return None
     ranks = [int(side.values.shape[0]) for side in operators.grid_spectra]
-    (m, q), (k, r) = labels.shape, ranks
+    m, q = labels.shape
+    k, r = ranks
     n = labels.size
     u = float(m) * q - n
     numbers = (u + 3.0 * _largest_unit(setting, units) + 2.0 * max(k, r)) * n + 3.0 * u * u
@@ -191,20 +214,25 @@ def _by_missing(
 def _is_safe(operators: GridOperators) -> bool:
     """Return whether the operators of the complete grid have the digits that the observed cells need.
 
-    Where the kernel of the complete grid is singular and the regularisation tiny, a missing cell changes the result by
-    the inverse of the regularisation.
+    Where the kernel of the complete grid is singular and the regularisation tiny, a missing cell
+    changes the result by the inverse of the regularisation.
     """
     if operators.interpolates:
         return True
     remainder = operators.remainder
     top = 1.0 if operators.is_truncated else largest(remainder)
-    least = float(namespace(remainder).min(remainder)) if math.prod(remainder.shape) else top
+    if math.prod(remainder.shape):
+        least = float(namespace(remainder).min(remainder))
+    else:
+        least = top
     values = operators.kernel_values
     is_singular = operators.is_truncated or not bool(namespace(values).all(values > 0))
     return not is_singular or least >= _LEAST_RIDGE * top
 
 
-def inverse_of(model: Pairing, labels: Labels, name: str, cache: dict[str, Any] | None = None) -> Inverse:
+def inverse_of(
+    model: Pairing, labels: Labels, name: str, cache: dict[str, Any] | None = None
+) -> Inverse:
     """Return an inverse of the system of observed labels; its `rounding` is the error of predictions by rounding.
 
     Parameters
@@ -235,7 +263,9 @@ def inverse_of(model: Pairing, labels: Labels, name: str, cache: dict[str, Any] 
         cache = {} if cache is None else cache
         if "spectrum" not in cache:
             kernel = operators.kernel_block(rows, columns)
-            cache["spectrum"] = Spectrum.from_gram(kernel, constant="free" if operators.free_mean else None)
+            cache["spectrum"] = Spectrum.from_gram(
+                kernel, constant="free" if operators.free_mean else None
+            )
         return FactorInverse.of_spectrum(cache["spectrum"].smoother(Tikhonov(), operators.ridge))
     kernel, ridges, fixed = cell_system(operators, labels)
     least = float(namespace(ridges).min(ridges))
@@ -289,9 +319,9 @@ def _feature_inverse(operators: GridOperators, labels: Labels) -> FeatureInverse
 def fixed_values(operators: GridOperators, labels: Labels, values: Array, duals: Array) -> Array:
     r"""Return the fixed part of the predictions for a new pair by models with the same kernel and other labels, (b,).
 
-    It is zero without a fixed part. Its coefficients solve :math:`\mathbf{F}\boldsymbol\beta = \mathbf{y} -
-    \mathbf{P}_{oo}\mathbf{a} - \mathbf{c}\circ\mathbf{a}`. A few labels determine a free mean, and all labels are used
-    where there is no regularisation.
+    It is zero without a fixed part. Its coefficients solve :math:`\mathbf{F}\boldsymbol\beta =
+    \mathbf{y} - \mathbf{P}_{oo}\mathbf{a} - \mathbf{c}\circ\mathbf{a}`. A few labels determine a
+    free mean, and all labels are used where there is no regularisation.
 
     Parameters
     ----------

@@ -1,12 +1,13 @@
 r"""Two-step ridge regression on a network: one node set on both sides, and symmetric or antisymmetric labels.
 
 Both sides have the same kernel, filter and regularisation, and :math:`\mathbf{Y} =
-\epsilon\mathbf{Y}^\top` with :math:`\epsilon = \pm 1`. Hold-out applies to both sides: A leaves out the edge (i, j)
-together with (j, i), B and C leave out one vertex, D leaves out both. With :math:`r = R_{ij}`:
+\epsilon\mathbf{Y}^\top` with :math:`\epsilon = \pm 1`. Hold-out applies to both sides: A leaves out
+the edge (i, j) together with (j, i), B and C leave out one vertex, D leaves out both. With :math:`r
+= R_{ij}`:
 
 .. math::
-   F^A_{ij} &= Y_{ij} - \frac{(\mathbf{RY}+\mathbf{HYR})_{ij}}{e_i + (1-e_i)e_j - \epsilon r^2} \quad (i \ne j) \\
-   F^B_{ij} &= (\mathbf{LYH})_{ij} + (\mathbf{LYR})_{ii}\, r / e_i
+   F^A_{ij} &= Y_{ij} - \frac{(\mathbf{RY}+\mathbf{HYR})_{ij}}{e_i + (1-e_i)e_j - \epsilon r^2}
+   \quad (i \ne j) \\ F^B_{ij} &= (\mathbf{LYH})_{ij} + (\mathbf{LYR})_{ii}\, r / e_i
 
 and on the diagonal the single cell (A) or the single vertex (B, C, D) is left out.
 """
@@ -19,7 +20,16 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    epsilon,
+    largest,
+    namespace,
+    take_rows,
+    to_numpy,
+    with_diagonal,
+)
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.pairing import full
 from dyadlearn.pairing.full import Sweep
@@ -28,8 +38,9 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import Members
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error, nothing_left
 
-# Least determinant of two vertices, relative to the geometric mean of its maximum and of that of unrelated vertices of
-# the same slack. Below, the common formula has fewer than nine digits, and the pair is computed separately.
+# Least determinant of two vertices, relative to the geometric mean of its maximum and of that of
+# unrelated vertices of the same slack. Below, the common formula has fewer than nine digits, and
+# the pair is computed separately.
 _TIGHT = 1e-3
 
 
@@ -66,7 +77,9 @@ class Network(TwoStep):
     def coefficients(self, Y: Array) -> Array:
         """Return the coefficients, exactly symmetric if they contain both sides."""
         coefficients = super().coefficients(Y)
-        return (coefficients + self.symmetry * coefficients.T) / 2 if all(self._folded) else coefficients
+        if all(self._folded):
+            return (coefficients + self.symmetry * coefficients.T) / 2
+        return coefficients
 
 
 full.sweep.register(Network, Sweep)
@@ -120,7 +133,10 @@ def _new_edges(model: Network, Y: Array) -> Array:
     held_out = side.smooth_others(smoothed)[1]
     held_out += side.leverage[:, None] * half
     held_out -= links * Y
-    top = side.level(Y) if side.prefers_residual else largest(side.shrinkage) * side.level(Y)
+    if side.prefers_residual:
+        top = side.level(Y)
+    else:
+        top = largest(side.shrinkage) * side.level(Y)
     settle(held_out, top)
     held_out /= slack
     return held_out
@@ -137,18 +153,26 @@ def _with_vertex_diagonal(held_out: Array, side: Smoother, Y: Array) -> Array:
 
 def _new_vertices(side: Smoother, Y: Array) -> Array:
     left = side.leave_one_out(Y)
-    if side.contrast is not None:  # for λ = 0 the tasks are interpolated, and R vanishes faster than e
+    if (
+        side.contrast is not None
+    ):  # for λ = 0 the tasks are interpolated, and R vanishes faster than e
         return left
-    # A vertex is not among its own tasks: it would add two terms that cancel, and that are large for a small slack.
+    # A vertex is not among its own tasks: it would add two terms that cancel, and that are large
+    # for a small slack.
     left = with_diagonal(left, 0.0)
     product = side.product(left.T).T
     if side.prefers_residual:
-        smoothed, diagonal = left - product, _diagonal(product)
+        smoothed = left - product
+        diagonal = _diagonal(product)
     else:
-        smoothed, diagonal = product, -_diagonal(product)
+        smoothed = product
+        diagonal = -_diagonal(product)
     held_out = smoothed - side.off_diagonal() * (diagonal / side.slack)[:, None]
     # Rows of LY differ in size, and so do their rounding errors.
-    return settle(held_out, rounding_level(left.T, 1.0 if side.prefers_residual else largest(side.shrinkage))[:, None])
+    return settle(
+        held_out,
+        rounding_level(left.T, 1.0 if side.prefers_residual else largest(side.shrinkage))[:, None],
+    )
 
 
 def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
@@ -160,7 +184,8 @@ def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
     """
     side = side.scaled()
     r = -side.off_diagonal()
-    e_i, e_j = side.slack[:, None], side.slack[None, :]
+    e_i = side.slack[:, None]
+    e_j = side.slack[None, :]
     delta = with_diagonal(e_i * e_j - r**2, 1.0)
     if side.is_graded:
         _check_pairs(side, delta)
@@ -181,9 +206,13 @@ def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
 
 def _check_pairs(side: Smoother, delta: Array) -> None:
     """Raise `LeverageError` if a pair of vertices has leverage 1, given the determinants."""
-    e_i, e_j = side.slack[:, None], side.slack[None, :]
-    # As for blocks of any size: the smaller eigenvalue is close to the determinant over the larger one.
-    rounding = (1e6 if side.slack_floor else 1.0) * side.spectrum.n_rows * epsilon(delta) * e_i * e_j
+    e_i = side.slack[:, None]
+    e_j = side.slack[None, :]
+    # As for blocks of any size: the smaller eigenvalue is close to the determinant over the larger
+    # one.
+    rounding = (
+        (1e6 if side.slack_floor else 1.0) * side.spectrum.n_rows * epsilon(delta) * e_i * e_j
+    )
     tight = with_diagonal((delta <= rounding) | (delta <= side.slack_floor * (e_i + e_j)), False)
     if bool(namespace(tight).any(tight)):
         vertices = np.flatnonzero(to_numpy(tight).any(axis=1))
@@ -196,8 +225,10 @@ def _between_tight_vertices(R: Array, Y: Array, vertex: int, others: np.ndarray)
     Here :math:`1/\Delta^2` would magnify rounding. The operators of i without j and of j without i,
     :math:`(r\mathbf{R}_j/e_j - \mathbf{R}_i)\,e_j/\Delta` and its mirror image, are formed instead.
     """
-    row, other_rows = take_rows(R, np.array([vertex])), take_rows(R, others)
-    e_i, e_j = R[vertex, vertex], take_rows(_diagonal(R), others)[:, None]
+    row = take_rows(R, np.array([vertex]))
+    other_rows = take_rows(R, others)
+    e_i = R[vertex, vertex]
+    e_j = take_rows(_diagonal(R), others)[:, None]
     r = other_rows[:, vertex][:, None]
     absent = np.arange(R.shape[0])[None, :] == others[:, None]
     absent[:, vertex] = True
@@ -210,17 +241,24 @@ def _between_tight_vertices(R: Array, Y: Array, vertex: int, others: np.ndarray)
 def _between_loose_vertices(side: Smoother, Y: Array, h: Array, delta: Array) -> Array:
     r"""Return the predictions for all pairs of vertices that are not nearly equal.
 
-    With :math:`h = -r`, the rows :math:`\mathbf{a}` and :math:`\mathbf{b}` of i and j of the hat, zero at both, weigh
-    the other vertices by :math:`(e_j\mathbf{a} + h\mathbf{b})/\Delta` for i and by
+    With :math:`h = -r`, the rows :math:`\mathbf{a}` and :math:`\mathbf{b}` of i and j of the hat,
+    zero at both, weigh the other vertices by :math:`(e_j\mathbf{a} + h\mathbf{b})/\Delta` for i and
+    by
     :math:`(e_i\mathbf{b} + h\mathbf{a})/\Delta` for j. The sums exclude the left-out vertices, so that the result is as
     accurate as the hat matrix or the residual operator, whichever is smaller.
     """
-    e_i, e_j = side.slack[:, None], side.slack[None, :]
-    left, right = side.smooth_others(Y)[1], side.smooth_others(Y.T)[1].T
+    e_i = side.slack[:, None]
+    e_j = side.slack[None, :]
+    left = side.smooth_others(Y)[1]
+    right = side.smooth_others(Y.T)[1].T
     both = side.smooth_others(left.T)[1].T
-    left_diagonal, right_diagonal, both_diagonal, label_diagonal = (_diagonal(grid) for grid in (left, right, both, Y))
+    left_diagonal, right_diagonal, both_diagonal, label_diagonal = (
+        _diagonal(grid) for grid in (left, right, both, Y)
+    )
     a_b = both - h * (left_diagonal[:, None] + right_diagonal[None, :]) + h**2 * Y.T
     a_a = both_diagonal[:, None] - h * (left + right.T) + h**2 * label_diagonal[None, :]
     held_out = (e_i * e_j * a_b + h * (e_j * a_a + e_i * a_a.T) + h**2 * a_b.T) / delta**2
     top = largest(side.remainder if side.prefers_residual else side.shrinkage)
-    return settle(held_out, namespace(Y).max(side.level(Y)) * top * (0.5 * (e_i + e_j) / delta) ** 2)
+    return settle(
+        held_out, namespace(Y).max(side.level(Y)) * top * (0.5 * (e_i + e_j) / delta) ** 2
+    )

@@ -1,19 +1,22 @@
 r"""Hold-out in setting D for pair kernels that the eigenvectors of both sides diagonalise.
 
-For each task j the tasks without j are decomposed, :math:`\mathbf{G}_{-j} = \mathbf{W}\,\mathrm{diag}(\mathbf{t})
-\mathbf{W}^\top`, and the labels rotated, :math:`\mathbf{Z} = \mathbf{Y}_{-j}\mathbf{W}`. With the pairwise kernel
+For each task j the tasks without j are decomposed, :math:`\mathbf{G}_{-j} =
+\mathbf{W}\,\mathrm{diag}(\mathbf{t}) \mathbf{W}^\top`, and the labels rotated, :math:`\mathbf{Z} =
+\mathbf{Y}_{-j}\mathbf{W}`. With the pairwise kernel
 :math:`a\,\mathbf{K}\otimes\mathbf{G} + b\,\mathbf{K}\otimes\mathbf{I} + c\,\mathbf{I}\otimes\mathbf{G}` every column is
-then an independent ridge problem with the kernel :math:`(at_c+b)\mathbf{K}` and the ridge :math:`ct_c+\lambda`, whose
-leave-one-out is a division. The prediction for task j, to which only the first term contributes, is the last factor:
+then an independent ridge problem with the kernel :math:`(at_c+b)\mathbf{K}` and the ridge
+:math:`ct_c+\lambda`, whose leave-one-out is a division. The prediction for task j, to which only
+the first term contributes, is the last factor:
 
 .. math:: F_D[:, j] = \left[\left(\mathbf{Z} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top\mathbf{Z})}
           {(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right)\mathrm{diag}\frac{a}{a\mathbf{t}+b}\right]
-          \mathbf{W}^\top\mathbf{G}_{-j,j}, \qquad
-          \rho_{ic} = \frac{ct_c+\lambda}{(at_c+b)\sigma_i + ct_c + \lambda}.
+          \mathbf{W}^\top\mathbf{G}_{-j,j}, \qquad \rho_{ic} = \frac{ct_c+\lambda}{(at_c+b)\sigma_i
+          + ct_c + \lambda}.
 
-The loop is over the side with fewer rows (or groups), in parallel threads. On a processor, the kernel without task j is
-decomposed for each j. On an accelerator that is slow, and `dyadlearn.pairing.constant.without_each` updates the
-spectrum of all tasks, for many single tasks at a time.
+The loop is over the side with fewer rows (or groups), in parallel threads. On a processor, the
+kernel without task j is decomposed for each j. On an accelerator that is slow, and
+`dyadlearn.pairing.constant.without_each` updates the spectrum of all tasks, for many single tasks
+at a time.
 """
 
 from __future__ import annotations
@@ -22,15 +25,38 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dyadlearn._array import Array, eigh, epsilon, is_foreign, largest, namespace, svd, take_rows, to_numpy, zeros
+from dyadlearn._array import (
+    Array,
+    eigh,
+    epsilon,
+    is_foreign,
+    largest,
+    namespace,
+    svd,
+    take_rows,
+    to_numpy,
+    zeros,
+)
 from dyadlearn._threads import for_each
-from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, ones_of, settled_ones, without_each
-from dyadlearn.solve.leaving import Members, column_weights, gather_groups, in_order, leave_out_columns
+from dyadlearn.pairing.constant import (
+    ConstantColumns,
+    MeanOfOthers,
+    ones_of,
+    settled_ones,
+    without_each,
+)
+from dyadlearn.solve.leaving import (
+    Members,
+    column_weights,
+    gather_groups,
+    in_order,
+    leave_out_columns,
+)
 from dyadlearn.solve.operators import interpolation_floor
 from dyadlearn.spectrum import Spectrum
 
-# Approximate number of values of the arrays for several columns and regularisations: small enough for the cache, large
-# enough to avoid a loop in Python.
+# Approximate number of values of the arrays for several columns and regularisations: small enough
+# for the cache, large enough to avoid a loop in Python.
 _BLOCK_NUMBERS = 2**16
 # The same for an accelerator.
 _FOREIGN_BLOCK_NUMBERS = 2**24
@@ -53,8 +79,9 @@ def new_both(
 ) -> Array:
     r"""Return the predictions for pairs whose instance and task are both left out (setting D).
 
-    All regularisations share everything except :math:`\boldsymbol\rho`, and the labels of all grids are rotated
-    together. In addition to the result, a grid needs about seven arrays of its size, for any number of regularisations.
+    All regularisations share everything except :math:`\boldsymbol\rho`, and the labels of all grids
+    are rotated together. In addition to the result, a grid needs about seven arrays of its size,
+    for any number of regularisations.
 
     Parameters
     ----------
@@ -77,17 +104,28 @@ def new_both(
     """
     groups = gather_groups(members, spectrum.n_rows)
     task_groups = gather_groups(task_members, task_spectrum.n_rows)
-    xp, (product, per_task, per_instance) = namespace(stack), shares
+    xp = namespace(stack)
+    product, per_task, per_instance = shares
     known = product > 0 and spectrum.values.shape[0] and task_spectrum.values.shape[0]
     (p, m, q), n = stack.shape, len(alphas)
     if not (known or free_mean):  # no direction to learn in
         return zeros((p, n, m, q), stack)
     if len(groups) < len(task_groups):
-        given = (task_spectrum, spectrum, xp.permute_dims(stack, (0, 2, 1)), alphas, task_members, members)
+        given = (
+            task_spectrum,
+            spectrum,
+            xp.permute_dims(stack, (0, 2, 1)),
+            alphas,
+            task_members,
+            members,
+        )
         swapped = (product, per_instance, per_task)
         held_out = new_both(*given, shares=swapped, free_mean=free_mean, floors=floors[::-1])
         return xp.permute_dims(held_out, (0, 1, 3, 2))
-    offsets = xp.mean(stack, axis=(1, 2), keepdims=True) if free_mean else zeros((p, 1, 1), stack)
+    if free_mean:
+        offsets = xp.mean(stack, axis=(1, 2), keepdims=True)
+    else:
+        offsets = zeros((p, 1, 1), stack)
     stack = stack - offsets if free_mean else stack
     Y = stack[0, ...]
     # The grids one below the other, and the same with rotated instances.
@@ -100,7 +138,8 @@ def new_both(
     width = max(192, numbers // m)
     if free_mean:
         ones_of(task_spectrum)  # raises if ones are not in the span of the tasks
-    # Null directions do not contribute to predictions of tasks, but their labels contribute to the mean.
+    # Null directions do not contribute to predictions of tasks, but their labels contribute to the
+    # mean.
     without = _decomposed(task_spectrum, task_members is None, free_mean, floors[1])
 
     def ended(part: Array, ending: Array) -> Array:
@@ -112,11 +151,15 @@ def new_both(
         kept = np.delete(np.arange(q), group)
         if not kept.size:
             return
-        # The eigenvectors have rows of zeros for the left-out tasks, so that the labels need not be copied.
+        # The eigenvectors have rows of zeros for the left-out tasks, so that the labels need not be
+        # copied.
         values, vectors, cross = without(group, kept)
         predicted = zeros((p, n, m, group.size), Y)
         means = [MeanOfOthers.start(n, Y, members) for _ in grids]
-        share = None if ones is None else settled_ones(xp.sum(vectors, axis=0), kept.size)
+        if ones is None:
+            share = None
+        else:
+            share = settled_ones(xp.sum(vectors, axis=0), kept.size)
         of_ones = [zeros((n, m, group.size), Y) for _ in grids if ones is not None]
         for start in range(0, values.shape[0], width):
             chunk = slice(start, min(start + width, values.shape[0]))
@@ -131,13 +174,23 @@ def new_both(
                 ridges = xp.stack([per_instance * values[chunk] + alphas[index] for index in block])
                 weights, direct = column_weights(spectrum, scales, ridges)
                 floor = column_floor(spectrum, alphas[block[0]], scales, ridges)
-                constant = None if ones is None else ConstantColumns.of(spectrum, ones, scales, ridges, direct)
+                if ones is None:
+                    constant = None
+                else:
+                    constant = ConstantColumns.of(spectrum, ones, scales, ridges, direct)
                 beside = None if constant is None else constant.residuals
                 diagonal = spectrum.diagonal(weights) if members is None else None
                 for grid in grids:
                     labels = (columns[grid, ...], turned[grid, ...])
                     part, left = leave_out_columns(
-                        spectrum, weights, direct, *labels, members, floor, residuals=beside, diagonal=diagonal
+                        spectrum,
+                        weights,
+                        direct,
+                        *labels,
+                        members,
+                        floor,
+                        residuals=beside,
+                        diagonal=diagonal,
                     )
                     here = slice(block[0], block[-1] + 1)
                     if share is not None and constant is not None:
@@ -175,9 +228,9 @@ def _alpha_blocks(alphas: Sequence[float], size: int) -> list[list[int]]:
 def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool, least: float) -> _Without:
     """Return a function that decomposes a side of q rows without some of them, given left-out and kept positions.
 
-    The function returns eigenvalues (c,), eigenvectors (q, c) with rows of zeros for left-out rows, and WᵀG
-    (c, left out). Eigenvalues up to `least` are set to zero. Unless `keeps_null`, null directions are removed, or their
-    eigenvectors are zeros.
+    The function returns eigenvalues (c,), eigenvectors (q, c) with rows of zeros for left-out rows,
+    and WᵀG (c, left out). Eigenvalues up to `least` are set to zero. Unless `keeps_null`, null
+    directions are removed, or their eigenvectors are zeros.
     """
     if is_foreign(spectrum.values) and one_by_one and not spectrum.is_truncated:
         return _downdated(spectrum, keeps_null, least)
@@ -187,20 +240,28 @@ def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool, least: f
     def without(left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
         if gram is None:
             vectors, roots, right = svd(take_rows(factor, kept))
-            values, threshold = roots**2, (spectrum.n_rows * epsilon(roots) * largest(roots)) ** 2
+            values = roots**2
+            threshold = (spectrum.n_rows * epsilon(roots) * largest(roots)) ** 2
             cross = (roots[:, None] * right) @ take_rows(factor, left_out).T
         else:
-            rows, threshold = take_rows(gram, kept), least
+            rows = take_rows(gram, kept)
+            threshold = least
             values, vectors = eigh(take_rows(rows.T, kept))
             cross = vectors.T @ take_rows(rows.T, left_out).T
         seen = namespace(values).astype(values > threshold, values.dtype)
         if keeps_null:
-            values, cross = values * seen, cross * seen[:, None]
+            values = values * seen
+            cross = cross * seen[:, None]
         else:
             positive = np.flatnonzero(to_numpy(seen))
-            values, cross = take_rows(values, positive), take_rows(cross, positive)
+            values = take_rows(values, positive)
+            cross = take_rows(cross, positive)
             vectors = take_rows(vectors.T, positive).T
-        return values, in_order([vectors, zeros((left_out.size, values.shape[0]), vectors)], [kept, left_out]), cross
+        return (
+            values,
+            in_order([vectors, zeros((left_out.size, values.shape[0]), vectors)], [kept, left_out]),
+            cross,
+        )
 
     return without
 
@@ -219,7 +280,9 @@ def _downdated(spectrum: Spectrum, keeps_null: bool, least: float) -> _Without:
             rows = slice(row, min(row + max(1, 2 * _FOREIGN_BLOCK_NUMBERS // q**2), q))
             values, vectors, cross = without_each(spectrum.values, spectrum.vectors, rows)
             seen = xp.astype(values > least, values.dtype)
-            decompositions.extend((values * seen, vectors if keeps_null else vectors * seen[:, None, :], cross * seen))
+            decompositions.extend(
+                (values * seen, vectors if keeps_null else vectors * seen[:, None, :], cross * seen)
+            )
         values, vectors, cross = (each[row - rows.start, ...] for each in decompositions)
         return values, vectors, cross[:, None]
 

@@ -6,30 +6,34 @@ The kernel between the pairs (d, t) and (d', t') has three shares,
           \mathbf{S} = a\,\boldsymbol\sigma\mathbf{s}^\top + b\,\boldsymbol\sigma\mathbf{1}^\top
           + c\,\mathbf{1}\mathbf{s}^\top ,
 
-with the eigenvalues :math:`\mathbf{S}`. The terms are a function that all pairs share (a; without the others it is
-Kronecker ridge regression), a function of the instances for each task (b) and a function of the tasks for each instance
-(c). The term b does not contribute to predictions for a new task, c not to those for a new instance. Only a contributes
-to a pair that is new on both sides. :math:`(\mathbf{K}+\delta\mathbf{I})\otimes(\mathbf{G}+\varepsilon
-\mathbf{I})` is the member :math:`a = 1, b = \varepsilon, c = \delta` with the ridge :math:`\lambda+\delta\varepsilon`.
+with the eigenvalues :math:`\mathbf{S}`. The terms are a function that all pairs share (a; without
+the others it is Kronecker ridge regression), a function of the instances for each task (b) and a
+function of the tasks for each instance (c). The term b does not contribute to predictions for a new
+task, c not to those for a new instance. Only a contributes to a pair that is new on both sides.
+:math:`(\mathbf{K}+\delta\mathbf{I})\otimes(\mathbf{G}+\varepsilon \mathbf{I})` is the member
+:math:`a = 1, b = \varepsilon, c = \delta` with the ridge :math:`\lambda+\delta\varepsilon`.
 
 With :math:`\rho_{ij} = \lambda/(S_{ij} + \lambda)`, the residual operator is diagonal in the
-rotated labels, which gives A. For B the tasks are rotated, :math:`\tilde{\mathbf{Y}} = \mathbf{YV}`:
-column j is then an independent ridge problem with kernel :math:`(as_j+b)\mathbf{K}` and ridge :math:`cs_j+\lambda`,
-whose leave-one-out is a division,
+rotated labels, which gives A. For B the tasks are rotated, :math:`\tilde{\mathbf{Y}} =
+\mathbf{YV}`: column j is then an independent ridge problem with kernel :math:`(as_j+b)\mathbf{K}`
+and ridge :math:`cs_j+\lambda`, whose leave-one-out is a division,
 
 .. math:: F_B = \left[\tilde{\mathbf{Y}} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top\tilde{\mathbf{Y}})}
                 {(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right]\mathbf{V}^\top.
 
-C is its mirror image, and D is in `dyadlearn.pairing.new_both`. Columns with little shrinkage are computed from
+C is its mirror image, and D is in `dyadlearn.pairing.new_both`. Columns with little shrinkage are
+computed from
 :math:`\rho`, columns with strong shrinkage from :math:`f = S/(S + \lambda)`, so that results are accurate for small and
-for large regularisation. `dyadlearn.pairing.constant` has the formulas of an unpenalised grand mean. Kernels without a
-constant have no main effects; with the mean, use :math:`\mathbf{K}+\mathbf{11}^\top` and
+for large regularisation. `dyadlearn.pairing.constant` has the formulas of an unpenalised grand
+mean. Kernels without a constant have no main effects; with the mean, use
+:math:`\mathbf{K}+\mathbf{11}^\top` and
 :math:`\mathbf{G}+\mathbf{11}^\top`.
 
-Unlabelled rows and columns do not influence the model, and a grid that only lacks whole rows and columns has the
-formulas of a complete one. Hold-out applies to the cells of unlabelled columns too: in an unlabelled column t, an
-instance is predicted by the model without it. The leave-one-out predictions of the rotated columns are multiplied by
-the kernel row of t instead of being rotated back to the labelled tasks,
+Unlabelled rows and columns do not influence the model, and a grid that only lacks whole rows and
+columns has the formulas of a complete one. Hold-out applies to the cells of unlabelled columns too:
+in an unlabelled column t, an instance is predicted by the model without it. The leave-one-out
+predictions of the rotated columns are multiplied by the kernel row of t instead of being rotated
+back to the labelled tasks,
 
 .. math:: F_B[:, t] = \left[\tilde{\mathbf{Y}} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top
           \tilde{\mathbf{Y}})}{(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right]\mathrm{diag}
@@ -63,7 +67,14 @@ from dyadlearn._array import (
 from dyadlearn._rounding import ratio, rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.pairing import dense, full, incomplete
-from dyadlearn.pairing.base import Coupled, Pairing, absorbs_weights, mean_eigenvalues, side_ridges, side_scales
+from dyadlearn.pairing.base import (
+    Coupled,
+    Pairing,
+    absorbs_weights,
+    mean_eigenvalues,
+    side_ridges,
+    side_scales,
+)
 from dyadlearn.pairing.certainty import Jackknife
 from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, mean_of_others, ones_of
 from dyadlearn.pairing.expansion import Asked, Expansion, NewRows, PairExpansion, Part, rotated_row
@@ -80,8 +91,9 @@ from dyadlearn.vectrick import sandwich
 class _PairKernelSweep(Sweep):
     """Sweep of a pair kernel: labels are rotated once, and setting D is computed for many regularisations together.
 
-    For each regularisation, A takes four products of the size of the grid, B and C three. An unpenalised mean takes two
-    more in A, and one more in B and C. The squared errors of B and C are computed for the rotated tasks.
+    For each regularisation, A takes four products of the size of the grid, B and C three. An
+    unpenalised mean takes two more in A, and one more in B and C. The squared errors of B and C are
+    computed for the rotated tasks.
     """
 
     model: PairKernel
@@ -90,20 +102,29 @@ class _PairKernelSweep(Sweep):
     def _labels(self) -> _Labels:
         return self.model._labels(self.Y)
 
-    def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
+    def squared_errors(
+        self, settings: Sequence[Setting], per_stack: int
+    ) -> dict[Setting, np.ndarray]:
         models = [self.model.at(alpha) for alpha in self.alphas]
         sums: dict[Setting, list[float]] = {}
         if Setting.B in settings:
             sums[Setting.B] = [model._squared_error(self._labels, self.members) for model in models]
         if Setting.C in settings:
             labels = self._labels.transposed
-            sums[Setting.C] = [model.transposed._squared_error(labels, self.task_members) for model in models]
-        return {setting: np.array(errors)[:, None] / math.prod(self.Y.shape) for setting, errors in sums.items()}
+            sums[Setting.C] = [
+                model.transposed._squared_error(labels, self.task_members) for model in models
+            ]
+        return {
+            setting: np.array(errors)[:, None] / math.prod(self.Y.shape)
+            for setting, errors in sums.items()
+        }
 
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
         for setting in [setting for setting in settings if setting is not Setting.D]:
             for row, alpha in enumerate(self.alphas):
-                held_out = self.model.at(alpha)._held_out(self._labels, setting, *self._groups(setting))
+                held_out = self.model.at(alpha)._held_out(
+                    self._labels, setting, *self._groups(setting)
+                )
                 yield slice(row, row + 1), 0, setting, held_out[None, ...]
         if Setting.D not in settings:
             return
@@ -166,8 +187,8 @@ class _Constant(NamedTuple):
     total : float
         Sum of E.
     factor : float
-        Factor of EEᵀ/total that is subtracted from the residual operator, and added to the hat matrix unless λ = 0 at
-        full rank.
+        Factor of EEᵀ/total that is subtracted from the residual operator, and added to the hat
+        matrix unless λ = 0 at full rank.
     """
 
     grid: Array
@@ -185,8 +206,8 @@ class PairKernel(Coupled):
         Spectra of instances and tasks; they must not be truncated where c or b is positive.
     alpha : float
     shares : (float, float, float)
-        Factors a, b and c of the product of both kernels, of the function of the instances for each task, and of the
-        function of the tasks for each instance.
+        Factors a, b and c of the product of both kernels, of the function of the instances for each
+        task, and of the function of the tasks for each instance.
     free_mean : bool
     """
 
@@ -201,16 +222,24 @@ class PairKernel(Coupled):
 
     def __post_init__(self) -> None:
         _, per_task, per_instance = self.shares
-        if not all(math.isfinite(share) and share >= 0 for share in self.shares) or not any(self.shares):
+        if not all(math.isfinite(share) and share >= 0 for share in self.shares) or not any(
+            self.shares
+        ):
             raise ValueError(
-                f"The shares of a pair kernel must be at least 0, and one of them positive, found {self.shares}."
+                f"The shares of a pair kernel must be at least 0, and one of them positive, found "
+                f"{self.shares}."
             )
-        sides = ((per_task, self.task_spectrum, "tasks"), (per_instance, self.spectrum, "instances"))
+        sides = (
+            (per_task, self.task_spectrum, "tasks"),
+            (per_instance, self.spectrum, "instances"),
+        )
         for share, spectrum, side in sides:
             if share and spectrum.is_truncated:
                 raise ValueError(
-                    f"A separate function for each of the {side} needs all directions of the {side}, found "
-                    f"{spectrum.values.shape[0]} of {spectrum.n_rows}: decompose their kernel in the dual."
+                    f"A separate function for each of the {side} needs all directions of the "
+                    f"{side}, found "
+                    f"{spectrum.values.shape[0]} of {spectrum.n_rows}: decompose their kernel in "
+                    f"the dual."
                 )
         for name, ridge in zip(("spectrum", "task_spectrum"), self._ridges, strict=True):
             object.__setattr__(self, name, getattr(self, name).resolved(ridge))
@@ -232,7 +261,9 @@ class PairKernel(Coupled):
         """Model of the transposed labels, in which tasks are the instances."""
         product, per_task, per_instance = self.shares
         shares = (product, per_instance, per_task)
-        return replace(self, spectrum=self.task_spectrum, task_spectrum=self.spectrum, shares=shares)
+        return replace(
+            self, spectrum=self.task_spectrum, task_spectrum=self.spectrum, shares=shares
+        )
 
     @property
     def _ridges(self) -> tuple[float, ...]:
@@ -242,7 +273,9 @@ class PairKernel(Coupled):
     @property
     def floors(self) -> tuple[float, ...]:
         """Eigenvalues of each side up to this size count as zero."""
-        return tuple(side.floor(ridge) for side, ridge in zip(self.spectra, self._ridges, strict=True))
+        return tuple(
+            side.floor(ridge) for side, ridge in zip(self.spectra, self._ridges, strict=True)
+        )
 
     # --- operators ----------------------------------------------------------------------------------
 
@@ -256,7 +289,9 @@ class PairKernel(Coupled):
         """Whether λ = 0 at full rank."""
         if self.alpha > 0 or self.is_truncated:
             return False
-        rows, columns = (float(namespace(side.values).min(side.values)) for side in self.grid_spectra)
+        rows, columns = (
+            float(namespace(side.values).min(side.values)) for side in self.grid_spectra
+        )
         return bool(self._value(rows, columns) > 0)
 
     def _value(self, row: Any, column: Any) -> Any:
@@ -267,7 +302,9 @@ class PairKernel(Coupled):
     @cached_property
     def floor(self) -> float:
         """Lower bound of slacks; 0 if all directions are penalised."""
-        return 0.0 if self.vanishing else interpolation_floor(self.alpha, *self.grid_spectra)
+        if self.vanishing:
+            return 0.0
+        return interpolation_floor(self.alpha, *self.grid_spectra)
 
     @property
     def kernel_cost(self) -> int:
@@ -293,7 +330,8 @@ class PairKernel(Coupled):
         values = self.kernel_values
         if self.alpha > 0:
             return self.alpha / (values + self.alpha)
-        # With a null space, as a truncated spectrum has, the residual of all other directions is zero.
+        # With a null space, as a truncated spectrum has, the residual of all other directions is
+        # zero.
         return 1.0 / values if self.vanishing else 1.0 - self.shrinkage
 
     @cached_property
@@ -309,7 +347,8 @@ class PairKernel(Coupled):
 
     def kernel(self, grid: Array) -> Array:
         """Return a K grid G + b K grid + c grid G."""
-        (product, per_task, per_instance), (rows, columns) = self.shares, self._grams
+        product, per_task, per_instance = self.shares
+        rows, columns = self._grams
         left = rows.left(grid)
         middle = left if product == 1 else product * left
         image = columns.right(middle + per_instance * grid if per_instance else middle)
@@ -325,7 +364,9 @@ class PairKernel(Coupled):
             block[here, :] = self._summed(terms)
         return block
 
-    def term_blocks(self, rows: np.ndarray, columns: np.ndarray) -> Iterator[tuple[slice, list[Array | None]]]:
+    def term_blocks(
+        self, rows: np.ndarray, columns: np.ndarray
+    ) -> Iterator[tuple[slice, list[Array | None]]]:
         """Yield the three kernels between some cells without their shares, in blocks of rows.
 
         Yields
@@ -370,7 +411,10 @@ class PairKernel(Coupled):
         for spectrum, asked, at in zip(self.grid_spectra, (row, column), cells, strict=True):
             along, _ = rotated_row(spectrum, asked)
             kernel = take_rows(spectrum.vectors @ along, at)
-            is_same = np.zeros(at.size, dtype=bool) if isinstance(asked, NewRows) else at == asked
+            if isinstance(asked, NewRows):
+                is_same = np.zeros(at.size, dtype=bool)
+            else:
+                is_same = at == asked
             sides.append((kernel, as_array_of(is_same, kernel, kernel.dtype)))
         (left, same), (right, same_task) = sides
         return left * (product * right + per_task * same_task) + per_instance * same * right
@@ -400,7 +444,9 @@ class PairKernel(Coupled):
 
     def _summed(self, terms: list[Array | None]) -> Array:
         """Return the sum of kernels of the three shares, each times its share."""
-        parts = [share * term for share, term in zip(self.shares, terms, strict=True) if term is not None]
+        parts = [
+            share * term for share, term in zip(self.shares, terms, strict=True) if term is not None
+        ]
         total = parts[0]
         for part in parts[1:]:
             total += part
@@ -492,7 +538,9 @@ class PairKernel(Coupled):
         if not self.free_mean:
             return self.rotated(Y), 0.0
         labels = self._labels(Y)
-        rotated, (rows, columns), (weights, total) = self.rotated(labels.Y), self.ones, self._rotated_constant
+        rotated = self.rotated(labels.Y)
+        rows, columns = self.ones
+        weights, total = self._rotated_constant
         mean = float(namespace(Y).sum(weights * rotated)) / total
         rotated -= mean * rows[:, None] * columns[None, :]
         return rotated, mean + labels.offset
@@ -503,8 +551,8 @@ class PairKernel(Coupled):
         .. math:: a\,\mathbf{B}_k\left[\frac{\mathbf{U}^\top(\mathbf{Y}-\mu)\mathbf{V}}
                   {\mathbf{S}+\lambda}\right]\mathbf{B}_g^\top
 
-        If both sides have a constant feature, the unpenalised mean is added to the last entry. Without a shared
-        function (a = 0), the factor a is omitted.
+        If both sides have a constant feature, the unpenalised mean is added to the last entry.
+        Without a shared function (a = 0), the factor a is omitted.
         """
         working = replace(self)
         rotated, mean = working._centred(Y)
@@ -520,7 +568,8 @@ class PairKernel(Coupled):
         product = self.shares[0]
         if product not in (0.0, 1.0):
             rotated *= product
-        # Along directions in which the pair kernel is zero, kernel rows are only rounding, which 1/λ would amplify.
+        # Along directions in which the pair kernel is zero, kernel rows are only rounding, which
+        # 1/λ would amplify.
         if self.spectrum.is_singular or self.task_spectrum.is_singular:
             values = self._value(self.spectrum.values[:, None], self.task_spectrum.values[None, :])
             rotated *= namespace(rotated).astype(values > 0, rotated.dtype)
@@ -556,7 +605,8 @@ class PairKernel(Coupled):
 
         .. math:: a\,\mathbf{K A G} + b\,\mathbf{K A} + c\,\mathbf{A G} + \lambda\mathbf{A} + \mu = \mathbf{Y}
         """
-        working, (U, V) = replace(self), (spectrum.vectors for spectrum in self.grid_spectra)
+        working = replace(self)
+        U, V = (spectrum.vectors for spectrum in self.grid_spectra)
         rotated, mean = working._centred(Y)
         dual = sandwich(U, working.phi * rotated, V)
         if self.alpha > 0 and self.is_truncated:
@@ -565,7 +615,11 @@ class PairKernel(Coupled):
         return dual
 
     def _held_out(
-        self, labels: _Labels, setting: Setting, members: Members = None, task_members: Members = None
+        self,
+        labels: _Labels,
+        setting: Setting,
+        members: Members = None,
+        task_members: Members = None,
     ) -> Array:
         """Return settings A, B and C."""
         if not self.free_mean and 0 in self.ranks:  # a kernel of zeros has no direction to learn in
@@ -584,12 +638,17 @@ class PairKernel(Coupled):
 
     def _divided_pairs(self, labels: _Labels) -> Array:
         """Return setting A, a division by the diagonal of the residual operator."""
-        Y, (weights, diagonal, slack) = labels.Y, self._diagonals()
+        Y = labels.Y
+        weights, diagonal, slack = self._diagonals()
         check_cells(slack, self.floor)
         product = sandwich(self.spectrum.vectors, labels.both * weights, self.task_spectrum.vectors)
         # Rounding error of differences, one value for the whole grid.
-        level = rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
-        held_out = settled_difference(Y, diagonal, product, level, slack, sign=1 if self.prefers_residual else -1)
+        level = rounding_level(
+            namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape)
+        )
+        held_out = settled_difference(
+            Y, diagonal, product, level, slack, sign=1 if self.prefers_residual else -1
+        )
         return self._with_mean(Y, held_out, slack)
 
     def _diagonals(self) -> tuple[Array, Array, Array]:
@@ -613,27 +672,39 @@ class PairKernel(Coupled):
         grid, total, factor = self._constant
         whole = self._mean_of(Y) * total
         left = grid * (factor / slack)
-        left *= mean_of_others(whole - grid * (Y - held_out), total - grid * left, total, Y, "cells")
+        left *= mean_of_others(
+            whole - grid * (Y - held_out), total - grid * left, total, Y, "cells"
+        )
         held_out += left
         return held_out
 
     def _check_mean(self) -> None:
         if self.free_mean and replace(self)._mean_is_null:
             raise LeverageError(
-                "With alpha = 0 and kernels without a constant, the training labels may not determine the unpenalised "
+                "With alpha = 0 and kernels without a constant, the training labels may not "
+                "determine the unpenalised "
                 "mean: use a larger alpha, or add a constant to both kernels."
             )
 
     def new_both(
-        self, stack: Array, alphas: Sequence[float], members: Members = None, task_members: Members = None
+        self,
+        stack: Array,
+        alphas: Sequence[float],
+        members: Members = None,
+        task_members: Members = None,
     ) -> Array:
         """Return setting D of each grid of a stack (p, m, q) under each of n regularisations, shape (p, n, m, q)."""
         parts = []
         for floors, part in groupby(alphas, lambda alpha: self.at(alpha).floors):
             some = list(part)
             given = (*self.at(some[0]).grid_spectra, stack, some, members, task_members)
-            parts.append(new_both(*given, shares=self.shares, free_mean=self.free_mean, floors=floors))
-        held_out = parts[0] if len(parts) == 1 else namespace(stack).concat(parts, axis=1)
+            parts.append(
+                new_both(*given, shares=self.shares, free_mean=self.free_mean, floors=floors)
+            )
+        if len(parts) == 1:
+            held_out = parts[0]
+        else:
+            held_out = namespace(stack).concat(parts, axis=1)
         for place in range(stack.shape[0] if self.free_mean else 0):
             level = _mean_level(stack[place, ...])
             for each in range(len(alphas)):
@@ -647,9 +718,12 @@ class PairKernel(Coupled):
     def _left_out(self, labels: _Labels, members: Members) -> tuple[Array, Array | None]:
         """Return hold-out predictions of rows for rotated tasks (m, l), and the mean of the other rows (m, 1)."""
         product, per_task, per_instance = self.shares
-        spectrum, s = self.spectrum, self.task_spectrum.values
-        values, ridges = product * s + per_task, (per_instance * s + self.alpha)[None, :]
-        floor, filters = column_floor(spectrum, self.alpha, values, ridges), column_weights(spectrum, values, ridges)
+        spectrum = self.spectrum
+        s = self.task_spectrum.values
+        values = product * s + per_task
+        ridges = (per_instance * s + self.alpha)[None, :]
+        floor = column_floor(spectrum, self.alpha, values, ridges)
+        filters = column_weights(spectrum, values, ridges)
         given = (spectrum, *filters, labels.columns, labels.both, members, floor)
         if not self.free_mean:
             return leave_out_columns(*given)
@@ -673,13 +747,16 @@ class PairKernel(Coupled):
     def _elsewhere(self, all_tasks: Spectrum, columns: np.ndarray, Y: Array) -> Array:
         """Return hold-out predictions of each row in unlabelled columns."""
         product, per_task, _ = self.shares
-        tasks, xp = self.task_spectrum, namespace(Y)
+        tasks = self.task_spectrum
+        xp = namespace(Y)
         others = without(columns, all_tasks.n_rows)
         cross = tasks.vectors.T @ all_tasks.block(all_tasks.values, columns, others)
-        # Null directions and separate functions of tasks do not contribute to predictions for other tasks.
+        # Null directions and separate functions of tasks do not contribute to predictions for other
+        # tasks.
         shared = product * tasks.values
         scale = xp.where(shared > 0, shared + per_task, 1.0)
-        ending, labels = xp.where(shared > 0, product / scale, 0.0)[:, None] * cross, self._labels(Y)
+        ending = xp.where(shared > 0, product / scale, 0.0)[:, None] * cross
+        labels = self._labels(Y)
         held_out, mean = self._left_out(labels, None)
         held_out = held_out @ ending
         if mean is not None:
@@ -697,7 +774,11 @@ class Kronecker(PairKernel):
 
 def knows_rows(model: Pairing) -> bool:
     """Return whether training rows have functions of their own, in addition to the shared function."""
-    shares = model.shares[1:] if isinstance(model, PairKernel) else [spectrum.identity for spectrum in model.spectra]
+    shares = (
+        model.shares[1:]
+        if isinstance(model, PairKernel)
+        else [spectrum.identity for spectrum in model.spectra]
+    )
     return any(shares)
 
 
@@ -721,16 +802,20 @@ def _hold_out_stack(model: PairKernel, stack: Array, setting: Setting, *groups: 
 @full.jackknife.register(PairKernel)
 def _jackknife(model: PairKernel, Y: Array, members: Members = None) -> Jackknife:
     """Return the jackknife models of complete labels, in which each rotated task is an independent problem."""
-    held_out, operators = full.hold_out(model, Y, Setting.B, members, None), replace(model)
-    (product, per_task, _), (spectrum, tasks) = model.shares, model.grid_spectra
+    held_out = full.hold_out(model, Y, Setting.B, members, None)
+    operators = replace(model)
+    product, per_task, _ = model.shares
+    spectrum, tasks = model.grid_spectra
     # Weight of a rotated label for a new row, (a s + b)/(S + λ).
     weights = operators.phi * (product * tasks.values + per_task)[None, :]
     (k, n_rotated), m, V, xp = weights.shape, Y.shape[0], tasks.vectors, namespace(Y)
-    residuals, expansion = Y - held_out, model.expansion(model.coefficients(Y))
+    residuals = Y - held_out
+    expansion = model.expansion(model.coefficients(Y))
     rotated = tasks.rotate(residuals.T).T
     means, ones = zeros((m,), Y), zeros((k, n_rotated), Y)
     if model.free_mean:
-        # Contribution of the residuals of each row to the mean, and weights of rotated labels that are all ones.
+        # Contribution of the residuals of each row to the mean, and weights of rotated labels that
+        # are all ones.
         means = xp.sum(operators._constant.grid * residuals, axis=1) / operators._constant.total
         ones = weights * model.ones[0][:, None] * model.ones[1][None, :]
     del operators  # arrays of all pairs
@@ -739,15 +824,22 @@ def _jackknife(model: PairKernel, Y: Array, members: Members = None) -> Jackknif
         """Return the predictions f minus the contribution of each unit, for the original tasks."""
         along = spectrum.project(rows.block(rows.values))
         a = along.shape[0]
-        products = xp.reshape(along[:, None, :] * spectrum.vectors[None, :, :], (a * m, k)) @ weights
+        products = (
+            xp.reshape(along[:, None, :] * spectrum.vectors[None, :, :], (a * m, k)) @ weights
+        )
         products = xp.reshape(products, (a, m, n_rotated)) * rotated[None, :, :]
         if members is not None:
-            pieces = [xp.sum(xp.take(products, as_array_of(each, V), axis=1), axis=1) for each in members]
+            pieces = [
+                xp.sum(xp.take(products, as_array_of(each, V), axis=1), axis=1) for each in members
+            ]
             products = xp.stack(pieces, axis=1)
         # Units are the last axis: the bounds of each task are order statistics over units.
         changes = -V @ xp.permute_dims(products, (0, 2, 1))
         if model.free_mean:
-            sums = means if members is None else xp.stack([xp.sum(take_rows(means, each)) for each in members])
+            if members is None:
+                sums = means
+            else:
+                sums = xp.stack([xp.sum(take_rows(means, each)) for each in members])
             # The kernel predicts a part of a constant, the mean the rest.
             rest = 1.0 - along @ ones @ V.T
             changes -= sums[None, None, :] * rest[:, :, None]
@@ -761,7 +853,8 @@ def _jackknife(model: PairKernel, Y: Array, members: Members = None) -> Jackknif
 def _mean_eigenvalues(model: PairKernel) -> dict[str, float]:
     """Return the mean eigenvalue of the pairwise kernel; of the centred one if the grand mean is unpenalised.
 
-    A constant that is added to the kernel does not change a model with an unpenalised mean, so it is not counted.
+    A constant that is added to the kernel does not change a model with an unpenalised mean, so it
+    is not counted.
     """
     mean = model._value(model.spectrum.mean, model.task_spectrum.mean)
     if model.free_mean:
@@ -788,8 +881,12 @@ def _side_scales(model: PairKernel) -> tuple[float, ...]:
 def _side_ridges(model: PairKernel) -> tuple[float, ...]:
     """Return the ridge that is added to the kernel of each side, for a typical row of the other side."""
     product, per_task, per_instance = model.shares
-    spectra, ridges = model.grid_spectra, []
-    for other, separate, across in ((spectra[1], per_task, per_instance), (spectra[0], per_instance, per_task)):
+    spectra = model.grid_spectra
+    ridges = []
+    for other, separate, across in (
+        (spectra[1], per_task, per_instance),
+        (spectra[0], per_instance, per_task),
+    ):
         value = float(namespace(other.values).sum(other.values)) / other.n_rows
         scale = product * value + separate
         ridges.append((across * value + model.alpha) / scale if scale > 0 else float("inf"))
@@ -822,12 +919,19 @@ def _closed_weights(model: PairKernel, row: Asked, column: Asked) -> Array:
 @incomplete.without_unlabelled.register(PairKernel)
 def _without_unlabelled(model: PairKernel, rows: np.ndarray, columns: np.ndarray) -> PairKernel:
     """Return the model of labelled rows and columns, which unlabelled ones do not influence."""
-    return replace(model, spectrum=model.spectrum.part(rows), task_spectrum=model.task_spectrum.part(columns))
+    return replace(
+        model, spectrum=model.spectrum.part(rows), task_spectrum=model.task_spectrum.part(columns)
+    )
 
 
 @incomplete.beside_labelled.register(PairKernel)
 def _beside_labelled(
-    model: PairKernel, whole: PairKernel, Y: Array, setting: Setting, rows: np.ndarray, columns: np.ndarray
+    model: PairKernel,
+    whole: PairKernel,
+    Y: Array,
+    setting: Setting,
+    rows: np.ndarray,
+    columns: np.ndarray,
 ) -> list[tuple[Array, np.ndarray, np.ndarray]]:
     """Return predictions for held-out rows in columns without labels, and for held-out columns in rows without."""
     pieces = []
@@ -845,11 +949,17 @@ def _refit_block(
     product, per_task, per_instance = model.shares
     K, G = (side.kernel for side in sides)
     grams = (K[np.ix_(kept[0], kept[0])], G[np.ix_(kept[1], kept[1])])
-    dual, mean = dense.fit_pairs(*grams, Y[np.ix_(*kept)], model.alpha, model.shares, model.free_mean)
-    left, right = K[np.ix_(asked[0], kept[0])], G[np.ix_(kept[1], asked[1])]
-    same, task_same = np.eye(len(K))[np.ix_(asked[0], kept[0])], np.eye(len(G))[np.ix_(kept[1], asked[1])]
+    dual, mean = dense.fit_pairs(
+        *grams, Y[np.ix_(*kept)], model.alpha, model.shares, model.free_mean
+    )
+    left = K[np.ix_(asked[0], kept[0])]
+    right = G[np.ix_(kept[1], asked[1])]
+    same = np.eye(len(K))[np.ix_(asked[0], kept[0])]
+    task_same = np.eye(len(G))[np.ix_(kept[1], asked[1])]
     shared = product * left @ dual @ right
-    return np.asarray(shared + per_task * left @ dual @ task_same + per_instance * same @ dual @ right + mean)
+    return np.asarray(
+        shared + per_task * left @ dual @ task_same + per_instance * same @ dual @ right + mean
+    )
 
 
 @dense.refit_cells.register(PairKernel)

@@ -3,7 +3,8 @@ r"""Weights of labels in a prediction of a pair kernel, from one system of the o
 ==========  ============================================================================================
 system      weights of the observed labels
 ==========  ============================================================================================
-features    :math:`\mathbf{WZ}(\mathbf{Z}^\top\mathbf{WZ} + \lambda\mathbf{I})^{-1}\mathbf{z}` for few
+features    :math:`\mathbf{WZ}(\mathbf{Z}^\top\mathbf{WZ} + \lambda\mathbf{I})^{-1}\mathbf{z}` for
+few
             products of features z of the asked pair, and Z of the observed ones
 cells       a row of the inverse over the observed pairs, or of a factor of their system
 crossed     few features and functions of single rows (`dyadlearn.solve.crossed`)
@@ -17,12 +18,13 @@ with a free mean
 .. math:: \mathbf{Nc} + \mathbf{Q1}/s_0, \qquad \mathbf{N} = \mathbf{Q} - \mathbf{Q11}^\top\mathbf{Q}/s_0, \quad
           s_0 = \mathbf{1}^\top\mathbf{Q1} .
 
-A hold-out of the same problem leaves its inverse for these weights (`dyadlearn.pairing.remembering`). A fit that has
-solved one system of a list of pairs leaves its Cholesky factor. Without either, a factor takes a third of the work of
-the inverse. Systems of features, cells and directions need no array of all pairs: a list of few pairs takes little
-time, however large its grid is. The system with the least work is taken. A grid is solved
-(`dyadlearn.pairing.weighing`) if that takes less, or if the regularisation is so small that a system of the pairs would
-lose digits.
+A hold-out of the same problem leaves its inverse for these weights
+(`dyadlearn.pairing.remembering`). A fit that has solved one system of a list of pairs leaves its
+Cholesky factor. Without either, a factor takes a third of the work of the inverse. Systems of
+features, cells and directions need no array of all pairs: a list of few pairs takes little time,
+however large its grid is. The system with the least work is taken. A grid is solved
+(`dyadlearn.pairing.weighing`) if that takes less, or if the regularisation is so small that a
+system of the pairs would lose digits.
 """
 
 from __future__ import annotations
@@ -110,7 +112,9 @@ def weigher_of_observed(
     name = "factor" if is_factor else route.name
 
     def compute() -> Any:
-        return _factor(operators, labels) if is_factor else inverse_of(operators, labels, route.name)
+        if is_factor:
+            return _factor(operators, labels)
+        return inverse_of(operators, labels, route.name)
 
     @cache
     def computed() -> Any:
@@ -144,7 +148,10 @@ def _cheapest(model: PairKernel, labels: Labels, n_pairs: int) -> tuple[Route | 
         if route.name not in ("features", "cells"):
             continue
         # A few solutions need a factor instead of the inverse of the cells.
-        own = float(n) ** 3 / 3.0 + n_pairs * float(n) ** 2 if route.name == "cells" else route.work
+        if route.name == "cells":
+            own = float(n) ** 3 / 3.0 + n_pairs * float(n) ** 2
+        else:
+            own = route.work
         if own < work and fits_in_memory(bytes_of(route, labels), labels.values):
             work = own
             cheapest = route
@@ -162,7 +169,9 @@ def _grid_work(model: PairKernel, labels: Labels, n_pairs: int) -> float:
     """Return the number of multiplications of weights by the grid; infinite if it does not fit into memory."""
     size = float(math.prod(labels.shape))
     is_weighted = labels.weights is not None
-    numbers = 8.0 * size + solve_numbers(labels.shape, model.ranks, coupled=True, complete=False, weighted=is_weighted)
+    numbers = 8.0 * size + solve_numbers(
+        labels.shape, model.ranks, coupled=True, complete=False, weighted=is_weighted
+    )
     if not fits_in_memory(numbers * itemsize(labels.values), labels.values):
         return math.inf
     iteration = float(min(model.kernel_cost, model.residual_cost))
@@ -195,7 +204,9 @@ def _features(model: PairKernel, row: Asked, column: Asked) -> Array:
     return xp.concat([features, model.fixed_part(1, features).columns[0, :]])
 
 
-def _by_crossed(model: PairKernel, labels: Labels, tol: float, max_iter: int) -> Callable[[Asked, Asked], Array]:
+def _by_crossed(
+    model: PairKernel, labels: Labels, tol: float, max_iter: int
+) -> Callable[[Asked, Asked], Array]:
     """Return the function of a `Weigher` for few features of many pairs and functions of single rows."""
 
     @cache
@@ -218,7 +229,10 @@ def _by_directions(model: PairKernel, labels: Labels) -> Callable[[Asked, Asked]
     """Return the function of a `Weigher` for a ridge that the kernel of the observed cells loses."""
     listed = labels.listed()
     xp = namespace(listed.values)
-    root = xp.ones_like(listed.values) if listed.weights is None else listed.weights**0.5
+    if listed.weights is None:
+        root = xp.ones_like(listed.values)
+    else:
+        root = listed.weights**0.5
     fit = CellsFit(model, *labels.places, xp.zeros_like(root), root)
 
     def weights(row: Asked, column: Asked) -> Array:

@@ -4,48 +4,53 @@ Ridge regression on pairs gives the posterior mean of a process
 
 .. math:: \mathrm{vec}(\mathbf{Y}) \sim \mathcal{N}\bigl(\mu\mathbf{1},\; \tau^2(\mathbf{P} + \lambda\mathbf{I})\bigr),
 
-with :math:`\mathbf{P}` the kernel between pairs. The mean :math:`\mu` is zero, or free. The pair kernel has the
-eigenvalues
+with :math:`\mathbf{P}` the kernel between pairs. The mean :math:`\mu` is zero, or free. The pair
+kernel has the eigenvalues
 
 .. math:: \mathbf{S} = a\,\boldsymbol\sigma\mathbf{s}^\top + b\,\boldsymbol\sigma\mathbf{1}^\top
           + c\,\mathbf{1}\mathbf{s}^\top, \qquad \mathbf{L} = \mathbf{S} + \lambda,
 
 for a product of both kernels, a separate function for each task, and one for each instance. With
 :math:`\mathbf{P}_* = \mathbf{K}_*\mathbf{U}` and :math:`\mathbf{R}_* = \mathbf{G}_*\mathbf{V}` for new rows of
-kernels, :math:`k` and :math:`g` for k(x, x) and g(t, t), and squares entry by entry, the variance of the latent
-function, in units of :math:`\tau^2`, is
+kernels, :math:`k` and :math:`g` for k(x, x) and g(t, t), and squares entry by entry, the variance
+of the latent function, in units of :math:`\tau^2`, is
 
 =====================  =======================================================================================
-known instance, task   :math:`\lambda\,\mathbf{U}^{\circ 2}(\mathbf{S}\oslash\mathbf{L})(\mathbf{V}^{\circ 2})^\top`
-new instance           :math:`k\,(a\,G_{jj} + b) + c\,G_{jj} -
-                       \mathbf{P}_*^{\circ 2}\bigl((as+b)^2\oslash\mathbf{L}\bigr)(\mathbf{V}^{\circ 2})^\top`
+known instance, task   :math:`\lambda\,\mathbf{U}^{\circ
+2}(\mathbf{S}\oslash\mathbf{L})(\mathbf{V}^{\circ 2})^\top` new instance
+:math:`k\,(a\,G_{jj} + b) + c\,G_{jj} -
+                       \mathbf{P}_*^{\circ 2}\bigl((as+b)^2\oslash\mathbf{L}\bigr)(\mathbf{V}^{\circ
+                       2})^\top`
 both new               :math:`k\,(a\,g + b) + c\,g -
                        \mathbf{P}_*^{\circ 2}(a^2\oslash\mathbf{L})(\mathbf{R}_*^{\circ 2})^\top`
 =====================  =======================================================================================
 
-and for new tasks the mirror image of the second line. The separate function of a new task is independent of those of
-training tasks: b adds to the prior variance, and training labels do not reduce it. The same holds for c and a new
-instance.
+and for new tasks the mirror image of the second line. The separate function of a new task is
+independent of those of training tasks: b adds to the prior variance, and training labels do not
+reduce it. The same holds for c and a new instance.
 
-The last two lines are differences. Their error is :math:`\varepsilon(1 + \sqrt{\|\mathbf{S}\|/\lambda})` times the
-prior variance. If λ is not small beside the kernel, a variance of :math:`10^{-p}` times the prior variance has 16 − p
-digits (7 − p in single precision). Negative results are set to zero. In the primal there is no subtraction: with
-features
+The last two lines are differences. Their error is :math:`\varepsilon(1 +
+\sqrt{\|\mathbf{S}\|/\lambda})` times the prior variance. If λ is not small beside the kernel, a
+variance of :math:`10^{-p}` times the prior variance has 16 − p digits (7 − p in single precision).
+Negative results are set to zero. In the primal there is no subtraction: with features
 :math:`\boldsymbol\varphi = \mathbf{W}\mathbf{W}^\top\boldsymbol\varphi + \boldsymbol\varphi_\perp` the prior variance
-is :math:`k = \sum_i P_i^2/\sigma_i + \rho`, :math:`\rho = \|\boldsymbol\varphi_\perp\|^2`; with :math:`\eta` for the
-same of tasks
+is :math:`k = \sum_i P_i^2/\sigma_i + \rho`, :math:`\rho = \|\boldsymbol\varphi_\perp\|^2`; with
+:math:`\eta` for the same of tasks
 
 =====================  =======================================================================================
 new instance           :math:`\rho\,(a\,G_{jj} + b) + c\,G_{jj} +
                        \mathbf{P}_*^{\circ 2}\bigl((as+b)(cs+\lambda)\oslash\sigma\mathbf{L}\bigr)
                        (\mathbf{V}^{\circ 2})^\top`
-both new               :math:`\rho\,(a\,g + b) + (k-\rho)(a\,\eta + b) + c\,g + \mathbf{P}_*^{\circ 2}
-                       \bigl(a(b\sigma+cs+\lambda)\oslash\sigma s\mathbf{L}\bigr)(\mathbf{R}_*^{\circ 2})^\top`
+both new               :math:`\rho\,(a\,g + b) + (k-\rho)(a\,\eta + b) + c\,g + \mathbf{P}_*^{\circ
+2}
+                       \bigl(a(b\sigma+cs+\lambda)\oslash\sigma
+                       s\mathbf{L}\bigr)(\mathbf{R}_*^{\circ 2})^\top`
 =====================  =======================================================================================
 
 are sums of nonnegative terms, and are accurate however small they are.
 
-A free mean has a flat prior. The spectra are then those of :math:`\mathbf{K} + \mathbf{11}^\top` and
+A free mean has a flat prior. The spectra are then those of :math:`\mathbf{K} + \mathbf{11}^\top`
+and
 :math:`\mathbf{G} + \mathbf{11}^\top`, whose ranges contain constants. With
 :math:`\mathbf{C} = \mathbf{P} + \lambda\mathbf{I}`, :math:`s_0 = \mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}` and
 :math:`\mathbf{c}_*` the kernel between a pair and those of training, each variance grows by
@@ -80,7 +85,8 @@ class Misfit(NamedTuple):
     Attributes
     ----------
     labels : array
-        Labels minus their mean in units of the largest: rotated (k, l), or multiplied by the inverse of C (n,).
+        Labels minus their mean in units of the largest: rotated (k, l), or multiplied by the
+        inverse of C (n,).
     total : float
         Q of the labels in these units.
     size : float
@@ -98,8 +104,8 @@ class Misfit(NamedTuple):
 class GaussianProcess(ABC):
     """Gaussian process of training labels whose posterior mean is the prediction of a pair kernel.
 
-    `Process` has closed forms for complete labels without weights, and `dyadlearn.pairing.cells_process.CellsProcess` a
-    matrix over the observed labels.
+    `Process` has closed forms for complete labels without weights, and
+    `dyadlearn.pairing.cells_process.CellsProcess` a matrix over the observed labels.
     """
 
     model: PairKernel
@@ -133,8 +139,8 @@ class GaussianProcess(ABC):
         Warns
         -----
         PrecisionWarning
-            If variances are negative by more than rounding: a kernel is not positive semi-definite, or the diagonals
-            belong to other rows.
+            If variances are negative by more than rounding: a kernel is not positive semi-definite,
+            or the diagonals belong to other rows.
         """
 
     @abstractmethod
@@ -168,8 +174,8 @@ class GaussianProcess(ABC):
     def _slopes(self, misfit: Misfit, share: float, integrated: bool) -> dict[str, float]:
         r"""Return the derivatives of the terms in C of the bracket of `log_likelihood`.
 
-        They are :math:`\mathrm{tr}(\mathbf{ED})`, where D is the derivative of C with respect to the logarithm of a
-        parameter and
+        They are :math:`\mathrm{tr}(\mathbf{ED})`, where D is the derivative of C with respect to
+        the logarithm of a parameter and
 
         .. math:: \mathbf{E} = \mathbf{C}^{-1} - \omega\,\mathbf{rr}^\top - \mathbf{ee}^\top/s_0, \qquad
                   \mathbf{r} = \mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1}), \quad
@@ -195,7 +201,8 @@ class GaussianProcess(ABC):
         Raises
         ------
         ValueError
-            If alpha is 0 and the kernel is singular, or if there is one label and an unpenalised mean.
+            If alpha is 0 and the kernel is singular, or if there is one label and an unpenalised
+            mean.
         """
         misfit = self._misfit(Y)
         return misfit.size * math.sqrt(misfit.total / self._degrees(True))
@@ -206,18 +213,22 @@ class GaussianProcess(ABC):
         r"""Return the log marginal likelihood of labels, and its gradient.
 
         .. math:: -\frac12\left[\frac{Q}{\tau^2} + \nu\log 2\pi\tau^2 + \log|\mathbf{C}| + \log s_0\right], \qquad
-                  Q = (\mathbf{y}-\hat\mu\mathbf{1})^\top\mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1})
+                  Q =
+                  (\mathbf{y}-\hat\mu\mathbf{1})^\top\mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1})
 
-        Restricted, a free mean is integrated out: :math:`\nu = n - 1`. Otherwise it is set to its most likely value:
+        Restricted, a free mean is integrated out: :math:`\nu = n - 1`. Otherwise it is set to its
+        most likely value:
         :math:`\nu = n`, and there is no :math:`\log s_0`. Without a free mean both are the same, with :math:`\nu = n`
-        and no :math:`s_0`. If no scale is given, it is the most likely one, :math:`\hat\tau^2 = Q/\nu`.
-        (The density of contrasts, by which restricted likelihoods are often defined, is larger by the constant
+        and no :math:`s_0`. If no scale is given, it is the most likely one, :math:`\hat\tau^2 =
+        Q/\nu`. (The density of contrasts, by which restricted likelihoods are often defined, is
+        larger by the constant
         :math:`\frac12\log n`.)
 
         Parameters
         ----------
         Y : array
-            Labels: a complete grid (m, q) for `Process`, the observed values (n,) for `CellsProcess`.
+            Labels: a complete grid (m, q) for `Process`, the observed values (n,) for
+            `CellsProcess`.
         restricted : bool, default=True
         scale : float, default=None
             The noise scale τ, in the units of the labels.
@@ -226,9 +237,10 @@ class GaussianProcess(ABC):
         -------
         value : float
         gradient : dict
-            With respect to the logarithms of ``alpha`` (λ), ``product`` (a), ``per_task`` (b) and ``per_instance``
-            (c), and of ``scale`` if it is given. The entry of a share of zero is zero. The derivative with respect to
-            a common factor of all kernels is the sum of the entries of the shares.
+            With respect to the logarithms of ``alpha`` (λ), ``product`` (a), ``per_task`` (b) and
+            ``per_instance`` (c), and of ``scale`` if it is given. The entry of a share of zero is
+            zero. The derivative with respect to a common factor of all kernels is the sum of the
+            entries of the shares.
 
         Raises
         ------
@@ -239,12 +251,21 @@ class GaussianProcess(ABC):
         degrees = self._degrees(restricted)
         if scale is None and misfit.total == 0:
             raise ValueError(
-                "The labels are all zero or, with an unpenalised mean, constant, so that the most likely scale is 0: "
+                "The labels are all zero or, with an unpenalised mean, constant, so that the most "
+                "likely scale is 0: "
                 "pass scale=, in the units of the labels."
             )
-        noise = misfit.size * math.sqrt(misfit.total / degrees) if scale is None else scale
+        if scale is None:
+            noise = misfit.size * math.sqrt(misfit.total / degrees)
+        else:
+            noise = scale
         fit = degrees if scale is None else misfit.total * (misfit.size / noise) ** 2
-        value = fit + degrees * math.log(2 * math.pi) + 2 * degrees * math.log(noise) + self._log_determinant()
+        value = (
+            fit
+            + degrees * math.log(2 * math.pi)
+            + 2 * degrees * math.log(noise)
+            + self._log_determinant()
+        )
         integrated = self.model.free_mean and restricted
         if integrated:
             value += self._fixed_log_determinant()
@@ -257,14 +278,17 @@ class GaussianProcess(ABC):
         """Return the degrees of freedom."""
         degrees = self.n_labels - int(self.model.free_mean and restricted)
         if degrees == 0:
-            raise ValueError("One label and an unpenalised mean do not determine a scale: give more labels.")
+            raise ValueError(
+                "One label and an unpenalised mean do not determine a scale: give more labels."
+            )
         return degrees
 
 
 def singular_process() -> ValueError:
     """Return the error for a process without noise whose kernel is singular."""
     return ValueError(
-        "With alpha = 0 and a singular kernel, the likelihood and the noise scale of the labels are not defined: use "
+        "With alpha = 0 and a singular kernel, the likelihood and the noise scale of the labels "
+        "are not defined: use "
         "alpha > 0."
     )
 
@@ -283,8 +307,10 @@ def warn_of_negative(n_negative: int, total: int, stacklevel: int) -> None:
     """Warn if variances were negative by more than rounding."""
     if n_negative:
         warnings.warn(
-            f"The variance of {n_negative} of {total} pairs is negative by more than rounding, and is "
-            "set to zero: the kernel is not positive semi-definite, alpha is too small for the precision, or "
+            f"The variance of {n_negative} of {total} pairs is negative by more than rounding, and "
+            f"is "
+            "set to zero: the kernel is not positive semi-definite, alpha is too small for the "
+            "precision, or "
             "the values k(x, x) belong to other rows than the kernel.",
             PrecisionWarning,
             stacklevel=stacklevel + 1,
@@ -298,8 +324,8 @@ class Process(GaussianProcess):
     Attributes
     ----------
     model : PairKernel
-        Pair kernel; its alpha is the noise variance λ in units of the kernel. Both sides need a constant feature if the
-        mean is unpenalised.
+        Pair kernel; its alpha is the noise variance λ in units of the kernel. Both sides need a
+        constant feature if the mean is unpenalised.
 
     Examples
     --------
@@ -351,43 +377,65 @@ class Process(GaussianProcess):
         if tasks is None:
             return self._of_new_rows(asked, None)
         asked_tasks = AskedSide(self.model.task_spectrum, tasks, task_diagonal)
-        if asked.size < asked_tasks.size:  # all rows of the second side are in memory together: it is the smaller one
+        if (
+            asked.size < asked_tasks.size
+        ):  # all rows of the second side are in memory together: it is the smaller one
             return Process(self.model.transposed)._of_new_rows(asked_tasks, asked).T
         return self._of_new_rows(asked, asked_tasks)
 
     def _of_known(self) -> Array:
-        rows, columns = self.model.spectrum, self.model.task_spectrum
-        squares = max(min(int(side.n_rows * side.values.shape[0]), 2**23) for side in (rows, columns))
+        rows = self.model.spectrum
+        columns = self.model.task_spectrum
+        squares = max(
+            min(int(side.n_rows * side.values.shape[0]), 2**23) for side in (rows, columns)
+        )
         self._check_room("Deviations of the labels of training", squares)
-        variance = columns.diagonal(rows.diagonal(self.model.alpha * self.model.kernel_values * self._inverse).T).T
+        variance = columns.diagonal(
+            rows.diagonal(self.model.alpha * self.model.kernel_values * self._inverse).T
+        ).T
         if self.model.free_mean:
             weights, known = self.model._rotated_constant
-            variance += sandwich(rows.vectors, self.model.alpha * weights, columns.vectors) ** 2 / known
+            variance += (
+                sandwich(rows.vectors, self.model.alpha * weights, columns.vectors) ** 2 / known
+            )
         return variance
 
     def _of_new_rows(self, asked: AskedSide, asked_tasks: AskedSide | None) -> Array:
         """Return the variances (a, b) of new instances with new tasks, or with those of training."""
-        (a, b, c), (values, task_values), inverse = self.model.shares, self._values, self._inverse
+        a, b, c = self.model.shares
+        values, task_values = self._values
+        inverse = self._inverse
         is_sum = asked.is_sum and (asked_tasks is None or asked_tasks.is_sum)
         if asked_tasks is None:
             tasks = self.model.task_spectrum
-            right, task_prior, task_rest = tasks.vectors, tasks.diagonal(tasks.values), None
-            gain, sums = a * task_values + b, (c * task_values + self.model.alpha) / values if is_sum else None
+            right = tasks.vectors
+            task_prior = tasks.diagonal(tasks.values)
+            task_rest = None
+            gain = a * task_values + b
+            sums = (c * task_values + self.model.alpha) / values if is_sum else None
         else:
             right, task_prior, task_rest = asked_tasks.whole()
             noise = b * values + c * task_values + self.model.alpha
-            gain, sums = a + 0.0 * task_values, noise / (values * task_values) if is_sum else None
-        weights, squares = gain * (gain if sums is None else sums) * inverse, right**2
+            gain = a + 0.0 * task_values
+            sums = noise / (values * task_values) if is_sum else None
+        weights = gain * (gain if sums is None else sums) * inverse
+        squares = right**2
         n_columns = int(task_prior.shape[0])
         slices, in_block = asked.cut(5 * n_columns)
-        shape, like = (asked.rows.size, n_columns), asked.spectrum.values
+        shape = (asked.rows.size, n_columns)
+        like = asked.spectrum.values
         need = (math.prod(shape) + 2 * math.prod(right.shape) + in_block) * itemsize(like)
-        check_memory(need, like, f"Deviations of {shape[0]} × {shape[1]} labels", "ask for fewer at a time")
-        result, n_negative = zeros(shape, like), 0
+        check_memory(
+            need, like, f"Deviations of {shape[0]} × {shape[1]} labels", "ask for fewer at a time"
+        )
+        result = zeros(shape, like)
+        n_negative = 0
         for here in slices:
             projected, prior, rest = asked.project(here)
             part = projected**2 @ weights @ squares.T
-            given = (rest if is_sum else prior)[:, None] * (a * task_prior + b)[None, :] + (c * task_prior)[None, :]
+            given = (rest if is_sum else prior)[:, None] * (a * task_prior + b)[None, :] + (
+                c * task_prior
+            )[None, :]
             if is_sum:
                 part += given
                 if task_rest is not None:
@@ -408,16 +456,23 @@ class Process(GaussianProcess):
         .. math:: \mathbf{V}\,\mathrm{diag}(\mathbf{p})\,\mathbf{V}_k^\top, \qquad
                   p_j = (as_j + b)\,k + cs_j - \sum_i P_i^2(as_j + b)^2/L_{ij}
 
-        As for the variance, a free mean adds :math:`(1 - \mathbf{c}_*^\top\mathbf{C}^{-1}\mathbf{1})` of both pairs,
-        multiplied and divided by :math:`s_0`, and in the primal :math:`\mathbf{p}` is a sum of nonnegative terms.
-        Arguments are those of `GaussianProcess`.
+        As for the variance, a free mean adds :math:`(1 -
+        \mathbf{c}_*^\top\mathbf{C}^{-1}\mathbf{1})` of both pairs, multiplied and divided by
+        :math:`s_0`, and in the primal :math:`\mathbf{p}` is a sum of nonnegative terms. Arguments
+        are those of `GaussianProcess`.
         """
-        (a, b, c), tasks = self.model.shares, self.model.task_spectrum
-        asked, gain = AskedSide(self.model.spectrum, row, diagonal), a * tasks.values + b
+        a, b, c = self.model.shares
+        tasks = self.model.task_spectrum
+        asked = AskedSide(self.model.spectrum, row, diagonal)
+        gain = a * tasks.values + b
         projected, prior, rest = asked.project(slice(0, 1))
         if asked.is_sum:
             along = projected**2 / self.model.spectrum.values @ self._inverse
-            spread = rest * gain + c * tasks.values + along * gain * (c * tasks.values + self.model.alpha)
+            spread = (
+                rest * gain
+                + c * tasks.values
+                + along * gain * (c * tasks.values + self.model.alpha)
+            )
         else:
             spread = prior * gain + c * tasks.values - projected**2 @ self._inverse * gain**2
         columns = (tasks.vectors * spread) @ take_rows(tasks.vectors, known).T
@@ -429,7 +484,8 @@ class Process(GaussianProcess):
 
     def _check_room(self, purpose: str, beside: float = 0.0) -> None:
         """Raise if there is no memory for arrays of all pairs of eigenvectors, and of all cells."""
-        like, n_pairs = self.model.spectrum.values, math.prod(self.model.ranks)
+        like = self.model.spectrum.values
+        n_pairs = math.prod(self.model.ranks)
         cells = 3 * self.model.n_cells if n_pairs < self.model.n_cells else 0
         check_memory((7 * n_pairs + cells + beside) * itemsize(like), like, purpose)
 
@@ -442,7 +498,10 @@ class Process(GaussianProcess):
 
     def _log_determinant(self) -> float:
         xp = namespace(self._inverse)
-        outside = self._n_outside * math.log(self.model.alpha) if self._n_outside else 0.0
+        if self._n_outside:
+            outside = self._n_outside * math.log(self.model.alpha)
+        else:
+            outside = 0.0
         return outside - float(xp.sum(xp.log(self._inverse)))
 
     def _fixed_log_determinant(self) -> float:
@@ -455,10 +514,15 @@ class Process(GaussianProcess):
         if integrated:
             weights, known = self.model._rotated_constant
             growth -= weights**2 / known
-        by_row, by_task, everywhere = (float(xp.sum(growth * side)) for side in (*self._values, 1.0))
+        by_row, by_task, everywhere = (
+            float(xp.sum(growth * side)) for side in (*self._values, 1.0)
+        )
         by_both = float(xp.sum(self._values[0] * growth * self._values[1]))
         a, b, c = self.model.shares
-        outside = self._n_outside - share * misfit.outside / self.model.alpha if self._n_outside else 0.0
+        if self._n_outside:
+            outside = self._n_outside - share * misfit.outside / self.model.alpha
+        else:
+            outside = 0.0
         return {
             "alpha": self.model.alpha * everywhere + outside,
             "product": a * by_both,
@@ -469,7 +533,8 @@ class Process(GaussianProcess):
     def _misfit(self, Y: Array) -> Misfit:
         """Return the rotated labels minus the most likely mean, in units of the largest, and the sum Q of squares."""
         self._check_room("The likelihood of the labels of training")
-        xp, inverse = namespace(Y), self._inverse
+        xp = namespace(Y)
+        inverse = self._inverse
         is_truncated = self._n_outside > 0
         if self.model.alpha == 0 and (is_truncated or not bool(xp.all(inverse > 0))):
             raise singular_process()
@@ -481,9 +546,15 @@ class Process(GaussianProcess):
         rotated, mean = self.model._centred(Y)
         outside = 0.0
         if is_truncated:
-            beyond = Y - mean - sandwich(self.model.spectrum.vectors, rotated, self.model.task_spectrum.vectors)
+            beyond = (
+                Y
+                - mean
+                - sandwich(self.model.spectrum.vectors, rotated, self.model.task_spectrum.vectors)
+            )
             outside = float(xp.sum(beyond**2))
-        total = float(xp.sum(rotated**2 * inverse)) + (outside / self.model.alpha if outside else 0.0)
+        total = float(xp.sum(rotated**2 * inverse)) + (
+            outside / self.model.alpha if outside else 0.0
+        )
         return Misfit(rotated, total, size, outside)
 
 
@@ -522,7 +593,8 @@ class AskedSide:
 
         The last is computed in the primal only, and zero in the dual.
         """
-        xp, values = namespace(self.spectrum.values), self.spectrum.values
+        xp = namespace(self.spectrum.values)
+        values = self.spectrum.values
         block = self.rows.at(here)
         projected = self.spectrum.project(block)
         # Along null directions, kernel rows are only rounding.
@@ -530,11 +602,15 @@ class AskedSide:
         components = self.spectrum.components
         if components is None:
             if self.diagonal is None:
-                raise ValueError("The prior variance of new rows is missing: give their kernel with themselves.")
+                raise ValueError(
+                    "The prior variance of new rows is missing: give their kernel with themselves."
+                )
             prior = self.diagonal[here]
             return projected, prior, xp.zeros_like(prior)
         prior = xp.sum(ratio(projected**2, values), axis=1)
         rest = xp.zeros_like(prior)
         if components.shape[1] < components.shape[0]:
-            rest = xp.sum((dense(block) - ratio(projected, values**0.5) @ components.T) ** 2, axis=1)
+            rest = xp.sum(
+                (dense(block) - ratio(projected, values**0.5) @ components.T) ** 2, axis=1
+            )
         return projected, prior + rest, rest

@@ -13,15 +13,15 @@ from dyadlearn._memory import empty_when_short, fits_in_memory
 class LastInverse:
     """One inverse, or factor of a system, with the problem that it belongs to.
 
-    Settings A, B, C and D of one fitted model need the same inverse, and so does the explanation of a prediction, which
-    may also use the Cholesky factor of the fit of a list of pairs. A
-    search over regularisations has one problem for each, so that each inverse replaces the previous one. An inverse is
-    forgotten with its problem, before another one is computed, and where memory is short (`dyadlearn._memory`). It is
-    not kept at all if another one would not fit beside it.
+    Settings A, B, C and D of one fitted model need the same inverse, and so does the explanation of
+    a prediction, which may also use the Cholesky factor of the fit of a list of pairs. A search
+    over regularisations has one problem for each, so that each inverse replaces the previous one.
+    An inverse is forgotten with its problem, before another one is computed, and where memory is
+    short (`dyadlearn._memory`). It is not kept at all if another one would not fit beside it.
 
-    The problem is compared by identity and is not kept alive. The only state is one attribute, which threads replace as
-    a whole: two threads may compute the same inverse, but never read a wrong one. It belongs to the process, so that no
-    pickle or model file contains it.
+    The problem is compared by identity and is not kept alive. The only state is one attribute,
+    which threads replace as a whole: two threads may compute the same inverse, but never read a
+    wrong one. It belongs to the process, so that no pickle or model file contains it.
 
     Examples
     --------
@@ -47,7 +47,9 @@ class LastInverse:
         """Whether no inverse is remembered."""
         return self._entry is None
 
-    def of(self, problem: Any, name: str, compute: Callable[[], Any], n_bytes: float, like: Array) -> Any:
+    def of(
+        self, problem: Any, name: str, compute: Callable[[], Any], n_bytes: float, like: Array
+    ) -> Any:
         """Return an inverse of a problem: the remembered one, or a new one.
 
         Parameters

@@ -1,11 +1,14 @@
 r"""Two-step ridge regression: one regression over the instances, then one over the tasks.
 
-The labels are smoothed from the left and from the right, :math:`\mathbf{H} = \mathbf{H}_g\otimes\mathbf{H}_k` and
+The labels are smoothed from the left and from the right, :math:`\mathbf{H} =
+\mathbf{H}_g\otimes\mathbf{H}_k` and
 :math:`\mathbf{R} = \mathbf{R}_k\otimes\mathbf{I} + \mathbf{H}_k\otimes\mathbf{R}_g` (instances first). It is ridge
-regression on pairs with the kernel :math:`(1-\rho)/\rho` in the rotated labels and a ridge of one, where
+regression on pairs with the kernel :math:`(1-\rho)/\rho` in the rotated labels and a ridge of one,
+where
 :math:`\rho_{ij} = \rho_i + f_i\rho'_j`.
 
-Everything held out is (instance operator) Y (task operator). With :math:`\mathbf{H}` the hat matrix and
+Everything held out is (instance operator) Y (task operator). With :math:`\mathbf{H}` the hat matrix
+and
 :math:`\mathbf{L}` the leave-one-out operator of a side,
 
 ==========  ==================================================
@@ -20,15 +23,16 @@ and A is the one case where the sides are coupled:
                            + \mathrm{diag}(\mathbf{h}_k)\mathbf{Y}\mathbf{H}_g^\circ}
                      {\mathbf{e}_k\mathbf{1}^\top + \mathbf{h}_k\mathbf{e}_g^\top}.
 
-These are Corollaries 2 (A), 3 (B), 4 (C) and 5 (D) of the paper. With Tikhonov's filter, B, C and D equal refitting
-without the rows and columns. With any other filter, the penalty of the complete kernel is kept, and the left-out labels
-are imputed so that the fit reproduces them (transductive hold-out). A is always transductive, since two-step is
-defined on full grids: the left-out cell is imputed by the value that the model fitted with it returns.
+These are Corollaries 2 (A), 3 (B), 4 (C) and 5 (D) of the paper. With Tikhonov's filter, B, C and D
+equal refitting without the rows and columns. With any other filter, the penalty of the complete
+kernel is kept, and the left-out labels are imputed so that the fit reproduces them (transductive
+hold-out). A is always transductive, since two-step is defined on full grids: the left-out cell is
+imputed by the value that the model fitted with it returns.
 
-Two-step is a model of the whole grid: the features of an instance influence it even if all labels of the instance are
-missing. Where labels are missing, settings B, C and D therefore remove the held-out instance or task from the kernel
-and predict it as a new one. With a filter other than Tikhonov's the penalty of all rows is kept, see
-`dyadlearn.solve.operators`.
+Two-step is a model of the whole grid: the features of an instance influence it even if all labels
+of the instance are missing. Where labels are missing, settings B, C and D therefore remove the
+held-out instance or task from the kernel and predict it as a new one. With a filter other than
+Tikhonov's the penalty of all rows is kept, see `dyadlearn.solve.operators`.
 """
 
 from __future__ import annotations
@@ -71,7 +75,15 @@ from dyadlearn.solve.directions import suit_directions
 from dyadlearn.solve.leaving import Members, in_order, leave_out
 from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
 from dyadlearn.solve.observed import complete_grid
-from dyadlearn.solve.operators import Cells, SideProduct, between, common_floor, predict_others, reduced, without
+from dyadlearn.solve.operators import (
+    Cells,
+    SideProduct,
+    between,
+    common_floor,
+    predict_others,
+    reduced,
+    without,
+)
 from dyadlearn.spectrum import Smoother, check_cells
 
 # Position of λ_t, setting and predictions of shape (n, m, q).
@@ -82,7 +94,8 @@ _Stacks = Iterator[tuple[int, Setting, Array]]
 class TwoStepSweep(Sweep):
     r"""Two-step ridge regression: stacks of many λ_d by one λ_t, or the other way round.
 
-    Every grid point of settings B, C and D is (instance operator) Y (task operator): the left products
+    Every grid point of settings B, C and D is (instance operator) Y (task operator): the left
+    products
     :math:`\mathbf{L}_k\mathbf{Y}` are stacked over all :math:`\lambda_d` and multiplied by one task operator at a
     time. Where several settings are asked for, all four come from the one product
     :math:`D = \mathbf{L}_k\mathbf{Y}\mathbf{L}_g^\top`, since
@@ -90,19 +103,21 @@ class TwoStepSweep(Sweep):
 
     .. math::
        B &= D\,\mathrm{diag}(\mathbf{e}_g) + \mathbf{L}_k\mathbf{Y}\,\mathrm{diag}(\mathbf{h}_g) \\
-       C &= \mathrm{diag}(\mathbf{e}_k)\,D + \mathrm{diag}(\mathbf{h}_k)\,\mathbf{Y}\mathbf{L}_g^\top \\
-       A &= \frac{\mathbf{e}_k\circ B + \mathbf{h}_k\mathbf{e}_g^\top\circ\mathbf{Y}\mathbf{L}_g^\top}
+       C &= \mathrm{diag}(\mathbf{e}_k)\,D +
+       \mathrm{diag}(\mathbf{h}_k)\,\mathbf{Y}\mathbf{L}_g^\top \\ A &= \frac{\mathbf{e}_k\circ B +
+       \mathbf{h}_k\mathbf{e}_g^\top\circ\mathbf{Y}\mathbf{L}_g^\top}
                  {\mathbf{e}_k\mathbf{1}^\top + \mathbf{h}_k\mathbf{e}_g^\top}
 
-    The sums have terms of similar size, so that results are accurate for small and for large regularisation.
+    The sums have terms of similar size, so that results are accurate for small and for large
+    regularisation.
 
     Squared error needs no grid point at all: with P the instance and Q the task operator,
 
     .. math:: \|\mathbf{PYQ}-\mathbf{Y}\|^2 = \langle(\mathbf{PY})^\top\mathbf{PY}, \mathbf{QQ}^\top\rangle
               - 2\langle(\mathbf{PY})^\top\mathbf{Y}, \mathbf{Q}\rangle + \|\mathbf{Y}\|^2,
 
-    and if Q is a hat matrix, as in B, only sums over the columns of :math:`\mathbf{PYV}` are needed: one product for
-    each :math:`\lambda_d`. C is B with the sides exchanged.
+    and if Q is a hat matrix, as in B, only sums over the columns of :math:`\mathbf{PYV}` are
+    needed: one product for each :math:`\lambda_d`. C is B with the sides exchanged.
     """
 
     model: TwoStep
@@ -132,18 +147,25 @@ class TwoStepSweep(Sweep):
 
     def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
         """Raise if stacks of predictions, or the operators of the closed form of squared error, do not fit."""
-        Y, n_alphas = self.Y, (len(self.alphas), len(self.task_alphas))
+        Y = self.Y
+        n_alphas = (len(self.alphas), len(self.task_alphas))
         closed = [setting for setting in settings if squared and setting is not Setting.A]
-        grid, small = Y.shape[0] * Y.shape[1], min(Y.shape)
+        grid = Y.shape[0] * Y.shape[1]
+        small = min(Y.shape)
         # Operators of the closed form and their squares, of the smaller side.
         operators = 4.0 * sum(n_alphas) * small**2 + 7.0 * grid if closed else 0.0
-        # Left products, predictions and intermediate arrays of scores, for one setting or for several.
+        # Left products, predictions and intermediate arrays of scores, for one setting or for
+        # several.
         n_formed = len(settings) - len(closed)
-        stacks = (8 if n_formed > 1 else 4) * min(max(n_alphas), per_stack) * grid if n_formed else 0
+        if n_formed:
+            stacks = (8 if n_formed > 1 else 4) * min(max(n_alphas), per_stack) * grid
+        else:
+            stacks = 0
         check_memory(
             (max(operators, stacks) + 4 * grid) * itemsize(Y),
             Y,
-            f"A landscape of {n_alphas[0]} × {n_alphas[1]} regularisations of a grid of {Y.shape[0]} × {Y.shape[1]}",
+            f"A landscape of {n_alphas[0]} × {n_alphas[1]} regularisations of a grid of "
+            f"{Y.shape[0]} × {Y.shape[1]}",
             "try fewer regularisations at a time, a smaller max_memory, or fewer rows",
         )
 
@@ -152,7 +174,12 @@ class TwoStepSweep(Sweep):
         if self._is_wide:
             mirrored = self.transposed.walk([each.transposed for each in settings], per_stack)
             for rows, columns, setting, stack in mirrored:
-                yield columns, rows, setting.transposed, namespace(stack).permute_dims(stack, (0, 2, 1))
+                yield (
+                    columns,
+                    rows,
+                    setting.transposed,
+                    namespace(stack).permute_dims(stack, (0, 2, 1)),
+                )
             return
         has_groups = self.members is not None or self.task_members is not None
         predict = self._separate if has_groups or len(settings) <= 1 else self._derived
@@ -162,7 +189,9 @@ class TwoStepSweep(Sweep):
                 yield rows, column, setting, stack
         if Setting.A in settings:
             # If both regularisations are zero, A is a separate limit.
-            both_zero = np.logical_and.outer(np.equal(self.alphas, 0), np.equal(self.task_alphas, 0))
+            both_zero = np.logical_and.outer(
+                np.equal(self.alphas, 0), np.equal(self.task_alphas, 0)
+            )
             for row, column in np.argwhere(both_zero):
                 both = full.hold_out(self.model.at(0.0, 0.0), self.Y, Setting.A)
                 yield slice(int(row), int(row) + 1), int(column), Setting.A, both[None, ...]
@@ -179,8 +208,14 @@ class TwoStepSweep(Sweep):
         """Yield (index of λ_t, setting, predictions of shape (n, m, q)), with one product for each setting."""
         if Setting.A in settings:
             yield from self._pairs(sides)
-        new = self._stack(self._left_out, sides) if any(setting.new_instance for setting in settings) else None
-        known = self._stack(lambda side: side.smooth(self.Y, self._rotated), sides) if Setting.C in settings else None
+        if any(setting.new_instance for setting in settings):
+            new = self._stack(self._left_out, sides)
+        else:
+            new = None
+        if Setting.C in settings:
+            known = self._stack(lambda side: side.smooth(self.Y, self._rotated), sides)
+        else:
+            known = None
         for index, side in enumerate(self._columns):
             for setting in [setting for setting in settings if setting is not Setting.A]:
                 operator = _task_operator(side, setting.new_task, self.task_members)
@@ -207,7 +242,9 @@ class TwoStepSweep(Sweep):
             half = side.leave_one_out(self.Y.T).T
             if known is not None:
                 for a, rows in enumerate(sides):
-                    known[a, ...] = rows.slack[:, None] * both[a, ...] + rows.leverage[:, None] * half
+                    known[a, ...] = (
+                        rows.slack[:, None] * both[a, ...] + rows.leverage[:, None] * half
+                    )
                 yield index, Setting.C, known
             if Setting.A in settings or Setting.B in settings:
                 for a in range(len(sides)):
@@ -222,50 +259,76 @@ class TwoStepSweep(Sweep):
                     _divide_pairs(both[a, ...], rows, side, others)
                 yield index, Setting.A, both
 
-    def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
+    def squared_errors(
+        self, settings: Sequence[Setting], per_stack: int
+    ) -> dict[Setting, np.ndarray]:
         """Return mean squared errors of B, C and D without computing predictions."""
         if self._is_wide:
-            mirrored = self.transposed.squared_errors([each.transposed for each in settings], per_stack)
+            mirrored = self.transposed.squared_errors(
+                [each.transposed for each in settings], per_stack
+            )
             return {setting.transposed: errors.T for setting, errors in mirrored.items()}
-        # Errors do not depend on a constant that is added to all labels, but the accuracy of their squares does.
-        centred = replace(self, Y=self.Y - namespace(self.Y).mean(self.Y)) if self.model.free_mean else self
+        # Errors do not depend on a constant that is added to all labels, but the accuracy of their
+        # squares does.
+        if self.model.free_mean:
+            centred = replace(self, Y=self.Y - namespace(self.Y).mean(self.Y))
+        else:
+            centred = self
         sums = {
             Setting.B: lambda: centred._errors_of_known_tasks(),
             Setting.C: lambda: centred.transposed._errors_of_known_tasks().T,
             Setting.D: lambda: centred._errors_of_new_tasks(per_stack),
         }
-        return {setting: sums[setting]() / math.prod(self.Y.shape) for setting in settings if setting in sums}
+        return {
+            setting: sums[setting]() / math.prod(self.Y.shape)
+            for setting in settings
+            if setting in sums
+        }
 
     def _errors_of_known_tasks(self) -> np.ndarray:
         """Return sums of squared errors (n, n_tasks) of setting B, with the tasks rotated: their hats are diagonal."""
-        xp, spectrum = namespace(self.Y), self.model.columns.spectrum
+        xp = namespace(self.Y)
+        spectrum = self.model.columns.spectrum
         labels = spectrum.rotate(self.Y.T).T
-        rotated, total = self.model.rows.spectrum.rotate(labels), xp.sum(labels * labels)
-        shrinkages, sums = xp.stack([side.shrinkage for side in self._columns]), []
+        rotated = self.model.rows.spectrum.rotate(labels)
+        total = xp.sum(labels * labels)
+        shrinkages = xp.stack([side.shrinkage for side in self._columns])
+        sums = []
         for side in self._rows:
             left = leave_out(side, labels, self.members, rotated)
             fitted = shrinkages**2 @ xp.sum(left * left, axis=0)
             with_labels = shrinkages @ xp.sum(left * labels, axis=0)
             sums.append(xp.stack([fitted - 2.0 * with_labels + total, fitted]))
         # Predictions for training tasks are zero outside of a truncated spectrum.
-        outside = float(xp.sum((self.Y - labels @ spectrum.vectors.T) ** 2)) if spectrum.is_truncated else 0.0
+        if spectrum.is_truncated:
+            outside = float(xp.sum((self.Y - labels @ spectrum.vectors.T) ** 2))
+        else:
+            outside = 0.0
         errors, terms = np.moveaxis(to_numpy(xp.stack(sums)), 1, 0)
         return self._settled(errors + outside, np.maximum(float(total), terms), Setting.B)
 
     def _errors_of_new_tasks(self, per_stack: int) -> np.ndarray:
         """Return sums of squared errors (n, n_tasks) of setting D."""
-        xp, (m, q) = namespace(self.Y), self.Y.shape
-        operators = xp.stack([_task_operator(side, True, self.task_members) for side in self._columns])
+        xp = namespace(self.Y)
+        m, q = self.Y.shape
+        operators = xp.stack(
+            [_task_operator(side, True, self.task_members) for side in self._columns]
+        )
         squares = operators @ xp.permute_dims(operators, (0, 2, 1))
-        total, sizes, sums = xp.sum(self.Y * self.Y), _norms(squares), []
+        total = xp.sum(self.Y * self.Y)
+        sizes = _norms(squares)
+        sums = []
         step = max(1, 2 * per_stack * m // q)
         for start in range(0, len(self._rows), step):
             rows = self._rows[start : start + step]
             grams, crosses = (zeros((len(rows), q, q), self.Y) for _ in range(2))
             for row, side in enumerate(rows):
                 left = self._left_out(side)
-                grams[row, ...], crosses[row, ...] = left.T @ left, left.T @ self.Y
-            errors = _inner_products(grams, squares) - 2.0 * _inner_products(crosses, operators) + total
+                grams[row, ...] = left.T @ left
+                crosses[row, ...] = left.T @ self.Y
+            errors = (
+                _inner_products(grams, squares) - 2.0 * _inner_products(crosses, operators) + total
+            )
             sums.append(xp.stack([errors, _norms(grams)[:, None] * sizes]))
         errors, terms = to_numpy(xp.concat(sums, axis=1))
         return self._settled(errors, np.maximum(float(total), terms), Setting.D)
@@ -273,9 +336,11 @@ class TwoStepSweep(Sweep):
     def _settled(self, errors: np.ndarray, terms: np.ndarray, setting: Setting) -> np.ndarray:
         """Return sums of squared errors, recomputed from the predictions where the difference of terms lost digits.
 
-        These are errors below a share of the terms: six of sixteen digits are lost, or three of seven.
+        These are errors below a share of the terms: six of sixteen digits are lost, or three of
+        seven.
         """
-        doubtful, errors = 1e-6 if epsilon(self.Y) < 1e-10 else 1e-3, errors.copy()
+        doubtful = 1e-6 if epsilon(self.Y) < 1e-10 else 1e-3
+        errors = errors.copy()
         for row, column in np.argwhere(errors < doubtful * terms):
             model = self.model.at(self.alphas[row], self.task_alphas[column])
             held_out = full.hold_out(model, self.Y, setting, *self._groups(setting))
@@ -330,7 +395,8 @@ def _norms(stack: Array) -> Array:
     return namespace(stack).vecdot(rows, rows) ** 0.5
 
 
-# Main effects with more than this many times the kernel values of interactions are a border of the system.
+# Main effects with more than this many times the kernel values of interactions are a border of the
+# system.
 _OUTWEIGHS = 100.0
 # Largest factor of rounding errors by coefficients that contain the spectral weights of both sides.
 _MOST_REACH = 1e4
@@ -375,7 +441,9 @@ class TwoStep(Coupled):
     @cached_property
     def scaled(self) -> tuple[Smoother, Smoother]:
         """Smoothers of both sides, with scaled residuals that do not vanish."""
-        return (self.rows.scaled(), self.columns.scaled()) if self.vanishing else (self.rows, self.columns)
+        if self.vanishing:
+            return (self.rows.scaled(), self.columns.scaled())
+        return (self.rows, self.columns)
 
     @property
     def ridge(self) -> float:
@@ -420,14 +488,20 @@ class TwoStep(Coupled):
 
     def hat(self, grid: Array) -> Array:
         """Return the fitted grid."""
-        return grid if self.vanishing else self.rows.smooth(self.columns.smooth(grid.T).T)
+        if self.vanishing:
+            return grid
+        return self.rows.smooth(self.columns.smooth(grid.T).T)
 
     def residual(self, grid: Array) -> Array:
         """Return the grid minus the fitted grid, without loss of digits."""
-        (left, right), (rows, columns) = self._products, self.scaled
+        left, right = self._products
+        rows, columns = self.scaled
         product = right.right(grid)
         difference = grid - product
-        rest, kept = (product, difference) if columns.prefers_residual else (difference, product)
+        if columns.prefers_residual:
+            rest, kept = (product, difference)
+        else:
+            rest, kept = (difference, product)
         kept = grid if self.vanishing else kept
         image = left.left(kept)
         if not rows.prefers_residual:
@@ -469,23 +543,31 @@ class TwoStep(Coupled):
         same_task = as_array_of(task_rows[:, None] == task_columns[None, :], block, block.dtype)
         return block + same_task * take_block(row_residual, rows, columns)
 
-    def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
+    def split_kernel(
+        self, rows: np.ndarray, columns: np.ndarray
+    ) -> tuple[Array, Array | None, Array | None]:
         """Return the kernel between some cells (n, n) without large main effects, and these as a border.
 
-        If the regularisation of a side is tiny, its main effects are almost unpenalised. Their part of the kernel is so
-        large that the rest would be lost in rounding.
+        If the regularisation of a side is tiny, its main effects are almost unpenalised. Their part
+        of the kernel is so large that the rest would be lost in rounding.
         """
         if not self.free_mean:
             return super().split_kernel(rows, columns)
-        xp, values = namespace(self.kernel_values), self.kernel_values
+        xp = namespace(self.kernel_values)
+        values = self.kernel_values
         known = to_numpy(values)
-        inside, free = known[:-1, :-1].max(initial=0.0), np.zeros(known.shape, dtype=bool)
-        free[-1, :], free[:, -1] = known[-1, :] > _OUTWEIGHS * inside, known[:, -1] > _OUTWEIGHS * inside
+        inside = known[:-1, :-1].max(initial=0.0)
+        free = np.zeros(known.shape, dtype=bool)
+        free[-1, :], free[:, -1] = (
+            known[-1, :] > _OUTWEIGHS * inside,
+            known[:, -1] > _OUTWEIGHS * inside,
+        )
         if np.count_nonzero(free) >= rows.size:  # more than these cells determine
             free[:] = False
         free[-1, -1] = True
         penalised = xp.where(as_array_of(free, values), 0.0, values)
-        block, (first, second) = self.block(penalised, rows, columns), np.nonzero(free)
+        block = self.block(penalised, rows, columns)
+        first, second = np.nonzero(free)
         vectors, task_vectors = (side.vectors.T for side in self.grid_spectra)
         left = take_rows(take_rows(vectors, first).T, rows)
         right = take_rows(take_rows(task_vectors, second).T, columns)
@@ -498,8 +580,8 @@ class TwoStep(Coupled):
     def _folded(self) -> tuple[bool, bool]:
         """Whether the coefficients contain the spectral weights of instances and of tasks.
 
-        If a side is in the dual, or coefficients of both would lose digits, they do not contain those of the smaller
-        side, see `dyadlearn.pairing.expansion`.
+        If a side is in the dual, or coefficients of both would lose digits, they do not contain
+        those of the smaller side, see `dyadlearn.pairing.expansion`.
         """
         is_primal = all(spectrum.components is not None for spectrum in self.grid_spectra)
         if is_primal and _reach(self.rows) * _reach(self.columns) <= _MOST_REACH:
@@ -510,7 +592,9 @@ class TwoStep(Coupled):
     def expansion(self, coefficients: Array) -> Expansion:
         """Return predictions for new rows from coefficients."""
         sides = zip((self.rows, self.columns), self._folded, strict=True)
-        return Expansion(coefficients, *(Part(side.spectrum, None if folded else side) for side, folded in sides))
+        return Expansion(
+            coefficients, *(Part(side.spectrum, None if folded else side) for side, folded in sides)
+        )
 
     def coefficients(self, Y: Array) -> Array:
         r"""Return the coefficients, with the spectral weights of folded sides only.
@@ -531,7 +615,8 @@ class TwoStep(Coupled):
 
     def _of_rotated(self, rotated: Array) -> Array:
         """Return coefficients from rotated labels, which may be overwritten."""
-        rows, columns = self.rows, self.columns
+        rows = self.rows
+        columns = self.columns
         if self._folded[0]:
             rotated *= rows.phi[:, None]
             rotated = rows.spectrum.lift(rotated)
@@ -573,8 +658,13 @@ def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Mem
         slack = full.cell_slack(model)
         check_cells(slack, model.floor)
     else:
-        half = side_by_side(leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below))
-        held_out = leave_out(rows, half, members) if setting.new_instance else rows.smooth(half)
+        half = side_by_side(
+            leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below)
+        )
+        if setting.new_instance:
+            held_out = leave_out(rows, half, members)
+        else:
+            held_out = rows.smooth(half)
     held_out = xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
     if setting is Setting.A:
         held_out /= slack
@@ -612,9 +702,12 @@ def _completion(model: TwoStep, Y: Array, weights: Array | None, **options: Any)
         return complete_grid(replace(model), Y, weights, **options)
     if model.free_mean and math.prod(Y.shape) == block[0].size * block[1].size:
         raise nothing_observed()
-    xp, observed = namespace(Y), ~namespace(Y).isnan(Y)
+    xp = namespace(Y)
+    observed = ~namespace(Y).isnan(Y)
     centred, shift = centred_labels(Y, observed) if model.free_mean else (Y, 0.0)
-    labels = xp.where(observed, Y, complete_block(model.rows, model.columns, centred, *block) + shift)
+    labels = xp.where(
+        observed, Y, complete_block(model.rows, model.columns, centred, *block) + shift
+    )
     return Completion(labels, "block", Solution(labels, 0, 0.0, True))
 
 
@@ -632,7 +725,9 @@ def _has_formula(model: TwoStep, labels: Labels, setting: Setting) -> bool:
 
 
 @incomplete.leave_one_out.register(TwoStep)
-def _leave_one_out(model: TwoStep, labels: Labels, setting: Setting, completed: Callable[[], Array]) -> Array:
+def _leave_one_out(
+    model: TwoStep, labels: Labels, setting: Setting, completed: Callable[[], Array]
+) -> Array:
     """Return setting A beside a block of missing labels, or by the default formula."""
     block = _block_to_leave_beside(model, labels, setting)
     if block is None:
@@ -654,7 +749,8 @@ def _block_to_leave_beside(model: TwoStep, labels: Labels, setting: Setting) -> 
 def _takes_apart(model: TwoStep, setting: Setting) -> bool:
     if model.symmetry and setting is not Setting.A:
         raise ValueError(
-            f"Setting {setting.value} of a network with missing labels is not supported: leave out edges "
+            f"Setting {setting.value} of a network with missing labels is not supported: leave out "
+            f"edges "
             "(setting A), or complete the labels first."
         )
     return setting is not Setting.A
@@ -662,14 +758,19 @@ def _takes_apart(model: TwoStep, setting: Setting) -> bool:
 
 @incomplete.part_of.register(TwoStep)
 def _part_of(model: TwoStep, axes: Axes, spectra: Any, sides: Any = None) -> TwoStep:
-    sides, parts = {} if sides is None else sides, []
+    sides = {} if sides is None else sides
+    parts = []
     for axis, (side, rows) in enumerate(zip((model.rows, model.columns), axes, strict=True)):
-        key, key_of_rows = (axis, side.alpha, rows.tobytes()), (axis, rows.tobytes())
+        key = (axis, side.alpha, rows.tobytes())
+        key_of_rows = (axis, rows.tobytes())
         if key not in sides:
             if side.filter.refits and key_of_rows not in spectra:
                 spectra[key_of_rows] = side.spectrum.part(rows)
             refit = side.filter.refits
-            part = spectra[key_of_rows].smoother(side.filter, side.alpha) if refit else reduced(side, rows)
+            if refit:
+                part = spectra[key_of_rows].smoother(side.filter, side.alpha)
+            else:
+                part = reduced(side, rows)
             sides[key] = part, _smaller(part)
         parts.append(sides[key])
     smoothers, products = zip(*parts, strict=True)
@@ -693,7 +794,8 @@ def _expansion_of_fold(model: TwoStep, axes: Axes | None, completed: Array) -> E
     """Return the predictions for new instances, from targets of training instances and predictions of left-out ones."""
     if axes is None:
         return model.expansion(model.coefficients(completed))
-    kept, spectrum = axes[0], model.rows.spectrum
+    kept = axes[0]
+    spectrum = model.rows.spectrum
     smoothed = model.columns.smooth(completed.T).T
     pieces = [smoothed, predict_others(model.rows, kept, smoothed)]
     targets = in_order(pieces, [kept, without(kept, spectrum.n_rows)])
@@ -704,10 +806,15 @@ def _expansion_of_fold(model: TwoStep, axes: Axes | None, completed: Array) -> E
 
 
 @refit_block.register(TwoStep)
-def _refit_block(model: TwoStep, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
+def _refit_block(
+    model: TwoStep, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks
+) -> np.ndarray:
     if model.symmetry:  # a vertex is left out of both sides
         kept = (kept[0] & kept[1],) * 2
-    left, right = (side.predictor(*masks) for side, masks in zip(sides, zip(kept, asked, strict=True), strict=True))
+    left, right = (
+        side.predictor(*masks)
+        for side, masks in zip(sides, zip(kept, asked, strict=True), strict=True)
+    )
     return np.asarray(left @ Y[np.ix_(*kept)] @ right.T)
 
 
@@ -715,10 +822,11 @@ def _refit_block(model: TwoStep, sides: Sides, Y: np.ndarray, kept: Masks, asked
 def _refit_cells(model: TwoStep, sides: Sides, Y: np.ndarray) -> OfHidden:
     r"""Return the predictions for hidden cells by the paper's transductive objective over the others.
 
-    The kernel between cells has the eigenvalues :math:`1/(u + v + uv)` with :math:`u = \lambda_d/\sigma` and
+    The kernel between cells has the eigenvalues :math:`1/(u + v + uv)` with :math:`u =
+    \lambda_d/\sigma` and
     :math:`v = \lambda_t/s`, none for a free constant, and a ridge of 1. At :math:`\lambda_d = \lambda_t = 0` they
-    are infinite; let both vanish together: λ times the kernel has ridge λ, and tends to :math:`1/(1/\sigma + 1/s)`
-    with ridge 0.
+    are infinite; let both vanish together: λ times the kernel has ridge λ, and tends to
+    :math:`1/(1/\sigma + 1/s)` with ridge 0.
     """
     if not all(side.is_ridge for side in sides):
 
@@ -726,13 +834,20 @@ def _refit_cells(model: TwoStep, sides: Sides, Y: np.ndarray) -> OfHidden:
             i, j = np.nonzero(hidden)
             H, task_H = (side.hat for side in sides)
             known = (H @ np.where(hidden, 0.0, Y) @ task_H)[hidden]
-            return np.asarray(np.linalg.solve(np.eye(len(i)) - H[np.ix_(i, i)] * task_H[np.ix_(j, j)], known))
+            return np.asarray(
+                np.linalg.solve(np.eye(len(i)) - H[np.ix_(i, i)] * task_H[np.ix_(j, j)], known)
+            )
 
         return impute
-    alpha, task_alpha, ridge = sides[0].ridge, sides[1].ridge, 1.0
+    alpha = sides[0].ridge
+    task_alpha = sides[1].ridge
+    ridge = 1.0
     if alpha == 0 and task_alpha == 0:
-        alpha, task_alpha, ridge = 1.0, 1.0, 0.0
-    u, v = sides[0].penalties(alpha)[:, None], sides[1].penalties(task_alpha)[None, :]
+        alpha = 1.0
+        task_alpha = 1.0
+        ridge = 0.0
+    u = sides[0].penalties(alpha)[:, None]
+    v = sides[1].penalties(task_alpha)[None, :]
     with np.errstate(invalid="ignore"):  # a null direction with a constant: 0 times infinity
         total = u + v + (ridge * u * v if ridge else 0.0)
     kernel = ratio(1.0, np.where(np.isfinite(total), total, 0.0))
@@ -741,7 +856,8 @@ def _refit_cells(model: TwoStep, sides: Sides, Y: np.ndarray) -> OfHidden:
 
 def _reach(side: Smoother) -> float:
     """Return the largest feature times the largest coefficient of a side, of labels of size one."""
-    xp, values = namespace(side.phi), side.spectrum.penalised
+    xp = namespace(side.phi)
+    values = side.spectrum.penalised
     roots = xp.where(values > 0, values, 0.0) ** 0.5
     return largest(roots) * largest(roots * side.filter.phi(values, side.alpha))
 
@@ -753,7 +869,8 @@ def _smaller(side: Smoother) -> SideProduct:
 
 def vanishing_pairs(rows: Smoother, columns: Smoother, Y: Array) -> Array:
     """Return setting A in the limit of both regularisations to 0 at full rank, where hat matrices are identities."""
-    rows, columns = rows.scaled(), columns.scaled()
+    rows = rows.scaled()
+    columns = columns.scaled()
     residual = rows.product(Y) + columns.product(Y.T).T
     slack = rows.slack[:, None] + columns.slack[None, :]
     check_cells(slack, 0.0)  # a constant interpolates a single cell
@@ -767,5 +884,6 @@ def _missing_block(Y: Array, weights: Array | None) -> Axes | None:
     if weights is not None:
         return None
     missing = np.isnan(to_numpy(Y))
-    rows, columns = np.flatnonzero(missing.any(axis=1)), np.flatnonzero(missing.any(axis=0))
+    rows = np.flatnonzero(missing.any(axis=1))
+    columns = np.flatnonzero(missing.any(axis=0))
     return (rows, columns) if missing[np.ix_(rows, columns)].all() else None

@@ -1,10 +1,10 @@
 """Weights of labels in a prediction: the change of the prediction if one label grows by one.
 
-The weights of complete labels are the closed form of a model. Weights of missing or weighted labels follow from those
-of the complete grid: by the residual operator between missing cells, or by conjugate gradients
-(`dyadlearn.pairing.expansion.weights_of_observed`). If a hold-out of the same problem has left an inverse over the
-missing cells (`dyadlearn.pairing.remembering`), it is used. Pair kernels have other systems
-(`dyadlearn.pairing.pair_weights`).
+The weights of complete labels are the closed form of a model. Weights of missing or weighted labels
+follow from those of the complete grid: by the residual operator between missing cells, or by
+conjugate gradients (`dyadlearn.pairing.expansion.weights_of_observed`). If a hold-out of the same
+problem has left an inverse over the missing cells (`dyadlearn.pairing.remembering`), it is used.
+Pair kernels have other systems (`dyadlearn.pairing.pair_weights`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ class Weigher:
     Attributes
     ----------
     weights : callable
-        Function of an instance and of a task, each a position in training (int) or one new row (NewRows), that returns
-        an array of the shape of the labels' values, zero for missing labels.
+        Function of an instance and of a task, each a position in training (int) or one new row
+        (NewRows), that returns an array of the shape of the labels' values, zero for missing
+        labels.
     numbers : float
         Number of values in memory, besides a few arrays of the shape of the labels' values.
     """
@@ -88,7 +89,9 @@ def label_weigher(
 
     numbers = 0.0 if labels.grid is not None else 8.0 * math.prod(labels.shape)
     if not is_complete:
-        numbers += solve_numbers(labels.shape, model.ranks, coupled=True, complete=False, weighted=is_weighted)
+        numbers += solve_numbers(
+            labels.shape, model.ranks, coupled=True, complete=False, weighted=is_weighted
+        )
     return Weigher(weights, numbers)
 
 
@@ -105,11 +108,14 @@ def spread(labels: Labels, listed: Array) -> Array:
     return listed if labels.grid is None else labels.listed().spread(listed, 0.0)
 
 
-def _of_missing(model: Pairing, labels: Labels, inverse: MissingInverse, row: Asked, column: Asked) -> Array:
+def _of_missing(
+    model: Pairing, labels: Labels, inverse: MissingInverse, row: Asked, column: Asked
+) -> Array:
     """Return the weights of labels by an inverse over the missing cells."""
     grid = closed_weights(model, row, column)
     flat = namespace(grid).reshape(grid, (-1,))
     observed, missing = (
-        take_rows(flat, rows * labels.shape[1] + columns) for rows, columns in (inverse.observed, inverse.missing)
+        take_rows(flat, rows * labels.shape[1] + columns)
+        for rows, columns in (inverse.observed, inverse.missing)
     )
     return spread(labels, inverse.label_weights(observed, missing))

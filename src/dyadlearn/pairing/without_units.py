@@ -1,24 +1,26 @@
 r"""Models without each unit of instances where labels are missing or weighted, from one inverse over the labels.
 
-The model without the labels S of a unit is the model of the labels :math:`\mathbf{y}'`, in which the held-out
-predictions :math:`\hat{\mathbf{y}}_S` take the place of :math:`\mathbf{y}_S`. With the inverse N of
-`dyadlearn.solve.inverse` and :math:`\mathbf{e}_S = \mathbf{y}_S - \hat{\mathbf{y}}_S`, its dual coefficients are
+The model without the labels S of a unit is the model of the labels :math:`\mathbf{y}'`, in which
+the held-out predictions :math:`\hat{\mathbf{y}}_S` take the place of :math:`\mathbf{y}_S`. With the
+inverse N of `dyadlearn.solve.inverse` and :math:`\mathbf{e}_S = \mathbf{y}_S - \hat{\mathbf{y}}_S`,
+its dual coefficients are
 
 .. math:: \mathbf{a}^{(S)} = \mathbf{N}\mathbf{y}' = \mathbf{a} - \mathbf{N}_{\cdot S}\,\mathbf{e}_S ,
 
-which are zero for S. For all units together that takes :math:`n^2` multiplications. The same holds, with other
-matrices, for the coefficients of the features of pairs and for the completed labels of a grid. So each route of
-`dyadlearn.pairing.inverses` has models of its own form:
+which are zero for S. For all units together that takes :math:`n^2` multiplications. The same holds,
+with other matrices, for the coefficients of the features of pairs and for the completed labels of a
+grid. So each route of `dyadlearn.pairing.inverses` has models of its own form:
 
 =====================  ==============================================================================================
 route                  models
 =====================  ==============================================================================================
-"cells", "spectrum"    dual coefficients of the n observed pairs; the labels of each task are summed first
-"features"             coefficients of the features of both sides
-"missing"              coefficients of both sides, from completed labels
+"cells", "spectrum"    dual coefficients of the n observed pairs; the labels of each task are summed
+first "features"             coefficients of the features of both sides "missing"
+coefficients of both sides, from completed labels
 =====================  ==============================================================================================
 
-For a new instance x, with the shares a and b of a pair kernel (the share c belongs to training instances),
+For a new instance x, with the shares a and b of a pair kernel (the share c belongs to training
+instances),
 
 .. math:: f^{(S)}(x, t) = \sum_{t'} \left(a\,g_{tt'} + b\,[t=t']\right)
           \sum_{j:\,t_j = t'} k(x, i_j)\,a^{(S)}_j + \mu^{(S)} .
@@ -50,7 +52,8 @@ class UnitsLeftOut:
     labels : Labels
         Training labels, a grid or a list.
     centred, held_out : arrays of shape (n,)
-        Observed labels, and their predictions by the model without their unit, both minus the shift.
+        Observed labels, and their predictions by the model without their unit, both minus the
+        shift.
     shift : float
     units : integer array of shape (m,)
         Unit of each instance, from 0 to u - 1.
@@ -105,7 +108,8 @@ def models_cost(model: Pairing, labels: Labels, n_units: int, name: str) -> tupl
         Name of the route; "labelled" is the closed form of the rows and columns with labels.
     """
     operators = working(model)
-    (m, q), (k, r) = labels.shape, operators.ranks
+    m, q = labels.shape
+    k, r = operators.ranks
     n = float(labels.size)
     expanding = float(m) * q * min(k, r) + float(k) * r * max(m, q)
     n_coefficients = math.prod(side.n_coefficients for side in operators.grid_spectra)
@@ -114,7 +118,9 @@ def models_cost(model: Pairing, labels: Labels, n_units: int, name: str) -> tupl
         return n * p + n_units * (p * p + expanding), n_units * (2.0 * n_coefficients + p)
     if name == "missing":
         n_missing = float(m) * q - n
-        return n_missing * n + n_units * (2.0 * expanding + n_missing**2), n_units * (n_coefficients + n_missing)
+        return n_missing * n + n_units * (2.0 * expanding + n_missing**2), n_units * (
+            n_coefficients + n_missing
+        )
     if name == "labelled":
         return n_units * 2.0 * expanding, 2.0 * n_units * n
     work = n * n if name == "cells" else n * n * n_units
@@ -209,7 +215,9 @@ class _Duals:
         product, per_task, _ = operators.shares
         every = np.arange(tasks.n_rows)
         self.tasks = product * tasks.block(tasks.values, every, labelled)
-        self.tasks += per_task * as_array_of(every[:, None] == labelled[None, :], duals, duals.dtype)
+        self.tasks += per_task * as_array_of(
+            every[:, None] == labelled[None, :], duals, duals.dtype
+        )
 
     @property
     def n_values(self) -> int:
@@ -225,7 +233,9 @@ class _Duals:
         kernel = (along @ take_rows(self.spectrum.vectors, self.distinct).T).T
         sums = []
         for start, end in zip(self.ends[:-1], self.ends[1:], strict=True):
-            sums.append(take_rows(kernel, self.place[start:end]).T @ self.duals[int(start) : int(end), :])
+            sums.append(
+                take_rows(kernel, self.place[start:end]).T @ self.duals[int(start) : int(end), :]
+            )
         of_tasks = xp.stack(sums)
         n_labelled, a, u = of_tasks.shape
         predictions = self.tasks @ xp.reshape(of_tasks, (n_labelled, a * u))

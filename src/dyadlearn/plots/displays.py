@@ -12,9 +12,15 @@ from dyadlearn.diagnostics.fitted import fitted_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.views.grid import HoldoutView, holdout_of_model, holdout_of_predictions, some_of
-from dyadlearn.views.landscape import LandscapeView, landscape_of_scores, landscape_of_search, loss_levels
+from dyadlearn.views.landscape import (
+    LandscapeView,
+    landscape_of_scores,
+    landscape_of_search,
+    loss_levels,
+)
 
-# The colours of Okabe and Ito, which most colour-blind people can distinguish; line styles differ too.
+# The colours of Okabe and Ito, which most colour-blind people can distinguish; line styles differ
+# too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLES = ("-", "--", "-.", ":")
 # Colour of reference lines: the identity line, and chance.
@@ -36,7 +42,8 @@ class Display:
     figure_: Any
 
     def __init__(self, view: Any, names: SideNames | None = None) -> None:
-        self.view, self.names = view, names
+        self.view = view
+        self.names = names
 
     def __getattr__(self, name: str) -> Any:
         # Called only for attributes that the display itself does not have.
@@ -61,17 +68,26 @@ def matplotlib(module: str = "pyplot") -> Any:
     return imported(f"matplotlib.{module}", "Drawing", "matplotlib", extra="plots")
 
 
-def axes_of(ax: Any, n_panels: int, size: tuple[float, float], layout: str = "compressed") -> list[Any]:
+def axes_of(
+    ax: Any, n_panels: int, size: tuple[float, float], layout: str = "compressed"
+) -> list[Any]:
     """Return axes for panels side by side: `ax`, or those of a new figure of this size."""
     if ax is None:
-        shape: dict[str, Any] = {"ncols": n_panels, "squeeze": False, "sharex": True, "sharey": True}
+        shape: dict[str, Any] = {
+            "ncols": n_panels,
+            "squeeze": False,
+            "sharex": True,
+            "sharey": True,
+        }
         return list(matplotlib().subplots(figsize=size, layout=layout, **shape)[1][0])
     axes = np.ravel(np.array(ax, dtype=object)).tolist()
     if len(axes) != n_panels:
         raise ValueError(f"ax must be {n_panels} axes, one for each panel, found {len(axes)}.")
     for each in axes:
         if not isinstance(each, matplotlib("axes").Axes):
-            raise TypeError(f"ax must be the axes of a matplotlib figure, found {type(each).__name__}.")
+            raise TypeError(
+                f"ax must be the axes of a matplotlib figure, found {type(each).__name__}."
+            )
     return axes
 
 
@@ -88,24 +104,27 @@ _LOOKS = {setting.in_words: index for index, setting in enumerate(Setting)}
 class HoldoutDisplay(Display):
     r"""Plot held-out predictions against the labels.
 
-    For binary labels, the plot has a ROC curve or a precision–recall curve for each setting. For other labels, it is a
-    scatter plot of predictions against labels, with the identity line. Curves are averaged as the metrics are: over all
-    cells together in settings A and D, over the instances in B and over the tasks in C,
+    For binary labels, the plot has a ROC curve or a precision–recall curve for each setting. For
+    other labels, it is a scatter plot of predictions against labels, with the identity line. Curves
+    are averaged as the metrics are: over all cells together in settings A and D, over the instances
+    in B and over the tasks in C,
 
     .. math:: \mathrm{TPR}_B(x) = \frac{1}{m} \sum_{i=1}^m \mathrm{TPR}_i(x),
 
-    so that the area in the legend is the score of `dyadlearn.evaluate`. The grey line is the result of a constant
-    prediction: the diagonal, or a precision equal to the proportion of positive labels. Cells that are not observed are
-    not drawn. Create a display with `from_estimator` or `from_predictions`.
+    so that the area in the legend is the score of `dyadlearn.evaluate`. The grey line is the result
+    of a constant prediction: the diagonal, or a precision equal to the proportion of positive
+    labels. Cells that are not observed are not drawn. Create a display with `from_estimator` or
+    `from_predictions`.
 
     Attributes
     ----------
     kind : {"roc", "precision_recall", "scatter"}
     points : dict of str to (x, y)
-        Arrays of shape (n,) for each setting or each named prediction: false and true positive rates, recalls and
-        precisions, or labels and predictions.
+        Arrays of shape (n,) for each setting or each named prediction: false and true positive
+        rates, recalls and precisions, or labels and predictions.
     scores : dict of str to float
-        Area under each ROC curve, average precision of each precision–recall curve, or R² of each scatter plot.
+        Area under each ROC curve, average precision of each precision–recall curve, or R² of each
+        scatter plot.
     averages : dict of str to str
         Average of each curve: over all cells (``"micro"``), ``"instance"`` or ``"task"``.
     positive_share : float
@@ -158,11 +177,11 @@ class HoldoutDisplay(Display):
             ``"auto"`` is ``"scatter"`` for labels that are not binary. For binary labels it is ``"precision_recall"``
             if the model was chosen by ``"average_precision"``, otherwise ``"roc"``.
         cv : int, default=None
-            Number of folds if labels are missing or weighted; None uses the closed form if there is one, else five
-            folds.
+            Number of folds if labels are missing or weighted; None uses the closed form if there is
+            one, else five folds.
         max_points : int, default=5000
-            Maximum number of points in a scatter plot. If there are more, a random sample is drawn, and the title says
-            so.
+            Maximum number of points in a scatter plot. If there are more, a random sample is drawn,
+            and the title says so.
         sides : (str, str), default=None
             Names of an instance and a task, such as ``("host", "parasite")``.
         ax : matplotlib axes, default=None
@@ -174,7 +193,9 @@ class HoldoutDisplay(Display):
         """
         matplotlib()  # raises before the hold-out, which may take long
         names = names_of(sides, model)
-        view = holdout_of_model(model, setting, kind=kind, cv=cv, remedy="use HoldoutDisplay.from_predictions")
+        view = holdout_of_model(
+            model, setting, kind=kind, cv=cv, remedy="use HoldoutDisplay.from_predictions"
+        )
         return cls(view, names).plot(ax, max_points=max_points)
 
     @classmethod
@@ -198,8 +219,8 @@ class HoldoutDisplay(Display):
         F : array or frame of shape (m, q), or dict of str to these
             Predictions, or several predictions by name. Frames are aligned with the ids of `Y`.
         setting : str or Setting, default=None
-            Setting that determines the average of curves: over the instances in B, over the tasks in C, else over all
-            cells together.
+            Setting that determines the average of curves: over the instances in B, over the tasks
+            in C, else over all cells together.
         kind, max_points, sides, ax
             As in `from_estimator`.
 
@@ -229,7 +250,8 @@ class HoldoutDisplay(Display):
         view = self.view
         n_panels = len(view.curves) if view.kind == "scatter" else 1
         panels = axes_of(ax, n_panels, (3.1 * n_panels, 3.6) if n_panels > 1 else (4.6, 4.6))
-        self.lines_, self.scatters_ = [], []
+        self.lines_ = []
+        self.scatters_ = []
         if view.kind == "scatter":
             self._draw_points(panels, max_points, random_state)
         else:
@@ -240,11 +262,20 @@ class HoldoutDisplay(Display):
 
     def _draw_curves(self, ax: Any) -> None:
         is_roc = self.view.kind == "roc"
-        short, sides = "AUC" if is_roc else "AP", self.names or SideNames()
-        means = {"micro": "", "instance": f", mean per {sides.instance}", "task": f", mean per {sides.task}"}
+        short = "AUC" if is_roc else "AP"
+        sides = self.names or SideNames()
+        means = {
+            "micro": "",
+            "instance": f", mean per {sides.instance}",
+            "task": f", mean per {sides.task}",
+        }
         for index, (name, curve) in enumerate(self.view.curves.items()):
             place = _LOOKS.get(name, index)
-            look = {"color": COLOURS[place % len(COLOURS)], "linestyle": STYLES[place % len(STYLES)], "linewidth": 1.8}
+            look = {
+                "color": COLOURS[place % len(COLOURS)],
+                "linestyle": STYLES[place % len(STYLES)],
+                "linewidth": 1.8,
+            }
             look |= {"drawstyle": "default" if is_roc else "steps-pre", "clip_on": False}
             words = f"{self._words(name)}, {short} {curve.score:.3f}{means[curve.average]}"
             self.lines_ += ax.plot(curve.x, curve.y, label=words, **look)
@@ -263,17 +294,23 @@ class HoldoutDisplay(Display):
 
     def _words(self, name: str) -> str:
         """Return the name of a curve in the legend; a setting is written with the names of the sides."""
-        return next((self._setting(setting) for setting in Setting if setting.in_words == name), name)
+        return next(
+            (self._setting(setting) for setting in Setting if setting.in_words == name), name
+        )
 
     def _draw_points(self, panels: list[Any], max_points: int, seed: int) -> None:
         clouds = self.view.curves
         everything = np.concatenate([np.append(cloud.x, cloud.y) for cloud in clouds.values()])
-        low, high = float(everything.min()), float(everything.max())
+        low = float(everything.min())
+        high = float(everything.max())
         margin = 0.04 * (high - low) or 0.5
         ends = (low - margin, high + margin)
         n_cells = next(iter(clouds.values())).x.size
         drawn = some_of(n_cells, max_points, seed)
-        notes = [self.view.note, f"{max_points:,} of {n_cells:,} labels drawn" if n_cells > max_points else ""]
+        notes = [
+            self.view.note,
+            f"{max_points:,} of {n_cells:,} labels drawn" if n_cells > max_points else "",
+        ]
         note = "".join(f"\n{text}" for text in notes if text)
         # More points are drawn with less opacity, so that their density is visible.
         opacity = float(np.clip(600 / len(drawn), 0.25, 0.9))
@@ -296,9 +333,9 @@ class LandscapeDisplay(Display):
 
     .. math:: s(\hat\lambda_d, \hat\lambda_t) - s(\lambda_d, \lambda_t),
 
-    in levels that are finer near the best score. With one regularisation, the plot is a line of scores; if each task
-    has a regularisation, the scores are means over all tasks. Create a display with `from_estimator` or
-    `from_landscape`.
+    in levels that are finer near the best score. With one regularisation, the plot is a line of
+    scores; if each task has a regularisation, the scores are means over all tasks. Create a display
+    with `from_estimator` or `from_landscape`.
 
     Attributes
     ----------
@@ -347,13 +384,16 @@ class LandscapeDisplay(Display):
     colorbar_: Any
 
     @classmethod
-    def from_estimator(cls, model: Any, *, sides: Sequence[str] | None = None, ax: Any = None) -> Self:
+    def from_estimator(
+        cls, model: Any, *, sides: Sequence[str] | None = None, ax: Any = None
+    ) -> Self:
         """Draw the scores of a fitted search.
 
         Parameters
         ----------
         model : fitted TwoStepRidgeCV, or any other search
-            If kernel parameters were searched too, the scores are those for the best kernel parameters.
+            If kernel parameters were searched too, the scores are those for the best kernel
+            parameters.
         sides : (str, str), default=None
             Names of an instance and a task, such as ``("host", "parasite")``.
         ax : matplotlib axes, default=None
@@ -385,8 +425,8 @@ class LandscapeDisplay(Display):
         scores : array of shape (n_alphas, n_task_alphas) or (n_alphas,)
             Scores; NaN means undefined.
         alphas, task_alphas : iterables of float, default=None
-            Regularisations of the scores, such as those of `dyadlearn.selection.default_alphas`. None means 10⁻⁷ … 10⁶,
-            which are the default values relative to the scale of the kernel.
+            Regularisations of the scores, such as those of `dyadlearn.selection.default_alphas`.
+            None means 10⁻⁷ … 10⁶, which are the default values relative to the scale of the kernel.
         setting : str or Setting, default=None
             Setting to show in the title.
         scoring : str or callable, default=None
@@ -403,7 +443,9 @@ class LandscapeDisplay(Display):
         view = landscape_of_scores(scores, alphas, task_alphas, setting=setting, scoring=scoring)
         return cls(view, names_of(sides)).plot(ax)
 
-    def plot(self, ax: Any = None, *, levels: Iterable[float] | None = None, cmap: str = "viridis_r") -> Self:
+    def plot(
+        self, ax: Any = None, *, levels: Iterable[float] | None = None, cmap: str = "viridis_r"
+    ) -> Self:
         """Draw the landscape.
 
         Parameters
@@ -422,7 +464,10 @@ class LandscapeDisplay(Display):
         # Zero has no logarithm: scores at 0 are left out, and the title says so.
         drawn = self.view.drawn
         if drawn is None:
-            raise ValueError("A landscape needs at least two regularisations above 0 to be drawn: search more values.")
+            raise ValueError(
+                "A landscape needs at least two regularisations above 0 to be drawn: search more "
+                "values."
+            )
         (self.ax_,) = axes_of(ax, 1, (6.0, 4.5), "constrained")
         self.figure_ = self.ax_.figure
         self.map_ = self.colorbar_ = None
@@ -435,11 +480,15 @@ class LandscapeDisplay(Display):
         self.ax_.set_title(self._title(), fontsize="medium")
         return self
 
-    def _draw_map(self, edges: list[np.ndarray], loss: np.ndarray, levels: Iterable[float] | None, cmap: str) -> None:
+    def _draw_map(
+        self, edges: list[np.ndarray], loss: np.ndarray, levels: Iterable[float] | None, cmap: str
+    ) -> None:
         up, across = edges
         steps = loss_levels(loss) if levels is None else sorted(levels)
         norm = matplotlib("colors").BoundaryNorm(steps, 256)
-        self.map_ = self.ax_.pcolormesh(across, up, np.ma.masked_invalid(loss), cmap=cmap, norm=norm)
+        self.map_ = self.ax_.pcolormesh(
+            across, up, np.ma.masked_invalid(loss), cmap=cmap, norm=norm
+        )
         self.best_ = self._star(self.view.power("task_alpha"), self.view.power("alpha"), "white")
         self.ax_.set(xlabel="task_alpha", ylabel="alpha")
         _power_ticks(self.ax_.yaxis)
@@ -452,18 +501,28 @@ class LandscapeDisplay(Display):
         tidy(self.ax_)
         self.ax_.set(xlabel=name, ylabel=self.view.scoring)
         known = ~np.isnan(scores)
-        self.lines_ = self.ax_.plot(powers[known], scores[known], color=COLOURS[0], marker="o", markersize=3.5)
+        self.lines_ = self.ax_.plot(
+            powers[known], scores[known], color=COLOURS[0], marker="o", markersize=3.5
+        )
         self.best_ = self._star(self.view.power(name), self.view.best_score, COLOURS[1])
 
     def _star(self, x: Any, y: Any, colour: str) -> Any:
         # The best point is often on the edge of the map, so it is not clipped.
-        look = {"linestyle": "", "marker": "*", "markersize": 15, "color": colour, "markeredgecolor": "black"}
+        look = {
+            "linestyle": "",
+            "marker": "*",
+            "markersize": 15,
+            "color": colour,
+            "markeredgecolor": "black",
+        }
         return self.ax_.plot([x], [y], clip_on=False, zorder=5, **look)[0]
 
     def _title(self) -> str:
         view = self.view
         first = "" if view.setting is None else f"{self._setting(view.setting)}, "
-        at = f"alpha {view.alpha:.3g}" + ("" if view.task_alpha is None else f", task_alpha {view.task_alpha:.3g}")
+        at = f"alpha {view.alpha:.3g}" + (
+            "" if view.task_alpha is None else f", task_alpha {view.task_alpha:.3g}"
+        )
         note = f" ({' and '.join(view.zeros)} 0 not drawn)" if view.zeros else ""
         note += f"\n{view.evaluated}" if view.evaluated else ""
         return f"{first}best {view.scoring} {view.best_score:.4g}\nat {at}{note}"

@@ -25,7 +25,10 @@ from dyadlearn.views.landscape import DrawnLandscape, LandscapeView
 from dyadlearn.views.summary import SideSpectrum, Summary, called
 
 _WIDTH = 400.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 10.0, 44.0
+_LEFT = 52.0
+_RIGHT = 12.0
+_TOP = 10.0
+_BOTTOM = 44.0
 _TICK = 12.0  # size of the letters
 _WIDE = frozenset("mwMW@%—…−")
 _SMALL = frozenset("⁻⁰¹²³⁴⁵⁶⁷⁸⁹.,·| ")
@@ -109,7 +112,8 @@ def linear_axis(low: float, high: float, label: str) -> Axis:
     rough = (high - low) / 5
     size = 10.0 ** math.floor(math.log10(rough))
     step = size * min((1, 2, 5, 10), key=lambda digit: abs(digit - rough / size))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
     # Enough digits that all ticks differ.
     places = 1 - math.floor(math.log10(step))
     values = [round(k * step, places) + 0.0 for k in range(first, last + 1)]
@@ -143,8 +147,15 @@ def power_axis(low: float, high: float, label: str, values: Iterable[float] = ()
         every = -(-len(inside) // 7)
         plain = inside[0] >= 0 and inside[-1] <= 5
         shown = [k for k in inside if k % every == 0]
-        return Axis(low, high, label, [(k, f"{10**k:,}" if plain or k == 0 else f"10{superscript(k)}") for k in shown])
-    steps = [digit * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for digit in (1, 2, 5)]
+        return Axis(
+            low,
+            high,
+            label,
+            [(k, f"{10**k:,}" if plain or k == 0 else f"10{superscript(k)}") for k in shown],
+        )
+    steps = [
+        digit * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for digit in (1, 2, 5)
+    ]
     steps = [step for step in steps if low - 1e-9 <= math.log10(step) <= high + 1e-9]
     chosen = steps if len(steps) > 1 else list(values)[:7]
     return Axis(low, high, label, [(math.log10(value), power(value)) for value in chosen])
@@ -191,39 +202,57 @@ class Chart:
 
     def across(self, values: Iterable[float] | np.ndarray) -> np.ndarray:
         """Return the horizontal positions of values."""
-        return self.left + self.x.share(np.asarray(values, dtype=np.float64)) * (_WIDTH - self.left - _RIGHT)
+        return self.left + self.x.share(np.asarray(values, dtype=np.float64)) * (
+            _WIDTH - self.left - _RIGHT
+        )
 
     def up(self, values: Iterable[float] | np.ndarray) -> np.ndarray:
         """Return the vertical positions of values, counted from the top."""
         room = self.height - _TOP - _BOTTOM
         return _TOP + (1.0 - self.y.share(np.asarray(values, dtype=np.float64))) * room
 
-    def points(self, x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> list[tuple[float, float]]:
+    def points(
+        self, x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray
+    ) -> list[tuple[float, float]]:
         """Return pairs of positions."""
         return list(zip(self.across(x).tolist(), self.up(y).tolist(), strict=True))
 
-    def line(self, x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, kind: str) -> None:
+    def line(
+        self, x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, kind: str
+    ) -> None:
         """Draw a line with the style of its class."""
         self._inside.append(f'<path class="line {kind}" d="{path(self.points(x, y))}"/>')
 
-    def cells(self, x_edges: np.ndarray, y_edges: np.ndarray, kinds: Sequence[Sequence[str | None]]) -> None:
+    def cells(
+        self, x_edges: np.ndarray, y_edges: np.ndarray, kinds: Sequence[Sequence[str | None]]
+    ) -> None:
         """Fill cells between edges (q + 1,) across and (m + 1,) up, in the colours of their kinds; None is empty."""
-        across, up = self.across(x_edges).tolist(), self.up(y_edges).tolist()
+        across = self.across(x_edges).tolist()
+        up = self.up(y_edges).tolist()
         paths: dict[str, list[str]] = {}
         for i, row in enumerate(kinds):
             for j, kind in enumerate(row):
                 if kind is not None:
-                    corners = [(across[j + right], up[i + top]) for right, top in ((0, 0), (1, 0), (1, 1), (0, 1))]
+                    corners = [
+                        (across[j + right], up[i + top])
+                        for right, top in ((0, 0), (1, 0), (1, 1), (0, 1))
+                    ]
                     paths.setdefault(kind, []).append(path(corners, closed=True))
-        self._inside += [f'<path class="cell {kind}" d="{"".join(parts)}"/>' for kind, parts in paths.items()]
+        self._inside += [
+            f'<path class="cell {kind}" d="{"".join(parts)}"/>' for kind, parts in paths.items()
+        ]
 
     def bars(self, edges: np.ndarray, heights: np.ndarray, kind: str) -> None:
         """Draw bars between edges (n + 1,) up to heights (n,)."""
-        left, right = self.across(edges[:-1]), self.across(edges[1:])
-        foot, tops = float(self.up([self.y.low])[0]), self.up(heights)
+        left = self.across(edges[:-1])
+        right = self.across(edges[1:])
+        foot = float(self.up([self.y.low])[0])
+        tops = self.up(heights)
         for start, end, top in zip(left.tolist(), right.tolist(), tops.tolist(), strict=True):
             if top < foot:
-                place = f'x="{start + 0.5:.1f}" y="{top:.1f}" width="{max(end - start - 1, 0.5):.1f}"'
+                place = (
+                    f'x="{start + 0.5:.1f}" y="{top:.1f}" width="{max(end - start - 1, 0.5):.1f}"'
+                )
                 self._inside.append(f'<rect class="{kind}" {place} height="{foot - top:.1f}"/>')
 
     def dots(self, x: np.ndarray, y: np.ndarray, kind: str) -> None:
@@ -236,8 +265,11 @@ class Chart:
     def star(self, x: float, y: float) -> None:
         """Mark a point with a star, on the edge of the chart if it lies beyond."""
         ((left, top),) = self.points([x], [y])
-        left, top = np.clip((left, top), (self.left, _TOP), (_WIDTH - _RIGHT, self.height - _BOTTOM))
-        turns, sizes = np.pi * (np.arange(10) / 5 - 0.5), np.tile([8.5, 3.8], 5)
+        left, top = np.clip(
+            (left, top), (self.left, _TOP), (_WIDTH - _RIGHT, self.height - _BOTTOM)
+        )
+        turns = np.pi * (np.arange(10) / 5 - 0.5)
+        sizes = np.tile([8.5, 3.8], 5)
         corners = zip(left + sizes * np.cos(turns), top + sizes * np.sin(turns), strict=True)
         self._over.append(f'<path class="star" d="{path(corners, closed=True)}"/>')
 
@@ -253,29 +285,46 @@ class Chart:
         grid : bool, default=True
             Whether it has grid lines.
         """
-        left, foot, right = self.left, self.height - _BOTTOM, _WIDTH - _RIGHT
-        lines, texts = [], []
+        left = self.left
+        foot = self.height - _BOTTOM
+        right = _WIDTH - _RIGHT
+        lines = []
+        texts = []
         ticks = self._far_apart()
         for place, (_, text) in zip(self.across([at for at, _ in ticks]), ticks, strict=True):
             # Numbers at the ends must stay within the picture.
             half = text_width(text) / 2
             at = min(max(float(place), half), _WIDTH - half)
             lines.append(f"M{place:.1f} {_TOP:g}V{foot:g}")
-            texts.append(f'<text x="{at:.1f}" y="{foot + 16:g}" text-anchor="middle">{escape(text)}</text>')
-        for place, (_, text) in zip(self.up([at for at, _ in self.y.ticks]), self.y.ticks, strict=True):
+            texts.append(
+                f'<text x="{at:.1f}" y="{foot + 16:g}" text-anchor="middle">{escape(text)}</text>'
+            )
+        for place, (_, text) in zip(
+            self.up([at for at, _ in self.y.ticks]), self.y.ticks, strict=True
+        ):
             lines.append(f"M{left:g} {place:.1f}H{right:g}")
-            texts.append(f'<text x="{left - 7:g}" y="{place + 4:.1f}" text-anchor="end">{escape(text)}</text>')
-        middle, centre = (left + right) / 2, (_TOP + foot) / 2
+            texts.append(
+                f'<text x="{left - 7:g}" y="{place + 4:.1f}" '
+                f'text-anchor="end">{escape(text)}</text>'
+            )
+        middle = (left + right) / 2
+        centre = (_TOP + foot) / 2
         across = marked_up(shortened(self.x.label, 2 * (_WIDTH - middle)), _LOWERED)
         up = marked_up(shortened(self.y.label, 2 * centre), _LOWERED)
-        texts.append(f'<text x="{middle:g}" y="{self.height - 6:g}" text-anchor="middle">{across}</text>')
-        texts.append(f'<text transform="translate(13 {centre:g}) rotate(-90)" text-anchor="middle">{up}</text>')
+        texts.append(
+            f'<text x="{middle:g}" y="{self.height - 6:g}" text-anchor="middle">{across}</text>'
+        )
+        texts.append(
+            f'<text transform="translate(13 {centre:g}) rotate(-90)" '
+            f'text-anchor="middle">{up}</text>'
+        )
         behind = f'<path class="grid" d="{"".join(lines)}"/>' if grid else ""
         box = f'x="{left:g}" y="{_TOP:g}" width="{right - left:g}" height="{foot - _TOP:g}"'
         role = 'role="application" tabindex="0"' if interactive else 'role="img"'
         marker = '<circle class="here" r="5" hidden=""/>' if interactive else ""
         return (
-            f'<svg viewBox="0 0 {_WIDTH:g} {self.height:g}" {role} aria-label="{escape(self.label)}">'
+            f'<svg viewBox="0 0 {_WIDTH:g} {self.height:g}" {role} '
+            f'aria-label="{escape(self.label)}">'
             f'<clipPath id="{name}"><rect {box}/></clipPath>{behind}'
             f'<g clip-path="url(#{name})">{"".join(self._inside)}</g>'
             f'<path class="frame" d="M{left:g} {_TOP:g}V{foot:g}H{right:g}"/>'
@@ -284,10 +333,14 @@ class Chart:
 
     def _far_apart(self) -> list[tuple[float, str]]:
         """Return the ticks below the frame that fit: all, every second, every third and so on."""
-        every, ticks = 1, self.x.ticks
+        every = 1
+        ticks = self.x.ticks
         while len(ticks) > 2:
             places = self.across([at for at, _ in ticks]).tolist()
-            ends = [(place, text_width(text) / 2) for place, (_, text) in zip(places, ticks, strict=True)]
+            ends = [
+                (place, text_width(text) / 2)
+                for place, (_, text) in zip(places, ticks, strict=True)
+            ]
             if all(a + half + 6 <= b - other for (a, half), (b, other) in pairwise(ends)):
                 break
             every += 1
@@ -320,10 +373,18 @@ def png(indices: np.ndarray, palette: list[tuple[int, int, int, int]]) -> str:
     lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), indices]).tobytes()
     colours = b"".join(bytes(colour[:3]) for colour in palette)
     opacity = bytes(colour[3] for colour in palette)
-    chunks = {b"IHDR": header, b"PLTE": colours, b"tRNS": opacity, b"IDAT": zlib.compress(lines, 9), b"IEND": b""}
+    chunks = {
+        b"IHDR": header,
+        b"PLTE": colours,
+        b"tRNS": opacity,
+        b"IDAT": zlib.compress(lines, 9),
+        b"IEND": b"",
+    }
     body = b"\x89PNG\r\n\x1a\n"
     for kind, data in chunks.items():
-        body += struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        body += (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
     return "data:image/png;base64," + base64.b64encode(body).decode("ascii")
 
 
@@ -353,10 +414,14 @@ def legend(entries: Iterable[tuple[str, str]], kind: str = "legend") -> str:
 
 def stroke(kind: str) -> str:
     """Return a short line of a kind, for a legend."""
-    return f'<svg viewBox="0 0 26 8" aria-hidden="true"><path class="line {kind}" d="M1 4H25"/></svg>'
+    return (
+        f'<svg viewBox="0 0 26 8" aria-hidden="true"><path class="line {kind}" d="M1 4H25"/></svg>'
+    )
 
 
-def table(heads: Iterable[str], rows: Iterable[tuple[str, str, Iterable[str]]], kind: str = "plain") -> str:
+def table(
+    heads: Iterable[str], rows: Iterable[tuple[str, str, Iterable[str]]], kind: str = "plain"
+) -> str:
     """Return a table of markup with a heading for each column; rows are (class, heading, cells)."""
     head = "".join(f"<th scope='col'>{text}</th>" for text in heads)
     body = ""
@@ -370,14 +435,20 @@ def grid(labels: GridView) -> str:
     by_degree = labels.is_binary or labels.n_missing > 0
     pixels = (labels.by_degree if by_degree else labels).pixels(_MOST_PIXELS)
     low, high = pixels.ends
-    scale, missing = (pixels.values - low) / ((high - low) or 1.0), np.isnan(pixels.values)
-    places = np.where(missing, _STEPS, np.rint(np.clip(np.where(missing, 0, scale), 0, 1) * (_STEPS - 1)))
+    scale = (pixels.values - low) / ((high - low) or 1.0)
+    missing = np.isnan(pixels.values)
+    places = np.where(
+        missing, _STEPS, np.rint(np.clip(np.where(missing, 0, scale), 0, 1) * (_STEPS - 1))
+    )
     source = png(places.astype(np.uint8), _palette(labels.is_binary))
     m, q = labels.values.shape
     order = f"those with the most {labels.counted} labels first" if by_degree else ""
     if labels.is_binary:
         share = " (stronger: more of them)" if pixels.note else ""
-        keys = [("ink", f"label {number(labels.distinct[1])}{share}"), ("blank", f"label {number(labels.distinct[0])}")]
+        keys = [
+            ("ink", f"label {number(labels.distinct[1])}{share}"),
+            ("blank", f"label {number(labels.distinct[0])}"),
+        ]
     else:
         keys = [("ramp", f"{number(low)} to {number(high)}, 1 % at each end beyond")]
     if labels.n_missing:
@@ -387,9 +458,13 @@ def grid(labels: GridView) -> str:
     # Long grids are stretched.
     look = f'style="aspect-ratio: {min(max(q / m, 0.6), 2.2):.3f}"'
     kind = "pixels sharp" if max(places.shape) <= 300 else "pixels"
-    picture = f'<img class="{kind}" {look} src="{source}" alt="The grid of labels: {escape(words)}">'
+    picture = (
+        f'<img class="{kind}" {look} src="{source}" alt="The grid of labels: {escape(words)}">'
+    )
     body = f'{picture}<p class="key">{escape(words)}</p>{swatches}'
-    return figure(body, "Grid", kind="grid-picture", note="; ".join(filter(None, [order, pixels.note])))
+    return figure(
+        body, "Grid", kind="grid-picture", note="; ".join(filter(None, [order, pixels.note]))
+    )
 
 
 def _palette(is_binary: bool) -> list[tuple[int, int, int, int]]:
@@ -397,8 +472,12 @@ def _palette(is_binary: bool) -> list[tuple[int, int, int, int]]:
     if is_binary:
         # The square root makes single labels of a large block visible.
         return [*((*_INK, int(255 * value**0.5)) for value in share), _MISSING]
-    colours = [np.interp(share, np.linspace(0, 1, len(_STOPS)), _STOPS[:, part]) for part in range(3)]
-    ramp = [(int(red), int(green), int(blue), 255) for red, green, blue in zip(*colours, strict=True)]
+    colours = [
+        np.interp(share, np.linspace(0, 1, len(_STOPS)), _STOPS[:, part]) for part in range(3)
+    ]
+    ramp = [
+        (int(red), int(green), int(blue), 255) for red, green, blue in zip(*colours, strict=True)
+    ]
     return [*ramp, (0, 0, 0, 0)]
 
 
@@ -406,7 +485,8 @@ def degrees(labels: GridView) -> str:
     """Draw the number of instances and tasks that have at least a given number of labels."""
     curves = labels.degree_curves()
     most = max(int(x[-1]) for x, _ in curves.values())
-    x, y = linear_axis(0, max(most, 1), f"{labels.counted} labels, k"), linear_axis(0, 1, "share with k or more")
+    x = linear_axis(0, max(most, 1), f"{labels.counted} labels, k")
+    y = linear_axis(0, 1, "share with k or more")
     chart = Chart(x, y, f"Share of each side that has at least k {labels.counted} labels")
     for index, curve in enumerate(curves.values()):
         chart.line(*_steps(*curve), f"side-{index}")
@@ -422,7 +502,8 @@ def _steps(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def values(labels: GridView) -> str:
     """Draw a histogram of the labels."""
     counts, edges = labels.histogram()
-    x, y = linear_axis(edges[0], edges[-1], "label"), linear_axis(0, float(counts.max()), "number of labels")
+    x = linear_axis(edges[0], edges[-1], "label")
+    y = linear_axis(0, float(counts.max()), "number of labels")
     chart = Chart(x, y, "How often labels of each size occur")
     chart.bars(edges, counts.astype(np.float64), "bar")
     return figure(chart.render("values"), "Labels")
@@ -430,14 +511,20 @@ def values(labels: GridView) -> str:
 
 def spectrum(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
     """Draw the eigenvalues of both sides, and the regularisation they are compared with."""
-    drawn = [(name, side, side.values[: side.rank]) for name, side in sides.items() if name != "pairs" and side.rank]
+    drawn = [
+        (name, side, side.values[: side.rank])
+        for name, side in sides.items()
+        if name != "pairs" and side.rank
+    ]
     if not drawn:
         return ""
     highest = float(max(values[0] for *_, values in drawn))
     lowest = max(float(min(values[-1] for *_, values in drawn)), 1e-10 * highest)
     longest = max(side.rank for _, side, _ in drawn)
     x = power_axis(0, max(np.log10(longest), 0.3), "rank of the eigenvalue", [1, longest])
-    y = power_axis(np.log10(lowest) - 0.1, np.log10(highest) + 0.1, "eigenvalue σ", [lowest, highest])
+    y = power_axis(
+        np.log10(lowest) - 0.1, np.log10(highest) + 0.1, "eigenvalue σ", [lowest, highest]
+    )
     chart = Chart(x, y, "Eigenvalues of the kernels in descending order")
     for index, (_, side, values) in enumerate(drawn):
         ranks = np.unique(np.rint(np.geomspace(1, side.rank, 200)).astype(int))
@@ -445,9 +532,14 @@ def spectrum(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
         if side.alpha is not None and lowest <= side.alpha <= highest:
             level = np.log10(side.alpha)
             chart.line([0, chart.x.high], [level, level], f"side-{index} level")
-    entries = [(stroke(f"side-{index}"), called(name, names)) for index, (name, *_) in enumerate(drawn)]
+    entries = [
+        (stroke(f"side-{index}"), called(name, names)) for index, (name, *_) in enumerate(drawn)
+    ]
     has_alpha = any(side.alpha is not None for _, side, _ in drawn)
-    note = "Directions above their λ (dashed) are kept, those below it fade." if has_alpha else ""
+    if has_alpha:
+        note = "Directions above their λ (dashed) are kept, those below it fade."
+    else:
+        note = ""
     return figure(chart.render("spectrum") + legend(entries), "Kernel spectra", note=note)
 
 
@@ -472,9 +564,20 @@ def kernels(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
 def curves(kind: str, summary: Summary) -> str:
     """Draw the ROC or precision–recall curves of all settings."""
     is_roc = kind == "roc"
-    labels = ("false positive rate", "true positive rate") if is_roc else ("recall", "precision")
-    name, short = ("ROC curves", "area") if is_roc else ("Precision–recall curves", "average precision")
-    chart = Chart(linear_axis(0, 1, labels[0]), linear_axis(0, 1, labels[1]), f"{name} of the settings", height=356)
+    if is_roc:
+        labels = ("false positive rate", "true positive rate")
+    else:
+        labels = ("recall", "precision")
+    if is_roc:
+        name, short = ("ROC curves", "area")
+    else:
+        name, short = ("Precision–recall curves", "average precision")
+    chart = Chart(
+        linear_axis(0, 1, labels[0]),
+        linear_axis(0, 1, labels[1]),
+        f"{name} of the settings",
+        height=356,
+    )
     share = summary.grid.share_positive
     chart.line([0, 1], [0, 1] if is_roc else [share, share], "beside")
     # Baselines are known only for the score of the page.
@@ -490,7 +593,12 @@ def curves(kind: str, summary: Summary) -> str:
         if (reached := best_baseline(means.get(setting, {}))) is not None:
             words += f"; {in_words(reached[0], summary.apart)} {reached[1]:.3f}"
         entries.append((stroke(f"setting-{setting.value}"), words))
-    entries.append((stroke("beside"), "any order at random" if is_roc else f"share of positive labels, {share:.3g}"))
+    entries.append(
+        (
+            stroke("beside"),
+            "any order at random" if is_roc else f"share of positive labels, {share:.3g}",
+        )
+    )
     return figure(chart.render(kind) + legend(entries), name)
 
 
@@ -501,12 +609,15 @@ def points(summary: Summary) -> str:
         return ""
     labels = next(iter(clouds.values())).x
     # A few extreme predictions must not determine the axes.
-    low, high = np.quantile(np.concatenate([labels, *(cloud.y for cloud in clouds.values())]), [0.001, 0.999])
+    low, high = np.quantile(
+        np.concatenate([labels, *(cloud.y for cloud in clouds.values())]), [0.001, 0.999]
+    )
     ends = (float(min(low, labels.min())), float(max(high, labels.max())))
     margin = 0.03 * (ends[1] - ends[0])
     sample = some_of(labels.size, MOST_POINTS)
     within = summary.within()
-    low, high = ends[0] - margin, ends[1] + margin
+    low = ends[0] - margin
+    high = ends[1] + margin
     axes = linear_axis(low, high, "observed label"), linear_axis(low, high, "held-out prediction")
     panels = []
     for setting, cloud in clouds.items():
@@ -520,21 +631,38 @@ def points(summary: Summary) -> str:
 
 
 def landscape(
-    view: LandscapeView, levels: Sequence[float], means: Mapping[str, float], names: SideNames, *, is_own: bool = False
+    view: LandscapeView,
+    levels: Sequence[float],
+    means: Mapping[str, float],
+    names: SideNames,
+    *,
+    is_own: bool = False,
 ) -> str:
     """Draw the scores of one setting, as a map over two regularisations or a line over one, and the best baseline.
 
     The script of the page reads the position and the texts of each point from JSON.
     """
-    drawn, setting = view.drawn, view.setting
+    drawn = view.drawn
+    setting = view.setting
     if drawn is None or setting is None:
         return ""
-    letters = {"alpha": "λ"} if view.task_alphas is None else {"alpha": "λ_d", "task_alpha": "λ_t"}
+    if view.task_alphas is None:
+        letters = {"alpha": "λ"}
+    else:
+        letters = {"alpha": "λ_d", "task_alpha": "λ_t"}
     score, *best = view.best
-    at = ", ".join(f"{letter} {power(value)}" for letter, value in zip(letters.values(), best, strict=True))
-    zeros, reached = "λ = 0 is not drawn" if view.zeros else "", best_baseline(means)
-    baseline = "" if reached is None else f"{in_words(reached[0], names)}: {number(reached[1])}"
-    note = "; ".join(filter(None, [f"best {number(score)} at {at}", zeros, view.evaluated, baseline]))
+    at = ", ".join(
+        f"{letter} {power(value)}" for letter, value in zip(letters.values(), best, strict=True)
+    )
+    zeros = "λ = 0 is not drawn" if view.zeros else ""
+    reached = best_baseline(means)
+    if reached is None:
+        baseline = ""
+    else:
+        baseline = f"{in_words(reached[0], names)}: {number(reached[1])}"
+    note = "; ".join(
+        filter(None, [f"best {number(score)} at {at}", zeros, view.evaluated, baseline])
+    )
     shown = [letters[name] for name in drawn.names]
     title = names.in_words(setting)
     if len(shown) == 2:
@@ -550,18 +678,35 @@ def landscape(
 
 
 def _map(
-    view: LandscapeView, drawn: DrawnLandscape, title: str, levels: Sequence[float], names: SideNames
+    view: LandscapeView,
+    drawn: DrawnLandscape,
+    title: str,
+    levels: Sequence[float],
+    names: SideNames,
 ) -> tuple[str, list[list[Any]]]:
-    (alphas, task_alphas), (y, x), (up, across) = drawn.values, drawn.powers, drawn.edges
+    alphas, task_alphas = drawn.values
+    y, x = drawn.powers
+    up, across = drawn.edges
     right = power_axis(across[0], across[-1], f"λ_t ({names.tasks})", task_alphas)
     left = power_axis(up[0], up[-1], f"λ_d ({names.instances})", alphas)
-    chart = Chart(right, left, f"Map of {view.scoring} in setting {title}. Arrow keys move over its points.", 356)
+    chart = Chart(
+        right,
+        left,
+        f"Map of {view.scoring} in setting {title}. Arrow keys move over its points.",
+        356,
+    )
     steps = np.asarray(levels[1:])
     chart.cells(across, up, [[_band(loss, steps) for loss in row] for row in drawn.loss.tolist()])
     if view.alpha and view.task_alpha:
         chart.star(view.power("task_alpha"), view.power("alpha"))
     places = [
-        [round(left, 1), round(top, 1), number(drawn.scores[i, j]), power(alphas[i]), power(task_alphas[j])]
+        [
+            round(left, 1),
+            round(top, 1),
+            number(drawn.scores[i, j]),
+            power(alphas[i]),
+            power(task_alphas[j]),
+        ]
         for i, top in enumerate(chart.up(y).tolist())
         for j, left in enumerate(chart.across(x).tolist())
     ]
@@ -571,13 +716,17 @@ def _map(
 def _line(
     view: LandscapeView, drawn: DrawnLandscape, title: str, name: str, reached: float | None
 ) -> tuple[str, list[list[Any]]]:
-    (alphas,), (x,), scores = drawn.values, drawn.powers, drawn.scores
+    (alphas,) = drawn.values
+    (x,) = drawn.powers
+    scores = drawn.scores
     highest = float(np.nanmax(scores))
     # Far from the best, scores may be arbitrarily low: only the range near the best is drawn.
     lowest = max(float(np.nanmin(scores)), highest - 3 * (highest - float(np.nanmedian(scores))))
     margin = 0.06 * (highest - lowest)
     axes = power_axis(x[0], x[-1], name, alphas), linear_axis(lowest - margin, highest + margin, "")
-    chart = Chart(*axes, f"{view.scoring} over {name} in setting {title}. Arrow keys move over its points.")
+    chart = Chart(
+        *axes, f"{view.scoring} over {name} in setting {title}. Arrow keys move over its points."
+    )
     if reached is not None and chart.y.low < reached < chart.y.high:
         chart.line([chart.x.low, chart.x.high], [reached] * 2, "beside")
     known = ~np.isnan(scores)
@@ -586,8 +735,15 @@ def _line(
     if not math.isnan(chosen):
         chart.star(chosen, float(np.interp(chosen, x[known], scores[known])))
     places = [
-        [round(left, 1), round(min(max(top, 10.0), 256.0), 1), number(float(score)), power(float(alpha))]
-        for left, top, score, alpha in zip(chart.across(x), chart.up(scores), scores, alphas, strict=True)
+        [
+            round(left, 1),
+            round(min(max(top, 10.0), 256.0), 1),
+            number(float(score)),
+            power(float(alpha)),
+        ]
+        for left, top, score, alpha in zip(
+            chart.across(x), chart.up(scores), scores, alphas, strict=True
+        )
         if not np.isnan(score)
     ]
     return chart.render(f"line-{title[0]}", interactive=True), places
@@ -597,7 +753,9 @@ def _band(loss: float, steps: np.ndarray) -> str | None:
     """Return the colour of a cell, None without a score; few steps also use the full range of colours."""
     if math.isnan(loss):
         return None
-    return f"band-{round(int(np.searchsorted(steps, loss)) * (_BANDS - 1) / max(steps.size - 1, 1))}"
+    return (
+        f"band-{round(int(np.searchsorted(steps, loss)) * (_BANDS - 1) / max(steps.size - 1, 1))}"
+    )
 
 
 def levels_legend(levels: Sequence[float]) -> str:
@@ -605,6 +763,8 @@ def levels_legend(levels: Sequence[float]) -> str:
     words = [*(f"≤ {number(level)}" for level in levels[1:-1]), "more"]
     bands = (_band(level, np.asarray(levels[1:])) for level in levels[1:])
     look = 'width="22" height="12"/></svg>'
-    marks = (f'<svg viewBox="0 0 22 12" aria-hidden="true"><rect class="{band}" {look}' for band in bands)
+    marks = (
+        f'<svg viewBox="0 0 22 12" aria-hidden="true"><rect class="{band}" {look}' for band in bands
+    )
     entries = legend(zip(marks, words, strict=True), "legend levels")
     return f'<p class="key">Lost against the best of each setting:</p>{entries}'

@@ -84,38 +84,63 @@ def in_between(interval: Interval | None) -> str:
     >>> in_between(None)
     '–'
     """
-    return "–" if interval is None else f"{number(interval.low, 3)} … {number(interval.high, 3)}"
+    if interval is None:
+        return "–"
+    return f"{number(interval.low, 3)} … {number(interval.high, 3)}"
 
 
 def settings(summary: Summary) -> str:
     """Return the table of scores in each setting, with baselines and intervals."""
-    found, names = summary.results, summary.apart
+    found = summary.results
+    names = summary.apart
     own = ' <span class="own">chosen here</span>'
-    heads = [f"{escape(names.in_words(each.setting))}{own if each.setting is summary.own else ''}" for each in found]
-    rows = [(kind, _breaking(name), map(escape, texts)) for kind, name, texts in _score_rows(summary)]
+    heads = [
+        f"{escape(names.in_words(each.setting))}{own if each.setting is summary.own else ''}"
+        for each in found
+    ]
+    rows = [
+        (kind, _breaking(name), map(escape, texts)) for kind, name, texts in _score_rows(summary)
+    ]
     words = {key: escape(word) for key, word in _words(summary).items()}
     items = "".join(fill(f"new_{each.setting.value}", **words) for each in found)
     scores = table(heads, rows, "plain scores")
-    return fill("settings", **words, table=scores, said=items, comparison=escape(_comparison(summary)))
+    return fill(
+        "settings", **words, table=scores, said=items, comparison=escape(_comparison(summary))
+    )
 
 
 def _words(summary: Summary) -> dict[str, str]:
     """Return the names of both sides for templates, in the singular and the plural."""
-    return dict(zip(("first", "second", "instances", "tasks"), (*summary.apart, *summary.names.both), strict=True))
+    return dict(
+        zip(
+            ("first", "second", "instances", "tasks"),
+            (*summary.apart, *summary.names.both),
+            strict=True,
+        )
+    )
 
 
 def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
     """Return the class, the name and the texts of each row that has any, with a text for each setting."""
-    found, within = summary.results, summary.within()
+    found = summary.results
+    within = summary.within()
     rows = [
         ("main", summary.scoring, [number(each.score) for each in found]),
         ("", "95 % interval", [in_between(summary.intervals.get(each.setting)) for each in found]),
         ("", "permuted labels", [number(each.null) for each in found]),
     ]
     for name in BASELINES:
-        rows.append(("", in_words(name, summary.apart), [number(each.baselines.get(name)) for each in found]))
+        rows.append(
+            (
+                "",
+                in_words(name, summary.apart),
+                [number(each.baselines.get(name)) for each in found],
+            )
+        )
     for name in dict.fromkeys(each.judge.name for each in summary.others):
-        rows.append(("", name, [number(each.score) for each in summary.others if each.judge.name == name]))
+        rows.append(
+            ("", name, [number(each.score) for each in summary.others if each.judge.name == name])
+        )
     rows += [
         ("", "90 % of labels within ±", [number(within[each.setting], 3) for each in found]),
         ("words", "held out by", [each.reason or each.method for each in found]),
@@ -130,7 +155,13 @@ def _comparison(summary: Summary) -> str:
     if not all(math.isnan(each.null) for each in summary.results):
         sentences.append(fill("permuted"))
     if summary.intervals:
-        sentences.append(fill("intervals", count=f"{next(iter(summary.intervals.values())).n_resamples:,}", **words))
+        sentences.append(
+            fill(
+                "intervals",
+                count=f"{next(iter(summary.intervals.values())).n_resamples:,}",
+                **words,
+            )
+        )
     return " ".join(sentences)
 
 
@@ -139,10 +170,18 @@ def _comparison(summary: Summary) -> str:
 
 def contradicting(summary: Summary) -> str:
     """Return the labels that held-out predictions contradict most."""
-    found, grid = summary.contradicting, summary.grid
+    found = summary.contradicting
+    grid = summary.grid
     if not found:
         return ""
-    rows = zip(found.instances, found.tasks, found.labels, found.predictions, found.contradictions, strict=True)
+    rows = zip(
+        found.instances,
+        found.tasks,
+        found.labels,
+        found.predictions,
+        found.contradictions,
+        strict=True,
+    )
     heads = {"label": 3, "held out": 3, "contradiction": 4}
     return fill(
         "contradicting",
@@ -159,15 +198,24 @@ def likeliest(summary: Summary) -> str:
     found = summary.likeliest
     if not found:
         return ""
-    zeros = " A label of 0 counts as not observed, and is predicted without itself." * bool((found.labels == 0).any())
+    zeros = " A label of 0 counts as not observed, and is predicted without itself." * bool(
+        (found.labels == 0).any()
+    )
     rows = zip(found.instances, found.tasks, found.scores, strict=True)
     listing = _listing("pair-table", "Likeliest unobserved pairs", summary, {"predicted": 4}, rows)
     meaning = fill("rank_of_binary" if summary.grid.is_binary else "rank_of_real")
-    words = {"count": f"{len(found):,}", "method": escape(found.method), "zeros": zeros, "meaning": meaning}
+    words = {
+        "count": f"{len(found):,}",
+        "method": escape(found.method),
+        "zeros": zeros,
+        "meaning": meaning,
+    }
     return fill("likeliest", **words, listing=listing)
 
 
-def _listing(name: str, title: str, summary: Summary, heads: dict[str, int], rows: Iterable[Sequence[Any]]) -> str:
+def _listing(
+    name: str, title: str, summary: Summary, heads: dict[str, int], rows: Iterable[Sequence[Any]]
+) -> str:
     """Return pairs with numbers as a table to sort and to search, sorted by its last column.
 
     Parameters
@@ -193,7 +241,14 @@ def _listing(name: str, title: str, summary: Summary, heads: dict[str, int], row
         for value, digits in zip(values, heads.values(), strict=True):
             cells.append(f'<td data-value="{float(value)!r}">{number(value, digits)}</td>')
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    return fill("listing", name=name, title=escape(title), head=head, body="".join(lines), count=f"{len(lines):,}")
+    return fill(
+        "listing",
+        name=name,
+        title=escape(title),
+        head=head,
+        body="".join(lines),
+        count=f"{len(lines):,}",
+    )
 
 
 # Tables with bars -------------------------------------------------------------------------------------
@@ -203,9 +258,14 @@ def explanations(summary: Summary) -> str:
     """Return the explanations of the first of the likeliest pairs."""
     if not summary.explanations:
         return ""
-    items = "".join(_explanation(each, summary, is_first=place == 0) for place, each in enumerate(summary.explanations))
+    items = "".join(
+        _explanation(each, summary, is_first=place == 0)
+        for place, each in enumerate(summary.explanations)
+    )
     names = summary.names
-    return fill("explanations", instance=escape(names.instance), task=escape(names.task), said=items)
+    return fill(
+        "explanations", instance=escape(names.instance), task=escape(names.task), said=items
+    )
 
 
 def _explanation(found: Explanation, summary: Summary, *, is_first: bool) -> str:
@@ -217,10 +277,14 @@ def _explanation(found: Explanation, summary: Summary, *, is_first: bool) -> str
     body = "".join(_contributions(heads, each, found.prediction, names) for heads, each in lists)
     pair = {"instance": identity(found.instance, names), "task": identity(found.task, names)}
     opened = " open" if is_first else ""
-    return fill("explanation", **pair, open=opened, prediction=number(found.prediction), panels=body)
+    return fill(
+        "explanation", **pair, open=opened, prediction=number(found.prediction), panels=body
+    )
 
 
-def _contributions(heads: list[str], found: Contributions, prediction: float, names: Mapping[str, str]) -> str:
+def _contributions(
+    heads: list[str], found: Contributions, prediction: float, names: Mapping[str, str]
+) -> str:
     """Return the largest contributions, all others in one row, and their sum."""
     blank = [""] * len(heads)
     rows = []
@@ -229,9 +293,14 @@ def _contributions(heads: list[str], found: Contributions, prediction: float, na
         cells = [*(identity(label, names) for label in ids), number(each.label, 3)]
         rows.append((cells, each.contribution, number(each.contribution, 3)))
     if found.n_rest:
-        rows.append(([f"{found.n_rest:,} others together", *blank], found.rest, number(found.rest, 3)))
+        rows.append(
+            ([f"{found.n_rest:,} others together", *blank], found.rest, number(found.rest, 3))
+        )
     rows.append((["prediction", *blank], 0.0, number(prediction)))
-    title, label = ("By pair", "label") if len(heads) > 1 else (f"By {heads[0]}", "mean label")
+    if len(heads) > 1:
+        title, label = ("By pair", "label")
+    else:
+        title, label = (f"By {heads[0]}", "mean label")
     return _bars(title, [*heads, label, "brings"], rows)
 
 
@@ -255,11 +324,16 @@ def learned_kernels(summary: Summary) -> str:
     ]
     note = "Held-out mean squared error, which was minimised and so is optimistic."
     panels.append(_bars("Stages", ["stage", "", "error"], stages, note))
-    shares = "" if weights.shares is None else f"The kernel between pairs is {weights.shares_in_words(summary.apart)}."
+    if weights.shares is None:
+        shares = ""
+    else:
+        shares = f"The kernel between pairs is {weights.shares_in_words(summary.apart)}."
     return f'<p>{escape(shares)}</p><div class="panels">{"".join(panels)}</div>'
 
 
-def _bars(title: str, heads: Sequence[str], rows: Sequence[tuple[list[str], float, str]], note: str = "") -> str:
+def _bars(
+    title: str, heads: Sequence[str], rows: Sequence[tuple[list[str], float, str]], note: str = ""
+) -> str:
     """Return a table whose last column has a bar for each number.
 
     Parameters
@@ -271,12 +345,17 @@ def _bars(title: str, heads: Sequence[str], rows: Sequence[tuple[list[str], floa
     note : str, default=""
     """
     most = max(abs(value) for _, value, _ in rows) or 1.0
-    columns = "".join(f"<th scope='col'>{escape(head)}</th>" if head else "<td></td>" for head in heads)
+    columns = "".join(
+        f"<th scope='col'>{escape(head)}</th>" if head else "<td></td>" for head in heads
+    )
     body = ""
     for cells, value, text in rows:
-        sign, marked = "minus" if value < 0 else "plus", "".join(f"<td>{cell}</td>" for cell in cells)
+        sign = "minus" if value < 0 else "plus"
+        marked = "".join(f"<td>{cell}</td>" for cell in cells)
         body += fill("bar", cells=marked, sign=sign, share=f"{abs(value) / most:.3f}", text=text)
-    body = f"<table class='plain bars'><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table>"
+    body = (
+        f"<table class='plain bars'><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table>"
+    )
     return figure(f"<div class='scroll'>{body}</div>", escape(title), note=note)
 
 
@@ -317,24 +396,27 @@ def write_report(
     model : fitted estimator
         A model of pairs, a search such as `TwoStepRidgeCV`, or a `PairRegressor`.
     path : path
-        File to write, such as ``"report.html"``; an existing file is replaced once the report is complete.
+        File to write, such as ``"report.html"``; an existing file is replaced once the report is
+        complete.
     title : str, default=None
         Heading; None uses the name of the model and the size of the grid.
     setting : iterable of settings, default=None
-        Letters or aliases; None means all settings that the model supports, with two exceptions. If labels are missing,
-        settings without a closed form are refitted for every fold; they are left out if that takes more than about
-        half a minute, except the setting of the search (without a search B, for a network A). A model with learned
-        kernels is shown in its setting only; its kernels are learned again in each fold, as in `dyadlearn.evaluate`.
+        Letters or aliases; None means all settings that the model supports, with two exceptions. If
+        labels are missing, settings without a closed form are refitted for every fold; they are
+        left out if that takes more than about half a minute, except the setting of the search
+        (without a search B, for a network A). A model with learned kernels is shown in its setting
+        only; its kernels are learned again in each fold, as in `dyadlearn.evaluate`.
     scoring : str or callable, default=None
-        A name (see `dyadlearn.metrics.scorer`) or a function of the labels and the held-out predictions, both of
-        shape (m, q); greater is better. None means the score of the search or, without a search, ``"roc_auc"`` for
-        binary labels and ``"neg_mean_squared_error"`` for others.
+        A name (see `dyadlearn.metrics.scorer`) or a function of the labels and the held-out
+        predictions, both of shape (m, q); greater is better. None means the score of the search or,
+        without a search, ``"roc_auc"`` for binary labels and ``"neg_mean_squared_error"`` for
+        others.
     alphas, task_alphas : iterables of float, default=None
-        Regularisations to score; None means those of the search or, without a search, the default grid of
-        `dyadlearn.selection.default_alphas`.
+        Regularisations to score; None means those of the search or, without a search, the default
+        grid of `dyadlearn.selection.default_alphas`.
     groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
-        Groups of instances and tasks that are left out together. None means the groups of the fit for the scores of a
-        search, and no groups for its landscapes in other settings than its own.
+        Groups of instances and tasks that are left out together. None means the groups of the fit
+        for the scores of a search, and no groups for its landscapes in other settings than its own.
     cv : int, SettingKFold or list of (training rows, test rows), default=None
         Folds, as in `dyadlearn.evaluate`.
     n_permutations : int, default=0
@@ -344,7 +426,8 @@ def write_report(
     notes : iterable of str, default=()
         Further warnings to show, such as those raised by `fit`.
     sides : (str, str), default=None
-        Names of an instance and a task, such as ``("host", "parasite")``; the report uses them throughout.
+        Names of an instance and a task, such as ``("host", "parasite")``; the report uses them
+        throughout.
     names : mapping of id to str, default=None
         Names of instances and tasks, which are shown after their ids.
     progress : bool, default=None
@@ -372,11 +455,18 @@ def write_report(
     target = Path(path)
     check_place(target)  # before anything is computed
     check_whole(n, "n")
-    asked: dict[str, Any] = {"wanted": setting, "scoring": scoring, "alphas": alphas, "task_alphas": task_alphas}
+    asked: dict[str, Any] = {
+        "wanted": setting,
+        "scoring": scoring,
+        "alphas": alphas,
+        "task_alphas": task_alphas,
+    }
     asked |= {"groups": groups, "task_groups": task_groups, "cv": cv}
     asked |= {"n_permutations": n_permutations, "progress": progress}
     summary = summary_of(model, title=title, n_cells=n, notes=notes, sides=sides, **asked)
-    summary = replace(summary, id_names={str(label): str(name) for label, name in (names or {}).items()})
+    summary = replace(
+        summary, id_names={str(label): str(name) for label, name in (names or {}).items()}
+    )
     # An id may contain a surrogate, which UTF-8 cannot encode.
     page = render(summary).encode("utf-8", errors="backslashreplace")
     with replacing(target) as file:
@@ -410,22 +500,30 @@ def render(summary: Summary) -> str:
         tiles=_tiles(summary),
         contents="".join(f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in shown),
         warnings=_warnings(summary.warnings),
-        body="".join(f'<section id="{name}"><h2>{title}</h2>{text}</section>' for name, title, text in shown),
+        body="".join(
+            f'<section id="{name}"><h2>{title}</h2>{text}</section>' for name, title, text in shown
+        ),
         date=date.today().isoformat(),
         script=script,
     )
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> str:
-    rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{marked_up(value)}</dd></div>" for name, value in facts)
+    rows = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{marked_up(value)}</dd></div>" for name, value in facts
+    )
     return f'<dl class="facts">{rows}</dl>'
 
 
 def _tiles(summary: Summary) -> str:
     tiles = ""
     for each in summary.results:
-        letter, words = each.setting.value, escape(summary.apart.in_words(each.setting)[3:])
-        look = {"kind": "own" if each.setting is summary.own else "", "beside": _beside(each, summary)}
+        letter = each.setting.value
+        words = escape(summary.apart.in_words(each.setting)[3:])
+        look = {
+            "kind": "own" if each.setting is summary.own else "",
+            "beside": _beside(each, summary),
+        }
         tiles += fill("tile", letter=letter, score=number(each.score), words=words, **look)
     words = f"{escape(summary.scoring)} of held-out predictions in each setting, with its interval and baselines"
     return f'<p class="key" id="tiles">{words}</p><ul class="tiles" aria-labelledby="tiles">{tiles}</ul>'
@@ -433,14 +531,17 @@ def _tiles(summary: Summary) -> str:
 
 def _beside(each: SettingScore, summary: Summary) -> str:
     """Return the interval, the best baseline and the score of permuted labels beside a score."""
-    lines, interval = [], summary.intervals.get(each.setting)
+    lines = []
+    interval = summary.intervals.get(each.setting)
     if interval is not None:
         lines.append(("interval", f"{100 * interval.coverage:g} %", in_between(interval)))
     if each.baselines:
         lines.append(("means", "means", best_in_words(each.baselines, summary.apart)))
     if not math.isnan(each.null):
         lines.append(("null", "permuted", number(each.null)))
-    return "".join(fill("beside", name=name, kind=kind, text=escape(text)) for kind, name, text in lines)
+    return "".join(
+        fill("beside", name=name, kind=kind, text=escape(text)) for kind, name, text in lines
+    )
 
 
 def _warnings(warnings: Sequence[str]) -> str:
@@ -452,7 +553,9 @@ def _warnings(warnings: Sequence[str]) -> str:
 
 
 def _list(texts: Sequence[str]) -> str:
-    return f"<ul class='notes'>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>" if texts else ""
+    if texts:
+        return f"<ul class='notes'>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>"
+    return ""
 
 
 def _data(summary: Summary) -> str:
@@ -462,15 +565,22 @@ def _data(summary: Summary) -> str:
         panels.append(figures.degrees(grid))
     if not grid.is_binary:
         panels.append(figures.values(grid))
-    panels += [figures.spectrum(summary.sides, summary.names), figures.kernels(summary.sides, summary.names)]
+    panels += [
+        figures.spectrum(summary.sides, summary.names),
+        figures.kernels(summary.sides, summary.names),
+    ]
     return f'<div class="panels">{"".join(panels)}</div>'
 
 
 def _landscapes(summary: Summary) -> str:
     levels = summary.levels()
-    means: dict[Setting | None, dict[str, float]] = {each.setting: each.baselines for each in summary.results}
+    means: dict[Setting | None, dict[str, float]] = {
+        each.setting: each.baselines for each in summary.results
+    }
     panels = "".join(
-        figures.landscape(each, levels, means[each.setting], summary.apart, is_own=each.setting is summary.own)
+        figures.landscape(
+            each, levels, means[each.setting], summary.apart, is_own=each.setting is summary.own
+        )
         for each in summary.landscapes
     )
     if not panels:
@@ -486,7 +596,11 @@ def _held_out(summary: Summary) -> str:
         panels = figures.curves("roc", summary) + figures.curves("precision_recall", summary)
         note = "Curves are averaged as the scores are, and thinned out to about two hundred points."
     else:
-        panels, n_labels = figures.points(summary), summary.grid.n_observed
+        panels = figures.points(summary)
+        n_labels = summary.grid.n_observed
         most = figures.MOST_POINTS
-        note = f"{most:,} of {n_labels:,} labels are drawn, chosen at random." if n_labels > most else ""
+        if n_labels > most:
+            note = f"{most:,} of {n_labels:,} labels are drawn, chosen at random."
+        else:
+            note = ""
     return f'<p>{note}</p><div class="panels">{panels}</div>'

@@ -6,7 +6,13 @@ from dyadlearn._registry import MODELS
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import Audit, audit
 from dyadlearn.selection.choosing import Better, better_of
-from dyadlearn.selection.evaluate import Interval, Scores, SettingScore, bootstrap_interval, evaluate
+from dyadlearn.selection.evaluate import (
+    Interval,
+    Scores,
+    SettingScore,
+    bootstrap_interval,
+    evaluate,
+)
 from dyadlearn.selection.landscape import default_alphas, landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
 from dyadlearn.selection.search import (

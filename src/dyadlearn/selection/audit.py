@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._codes import Column, ends_in_order, factorize, id_columns, identical_rows, pair_numbers
+from dyadlearn._codes import (
+    Column,
+    ends_in_order,
+    factorize,
+    id_columns,
+    identical_rows,
+    pair_numbers,
+)
 from dyadlearn._tables import read_table
 from dyadlearn.holdout.splitters import check_writing
 from dyadlearn.models.reading import positions
@@ -33,14 +40,15 @@ class Audit:
     is_repeated : array of bool of shape (n_test,)
         Whether each test pair occurs in training. Such pairs count as A.
     is_leak : array of bool of shape (n_test,)
-        Whether each test pair is easier than claimed: an instance or task that is claimed to be new is in training.
-        Without a claim, whether the pair is repeated.
+        Whether each test pair is easier than claimed: an instance or task that is claimed to be new
+        is in training. Without a claim, whether the pair is repeated.
     is_harder : array of bool of shape (n_test,)
         Whether each test pair has a new instance or task that is claimed to be known.
     network : bool
         Whether the pairs are edges of an undirected network.
     n_identical : (int, int)
-        Number of new instances, and of new tasks, in test whose description equals that of one in training.
+        Number of new instances, and of new tasks, in test whose description equals that of one in
+        training.
 
     Examples
     --------
@@ -69,12 +77,16 @@ class Audit:
     @cached_property
     def counts(self) -> dict[str, int]:
         """Number of test pairs of each setting; they add up to `n_test`."""
-        return {letter.value: int(np.count_nonzero(self.settings == letter.value)) for letter in Setting}
+        return {
+            letter.value: int(np.count_nonzero(self.settings == letter.value)) for letter in Setting
+        }
 
     @property
     def setting(self) -> str:
         """Common setting of all test pairs, or ``"mixed"``."""
-        return next((letter for letter, count in self.counts.items() if count == self.n_test), "mixed")
+        return next(
+            (letter for letter, count in self.counts.items() if count == self.n_test), "mixed"
+        )
 
     @property
     def n_repeated(self) -> int:
@@ -108,7 +120,9 @@ class Audit:
         pairs = _number(self.n_test, "test pair")
         findings = []
         if self.claimed is None:
-            verdict = f"The setting of {pairs} is {self.setting}" + (f" ({tally})" if self.setting == "mixed" else "")
+            verdict = f"The setting of {pairs} is {self.setting}" + (
+                f" ({tally})" if self.setting == "mixed" else ""
+            )
             if self.n_leaks:
                 findings.append(f"{self.n_leaks} also in training")
         elif not self.n_leaks and not self.n_harder:
@@ -119,12 +133,18 @@ class Audit:
             if self.n_leaks:
                 findings.append(f"{self.n_leaks} {self._leak_reason()} in training (leak)")
             if self.n_harder:
-                reason = {"A": "a new instance or task", "B": "a new task", "C": "a new instance"}[self.claimed]
+                reason = {"A": "a new instance or task", "B": "a new task", "C": "a new instance"}[
+                    self.claimed
+                ]
                 if self.network:
                     reason = "a new node" if self.claimed == "A" else "two new nodes"
                 findings.append(f"{self.n_harder} with {reason} (harder)")
-        for count, noun in zip(self.n_identical, ("node", "") if self.network else ("instance", "task"), strict=True):
-            findings += [f"{_number(count, f'new {noun}')} identical to one in training"] if count else []
+        for count, noun in zip(
+            self.n_identical, ("node", "") if self.network else ("instance", "task"), strict=True
+        ):
+            findings += (
+                [f"{_number(count, f'new {noun}')} identical to one in training"] if count else []
+            )
         return verdict + (": " if findings else "") + ", ".join(findings) + "."
 
     def _leak_reason(self) -> str:
@@ -147,8 +167,13 @@ class Audit:
     def __str__(self) -> str:
         lines = [self.message, f"  {'setting':<9}{'new':<17}{'test pairs':>12}"]
         new = _NEW_NODES if self.network else _NEW
-        lines += [f"  {letter:<9}{new[letter]:<17}{count:>12}" for letter, count in self.counts.items()]
-        lines.append(f"  {_number(self.n_train, 'training pair')}, {_number(self.n_repeated, 'test pair')} among them")
+        lines += [
+            f"  {letter:<9}{new[letter]:<17}{count:>12}" for letter, count in self.counts.items()
+        ]
+        lines.append(
+            f"  {_number(self.n_train, 'training pair')}, {_number(self.n_repeated, 'test pair')} "
+            f"among them"
+        )
         return "\n".join(lines)
 
 
@@ -170,16 +195,20 @@ def audit(
     Parameters
     ----------
     train, test : array-like or frame of shape (n, 2), or array of booleans of shape (m, q)
-        Tables of pairs, with an instance id and a task id in each row; or boolean masks of the cells of one grid.
+        Tables of pairs, with an instance id and a task id in each row; or boolean masks of the
+        cells of one grid.
     setting : str, Setting or None, default=None
         The setting that the split is claimed to be.
     network : bool, default=False
-        Whether the pairs are edges of an undirected network, whose nodes are both the instances and the tasks. Then (b,
-        a) is the same pair as (a, b), a node is known if it occurs in either column, and B and C both mean one new
+        Whether the pairs are edges of an undirected network, whose nodes are both the instances and
+        the tasks. Then (b,
+        a) is the same pair as (a, b), a node is known if it occurs in either column, and B and C
+           both mean one new
         node.
     instances, tasks : array, sparse matrix or frame with one row per instance or task, default=None
-        Features, or kernels, in which to search for new rows that are identical to one in training. The ids of a frame
-        are those of the pairs; the rows of an array are numbered from 0. For a network, `instances` are the nodes.
+        Features, or kernels, in which to search for new rows that are identical to one in training.
+        The ids of a frame are those of the pairs; the rows of an array are numbered from 0. For a
+        network, `instances` are the nodes.
 
     Returns
     -------
@@ -188,8 +217,8 @@ def audit(
     Raises
     ------
     IdError
-        If ids of training and test differ only in type or blanks, such as 1 and "1". They would count as different ids,
-        and leaks would not be detected.
+        If ids of training and test differ only in type or blanks, such as 1 and "1". They would
+        count as different ids, and leaks would not be detected.
 
     Examples
     --------
@@ -210,25 +239,38 @@ def audit(
     pairs = ((first, test_first), (second, test_second))
     if network:
         pairs = (([*first, *second], [*test_first, *test_second]), ([], []))
-        rows, columns, test_rows, test_columns = factorize([first, second, test_first, test_second], "train or test")
+        rows, columns, test_rows, test_columns = factorize(
+            [first, second, test_first, test_second], "train or test"
+        )
         nodes = np.concatenate([rows, columns])
-        instance_seen, task_seen = np.isin(test_rows, nodes), np.isin(test_columns, nodes)
+        instance_seen = np.isin(test_rows, nodes)
+        task_seen = np.isin(test_columns, nodes)
         check_writing([first, second], [test_first, test_second], "Nodes of train and test")
         check_writing([first], [second], "Instances and tasks of a network")
-        rows, columns, test_rows, test_columns = *ends_in_order(rows, columns), *ends_in_order(test_rows, test_columns)
+        rows, columns, test_rows, test_columns = (
+            *ends_in_order(rows, columns),
+            *ends_in_order(test_rows, test_columns),
+        )
     else:
         rows, test_rows = factorize([first, test_first], "train or test")
         columns, test_columns = factorize([second, test_second], "train or test")
-        instance_seen, task_seen = np.isin(test_rows, rows), np.isin(test_columns, columns)
+        instance_seen = np.isin(test_rows, rows)
+        task_seen = np.isin(test_columns, columns)
         check_writing([first], [test_first], "Instances of train and test")
         check_writing([second], [test_second], "Tasks of train and test")
     n_tasks = int(max(columns.max(), test_columns.max())) + 1
-    is_repeated = np.isin(pair_numbers(test_rows, test_columns, n_tasks), pair_numbers(rows, columns, n_tasks))
-    is_leak, is_harder = is_repeated, np.zeros_like(is_repeated)
+    is_repeated = np.isin(
+        pair_numbers(test_rows, test_columns, n_tasks), pair_numbers(rows, columns, n_tasks)
+    )
+    is_leak = is_repeated
+    is_harder = np.zeros_like(is_repeated)
     if network and claimed in (Setting.B, Setting.C):
-        is_leak, is_harder = instance_seen & task_seen, ~(instance_seen | task_seen)
+        is_leak = instance_seen & task_seen
+        is_harder = ~(instance_seen | task_seen)
     elif claimed is not None:
-        is_harder = (~instance_seen & (not claimed.new_instance)) | (~task_seen & (not claimed.new_task))
+        is_harder = (~instance_seen & (not claimed.new_instance)) | (
+            ~task_seen & (not claimed.new_task)
+        )
         if claimed is not Setting.A:
             is_leak = (instance_seen & claimed.new_instance) | (task_seen & claimed.new_task)
     return Audit(
@@ -250,7 +292,9 @@ def _n_identical(described: Any, train: Column, test: Column) -> int:
         return 0
     table = read_table(described, "instances or tasks")
     codes = identical_rows(table.values)
-    at, test_at = (positions(ids, table.row_ids, len(codes), "instances or tasks") for ids in (train, test))
+    at, test_at = (
+        positions(ids, table.row_ids, len(codes), "instances or tasks") for ids in (train, test)
+    )
     return int(np.isin(codes[np.setdiff1d(test_at, at)], codes[at]).sum())
 
 
@@ -261,7 +305,9 @@ def _read(train: Any, test: Any) -> tuple[tuple[Column, Column], tuple[Column, C
         shapes = [np.shape(part) for part in (train, test)]
         if not all(are_masks) or shapes[0] != shapes[1] or len(shapes[0]) != 2:
             raise ValueError(
-                f"train and test must be two masks of the same grid, found shapes {shapes[0]} and {shapes[1]}."
+                f"train and test must be two masks of the same grid, found shapes {shapes[0]} and "
+                f"{shapes[1]}."
             )
-        train, test = np.argwhere(train), np.argwhere(test)
+        train = np.argwhere(train)
+        test = np.argwhere(test)
     return id_columns(train, "train"), id_columns(test, "test")

@@ -1,9 +1,10 @@
 """Choice between searches of different models, by the scores of their held-out predictions.
 
-A search whose hold-out is exact is not compared with one that leaves out folds: a model that is fitted without a fifth
-of the data is worse than one that is fitted without a single row. So exact searches come first. Of these, the one with
-the least work is always run. Others are run if they take about ten seconds of two cores at most, or little longer than
-the first: a better model is worth this time, and a user who wants to wait longer can run such a search alone.
+A search whose hold-out is exact is not compared with one that leaves out folds: a model that is
+fitted without a fifth of the data is worse than one that is fitted without a single row. So exact
+searches come first. Of these, the one with the least work is always run. Others are run if they
+take about ten seconds of two cores at most, or little longer than the first: a better model is
+worth this time, and a user who wants to wait longer can run such a search alone.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from dyadlearn.models.side import KernelSpec
 from dyadlearn.selection.search import KroneckerRidgeCV, Search
 from dyadlearn.settings import as_setting
 
-# Most work of a further search: relative to the search with the least work, and relative to the most work of an exact
-# hold-out for one regularisation, about a minute.
+# Most work of a further search: relative to the search with the least work, and relative to the
+# most work of an exact hold-out for one regularisation, about a minute.
 _LITTLE_MORE = 2.0
 _SOME_SECONDS = 0.25
 # Constants to try, as multiples of the mean diagonal of each kernel.
@@ -79,19 +80,20 @@ def better_of(
 ) -> Better:
     """Run searches of different models on the same data, and keep the one with the best held-out score.
 
-    Searches whose hold-out is exact and affordable are compared. A search is affordable if it has the least work of
-    them, if it takes at most 5·10¹¹ multiplications, about ten seconds on two cores (on an accelerator, 50 times as
-    many), or if it takes at most twice the least work. If no hold-out is exact, the same holds for searches that refit
-    the same folds. All others are left out, and `reason` says what they would cost.
+    Searches whose hold-out is exact and affordable are compared. A search is affordable if it has
+    the least work of them, if it takes at most 5·10¹¹ multiplications, about ten seconds on two
+    cores (on an accelerator, 50 times as many), or if it takes at most twice the least work. If no
+    hold-out is exact, the same holds for searches that refit the same folds. All others are left
+    out, and `reason` says what they would cost.
 
     An interrupt (Ctrl-C) keeps the best result so far, as in the `fit` of a search.
 
     Parameters
     ----------
     searches : dict of str to TwoStepRidgeCV, or any other search, or PairRegressor of one
-        At least one search; they are cloned. All need the same `setting` and `scoring`. A `KroneckerRidgeCV` with an
-        intercept and ``constants=None`` tries 0.1, 1 and 10 times the mean diagonal of each kernel as `constants`, so
-        that the main effects have a weight.
+        At least one search; they are cloned. All need the same `setting` and `scoring`. A
+        `KroneckerRidgeCV` with an intercept and ``constants=None`` tries 0.1, 1 and 10 times the
+        mean diagonal of each kernel as `constants`, so that the main effects have a weight.
     X, y, tasks, sample_weight
         Arguments of their `fit`; for `PairRegressor`, `X` are the pairs.
     groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
@@ -133,10 +135,14 @@ def better_of(
         reason = _reason(best, candidates, tried)
         model = best.finished(X, y, sample_weight)
     if interrupts.heard is not None:
-        stopped = [each.stopped for each in tried if each.stopped] + [_ends(each) for each in tried if each not in ran]
+        stopped = [each.stopped for each in tried if each.stopped] + [
+            _ends(each) for each in tried if each not in ran
+        ]
         warnings.warn(" ".join(stopped), SearchStoppedWarning, stacklevel=2)
     scores = {each.name: float(each.score) for each in ran if each.score is not None}
-    return Better(model, best.name, scores, {each.name: each.expected.words for each in candidates}, reason)
+    return Better(
+        model, best.name, scores, {each.name: each.expected.words for each in candidates}, reason
+    )
 
 
 class _Candidate:
@@ -151,10 +157,15 @@ class _Candidate:
 
     def __init__(self, name: str, given: Any) -> None:
         self.name = name
-        self.owner: PairRegressor | None = clone(given) if isinstance(given, PairRegressor) else None
+        self.owner: PairRegressor | None = (
+            clone(given) if isinstance(given, PairRegressor) else None
+        )
         model = given if self.owner is None else self.owner.model
         if not isinstance(model, Search) or model.alpha_per_task:
-            raise TypeError(f"{name!r} is {type(model).__name__}: better_of compares searches, such as TwoStepRidgeCV.")
+            raise TypeError(
+                f"{name!r} is {type(model).__name__}: better_of compares searches, such as "
+                f"TwoStepRidgeCV."
+            )
         self.search: Any = clone(model)
         self.score: float | None = None
         self.refusal: Exception | None = None
@@ -162,14 +173,20 @@ class _Candidate:
         self.stopped = ""
         self._warnings: list[warnings.WarningMessage] = []
 
-    def pose(self, X: Any, y: Any, tasks: Any, sample_weight: Any, groups: Any, task_groups: Any) -> None:
+    def pose(
+        self, X: Any, y: Any, tasks: Any, sample_weight: Any, groups: Any, task_groups: Any
+    ) -> None:
         """Read the data, decompose the sides, and plan the search."""
         search = self.search
         given = (X, y, tasks, sample_weight)
         if self.owner is not None:
             given = self.owner.given_to_model(X, y, sample_weight)
         data = search._read(*given)
-        if isinstance(search, KroneckerRidgeCV) and search.constants is None and search.fit_intercept:
+        if (
+            isinstance(search, KroneckerRidgeCV)
+            and search.constants is None
+            and search.fit_intercept
+        ):
             search.set_params(constants=default_constants(search, data))
         with self._recording():
             self.sides = search._posed(data, *groups_in_order(data, groups, task_groups))
@@ -227,10 +244,15 @@ def _check_same(first: Search, other: Search) -> None:
     """Raise if the scores of two searches are not comparable."""
     settings = [as_setting(each.setting).value for each in (first, other)]
     if settings[0] != settings[1]:
-        raise ValueError(f"The searches have the settings {settings[0]} and {settings[1]}: give them the same one.")
+        raise ValueError(
+            f"The searches have the settings {settings[0]} and {settings[1]}: give them the same "
+            f"one."
+        )
     if scorer(first.scoring) != scorer(other.scoring):
         names = [scorer(each.scoring).name for each in (first, other)]
-        raise ValueError(f"The searches have the scores {names[0]} and {names[1]}: give them the same scoring.")
+        raise ValueError(
+            f"The searches have the scores {names[0]} and {names[1]}: give them the same scoring."
+        )
 
 
 def _affordable(candidates: list[_Candidate]) -> list[_Candidate]:
@@ -238,7 +260,10 @@ def _affordable(candidates: list[_Candidate]) -> list[_Candidate]:
     exact = [each for each in candidates if each.expected.how.is_asked]
     comparable = sorted(exact or candidates, key=lambda each: each.expected.cost.work)
     cheapest = comparable[0]
-    most = max(_SOME_SECONDS * most_work(cheapest.search._labels), _LITTLE_MORE * cheapest.expected.cost.work)
+    most = max(
+        _SOME_SECONDS * most_work(cheapest.search._labels),
+        _LITTLE_MORE * cheapest.expected.cost.work,
+    )
     return [each for each in comparable if each.expected.cost.work <= most]
 
 
@@ -259,10 +284,13 @@ def _run_all(tried: list[_Candidate], interrupts: Interrupts, show: bool | None)
 
 def _reason(best: _Candidate, candidates: list[_Candidate], tried: list[_Candidate]) -> str:
     """Return why a search was chosen: the scores of all that were run, and what the others would cost."""
-    judge, setting = scorer(best.search.scoring).name, as_setting(best.search.setting).value
+    judge = scorer(best.search.scoring).name
+    setting = as_setting(best.search.setting).value
     others = [each for each in tried if each is not best]
     compared = [f", {each.name} {number(each.score)}" for each in others if each.score is not None]
-    sentences = [f"{judge} in setting {setting}: {best.name} {number(best.score)}{''.join(compared)}"]
+    sentences = [
+        f"{judge} in setting {setting}: {best.name} {number(best.score)}{''.join(compared)}"
+    ]
     sentences[0] += f" ({best.search.holdout_reason_})."
     for each in candidates:
         if each in tried and each.score is None:
@@ -304,5 +332,7 @@ def _mean_diagonal(table: Table, spec: KernelSpec) -> float:
     if spec.is_precomputed:
         diagonal = namespace(table.values).linalg.diagonal(table.values)
     else:
-        diagonal = gram_diagonal(replace(table, kind=None).values, kernel=spec.kernel, kernel_params=spec.params)
+        diagonal = gram_diagonal(
+            replace(table, kind=None).values, kernel=spec.kernel, kernel_params=spec.params
+        )
     return float(namespace(diagonal).mean(diagonal)) or 1.0

@@ -1,11 +1,12 @@
 r"""Scores of a fitted model in each setting, with baselines, permuted labels and bootstrap intervals.
 
-Permuting labels does not change the kernels or their spectra: for a permutation P of the instances, only
+Permuting labels does not change the kernels or their spectra: for a permutation P of the instances,
+only
 :math:`\mathbf{U}^\top\mathbf{PY}` changes. The predictions are permuted back, so that the parts of a score that depend
 on the labels alone are computed once.
 
-The bootstrap draws instances and tasks, never single cells. Cells of a row share their instance and cells of a column
-share their task, so cells are not independent.
+The bootstrap draws instances and tasks, never single cells. Cells of a row share their instance and
+cells of a column share their task, so cells are not independent.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from dyadlearn._array import Array, as_array_of, is_foreign, itemsize, namespace, take_block, to_numpy
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    is_foreign,
+    itemsize,
+    namespace,
+    take_block,
+    to_numpy,
+)
 from dyadlearn._checks import check_choice, check_flag, check_share, check_whole
 from dyadlearn._progress import Phase
 from dyadlearn._tables import write_rows
@@ -88,13 +97,13 @@ def bootstrap_interval(
 ) -> Interval:
     """Return a bootstrap interval of a score, by resampling instances and tasks.
 
-    Instances, tasks or both are drawn with replacement, each as many times as there are rows or columns. The score is
-    computed on the grid of each draw. The interval contains the central fraction `coverage` of these scores. Cells are
-    never drawn one by one: cells of a row share their instance and cells of a column their task, so such an interval
-    would be too narrow.
+    Instances, tasks or both are drawn with replacement, each as many times as there are rows or
+    columns. The score is computed on the grid of each draw. The interval contains the central
+    fraction `coverage` of these scores. Cells are never drawn one by one: cells of a row share
+    their instance and cells of a column their task, so such an interval would be too narrow.
 
-    The interval ignores how the predictions were chosen. Pass those of `nested_score`, or those of a regularisation
-    that was fixed beforehand.
+    The interval ignores how the predictions were chosen. Pass those of `nested_score`, or those of
+    a regularisation that was fixed beforehand.
 
     Parameters
     ----------
@@ -105,8 +114,8 @@ def bootstrap_interval(
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`.
     setting : str or Setting, default=None
-        Setting that determines the average: micro in A and D, per instance in B, per task in C. A scorer with its own
-        average keeps it.
+        Setting that determines the average: micro in A and D, per instance in B, per task in C. A
+        scorer with its own average keeps it.
     average : {"micro", "instance", "task"}, default=None
         Average to use, instead of `setting`.
     over : {"instances", "tasks", "both"}, default="both"
@@ -133,25 +142,41 @@ def bootstrap_interval(
     0.07397 (95 % interval ...)
     """
     check_choice(over, "over", ("instances", "tasks", "both"))
-    n_resamples, coverage = check_whole(n_resamples, "n_resamples"), check_share(coverage, "coverage")
-    grid, judge = read_labels(Y), scorer(scoring)
+    n_resamples = check_whole(n_resamples, "n_resamples")
+    coverage = check_share(coverage, "coverage")
+    grid = read_labels(Y)
+    judge = scorer(scoring)
     where = judge.average_in(setting, average)
     stack, shape = read_stack(F, grid)
     if shape:
-        raise ValueError(f"F must be one grid of predictions, found a stack of shape {shape} of them.")
-    labels, predicted, (m, q) = grid.values, stack[0, ...], grid.values.shape
+        raise ValueError(
+            f"F must be one grid of predictions, found a stack of shape {shape} of them."
+        )
+    labels = grid.values
+    predicted = stack[0, ...]
+    m, q = grid.values.shape
     for count, name, spared in ((m, "instances", "tasks"), (q, "tasks", "instances")):
         if over != spared and count < 2:
             remedy = f"give labels of two or more, or draw the others with over={spared!r}"
             raise ValueError(f"Y has only {count} of the {name} to resample: {remedy}.")
     score = float(judge(labels, predicted, average=where, tie_tolerance=None))
-    options: dict[str, Any] = {"average": where, "over": over, "n_resamples": n_resamples, "random_state": random_state}
+    options: dict[str, Any] = {
+        "average": where,
+        "over": over,
+        "n_resamples": n_resamples,
+        "random_state": random_state,
+    }
     scores = resampled_scores(labels, stack, judge, **options)[:, 0]
     scores = scores[~np.isnan(scores)]
     if not scores.size:
-        raise ValueError(f"{judge.name} is undefined in all {n_resamples} resamples: there are too few labels for it.")
+        raise ValueError(
+            f"{judge.name} is undefined in all {n_resamples} resamples: there are too few labels "
+            f"for it."
+        )
     low, high = np.quantile(scores, [(1 - coverage) / 2, (1 + coverage) / 2])
-    return Interval(score, float(low), float(high), coverage, scores.size, n_resamples - scores.size)
+    return Interval(
+        score, float(low), float(high), coverage, scores.size, n_resamples - scores.size
+    )
 
 
 def resampled_scores(
@@ -175,8 +200,8 @@ def resampled_scores(
     judge : Scorer
     average : {"micro", "instance", "task"}
     over : {"instances", "tasks", "both", "nodes"}, default="both"
-        What is drawn, each as many times as there are members. Nodes are those of a network, the same on both sides; a
-        node that is drawn twice forms no pair with itself.
+        What is drawn, each as many times as there are members. Nodes are those of a network, the
+        same on both sides; a node that is drawn twice forms no pair with itself.
     n_resamples : int
     random_state : int, RandomState or None, default=None
 
@@ -185,23 +210,36 @@ def resampled_scores(
     array of shape (n_resamples, s)
         Scores; NaN where a score is undefined.
     """
-    (m, q), prepared, by_row = labels.shape, judge.prepare(labels, average=average, tie_tolerance=None), None
+    m, q = labels.shape
+    prepared = judge.prepare(labels, average=average, tie_tolerance=None)
+    by_row = None
     if (average, over) in (("instance", "instances"), ("task", "tasks")):
         # Where the score of a row does not depend on the other rows, it is computed once.
-        by_row = prepared if isinstance(prepared, Metric) and prepared.is_of_rows else None
+        if isinstance(prepared, Metric) and prepared.is_of_rows:
+            by_row = prepared
+        else:
+            by_row = None
     each = np.full((stack.shape[0], m if over == "instances" else q), np.nan)
     if by_row is not None:
         each[:, by_row.rows] = to_numpy(by_row.each(stack))
-    random, scores = check_random_state(random_state), np.full((n_resamples, stack.shape[0]), np.nan)
+    random, scores = (
+        check_random_state(random_state),
+        np.full((n_resamples, stack.shape[0]), np.nan),
+    )
     draws = drawn(over, (m, q), lambda size: random.randint(size, size=size))
-    listed = _Listed.of(labels, stack, judge, average) if by_row is None and over != "nodes" else None
+    if by_row is None and over != "nodes":
+        listed = _Listed.of(labels, stack, judge, average)
+    else:
+        listed = None
     for resample, (rows, columns) in zip(range(n_resamples), draws, strict=False):
         if listed is not None:
             scores[resample] = listed.score(rows, columns)
         elif by_row is None:
             sample = take_block(labels, rows, columns)
             sample = _without_repeats(sample, rows) if over == "nodes" else sample
-            grids = [take_block(stack[place, ...], rows, columns) for place in range(stack.shape[0])]
+            grids = [
+                take_block(stack[place, ...], rows, columns) for place in range(stack.shape[0])
+            ]
             with suppress(ValueError):  # the score stays NaN if it is undefined
                 F = namespace(stack).stack(grids)
                 scores[resample] = to_numpy(judge(sample, F, average=average, tie_tolerance=None))
@@ -237,13 +275,19 @@ class _Listed:
     @classmethod
     def of(cls, labels: Array, stack: Array, judge: Scorer, average: str) -> Self | None:
         """Return the cells; None if most are observed, or if the score depends on more than the cells of each row."""
-        if is_foreign(labels) or is_foreign(stack) or not getattr(judge.metric, "is_of_rows", False):
+        if (
+            is_foreign(labels)
+            or is_foreign(stack)
+            or not getattr(judge.metric, "is_of_rows", False)
+        ):
             return None
         rows, columns = np.nonzero(~np.isnan(labels))
         setting = {"micro": Setting.A, "instance": Setting.B, "task": Setting.C}[average]
         if rows.size > _SPARSE * labels.size or judge.average_in(setting) != average:
             return None
-        places = sparse.csr_array((np.arange(1, rows.size + 1), (rows, columns)), shape=labels.shape)
+        places = sparse.csr_array(
+            (np.arange(1, rows.size + 1), (rows, columns)), shape=labels.shape
+        )
         return cls(places, labels[rows, columns], stack[:, rows, columns], judge, setting)
 
     def score(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -310,7 +354,8 @@ class SettingScore:
     is_network : bool
         Whether both sides are the same nodes.
     n_identical : (int, int)
-        Number of held-out instances, and of tasks, that have an identical one in training: same features, or kernel.
+        Number of held-out instances, and of tasks, that have an identical one in training: same
+        features, or kernel.
     """
 
     setting: Setting
@@ -338,14 +383,21 @@ class SettingScore:
         Returns
         -------
         Interval or None
-            Interval of `dyadlearn.bootstrap_interval`. None for networks, for a list of observed pairs, for a side with
-            one member, and if the metric is undefined in every draw.
+            Interval of `dyadlearn.bootstrap_interval`. None for networks, for a list of observed
+            pairs, for a side with one member, and if the metric is undefined in every draw.
         """
-        if self.trouble is not None or self.labels is None or self.labels.ndim < 2 or self.is_network:
+        if (
+            self.trouble is not None
+            or self.labels is None
+            or self.labels.ndim < 2
+            or self.is_network
+        ):
             return None
         drawn: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
         try:
-            return bootstrap_interval(self.labels, self.predictions, self.judge, setting=self.setting, **drawn)
+            return bootstrap_interval(
+                self.labels, self.predictions, self.judge, setting=self.setting, **drawn
+            )
         except ValueError:
             return None
 
@@ -360,15 +412,22 @@ class SettingScore:
             side = sides.instance if average == "instance" else sides.task
             mean = f"In setting {self.setting.value}, r2 is the mean of the r2 of each {side}"
             notes.append(f"{mean}, which is often far below the r2 of all labels together.")
-        for count, side, name in zip(self.n_identical, sides.both, ("groups", "task_groups"), strict=True):
+        for count, side, name in zip(
+            self.n_identical, sides.both, ("groups", "task_groups"), strict=True
+        ):
             if count:
                 found = f"In setting {self.setting.value}, {count:,} held-out {side} have an identical one in training"
-                notes.append(f'{found}: if these are copies, {name}="identical" keeps them together.')
+                notes.append(
+                    f'{found}: if these are copies, {name}="identical" keeps them together.'
+                )
         if self.n_undefined and self.labels is not None:
             is_task = average == "task"
-            of = f"{self.labels.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
+            of = (
+                f"{self.labels.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
+            )
             notes.append(
-                f"In setting {self.setting.value}, {self.judge.name} is undefined for {self.n_undefined:,} of {of}, "
+                f"In setting {self.setting.value}, {self.judge.name} is undefined for "
+                f"{self.n_undefined:,} of {of}, "
                 "whose labels are all alike or missing: they are excluded."
             )
         return notes
@@ -377,14 +436,15 @@ class SettingScore:
 class Scores(dict[str, list[Any]]):
     """Table of scores: a dict of named columns, each a list with one entry per setting.
 
-    Any data frame library accepts this dict. It prints as a text table of at most 80 characters, and in a notebook as
-    HTML. The printed table has only the best baseline, and notes below it.
+    Any data frame library accepts this dict. It prints as a text table of at most 80 characters,
+    and in a notebook as HTML. The printed table has only the best baseline, and notes below it.
 
     Parameters
     ----------
     results : list of SettingScore
     scoring : str or None
-        Name of the column with the scores. None adds a column ``scoring`` with the name of each score.
+        Name of the column with the scores. None adds a column ``scoring`` with the name of each
+        score.
     sides : SideNames
     kind : str or None
         Library of the data frame that `frame` returns.
@@ -419,13 +479,24 @@ class Scores(dict[str, list[Any]]):
     """
 
     def __init__(
-        self, results: list[SettingScore], scoring: str | None, sides: SideNames = _SIDES, kind: str | None = None
+        self,
+        results: list[SettingScore],
+        scoring: str | None,
+        sides: SideNames = _SIDES,
+        kind: str | None = None,
     ) -> None:
-        self.results, self.scoring, self.sides, self._kind = results, scoring or "score", sides, kind
+        self.results = results
+        self.scoring = scoring or "score"
+        self.sides = sides
+        self._kind = kind
         names = ["setting", *([] if scoring else ["scoring"]), self.scoring, *_OTHERS[1:]]
         rows: list[dict[str, Any]] = []
         for each in results:
-            words = {"setting": each.setting.value, "scoring": str(each.judge), "new": sides.new_in(each.setting)}
+            words = {
+                "setting": each.setting.value,
+                "scoring": str(each.judge),
+                "new": sides.new_in(each.setting),
+            }
             figures = {"undefined": each.n_undefined, "method": each.method, "null": each.null}
             means = {**dict.fromkeys(BASELINES, math.nan), **each.baselines}
             rows.append({**words, self.scoring: each.score, **figures, **means})
@@ -437,8 +508,8 @@ class Scores(dict[str, list[Any]]):
         Parameters
         ----------
         kind : {"pandas", "polars"} or None, default=None
-            Name of a data frame library that narwhals supports. None means the library of the labels, or else the first
-            of pandas and polars that is installed.
+            Name of a data frame library that narwhals supports. None means the library of the
+            labels, or else the first of pandas and polars that is installed.
 
         Returns
         -------
@@ -457,14 +528,33 @@ class Scores(dict[str, list[Any]]):
 
     def table(self) -> tuple[list[str], list[list[str]], int]:
         """Return the headings and lines of the printed table, and the number of text columns."""
-        has_null = not all(math.isnan(each.null) for each in self.results)  # not requested, or too expensive
+        has_null = not all(
+            math.isnan(each.null) for each in self.results
+        )  # not requested, or too expensive
         scoring = ["scoring"] if "scoring" in self else []
-        headings = ["new", "method", *scoring, self.scoring, *(["null"] if has_null else []), "best baseline"]
+        headings = [
+            "new",
+            "method",
+            *scoring,
+            self.scoring,
+            *(["null"] if has_null else []),
+            "best baseline",
+        ]
         lines = []
         for each in self.results:
-            new, best = self.sides.new_in(each.setting), best_in_words(each.baselines, self.sides, short=True)
-            words = {"new": f"{each.setting.value} {new}", "method": each.method, "scoring": str(each.judge)}
-            cells = {**words, self.scoring: number(each.score), "null": number(each.null), "best baseline": best}
+            new = self.sides.new_in(each.setting)
+            best = best_in_words(each.baselines, self.sides, short=True)
+            words = {
+                "new": f"{each.setting.value} {new}",
+                "method": each.method,
+                "scoring": str(each.judge),
+            }
+            cells = {
+                **words,
+                self.scoring: number(each.score),
+                "null": number(each.null),
+                "best baseline": best,
+            }
             lines.append([cells[heading] for heading in headings])
         return headings, lines, 2 + len(scoring)
 
@@ -476,7 +566,12 @@ class Scores(dict[str, list[Any]]):
 
 
 def baseline_scores(
-    labels: Labels, setting: Setting, units: Units, score: Callable[[Any], Any], *, symmetry: int = 0
+    labels: Labels,
+    setting: Setting,
+    units: Units,
+    score: Callable[[Any], Any],
+    *,
+    symmetry: int = 0,
 ) -> dict[str, float]:
     """Score the baselines, held out in the same way as the model.
 
@@ -489,24 +584,33 @@ def baseline_scores(
     score : callable
         Function of one prediction per label that returns the score; greater is better.
     symmetry : {0, 1, -1}, default=0
-        Sign of a network's labels, as in `dyadlearn.holdout.baselines.baselines`; 0 if it is no network.
+        Sign of a network's labels, as in `dyadlearn.holdout.baselines.baselines`; 0 if it is no
+        network.
 
     Returns
     -------
     dict of str to float
-        Scores by the names of `dyadlearn.holdout.baselines.BASELINES`; NaN if the score is undefined, as it may be for
-        a constant, if memory does not suffice, or if no label remains.
+        Scores by the names of `dyadlearn.holdout.baselines.BASELINES`; NaN if the score is
+        undefined, as it may be for a constant, if memory does not suffice, or if no label remains.
     """
     try:
         predictions = baselines(labels, setting, units, symmetry=symmetry)
-    except (NotEnoughMemoryError, NothingLeftError):  # the score of the model does not need the baselines
+    except (
+        NotEnoughMemoryError,
+        NothingLeftError,
+    ):  # the score of the model does not need the baselines
         return dict.fromkeys(BASELINES, float("nan"))
     if getattr(score, "can_tie", False):
-        # A constant ranks nothing; its held-out values differ only because each of them leaves out other labels.
+        # A constant ranks nothing; its held-out values differ only because each of them leaves out
+        # other labels.
         constant = namespace(predictions["grand_mean"]).zeros_like(predictions["grand_mean"])
-        predictions |= dict.fromkeys(_constant_in(setting, getattr(score, "average", "micro")), constant)
+        predictions |= dict.fromkeys(
+            _constant_in(setting, getattr(score, "average", "micro")), constant
+        )
     # Baselines with equal predictions are scored once.
-    scores = {id(each): _score(score, each) for each in {id(F): F for F in predictions.values()}.values()}
+    scores = {
+        id(each): _score(score, each) for each in {id(F): F for F in predictions.values()}.values()
+    }
     return {name: scores[id(each)] for name, each in predictions.items()}
 
 
@@ -555,7 +659,9 @@ def in_words(name: str, sides: SideNames = _SIDES) -> str:
     return names.get(name, name.replace("_", " "))
 
 
-def best_in_words(scores: Mapping[str, float], sides: SideNames = _SIDES, *, short: bool = False) -> str:
+def best_in_words(
+    scores: Mapping[str, float], sides: SideNames = _SIDES, *, short: bool = False
+) -> str:
     """Return the best baseline as text, with a name of one word if `short`; a dash without scores.
 
     Examples
@@ -576,7 +682,11 @@ def best_in_words(scores: Mapping[str, float], sides: SideNames = _SIDES, *, sho
 
 
 def nothing_learnt(
-    scoring: str, setting: Setting, score: float, scores: Mapping[str, float], sides: SideNames = _SIDES
+    scoring: str,
+    setting: Setting,
+    score: float,
+    scores: Mapping[str, float],
+    sides: SideNames = _SIDES,
 ) -> str | None:
     """Return a note on a model that is not better than the baselines; None if it is better.
 
@@ -629,8 +739,8 @@ class Permutation(NamedTuple):
 def what_is_new(fitted: Fitted, setting: Setting) -> str:
     """Return the sides that are permuted by default: those that are new in the setting and have more than one member.
 
-    Permuting another side would test another hypothesis: a model can still predict a new instance if the labels of all
-    instances were moved to other tasks in the same way.
+    Permuting another side would test another hypothesis: a model can still predict a new instance
+    if the labels of all instances were moved to other tasks in the same way.
     """
     if fitted.is_network:
         return "nodes"
@@ -639,10 +749,16 @@ def what_is_new(fitted: Fitted, setting: Setting) -> str:
     if setting is Setting.C:
         return "tasks"
     m, q = fitted.labels.shape
-    return "both" if min(m, q) > 1 else "instances" if m > 1 else "tasks"
+    if min(m, q) > 1:
+        return "both"
+    if m > 1:
+        return "instances"
+    return "tasks"
 
 
-def drawn(sides: str, shape: tuple[int, int], draw: Callable[[int], np.ndarray]) -> Iterator[Permutation]:
+def drawn(
+    sides: str, shape: tuple[int, int], draw: Callable[[int], np.ndarray]
+) -> Iterator[Permutation]:
     """Yield an endless sequence of random positions of one of `SIDES`, where `draw(n)` returns n random positions."""
     while True:
         rows = np.arange(shape[0]) if sides == "tasks" else draw(shape[0])
@@ -653,7 +769,11 @@ def drawn(sides: str, shape: tuple[int, int], draw: Callable[[int], np.ndarray])
 
 
 def permuted_scores(
-    problem: Problem, setting: Setting, draws: Iterator[Permutation], score: PreparedScorer, units: Units
+    problem: Problem,
+    setting: Setting,
+    draws: Iterator[Permutation],
+    score: PreparedScorer,
+    units: Units,
 ) -> Iterator[np.ndarray]:
     """Yield scores of held-out predictions of a complete grid with permuted labels, many permutations at a time.
 
@@ -673,9 +793,15 @@ def permuted_scores(
     ------
     array of shape (n,)
     """
-    Y, xp, pairing = problem.Y, namespace(problem.Y), problem.pairing
-    (m, q), size = Y.shape, int(max(1, _STACK_BYTES // (_GRIDS * itemsize(Y) * max(1, math.prod(Y.shape)))))
-    groups = group_members(units.instances, m, "groups"), group_members(units.tasks, q, "task_groups")
+    Y = problem.Y
+    xp = namespace(problem.Y)
+    pairing = problem.pairing
+    m, q = Y.shape
+    size = int(max(1, _STACK_BYTES // (_GRIDS * itemsize(Y) * max(1, math.prod(Y.shape)))))
+    groups = (
+        group_members(units.instances, m, "groups"),
+        group_members(units.tasks, q, "task_groups"),
+    )
     while some := list(islice(draws, size)):
         sizes = {"largest_group": largest_group(*groups), "n_stacked": len(some)}
         check_memory(pairing, Y, setting, ", permuted", **sizes)
@@ -686,11 +812,14 @@ def permuted_scores(
         yield np.asarray(to_numpy(score(stack)), dtype=np.float64)
 
 
-def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedScorer, n_permutations: int) -> float:
+def null_mean(
+    fitted: Fitted, setting: Setting, units: Units, score: PreparedScorer, n_permutations: int
+) -> float:
     """Return the mean score of a few permutations of the labels with the same regularisation: the score without signal.
 
-    This is not a test: there are too few permutations, and a search has chosen its regularisation by the true labels.
-    For a test see `dyadlearn.permutation_test`. The permutations are the same in every call.
+    This is not a test: there are too few permutations, and a search has chosen its regularisation
+    by the true labels. For a test see `dyadlearn.permutation_test`. The permutations are the same
+    in every call.
 
     Parameters
     ----------
@@ -705,8 +834,9 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
     Returns
     -------
     float
-        Mean score. It is NaN without permutations, if labels are missing or weighted (each permutation would need a new
-        solve), if a side would be decomposed repeatedly, if the score is undefined, or if memory does not suffice.
+        Mean score. It is NaN without permutations, if labels are missing or weighted (each
+        permutation would need a new solve), if a side would be decomposed repeatedly, if the score
+        is undefined, or if memory does not suffice.
     """
     if fitted.estimator.describes_by_labels:
         return math.nan
@@ -718,7 +848,10 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
     axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
     if any(problem.Y.shape[axis] < 2 for axis in axes):
         return math.nan
-    draws = islice(drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0).permutation), n_permutations)
+    draws = islice(
+        drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0).permutation),
+        n_permutations,
+    )
     with warnings.catch_warnings(action="ignore"):  # they were raised for the original labels
         try:
             scores = [*permuted_scores(problem, setting, draws, score, units)]
@@ -743,13 +876,15 @@ def evaluate(
 ) -> Scores:
     """Score the held-out predictions of a fitted model and of the baselines in one or several settings.
 
-    The baselines are means of labels; they use no features and are held out in the same way. A model that has learned
-    from the features is better than all of them. The available means depend on the setting: task means (such as the
-    popularity of each item) for a new instance, instance means for a new task, and only the grand mean if both are new.
-    The grand mean replaces a mean that is not available. See `dyadlearn.holdout.baselines`.
+    The baselines are means of labels; they use no features and are held out in the same way. A
+    model that has learned from the features is better than all of them. The available means depend
+    on the setting: task means (such as the popularity of each item) for a new instance, instance
+    means for a new task, and only the grand mean if both are new. The grand mean replaces a mean
+    that is not available. See `dyadlearn.holdout.baselines`.
 
-    `LearnedKernelRidge` learns its kernels from the labels. So it is fitted again without each fold, for the setting of
-    the model, and scored in each given setting. The predictions are cached on the model, but not in its file.
+    `LearnedKernelRidge` learns its kernels from the labels. So it is fitted again without each
+    fold, for the setting of the model, and scored in each given setting. The predictions are cached
+    on the model, but not in its file.
 
     Parameters
     ----------
@@ -757,48 +892,57 @@ def evaluate(
     setting : one or several settings, default="ABCD"
         Letters or aliases. For a model without tasks, C and D are skipped.
     scoring : str, callable or list of these, default=None
-        Name of a metric (see `dyadlearn.metrics.scorer`), or a function of the labels and the held-out predictions,
-        both of shape (m, q); greater is better. None means the `scoring` of a search; for other models it means
+        Name of a metric (see `dyadlearn.metrics.scorer`), or a function of the labels and the
+        held-out predictions, both of shape (m, q); greater is better. None means the `scoring` of a
+        search; for other models it means
         ``"roc_auc"`` if the labels have two values and ``"neg_mean_squared_error"`` otherwise. Rank metrics are
-        averaged over all cells in A and D, per instance in B, and per task in C. A list computes several scores of the
-        same predictions: the table has one row per score, with the columns ``scoring`` (its name) and ``score``.
+        averaged over all cells in A and D, per instance in B, and per task in C. A list computes
+        several scores of the same predictions: the table has one row per score, with the columns
+        ``scoring`` (its name) and ``score``.
     cv : int, SettingKFold or list of (training rows, test rows), default=None
-        Folds to leave out, as in `dyadlearn.landscape`. None means leave-one-out, by a formula or by a few refits, and
-        five folds if both cost too much. In the setting of a search, None means the stored predictions by which it was
-        chosen, with the groups and folds of its fit. These scores are slightly optimistic; see `nested_score`.
+        Folds to leave out, as in `dyadlearn.landscape`. None means leave-one-out, by a formula or
+        by a few refits, and five folds if both cost too much. In the setting of a search, None
+        means the stored predictions by which it was chosen, with the groups and folds of its fit.
+        These scores are slightly optimistic; see `nested_score`.
     method : {"exact", "folds"}, default=None
-        "exact" takes a formula whatever it costs, and raises an error if there is none; "folds" refits folds.
+        "exact" takes a formula whatever it costs, and raises an error if there is none; "folds"
+        refits folds.
     groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
-        Groups of instances and of tasks. A group is left out together, in the settings that leave out its side. None
-        means the groups of the fit for a search or `LearnedKernelRidge`, unless `cv` is a list. "identical" leaves out
-        rows with equal descriptions together; otherwise `Scores.notes` counts those that are in training too.
+        Groups of instances and of tasks. A group is left out together, in the settings that leave
+        out its side. None means the groups of the fit for a search or `LearnedKernelRidge`, unless
+        `cv` is a list. "identical" leaves out rows with equal descriptions together; otherwise
+        `Scores.notes` counts those that are in training too.
     n_permutations : int, default=0
-        Number of permutations of the labels for the column ``null``; 0 means that the column is empty.
+        Number of permutations of the labels for the column ``null``; 0 means that the column is
+        empty.
     sides : (str, str), default=None
         Names of an instance and of a task, for the column ``new``.
     nested : bool, default=True
-        Whether `LearnedKernelRidge` learns its kernels again without the scored labels. False uses the stored
-        predictions in the setting of the model, and unchanged kernels in other settings; this is fast but optimistic.
-        Other models ignore this parameter.
+        Whether `LearnedKernelRidge` learns its kernels again without the scored labels. False uses
+        the stored predictions in the setting of the model, and unchanged kernels in other settings;
+        this is fast but optimistic. Other models ignore this parameter.
     error_score : "raise" or float, default="raise"
-        Score of a setting in which a label has leverage 1 (see `TwoStepRidge.holdout`), or in which the metric is
-        undefined. "raise" raises the error. With a number, `Scores.notes` and `SettingScore.trouble` give the reason.
+        Score of a setting in which a label has leverage 1 (see `TwoStepRidge.holdout`), or in which
+        the metric is undefined. "raise" raises the error. With a number, `Scores.notes` and
+        `SettingScore.trouble` give the reason.
 
     Returns
     -------
     Scores
-        A dict of columns, each a list with one entry per setting, that prints as a table. `Scores.frame` returns a data
-        frame, and `Scores.results` has the held-out predictions. The columns are ``setting``; the score, in a column
-        with the name of the metric, such as ``roc_auc``; ``undefined``, the number of instances or tasks that are
-        excluded because the metric is undefined for them; ``new``, what was held out; ``method``, the hold-out method;
+        A dict of columns, each a list with one entry per setting, that prints as a table.
+        `Scores.frame` returns a data frame, and `Scores.results` has the held-out predictions. The
+        columns are ``setting``; the score, in a column with the name of the metric, such as
+        ``roc_auc``; ``undefined``, the number of instances or tasks that are excluded because the
+        metric is undefined for them; ``new``, what was held out; ``method``, the hold-out method;
         ``null``; and the scores of the baselines ``grand_mean``, ``instance_means``, ``task_means`` and ``additive``
-        (an effect of the instance plus an effect of the task). A mean that is not available in the setting is replaced
-        by the grand mean. Baselines are NaN in a setting without a score.
+        (an effect of the instance plus an effect of the task). A mean that is not available in the
+        setting is replaced by the grand mean. Baselines are NaN in a setting without a score.
 
         ``null`` is the mean score of permuted labels with the regularisation of the model, that is, the score without
-        signal. It is the same in every call, but it is not a test (see `permutation_test`). It is NaN without
-        permutations, and if permutations would be expensive: for missing or weighted labels, for hold-out that
-        decomposes a side repeatedly, such as setting D of Kronecker ridge, and for learned kernels.
+        signal. It is the same in every call, but it is not a test (see `permutation_test`). It is
+        NaN without permutations, and if permutations would be expensive: for missing or weighted
+        labels, for hold-out that decomposes a side repeatedly, such as setting D of Kronecker
+        ridge, and for learned kernels.
 
     Examples
     --------
@@ -830,14 +974,27 @@ def evaluate(
     metrics = scoring if isinstance(scoring, list | tuple) else [scoring]
     judges = [scorer(scoring_of(fitted, each)) for each in metrics]
     groups, task_groups = fitted.in_groups(groups, task_groups)
-    how: dict[str, Any] = {"cv": cv, "method": method, "groups": groups, "task_groups": task_groups, "nested": nested}
+    how: dict[str, Any] = {
+        "cv": cv,
+        "method": method,
+        "groups": groups,
+        "task_groups": task_groups,
+        "nested": nested,
+    }
     error_score = error_score if error_score == "raise" else float(error_score)
     results: list[SettingScore] = []
     with Phase("Hold-out", sum(map(_duration, wanted)), of=1):
         for setting in wanted:
             with Phase(f"Setting {setting.value}", 1, of=_duration(setting)):
-                results += _setting_scores(fitted, setting, judges, n_permutations, error_score, **how)
-    name = None if metrics is scoring else "score" if judges[0].name in _OTHERS else judges[0].name
+                results += _setting_scores(
+                    fitted, setting, judges, n_permutations, error_score, **how
+                )
+    if metrics is scoring:
+        name = None
+    elif judges[0].name in _OTHERS:
+        name = "score"
+    else:
+        name = judges[0].name
     return Scores(results, name, names, fitted.form.kind)
 
 
@@ -847,10 +1004,16 @@ def _duration(setting: Setting) -> float:
 
 
 def _setting_scores(
-    fitted: Fitted, setting: Setting, judges: Sequence[Scorer], n_permutations: int, error_score: Any, **how: Any
+    fitted: Fitted,
+    setting: Setting,
+    judges: Sequence[Scorer],
+    n_permutations: int,
+    error_score: Any,
+    **how: Any,
 ) -> list[SettingScore]:
     """Return several scores of the same held-out predictions; `how` holds arguments of `Fitted.hold_out`."""
-    held_out, results = None, []
+    held_out = None
+    results = []
     same: dict[str, Any] = {"is_network": fitted.is_network}
     m, q = fitted.labels.shape
     is_alone = (setting.new_instance and m < 2) or (setting.new_task and q < 2)
@@ -884,8 +1047,14 @@ def _setting_scores(
         null = math.nan  # a model that was fitted again has no common spectra for permuted labels
         if n_permutations and held_out.is_fixed:
             null = null_mean(fitted, setting, held_out.units, prepared, n_permutations)
-        means = baseline_scores(fitted.labels, setting, held_out.units, prepared, symmetry=fitted.symmetry)
-        results.append(SettingScore(setting, judge, score, prepared.n_undefined, null=null, baselines=means, **same))
+        means = baseline_scores(
+            fitted.labels, setting, held_out.units, prepared, symmetry=fitted.symmetry
+        )
+        results.append(
+            SettingScore(
+                setting, judge, score, prepared.n_undefined, null=null, baselines=means, **same
+            )
+        )
     return results
 
 

@@ -1,18 +1,20 @@
 r"""Hold-out scores for all regularisations of a grid.
 
-`dyadlearn.holdout.plan` chooses the hold-out method. For complete labels, the predictions for many regularisations are
-computed together by matrix products (see `dyadlearn.pairing.full`), and squared errors often without predictions.
-Otherwise regularisations are evaluated one after the other, and each solve starts from the previous solution.
+`dyadlearn.holdout.plan` chooses the hold-out method. For complete labels, the predictions for many
+regularisations are computed together by matrix products (see `dyadlearn.pairing.full`), and squared
+errors often without predictions. Otherwise regularisations are evaluated one after the other, and
+each solve starts from the previous solution.
 
-Where labels are missing or weighted, every regularisation is solved for again in every fold. The coarse-to-fine search
-evaluates every fourth value of each axis, the middle of the grid first. Then it evaluates the neighbours of the best
-point, two values away and then one, until all neighbours of the best point have a score. Each solve starts from the
-solution of the point before.
+Where labels are missing or weighted, every regularisation is solved for again in every fold. The
+coarse-to-fine search evaluates every fourth value of each axis, the middle of the grid first. Then
+it evaluates the neighbours of the best point, two values away and then one, until all neighbours of
+the best point have a score. Each solve starts from the solution of the point before.
 
-The search compares points by rough solutions: conjugate gradients stop at a relative residual of :math:`10^{-2}` or
-after 60 iterations. In setting D, whose folds cut both sides, it uses the folds on the diagonal alone if they have
-enough labels; then it goes on from the best point in all folds, to neighbours along the axes. The directions that a few
-iterations do not resolve have little weight: they change the score in its third digit.
+The search compares points by rough solutions: conjugate gradients stop at a relative residual of
+:math:`10^{-2}` or after 60 iterations. In setting D, whose folds cut both sides, it uses the folds
+on the diagonal alone if they have enough labels; then it goes on from the best point in all folds,
+to neighbours along the axes. The directions that a few iterations do not resolve have little
+weight: they change the score in its third digit.
 """
 
 from __future__ import annotations
@@ -118,7 +120,8 @@ _ENOUGH_LABELS = 2000
 # Number of values on an axis from which the search is coarse to fine.
 _LONG = 7
 # Distance between the first points on an axis, and from the best point to its neighbours.
-_COARSE, _STEPS = 4, (2, 1)
+_COARSE = 4
+_STEPS = (2, 1)
 
 
 class Evaluated(NamedTuple):
@@ -144,10 +147,11 @@ def default_alphas(model: Any) -> dict[str, list[float]]:
 
     .. math:: 10^{-7} s,\; 10^{-6} s,\; \dots,\; 10^{6} s
 
-    Two-step ridge regression has a grid for each side, whose scale s is the mean eigenvalue of the kernel of the side.
-    A model with one regularisation has one grid, whose scale is the mean eigenvalue of the kernel between pairs times
-    the mean weight of the labels. Where the model has an intercept, kernels are centred before. So a model that is
-    chosen from this grid does not depend on the units of features, kernels and weights.
+    Two-step ridge regression has a grid for each side, whose scale s is the mean eigenvalue of the
+    kernel of the side. A model with one regularisation has one grid, whose scale is the mean
+    eigenvalue of the kernel between pairs times the mean weight of the labels. Where the model has
+    an intercept, kernels are centred before. So a model that is chosen from this grid does not
+    depend on the units of features, kernels and weights.
 
     Parameters
     ----------
@@ -156,8 +160,9 @@ def default_alphas(model: Any) -> dict[str, list[float]]:
     Returns
     -------
     dict of str to list of float
-        Values of ``"alphas"`` and, if the model has a regularisation of the tasks, of ``"task_alphas"``: arguments of
-        `landscape` and of `dyadlearn.plots.LandscapeDisplay.from_landscape`.
+        Values of ``"alphas"`` and, if the model has a regularisation of the tasks, of
+        ``"task_alphas"``: arguments of `landscape` and of
+        `dyadlearn.plots.LandscapeDisplay.from_landscape`.
 
     Examples
     --------
@@ -174,7 +179,10 @@ def default_alphas(model: Any) -> dict[str, list[float]]:
     problem = model if isinstance(model, Problem) else as_fitted(model).problem
     pairing = problem.pairing
     # The weights of the problem are in its unit.
-    weight = problem.unit * problem.labels.mean_weight if absorbs_weights(pairing) else 1.0
+    if absorbs_weights(pairing):
+        weight = problem.unit * problem.labels.mean_weight
+    else:
+        weight = 1.0
     grids = {}
     for name, mean in mean_eigenvalues(pairing).items():
         scale = min(max(mean * weight, _SCALES[0]), _SCALES[1]) if mean > 0 else 1.0
@@ -182,7 +190,9 @@ def default_alphas(model: Any) -> dict[str, list[float]]:
     return grids
 
 
-def grids_of(problem: Problem, alphas: Any, task_alphas: Any) -> tuple[list[float], list[float] | None]:
+def grids_of(
+    problem: Problem, alphas: Any, task_alphas: Any
+) -> tuple[list[float], list[float] | None]:
     """Return the values of one or two regularisations of a problem: those that are given, or else the default.
 
     Parameters
@@ -192,7 +202,9 @@ def grids_of(problem: Problem, alphas: Any, task_alphas: Any) -> tuple[list[floa
         None means `default_alphas`. `task_alphas` is ignored by a model with one regularisation.
     """
     given = {"alphas": alphas, "task_alphas": task_alphas}
-    checked = {name: check_alphas(values, name) for name, values in given.items() if values is not None}
+    checked = {
+        name: check_alphas(values, name) for name, values in given.items() if values is not None
+    }
     grids = {name: checked.get(name, values) for name, values in default_alphas(problem).items()}
     return grids["alphas"], grids.get("task_alphas")
 
@@ -209,7 +221,8 @@ def coarse_to_fine(
     alphas, task_alphas : sequences of float
         In any order.
     start : (row, column), default=None
-        Where to start instead of every fourth value; neighbours are then those along the axes, one value away.
+        Where to start instead of every fourth value; neighbours are then those along the axes, one
+        value away.
 
     Yields
     ------
@@ -251,13 +264,19 @@ def coarse_to_fine(
             best = best_point(scores, alphas, task_alphas)
             row, column = (int(rank[at]) for rank, at in zip(ranks, best, strict=True))
             moves = product((0, step, -step), repeat=2)
-            yield from new((row + down, column + right) for down, right in moves if start is None or not down * right)
+            yield from new(
+                (row + down, column + right)
+                for down, right in moves
+                if start is None or not down * right
+            )
 
 
 def _every_fourth(n_values: int) -> list[int]:
     """Return every fourth position of an axis, from the middle outwards."""
     middle = n_values // 2
-    return sorted(range(middle % _COARSE, n_values, _COARSE), key=lambda position: abs(position - middle))
+    return sorted(
+        range(middle % _COARSE, n_values, _COARSE), key=lambda position: abs(position - middle)
+    )
 
 
 def _all_points(alphas: Values, task_alphas: Values) -> Iterator[Point]:
@@ -279,14 +298,21 @@ class _PointScore:
     """
 
     def __init__(self, how: Plan, scoring: Any, quiet: bool, is_rough: bool) -> None:
-        prepared_score(how.problem.labels, scoring, how.setting)  # raises before folds are solved if it is undefined
-        self.how, self._scoring, self._quiet = how, scoring, quiet
+        prepared_score(
+            how.problem.labels, scoring, how.setting
+        )  # raises before folds are solved if it is undefined
+        self.how = how
+        self._scoring = scoring
+        self._quiet = quiet
         self.tol, self.n_unconverged, self.refusal = max(how.problem.tol, _TOL), 0, LeverageError()
         self._options: dict[str, Any] = dict(_ROUGH) if is_rough else {"tol": self.tol}
         # The folds on the diagonal, if they suffice.
         self.diagonal: list[int] | None = None
         if is_rough and how.folds is not None and len(how.folds.diagonal) < how.folds.n_folds:
-            self.diagonal = how.folds.diagonal if how.folds.n_tested(how.folds.diagonal) >= _ENOUGH_LABELS else None
+            if how.folds.n_tested(how.folds.diagonal) >= _ENOUGH_LABELS:
+                self.diagonal = how.folds.diagonal
+            else:
+                self.diagonal = None
         self._prepared: PreparedScorer | None = None
 
     def use_all_folds(self) -> None:
@@ -295,21 +321,28 @@ class _PointScore:
 
     def __call__(self, alpha: float, task_alpha: float) -> float:
         """Return a score, NaN if the model interpolates the labels that are left out."""
-        how, problem = self.how, self.how.problem.at(alpha, task_alpha)
+        how = self.how
+        problem = self.how.problem.at(alpha, task_alpha)
         try:
             if how.folds is None:
                 held_out = how.held_out(problem)
             else:
                 # One warning for all points follows in the end.
                 with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-                    held_out = how.folds.held_out(problem.pairing, numbers=self.diagonal, **self._options)
+                    held_out = how.folds.held_out(
+                        problem.pairing, numbers=self.diagonal, **self._options
+                    )
                 self.n_unconverged += not how.folds.converged
         except LeverageError as error:
             self.refusal = error
             return float("nan")
-        if self._prepared is None:  # the labels that have a prediction are the same for all regularisations
+        if (
+            self._prepared is None
+        ):  # the labels that have a prediction are the same for all regularisations
             quiet = self._quiet or self.diagonal is not None
-            labels = scored_labels(how.problem.labels, held_out, how.setting, quiet=quiet, stacklevel=6)
+            labels = scored_labels(
+                how.problem.labels, held_out, how.setting, quiet=quiet, stacklevel=6
+            )
             self._prepared = prepared_score(how.problem.labels, self._scoring, how.setting, labels)
         return float(self._prepared(held_out))
 
@@ -335,10 +368,11 @@ def score_plan(
     alphas, task_alphas : sequences of float
         A model with one regularisation ignores `task_alphas`.
     search : bool, default=False
-        Whether the scores are for a search: then an interrupt returns the scores computed so far, if `keeping_best` is
-        active, and labels without a prediction raise no warning here.
+        Whether the scores are for a search: then an interrupt returns the scores computed so far,
+        if `keeping_best` is active, and labels without a prediction raise no warning here.
     exhaustive : bool, default=True
-        Whether all points are evaluated, instead of a coarse-to-fine search of long grids whose folds are refitted.
+        Whether all points are evaluated, instead of a coarse-to-fine search of long grids whose
+        folds are refitted.
     max_memory, progress : as in `landscape`
     of : float, default=0
         Number of steps of the enclosing progress line that this work takes.
@@ -346,7 +380,8 @@ def score_plan(
     Returns
     -------
     Evaluated
-        Scores of shape (n_alphas, n_task_alphas), or (n_alphas,) for models that have one regularisation.
+        Scores of shape (n_alphas, n_task_alphas), or (n_alphas,) for models that have one
+        regularisation.
 
     Raises
     ------
@@ -359,14 +394,18 @@ def score_plan(
     if how.swept is not None:
         given = (how.units.instances, how.units.tasks, max_memory, bar)
         scores = _swept(how.swept, alphas, task_alphas, [how.setting], scoring, *given)[how.setting]
-        n_points = scores.size if current().heard is None else int(np.isfinite(scores).sum())
+        if current().heard is None:
+            n_points = scores.size
+        else:
+            n_points = int(np.isfinite(scores).sum())
         return Evaluated(scores, n_points, is_rough=False)
     # Labels are missing or weighted: score one regularisation after the other.
     shape = len(alphas), len(task_alphas)
     is_coarse = _is_coarse(how, shape, exhaustive)
     score, interrupts = _PointScore(how, scoring, search, is_coarse), current()
     # One entry per pass: folds on the diagonal, then all folds.
-    grids, counts = [np.full(shape, np.nan)], [0]
+    grids = [np.full(shape, np.nan)]
+    counts = [0]
 
     def evaluate(points: Iterator[Point]) -> None:
         for row, column in points:
@@ -383,21 +422,30 @@ def score_plan(
     if score.diagonal is not None:  # the best point and its neighbours follow in all folds
         bar.total += 1 + 2 * sum(size > 1 for size in shape)
     with bar:
-        evaluate(coarse_to_fine(grids[0], alphas, task_alphas) if is_coarse else _all_points(alphas, task_alphas))
+        evaluate(
+            coarse_to_fine(grids[0], alphas, task_alphas)
+            if is_coarse
+            else _all_points(alphas, task_alphas)
+        )
         if score.diagonal is not None and np.isfinite(grids[0]).any() and interrupts.heard is None:
             best = best_point(grids[0], alphas, task_alphas)
             score.use_all_folds()
             grids.append(np.full(shape, np.nan))
             counts.append(0)
             evaluate(coarse_to_fine(grids[1], alphas, task_alphas, (best[0], best[1])))
-    if np.isnan(grids[-1]).all():  # interrupted before the first score in all folds, or nothing but interpolation
-        grids, counts = grids[:1], counts[:1]
+    if np.isnan(
+        grids[-1]
+    ).all():  # interrupted before the first score in all folds, or nothing but interpolation
+        grids = grids[:1]
+        counts = counts[:1]
     if np.isnan(grids[-1]).all() and score.refusal.args:
         raise score.refusal
     if score.n_unconverged and not is_coarse:
         warnings.warn(
-            f"For {score.n_unconverged} of {counts[-1]} regularisations {how.problem.max_iter} conjugate-gradient "
-            f"iterations did not reach a relative residual of {score.tol:g}: their scores are approximate. Raise "
+            f"For {score.n_unconverged} of {counts[-1]} regularisations {how.problem.max_iter} "
+            f"conjugate-gradient "
+            f"iterations did not reach a relative residual of {score.tol:g}: their scores are "
+            f"approximate. Raise "
             "max_iter, or leave out the smallest regularisations.",
             ConvergenceWarning,
             stacklevel=3,
@@ -410,7 +458,9 @@ def _is_coarse(how: Plan, shape: tuple[int, int], exhaustive: bool) -> bool:
     return not exhaustive and isinstance(how, SolveAgain) and max(shape) >= _LONG
 
 
-def expected_points(how: Plan, alphas: Values, task_alphas: Values | None, *, exhaustive: bool) -> int:
+def expected_points(
+    how: Plan, alphas: Values, task_alphas: Values | None, *, exhaustive: bool
+) -> int:
     """Return about how many regularisations a search evaluates."""
     has_two = task_alphas is not None and len(how.problem.pairing.alphas) > 1
     shape = len(alphas), len(task_alphas or ()) if has_two else 1
@@ -438,9 +488,10 @@ def landscape(
 ) -> dict[str, np.ndarray]:
     """Score the held-out predictions of a model for every regularisation.
 
-    Hold-out is exact leave-one-out for complete labels and for independent tasks. With missing or weighted labels it is
-    also exact, by one inverse for each regularisation, for Kronecker and pair-kernel ridge and for single pairs of
-    two-step ridge, unless that costs too much. In all other cases the model is refitted without each unit or fold.
+    Hold-out is exact leave-one-out for complete labels and for independent tasks. With missing or
+    weighted labels it is also exact, by one inverse for each regularisation, for Kronecker and
+    pair-kernel ridge and for single pairs of two-step ridge, unless that costs too much. In all
+    other cases the model is refitted without each unit or fold.
 
     Parameters
     ----------
@@ -449,31 +500,36 @@ def landscape(
     setting : one or several settings, default="ABCD"
         Letters or aliases. For a model without tasks, C and D are skipped.
     alphas, task_alphas : iterables of float, or float, default=None
-        Values of the two regularisations; None means those of `dyadlearn.selection.default_alphas`, 10⁻⁷ to 10⁶ times
-        the mean eigenvalue of the kernel.
+        Values of the two regularisations; None means those of `dyadlearn.selection.default_alphas`,
+        10⁻⁷ to 10⁶ times the mean eigenvalue of the kernel.
     scoring : str or callable, default=None
-        Name of a metric (see `dyadlearn.metrics.scorer`), or a function of labels and predictions, both of shape (m,
-        q); greater is better. None means the `scoring` of a search, and ``"neg_mean_squared_error"`` for other models.
-        Rank metrics are averaged over all cells in A and D, per instance in B, and per task in C.
+        Name of a metric (see `dyadlearn.metrics.scorer`), or a function of labels and predictions,
+        both of shape (m, q); greater is better. None means the `scoring` of a search, and
+        ``"neg_mean_squared_error"`` for other models. Rank metrics are averaged over all cells in A
+        and D, per instance in B, and per task in C.
     groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
-        Groups of instances and of tasks; a group is left out together. None means no groups, also for a search that was
-        fitted with groups.
+        Groups of instances and of tasks; a group is left out together. None means no groups, also
+        for a search that was fitted with groups.
     cv : int, SettingKFold or list of (training rows, test rows), default=None
-        Folds to leave out. None means leave-one-out, by a formula or by a few refits, and five folds if both cost too
-        much. A `SettingKFold` is for one setting, and a list is for setting B.
+        Folds to leave out. None means leave-one-out, by a formula or by a few refits, and five
+        folds if both cost too much. A `SettingKFold` is for one setting, and a list is for setting
+        B.
     method : {"exact", "folds"}, default=None
-        "exact" takes a formula whatever it costs, and raises an error if there is none; "folds" refits folds.
+        "exact" takes a formula whatever it costs, and raises an error if there is none; "folds"
+        refits folds.
     max_memory : int, default=2**30
         Approximate memory in bytes for stacks of predictions.
     progress : bool, default=None
-        Whether to show a progress line. None shows it on a terminal, and in a log after a few seconds.
+        Whether to show a progress line. None shows it on a terminal, and in a log after a few
+        seconds.
 
     Returns
     -------
     dict of str to array
-        Scores by setting letter, of shape (n_alphas, n_task_alphas), or (n_alphas,) for models with one regularisation.
-        A score is NaN, with a warning that names the values, if a label has leverage 1, so that the other labels do not
-        determine its prediction. If this holds for all values in a setting, `LeverageError` is raised.
+        Scores by setting letter, of shape (n_alphas, n_task_alphas), or (n_alphas,) for models with
+        one regularisation. A score is NaN, with a warning that names the values, if a label has
+        leverage 1, so that the other labels do not determine its prediction. If this holds for all
+        values in a setting, `LeverageError` is raised.
 
     Examples
     --------
@@ -487,10 +543,12 @@ def landscape(
     {'B': (2, 1), 'D': (2, 1)}
     """
     if isinstance(model, Problem):
-        problem, searched = model, None
+        problem = model
+        searched = None
     else:
         fitted = as_fitted(model)
-        problem, searched = fitted.problem, getattr(fitted.estimator, "scoring", None)
+        problem = fitted.problem
+        searched = getattr(fitted.estimator, "scoring", None)
         groups, task_groups = fitted.in_groups(groups, task_groups)
     scoring = searched or "neg_mean_squared_error" if scoring is None else scoring
     wanted = as_settings(setting)
@@ -500,13 +558,17 @@ def landscape(
     plans = [planned_for(problem, setting, left_out, rows, columns) for setting in wanted]
     if cv is None and all(how.is_of_grid for how in plans):  # all settings share their products
         bar = Progress(None, "Landscape", progress, of=1)
-        by_setting = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, bar)
+        by_setting = _swept(
+            problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, bar
+        )
         scores = {setting.value: by_setting[setting] for setting in wanted}
     else:
         scores = {}
         with Progress(len(plans), "Landscape", progress, of=1):
             for how in plans:
-                each = score_plan(how, scoring, rows, columns, max_memory=max_memory, progress=progress, of=1)
+                each = score_plan(
+                    how, scoring, rows, columns, max_memory=max_memory, progress=progress, of=1
+                )
                 scores[how.setting.value] = each.scores
     for letter, grid in scores.items():
         warn_of_undefined(grid, rows, columns, letter, 2)
@@ -532,12 +594,18 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut, n_alphas: int
         check_enough_left(problem.labels, setting, *used, knows_tasks=pairing.knows_tasks)
     for filter in (side.filter for side in pairing.smoothers):
         if not filter.uses_alpha():
-            raise ValueError(f"{filter} does not depend on alpha, so it has no landscape: use another filter.")
+            raise ValueError(
+                f"{filter} does not depend on alpha, so it has no landscape: use another filter."
+            )
     return left_out.plan(problem, setting, n_alphas)
 
 
 def planned_for(
-    problem: Problem, setting: Setting, left_out: LeftOut, alphas: Values, task_alphas: Values | None
+    problem: Problem,
+    setting: Setting,
+    left_out: LeftOut,
+    alphas: Values,
+    task_alphas: Values | None,
 ) -> Plan:
     """Return the hold-out plan for a grid of regularisations, chosen for the middle of the grid."""
     grids = [sorted(alphas)]
@@ -561,20 +629,31 @@ def _swept(
     """Score many regularisations and settings of complete labels together; `task_alphas` is ignored without tasks."""
     Y, has_two, interrupts = problem.Y, len(problem.pairing.alphas) > 1, current()
     task_alphas = task_alphas if has_two and task_alphas is not None else [1.0]
-    scorers = {setting: scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None) for setting in settings}
-    members = (group_members(groups, Y.shape[0], "groups"), group_members(task_groups, Y.shape[1], "task_groups"))
+    scorers = {
+        setting: scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None)
+        for setting in settings
+    }
+    members = (
+        group_members(groups, Y.shape[0], "groups"),
+        group_members(task_groups, Y.shape[1], "task_groups"),
+    )
     per_stack = max(1, max_memory // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))
     # A score that depends on squared errors only may need no predictions.
     of_errors = {setting: scorers[setting].of_squared_errors for setting in settings}
     closed = {setting: score_of for setting, score_of in of_errors.items() if score_of is not None}
     whole = sweep(problem.pairing, Y, problem.in_unit(alphas), task_alphas, *members)
-    for squared, some in ((True, list(closed)), (False, [setting for setting in settings if setting not in closed])):
+    for squared, some in (
+        (True, list(closed)),
+        (False, [setting for setting in settings if setting not in closed]),
+    ):
         if some:
             whole.check_memory(some, per_stack, squared=squared)
     bar.total = len(alphas) * len(task_alphas) * len(settings)
     with bar:
 
-        def score(wanted: Sequence[Setting], rows: Values, columns: Values) -> dict[Setting, np.ndarray]:
+        def score(
+            wanted: Sequence[Setting], rows: Values, columns: Values
+        ) -> dict[Setting, np.ndarray]:
             swept = sweep(problem.pairing, Y, problem.in_unit(rows), columns, *members)
             closed_here = [setting for setting in wanted if setting in closed]
             errors = interrupts.attempt(partial(swept.squared_errors, closed_here, per_stack)) or {}
@@ -608,5 +687,10 @@ def _swept(
         try:
             scores_of = score(settings, alphas, task_alphas)
         except LeverageError:  # perhaps in one setting and for some values only
-            scores_of = {setting: where_defined(partial(alone, setting), alphas, task_alphas) for setting in settings}
-    return scores_of if has_two else {setting: scores[:, 0] for setting, scores in scores_of.items()}
+            scores_of = {
+                setting: where_defined(partial(alone, setting), alphas, task_alphas)
+                for setting in settings
+            }
+    if has_two:
+        return scores_of
+    return {setting: scores[:, 0] for setting, scores in scores_of.items()}

@@ -1,7 +1,7 @@
 """Kernel ridge regression on pairs with learned kernels.
 
-The module prepares labels and kernels for `dyadlearn.learning` and combines the learned parameters into one kernel per
-side.
+The module prepares labels and kernels for `dyadlearn.learning` and combines the learned parameters
+into one kernel per side.
 """
 
 from __future__ import annotations
@@ -33,9 +33,25 @@ from dyadlearn.holdout.planning import check_method
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.kernels.descriptions import Descriptions, read_descriptions
-from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is_pair, known_places, widen
+from dyadlearn.kernels.learned import (
+    LearnedKernel,
+    describe,
+    is_one_kernel,
+    is_pair,
+    known_places,
+    widen,
+)
 from dyadlearn.labels import Labels, is_binary
-from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error, n_first, weight_unit
+from dyadlearn.learning.error import (
+    FINE,
+    ROUGH,
+    ExactError,
+    FoldError,
+    Targets,
+    has_exact_error,
+    n_first,
+    weight_unit,
+)
 from dyadlearn.learning.mixture import PROFILES, Mixture, Sides, single
 from dyadlearn.learning.stages import ENOUGH, Descent, Stage, completed_again, expected_steps, learn
 from dyadlearn.metrics import scorer
@@ -60,9 +76,10 @@ def check_learning_memory(
     Y: Array, kernels: Sequence[LearnedKernel], n_folds: int, profiled: tuple[bool, bool]
 ) -> None:
     """Raise if the kernels to learn from, and their parts in each fold, do not fit in memory."""
-    (m, q), counts = Y.shape, [len(kernel.members) for kernel in kernels]
-    # Grids and preconditioners of all folds; kernels of each side, their logarithms and powers, and profiles of all
-    # folds.
+    m, q = Y.shape
+    counts = [len(kernel.members) for kernel in kernels]
+    # Grids and preconditioners of all folds; kernels of each side, their logarithms and powers, and
+    # profiles of all folds.
     numbers = (4.0 * n_folds + 16.0) * m * q + 3.0 * n_folds * (m + q) ** 2
     for n, count, has_profiles in zip((m, q), counts, profiled, strict=False):
         numbers += (3.0 * count + 5.0 + (4.0 * n_folds + 12.0) * has_profiles) * n * n
@@ -101,11 +118,19 @@ def standardised(data: Training, fit_intercept: bool, unit: float | None = None)
     unit : float, optional
         Unit of the weights; by default `weight_unit` of the observed labels.
     """
-    constant = ("task" if data.tasks is None else "grand") if fit_intercept else None
-    Y, given, xp = data.labels.values, data.labels.weights, namespace(data.labels.values)
+    if fit_intercept:
+        constant = "task" if data.tasks is None else "grand"
+    else:
+        constant = None
+    Y = data.labels.values
+    given = data.labels.weights
+    xp = namespace(data.labels.values)
     present = ~xp.isnan(Y)
     weights, unit = _in_units(given, data.labels.observed, unit)
-    share = xp.astype(present, Y.dtype) if weights is None else xp.where(present, weights, 0.0)
+    if weights is None:
+        share = xp.astype(present, Y.dtype)
+    else:
+        share = xp.where(present, weights, 0.0)
     share = share / xp.sum(share)
     Y = xp.where(present, Y, 0.0)
     # A power of two changes no digit, and squares of labels neither overflow nor underflow.
@@ -119,7 +144,8 @@ def standardised(data: Training, fit_intercept: bool, unit: float | None = None)
     size = float(xp.sum(share * (Y - centre) ** 2)) ** 0.5 or 1.0
     cells = Cells.of(data.labels.observed, Y)
     values, observed = (
-        cells.take(grid[None, ...])[0, ...] for grid in ((Y - centre) / size, xp.astype(present, Y.dtype))
+        cells.take(grid[None, ...])[0, ...]
+        for grid in ((Y - centre) / size, xp.astype(present, Y.dtype))
     )
     if weights is not None:
         # Missing labels have any weight that is not zero.
@@ -128,7 +154,9 @@ def standardised(data: Training, fit_intercept: bool, unit: float | None = None)
     return Standardised(labels, centre * scale, size * scale, unit)
 
 
-def _in_units(weights: Array | None, observed: np.ndarray, unit: float | None) -> tuple[Array | None, float]:
+def _in_units(
+    weights: Array | None, observed: np.ndarray, unit: float | None
+) -> tuple[Array | None, float]:
     """Return weights (m, q) divided by their unit, and the unit; None if all observed labels have the same weight."""
     if weights is None:
         return None, 1.0
@@ -144,9 +172,11 @@ def side_weights(labels: Labels, axis: int) -> Array | None:
     """
     if labels.weights is None:
         return None
-    weights, observed = to_numpy(labels.weights), labels.observed
+    weights = to_numpy(labels.weights)
+    observed = labels.observed
     if axis == 1:
-        weights, observed = weights.T, observed.T
+        weights = weights.T
+        observed = observed.T
     has_labels = np.any(observed, axis=1)
     counted = observed | ~has_labels[:, None]
     means = np.sum(weights * counted, axis=1) / np.sum(counted, axis=1)
@@ -172,10 +202,16 @@ def final_kernel(
     unit = float(weights[-1]) if constant else 1.0
     powers = iter(np.exp(log_exponents))
     exponents = [float(next(powers)) if member.has_exponent else 1.0 for member in kernel.members]
-    return kernel.with_parameters(list(weights[: len(kernel.members)] / unit), exponents), table, unit
+    return (
+        kernel.with_parameters(list(weights[: len(kernel.members)] / unit), exponents),
+        table,
+        unit,
+    )
 
 
-def filled_kernel(side: Side, expansion: Expansion, lacking: np.ndarray) -> Callable[[Array, Array], Array]:
+def filled_kernel(
+    side: Side, expansion: Expansion, lacking: np.ndarray
+) -> Callable[[Array, Array], Array]:
     """Return the kernel between rows that lack descriptions and the training rows.
 
     Parameters
@@ -186,12 +222,20 @@ def filled_kernel(side: Side, expansion: Expansion, lacking: np.ndarray) -> Call
     lacking : array of shape (n, number of descriptions)
         Which descriptions each row lacks.
     """
-    fillers = {missing: _filler(side, expansion, np.array(missing)) for missing in set(map(tuple, lacking))}
+    fillers = {
+        missing: _filler(side, expansion, np.array(missing)) for missing in set(map(tuple, lacking))
+    }
 
     def kernel(A: Array, B: Array) -> Array:
         lacking = _learned(side).lacking(A)
-        places = {missing: np.flatnonzero((lacking == missing).all(axis=1)) for missing in set(map(tuple, lacking))}
-        return in_order([fillers[missing](take_rows(A, here)) for missing, here in places.items()], [*places.values()])
+        places = {
+            missing: np.flatnonzero((lacking == missing).all(axis=1))
+            for missing in set(map(tuple, lacking))
+        }
+        return in_order(
+            [fillers[missing](take_rows(A, here)) for missing, here in places.items()],
+            [*places.values()],
+        )
 
     return kernel
 
@@ -199,21 +243,30 @@ def filled_kernel(side: Side, expansion: Expansion, lacking: np.ndarray) -> Call
 def _filler(side: Side, expansion: Expansion, missing: np.ndarray) -> Callable[[Array], Array]:
     r"""Return the kernel between rows without some descriptions and the training rows.
 
-    The part of a description in the fitted function of a row is linear in the kernel row of the description. Kernel
-    rows of missing descriptions are therefore predicted by ridge regression, with the kernel of the descriptions that
-    are present. Its :math:`\lambda` is that which predicts the part of each training row best in leave-one-out.
+    The part of a description in the fitted function of a row is linear in the kernel row of the
+    description. Kernel rows of missing descriptions are therefore predicted by ridge regression,
+    with the kernel of the descriptions that are present. Its :math:`\lambda` is that which predicts
+    the part of each training row best in leave-one-out.
     """
-    learned, rows = _learned(side), double(side.features)
+    learned = _learned(side)
+    rows = double(side.features)
     present = learned.only(~missing)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelRepairWarning)  # as in the fit
-        ridge = fit_side(Table(present(rows)), KernelSpec("precomputed", None, "clip", "free"), "instance")
-    spectrum, coefficients = ridge.spectrum, zeros((rows.shape[0] + 1, rows.shape[0]), ridge.spectrum.values)
-    models = [Independent.of(spectrum, Tikhonov(), spectrum.size * alpha) for alpha in _FILLING_ALPHAS]
+        ridge = fit_side(
+            Table(present(rows)), KernelSpec("precomputed", None, "clip", "free"), "instance"
+        )
+    spectrum = ridge.spectrum
+    coefficients = zeros((rows.shape[0] + 1, rows.shape[0]), ridge.spectrum.values)
+    models = [
+        Independent.of(spectrum, Tikhonov(), spectrum.size * alpha) for alpha in _FILLING_ALPHAS
+    ]
     for place in np.flatnonzero(missing):
         K = learned.only(np.arange(missing.size) == place)(rows)
         # Constants in the part do not matter, because the ridge regression has a free one.
-        part = expansion.grid(NewRows(with_ones(K) if side.spec.constant else K, lambda rows: rows, 0), None)
+        part = expansion.grid(
+            NewRows(with_ones(K) if side.spec.constant else K, lambda rows: rows, 0), None
+        )
         errors = [float(((model.rows.leave_one_out(part) - part) ** 2).sum()) for model in models]
         coefficients += models[int(np.argmin(errors))].coefficients(K)
 
@@ -230,16 +283,21 @@ CONSTANT = "constant"
 # Names of the sides in messages.
 _SIDES = ("X", "tasks")
 # Name of a single table without a name.
-_FEATURES, _KERNEL = "features", "kernel"
+_FEATURES = "features"
+_KERNEL = "kernel"
 # Maximum number of stages for stages="auto", on sparse grids and on others.
-_SPARSE_STAGES, _STAGES = 2, 3
-# Number of multiplications per product of a grid with both kernels below which systems are solved to full precision.
+_SPARSE_STAGES = 2
+_STAGES = 3
+# Number of multiplications per product of a grid with both kernels below which systems are solved
+# to full precision.
 _TINY = 1e5
 
-# Number of multiplications per product up to which kernels are learned on the processor, whatever the device.
+# Number of multiplications per product up to which kernels are learned on the processor, whatever
+# the device.
 _FOR_PROCESSORS = 3e7
 
-# Regularisations of the regression of missing descriptions, relative to the largest eigenvalue of its kernel.
+# Regularisations of the regression of missing descriptions, relative to the largest eigenvalue of
+# its kernel.
 _FILLING_ALPHAS = tuple(10.0 ** (power / 2) for power in range(-14, 7))
 
 # Default number of folds.
@@ -254,83 +312,91 @@ _SEED = 1
 class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     r"""Kernel ridge regression on pairs that learns its kernels by minimising the hold-out error of a setting.
 
-    Each side may have several descriptions: tables of features, or kernels. The kernel of a side is a weighted sum of
-    powers of the kernels of its descriptions, plus a constant. The kernel between pairs has three shares, as in
-    `PairKernelRidge`:
+    Each side may have several descriptions: tables of features, or kernels. The kernel of a side is
+    a weighted sum of powers of the kernels of its descriptions, plus a constant. The kernel between
+    pairs has three shares, as in `PairKernelRidge`:
 
     .. math:: \mathbf{K} = \sum_i w_i\mathbf{K}_i^{\circ p_i} + w_0\mathbf{11}^\top, \qquad
-              a\,\mathbf{G}\otimes\mathbf{K} + b\,\mathbf{I}\otimes\mathbf{K} + c\,\mathbf{G}\otimes\mathbf{I}
+              a\,\mathbf{G}\otimes\mathbf{K} + b\,\mathbf{I}\otimes\mathbf{K} +
+              c\,\mathbf{G}\otimes\mathbf{I}
 
-    The weights w of a side sum to one, and so do the shares a, b and c. Weights, exponents (for an RBF kernel this is a
-    factor of gamma), shares and :math:`\lambda` are learned by a quasi-Newton method (L-BFGS-B) on the hold-out error
-    of the setting. The error is that of exact leave-one-out, or of folds (see `cv`). The gradient has a closed form or
-    needs one more solve. In setting A, further *stages* follow: the completed labels of an instance or task (its
-    profile) become an additional description, and all parameters are learned again. Stages are added as long as they
-    lower the error.
+    The weights w of a side sum to one, and so do the shares a, b and c. Weights, exponents (for an
+    RBF kernel this is a factor of gamma), shares and :math:`\lambda` are learned by a quasi-Newton
+    method (L-BFGS-B) on the hold-out error of the setting. The error is that of exact
+    leave-one-out, or of folds (see `cv`). The gradient has a closed form or needs one more solve.
+    In setting A, further *stages* follow: the completed labels of an instance or task (its profile)
+    become an additional description, and all parameters are learned again. Stages are added as long
+    as they lower the error.
 
     Parameters
     ----------
     kernel, task_kernel : str, callable, pair, mapping or sequence, default="rbf"
-        Kernel of each description: a name or a function as in `KroneckerRidge`, ``"precomputed"``, or a pair of a
-        kernel and its parameters. Give one kernel for all descriptions, a mapping by their names, or a sequence in
-        their order. "rbf" without gamma starts at one over the mean squared distance.
+        Kernel of each description: a name or a function as in `KroneckerRidge`, ``"precomputed"``,
+        or a pair of a kernel and its parameters. Give one kernel for all descriptions, a mapping by
+        their names, or a sequence in their order. "rbf" without gamma starts at one over the mean
+        squared distance.
     setting : {"A", "B", "C", "D"} or an alias, default="A"
         What the model will predict: new pairs (A), new instances (B), new tasks (C) or both (D).
     stages : int or "auto", default="auto"
-        Maximum number of stages to try; the best is kept. From the second stage on, sides that are known in the setting
-        are also described by profiles of their completed labels, so the model cannot predict new members of these
-        sides. "auto" means three in setting A with tasks (two if few cells of a large grid are observed), and one
-        otherwise.
+        Maximum number of stages to try; the best is kept. From the second stage on, sides that are
+        known in the setting are also described by profiles of their completed labels, so the model
+        cannot predict new members of these sides. "auto" means three in setting A with tasks (two
+        if few cells of a large grid are observed), and one otherwise.
     n_steps : int, default=60
         Maximum number of evaluations of the error and its gradient in each descent.
     shrinkage : float, default=0.1
-        Strength of the penalty that pulls weights towards equal weights and exponents towards one. The squared distance
-        from these values, times `shrinkage` × (1 / instances or tasks + 30 / labels), is added to the logarithm of
-        the error.
+        Strength of the penalty that pulls weights towards equal weights and exponents towards one.
+        The squared distance from these values, times `shrinkage` × (1 / instances or tasks + 30 /
+        labels), is added to the logarithm of the error.
     normalize : bool, default=True
-        Whether kernels are scaled to a unit diagonal (True) or divided by the mean of their diagonal (False). A single
-        precomputed kernel with a varying diagonal is always divided by the mean, because the diagonal values of new
-        rows are unknown.
+        Whether kernels are scaled to a unit diagonal (True) or divided by the mean of their
+        diagonal (False). A single precomputed kernel with a varying diagonal is always divided by
+        the mean, because the diagonal values of new rows are unknown.
     fit_intercept : bool, default=True
-        Whether the model has main effects of both sides, with learned weights, and a grand mean that is not
-        regularised.
+        Whether the model has main effects of both sides, with learned weights, and a grand mean
+        that is not regularised.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=5
-        Folds to learn from if exact leave-one-out is not used: for missing or weighted labels, in setting D, with more
-        than one stage, and for more than about 400 instances or tasks. If `cv` is not a number, or if groups are passed
-        to `fit`, exact leave-one-out is never used.
+        Folds to learn from if exact leave-one-out is not used: for missing or weighted labels, in
+        setting D, with more than one stage, and for more than about 400 instances or tasks. If `cv`
+        is not a number, or if groups are passed to `fit`, exact leave-one-out is never used.
     scoring : str or callable, default=None
-        Score of held-out predictions by which stages and starting points are compared, see `dyadlearn.metrics.scorer`.
-        None means the squared error, which kernels are always learned by. The progress line shows the score of the
-        last stage; for None it is average precision for labels of two values, and the concordance index otherwise.
+        Score of held-out predictions by which stages and starting points are compared, see
+        `dyadlearn.metrics.scorer`. None means the squared error, which kernels are always learned
+        by. The progress line shows the score of the last stage; for None it is average precision
+        for labels of two values, and the concordance index otherwise.
     repair : {"clip", "shift", "error"}, default="clip"
-        Treatment of a precomputed kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
+        Treatment of a precomputed kernel that is asymmetric or indefinite: see
+        `dyadlearn.kernels.repair`.
     device : str, default=None
-        Device for numpy arrays, such as ``"cuda"``, by torch or cupy. Small grids are learned on the processor, also if
-        their arrays are on another device.
+        Device for numpy arrays, such as ``"cuda"``, by torch or cupy. Small grids are learned on
+        the processor, also if their arrays are on another device.
     tol, max_iter : float and int, default=1e-8 and 1000
-        Stopping rule of conjugate gradients in the last fit; used only if labels are missing or weighted.
+        Stopping rule of conjugate gradients in the last fit; used only if labels are missing or
+        weighted.
     random_state : int, RandomState or None, default=None
         Seed of the folds. Unlike in scikit-learn, None means the same folds in every fit.
     progress : bool, default=None
-        Whether to show a progress line with the error. None shows it on a terminal, and in a log after a few seconds.
+        Whether to show a progress line with the error. None shows it on a terminal, and in a log
+        after a few seconds.
 
     Attributes
     ----------
     weights_ : dict of str to dict of str to float
-        Weights of each description and of the constant, for ``"instances"`` and ``"tasks"``; they sum to one on each
-        side.
+        Weights of each description and of the constant, for ``"instances"`` and ``"tasks"``; they
+        sum to one on each side.
     exponents_ : dict of str to dict of str to float
         Exponent of each description; 1 for kernels without an exponent.
     alpha_ : float
-        Learned regularisation :math:`\lambda`. A common factor of all weights (`sample_weight`) multiplies `alpha_`
-        and changes nothing else.
+        Learned regularisation :math:`\lambda`. A common factor of all weights (`sample_weight`)
+        multiplies `alpha_` and changes nothing else.
     shares_ : (float, float, float) or None
-        Shares a, b and c of the product kernel, of the kernel per task and of the kernel per instance in the formula
-        above, whose **K** and **G** include their constants. They sum to one; None without tasks.
+        Shares a, b and c of the product kernel, of the kernel per task and of the kernel per
+        instance in the formula above, whose **K** and **G** include their constants. They sum to
+        one; None without tasks.
     holdout_error_ : float
-        Mean squared error of held-out cells; smaller is better. It was minimised and is therefore optimistic. If few
-        cells of a large grid are observed, these are the cells of the first fold, or of as many folds as have 4,000
-        labels together.
+        Mean squared error of held-out cells; smaller is better. It was minimised and is therefore
+        optimistic. If few cells of a large grid are observed, these are the cells of the first
+        fold, or of as many folds as have 4,000 labels together.
     holdout_score_ : float
         Score of held-out cells by `scoring`; the negative of `holdout_error_` for None.
     stage_errors_ : list of float
@@ -340,12 +406,13 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     history_ : list of list of float
         Hold-out errors of each stage, one per evaluation.
     holdout_ : array or frame of shape (m, q)
-        Held-out predictions of all folds. They are computed when they are first needed if few cells of a large grid are
-        observed; this takes about as long as three steps for each fold.
+        Held-out predictions of all folds. They are computed when they are first needed if few cells
+        of a large grid are observed; this takes about as long as three steps for each fold.
     holdout_method_, holdout_setting_ : str
         Method and setting of `holdout_` and of `holdout_error_`.
     baselines_ : dict of str to float
-        Scores of the baselines, held out in the same way: negative mean squared errors, or those of `scoring`.
+        Scores of the baselines, held out in the same way: negative mean squared errors, or those of
+        `scoring`.
     completed_, dual_coef_, n_iter_, residual_
         Attributes as in `PairKernelRidge`.
     n_features_in_ : int
@@ -360,17 +427,20 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     -----
     Unlike a search, this model has no `best_score_` or `landscape_`.
 
-    During learning, systems are solved to a relative residual of 10⁻², and errors that are compared to 10⁻³; small
-    grids (some dozens of rows per side) are solved to full precision. The last fit is solved to `tol`. A keyboard
-    interrupt ends the learning with a `SearchStoppedWarning`, and the best parameters so far are fitted.
+    During learning, systems are solved to a relative residual of 10⁻², and errors that are compared
+    to 10⁻³; small grids (some dozens of rows per side) are solved to full precision. The last fit
+    is solved to `tol`. A keyboard interrupt ends the learning with a `SearchStoppedWarning`, and
+    the best parameters so far are fitted.
 
-    New rows may lack descriptions: leave a description out of the mapping, or give rows of NaN in its table. The part
-    of a missing description in the prediction is predicted from the other descriptions, by a ridge regression whose
-    regularisation is chosen by leave-one-out. Such rows have no deviations and intervals, and take no `labels`.
+    New rows may lack descriptions: leave a description out of the mapping, or give rows of NaN in
+    its table. The part of a missing description in the prediction is predicted from the other
+    descriptions, by a ridge regression whose regularisation is chosen by leave-one-out. Such rows
+    have no deviations and intervals, and take no `labels`.
 
-    The kernels were learned from all labels, so `holdout` and `holdout_error_` are optimistic: they keep the learned
-    parameters, and only profiles of labels are computed again in each fold. `dyadlearn.evaluate` and
-    `dyadlearn.nested_score` learn the kernels again without the scored labels.
+    The kernels were learned from all labels, so `holdout` and `holdout_error_` are optimistic: they
+    keep the learned parameters, and only profiles of labels are computed again in each fold.
+    `dyadlearn.evaluate` and `dyadlearn.nested_score` learn the kernels again without the scored
+    labels.
 
     Examples
     --------
@@ -431,16 +501,21 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     _task_groups: np.ndarray | None = field(init=False)
     # Parameters of each stage of the model.
     _path: list[list[float]] = field(init=False)
-    # Whether `_predictions` are those of all folds; otherwise they are NaN outside the folds of learning.
+    # Whether `_predictions` are those of all folds; otherwise they are NaN outside the folds of
+    # learning.
     _is_whole: bool = field(init=False)
-    # Predictions computed on demand: nested ones, by setting and number of folds, and those of all folds as 0 folds.
+    # Predictions computed on demand: nested ones, by setting and number of folds, and those of all
+    # folds as 0 folds.
     _computed: dict[tuple[Setting, int], HeldOut] = field(init=False)
 
     @property
     def weights_(self) -> dict[str, dict[str, float]]:
         """Weights of each description and of the constant; they sum to one on each side."""
         check_is_fitted(self)
-        return {name: _weights(side) for name, side in zip(("instances", "tasks"), self._sides(), strict=False)}
+        return {
+            name: _weights(side)
+            for name, side in zip(("instances", "tasks"), self._sides(), strict=False)
+        }
 
     @property
     def exponents_(self) -> dict[str, dict[str, float]]:
@@ -465,7 +540,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
         sides = zip(self._kernels, self._plain, self._sides(), strict=False)
         return [
-            {"" if plain else each.name: (each, side.names if plain else each.columns) for each in kernel.members}
+            {
+                "" if plain else each.name: (each, side.names if plain else each.columns)
+                for each in kernel.members
+            }
             for kernel, plain, side in sides
         ]
 
@@ -487,7 +565,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             check_whole(self.stages, "stages")
             if self.stages > 1 and setting is Setting.D:
                 raise ValueError(
-                    "stages above 1 use profiles of labels, and in setting D both sides are new: set stages=1."
+                    "stages above 1 use profiles of labels, and in setting D both sides are new: "
+                    "set stages=1."
                 )
         check_whole(self.n_steps, "n_steps")
         check_alpha(self.shrinkage, "shrinkage")
@@ -512,7 +591,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
         self._check_params()
-        tables, kernels = [X, unwrap_tasks(tasks)], [self.kernel, self.task_kernel]
+        tables = [X, unwrap_tasks(tasks)]
+        kernels = [self.kernel, self.task_kernel]
         given = [read_descriptions(table, name) for table, name in zip(tables, _SIDES, strict=True)]
         for axis, (described, name) in enumerate(zip(given, _SIDES, strict=True)):
             if described is not None:
@@ -520,7 +600,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             elif tables[axis] is not None and not is_one_kernel(kernels[axis]):
                 parameter = ("kernel", "task_kernel")[axis]
                 raise ValueError(
-                    f"{parameter} is given for several descriptions, but {name} is one table: give one kernel."
+                    f"{parameter} is given for several descriptions, but {name} is one table: give "
+                    f"one kernel."
                 )
         self._plain = (given[0] is None, given[1] is None)
         first, second = (None if described is None else described.places for described in given)
@@ -531,7 +612,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         scaled = [self._scaled_side(data.instances, given[0], kernels[0], "X", weights[0])]
         if data.tasks is not None:
             scaled.append(self._scaled_side(data.tasks, given[1], kernels[1], "tasks", weights[1]))
-        self._kernels, wide = [kernel for kernel, _ in scaled], [table for _, table in scaled]
+        self._kernels = [kernel for kernel, _ in scaled]
+        wide = [table for _, table in scaled]
         self.n_features_in_ = self._n_columns
         return replace(data, instances=wide[0], tasks=wide[1] if len(wide) > 1 else None)
 
@@ -544,7 +626,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             if given.row_ids is None:  # kernels have the ids that the labels gave to their side
                 kernel = kernel.with_ids(side.row_ids)
             return kernel, side
-        label = _KERNEL if self._spec_of(_SIDES.index(name), kernel).is_precomputed else _FEATURES
+        if self._spec_of(_SIDES.index(name), kernel).is_precomputed:
+            label = _KERNEL
+        else:
+            label = _FEATURES
         plain = Descriptions({label: replace(side, kind=None, column_ids=None)})
         kernel, wide = self._describe(plain, [kernel], name)
         side = replace(side, values=double(wide.values))
@@ -558,52 +643,81 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _describe(self, given: Descriptions, kernel: Any, name: str) -> tuple[LearnedKernel, Table]:
         taken = [label for label in given.names if label in (CONSTANT, *PROFILES)]
         if taken:
-            raise ValueError(f"{name} has a description called {taken[0]!r}, which is a reserved name: rename it.")
+            raise ValueError(
+                f"{name} has a description called {taken[0]!r}, which is a reserved name: rename "
+                f"it."
+            )
         return describe(given, kernel, normalize=self.normalize, repair=self.repair, name=name)
 
     def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
-        name, side, kernel, places = _SIDES[axis], self._sides()[axis], self._kernels[axis], self._places[axis]
+        name = _SIDES[axis]
+        side = self._sides()[axis]
+        kernel = self._kernels[axis]
+        places = self._places[axis]
         described = read_descriptions(unwrap_tasks(given), name)
         if (described is None) is not self._plain[axis]:
-            wanted = ("several", "a single table") if self._plain[axis] else ("a single table", shown(kernel.names))
+            if self._plain[axis]:
+                wanted = ("several", "a single table")
+            else:
+                wanted = ("a single table", shown(kernel.names))
             raise ValueError(f"{name} must be {wanted[1]}, as in fit, found {wanted[0]}.")
         if described is None:
             [member] = kernel.members
-            spec = KernelSpec("precomputed" if member.is_precomputed else "linear", None, self.repair)
+            spec = KernelSpec(
+                "precomputed" if member.is_precomputed else "linear", None, self.repair
+            )
             table, rows = read_rows(self, given, axis, spec, side.ids, side.names, member.n_columns)
             described = Descriptions({member.name: replace(table, values=rows, column_ids=None)})
         if _is_profiled(side):
             known = known_places(described, side.ids, places)
             if known is None or (known < 0).any():
-                unknown = "" if known is None else f" ({int((known < 0).sum())} of {len(known)} are new)"
+                if known is None:
+                    unknown = ""
+                else:
+                    unknown = f" ({int((known < 0).sum())} of {len(known)} are new)"
                 raise ValueError(
-                    f"The model describes {('instances', 'tasks')[axis]} by profiles of their labels, so it predicts "
-                    f"only those of training, identified by ids{unknown}: leave {name} out, or fit with stages=1."
+                    f"The model describes {('instances', 'tasks')[axis]} by profiles of their "
+                    f"labels, so it predicts "
+                    f"only those of training, identified by ids{unknown}: leave {name} out, or fit "
+                    f"with stages=1."
                 )
             table = Table(take_rows(side.features, known), described.row_ids, None, described.kind)
             return table, replace(side.new_rows(table.values), places=known)
         table = widen(kernel, described, places, name)
-        rows, lacking = self._as_fitted(table.values, name), kernel.lacking(table.values)
+        rows = self._as_fitted(table.values, name)
+        lacking = kernel.lacking(table.values)
         if not lacking.any():
             asked = side.new_rows(rows)
             return table, replace(asked, prior=None) if kernel.without_diagonal(rows) else asked
-        missing = shown([label for label, lacks in zip(kernel.names, lacking.T, strict=True) if lacks.any()])
+        missing = shown(
+            [label for label, lacks in zip(kernel.names, lacking.T, strict=True) if lacks.any()]
+        )
 
         def refuse(rows: Array) -> Array:
-            raise ValueError(f"Deviations, intervals and labels= need all descriptions: give {missing} for each row.")
+            raise ValueError(
+                f"Deviations, intervals and labels= need all descriptions: give {missing} for each "
+                f"row."
+            )
 
-        filled = filled_kernel(side, self._expansion() if axis == 0 else self._expansion().transposed, lacking)
-        return table, replace(replace(side, spec=replace(side.spec, kernel=filled)).new_rows(rows), prior=refuse)
+        filled = filled_kernel(
+            side, self._expansion() if axis == 0 else self._expansion().transposed, lacking
+        )
+        return table, replace(
+            replace(side, spec=replace(side.spec, kernel=filled)).new_rows(rows), prior=refuse
+        )
 
     # Learning ----------------------------------------------------------------------------------------
 
     def _fit_on(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
         """Learn kernels, decompose them and solve."""
-        setting, has_tasks = as_setting(self.setting), data.tasks is not None
+        setting = as_setting(self.setting)
+        has_tasks = data.tasks is not None
         self._keep_labels(data)
         self._keep_groups(groups, task_groups)
         if setting.new_task and not has_tasks:
-            raise ValueError(f"Setting {setting.value} predicts new tasks, which need features: give tasks=.")
+            raise ValueError(
+                f"Setting {setting.value} predicts new tasks, which need features: give tasks=."
+            )
         check_enough_left(data.labels, setting, groups, task_groups, knows_tasks=has_tasks)
         if self.scoring is not None:
             prepared_score(data.labels, self.scoring, setting)  # raises if it is undefined
@@ -617,22 +731,38 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         is_free = isinstance(self.cv, Integral) and groups is None and task_groups is None
         exact = n_stages == 1 and is_free and has_exact_error(labels, setting)
         splitter = self._splitter(setting, has_tasks)
-        units = Units() if exact else splitter.units(data.labels, groups=groups, task_groups=task_groups)
-        if setting is Setting.A and units.instances is not None:  # a fold of instances is one of their cells
+        if exact:
+            units = Units()
+        else:
+            units = splitter.units(data.labels, groups=groups, task_groups=task_groups)
+        if (
+            setting is Setting.A and units.instances is not None
+        ):  # a fold of instances is one of their cells
             units = Units(cells=data.labels.at(units.instances, 0))
-        folds = [] if exact else [fold.masks for fold in folds_of(data.labels, setting, units)]
+        if exact:
+            folds = []
+        else:
+            folds = [fold.masks for fold in folds_of(data.labels, setting, units)]
         self._is_whole = True
         if not (exact or labels.cells.is_dense):
-            # The other folds take as long as several steps; their predictions are computed when they are needed.
+            # The other folds take as long as several steps; their predictions are computed when
+            # they are needed.
             n_used = n_first([np.sum(test & data.labels.observed) for _, test in folds], ENOUGH)
-            self._is_whole, folds = n_used == len(folds), folds[:n_used]
-        profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
+            self._is_whole = n_used == len(folds)
+            folds = folds[:n_used]
+        profiled = (
+            n_stages > 1 and not setting.new_instance,
+            n_stages > 1 and not setting.new_task,
+        )
         check_learning_memory(data.labels.values, self._kernels, max(len(folds), 1), profiled)
-        how, (m, q), like = Descent(self.n_steps, float(self.shrinkage)), data.labels.shape, data.labels.values
+        how = Descent(self.n_steps, float(self.shrinkage))
+        m, q = data.labels.shape
+        like = data.labels.values
         labels, sides = _economical(labels, self._mixtures(data))
         error: ExactError | FoldError
         if exact:
-            error, self.holdout_method_ = ExactError(labels, sides, setting), "exact leave-one-out"
+            error = ExactError(labels, sides, setting)
+            self.holdout_method_ = "exact leave-one-out"
         else:
             error = FoldError.of(labels, sides, folds, FINE if m * q * (m + q) <= _TINY else ROUGH)
             together = Units.of_groups(data.labels, setting, groups, task_groups)
@@ -646,27 +776,41 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
             def watch(stage: int, loss: float) -> None:
                 reached = f" (before: {metric.name} {scores[-1]:.4g})" if scores else ""
-                bar.advance(title=f"Stage {stage + 1}: hold-out error {loss * variance:.4g}{reached}")
+                bar.advance(
+                    title=f"Stage {stage + 1}: hold-out error {loss * variance:.4g}{reached}"
+                )
 
             def judge(loss: float, held_out: Array) -> float:
                 held_out = as_array_of(to_numpy(held_out), like, like.dtype) * size + centre
-                ignored = () if self.scoring else (ValueError,)  # equal labels, for example, have no rank
+                ignored = (
+                    () if self.scoring else (ValueError,)
+                )  # equal labels, for example, have no rank
                 with suppress(*ignored):
                     targets = scored_labels(data.labels, held_out, setting, quiet=True)
-                    scores.append(float(prepared_score(data.labels, metric, setting, targets)(held_out)))
+                    scores.append(
+                        float(prepared_score(data.labels, metric, setting, targets)(held_out))
+                    )
                 return -scores[-1] if self.scoring else loss
 
             learned = learn(error, how, n_stages, profiled, watch, judge)
             bar.expect(_FIT)
             with Phase("Final fit", of=_FIT):
                 self._fit_stage(data, learned.stages[learned.best], unit)
-        self._units, self.holdout_setting_ = units, setting.value
-        self._predictions = as_array_of(to_numpy(learned.held_out), like, double(like).dtype) * size + centre
+        self._units = units
+        self.holdout_setting_ = setting.value
+        self._predictions = (
+            as_array_of(to_numpy(learned.held_out), like, double(like).dtype) * size + centre
+        )
         self.n_stages_ = learned.best + 1
         self.stage_errors_ = [float(each.error) * variance for each in learned.stages]
-        self.history_ = [[float(loss) * variance for loss in each.losses] for each in learned.stages]
+        self.history_ = [
+            [float(loss) * variance for loss in each.losses] for each in learned.stages
+        ]
         self.holdout_error_ = self.stage_errors_[learned.best]
-        self.holdout_score_ = -learned.stages[learned.best].judged if self.scoring else -self.holdout_error_
+        if self.scoring:
+            self.holdout_score_ = -learned.stages[learned.best].judged
+        else:
+            self.holdout_score_ = -self.holdout_error_
         self._path = [each.parameters.vector.tolist() for each in learned.stages[: self.n_stages_]]
         return self
 
@@ -680,25 +824,39 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             powers = [member.has_exponent for member in kernel.members]
             divisible = [member.is_divisible for member in kernel.members]
             constant = self.fit_intercept and data.tasks is not None
-            mixtures.append(Mixture(kernel.blocks(double(table.values)), powers, constant, divisible))
+            mixtures.append(
+                Mixture(kernel.blocks(double(table.values)), powers, constant, divisible)
+            )
         return mixtures
 
     def _fit_stage(self, data: Training, stage: Stage, unit: float) -> Self:
         """Fit the model with the kernels of a stage; `unit` is that of the weights, in which λ was learned."""
-        parameters, tables = stage.parameters, _tables(data)
+        parameters = stage.parameters
+        tables = _tables(data)
         constant = self.fit_intercept and len(tables) > 1
-        learned = zip(self._kernels, tables, parameters.weights, parameters.exponents, stage.profiles, strict=False)
-        kernels, wide, units = zip(*(final_kernel(*side, constant) for side in learned), strict=True)
+        learned = zip(
+            self._kernels,
+            tables,
+            parameters.weights,
+            parameters.exponents,
+            stage.profiles,
+            strict=False,
+        )
+        kernels, wide, units = zip(
+            *(final_kernel(*side, constant) for side in learned), strict=True
+        )
         data = replace(data, **dict(zip(("instances", "tasks"), wide, strict=False)))
         specs = [KernelSpec(kernel, None, "clip", dual=True) for kernel in kernels]
         self.alpha_ = parameters.lam * unit
         self._shares_ = None
         if len(units) > 1:
-            # The constant of a side has weight one in its kernel, so its learned weight moves to the shares.
+            # The constant of a side has weight one in its kernel, so its learned weight moves to
+            # the shares.
             a, b, c = parameters.pair_shares
             self._shares_ = (a * units[0] * units[1], b * units[0], c * units[1])
         with warnings.catch_warnings():
-            # Fractional powers of kernels may be slightly indefinite; the user's kernels are not at fault.
+            # Fractional powers of kernels may be slightly indefinite; the user's kernels are not at
+            # fault.
             warnings.simplefilter("ignore", KernelRepairWarning)
             [[(self._side, self._task_side)]] = self._decomposed(data, specs[:1], specs[1:])
         return self._solve()
@@ -709,24 +867,38 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     def _kernels_given(self, axis: int) -> tuple[str, ...]:
         kernels = self._kernels[axis : axis + 1]
-        return tuple(each.name for kernel in kernels for each in kernel.members if each.is_precomputed)
+        return tuple(
+            each.name for kernel in kernels for each in kernel.members if each.is_precomputed
+        )
 
     def _given_diagonal(self, axis: int, ids: Ids | None, rows: NewRows, given: Any) -> Array:
-        kernel, names = _learned(self._sides()[axis]), self._kernels_given(axis)
+        kernel = _learned(self._sides()[axis])
+        names = self._kernels_given(axis)
         argument = ("diagonal", "task_diagonal")[axis]
         if not isinstance(given, Mapping):
             if len(names) > 1:
-                raise ValueError(f"{argument} must be a mapping with the diagonal of each kernel, {shown(names)}.")
+                raise ValueError(
+                    f"{argument} must be a mapping with the diagonal of each kernel, "
+                    f"{shown(names)}."
+                )
             given = {names[0]: given}
         extra = [name for name in given if name not in names]
         needed = [name for name in kernel.without_diagonal(rows.values) if name not in given]
-        problems = [f"has the unknown name {shown(extra)}"] * bool(extra) + [f"lacks {shown(needed)}"] * bool(needed)
+        problems = [f"has the unknown name {shown(extra)}"] * bool(extra) + [
+            f"lacks {shown(needed)}"
+        ] * bool(needed)
         if problems:
-            raise ValueError(f"{argument} {' and '.join(problems)}: give one for each of the kernels {shown(names)}.")
+            raise ValueError(
+                f"{argument} {' and '.join(problems)}: give one for each of the kernels "
+                f"{shown(names)}."
+            )
         if kernel.lacking(rows.values).any():
             assert rows.prior is not None
             rows.prior(rows.values)  # raises
-        known = {name: super(LearnedKernelRidge, self)._given_diagonal(axis, ids, rows, given[name]) for name in given}
+        known = {
+            name: super(LearnedKernelRidge, self)._given_diagonal(axis, ids, rows, given[name])
+            for name in given
+        }
         return kernel.diagonal(double(rows.values), known)
 
     def _relearned_holdout(
@@ -734,21 +906,43 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     ) -> HeldOut:
         """Return nested predictions: all parameters are learned again without each fold."""
         given = ((self._groups, groups), (self._task_groups, task_groups))
-        together = code_groups(self._labels, *(used_groups if other is None else other for used_groups, other in given))
+        together = code_groups(
+            self._labels, *(used_groups if other is None else other for used_groups, other in given)
+        )
         cv = min(_N_FOLDS, _most_folds(setting, self._labels.shape, together)) if cv is None else cv
         is_number = isinstance(cv, Integral)
         # Only predictions with the groups of the model are cached.
-        key = (setting, int(cv)) if is_number and groups is None and task_groups is None else None
+        if is_number and groups is None and task_groups is None:
+            key = (setting, int(cv))
+        else:
+            key = None
         if key is not None and key in self._computed:
             return self._computed[key]
-        splitter = SettingKFold(setting, int(cv), random_state=_SEED) if is_number else as_splitter(cv, setting)
+        splitter = (
+            SettingKFold(setting, int(cv), random_state=_SEED)
+            if is_number
+            else as_splitter(cv, setting)
+        )
         # Given folds ignore the groups of the model.
-        used_groups = (groups, task_groups) if isinstance(splitter, GivenFolds) else together
+        if isinstance(splitter, GivenFolds):
+            used_groups = (groups, task_groups)
+        else:
+            used_groups = together
         used = Units.of_groups(self._labels, setting, *used_groups)
         method = f"{folds_in_words(splitter, setting, used)}, kernels learned again"
         refits = Refits(self, self._training(), together, setting)
-        how = plan_fits(self._labels, setting, used, splitter, predict=refits.predict, method=method, line=refits.line)
-        held_out = HeldOut(refits.held_out(how), how.method, how.units, is_fixed=False, reason=how.explanation)
+        how = plan_fits(
+            self._labels,
+            setting,
+            used,
+            splitter,
+            predict=refits.predict,
+            method=method,
+            line=refits.line,
+        )
+        held_out = HeldOut(
+            refits.held_out(how), how.method, how.units, is_fixed=False, reason=how.explanation
+        )
         if key is not None:
             self._computed[key] = held_out
         return held_out
@@ -767,13 +961,18 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         check_method(method)
         if method == "exact" and (nested or self.describes_by_labels):
             raise ValueError(
-                'Kernels that are learned again for each fold have no formula: leave method="exact" out, or keep the '
+                "Kernels that are learned again for each fold have no formula: leave "
+                'method="exact" out, or keep the '
                 "kernels with nested=False."
             )
         if nested:
             return self._relearned_holdout(setting, cv, groups=groups, task_groups=task_groups)
-        if self.describes_by_labels and any(given is not None for given in (cv, groups, task_groups)):
-            return self._own_holdout(setting, Units.of_groups(self._labels, setting, groups, task_groups), cv)
+        if self.describes_by_labels and any(
+            given is not None for given in (cv, groups, task_groups)
+        ):
+            return self._own_holdout(
+                setting, Units.of_groups(self._labels, setting, groups, task_groups), cv
+            )
         return super()._hold_out(setting, cv, groups, task_groups, nested, exact, method)
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
@@ -803,7 +1002,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _score(self, setting: Setting) -> Callable[[Any], Any]:
         """Return the score of the labels that were predicted in learning."""
         targets = scored_labels(self._labels, self._predictions, setting, quiet=True)
-        return prepared_score(self._labels, self.scoring or "neg_mean_squared_error", setting, targets)
+        return prepared_score(
+            self._labels, self.scoring or "neg_mean_squared_error", setting, targets
+        )
 
     def _keep(self, problem: Any) -> None:
         super()._keep(problem)
@@ -818,40 +1019,55 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _settings(self) -> tuple[Setting, ...]:
         return tuple(setting for setting in super()._settings if not self._profiled_side(setting))
 
-    def _check_request(self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None) -> None:
+    def _check_request(
+        self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None
+    ) -> None:
         """Raise if the setting has new members of a side that is described by its labels."""
         super()._check_request(setting, groups, task_groups, cells)
         if side := self._profiled_side(setting):
             raise ValueError(
-                f"Setting {setting.value} leaves out {side}, which this model describes by profiles of their labels, "
-                f"so it cannot predict new ones: fit it for setting {setting.value}, or with stages=1."
+                f"Setting {setting.value} leaves out {side}, which this model describes by "
+                f"profiles of their labels, "
+                f"so it cannot predict new ones: fit it for setting {setting.value}, or with "
+                f"stages=1."
             )
 
     def _profiled_side(self, setting: Setting) -> str:
         """Return the side that is new in a setting and described by its labels; an empty string if there is none."""
-        sides = zip(("instances", "tasks"), self._sides(), (setting.new_instance, setting.new_task), strict=False)
+        sides = zip(
+            ("instances", "tasks"),
+            self._sides(),
+            (setting.new_instance, setting.new_task),
+            strict=False,
+        )
         return next((name for name, side, is_new in sides if is_new and _is_profiled(side)), "")
 
     def _own_holdout(self, setting: Setting, units: Units | None = None, cv: Any = None) -> HeldOut:
         """Return held-out predictions of folds, with all stages computed from the training labels of each fold.
 
-        Without units or `cv`, the folds are those of learning in the setting of the model, and five folds in other
-        settings.
+        Without units or `cv`, the folds are those of learning in the setting of the model, and five
+        folds in other settings.
         """
         problem = self._problem()
         self._check_request(setting)
-        Y, xp, units = problem.Y, namespace(problem.Y), Units() if units is None else units
+        Y = problem.Y
+        xp = namespace(problem.Y)
+        units = Units() if units is None else units
         if units.are_single and cv is None and setting is self._searched_setting:
             if setting is Setting.A:
                 # Missing labels are not used in the fit.
-                predictions = xp.where(xp.isnan(Y), self._closed_problem.Y, self._kept_predictions())
+                predictions = xp.where(
+                    xp.isnan(Y), self._closed_problem.Y, self._kept_predictions()
+                )
                 return HeldOut(predictions, self._method_of_all, self._units)
             units = self._units
         return self._own_folds(setting, units, cv)
 
     def _own_folds(self, setting: Setting, together: Units, cv: Any = None) -> HeldOut:
         """Return held-out predictions of folds, with all stages computed from the training labels of each fold."""
-        data, searched, like = self._training(), self._searched_setting, self._labels.values
+        data = self._training()
+        searched = self._searched_setting
+        like = self._labels.values
         # The λ of the stages belongs to weights in this unit.
         unit = self.alpha_ / math.exp(self._path[-1][-1])
         labels, centre, size, _ = standardised(data, self.fit_intercept, unit)
@@ -884,7 +1100,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
         """Return a function that fits the model again on other labels of the same instances and tasks."""
-        data, groups = self._training(), (self._groups, self._task_groups)
+        data = self._training()
+        groups = (self._groups, self._task_groups)
         return lambda labels: self._refitted(replace(data, labels=labels), groups, setting)
 
     def _refitted(self, data: Training, groups: Groups, setting: Setting) -> Self:
@@ -893,7 +1110,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         inner: Self = clone(self).set_params(**{**params, "progress": False})
         searched = as_setting(params["setting"])
         inner.cv = _fewer(inner.cv, searched, data.labels.shape, groups)
-        if (setting.new_instance and not searched.new_instance) or (setting.new_task and not searched.new_task):
+        if (setting.new_instance and not searched.new_instance) or (
+            setting.new_task and not searched.new_task
+        ):
             inner.stages = 1  # later stages would describe new rows by their labels
         inner._kernels = self._kernels
         inner.n_features_in_ = self.n_features_in_
@@ -953,7 +1172,9 @@ def _weights(side: Side) -> dict[str, float]:
 def _most_folds(setting: Setting, shape: tuple[int, int], groups: Groups) -> int:
     """Return the maximum number of folds in a setting, at least two."""
     sides = zip(shape, groups, (setting.new_instance, setting.new_task), strict=True)
-    counts = [size if codes is None else len(np.unique(codes)) for size, codes, is_new in sides if is_new]
+    counts = [
+        size if codes is None else len(np.unique(codes)) for size, codes, is_new in sides if is_new
+    ]
     return max(2, min(counts or [shape[0] * shape[1]]))
 
 
@@ -964,4 +1185,6 @@ def _fewer(cv: Any, setting: Setting, shape: tuple[int, int], groups: Groups) ->
         return min(len(cv), most)
     if cv is None or isinstance(cv, Integral):
         return min(_N_FOLDS if cv is None else int(cv), most)
-    return cv if cv.n_splits <= most else SettingKFold(cv.setting, most, random_state=cv.random_state)
+    if cv.n_splits <= most:
+        return cv
+    return SettingKFold(cv.setting, most, random_state=cv.random_state)

@@ -1,11 +1,11 @@
 r"""Estimators that choose their regularisation by exact held-out predictions, and nested scores of them.
 
-`Search` is a mix-in and precedes the model in the list of base classes. It lets the model pose its problem for every
-kernel, scores every regularisation, and keeps the best.
+`Search` is a mix-in and precedes the model in the list of base classes. It lets the model pose its
+problem for every kernel, scores every regularisation, and keeps the best.
 
-A kernel that was learned from a label depends on this label. So a nested prediction comes from a model that has learned
-all its kernels again without the fold. This needs no raw data, because the wide table of a side contains the kernels of
-all its rows.
+A kernel that was learned from a label depends on this label. So a nested prediction comes from a
+model that has learned all its kernels again without the fold. This needs no raw data, because the
+wide table of a side contains the kernels of all its rows.
 
 The best of many scores is optimistic. For held-out scores :math:`s(\lambda)`,
 
@@ -82,13 +82,15 @@ from dyadlearn.spectrum import Spectrum
 # Values of one or two regularisations to try.
 Grids = tuple[list[float], list[float] | None]
 
-# A score at the edge of a default grid is reported if it is better than all scores inside by more than this share of
-# the loss: beyond the edge, scores are constant up to about as much.
+# A score at the edge of a default grid is reported if it is better than all scores inside by more
+# than this share of the loss: beyond the edge, scores are constant up to about as much.
 _WORTH_MENTIONING = 1e-4
 
-# Measured time of the final fit and of its hold-out predictions, in points of the search. The points of a coarse search
-# are solved roughly.
-_FIT, _HOLDOUT, _HOLDOUT_OF_ROUGH = 1.0, 1.0, 5.0
+# Measured time of the final fit and of its hold-out predictions, in points of the search. The
+# points of a coarse search are solved roughly.
+_FIT = 1.0
+_HOLDOUT = 1.0
+_HOLDOUT_OF_ROUGH = 5.0
 
 
 class KeptHoldout(PairwiseRidge, stored=False):
@@ -108,31 +110,39 @@ class KeptHoldout(PairwiseRidge, stored=False):
     _task_groups: np.ndarray | None
 
     def fit(
-        self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, groups: Any = None, task_groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        tasks: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        task_groups: Any = None,
     ) -> Self:
         """Fit the model, and choose its regularisation or learn its kernels.
 
-        An interrupt (Ctrl-C) ends the search or the learning: the best result so far is fitted, with a
-        `SearchStoppedWarning`. An interrupt after that is heard when the fit is finished. A second interrupt, or one
-        before the first result, raises `KeyboardInterrupt` and leaves the model as it was.
+        An interrupt (Ctrl-C) ends the search or the learning: the best result so far is fitted,
+        with a `SearchStoppedWarning`. An interrupt after that is heard when the fit is finished. A
+        second interrupt, or one before the first result, raises `KeyboardInterrupt` and leaves the
+        model as it was.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
-            The instances: features, or the kernel between them. `LearnedKernelRidge` also accepts a mapping or list of
-            such tables, or `Descriptions`.
+            The instances: features, or the kernel between them. `LearnedKernelRidge` also accepts a
+            mapping or list of such tables, or `Descriptions`.
         y : array, frame or series of shape (m, q) or (m,)
-            Grid of labels; NaN means "not observed". Ids of its rows and columns are matched with those of `X` and
-            `tasks`. In a sparse matrix, cells that are not stored are not observed.
+            Grid of labels; NaN means "not observed". Ids of its rows and columns are matched with
+            those of `X` and `tasks`. In a sparse matrix, cells that are not stored are not
+            observed.
         tasks : the same as `X` for the q tasks, default=None
-            The tasks: features, or the kernel between them. Without `tasks` each task is learned independently.
-            `IndependentTaskRidgeCV` ignores `tasks`.
+            The tasks: features, or the kernel between them. Without `tasks` each task is learned
+            independently. `IndependentTaskRidgeCV` ignores `tasks`.
         sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, in the fit and in the hold-out error that kernels are learned by. The `scoring`
-            of a search counts all labels with positive weight equally.
+            Weights of the squared loss, in the fit and in the hold-out error that kernels are
+            learned by. The `scoring` of a search counts all labels with positive weight equally.
         groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
-            Groups of instances and of tasks; a group is left out together. "identical" groups rows with equal features
-            or kernels.
+            Groups of instances and of tasks; a group is left out together. "identical" groups rows
+            with equal features or kernels.
 
         Returns
         -------
@@ -151,8 +161,13 @@ class KeptHoldout(PairwiseRidge, stored=False):
 
     def set_alpha(self, alpha: Any = None, task_alpha: float | None = None) -> NoReturn:
         """Raise TypeError, because the search chooses the regularisation, or learns it with the kernels."""
-        how = "learned its regularisation with its kernels" if self.learns_kernels else "chosen its regularisation"
-        raise TypeError(f"{type(self).__name__} has {how}: fit it again, or fit the model without search.")
+        if self.learns_kernels:
+            how = "learned its regularisation with its kernels"
+        else:
+            how = "chosen its regularisation"
+        raise TypeError(
+            f"{type(self).__name__} has {how}: fit it again, or fit the model without search."
+        )
 
     @property
     def holdout_(self) -> Any:
@@ -184,8 +199,11 @@ class KeptHoldout(PairwiseRidge, stored=False):
     @property
     def baselines_(self) -> dict[str, float]:
         """Scores of the baselines in the setting of the search, held out in the same way as the model."""
-        fitted, setting = self.fitted_, self._searched_setting
-        return baseline_scores(fitted.labels, setting, self._units, self._score(setting), symmetry=fitted.symmetry)
+        fitted = self.fitted_
+        setting = self._searched_setting
+        return baseline_scores(
+            fitted.labels, setting, self._units, self._score(setting), symmetry=fitted.symmetry
+        )
 
     def _score(self, setting: Setting) -> Callable[[Any], Any]:
         """Return the score by which the model was chosen; negative squared error if it has no `scoring`."""
@@ -207,14 +225,19 @@ class KeptHoldout(PairwiseRidge, stored=False):
         is_stored &= cv is None and groups is None and task_groups is None
         if not is_stored and not isinstance(cv, list | tuple):
             groups = self._groups if groups is None and setting.new_instance else groups
-            task_groups = self._task_groups if task_groups is None and setting.new_task else task_groups
+            task_groups = (
+                self._task_groups if task_groups is None and setting.new_task else task_groups
+            )
         return super()._hold_out(setting, cv, groups, task_groups, nested, exact, method)
 
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
         if setting is not self._searched_setting:
             return None
         return HeldOut(
-            self._kept_predictions(), self.holdout_method_, self._units, reason=getattr(self, "holdout_reason_", "")
+            self._kept_predictions(),
+            self.holdout_method_,
+            self._units,
+            reason=getattr(self, "holdout_reason_", ""),
         )
 
 
@@ -239,7 +262,10 @@ class Refits:
     """
 
     def __init__(self, model: Any, data: Training, groups: Groups, setting: Setting) -> None:
-        self.model, self.data, self.groups, self.setting = model, data, groups, setting
+        self.model = model
+        self.data = data
+        self.groups = groups
+        self.setting = setting
         self.alphas: list[dict[str, Any]] = []
         self._caught: list[warnings.WarningMessage] = []
         self._n_at_edge = 0
@@ -253,7 +279,9 @@ class Refits:
         n_before = len(self._caught)
         inner, predicted = _fit_without(self.model, self.data, self.groups, self.setting, fold)
         self.alphas.append(inner._alphas)
-        self._n_at_edge += any(issubclass(each.category, GridEdgeWarning) for each in self._caught[n_before:])
+        self._n_at_edge += any(
+            issubclass(each.category, GridEdgeWarning) for each in self._caught[n_before:]
+        )
         return predicted
 
     def held_out(self, how: FitAgain) -> Array:
@@ -265,7 +293,8 @@ class Refits:
         if self._n_at_edge:
             message = f"In {self._n_at_edge} of {len(how.folds)} folds a best regularisation is on the edge of the grid"
             warnings.warn(f"{message}: widen it.", GridEdgeWarning, stacklevel=3)
-        # Repeat each distinct warning of the folds once, except those that have a common message for all folds.
+        # Repeat each distinct warning of the folds once, except those that have a common message
+        # for all folds.
         others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
         for (category, filename, line), each in others.items():
             if not issubclass(category, (NoLabelWarning, GridEdgeWarning, BaselineWarning)):
@@ -273,19 +302,28 @@ class Refits:
         return predictions
 
 
-def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold) -> tuple[Any, Array]:
+def _fit_without(
+    model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold
+) -> tuple[Any, Array]:
     """Return a model that is fitted without a fold, and its predictions for the labels of the fold."""
     left, asked = without_fold(data, setting, fold)
-    staying = [None if codes is None else codes[at] for codes, at in zip(groups, fold.staying, strict=True)]
+    staying = [
+        None if codes is None else codes[at] for codes, at in zip(groups, fold.staying, strict=True)
+    ]
     again = model._refitted(left, (staying[0], staying[1]), setting)
     sides = (again._side, again._task_side)
-    rows = [None if new is None else side.new_rows(new) for side, new in zip(sides, asked, strict=True)]
+    rows = [
+        None if new is None else side.new_rows(new) for side, new in zip(sides, asked, strict=True)
+    ]
     if data.labels.grid is None:
         axes = zip(fold.leaving, data.labels.places, strict=True)
         places = [np.searchsorted(leaving, at[fold.test]) for leaving, at in axes]
         return again, again._expansion().at(*rows, (places[0], places[1]))
     # In A the predictions for the training rows include the hidden labels.
-    predicted = again._closed_problem.Y if setting is Setting.A else again._expansion().grid(*rows)
+    if setting is Setting.A:
+        predicted = again._closed_problem.Y
+    else:
+        predicted = again._expansion().grid(*rows)
     return again, fold_predictions(predicted, fold)
 
 
@@ -337,23 +375,27 @@ def nested_score(
 ) -> NestedScore:
     """Score a search by nested cross-validation, on cells that were not used in its choices.
 
-    Unlike `dyadlearn.evaluate`, this function takes an estimator that need not be fitted, and the training data.
+    Unlike `dyadlearn.evaluate`, this function takes an estimator that need not be fitted, and the
+    training data.
 
-    Folds of pairs (setting A), of instances (B), of tasks (C) or blocks of both (D) are left out in turn. For each fold
-    the whole search runs on the remaining data, and the chosen model predicts the left-out cells. All predictions are
-    scored together. In setting A the labels of a fold are hidden and the grid becomes incomplete. An instance or task
-    without remaining labels stays in the grid and is predicted from its features; an independent task without an
-    intercept is predicted as 0, and one with an intercept as NaN. NaN predictions are not scored.
+    Folds of pairs (setting A), of instances (B), of tasks (C) or blocks of both (D) are left out in
+    turn. For each fold the whole search runs on the remaining data, and the chosen model predicts
+    the left-out cells. All predictions are scored together. In setting A the labels of a fold are
+    hidden and the grid becomes incomplete. An instance or task without remaining labels stays in
+    the grid and is predicted from its features; an independent task without an intercept is
+    predicted as 0, and one with an intercept as NaN. NaN predictions are not scored.
 
     Parameters
     ----------
     search : TwoStepRidgeCV, or any other model that chooses its regularisation
-        The search to score; it is cloned, not fitted. The score uses its `setting` and `scoring`; without
-        `scoring` the metric depends on the labels. `LearnedKernelRidge` learns its kernels again in each fold.
+        The search to score; it is cloned, not fitted. The score uses its `setting` and `scoring`;
+        without `scoring` the metric depends on the labels. `LearnedKernelRidge` learns its kernels
+        again in each fold.
     X, y, tasks, sample_weight
         Arguments of its `fit`; for a `PairRegressor` of a search, `X` are the pairs.
     groups, task_groups : array-like of shape (m,) and (q,), or "identical", default=None
-        Groups of instances and of tasks. A group is left out together, by the folds and by the search within them.
+        Groups of instances and of tasks. A group is left out together, by the folds and by the
+        search within them.
     cv : int, default=5
         Number of folds; setting D has this number squared of blocks.
     random_state : int, RandomState or None, default=None
@@ -382,32 +424,44 @@ def nested_score(
     if not getattr(search, "searches", False):
         name = type(search).__name__
         raise TypeError(
-            f"{name} has no search, so evaluate(model, cv=5) is its nested score: give a TwoStepRidgeCV, say."
+            f"{name} has no search, so evaluate(model, cv=5) is its nested score: give a "
+            f"TwoStepRidgeCV, say."
         )
     if search.symmetry is not None:
-        raise ValueError("A network has no folds of one side: nested_score is for grids of instances and tasks.")
+        raise ValueError(
+            "A network has no folds of one side: nested_score is for grids of instances and tasks."
+        )
     setting = as_setting(search.setting)
     if setting.new_task and tasks is None:
-        raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
+        raise ValueError(
+            f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel."
+        )
     reader = clone(search)
     data = reader._read(X, y, tasks, sample_weight)
     whole = data.labels
     groups, task_groups = code_groups(whole, *groups_in_order(data, groups, task_groups))
     # A model that learns its kernels may use groups in other settings too.
-    used = Units.of_groups(whole, setting if search.learns_kernels else Setting.D, groups, task_groups)
+    used = Units.of_groups(
+        whole, setting if search.learns_kernels else Setting.D, groups, task_groups
+    )
     splitter = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)
     refits = Refits(reader, data, (groups, task_groups), setting)
     how = plan_fits(whole, setting, used, splitter, predict=refits.predict, line=refits.line)
-    F, alphas = refits.held_out(how), refits.alphas
+    F = refits.held_out(how)
+    alphas = refits.alphas
     judge = scorer(usual_scoring(whole.values) if search.scoring is None else search.scoring)
     labels = scored_labels(whole, F, setting)
     prepared = prepared_score(whole, judge, setting, labels)
     return NestedScore(
         score=float(prepared(F)),
         setting=setting.value,
-        fold_scores=np.array([_score_of(judge, whole, labels, F, fold, setting) for fold in how.folds]),
+        fold_scores=np.array(
+            [_score_of(judge, whole, labels, F, fold, setting) for fold in how.folds]
+        ),
         alphas=np.array([chosen["alpha"] for chosen in alphas]),
-        task_alphas=np.array([chosen["task_alpha"] for chosen in alphas]) if "task_alpha" in alphas[0] else None,
+        task_alphas=np.array([chosen["task_alpha"] for chosen in alphas])
+        if "task_alpha" in alphas[0]
+        else None,
         predictions=whole.restored(cast(F, getattr(namespace(F), data.precision)), data.form),
         baselines=baseline_scores(whole, setting, how.units, prepared),
     )
@@ -419,11 +473,17 @@ def code_groups(labels: Labels, groups: Any, task_groups: Any) -> Groups:
     return units.instances, units.tasks
 
 
-def _score_of(judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fold, setting: Setting) -> float:
+def _score_of(
+    judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fold, setting: Setting
+) -> float:
     """Return the score of one fold, NaN if it is undefined."""
     part = replace(labels, values=targets, weights=None).hide(~fold.masks[1])
     try:
-        return float(prepared_score(part, judge, setting)(F if part.grid is not None else take_rows(F, fold.test)))
+        return float(
+            prepared_score(part, judge, setting)(
+                F if part.grid is not None else take_rows(F, fold.test)
+            )
+        )
     except (ValueError, ArithmeticError):
         return math.nan
 
@@ -435,26 +495,29 @@ class SearchParameters:
     Parameters
     ----------
     alphas : sequence of float or float, default=None
-        Values of :math:`\lambda` to try. None means 10⁻⁷, 10⁻⁶, …, 10⁶ times the mean eigenvalue of the kernel and the
-        mean weight of the labels, so that units do not matter; see `dyadlearn.selection.default_alphas`.
+        Values of :math:`\lambda` to try. None means 10⁻⁷, 10⁻⁶, …, 10⁶ times the mean eigenvalue of
+        the kernel and the mean weight of the labels, so that units do not matter; see
+        `dyadlearn.selection.default_alphas`.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model will predict: new pairs (A), new instances (B), new tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`; greater is better.
     kernel_grid : list of dict, default=None
-        Kernel parameters to try, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each needs one decomposition.
+        Kernel parameters to try, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each needs one
+        decomposition.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
-        Folds to leave out. None means leave-one-out: exact where a formula is affordable, always with complete labels,
-        or by a few refits; otherwise it means five folds. A sequence, as splitters of scikit-learn yield it, splits the
-        instances in setting B.
+        Folds to leave out. None means leave-one-out: exact where a formula is affordable, always
+        with complete labels, or by a few refits; otherwise it means five folds. A sequence, as
+        splitters of scikit-learn yield it, splits the instances in setting B.
     method : {"exact", "folds"}, default=None
-        Method of hold-out. "exact" takes a formula whatever it costs, and raises an error if there is none; "folds"
-        refits folds. None takes a formula if there is one that is affordable.
+        Method of hold-out. "exact" takes a formula whatever it costs, and raises an error if there
+        is none; "folds" refits folds. None takes a formula if there is one that is affordable.
     exhaustive : bool, default=False
-        Whether to evaluate every regularisation if hold-out has no formula and each fold is refitted. By default such a
-        search is coarse-to-fine if an axis has seven or more values.
+        Whether to evaluate every regularisation if hold-out has no formula and each fold is
+        refitted. By default such a search is coarse-to-fine if an axis has seven or more values.
     progress : bool, default=None
-        Whether to show a progress line. None shows it on a terminal, and in a log after a few seconds.
+        Whether to show a progress line. None shows it on a terminal, and in a log after a few
+        seconds.
 
     Attributes
     ----------
@@ -467,23 +530,25 @@ class SearchParameters:
     best_score_ : float
         The score of `holdout_`.
     landscape_ : array of shape (n_alphas,)
-        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first; by default
-        each kernel has its own values of alpha, and the last axis is that of their multiples 10⁻⁷ to 10⁶. After a
-        coarse-to-fine search, points that were not evaluated are NaN and the scores are approximate: see
-        `dyadlearn.selection.landscape`.
+        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come
+        first; by default each kernel has its own values of alpha, and the last axis is that of
+        their multiples 10⁻⁷ to 10⁶. After a coarse-to-fine search, points that were not evaluated
+        are NaN and the scores are approximate: see `dyadlearn.selection.landscape`.
     n_evaluated_ : int
         Number of points of `landscape_` that were evaluated.
     holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
         Held-out predictions at the best values.
     holdout_method_ : str
-        Method of `holdout_`: exact leave-one-out, leave-group-out or leave-fold-out by a formula, or refits.
+        Method of `holdout_`: exact leave-one-out, leave-group-out or leave-fold-out by a formula,
+        or refits.
     holdout_reason_ : str
-        The method and why it was chosen, such as "exact leave-one-out by closed form of a complete grid".
+        The method and why it was chosen, such as "exact leave-one-out by closed form of a complete
+        grid".
     holdout_setting_ : {"A", "B", "C", "D"}
         Setting of `holdout_`.
     baselines_ : dict of str to float
-        Scores of the baselines ``grand_mean``, ``instance_means``, ``task_means`` and ``additive``, held out in the
-        same way and comparable with `best_score_`.
+        Scores of the baselines ``grand_mean``, ``instance_means``, ``task_means`` and ``additive``,
+        held out in the same way and comparable with `best_score_`.
     """
 
     setting: str = "B"
@@ -532,7 +597,9 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self._keep_labels(data)
         self._keep_groups(groups, task_groups)
         specs = _specs(self._spec(), self.kernel_grid, "instance")
-        sides = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
+        sides = self._decomposed(
+            data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task")
+        )
         self._scale_weights(sides)
         return sides
 
@@ -547,13 +614,17 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         pairing = self._problems(sides)[0].pairing
         has_default = any(getattr(self, f"{name}s") is None for name in pairing.alphas)
         if has_default and not absorbs_weights(pairing):
-            self._labels = replace(self._labels, weights=self._labels.weights / self._labels.mean_weight)
+            self._labels = replace(
+                self._labels, weights=self._labels.weights / self._labels.mean_weight
+            )
 
     def _warn_of_choice(self) -> None:
         """Warn if all labels are equal, if the baselines are as good as the best score, or of an edge of the grid."""
         only = _only_label(self)
         if only is not None:
-            warnings.warn(f"All labels are {only:g}: there is nothing to learn.", UserWarning, stacklevel=5)
+            warnings.warn(
+                f"All labels are {only:g}: there is nothing to learn.", UserWarning, stacklevel=5
+            )
             return
         for edge in edges_of(self):
             warnings.warn(edge.note(), GridEdgeWarning, stacklevel=5)
@@ -563,7 +634,9 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _nothing_learnt(self) -> str | None:
         """Return a note if the best score is not better than that of the baselines; else None."""
-        return nothing_learnt(scorer(self.scoring).name, self._searched_setting, self.best_score_, self.baselines_)
+        return nothing_learnt(
+            scorer(self.scoring).name, self._searched_setting, self.best_score_, self.baselines_
+        )
 
     def _search(self, sides: Sides, of: float = 0.0) -> Self:
         """Choose the regularisation for decomposed sides; `of` is as in `Progress`."""
@@ -580,7 +653,9 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         problems = self._problems(sides)
         grids = self._grids(problems[0])
         how = planned_for(problems[0], as_setting(self.setting), self._left_out, *grids)
-        return Expected(how, len(problems), expected_points(how, *grids, exhaustive=self.exhaustive))
+        return Expected(
+            how, len(problems), expected_points(how, *grids, exhaustive=self.exhaustive)
+        )
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
         """Return a function that repeats the search on other labels of the same instances and tasks."""
@@ -591,7 +666,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
         def search(labels: Labels) -> Any:
             again = template._snapshot()
-            again._labels, again._solution = labels, None
+            again._labels = labels
+            again._solution = None
             return again._search(sides)
 
         return search
@@ -609,7 +685,9 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _tried_constants(self) -> list[Constants]:
         """Return the constants of both kernels that were tried, in the order of the decomposed sides."""
-        return self._all_constants() if self._side.spec.constant == "feature" else [(1.0, 1.0)]
+        if self._side.spec.constant == "feature":
+            return self._all_constants()
+        return [(1.0, 1.0)]
 
     @property
     def kernel_params_(self) -> Any:
@@ -627,7 +705,10 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         super()._check_params()
         for name in ("task_alphas", "task_kernel_grid"):
             if self.symmetry is not None and getattr(self, name) is not None:
-                raise ValueError(f"A network has one kernel and one regularisation for both sides: leave {name} out.")
+                raise ValueError(
+                    f"A network has one kernel and one regularisation for both sides: leave {name} "
+                    f"out."
+                )
         check_flag(self.exhaustive, "exhaustive")
 
     def _check_alphas(self) -> None:
@@ -645,11 +726,15 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _choose(self, sides: Sides, left_out: LeftOut, of: float = 0.0) -> Self:
         """Score all regularisations for all sides to try, and solve for the best."""
-        setting, problems = as_setting(self.setting), self._problems(sides)
+        setting = as_setting(self.setting)
+        problems = self._problems(sides)
         grids = [self._grids(problem) for problem in problems]
         first = planned_for(problems[0], setting, left_out, *grids[0])
         n_points = expected_points(first, *grids[0], exhaustive=self.exhaustive)
-        n_holdout = _HOLDOUT_OF_ROUGH if isinstance(first, SolveAgain) and not self.exhaustive else _HOLDOUT
+        if isinstance(first, SolveAgain) and not self.exhaustive:
+            n_holdout = _HOLDOUT_OF_ROUGH
+        else:
+            n_holdout = _HOLDOUT
         total = len(problems) * n_points + _FIT + n_holdout
         with Progress(total, f"Search {setting.value}", self.progress, of):
             Expected(first, len(problems), n_points).announce()
@@ -658,21 +743,30 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             with Phase("Final fit", of=_FIT):
                 self._solve()
             with Phase("Hold-out", 1, of=n_holdout):
-                # Folds that were solved in the search are warm starts, now at the tolerance of the fit.
-                how = best_plan[1] if best_plan[0] == place else left_out.plan(self.fitted_.problem, setting)
+                # Folds that were solved in the search are warm starts, now at the tolerance of the
+                # fit.
+                if best_plan[0] == place:
+                    how = best_plan[1]
+                else:
+                    how = left_out.plan(self.fitted_.problem, setting)
                 labels = self._keep_holdout(how)
         if is_rough:
-            self.best_score_ = float(prepared_score(self._labels, self.scoring, setting, labels)(self._predictions))
+            self.best_score_ = float(
+                prepared_score(self._labels, self.scoring, setting, labels)(self._predictions)
+            )
         return self
 
-    def _take_best(self, stack: np.ndarray, sides: Sides, problems: Sequence[Problem], grids: Sequence[Grids]) -> int:
+    def _take_best(
+        self, stack: np.ndarray, sides: Sides, problems: Sequence[Problem], grids: Sequence[Grids]
+    ) -> int:
         """Store the sides and regularisation with the best score, and return the position of their problem."""
         if self.n_evaluated_ == stack.size:
             self._warn_of_undefined(stack, grids)
         # Grids of different kernels are in the same order.
         place = best_point(stack, *grids[0])
         alphas, task_alphas = grids[place[0]]
-        n_sides, n_forms = (len(sides), len(sides[0])), len(stack) // (len(sides) * len(sides[0]))
+        n_sides = (len(sides), len(sides[0]))
+        n_forms = len(stack) // (len(sides) * len(sides[0]))
         first, second, _ = np.unravel_index(place[0], (*n_sides, n_forms))
         self._side, self._task_side = sides[first][second]
         n_constants = len(self._tried_constants())
@@ -703,12 +797,16 @@ class Search(SearchParameters, KeptHoldout, stored=False):
     def _keep_holdout(self, how: Plan) -> Array:
         """Store the held-out predictions at the chosen values, and return the labels that have a prediction."""
         self._predictions = how.held_out(self.fitted_.problem, everywhere=True)
-        self.holdout_method_, self.holdout_reason_ = how.method, how.explanation
-        self.holdout_setting_, self._units = how.setting.value, how.units
+        self.holdout_method_ = how.method
+        self.holdout_reason_ = how.explanation
+        self.holdout_setting_ = how.setting.value
+        self._units = how.units
         if self.cv is None:
             used = Units.of_groups(self._labels, how.setting, self._groups, self._task_groups)
             warn_of_merged_groups(used, how.units, how.setting, stacklevel=6)
-        return scored_labels(self._labels, self._predictions, how.setting, stacklevel=6)  # warns about the others
+        return scored_labels(
+            self._labels, self._predictions, how.setting, stacklevel=6
+        )  # warns about the others
 
     def _choose_each_task(self, sides: Sides, left_out: LeftOut, of: float = 0.0) -> Self:
         """Score all regularisations for each task separately, and solve with the best value of each task."""
@@ -716,7 +814,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         alphas, _ = self._grids(problem)
         [[(self._side, self._task_side)]] = sides
         how, interrupts = planned_for(problem, setting, left_out, alphas, None), current()
-        judge, score = scorer(self.scoring), None
+        judge = scorer(self.scoring)
+        score = None
 
         def scored(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
             nonlocal score
@@ -726,7 +825,9 @@ class Search(SearchParameters, KeptHoldout, stored=False):
                 if held_out is None:
                     rows.append(np.full(problem.labels.shape[1], np.nan))
                     continue
-                if score is None:  # the labels that have a prediction are the same for all regularisations
+                if (
+                    score is None
+                ):  # the labels that have a prediction are the same for all regularisations
                     labels = scored_labels(problem.labels, held_out, setting, quiet=True)
                     score = judge.prepare_each_task(labels)
                 rows.append(score(held_out))
@@ -735,30 +836,44 @@ class Search(SearchParameters, KeptHoldout, stored=False):
                 bar.advance()
             return np.stack(rows)
 
-        with Progress(len(alphas) + _FIT + _HOLDOUT, f"Search {setting.value}", self.progress, of) as bar:
+        with Progress(
+            len(alphas) + _FIT + _HOLDOUT, f"Search {setting.value}", self.progress, of
+        ) as bar:
             Expected(how, 1, len(alphas)).announce()
             scores = where_defined(scored, alphas, [1.0])
         undefined = np.isnan(scores).all(axis=0)
         if undefined.all():
-            raise ValueError(f"{judge.name} is undefined for every task, so no alpha can be chosen.")
+            raise ValueError(
+                f"{judge.name} is undefined for every task, so no alpha can be chosen."
+            )
         if interrupts.heard is None:
             warn_of_undefined(scores[:, ~undefined].T, alphas, None, setting.value, 5)
         # A task without a score gets the value that is best for the other tasks together.
         filled = np.where(undefined, scores[:, ~undefined].mean(axis=1, keepdims=True), scores)
         best = [best_point(task_scores, alphas)[0] for task_scores in filled.T]
         if undefined.any():
-            ids, places = self._form.column_ids, np.flatnonzero(undefined)
+            ids = self._form.column_ids
+            places = np.flatnonzero(undefined)
             names = shown(places.tolist() if ids is None else ids.take(places).labels)
             warnings.warn(
-                f"{judge.name} is undefined for {len(places)} of {undefined.size} tasks ({names}): they get alpha "
-                f"{alphas[best[places[0]]]:g}, the best for all others together, and are excluded from the score.",
+                f"{judge.name} is undefined for {len(places)} of {undefined.size} tasks ({names}): "
+                f"they get alpha "
+                f"{alphas[best[places[0]]]:g}, the best for all others together, and are excluded "
+                f"from the score.",
                 UndefinedScoreWarning,
                 stacklevel=5,
             )
-        self.alphas_, self.task_alphas_ = np.asarray(alphas), None
-        self.alpha_, self.task_alpha_, self.landscape_ = self.alphas_[best], None, scores
+        self.alphas_ = np.asarray(alphas)
+        self.task_alphas_ = None
+        self.alpha_ = self.alphas_[best]
+        self.task_alpha_ = None
+        self.landscape_ = scores
         self.best_score_ = float(np.nanmean(scores[best, np.arange(len(best))]))
-        n_rows = len(alphas) if interrupts.heard is None else np.count_nonzero(np.isfinite(scores).any(axis=1))
+        n_rows = (
+            len(alphas)
+            if interrupts.heard is None
+            else np.count_nonzero(np.isfinite(scores).any(axis=1))
+        )
         self.n_evaluated_ = n_rows * scores.shape[1]
         self._solve()
         self._keep_holdout(how)
@@ -769,32 +884,52 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         alphas, task_alphas = grids[0]
         names = ["alpha", "task_alpha"]
         if len(grids) > 1 and self.alphas is None:
-            alphas, names[0] = list(DEFAULT_ALPHAS), "relative alpha"
+            alphas = list(DEFAULT_ALPHAS)
+            names[0] = "relative alpha"
         if len(grids) > 1 and self.task_alphas is None and task_alphas is not None:
-            task_alphas, names[1] = list(DEFAULT_ALPHAS), "relative task_alpha"
-        warn_of_undefined(stack, alphas, task_alphas, as_setting(self.setting).value, 7, names=names)
+            task_alphas = list(DEFAULT_ALPHAS)
+            names[1] = "relative task_alpha"
+        warn_of_undefined(
+            stack, alphas, task_alphas, as_setting(self.setting).value, 7, names=names
+        )
 
     def _scored(
-        self, problems: Sequence[Problem], grids: Sequence[Grids], first: Plan, left_out: LeftOut, n_points: int
+        self,
+        problems: Sequence[Problem],
+        grids: Sequence[Grids],
+        first: Plan,
+        left_out: LeftOut,
+        n_points: int,
     ) -> tuple[np.ndarray, bool, tuple[int, Plan]]:
         """Score all regularisations of some problems, and store the number of evaluated points.
 
-        `first` is the plan of the first problem, and `n_points` the expected number of points of each problem.
+        `first` is the plan of the first problem, and `n_points` the expected number of points of
+        each problem.
 
         Returns
         -------
         stack : array of shape (n_problems, n_alphas, …)
-            Scores; NaN for problems that always interpolate, and for points that were not evaluated.
+            Scores; NaN for problems that always interpolate, and for points that were not
+            evaluated.
         is_rough : bool
             Whether the scores are those of approximate solutions.
         best : (int, Plan)
             Position of the problem with the best score, and its hold-out plan.
         """
         evaluated: dict[int, Evaluated] = {}
-        top, refusal, interrupts = -np.inf, LeverageError(), current()
-        options: dict[str, Any] = {"search": True, "exhaustive": self.exhaustive, "progress": self.progress}
+        top = -np.inf
+        refusal = LeverageError()
+        interrupts = current()
+        options: dict[str, Any] = {
+            "search": True,
+            "exhaustive": self.exhaustive,
+            "progress": self.progress,
+        }
         for place, (problem, values) in enumerate(zip(problems, grids, strict=True)):
-            how = planned_for(problem, first.setting, left_out, *values) if place else first
+            if place:
+                how = planned_for(problem, first.setting, left_out, *values)
+            else:
+                how = first
             try:
                 each = score_plan(how, self.scoring, *values, **options, of=n_points)
             except LeverageError as error:
@@ -808,7 +943,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             evaluated[place] = each
             score = float(np.nanmax(each.scores, initial=-np.inf))
             if score > top or len(evaluated) == 1:
-                top, best = score, (place, how)
+                top = score
+                best = (place, how)
             if interrupts.heard is not None:
                 break
         if not evaluated:
@@ -825,25 +961,36 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         for value in self._alphas.values():
             self._checked_alpha(value, "What was chosen")
         grids = [values for values in (self.alphas_, self.task_alphas_) if values is not None]
-        axes = self.landscape_.shape[:1] if np.ndim(self.alpha_) else self.landscape_.shape[-len(grids) :]
+        if np.ndim(self.alpha_):
+            axes = self.landscape_.shape[:1]
+        else:
+            axes = self.landscape_.shape[-len(grids) :]
         return (
             super()._fits()
             and self.landscape_.dtype.kind == "f"
-            and all(is_shaped(values, n_values) for values, n_values in zip(grids, axes, strict=True))
+            and all(
+                is_shaped(values, n_values) for values, n_values in zip(grids, axes, strict=True)
+            )
         )
 
 
 def _tried(side: Side, grid: Any, name: str) -> list[Side]:
     """Return a side for each set of kernel parameters; the chosen one is already decomposed."""
-    specs, table = _specs(side.spec, grid, name), Table(side.features, side.ids, side.names)
+    specs = _specs(side.spec, grid, name)
+    table = Table(side.features, side.ids, side.names)
     # Features are stored for all kernels that have parameters.
     alone = side.features is None or side.spec.is_linear
-    return [side if alone or spec.params == side.spec.params else fit_side(table, spec, name) for spec in specs]
+    return [
+        side if alone or spec.params == side.spec.params else fit_side(table, spec, name)
+        for spec in specs
+    ]
 
 
 def _at_levels(sides: Sequence[Side], levels: Sequence[float], name: str) -> LevelSides:
     """Return sides with each of some constant features."""
-    return {level: [with_level(side, level, name) for side in sides] for level in dict.fromkeys(levels)}
+    return {
+        level: [with_level(side, level, name) for side in sides] for level in dict.fromkeys(levels)
+    }
 
 
 class ConstantsSearch(MainEffects, stored=False):
@@ -852,16 +999,17 @@ class ConstantsSearch(MainEffects, stored=False):
     Parameters
     ----------
     constants : sequence of float or (float, float), or float, default=None
-        Constants to try, each as the parameter `constants` of `KroneckerRidge`: a number for both kernels, or a pair
-        (a, b). One number is not searched, and None means 1.0. A pair alone is ``[(a, b)]``. Each kernel is decomposed
-        once for each of its constants. The constants have the units of the kernels, so multiples of the mean diagonal
-        of each kernel are sensible values.
+        Constants to try, each as the parameter `constants` of `KroneckerRidge`: a number for both
+        kernels, or a pair (a, b). One number is not searched, and None means 1.0. A pair alone is
+        ``[(a, b)]``. Each kernel is decomposed once for each of its constants. The constants have
+        the units of the kernels, so multiples of the mean diagonal of each kernel are sensible
+        values.
 
     Attributes
     ----------
     constants_ : (float, float) or None
-        The best constants, of the kernel of the instances and of that of the tasks; of equally good pairs the first.
-        None without tasks or without an intercept.
+        The best constants, of the kernel of the instances and of that of the tasks; of equally good
+        pairs the first. None without tasks or without an intercept.
     """
 
     constants: Any = None
@@ -886,7 +1034,8 @@ class TaskSearchParameters(SearchParameters):
     Parameters
     ----------
     kernel_grid, task_kernel_grid : list of dict, default=None
-        Kernel parameters to try, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each needs one decomposition.
+        Kernel parameters to try, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each needs one
+        decomposition.
 
     Attributes
     ----------
@@ -907,35 +1056,40 @@ class TaskSearchParameters(SearchParameters):
 class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
     r"""Two-step ridge regression that chooses both regularisations by exact hold-out.
 
-    Every pair :math:`(\lambda_d, \lambda_t)` of the grid is scored by exact held-out predictions. This needs only two
-    decompositions in total. `best_score_` is the best of many scores and therefore optimistic: see `nested_score`.
+    Every pair :math:`(\lambda_d, \lambda_t)` of the grid is scored by exact held-out predictions.
+    This needs only two decompositions in total. `best_score_` is the best of many scores and
+    therefore optimistic: see `nested_score`.
 
-    `sample_weight` weights the squared loss of each fit, also within the search. The scores are not weighted: every
-    observed cell with a positive weight counts equally, unless a `scoring` function weights the cells itself. If
-    `alphas` or `task_alphas` is None, the search divides the weights by their mean, so that only their ratios matter;
-    `TwoStepRidge` gives the same model with weights of mean 1. With given values weights are used as they are.
+    `sample_weight` weights the squared loss of each fit, also within the search. The scores are not
+    weighted: every observed cell with a positive weight counts equally, unless a `scoring` function
+    weights the cells itself. If `alphas` or `task_alphas` is None, the search divides the weights
+    by their mean, so that only their ratios matter; `TwoStepRidge` gives the same model with
+    weights of mean 1. With given values weights are used as they are.
 
     Parameters
     ----------
     alphas, task_alphas : sequences of float or float, default=None
-        Values of :math:`\lambda_d` and :math:`\lambda_t` to try. None means 10⁻⁷, 10⁻⁶, …, 10⁶ times the mean
-        eigenvalue of the kernel of the side, so that units do not matter; see `dyadlearn.selection.default_alphas`. A
-        network has one regularisation, `alphas`.
+        Values of :math:`\lambda_d` and :math:`\lambda_t` to try. None means 10⁻⁷, 10⁻⁶, …, 10⁶
+        times the mean eigenvalue of the kernel of the side, so that units do not matter; see
+        `dyadlearn.selection.default_alphas`. A network has one regularisation, `alphas`.
     symmetry : {"symmetric", "antisymmetric"}, default=None
-        For a network, as in `TwoStepRidge`. Edges or nodes are left out of both sides, one at a time.
+        For a network, as in `TwoStepRidge`. Edges or nodes are left out of both sides, one at a
+        time.
 
     Attributes
     ----------
     alpha_, task_alpha_ : float
-        The best values. Ties are resolved in favour of the largest product, then of the largest `alpha_`. `task_alpha_`
-        is None without tasks and for a network, where `alpha_` applies to both sides.
+        The best values. Ties are resolved in favour of the largest product, then of the largest
+        `alpha_`. `task_alpha_` is None without tasks and for a network, where `alpha_` applies to
+        both sides.
     alphas_, task_alphas_ : arrays of shape (n_alphas,) and (n_task_alphas,)
-        The values that were tried, with kernel grids those for the best kernel; `task_alphas_` is None where
-        `task_alpha_` is.
-    landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network (n_alphas,)
-        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first. After a
-        coarse-to-fine search, points that were not evaluated are NaN and the scores are approximate: see
-        `dyadlearn.selection.landscape`.
+        The values that were tried, with kernel grids those for the best kernel; `task_alphas_` is
+        None where `task_alpha_` is.
+    landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network
+    (n_alphas,)
+        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come
+        first. After a coarse-to-fine search, points that were not evaluated are NaN and the scores
+        are approximate: see `dyadlearn.selection.landscape`.
 
     Examples
     --------
@@ -961,16 +1115,17 @@ class KroneckerRidgeCV(Search, ConstantsSearch, TaskSearchParameters, KroneckerR
 
     It can also choose the `constants` of its kernels, the weights of the main effects.
 
-    `sample_weight` weights the squared loss of each fit, also within the search. The scores are not weighted: every
-    observed cell with a positive weight counts equally, unless a `scoring` function weights the cells itself.
+    `sample_weight` weights the squared loss of each fit, also within the search. The scores are not
+    weighted: every observed cell with a positive weight counts equally, unless a `scoring` function
+    weights the cells itself.
 
     Attributes
     ----------
     landscape_ : array of shape (n_alphas,), with a sequence of `constants` (n_constants, n_alphas)
-        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first. By default
-        each kernel has its own values of alpha, and the last axis is that of their multiples 10⁻⁷ to 10⁶. After a
-        coarse-to-fine search, points that were not evaluated are NaN and the scores are approximate: see
-        `dyadlearn.selection.landscape`.
+        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come
+        first. By default each kernel has its own values of alpha, and the last axis is that of
+        their multiples 10⁻⁷ to 10⁶. After a coarse-to-fine search, points that were not evaluated
+        are NaN and the scores are approximate: see `dyadlearn.selection.landscape`.
 
     Examples
     --------
@@ -994,7 +1149,9 @@ class KroneckerRidgeCV(Search, ConstantsSearch, TaskSearchParameters, KroneckerR
 
 def _named(alpha: Any, task_alpha: Any) -> dict[str, Any]:
     """Return one or two regularisations, by name."""
-    return {"alpha": alpha} if task_alpha is None else {"alpha": alpha, "task_alpha": task_alpha}
+    if task_alpha is None:
+        return {"alpha": alpha}
+    return {"alpha": alpha, "task_alpha": task_alpha}
 
 
 def _specs(spec: KernelSpec, grid: Sequence[dict[str, Any]] | None, name: str) -> list[KernelSpec]:
@@ -1015,7 +1172,10 @@ def _check_grid(alphas: Any, name: str) -> None:
 def _check_sequence(values: Any, name: str) -> None:
     """Raise if the values of a parameter to try can be read only once."""
     if isinstance(values, Iterator):
-        raise TypeError(f"{name} is an iterator, which can be read only once: give a sequence, such as list({name}).")
+        raise TypeError(
+            f"{name} is an iterator, which can be read only once: give a sequence, such as "
+            f"list({name})."
+        )
 
 
 def best_kernel(search: Search) -> np.ndarray:
@@ -1025,7 +1185,8 @@ def best_kernel(search: Search) -> np.ndarray:
     """
     if np.ndim(search.alpha_):
         return np.asarray(np.nanmean(search.landscape_, axis=1))
-    alphas, task_alphas = search.alphas_, search.task_alphas_
+    alphas = search.alphas_
+    task_alphas = search.task_alphas_
     last = (alphas.size,) if task_alphas is None else (alphas.size, task_alphas.size)
     scores = search.landscape_.reshape(-1, *last)
     return np.asarray(scores[best_point(scores, alphas, task_alphas)[0]])
@@ -1096,15 +1257,19 @@ class EdgeOfTasks(Edge):
 def edges_of(search: Search) -> list[Edge]:
     """Return the best values that are on the edge of their grid and better than all values inside it.
 
-    A default grid is wide, and beyond most edges scores do not change. So an edge of a default grid counts only if its
-    loss is smaller by more than a ten-thousandth; the loss is an error, or one minus another score. The same holds if
-    each task has a regularisation, because some of many tasks are noise. If the baselines are as good, the greatest
-    value of a default grid does not count: it predicts means, as the baselines do, and greater values would too.
+    A default grid is wide, and beyond most edges scores do not change. So an edge of a default grid
+    counts only if its loss is smaller by more than a ten-thousandth; the loss is an error, or one
+    minus another score. The same holds if each task has a regularisation, because some of many
+    tasks are noise. If the baselines are as good, the greatest value of a default grid does not
+    count: it predicts means, as the baselines do, and greater values would too.
     """
     if _only_label(search) is not None:
         return []
     scores = np.where(np.isnan(search.landscape_), -np.inf, search.landscape_)
-    found = _edge_of_tasks(search, scores) if np.ndim(search.alpha_) else _edges_of_sides(search, scores)
+    if np.ndim(search.alpha_):
+        found = _edge_of_tasks(search, scores)
+    else:
+        found = _edges_of_sides(search, scores)
     predicts_means = [edge.is_default and not edge.is_least for edge in found]
     if any(predicts_means) and search._nothing_learnt() is not None:
         return [edge for edge, means in zip(found, predicts_means, strict=True) if not means]
@@ -1117,7 +1282,8 @@ def _edges_of_sides(search: Search, scores: np.ndarray) -> list[Edge]:
     scores = scores.reshape(-1, search.alphas_.size, n_columns)
     found = []
     for name, axes in (("alpha", (0, 2)), ("task_alpha", (0, 1))):
-        values, is_default = getattr(search, f"{name}s_"), _has_default(search, name)
+        values = getattr(search, f"{name}s_")
+        is_default = _has_default(search, name)
         if values is not None and _is_on_edge(values, scores.max(axis=axes), _slack(search, name)):
             best = float(getattr(search, f"{name}_"))
             found.append(Edge(name, best, float(values.min()), float(values.max()), is_default))
@@ -1133,7 +1299,10 @@ def _slack(search: Search, name: str) -> Callable[[float], float]:
     """Return by how much scores inside the grid of a regularisation may be worse than the best score, a function."""
     judge = scorer(search.scoring)
     perfect = 0.0 if judge.name.startswith("neg_") or judge.is_function else 1.0
-    share = _WORTH_MENTIONING if _has_default(search, name) or search.alpha_per_task else 0.0
+    if _has_default(search, name) or search.alpha_per_task:
+        share = _WORTH_MENTIONING
+    else:
+        share = 0.0
     return lambda top: share * abs(perfect - top)
 
 
@@ -1141,17 +1310,23 @@ def _is_on_edge(values: np.ndarray, scores: np.ndarray, slack: Callable[[float],
     """Return whether the values (n,) with the best scores (n,) are all on the edge of the grid."""
     top = float(scores.max())
     best = values[as_good(scores, top - slack(top))]
-    least, greatest = values.min(), values.max()
+    least = values.min()
+    greatest = values.max()
     return bool(least < greatest and not ((best > least) & (best < greatest)).any())
 
 
 def _edge_of_tasks(search: Search, scores: np.ndarray) -> list[Edge]:
     """Return the edge with the number of tasks whose best values are there; nothing if there are none."""
-    values, is_default = search.alphas_, _has_default(search, "alpha")
-    least, greatest = float(values.min()), float(values.max())
+    values = search.alphas_
+    is_default = _has_default(search, "alpha")
+    least = float(values.min())
+    greatest = float(values.max())
     has_score = np.isfinite(scores).any(axis=0)
     slack = _slack(search, "alpha")
-    on_edge = [has and _is_on_edge(values, each, slack) for has, each in zip(has_score, scores.T, strict=True)]
+    on_edge = [
+        has and _is_on_edge(values, each, slack)
+        for has, each in zip(has_score, scores.T, strict=True)
+    ]
     best = search.alpha_[np.asarray(on_edge)]
     if not best.size:
         return []
@@ -1168,28 +1343,32 @@ _QUARTERS = [(a, b, 4 - a - b) for a in range(4, 0, -1) for b in range(4 - a, -1
 class PairKernelRidgeCV(Search, ConstantsSearch, TaskSearchParameters, PairKernelRidge):
     r"""Pair kernel ridge regression that chooses its regularisation and the shares of its kernel by hold-out.
 
-    All combinations are scored by exact held-out predictions in the chosen setting. Other regularisations or shares
-    need no new decomposition. Only setting D decomposes the smaller side without each of its rows, once per triple of
-    shares.
+    All combinations are scored by exact held-out predictions in the chosen setting. Other
+    regularisations or shares need no new decomposition. Only setting D decomposes the smaller side
+    without each of its rows, once per triple of shares.
 
-    `sample_weight` weights the squared loss of each fit, also within the search. The scores are not weighted: every
-    observed cell with a positive weight counts equally, unless a `scoring` function weights the cells itself.
+    `sample_weight` weights the squared loss of each fit, also within the search. The scores are not
+    weighted: every observed cell with a positive weight counts equally, unless a `scoring` function
+    weights the cells itself.
 
     Parameters
     ----------
     shares : sequence of (product, per_task, per_instance), default=None
-        Triples (a, b, c) to try, as the parameters `product`, `per_task` and `per_instance` of `PairKernelRidge`. None
-        means the ten triples (i, j, k) / 4 with i + j + k = 4 and i ≥ 1, after the three kernels were scaled to the
-        same mean diagonal. A side is solved in the dual if any of the triples needs it.
+        Triples (a, b, c) to try, as the parameters `product`, `per_task` and `per_instance` of
+        `PairKernelRidge`. None means the ten triples (i, j, k) / 4 with i + j + k = 4 and i ≥ 1,
+        after the three kernels were scaled to the same mean diagonal. A side is solved in the dual
+        if any of the triples needs it.
 
     Attributes
     ----------
     shares_ : (float, float, float) or None
-        The best shares: product, per_task and per_instance; of equally good triples the first. None without tasks.
+        The best shares: product, per_task and per_instance; of equally good triples the first. None
+        without tasks.
     landscape_ : array of shape (n_shares, n_alphas), without tasks (n_alphas,)
-        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first, and with
-        a sequence of `constants` one for these, before that of the shares. After a coarse-to-fine search, points that
-        were not evaluated are NaN and the scores are approximate: see `dyadlearn.selection.landscape`.
+        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come
+        first, and with a sequence of `constants` one for these, before that of the shares. After a
+        coarse-to-fine search, points that were not evaluated are NaN and the scores are
+        approximate: see `dyadlearn.selection.landscape`.
 
     Examples
     --------
@@ -1224,25 +1403,32 @@ class PairKernelRidgeCV(Search, ConstantsSearch, TaskSearchParameters, PairKerne
         if self.shares is None:
             return [(a / 4.0, b / 4.0, c / 4.0) for a, b, c in _QUARTERS]
         if not len(self.shares):
-            raise ValueError("shares is empty: give at least one (product, per_task, per_instance).")
+            raise ValueError(
+                "shares is empty: give at least one (product, per_task, per_instance)."
+            )
         return [check_shares(triple) for triple in self.shares]
 
     def _problems(self, sides: Sides) -> list[Problem]:
         self.shares_ = None  # shares of an earlier fit must not affect the sides
         problems = super()._problems(sides)
-        kernels = [problem.pairing for problem in problems if isinstance(problem.pairing, PairKernel)]
+        kernels = [
+            problem.pairing for problem in problems if isinstance(problem.pairing, PairKernel)
+        ]
         return [
             replace(problems[0], pairing=replace(kernel, shares=shares))
             for kernel in kernels
             for shares in self._scaled(*kernel.spectra)
         ] or problems
 
-    def _scaled(self, spectrum: Spectrum, task_spectrum: Spectrum) -> list[tuple[float, float, float]]:
+    def _scaled(
+        self, spectrum: Spectrum, task_spectrum: Spectrum
+    ) -> list[tuple[float, float, float]]:
         """Return the shares to try for two decomposed sides."""
         if self.shares is not None:
             return self._all_shares()
         rows, columns = (
-            float(namespace(side.values).sum(side.values)) / side.n_rows or 1.0 for side in (spectrum, task_spectrum)
+            float(namespace(side.values).sum(side.values)) / side.n_rows or 1.0
+            for side in (spectrum, task_spectrum)
         )
         return [(a, b * columns, c * rows) for a, b, c in self._all_shares()]
 
@@ -1252,29 +1438,34 @@ class PairKernelRidgeCV(Search, ConstantsSearch, TaskSearchParameters, PairKerne
 class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     r"""Independent-task ridge regression that chooses its regularisation by exact hold-out.
 
-    `sample_weight` weights the squared loss of each fit, also within the search. The scores are not weighted: every
-    observed cell with a positive weight counts equally, unless a `scoring` function weights the cells itself.
+    `sample_weight` weights the squared loss of each fit, also within the search. The scores are not
+    weighted: every observed cell with a positive weight counts equally, unless a `scoring` function
+    weights the cells itself.
 
     Parameters
     ----------
     setting : {"A", "B"} or an alias, default="B"
-        What the model will predict. The predictions are the same in both settings, but rank metrics are averaged over
-        all cells in A and per instance in B.
+        What the model will predict. The predictions are the same in both settings, but rank metrics
+        are averaged over all cells in A and per instance in B.
     alpha_per_task : bool, default=False
-        Whether to choose a separate regularisation for each task, by the score of its column. A task without a score
-        (no labels, or all labels equal) gets the value that is best for the other tasks together, with a warning.
+        Whether to choose a separate regularisation for each task, by the score of its column. A
+        task without a score (no labels, or all labels equal) gets the value that is best for the
+        other tasks together, with a warning.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
-        Folds to leave out. None means exact leave-one-out, or five folds of the groups if `groups` is given and labels
-        are missing. A sequence, as splitters of scikit-learn yield it, splits the instances in setting B.
+        Folds to leave out. None means exact leave-one-out, or five folds of the groups if `groups`
+        is given and labels are missing. A sequence, as splitters of scikit-learn yield it, splits
+        the instances in setting B.
 
     Attributes
     ----------
     alpha_ : float, or array of shape (q,) with ``alpha_per_task=True``
         The best value, or the best value of each task; ties are resolved in favour of the largest.
     best_score_ : float
-        The score of `holdout_`; with ``alpha_per_task=True`` the mean over tasks of their best scores.
+        The score of `holdout_`; with ``alpha_per_task=True`` the mean over tasks of their best
+        scores.
     landscape_ : array of shape (n_alphas,), or (n_alphas, q) with ``alpha_per_task=True``
-        Scores; NaN where the score is undefined. With a kernel grid, two axes come first, the second of length 1.
+        Scores; NaN where the score is undefined. With a kernel grid, two axes come first, the
+        second of length 1.
 
     Examples
     --------

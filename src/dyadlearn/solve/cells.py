@@ -2,18 +2,21 @@ r"""Pair kernel ridge at the cells of a grid of which few may be observed, for s
 
 .. math:: P(\mathbf{X}) = a\,\mathbf{KXG} + b\,\mathbf{KX} + c\,\mathbf{XG}
 
-The grid **X** is zero outside the observed cells, and only the values of the product at these cells are needed. If few
-cells are observed, a product takes n(m + q) multiplications instead of mq(m + q).
+The grid **X** is zero outside the observed cells, and only the values of the product at these cells
+are needed. If few cells are observed, a product takes n(m + q) multiplications instead of mq(m +
+q).
 
 With the training cells o of a fold and weights w, the model of the fold is
 
 .. math:: (\mathbf{P}_{oo} + \lambda\,\mathrm{diag}(1/w))\,\mathbf{x} + \mathbf{1}\mu = \mathbf{y}_o, \qquad
           \mathbf{1}^\top\mathbf{x} = 0, \qquad \mathbf{F} = P(\mathbf{x}) + \mu ,
 
-without :math:`\mu` and its condition if there is no constant. Conjugate gradients solve it, preconditioned by main
-effects of both sides. The diagonal of a weighted system varies as much as the weights, so the preconditioner **M** has
-the same diagonal, and its solutions satisfy the condition: :math:`\mathbf{M}^{-1}\mathbf{r} -
-\mathbf{M}^{-1}\mathbf{1}\,\mathbf{1}^\top\mathbf{M}^{-1}\mathbf{r} / \mathbf{1}^\top\mathbf{M}^{-1}\mathbf{1}`.
+without :math:`\mu` and its condition if there is no constant. Conjugate gradients solve it,
+preconditioned by main effects of both sides. The diagonal of a weighted system varies as much as
+the weights, so the preconditioner **M** has the same diagonal, and its solutions satisfy the
+condition: :math:`\mathbf{M}^{-1}\mathbf{r} -
+\mathbf{M}^{-1}\mathbf{1}\,\mathbf{1}^\top\mathbf{M}^{-1}\mathbf{r} /
+\mathbf{1}^\top\mathbf{M}^{-1}\mathbf{1}`.
 """
 
 from __future__ import annotations
@@ -44,9 +47,11 @@ from dyadlearn.vectrick import dots_at, gather_cost
 
 # Maximum number of iterations of conjugate gradients by default.
 _MAX_ITER = 600
-# Share of observed cells from which on all cells of a grid are used: gathering takes longer than multiplying zeros.
+# Share of observed cells from which on all cells of a grid are used: gathering takes longer than
+# multiplying zeros.
 _DENSE = 0.3
-# Multiplications of a product with the whole grid up to which it costs less than handling sparse grids.
+# Multiplications of a product with the whole grid up to which it costs less than handling sparse
+# grids.
 _CHEAP = 1e9
 
 
@@ -54,8 +59,8 @@ _CHEAP = 1e9
 class Cells:
     """Cells of a grid, among them all observed ones, with products of grids that are zero elsewhere.
 
-    A stack of f grids is an array (f, n) of their values at the cells. Matrices are the same for all grids, or stacks
-    of one per grid.
+    A stack of f grids is an array (f, n) of their values at the cells. Matrices are the same for
+    all grids, or stacks of one per grid.
 
     Parameters
     ----------
@@ -120,7 +125,8 @@ class Cells:
 
     def grid(self, values: Array) -> Array:
         """Return the grids (f, m, q) with these values (f, n)."""
-        xp, n_grids = namespace(values), values.shape[0]
+        xp = namespace(values)
+        n_grids = values.shape[0]
         if not self.is_complete and not is_foreign(values):
             grids = np.zeros((n_grids, self.shape[0] * self.shape[1]), dtype=values.dtype)
             grids[:, self._positions] = values
@@ -169,9 +175,13 @@ def are_few(n_cells: int, shape: tuple[int, int], like: Array) -> bool:
 def _for_each(product: Callable[[Array, Array], Array], stacked: Array, matrix: Array) -> Array:
     """Return the products of each part of a stack with a matrix, or with the same part of a stack of matrices."""
     each = range(stacked.shape[0])
-    products = [product(stacked[i, ...], matrix if matrix.ndim == 2 else matrix[i, ...]) for i in each]
+    products = [
+        product(stacked[i, ...], matrix if matrix.ndim == 2 else matrix[i, ...]) for i in each
+    ]
     # A stack would be another copy.
-    return products[0][None, ...] if len(products) == 1 else namespace(matrix).stack(products)
+    if len(products) == 1:
+        return products[0][None, ...]
+    return namespace(matrix).stack(products)
 
 
 def _each(work: Callable[[Array], Array], matrices: Array) -> Array:
@@ -187,7 +197,9 @@ def _transposed(array: Array) -> Array:
 
 def plus_identity(kernel: Array, factor: Any) -> Array:
     """Return a matrix, or each matrix of a stack, plus a multiple of the identity."""
-    return kernel + factor * namespace(kernel).eye(kernel.shape[-1], dtype=kernel.dtype, device=kernel.device)
+    return kernel + factor * namespace(kernel).eye(
+        kernel.shape[-1], dtype=kernel.dtype, device=kernel.device
+    )
 
 
 def row_major_transpose(array: Array) -> Array:
@@ -210,8 +222,8 @@ class CellOperator:
     Parameters
     ----------
     kernels : list of arrays of shape (m, m) and (q, q), or stacks of them
-        Kernel of the instances and, unless tasks are independent, that of the tasks; the same for all grids or one per
-        grid.
+        Kernel of the instances and, unless tasks are independent, that of the tasks; the same for
+        all grids or one per grid.
     shares : (float, float, float)
         Shares a > 0, b and c of the kernel between pairs.
     cells : Cells
@@ -242,7 +254,9 @@ class CellOperator:
         if not tasks:
             return _transposed(self.cells.transposed_times(values, K))
         a, _, c = self.shares
-        return a * (K @ self.cells.times(values, self.task_kernel)) + c * self.cells.times(values, tasks[0])
+        return a * (K @ self.cells.times(values, self.task_kernel)) + c * self.cells.times(
+            values, tasks[0]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +276,8 @@ class CellSystem:
     constant : {"grand", "task"} or None
         Type of the constant that is not regularised: one for all cells, or one per task.
     ends : dict
-        Last solutions by their names, where the next ones start, and the preconditioner ``"inverse"``.
+        Last solutions by their names, where the next ones start, and the preconditioner
+        ``"inverse"``.
     """
 
     operator: CellOperator
@@ -289,8 +304,12 @@ class CellSystem:
 
     def _means(self, X: Array) -> Array:
         """Return the sum of all values, or of each task, divided by the number of training cells: (f, 1) or (f, q)."""
-        xp, cells = namespace(X), self.operator.cells
-        parts = (X, self.train) if self.constant == "grand" else (cells.grid(X), cells.grid(self.train))
+        xp = namespace(X)
+        cells = self.operator.cells
+        if self.constant == "grand":
+            parts = (X, self.train)
+        else:
+            parts = (cells.grid(X), cells.grid(self.train))
         sums, counts = (xp.sum(part, axis=1, keepdims=part.ndim == 2) for part in parts)
         # A task without training cells has a mean of zero.
         return sums / xp.where(counts > 0, counts, 1.0)
@@ -334,7 +353,9 @@ class CellSystem:
 
         Only training cells count. The residuals of all cells are written to `rest`, if it is given.
         """
-        start, inverse, train = self.ends.get(name), self.ends.get("inverse") or self._inverse, self.train
+        start = self.ends.get(name)
+        inverse = self.ends.get("inverse") or self._inverse
+        train = self.train
         solution = conjugate_gradients(
             self.apply,
             right,
@@ -383,18 +404,24 @@ class CellSystem:
     def _main_effects(self) -> Callable[[Array], Array]:
         """Return the inverse of the system with main effects of both sides in place of the kernel.
 
-        The largest eigenvalues are those of products with the first eigenvector of a side, u of K or v of G. On the
-        cells of a row or a column they are W C Wᵀ, with the kernels (as + b)K + csI and (aσ + c)G + bσI of the effects
-        in C, and v and u at the training cells in W. All other eigenvalues are replaced by their mean ρ. The inverse is
-        (I − W(ρC⁻¹ + WᵀW)⁻¹Wᵀ)/ρ, and the effects of the rows are eliminated from ρC⁻¹ + WᵀW. With weights, the
-        diagonal ρ varies between cells.
+        The largest eigenvalues are those of products with the first eigenvector of a side, u of K
+        or v of G. On the cells of a row or a column they are W C Wᵀ, with the kernels (as + b)K +
+        csI and (aσ + c)G + bσI of the effects in C, and v and u at the training cells in W. All
+        other eigenvalues are replaced by their mean ρ. The inverse is (I − W(ρC⁻¹ + WᵀW)⁻¹Wᵀ)/ρ,
+        and the effects of the rows are eliminated from ρC⁻¹ + WᵀW. With weights, the diagonal ρ
+        varies between cells.
         """
         cells, train, xp = self.operator.cells, self.train, namespace(self.train)
-        (a, b, c), (K, G) = self.operator.shares, self.operator.kernels
+        a, b, c = self.operator.shares
+        K, G = self.operator.kernels
         (sigma, u), (s, v) = _leading(K), _leading(G)
-        rows, columns = plus_identity((a * s + b) * K, c * s), plus_identity((a * sigma + c) * G, b * sigma)
+        rows = plus_identity((a * s + b) * K, c * s)
+        columns = plus_identity((a * sigma + c) * G, b * sigma)
         at_rows, at_columns = (as_array_of(places, train) for places in (cells.rows, cells.columns))
-        u_there, v_there = xp.take(u[..., 0], at_rows, axis=-1), xp.take(v[..., 0], at_columns, axis=-1)
+        u_there, v_there = (
+            xp.take(u[..., 0], at_rows, axis=-1),
+            xp.take(v[..., 0], at_columns, axis=-1),
+        )
         k, g, r, t = (_mean_diagonal(each) for each in (K, G, rows, columns))
         diagonal = a * k * g + b * k + c * g
         others = diagonal - r / G.shape[-1] - t / K.shape[-1]
@@ -407,15 +434,18 @@ class CellSystem:
             train = train * levels
         crossed = train * u_there * v_there
         inverses = _inverses(rows, cells.times(train, v * v), rest)
-        # The product of u and v is an effect of both sides, with by far the largest eigenvalue. It is left to the rows,
-        # because the difference below would lose all digits.
+        # The product of u and v is an effect of both sides, with by far the largest eigenvalue. It
+        # is left to the rows, because the difference below would lose all digits.
         columns = plus_identity(_with_eigenvalue(columns, v, t[..., None]), 1e-5 * t[..., None])
         system = rest[..., None] * _each(positive_inverse, columns)
         halves = row_major_transpose(cells.transposed_times(crossed, inverses))
         system = system - cells.transposed_times(crossed, halves)
         on_diagonal = xp.linalg.diagonal(system) + cells.transposed_times(train, u * u)[..., 0]
         folds = range(train.shape[0])
-        solvers = [positive_solver(with_diagonal(system[fold, ...], on_diagonal[fold, :])) for fold in folds]
+        solvers = [
+            positive_solver(with_diagonal(system[fold, ...], on_diagonal[fold, :]))
+            for fold in folds
+        ]
 
         def solve(X: Array) -> Array:
             X = X if levels is None else X * levels
@@ -448,7 +478,9 @@ class CellSystem:
         if self.constant is None:
             return self.solve("adjoint", self.operator(slope), tol).values
         # The solution is a part with the sum of the slope, plus a part that sums to zero.
-        mean_part = self._proportional(slope, self.train if self.weights is None else self.weights * self.train)
+        mean_part = self._proportional(
+            slope, self.train if self.weights is None else self.weights * self.train
+        )
         right = self.operator(slope - mean_part) - self._ridge(mean_part)
         return mean_part + self.solve("adjoint", self.centred(right), tol).values
 
@@ -456,8 +488,8 @@ class CellSystem:
 def _inverses(kernel: Array, levels: Array, rest: Array) -> Array:
     """Return (ρR⁻¹ + D)⁻¹ of each fold, for the kernel R of effects and the levels (f, n, 1) on the diagonal of D.
 
-    They are computed as D^(-1/2) (I − ρ(ρI + D^(1/2) R D^(1/2))⁻¹) D^(-1/2). An effect with a level of zero has no
-    cells, and its row and column are zero.
+    They are computed as D^(-1/2) (I − ρ(ρI + D^(1/2) R D^(1/2))⁻¹) D^(-1/2). An effect with a level
+    of zero has no cells, and its row and column are zero.
     """
     xp = namespace(levels)
     root = xp.sqrt(levels)
@@ -472,8 +504,8 @@ def _inverses(kernel: Array, levels: Array, rest: Array) -> Array:
 def _with_eigenvalue(kernel: Array, vector: Array, value: Array) -> Array:
     """Return a kernel, or a stack, with another eigenvalue of an eigenvector (n, 1) of unit length.
 
-    The other eigenvalues are those of the kernel projected on vectors orthogonal to this one. So none becomes negative
-    even if the vector is not exactly an eigenvector.
+    The other eigenvalues are those of the kernel projected on vectors orthogonal to this one. So
+    none becomes negative even if the vector is not exactly an eigenvector.
     """
     image = kernel @ vector
     part = image - 0.5 * (_transposed(vector) @ image + value) * vector
@@ -492,7 +524,8 @@ def _leading(kernels: Array) -> tuple[Array, Array]:
     vector = unit(xp.sum(kernels, axis=-1, keepdims=True) + xp.linalg.diagonal(kernels)[..., None])
     for _ in range(5):
         image = kernels @ vector
-        value, vector = xp.sum(vector * image, axis=-2, keepdims=True), unit(image)
+        value = xp.sum(vector * image, axis=-2, keepdims=True)
+        vector = unit(image)
     return value, vector
 
 

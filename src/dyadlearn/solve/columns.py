@@ -1,15 +1,17 @@
 r"""Closed form of two-step ridge regression where the missing labels form a block.
 
-The labels of rows M are missing for columns T, for example if a task has labels of a few instances only (almost
-zero-shot). O are the rows that have all labels. :math:`\mathbf{H}_k` and :math:`\mathbf{H}_g` are the hat matrices of
-the sides, :math:`\mathbf{Y}_0` the labels with zeros where they are missing, and
+The labels of rows M are missing for columns T, for example if a task has labels of a few instances
+only (almost zero-shot). O are the rows that have all labels. :math:`\mathbf{H}_k` and
+:math:`\mathbf{H}_g` are the hat matrices of the sides, :math:`\mathbf{Y}_0` the labels with zeros
+where they are missing, and
 :math:`\mathbf{S} = \mathbf{Y}_0[\mathbf{H}_g]_{:T}` the result of the step over the tasks. The model fills the block
 with predictions :math:`\mathbf{F}` that it reproduces when it is fitted to them,
 
 .. math:: [\mathbf{R}_k]_{MM}\mathbf{F} + [\mathbf{H}_k]_{MM}\mathbf{F}[\mathbf{R}_g]_{TT}
           = [\mathbf{H}_k]_{MO}\mathbf{S}_O + [\mathbf{H}_k]_{MM}\mathbf{S}_M .
 
-Since :math:`[\mathbf{H}_k]_{MM} = \mathbf{I} - [\mathbf{R}_k]_{MM}`, both have the same eigenvectors
+Since :math:`[\mathbf{H}_k]_{MM} = \mathbf{I} - [\mathbf{R}_k]_{MM}`, both have the same
+eigenvectors
 :math:`\mathbf{W}`, with eigenvalues :math:`\mathbf{h}` and :math:`\mathbf{p} = 1 - \mathbf{h}`. With
 :math:`[\mathbf{R}_g]_{TT} = \mathbf{Z}\,\mathrm{diag}(\mathbf{e})\mathbf{Z}^\top` the solution is
 
@@ -17,30 +19,33 @@ Since :math:`[\mathbf{H}_k]_{MM} = \mathbf{I} - [\mathbf{R}_k]_{MM}`, both have 
           + \mathbf{h}\circ\mathbf{W}^\top\mathbf{S}_M\mathbf{Z}}
           {\mathbf{p}\mathbf{1}^\top + \mathbf{h}\mathbf{e}^\top}\right]\mathbf{Z}^\top ,
 
-for a block of one cell the leave-one-out formula of setting A. Neither :math:`\mathbf{p}` nor :math:`\mathbf{h}` is
-computed from the other, and entries off the diagonal blocks come from the smaller of :math:`\mathbf{H}` and
+for a block of one cell the leave-one-out formula of setting A. Neither :math:`\mathbf{p}` nor
+:math:`\mathbf{h}` is computed from the other, and entries off the diagonal blocks come from the
+smaller of :math:`\mathbf{H}` and
 :math:`\mathbf{R}`. The result is accurate for small and for large regularisation.
 
-Independent tasks with missing labels are solved column by column, from the observed rows of each column.
+Independent tasks with missing labels are solved column by column, from the observed rows of each
+column.
 
-With :math:`f` the shrinkage of the instances and :math:`\boldsymbol\Xi = \mathbf{U}\frac{f}{1-f}\mathbf{U}^\top`, a
-column with observed rows o and weights w has the model :math:`\mathbf{f} = \mathbf{U}\mathbf{c}` in three equivalent
-forms. The smallest system is solved:
+With :math:`f` the shrinkage of the instances and :math:`\boldsymbol\Xi =
+\mathbf{U}\frac{f}{1-f}\mathbf{U}^\top`, a column with observed rows o and weights w has the model
+:math:`\mathbf{f} = \mathbf{U}\mathbf{c}` in three equivalent forms. The smallest system is solved:
 
 ==============  ==========================================================================================
 observed rows   :math:`(\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))\,\mathbf{a} = \mathbf{y}_o`, with
                 :math:`\mathbf{f} = \boldsymbol\Xi_{\cdot o}\mathbf{a}`
 missing rows    :math:`\mathbf{R}_{mm}\mathbf{f}_m = -\mathbf{R}_{mo}\mathbf{y}_o`, without weights
-directions      :math:`(\mathrm{diag}(\tfrac{1-f}{f}) + \mathbf{U}_o^\top\mathrm{diag}(w)\mathbf{U}_o)\,\mathbf{c}
+directions      :math:`(\mathrm{diag}(\tfrac{1-f}{f}) +
+\mathbf{U}_o^\top\mathrm{diag}(w)\mathbf{U}_o)\,\mathbf{c}
                 = \mathbf{U}_o^\top\mathrm{diag}(w)\,\mathbf{y}_o`
 ==============  ==========================================================================================
 
-For Tikhonov's filter this is ridge regression on the observed rows. Columns with the same observed rows are solved
-together.
+For Tikhonov's filter this is ridge regression on the observed rows. Columns with the same observed
+rows are solved together.
 
-A free constant has no value in :math:`\boldsymbol\Xi`. It is a border of the first system, which makes the dual
-coefficients sum to zero, and a direction without penalty in the other two. A column without any label has no constant,
-and its predictions are NaN.
+A free constant has no value in :math:`\boldsymbol\Xi`. It is a border of the first system, which
+makes the dual coefficients sum to zero, and a direction without penalty in the other two. A column
+without any label has no constant, and its predictions are NaN.
 """
 
 from __future__ import annotations
@@ -73,15 +78,24 @@ from dyadlearn.solve.directions import LeastSquares
 from dyadlearn.solve.fixed import FixedFit, FixedPart
 from dyadlearn.solve.inverse import CellsInverse
 from dyadlearn.solve.leaving import in_order, members_of
-from dyadlearn.solve.operators import GridOperators, check_hidden, common_floor, embedded, reduced, without
+from dyadlearn.solve.operators import (
+    GridOperators,
+    check_hidden,
+    common_floor,
+    embedded,
+    reduced,
+    without,
+)
 from dyadlearn.spectrum import Smoother, check_cells, interpolation_error, leverage_error
 
 
-def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: Any, missing_columns: Any) -> Array:
+def complete_block(
+    rows: Smoother, columns: Smoother, Y: Array, missing_rows: Any, missing_columns: Any
+) -> Array:
     r"""Fill a block of missing labels with the predictions of two-step ridge regression.
 
-    This takes an eigendecomposition for each side of the block and some matrix products. The block may cover whole rows
-    or columns, which are then predicted from the kernel of their side alone.
+    This takes an eigendecomposition for each side of the block and some matrix products. The block
+    may cover whole rows or columns, which are then predicted from the kernel of their side alone.
 
     Parameters
     ----------
@@ -121,8 +135,10 @@ def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: An
     0.6667
     """
     if rows.contrast is not None and columns.contrast is not None:  # residuals that do not vanish
-        rows, columns = rows.scaled(), columns.scaled()
-    M, T = np.asarray(missing_rows), np.asarray(missing_columns)
+        rows = rows.scaled()
+        columns = columns.scaled()
+    M = np.asarray(missing_rows)
+    T = np.asarray(missing_columns)
     if not M.size or not T.size:
         return namespace(Y).asarray(Y, copy=True)
     others = without(T, Y.shape[1])
@@ -132,24 +148,39 @@ def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: An
     S_observed = take_rows(Y, without(M, Y.shape[0])) @ hat
     S_missing = take_block(Y, M, others) @ cross.T
     floor = common_floor(rows, columns)
-    filled = step_over_instances(rows, M, S_observed @ basis, S_missing @ basis, slack, floor=floor) @ basis.T
+    filled = (
+        step_over_instances(rows, M, S_observed @ basis, S_missing @ basis, slack, floor=floor)
+        @ basis.T
+    )
     return embedded(Y, filled, M, T)
 
 
-def loses_digits(rows: Smoother, columns: Smoother, missing_rows: np.ndarray, missing_columns: np.ndarray) -> bool:
+def loses_digits(
+    rows: Smoother, columns: Smoother, missing_rows: np.ndarray, missing_columns: np.ndarray
+) -> bool:
     """Return whether slacks of a block differ so much that `complete_block` loses more than seven digits."""
     if not missing_rows.size or not missing_columns.size:
         return False
     slacks = []
     for side, inside in ((rows, missing_rows), (columns, missing_columns)):
         slacks.append(_decompose(side, inside, without(inside, side.spectrum.n_rows))[1])
-    smallest, greatest = ([float(ends(to_numpy(slack))) for slack in slacks] for ends in (np.min, np.max))
-    of_pairs = [row_slack + (1.0 - row_slack) * task_slack for row_slack, task_slack in (smallest, greatest)]
+    smallest, greatest = (
+        [float(ends(to_numpy(slack))) for slack in slacks] for ends in (np.min, np.max)
+    )
+    of_pairs = [
+        row_slack + (1.0 - row_slack) * task_slack for row_slack, task_slack in (smallest, greatest)
+    ]
     return of_pairs[0] < _LEAST_SLACK * of_pairs[1]
 
 
 def step_over_instances(
-    rows: Smoother, missing_rows: np.ndarray, S_observed: Array, S_missing: Array, slack: Array, *, floor: float = 0.0
+    rows: Smoother,
+    missing_rows: np.ndarray,
+    S_observed: Array,
+    S_missing: Array,
+    slack: Array,
+    *,
+    floor: float = 0.0,
 ) -> Array:
     r"""Return the result of the step over the instances, given that of the step over the tasks.
 
@@ -191,9 +222,14 @@ def step_over_instances(
     n_rows = rows.spectrum.n_rows
     if not missing_rows.size:
         return zeros((0, S_observed.shape[1]), S_observed)
-    basis, row_slack, leverage, cross = _decompose(rows, missing_rows, without(missing_rows, n_rows))
+    basis, row_slack, leverage, cross = _decompose(
+        rows, missing_rows, without(missing_rows, n_rows)
+    )
     denominator = row_slack[:, None] + leverage[:, None] * slack[None, :]
-    least = float(namespace(denominator).min(denominator)) if slack.shape[0] else math.inf
+    if slack.shape[0]:
+        least = float(namespace(denominator).min(denominator))
+    else:
+        least = math.inf
     if least <= floor:
         raise interpolation_error(missing_rows, n_rows, "rows with missing labels")
     # Directions of the block are exact up to the rounding error of the largest slack.
@@ -203,33 +239,46 @@ def step_over_instances(
     return basis @ (numerator / denominator)
 
 
-def _decompose(side: Smoother, inside: np.ndarray, outside: np.ndarray) -> tuple[Array, Array, Array, Array]:
+def _decompose(
+    side: Smoother, inside: np.ndarray, outside: np.ndarray
+) -> tuple[Array, Array, Array, Array]:
     """Return the eigenvectors (a, a) of the block of a side, its slack and leverage (a,), and a part of the hat matrix.
 
     The last, of shape (a, n - a), is the hat matrix between the rows of the block and the others.
     """
-    xp, spectrum = namespace(side.shrinkage), side.spectrum
+    xp = namespace(side.shrinkage)
+    spectrum = side.spectrum
     vectors = take_rows(spectrum.vectors, inside)
     weights = side.remainder if side.prefers_residual else side.shrinkage
     _, basis = eigh((vectors * weights) @ vectors.T)
     squares = (vectors.T @ basis) ** 2
-    leverage, slack = side.shrinkage @ squares, side.remainder @ squares
+    leverage = side.shrinkage @ squares
+    slack = side.remainder @ squares
     if spectrum.is_truncated:
         slack = slack + xp.clip(1.0 - xp.sum(squares, axis=0), 0.0, 1.0)
     sign = -1.0 if side.prefers_residual else 1.0
-    return basis, slack, leverage, (vectors * (sign * weights)) @ take_rows(spectrum.vectors, outside).T
+    return (
+        basis,
+        slack,
+        leverage,
+        (vectors * (sign * weights)) @ take_rows(spectrum.vectors, outside).T,
+    )
 
 
 def leave_one_out_beside_block(
-    operators: GridOperators, rows: Smoother, columns: Smoother, completed: Array, block: tuple[np.ndarray, np.ndarray]
+    operators: GridOperators,
+    rows: Smoother,
+    columns: Smoother,
+    completed: Array,
+    block: tuple[np.ndarray, np.ndarray],
 ) -> Array:
     r"""Return leave-one-out predictions of the observed cells, if the missing labels form a block.
 
     Let the rows M and columns T of the block have the residual operators
     :math:`[\mathbf{R}_k]_{MM} = \mathbf{W}\,\mathrm{diag}(p)\,\mathbf{W}^\top` and
     :math:`[\mathbf{R}_g]_{TT} = \mathbf{Z}\,\mathrm{diag}(e)\,\mathbf{Z}^\top`. In these eigenvectors, the residual
-    operator of the block is diagonal with entries :math:`d_{uv} = p_u + (1-p_u)e_v`. The prediction for an observed
-    cell c that is left out together with the block is
+    operator of the block is diagonal with entries :math:`d_{uv} = p_u + (1-p_u)e_v`. The prediction
+    for an observed cell c that is left out together with the block is
 
     .. math:: f_c = y_c - \frac{(\mathbf{R}[\mathbf{C}])_c}
               {R_{cc} - \mathbf{R}_{cm}\mathbf{R}_{mm}^{-1}\mathbf{R}_{mc}},
@@ -238,10 +287,12 @@ def leave_one_out_beside_block(
     :math:`-\mathbf{H}_k\otimes\mathbf{H}_g`. The subtracted term of all cells is one product,
 
     .. math:: (\mathbf{A}\circ\mathbf{A})\tfrac1d(\mathbf{B}\circ\mathbf{B})^\top, \qquad
-              \mathbf{A} = [\mathbf{H}_k]_{\cdot M}\mathbf{W}, \quad \mathbf{B} = [\mathbf{H}_g]_{\cdot T}\mathbf{Z} .
+              \mathbf{A} = [\mathbf{H}_k]_{\cdot M}\mathbf{W}, \quad \mathbf{B} =
+              [\mathbf{H}_g]_{\cdot T}\mathbf{Z} .
 
-    If both regularisations vanish, :math:`\mathbf{R}` becomes :math:`\mathbf{R}_k\otimes\mathbf{I} +
-    \mathbf{I}\otimes\mathbf{R}_g`. At most one of its terms is nonzero between a cell and the block.
+    If both regularisations vanish, :math:`\mathbf{R}` becomes :math:`\mathbf{R}_k\otimes\mathbf{I}
+    + \mathbf{I}\otimes\mathbf{R}_g`. At most one of its terms is nonzero between a cell and the
+    block.
 
     Parameters
     ----------
@@ -259,15 +310,20 @@ def leave_one_out_beside_block(
     array of shape (m, q)
         Leave-one-out predictions of observed labels, and the completed labels in the block.
     """
-    xp, (missing_rows, missing_columns) = namespace(completed), block
-    residual, task_residual = _residual(rows), _residual(columns)
+    xp = namespace(completed)
+    missing_rows, missing_columns = block
+    residual = _residual(rows)
+    task_residual = _residual(columns)
     p, W = eigh(take_block(residual, missing_rows, missing_rows))
     e, Z = eigh(take_block(task_residual, missing_columns, missing_columns))
     leverages = xp.ones_like(p) if operators.vanishing else 1.0 - p
     weights = 1.0 / (p[:, None] + leverages[:, None] * e[None, :])
-    # Identity and residual operators between all rows and those of the block, in the eigenvectors of the block.
-    A, B = _columns(_identity(residual), missing_rows) @ W, _columns(_identity(task_residual), missing_columns) @ Z
-    A_residual, B_residual = _columns(residual, missing_rows) @ W, _columns(task_residual, missing_columns) @ Z
+    # Identity and residual operators between all rows and those of the block, in the eigenvectors
+    # of the block.
+    A = _columns(_identity(residual), missing_rows) @ W
+    B = _columns(_identity(task_residual), missing_columns) @ Z
+    A_residual = _columns(residual, missing_rows) @ W
+    B_residual = _columns(task_residual, missing_columns) @ Z
     if operators.vanishing:
         shared = A_residual**2 @ weights @ (B**2).T + A**2 @ weights @ (B_residual**2).T
         total = rows.slack[:, None] + columns.slack[None, :]
@@ -278,9 +334,11 @@ def leave_one_out_beside_block(
     floor = common_floor(rows, columns)
     check_cells(slack, floor)
     if floor:
-        # The rounding error of a difference is relative to its terms: the difference must exceed this error by as much
-        # as in `dyadlearn._rounding.solve_block`.
-        check_cells(slack - digits_left(completed) * sum(completed.shape) * epsilon(completed) * total, 0.0)
+        # The rounding error of a difference is relative to its terms: the difference must exceed
+        # this error by as much as in `dyadlearn._rounding.solve_block`.
+        check_cells(
+            slack - digits_left(completed) * sum(completed.shape) * epsilon(completed) * total, 0.0
+        )
     if operators.prefers_residual or operators.vanishing:
         held_out = completed - operators.residual(completed) / slack
     else:  # for strong shrinkage, the hat matrix is more accurate
@@ -366,7 +424,9 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
             dual, mean = _solved(matrices, column)
             fitted = matrices.fitted(column.rows, dual) + mean
         # The closed form returns F for the labels F + a, where a is zero for missing labels.
-        return fitted + matrices.ridge * column.join(dual, zeros((column.missing.size, dual.shape[1]), dual))
+        return fitted + matrices.ridge * column.join(
+            dual, zeros((column.missing.size, dual.shape[1]), dual)
+        )
 
     return _each_pattern(Y, weights, solve, float("nan") if matrices.has_constant else 0.0)
 
@@ -374,10 +434,11 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
 def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None) -> Array:
     r"""Return leave-one-out predictions of observed labels, and predictions of missing ones.
 
-    With :math:`\mathbf{P} = (\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))^{-1}` the prediction for row i is
+    With :math:`\mathbf{P} = (\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))^{-1}` the prediction for row
+    i is
     :math:`y_i - a_i/P_{ii} = -\sum_{j\ne i}P_{ij}y_j/P_{ii}`. The sum is accurate however small it is. In the form of
-    directions the prediction is :math:`(f_i - h_iy_i)/(1-h_i)` with the leverage :math:`h` of the weighted model. For
-    leverages near 1, the observed rows are decomposed as a separate side.
+    directions the prediction is :math:`(f_i - h_iy_i)/(1-h_i)` with the leverage :math:`h` of the
+    weighted model. For leverages near 1, the observed rows are decomposed as a separate side.
 
     Parameters
     ----------
@@ -392,9 +453,13 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
 
     def solve(column: _Column) -> Array:
         xp = namespace(Y)
-        if matrices.has_constant and column.rows.size == 1:  # no label is left to estimate the constant from
+        if (
+            matrices.has_constant and column.rows.size == 1
+        ):  # no label is left to estimate the constant from
             fitted = column.labels * xp.ones_like(side.spectrum.vectors[:, :1])
-            return column.join(xp.full_like(column.labels, float("nan")), take_rows(fitted, column.missing))
+            return column.join(
+                xp.full_like(column.labels, float("nan")), take_rows(fitted, column.missing)
+            )
         if _loses_digits(side, column) and not vanishing:
             system = _least_squares(side, column)
             held_out = system.leave_one_out(column.labels)
@@ -402,9 +467,12 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
         is_smaller = side.slack_floor > 0 or side.spectrum.values.shape[0] < column.rows.size
         directions = _directions(side, column) if is_smaller else None
         if directions is None:
-            inverse, mean = xp.linalg.inv(_system(matrices, column)), 0.0
+            inverse = xp.linalg.inv(_system(matrices, column))
+            mean = 0.0
             if matrices.has_constant:
-                constant = FixedPart.constant(inverse.shape[0], inverse).solved(partial(xp.matmul, inverse))
+                constant = FixedPart.constant(inverse.shape[0], inverse).solved(
+                    partial(xp.matmul, inverse)
+                )
                 mean = constant.coefficients(column.labels)
                 inverse = constant.project_in_place(inverse)
             slack = xp.linalg.diagonal(inverse)[:, None] / column.scale
@@ -424,7 +492,9 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
             if largest(leverage) > _FAR_FROM_ONE:
                 held_out = _leave_one_out_apart(side, column)
             else:
-                held_out = (take_rows(fitted, column.rows) - leverage * column.labels) / (1.0 - leverage)
+                held_out = (take_rows(fitted, column.rows) - leverage * column.labels) / (
+                    1.0 - leverage
+                )
         return column.join(held_out, take_rows(fitted, column.missing))
 
     return _each_pattern(Y, weights, solve, float("nan") if matrices.has_constant else 0.0)
@@ -433,9 +503,10 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
 def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None = None) -> Array:
     r"""Return the weight of each observed label of a column, from the weights of the completed labels.
 
-    This is the adjoint of `complete_columns`. In the form of directions, a prediction is :math:`\mathbf{v}^\top
-    \mathbf{c}` with the coefficients :math:`\mathbf{c} = f\mathbf{U}^\top\mathbf{y}` of completed labels, which takes
-    one system. In the other forms, unit labels are completed.
+    This is the adjoint of `complete_columns`. In the form of directions, a prediction is
+    :math:`\mathbf{v}^\top \mathbf{c}` with the coefficients :math:`\mathbf{c} =
+    f\mathbf{U}^\top\mathbf{y}` of completed labels, which takes one system. In the other forms,
+    unit labels are completed.
 
     Parameters
     ----------
@@ -453,10 +524,12 @@ def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None =
     array of shape (m,)
         Weights; zero for missing labels.
     """
-    xp, observed = namespace(y), ~np.isnan(to_numpy(y))
+    xp = namespace(y)
+    observed = ~np.isnan(to_numpy(y))
     if weights is None and observed.all():
         return asked
-    rows, missing = np.flatnonzero(observed), np.flatnonzero(~observed)
+    rows = np.flatnonzero(observed)
+    missing = np.flatnonzero(~observed)
     if not rows.size:
         return xp.zeros_like(asked)
     scale = None if weights is None else take_rows(weights, rows)[:, None]
@@ -468,10 +541,17 @@ def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None =
         along = directions[1](xp.where(is_used, along, 0.0)[:, None])
         observed_weights = column.scale * (take_rows(side.spectrum.vectors, rows) @ along)
     else:
-        check_memory(4.0 * y.shape[0] * rows.size * itemsize(y), y, f"The weights of {rows.size} labels of a column")
+        check_memory(
+            4.0 * y.shape[0] * rows.size * itemsize(y),
+            y,
+            f"The weights of {rows.size} labels of a column",
+        )
         eye = xp.eye(rows.size, dtype=y.dtype, device=y.device)
         units = column.join(eye, zeros((missing.size, rows.size), y) + float("nan"))
-        given = None if weights is None else xp.broadcast_to(weights[:, None], units.shape)
+        if weights is None:
+            given = None
+        else:
+            given = xp.broadcast_to(weights[:, None], units.shape)
         observed_weights = complete_columns(side, units, given).T @ asked[:, None]
     return column.join(observed_weights, take_rows(xp.zeros_like(asked), missing)[:, None])[:, 0]
 
@@ -502,7 +582,9 @@ class _Column:
         return in_order([observed, missing], [self.rows, self.missing])
 
 
-def _each_pattern(Y: Array, weights: Array | None, solve: Callable[[_Column], Array], without_labels: float) -> Array:
+def _each_pattern(
+    Y: Array, weights: Array | None, solve: Callable[[_Column], Array], without_labels: float
+) -> Array:
     """Return the results (m, q) of `solve`, applied to the columns of each pattern of observed rows and weights.
 
     `without_labels` is the prediction for columns without labels.
@@ -510,11 +592,16 @@ def _each_pattern(Y: Array, weights: Array | None, solve: Callable[[_Column], Ar
     observed = ~np.isnan(to_numpy(Y))
     keys = observed if weights is None else np.where(observed, to_numpy(weights), 0.0)
     _, codes = np.unique(keys, axis=1, return_inverse=True)
-    patterns, pieces = members_of(codes.reshape(-1)), []
+    patterns = members_of(codes.reshape(-1))
+    pieces = []
     for tasks in patterns:
-        rows, missing = np.flatnonzero(observed[:, tasks[0]]), np.flatnonzero(~observed[:, tasks[0]])
+        rows = np.flatnonzero(observed[:, tasks[0]])
+        missing = np.flatnonzero(~observed[:, tasks[0]])
         labels = take_rows(take_rows(Y.T, tasks).T, rows)
-        scale = None if weights is None else take_rows(weights, rows)[:, int(tasks[0])][:, None]
+        if weights is None:
+            scale = None
+        else:
+            scale = take_rows(weights, rows)[:, int(tasks[0])][:, None]
         if rows.size:
             pieces.append(solve(_Column(labels, scale, rows, missing)).T)
         else:
@@ -530,17 +617,21 @@ class _Matrices:
 
     def __init__(self, side: Smoother, ridge: float) -> None:
         # has_constant: whether each column has a separate unpenalised constant.
-        self._side, self.ridge, self.has_constant = side, ridge, side.spectrum.has_free_constant
+        self._side = side
+        self.ridge = ridge
+        self.has_constant = side.spectrum.has_free_constant
 
     @cached_property
     def _weights(self) -> Array:
         """Eigenvalues of the kernel, shape (k,)."""
-        shrinkage, remainder = self._side.shrinkage, self._side.remainder
+        shrinkage = self._side.shrinkage
+        remainder = self._side.remainder
         if not self.has_constant:
             return shrinkage / remainder
-        xp, weights = namespace(shrinkage), shrinkage[:-1] / remainder[:-1]
-        # Dual coefficients sum to zero, so that any value gives the same result. The smallest value leaves the
-        # condition of the system unchanged.
+        xp = namespace(shrinkage)
+        weights = shrinkage[:-1] / remainder[:-1]
+        # Dual coefficients sum to zero, so that any value gives the same result. The smallest value
+        # leaves the condition of the system unchanged.
         value = 0.0 if self._side.spectrum.is_truncated else -largest(-weights, -1.0)
         return xp.concat([weights, xp.zeros_like(shrinkage[:1]) + value])
 
@@ -555,14 +646,18 @@ class _Matrices:
     def kernel(self, rows: np.ndarray) -> Array:
         """Return the kernel between some rows."""
         spectrum = self._side.spectrum
-        return spectrum.block(self._weights, rows) if spectrum.is_truncated else take_block(self._kernel, rows, rows)
+        if spectrum.is_truncated:
+            return spectrum.block(self._weights, rows)
+        return take_block(self._kernel, rows, rows)
 
     def fitted(self, rows: np.ndarray, dual: Array) -> Array:
         """Return the kernel between all rows and some rows, times dual coefficients of these."""
         spectrum = self._side.spectrum
         if not spectrum.is_truncated:
             return take_rows(self._kernel.T, rows).T @ dual
-        return spectrum.vectors @ (self._weights[:, None] * (take_rows(spectrum.vectors, rows).T @ dual))
+        return spectrum.vectors @ (
+            self._weights[:, None] * (take_rows(spectrum.vectors, rows).T @ dual)
+        )
 
     def hat(self, rows: np.ndarray, others: np.ndarray) -> Array:
         """Return the hat matrix between some rows and others; between equal rows its entries are not meaningful."""
@@ -579,7 +674,8 @@ def _system(matrices: _Matrices, column: _Column) -> Array:
 
 def _solved(matrices: _Matrices, column: _Column) -> tuple[Array, Array | float]:
     """Return the dual coefficients (n, p) of columns, and their constants (p,), or 0 without constants."""
-    system, labels = _system(matrices, column), column.labels
+    system = _system(matrices, column)
+    labels = column.labels
     xp = namespace(labels)
     if not matrices.has_constant:
         return xp.linalg.solve(system, labels), 0.0
@@ -595,7 +691,8 @@ def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array
     vectors = take_rows(side.spectrum.vectors, column.rows)
     weighted = column.scale * vectors
     xp = namespace(vectors)
-    # A direction that the filter removes has an infinite penalty, which is replaced by a very large one.
+    # A direction that the filter removes has an infinite penalty, which is replaced by a very large
+    # one.
     is_used = side.shrinkage > 0
     penalty = side.remainder / xp.where(is_used, side.shrinkage, 1.0)
     penalty = xp.where(is_used, penalty, 1.0 / epsilon(penalty) ** 2)
@@ -612,7 +709,8 @@ def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array
 
 def _leave_one_out_apart(side: Smoother, column: _Column) -> Array:
     """Return leave-one-out predictions from a decomposition of the observed rows, in which 1 − h is no difference."""
-    observed, root = reduced(side, column.rows, column.weights), column.scale**0.5
+    observed = reduced(side, column.rows, column.weights)
+    root = column.scale**0.5
     tight = to_numpy(observed.slack) <= observed.slack_floor
     if tight.any():
         raise leverage_error(column.rows[tight], side.spectrum.n_rows, "rows")
@@ -661,7 +759,9 @@ def _missing_rows(side: Smoother, matrices: _Matrices, column: _Column) -> Array
     """Return the predictions of the missing rows from the labels of the observed ones."""
     if not column.missing.size:
         return column.labels[:0, :]
-    system = with_diagonal(-matrices.hat(column.missing, column.missing), take_rows(side.slack, column.missing))
+    system = with_diagonal(
+        -matrices.hat(column.missing, column.missing), take_rows(side.slack, column.missing)
+    )
     check_hidden(side, column.missing)
     right = matrices.hat(column.missing, column.rows) @ column.labels
     refusal = partial(leverage_error, column.missing, side.spectrum.n_rows, "rows are missing and")

@@ -1,13 +1,15 @@
 r"""Conjugate gradients on grids of labels, preconditioned by leading eigenvectors of the complete grid.
 
-Eigenvectors of the pairs are products :math:`\phi_{ij} = \mathbf{u}_i\mathbf{v}_j^\top`. The r eigenvectors with the
-least shrinkage are the columns of :math:`\boldsymbol\Phi`. It is never formed: products with it are matrix products on
-grids. With weights :math:`\boldsymbol\Omega` of the cells (1 if observed, else 0), they have one small system,
+Eigenvectors of the pairs are products :math:`\phi_{ij} = \mathbf{u}_i\mathbf{v}_j^\top`. The r
+eigenvectors with the least shrinkage are the columns of :math:`\boldsymbol\Phi`. It is never
+formed: products with it are matrix products on grids. With weights :math:`\boldsymbol\Omega` of the
+cells (1 if observed, else 0), they have one small system,
 
 .. math:: \mathbf{S} = \mathrm{diag}(\mathbf{d}) + \boldsymbol\Phi^\top\boldsymbol\Omega\boldsymbol\Phi,
 
-from which Woodbury's identity gives the inverse of an operator that is exact on these r directions and a multiple of
-the identity on the others. The number of iterations depends on the spread of the other eigenvalues.
+from which Woodbury's identity gives the inverse of an operator that is exact on these r directions
+and a multiple of the identity on the others. The number of iterations depends on the spread of the
+other eigenvalues.
 """
 
 from __future__ import annotations
@@ -21,7 +23,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import Array, as_array_of, least_positions, namespace, positive_solver, take_rows, to_numpy, zeros
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    least_positions,
+    namespace,
+    positive_solver,
+    take_rows,
+    to_numpy,
+    zeros,
+)
 from dyadlearn._checks import caller_level
 from dyadlearn._rounding import ratio
 from dyadlearn._state import Stored
@@ -42,8 +53,8 @@ class Solution(Stored):
     n_iter : int
         Number of iterations.
     residual : float
-        Norm of the residual relative to that of the right-hand side, recomputed from the solution unless the tolerance
-        is rough.
+        Norm of the residual relative to that of the right-hand side, recomputed from the solution
+        unless the tolerance is rough.
     converged : bool
         Whether the residual is below the tolerance.
     """
@@ -71,9 +82,10 @@ def conjugate_gradients(
 ) -> Solution:
     r"""Solve :math:`\mathbf{Ax} = \mathbf{b}` for a positive definite operator on arrays of any shape.
 
-    Each iteration takes one product with the operator. The residual is updated in each iteration, and differs
-    from the true one by rounding. When it falls below the tolerance, unless that is rough, the true residual is
-    computed. If that is larger, the iteration restarts from the current solution.
+    Each iteration takes one product with the operator. The residual is updated in each iteration,
+    and differs from the true one by rounding. When it falls below the tolerance, unless that is
+    rough, the true residual is computed. If that is larger, the iteration restarts from the current
+    solution.
 
     Parameters
     ----------
@@ -89,14 +101,16 @@ def conjugate_gradients(
         Stop when the residual norm falls below this share of :math:`\|\mathbf{b}\|`.
     max_iter : int, default=1000
     rounding : float, default=0.0
-        Rounding error of a product, relative to the norm of the solution: :math:`\varepsilon\|\mathbf{A}\|`. A
-        residual of the size of this rounding that no longer decreases counts as converged.
+        Rounding error of a product, relative to the norm of the solution:
+        :math:`\varepsilon\|\mathbf{A}\|`. A residual of the size of this rounding that no longer
+        decreases counts as converged.
     square : callable, default=None
-        Function that returns the squared norm of residuals and of :math:`\mathbf{b}`, as an array of shape (); None is
-        the Euclidean norm.
+        Function that returns the squared norm of residuals and of :math:`\mathbf{b}`, as an array
+        of shape (); None is the Euclidean norm.
     dot : callable, default=None
-        Function that returns the inner products of independent systems, which are solved together, as an array that
-        broadcasts with `right`; None is the inner product of one system. The relative residual is the largest one.
+        Function that returns the inner products of independent systems, which are solved together,
+        as an array that broadcasts with `right`; None is the inner product of one system. The
+        relative residual is the largest one.
     rest : array, default=None
         Array of the shape of `right` that the last residual is written to.
 
@@ -111,7 +125,8 @@ def conjugate_gradients(
     >>> conjugate_gradients(lambda x: 2.0 * x, np.array([[2.0, 4.0]])).values
     array([[1., 2.]])
     """
-    xp, dot = namespace(right), dot or inner_there
+    xp = namespace(right)
+    dot = dot or inner_there
     square = square or (lambda array: dot(array, array))
     scale = square(right)
     if float(xp.max(scale)) == 0:
@@ -120,7 +135,10 @@ def conjugate_gradients(
         return Solution(xp.zeros_like(right), 0, 0.0, True)
     goal = tol
     values = xp.zeros_like(right) if start is None else xp.asarray(start, copy=True)
-    residual = xp.asarray(right, copy=True) if start is None else right - operator(values)
+    if start is None:
+        residual = xp.asarray(right, copy=True)
+    else:
+        residual = right - operator(values)
 
     def largest(squares: Array) -> float:
         """Return the largest norm relative to that of the right-hand side, from squared norms."""
@@ -130,7 +148,8 @@ def conjugate_gradients(
         """Improve `values` in place until the updated `residual` falls below `goal`; return the iterations taken."""
         improved = residual if precondition is None else precondition(residual)
         direction = xp.asarray(improved, copy=True)
-        product, squares = dot(residual, improved), square(residual)
+        product = dot(residual, improved)
+        squares = square(residual)
         del improved  # arrays as large as the grid are freed early
         for n_iter in range(1, max_iter + 1):
             image = operator(direction)
@@ -141,19 +160,21 @@ def conjugate_gradients(
             residual -= image
             del image
             values += step * direction
-            # A curvature is only negative by rounding: this direction gives no further improvement. One value is read
-            # from an accelerator in each iteration.
+            # A curvature is only negative by rounding: this direction gives no further improvement.
+            # One value is read from an accelerator in each iteration.
             squares = xp.where(curvature > 0, square(residual), 0.0)
             if largest(squares) <= goal:
                 return n_iter
             improved = residual if precondition is None else precondition(residual)
-            previous, product = product, dot(residual, improved)
+            previous = product
+            product = dot(residual, improved)
             direction *= ratio(product, previous)
             direction += improved
             del improved
         return max_iter
 
-    size, n_iter = largest(square(residual)), 0
+    size = largest(square(residual))
+    n_iter = 0
     while size > goal and n_iter < max_iter:
         before = size
         n_iter += iterate(values, residual, max_iter - n_iter)
@@ -182,8 +203,10 @@ def warn_unless_converged(solution: Any, tol: float, where: str = "") -> None:
     """
     if not solution.converged and solution.residual > tol:
         warnings.warn(
-            f"Conjugate gradients stopped{where} after {solution.n_iter} iterations at a relative residual of "
-            f"{solution.residual:.1e}, short of tol={tol:g}: raise max_iter, tol or the regularisation.",
+            f"Conjugate gradients stopped{where} after {solution.n_iter} iterations at a relative "
+            f"residual of "
+            f"{solution.residual:.1e}, short of tol={tol:g}: raise max_iter, tol or the "
+            f"regularisation.",
             ConvergenceWarning,
             stacklevel=caller_level(),
         )
@@ -200,25 +223,33 @@ def inner_there(left: Array, right: Array) -> Array:
     return xp.asarray(xp.vecdot(xp.reshape(left, (-1,)), xp.reshape(right, (-1,))))
 
 
-# An entry-by-entry pass over an array costs as much as this many multiplications of a matrix product per entry.
+# An entry-by-entry pass over an array costs as much as this many multiplications of a matrix
+# product per entry.
 _PASS_COST = 20
-# With a tolerance from here on, the solution takes less time than the set-up of a deflation, and rounding is far below
-# the tolerance.
+# With a tolerance from here on, the solution takes less time than the set-up of a deflation, and
+# rounding is far below the tolerance.
 _ROUGH = 1e-3
 
 
 def choose_rank(
-    remainder: Array, shape: tuple[int, int], product_cost: int, n_unknowns: int, tol: float, max_rank: int
+    remainder: Array,
+    shape: tuple[int, int],
+    product_cost: int,
+    n_unknowns: int,
+    tol: float,
+    max_rank: int,
 ) -> int:
     r"""Return the number of leading directions to deflate with the least estimated work.
 
-    After deflating r directions the remaining spread is :math:`\rho_{\max}/\rho_{r+1}`, with :math:`\rho` in ascending
-    order. Conjugate gradients resolve l outliers in l iterations, so they need about
+    After deflating r directions the remaining spread is :math:`\rho_{\max}/\rho_{r+1}`, with
+    :math:`\rho` in ascending order. Conjugate gradients resolve l outliers in l iterations, so they
+    need about
 
     .. math:: \min_{l\ge r}\; (l-r) + \tfrac12\sqrt{\rho_{\max}/\rho_{l+1}}\;\log(2/\mathrm{tol})
 
-    iterations. The rank is the one of a geometric list with the least estimated work, set-up included. The bound is not
-    meaningful for the first digits, which take a few iterations: for a large tolerance nothing is deflated.
+    iterations. The rank is the one of a geometric list with the least estimated work, set-up
+    included. The bound is not meaningful for the first digits, which take a few iterations: for a
+    large tolerance nothing is deflated.
 
     Parameters
     ----------
@@ -238,12 +269,14 @@ def choose_rank(
         The rank; 0 if deflation does not reduce the work.
     """
     m, q = shape
-    xp, size = namespace(remainder), math.prod(remainder.shape)
+    xp = namespace(remainder)
+    size = math.prod(remainder.shape)
     if not size or tol >= _ROUGH:
         return 0
     rho = xp.reshape(remainder, (-1,))
     largest = 1.0 if size < m * q else float(xp.max(rho))
-    # More outliers than this would take too many iterations, so that the other values need not be sorted.
+    # More outliers than this would take too many iterations, so that the other values need not be
+    # sorted.
     n_sorted = min(size, 8 * max(max_rank, 1))
     order = least_positions(rho, n_sorted)
     ascending = to_numpy(take_rows(rho, order)).astype(np.float64)
@@ -258,15 +291,19 @@ def choose_rank(
     rows, columns = np.divmod(order, remainder.shape[1])
     limit = min(max_rank, ascending.size - 1)
     iteration = float(product_cost + 10 * _PASS_COST * m * q)
-    # The bound is loose for few iterations: a deflation must save at least half of the estimated work.
-    best, least = 0, 0.5 * min(needed[0], n_unknowns) * iteration
+    # The bound is loose for few iterations: a deflation must save at least half of the estimated
+    # work.
+    best = 0
+    least = 0.5 * min(needed[0], n_unknowns) * iteration
     for rank in dict.fromkeys(min(limit, round(64 * 1.4**step)) for step in range(30)):
-        a, b = len(np.unique(rows[:rank])), len(np.unique(columns[:rank]))
+        a = len(np.unique(rows[:rank]))
+        b = len(np.unique(columns[:rank]))
         extra = 2 * min(m * q * b + a * m * b, m * q * a + a * q * b) + 8 * rank**2
         setup = _gram_work(m, q, rows[:rank], columns[:rank])[0] + rank**3 / 3
         work = setup + min(needed[rank], n_unknowns) * (iteration + extra)
         if rank > 0 and work < least:
-            best, least = rank, work
+            best = rank
+            least = work
     return best
 
 
@@ -275,7 +312,9 @@ def _gram_work(m: int, q: int, rows: np.ndarray, columns: np.ndarray) -> tuple[f
 
     Directions that share a column (or a row) share the sums over the tasks (or instances).
     """
-    a, b, r = np.unique(rows).size, np.unique(columns).size, rows.size
+    a = np.unique(rows).size
+    b = np.unique(columns).size
+    r = rows.size
     over_tasks = b * b * m * q / 2 + r * r * m / 2 + _PASS_COST * b * m * r / 2
     over_instances = a * a * m * q / 2 + r * r * q / 2 + _PASS_COST * a * q * r / 2
     return min(over_tasks, over_instances), over_instances < over_tasks
@@ -296,7 +335,12 @@ class Deflation:
     """
 
     def __init__(
-        self, spectrum: Spectrum, task_spectrum: Spectrum, leading: np.ndarray, diagonal: np.ndarray, weights: Array
+        self,
+        spectrum: Spectrum,
+        task_spectrum: Spectrum,
+        leading: np.ndarray,
+        diagonal: np.ndarray,
+        weights: Array,
     ) -> None:
         n_columns = task_spectrum.values.shape[0]
         rows, row_of = np.unique(leading // n_columns, return_inverse=True)
@@ -316,7 +360,8 @@ class Deflation:
         self._solve = positive_solver(xp.reshape(flat, gram.shape))
         where = row_of[order] * len(columns) + column_of[order]
         self._where = as_array_of(where, weights)
-        # Directions of the rectangle rows × columns that are not among the leading ones take the zero at the end.
+        # Directions of the rectangle rows × columns that are not among the leading ones take the
+        # zero at the end.
         back = np.full(len(rows) * len(columns), len(leading))
         back[where] = np.arange(len(leading))
         self._back = as_array_of(back, weights)
@@ -327,10 +372,14 @@ class Deflation:
         inside = sandwich(self.left.T, grid, self.right.T)
         solved = self._solve(xp.take(xp.reshape(inside, (-1,)), self._where, axis=0))
         padded = xp.concat([solved, zeros((1,), solved)])
-        return sandwich(self.left, xp.reshape(xp.take(padded, self._back, axis=0), inside.shape), self.right)
+        return sandwich(
+            self.left, xp.reshape(xp.take(padded, self._back, axis=0), inside.shape), self.right
+        )
 
 
-def _weighted_gram(left: Array, right: Array, rows: np.ndarray, columns: np.ndarray, weights: Array) -> Array:
+def _weighted_gram(
+    left: Array, right: Array, rows: np.ndarray, columns: np.ndarray, weights: Array
+) -> Array:
     r"""Return the upper triangle of :math:`\boldsymbol\Phi^\top\boldsymbol\Omega\boldsymbol\Phi` (r, r).
 
     .. math:: S_{(i,j),(i',j')} = \sum_d U_{di}U_{di'} \Big(\sum_t \Omega_{dt}V_{tj}V_{tj'}\Big)
@@ -345,12 +394,14 @@ def _weighted_gram(left: Array, right: Array, rows: np.ndarray, columns: np.ndar
         Positions of the two eigenvectors of each direction.
     weights : array of shape (m, q)
     """
-    xp, rank = namespace(weights), rows.size
+    xp = namespace(weights)
+    rank = rows.size
     gram = zeros((rank, rank), weights)
     starts = np.searchsorted(columns, np.arange(right.shape[1] + 1))
     step = max(64, weights.shape[1])
     for j in range(right.shape[1]):
-        start, stop = int(starts[j]), int(starts[j + 1])
+        start = int(starts[j])
+        stop = int(starts[j + 1])
         inner = weights @ (right[:, j:] * right[:, j : j + 1])
         these = xp.take(left, as_array_of(rows[start:stop], weights), axis=1).T
         for first in range(start, rank, step):

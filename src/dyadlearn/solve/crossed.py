@@ -1,15 +1,17 @@
 r"""Solve pair kernel ridge at observed pairs for any right-hand side, if both sides have few features.
 
-With features :math:`\boldsymbol\phi_i` of the instances and :math:`\boldsymbol\psi_j` of the tasks, the pair kernel
+With features :math:`\boldsymbol\phi_i` of the instances and :math:`\boldsymbol\psi_j` of the tasks,
+the pair kernel
 :math:`a\,\mathbf{K}\otimes\mathbf{G} + b\,\mathbf{K}\otimes\mathbf{I} + c\,\mathbf{I}\otimes\mathbf{G}` is that of the
 functions
 
 .. math:: f_{ij} = \boldsymbol\phi_i^\top(\sqrt a\,\mathbf{W}\boldsymbol\psi_j + \sqrt b\,\mathbf{u}_j)
           + \sqrt c\,\mathbf{v}_i^\top\boldsymbol\psi_j + \mu .
 
-The normal equations of one task contain only its own :math:`\mathbf{u}_j`, so that these unknowns are eliminated by a
-small inverse for each task. Conjugate gradients solve for :math:`\mathbf{W}`, :math:`\mu` and :math:`\mathbf{v}`.
-Their preconditioner is exact for :math:`\mathbf{W}` and :math:`\mu`. It has one small block for each instance. Without
+The normal equations of one task contain only its own :math:`\mathbf{u}_j`, so that these unknowns
+are eliminated by a small inverse for each task. Conjugate gradients solve for :math:`\mathbf{W}`,
+:math:`\mu` and :math:`\mathbf{v}`. Their preconditioner is exact for :math:`\mathbf{W}` and
+:math:`\mu`. It has one small block for each instance. Without
 :math:`\mathbf{v}` it is exact.
 """
 
@@ -41,7 +43,8 @@ from dyadlearn.spectrum import Spectrum
 _LEAST_CELLS = 2**16
 # The matrix for W has at most this many rows (32 MiB).
 _MOST_SHARED = 2048
-# With a smaller ridge, relative to the largest eigenvalue of the pair kernel, normal equations lose too many digits.
+# With a smaller ridge, relative to the largest eigenvalue of the pair kernel, normal equations lose
+# too many digits.
 _LEAST_RIDGE = 1e-8
 
 
@@ -59,26 +62,39 @@ class CrossedSystem:
     """
 
     def __init__(self, operators: GridOperators, shares: Sequence[float], labels: Labels) -> None:
-        (self.left, self.right), self._of_rows = zip(*map(_features, operators.grid_spectra), strict=True)
+        (self.left, self.right), self._of_rows = zip(
+            *map(_features, operators.grid_spectra), strict=True
+        )
         self.labels, (m, r), (q, s) = labels, self.left.shape, self.right.shape
-        xp, like, ridge, (product, per_task, per_instance) = namespace(self.left), self.left, operators.ridge, shares
-        self.weights = xp.ones_like(labels.values) if labels.weights is None else labels.weights
+        xp = namespace(self.left)
+        like = self.left
+        ridge = operators.ridge
+        product, per_task, per_instance = shares
+        if labels.weights is None:
+            self.weights = xp.ones_like(labels.values)
+        else:
+            self.weights = labels.weights
         self._scatter = Scatter(*labels.places, labels.shape, like)
         self._cells = as_array_of(np.ravel_multi_index(labels.places, labels.shape), like)
         # The last feature of each side is a one, which only the mean uses.
         inside, task_inside = (as_array_of(np.arange(n) < n - 1, like, like.dtype) for n in (r, s))
-        self._task_scale, self._instance_scale = per_task**0.5 * inside, per_instance**0.5 * task_inside
+        self._task_scale = per_task**0.5 * inside
+        self._instance_scale = per_instance**0.5 * task_inside
         self._scale = product**0.5 * inside[:, None] * task_inside[None, :]
         # The unknowns are an array (m + r, s): v above W, with the mean as the last entry.
         self._penalty = ridge + zeros((m + r, s), like)
         if operators.free_mean:
             self._scale[-1, -1], self._penalty[-1, -1] = 1.0, 0.0
-        gram = xp.reshape(self._scatter.times(self.weights, _squares(self.left), transposed=True), (q, r, r))
+        gram = xp.reshape(
+            self._scatter.times(self.weights, _squares(self.left), transposed=True), (q, r, r)
+        )
         eye, task_eye = (ridge * as_array_of(np.eye(n), like, like.dtype) for n in (r, s))
         own = gram * self._task_scale
         self._task_inverse = xp.linalg.inv(own * self._task_scale[:, None] + eye)
         rest = xp.reshape(gram - own @ self._task_inverse @ xp.matrix_transpose(own), (q, r * r))
-        shared = xp.permute_dims(xp.reshape(rest.T @ _squares(self.right), (r, r, s, s)), (0, 2, 1, 3))
+        shared = xp.permute_dims(
+            xp.reshape(rest.T @ _squares(self.right), (r, r, s, s)), (0, 2, 1, 3)
+        )
         shared = xp.reshape(shared * self._scale[:, :, None, None] * self._scale, (r * s, r * s))
         penalty = np.diag(to_numpy(self._penalty[m:, :]).reshape(-1))
         self._solve_shared = positive_solver(shared + as_array_of(penalty, like, like.dtype))
@@ -89,9 +105,19 @@ class CrossedSystem:
     @staticmethod
     def suits(operators: GridOperators, labels: Labels) -> bool:
         """Return whether features and labels are few, the grid is large and the ridge is not tiny."""
-        (m, q), (r, s) = labels.shape, (int(np.count_nonzero(to_numpy(side.values))) for side in operators.grid_spectra)
-        few = r * r <= m and s * s <= q and (r + 1) * (s + 1) <= _MOST_SHARED and 0 < 2 * labels.size <= m * q
-        return few and m * q >= _LEAST_CELLS and operators.ridge > _LEAST_RIDGE * largest(operators.kernel_values)
+        m, q = labels.shape
+        r, s = (int(np.count_nonzero(to_numpy(side.values))) for side in operators.grid_spectra)
+        few = (
+            r * r <= m
+            and s * s <= q
+            and (r + 1) * (s + 1) <= _MOST_SHARED
+            and 0 < 2 * labels.size <= m * q
+        )
+        return (
+            few
+            and m * q >= _LEAST_CELLS
+            and operators.ridge > _LEAST_RIDGE * largest(operators.kernel_values)
+        )
 
     def label_weights(self, rotated: Any, tol: float, max_iter: int) -> tuple[Array, Solution]:
         """Return the weight of each label (n,) in one prediction, and the outcome of conjugate gradients.
@@ -99,15 +125,22 @@ class CrossedSystem:
         Parameters
         ----------
         rotated : two pairs of arrays of shape (k,) and of shape (l,)
-            Rotated kernel row and rotated unit vector of the instance and of the task. The unit vector of a new row is
-            zero, because it has no function of its own.
+            Rotated kernel row and rotated unit vector of the instance and of the task. The unit
+            vector of a new row is zero, because it has no function of its own.
         tol, max_iter : float and int
         """
-        (row, unit), (column, task_unit) = (of_row(*each) for of_row, each in zip(self._of_rows, rotated, strict=True))
-        own, shared = unit[:, None] * (self._instance_scale * column), self._scale * row[:, None] * column
-        first = self._at_pairs(self.left, self._of_tasks(task_unit[:, None] * (self._task_scale * row)))
+        (row, unit), (column, task_unit) = (
+            of_row(*each) for of_row, each in zip(self._of_rows, rotated, strict=True)
+        )
+        own = unit[:, None] * (self._instance_scale * column)
+        shared = self._scale * row[:, None] * column
+        first = self._at_pairs(
+            self.left, self._of_tasks(task_unit[:, None] * (self._task_scale * row))
+        )
         right = namespace(row).concat([own, shared]) - self._gathered(first)
-        solution = conjugate_gradients(self._product, right, precondition=self._improve, tol=tol, max_iter=max_iter)
+        solution = conjugate_gradients(
+            self._product, right, precondition=self._improve, tol=tol, max_iter=max_iter
+        )
         return self.weights * (first + self._values(solution.values)), solution
 
     def _at_pairs(self, left: Array, right: Array) -> Array:
@@ -123,20 +156,30 @@ class CrossedSystem:
         m = self.left.shape[0]
         half = self._instance_scale * unknowns[:m, :] + self.left @ (self._scale * unknowns[m:, :])
         values = self._at_pairs(half, self.right)
-        right = self._task_scale * self._scatter.times(self.weights * values, self.left, transposed=True)
+        right = self._task_scale * self._scatter.times(
+            self.weights * values, self.left, transposed=True
+        )
         return values - self._at_pairs(self.left, self._of_tasks(right))
 
     def _gathered(self, values: Array) -> Array:
         sums = self._scatter.times(self.weights * values, self.right)
-        return namespace(values).concat([self._instance_scale * sums, self._scale * (self.left.T @ sums)])
+        return namespace(values).concat(
+            [self._instance_scale * sums, self._scale * (self.left.T @ sums)]
+        )
 
     def _product(self, unknowns: Array) -> Array:
         return self._gathered(self._values(unknowns)) + self._penalty * unknowns
 
     def _improve(self, rest: Array) -> Array:
-        xp, m = namespace(rest), self.left.shape[0]
+        xp = namespace(rest)
+        m = self.left.shape[0]
         own = (self._instance_inverse @ rest[:m, :, None])[:, :, 0]
-        return xp.concat([own, xp.reshape(self._solve_shared(xp.reshape(rest[m:, :], (-1,))), (-1, rest.shape[1]))])
+        return xp.concat(
+            [
+                own,
+                xp.reshape(self._solve_shared(xp.reshape(rest[m:, :], (-1,))), (-1, rest.shape[1])),
+            ]
+        )
 
 
 def _features(side: Spectrum) -> tuple[Array, Callable[[Array, Array], tuple[Array, Array]]]:
@@ -147,9 +190,14 @@ def _features(side: Spectrum) -> tuple[Array, Callable[[Array, Array], tuple[Arr
     kept = np.flatnonzero(to_numpy(side.values) > 0)
     roots = take_rows(side.values, kept) ** 0.5
     features = with_ones(take_rows(side.vectors.T, kept).T * roots)
-    return features, lambda row, unit: (with_ones((take_rows(row, kept) / roots)[None, :])[0, :], side.vectors @ unit)
+    return features, lambda row, unit: (
+        with_ones((take_rows(row, kept) / roots)[None, :])[0, :],
+        side.vectors @ unit,
+    )
 
 
 def _squares(features: Array) -> Array:
     """Return all products of two features of each row, shape (n, k²)."""
-    return namespace(features).reshape(features[:, :, None] * features[:, None, :], (features.shape[0], -1))
+    return namespace(features).reshape(
+        features[:, :, None] * features[:, None, :], (features.shape[0], -1)
+    )

@@ -1,26 +1,30 @@
 r"""Weighted least squares with a ridge of any size, for rows of features and for observed cells.
 
-With features :math:`\mathbf{Z}` (n, p), weights :math:`w` and a ridge :math:`c`, `LeastSquares` minimises
+With features :math:`\mathbf{Z}` (n, p), weights :math:`w` and a ridge :math:`c`, `LeastSquares`
+minimises
 
 .. math:: \left\|\sqrt w\,(\mathbf{Zx} + \mu - \mathbf{y})\right\|^2 + c\,\|\mathbf{x}\|^2 .
 
-The system of the dual coefficients, :math:`\mathbf{ZZ}^\top + c\,\mathrm{diag}(1/w)`, and the normal equations lose
-as many digits as c/w is smaller than the kernel if the kernel is singular, or if weights differ by many orders of
-magnitude. An orthogonal factorisation of :math:`\sqrt w\,\mathbf{Z}` loses none of them. Its rows are sorted by their
-size and its columns are pivoted, so that errors are relative to each row (Cox and Higham 1998); columns that are
-rounding are left out. The mean is removed by a reflection that maps :math:`\sqrt w` to the first row. Without the mean,
+The system of the dual coefficients, :math:`\mathbf{ZZ}^\top + c\,\mathrm{diag}(1/w)`, and the
+normal equations lose as many digits as c/w is smaller than the kernel if the kernel is singular, or
+if weights differ by many orders of magnitude. An orthogonal factorisation of :math:`\sqrt
+w\,\mathbf{Z}` loses none of them. Its rows are sorted by their size and its columns are pivoted, so
+that errors are relative to each row (Cox and Higham 1998); columns that are rounding are left out.
+The mean is removed by a reflection that maps :math:`\sqrt w` to the first row. Without the mean,
 :math:`\sqrt w\,\mathbf{Z} = \mathbf{QT}`. A second factorisation of this kind has the ridge as additional rows,
 
 .. math:: \begin{bmatrix}\mathbf{T} \\ \sqrt c\,\mathbf{I}\end{bmatrix}\mathbf{X}
           = \begin{bmatrix}\mathbf{O} \\ \mathbf{O}'\end{bmatrix}, \qquad
           \mathbf{L} = \mathbf{QO}, \qquad \mathbf{x} = \mathbf{XL}^\top\sqrt w\,\mathbf{y},
 
-with orthonormal columns on the right, so that the hat matrix is :math:`\mathbf{LL}^\top`. A singular value
-decomposition of T would have an error of :math:`\varepsilon` times its largest singular value in all others.
+with orthonormal columns on the right, so that the hat matrix is :math:`\mathbf{LL}^\top`. A
+singular value decomposition of T would have an error of :math:`\varepsilon` times its largest
+singular value in all others.
 
-`CellsFit` is the same for observed cells of a grid. With the eigenvectors :math:`\boldsymbol\Phi` of all pairs at
-these cells and the eigenvalues :math:`S` of the pairwise kernel (see `dyadlearn.solve.missing`), the features of the
-cells are :math:`\mathbf{Z} = \boldsymbol\Phi\sqrt S`.
+`CellsFit` is the same for observed cells of a grid. With the eigenvectors :math:`\boldsymbol\Phi`
+of all pairs at these cells and the eigenvalues :math:`S` of the pairwise kernel (see
+`dyadlearn.solve.missing`), the features of the cells are :math:`\mathbf{Z} = \boldsymbol\Phi\sqrt
+S`.
 """
 
 from __future__ import annotations
@@ -47,7 +51,8 @@ from dyadlearn._rounding import warn_of_rounding
 from dyadlearn.solve.operators import GridOperators, without
 from dyadlearn.vectrick import sandwich
 
-#: Ratio of the largest eigenvalue of the weighted kernel to the ridge above which the kernel of the cells loses digits.
+#: Ratio of the largest eigenvalue of the weighted kernel to the ridge above which the kernel of the
+#: cells loses digits.
 STIFF = 1e9
 # Maximum number of directions, and of numbers in the matrix of cells and directions.
 _MOST_DIRECTIONS = 512
@@ -114,8 +119,9 @@ class LeastSquares:
     def _factors(self) -> tuple[Array, Array]:
         """Matrices Q (n, k) and T (k, p). The rows of Q are reflected, and in the order of their sizes.
 
-        Entries that are rounding are set to zero. Where a large feature is a combination of others or of the mean, the
-        rounding would be a small feature, and the ridge would hardly shrink its coefficient.
+        Entries that are rounding are set to zero. Where a large feature is a combination of others
+        or of the mean, the rounding would be a small feature, and the ridge would hardly shrink its
+        coefficient.
         """
         xp = namespace(self.root)
         ordered = take_rows(self.root[:, None] * self.features, self._order)
@@ -135,7 +141,9 @@ class LeastSquares:
         xp = namespace(reflected)
         sizes = xp.max(xp.abs(self.features), axis=0)
         roots = take_rows(self.root, self._order[1:])
-        level = _ROUNDING * self.root.shape[0] * epsilon(reflected) * roots[:, None] * sizes[None, :]
+        level = (
+            _ROUNDING * self.root.shape[0] * epsilon(reflected) * roots[:, None] * sizes[None, :]
+        )
         return xp.all(xp.abs(reflected) <= level, axis=0)
 
     @cached_property
@@ -157,7 +165,8 @@ class LeastSquares:
     @cached_property
     def _shares(self) -> Array:
         """Share of the weight of each row, shape (n,); zeros without a mean."""
-        xp, weights = namespace(self.root), self.root**2
+        xp = namespace(self.root)
+        weights = self.root**2
         return weights / xp.sum(weights) if self.has_mean else xp.zeros_like(weights)
 
     def solve(self, labels: Array) -> tuple[Array, Array]:
@@ -171,18 +180,22 @@ class LeastSquares:
     def _check_precision(self, labels: Array, fitted: Array) -> None:
         """Warn if rounding of the features changes predictions noticeably.
 
-        The residuals of heavy rows, times the rounding of their features, move directions that light rows determine.
+        The residuals of heavy rows, times the rounding of their features, move directions that
+        light rows determine.
         """
         xp = namespace(labels)
         left, solver = self._decomposition
         size = largest(xp.abs(labels))
         if not solver.shape[0] or not size:
             return
-        # The rounding error of a feature is relative to its size in all rows, and counts as the row's weight does.
-        # Directions that only the penalty determines have no part in the rows, and are not moved.
+        # The rounding error of a feature is relative to its size in all rows, and counts as the
+        # row's weight does. Directions that only the penalty determines have no part in the rows,
+        # and are not moved.
         rest = largest(xp.sum((self.root**2)[:, None] * xp.abs(labels - fitted), axis=0))
         sizes = xp.max(xp.abs(self.features), axis=0)
-        moved = xp.linalg.vector_norm(sizes[:, None] * solver, axis=0) * xp.linalg.vector_norm(left, axis=0)
+        moved = xp.linalg.vector_norm(sizes[:, None] * solver, axis=0) * xp.linalg.vector_norm(
+            left, axis=0
+        )
         reach = xp.max(xp.abs(self.features @ solver), axis=0)
         warn_of_rounding(largest(reach * moved) * epsilon(solver) * rest / size)
 
@@ -206,10 +219,13 @@ class LeastSquares:
         is_high = leverage > _FAR_FROM_ONE
         fitted = self.features @ coefficients + means
         held_out = (fitted - leverage * labels) / xp.where(is_high, 1.0, 1.0 - leverage)
-        # The difference 1 − h has no digits for leverages near one, of which there are about as many as directions.
+        # The difference 1 − h has no digits for leverages near one, of which there are about as
+        # many as directions.
         for place in np.flatnonzero(to_numpy(is_high)).tolist():
             others = without(np.asarray([place]), labels.shape[0])
-            rest = replace(self, features=take_rows(self.features, others), root=take_rows(self.root, others))
+            rest = replace(
+                self, features=take_rows(self.features, others), root=take_rows(self.root, others)
+            )
             coefficients, means = rest.solve(take_rows(labels, others))
             held_out[place, :] = self.features[place, :] @ coefficients + means
         return held_out
@@ -226,10 +242,14 @@ def suit_directions(operators: GridOperators, n_cells: int, largest_weight: floa
     if operators.interpolates:
         return False
     if operators.shares is not None and operators.shares[0] > 0:
-        n_least = math.prod(int(np.count_nonzero(to_numpy(side.values))) for side in operators.grid_spectra)
+        n_least = math.prod(
+            int(np.count_nonzero(to_numpy(side.values))) for side in operators.grid_spectra
+        )
         if n_least > _MOST_DIRECTIONS:  # without the eigenvalues of all pairs
             return False
-    with np.errstate(over="ignore"):  # filters may leave less of a direction than a number can be divided by
+    with np.errstate(
+        over="ignore"
+    ):  # filters may leave less of a direction than a number can be divided by
         values = to_numpy(operators.kernel_values)
     if not np.isfinite(values).all():
         return False
@@ -276,14 +296,18 @@ class CellsFit:
     def _vectors(self) -> Array:
         """Eigenvectors of the pairs at the cells, shape (n, p)."""
         left, right = (side.vectors for side in self.operators.grid_spectra)
-        products = take_rows(left, self.rows)[:, :, None] * take_rows(right, self.columns)[:, None, :]
+        products = (
+            take_rows(left, self.rows)[:, :, None] * take_rows(right, self.columns)[:, None, :]
+        )
         products = namespace(left).reshape(products, (self.rows.size, -1))
         return take_rows(products.T, self._kept).T
 
     @cached_property
     def system(self) -> LeastSquares:
         """The regression of the cells on their directions."""
-        return LeastSquares(self._vectors * self._scale, self.root, self.operators.ridge, self.operators.free_mean)
+        return LeastSquares(
+            self._vectors * self._scale, self.root, self.operators.ridge, self.operators.free_mean
+        )
 
     @cached_property
     def _solution(self) -> tuple[Array, Array]:

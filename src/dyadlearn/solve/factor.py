@@ -38,7 +38,9 @@ class CellsFactor:
     fixed: FixedFit
 
     @classmethod
-    def of(cls, operators: GridOperators, cells: tuple[np.ndarray, np.ndarray], root: Array) -> Self:
+    def of(
+        cls, operators: GridOperators, cells: tuple[np.ndarray, np.ndarray], root: Array
+    ) -> Self:
         """Return the factor of a model.
 
         Parameters
@@ -72,7 +74,11 @@ class CellsFactor:
         system *= scale[None, :]
         solver = positive_solver(with_diagonal(system, 1.0))
         fixed = operators.fixed_part(int(root.shape[0]), system)
-        return cls(solver, scale, fixed.solved(lambda columns: scale[:, None] * solver(scale[:, None] * columns)))
+        return cls(
+            solver,
+            scale,
+            fixed.solved(lambda columns: scale[:, None] * solver(scale[:, None] * columns)),
+        )
 
     def dual(self, labels: Array) -> Array:
         """Return the dual coefficients (n,) of labels (n,), which are orthogonal to the columns of the fixed part."""

@@ -1,17 +1,20 @@
 r"""The fixed part of a model of observed pairs: columns without penalty beside the kernel, such as that of a free mean.
 
-With the columns :math:`\mathbf{F}` (n × r) of the labels and the inverse :math:`\mathbf{Q}` of the kernel with its
-ridges, the coefficients of generalised least squares and the inverse with the fixed part projected out are
+With the columns :math:`\mathbf{F}` (n × r) of the labels and the inverse :math:`\mathbf{Q}` of the
+kernel with its ridges, the coefficients of generalised least squares and the inverse with the fixed
+part projected out are
 
 .. math:: \boldsymbol\beta = \mathbf{S}^{-1}\mathbf{F}^\top\mathbf{Q}\,\mathbf{y}, \qquad
           \mathbf{N} = \mathbf{Q} - \mathbf{QF}\,\mathbf{S}^{-1}\mathbf{F}^\top\mathbf{Q}, \qquad
           \mathbf{S} = \mathbf{F}^\top\mathbf{QF} + \mathrm{diag}(\mathbf{d}) ,
 
-with penalties :math:`\mathbf{d}` that are zero unless columns are almost unpenalised main effects. A pair with the
-columns :math:`\boldsymbol\phi` and the kernel :math:`\mathbf{c}` to the labels has the prediction
+with penalties :math:`\mathbf{d}` that are zero unless columns are almost unpenalised main effects.
+A pair with the columns :math:`\boldsymbol\phi` and the kernel :math:`\mathbf{c}` to the labels has
+the prediction
 :math:`\mathbf{c}^\top\mathbf{Ny} + \boldsymbol\phi^\top\boldsymbol\beta`, and its variance has the additional term
 :math:`\boldsymbol\delta^\top\mathbf{S}^{-1}\boldsymbol\delta`, with :math:`\boldsymbol\delta = \boldsymbol\phi -
-\mathbf{F}^\top\mathbf{Qc}`. Hold-out by **N** estimates :math:`\boldsymbol\beta` without the labels that are left out.
+\mathbf{F}^\top\mathbf{Qc}`. Hold-out by **N** estimates :math:`\boldsymbol\beta` without the labels
+that are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +26,16 @@ from typing import Self
 
 import numpy as np
 
-from dyadlearn._array import Array, itemsize, namespace, row_blocks, solve, take_rows, to_numpy, zeros
+from dyadlearn._array import (
+    Array,
+    itemsize,
+    namespace,
+    row_blocks,
+    solve,
+    take_rows,
+    to_numpy,
+    zeros,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +84,15 @@ class FixedPart:
 
     def new(self, n_pairs: int, beside: Array | None = None) -> FixedPart:
         """Return the same fixed part of other pairs: a constant before the columns `beside` (n_pairs, r - 1)."""
-        kind = self.constant(n_pairs, self.columns, beside) if self.n_columns else self.none(n_pairs, self.columns)
+        if self.n_columns:
+            kind = self.constant(n_pairs, self.columns, beside)
+        else:
+            kind = self.none(n_pairs, self.columns)
         if kind.n_columns != self.n_columns:
-            raise ValueError(f"The fixed part has {self.n_columns} columns, found {kind.n_columns} for new pairs.")
+            raise ValueError(
+                f"The fixed part has {self.n_columns} columns, found {kind.n_columns} for new "
+                f"pairs."
+            )
         return kind
 
     @property
@@ -104,7 +122,10 @@ class FixedPart:
         n_units : int
         """
         columns = to_numpy(self.columns)
-        unpenalised = columns if self.penalties is None else columns[:, to_numpy(self.penalties) == 0]
+        if self.penalties is None:
+            unpenalised = columns
+        else:
+            unpenalised = columns[:, to_numpy(self.penalties) == 0]
         full = np.linalg.matrix_rank(unpenalised) if unpenalised.size else 0
         lost = np.zeros(n_units, dtype=bool)
         for unit in range(n_units):
@@ -140,7 +161,9 @@ class FixedFit:
     @cached_property
     def of_labels(self) -> Array:
         """Weight (r, n) of each label in the coefficients."""
-        return solve(self.precision, self.along.T) if self.part.n_columns else self.along.T
+        if self.part.n_columns:
+            return solve(self.precision, self.along.T)
+        return self.along.T
 
     def coefficients(self, labels: Array) -> Array:
         """Return the coefficients (r,) or (r, p) of labels (n,) or (n, p)."""

@@ -1,19 +1,22 @@
 r"""Hold-out of observed labels, for any sets of labels, from one inverse.
 
-Let :math:`\mathbf{N}` be the inverse of the system of the n observed labels, with the unpenalised part projected out.
-Its scale does not matter. The predictions for the labels S by the model that was fitted without them are
+Let :math:`\mathbf{N}` be the inverse of the system of the n observed labels, with the unpenalised
+part projected out. Its scale does not matter. The predictions for the labels S by the model that
+was fitted without them are
 
 .. math:: \hat{\mathbf{y}}_S = \mathbf{y}_S - \mathbf{N}_{SS}^{-1}(\mathbf{N}\mathbf{y})_S
           = -\mathbf{N}_{SS}^{-1}\,\mathbf{N}_{S\bar S}\,\mathbf{y}_{\bar S} .
 
-The second form keeps its digits where the regularisation is large. All settings differ in S only: one pair (A), the
-labels of an instance (B), of a task (C), or of both (D); groups and folds are unions of these.
+The second form keeps its digits where the regularisation is large. All settings differ in S only:
+one pair (A), the labels of an instance (B), of a task (C), or of both (D); groups and folds are
+unions of these.
 
 =================  =================================================================================================
 inverse            content
 =================  =================================================================================================
-`CellsInverse`     the matrix :math:`(\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}` of the observed cells o
-`FactorInverse`    :math:`\mathbf{V}\,\mathrm{diag}(\rho)\,\mathbf{V}^\top` with the eigenvectors of
+`CellsInverse`     the matrix :math:`(\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}` of the observed
+cells o `FactorInverse`    :math:`\mathbf{V}\,\mathrm{diag}(\rho)\,\mathbf{V}^\top` with the
+eigenvectors of
                    :math:`\mathbf{P}_{oo}`, for many c and for c = 0
 `FeatureInverse`   :math:`\mathbf{I} - \mathbf{FF}^\top` for few features F of the pairs
 `MissingInverse`   the residual operator of the complete grid without the missing cells u,
@@ -21,14 +24,17 @@ inverse            content
                    columns or both have a closed form in `dyadlearn.solve.nearly_complete`
 =================  =================================================================================================
 
-Where an inverse is known as a residual operator, :math:`\mathbf{N} = \mathbf{I} - \mathbf{H}`, the smaller of
+Where an inverse is known as a residual operator, :math:`\mathbf{N} = \mathbf{I} - \mathbf{H}`, the
+smaller of
 :math:`\mathbf{N}` and :math:`\mathbf{H}` is computed, as in `dyadlearn.solve.leaving`.
 
-In setting D the set of a pair is the union of the labels C of its task and of the other labels R of its instance.
-One Cholesky factor :math:`\mathbf{L}` of :math:`\mathbf{N}_{CC}` serves all pairs of the task. With
+In setting D the set of a pair is the union of the labels C of its task and of the other labels R of
+its instance. One Cholesky factor :math:`\mathbf{L}` of :math:`\mathbf{N}_{CC}` serves all pairs of
+the task. With
 :math:`\mathbf{Z} = \mathbf{L}^{-1}\mathbf{N}_{C\cdot}`, each pair takes the Schur complement
 :math:`\mathbf{N}_{RR} - \mathbf{Z}_R^\top\mathbf{Z}_R` of the order of R. Tasks and instances are exchanged if
-instances have more labels. Sets of at most 64 labels are gathered and solved together, many of one size at a time.
+instances have more labels. Sets of at most 64 labels are gathered and solved together, many of one
+size at a time.
 """
 
 from __future__ import annotations
@@ -65,11 +71,18 @@ from dyadlearn._codes import pair_numbers, unit_sizes
 from dyadlearn._rounding import rounding_level, settle, solve_block
 from dyadlearn.solve.fixed import FixedFit, FixedPart
 from dyadlearn.solve.leaving import in_order, members_of, members_of_one_size
-from dyadlearn.solve.nearly_complete import NearlyComplete, blocks_work, leave_crosses_out, lines_left_out, lines_work
+from dyadlearn.solve.nearly_complete import (
+    NearlyComplete,
+    blocks_work,
+    leave_crosses_out,
+    lines_left_out,
+    lines_work,
+)
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, leverage_error, nothing_left
 
-# Most labels of a set that is gathered and solved as a whole, beside others of its size, in setting D.
+# Most labels of a set that is gathered and solved as a whole, beside others of its size, in setting
+# D.
 _SMALL_SET = 64
 # Largest slack that counts as rounding of a difference.
 _LARGEST_ERROR = 1e-6
@@ -82,7 +95,8 @@ class Inverse(ABC):
 
     #: Whether `parts` and `part_rows` are those of the hat H = I − N, and not those of N.
     is_hat: bool = False
-    #: Lower bound of the slack, and whether a block may be singular, see `dyadlearn._rounding.solve_block`.
+    #: Lower bound of the slack, and whether a block may be singular, see
+    #: `dyadlearn._rounding.solve_block`.
     floor: float = 0.0
     is_graded: bool = False
     #: Absolute error of the eigenvalues of a block of N.
@@ -117,7 +131,9 @@ class Inverse(ABC):
         """Return the rounding error of a prediction that is zero, for each column of labels, shape (p,)."""
         return self.level(labels) if self.is_hat else rounding_level(labels, 1.0)
 
-    def sums(self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array, parts: Array) -> Array:
+    def sums(
+        self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array, parts: Array
+    ) -> Array:
         r"""Return :math:`\mathbf{N}_{S\bar S}\,\mathbf{y}_{\bar S}` for some sets, shape (number, size, p).
 
         Parameters
@@ -178,7 +194,9 @@ class Inverse(ABC):
         places = []
         for members in members_of_one_size(units):
             size = members.shape[1]
-            for some in row_blocks(members.shape[0], itemsize(scaled) * size * self.n_values_of(size)):
+            for some in row_blocks(
+                members.shape[0], itemsize(scaled) * size * self.n_values_of(size)
+            ):
                 here = members[some]
                 pieces.append(self._left_out(here, units, scaled, image))
                 places.append(here.reshape(-1))
@@ -192,7 +210,9 @@ class Inverse(ABC):
             raise nothing_left()
         scaled = self._scaled(labels)
         held_out = self._left_out(at[None, :], units, scaled, self.times(scaled))
-        return held_out if self.root is None else held_out / take_rows(self.root, at)[:, None]
+        if self.root is None:
+            return held_out
+        return held_out / take_rows(self.root, at)[:, None]
 
     def solved(self, labels: Array, ridge: float) -> Array:
         """Return the dual coefficients (n, p) of labels, for a model with this ridge."""
@@ -205,7 +225,9 @@ class Inverse(ABC):
         """Return the predictions (u, p) of the missing cells of the grid; None if the inverse does not know them."""
         return None
 
-    def duals_without(self, labels: Array, held_out: Array, units: np.ndarray, n_units: int, ridge: float) -> Array:
+    def duals_without(
+        self, labels: Array, held_out: Array, units: np.ndarray, n_units: int, ridge: float
+    ) -> Array:
         r"""Return the dual coefficients of the models without each unit, shape (n, u).
 
         A model does not change if held-out predictions replace the labels of its unit S. With
@@ -246,7 +268,9 @@ class Inverse(ABC):
         """Return the number of values in memory for each label of a set of some size."""
         return 3 * size
 
-    def _left_out(self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array) -> Array:
+    def _left_out(
+        self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array
+    ) -> Array:
         """Return predictions (number · size, p) of sets, given as their members (number, size)."""
         parts = self.parts(members)
         right = self.sums(members, units, labels, image, parts)
@@ -268,7 +292,10 @@ class Inverse(ABC):
         -------
         array of shape (n, p)
         """
-        first, second = (task_units, units) if _n_within(task_units) >= _n_within(units) else (units, task_units)
+        if _n_within(task_units) >= _n_within(units):
+            first, second = (task_units, units)
+        else:
+            first, second = (units, task_units)
         if any((codes == codes[0]).all() for codes in (first, second)):
             raise nothing_left()
         scaled = self._scaled(labels)
@@ -285,7 +312,9 @@ class Inverse(ABC):
             crossing = _Crossing(self, scaled, first, second)
             for members in members_of(first):
                 if not is_small[members].all():
-                    for predictions, at in crossing.left_out(crossing.factorised(members), is_small):
+                    for predictions, at in crossing.left_out(
+                        crossing.factorised(members), is_small
+                    ):
                         pieces.append(predictions)
                         places.append(at)
         # Predictions that are only rounding are exactly zero, so that they tie.
@@ -294,7 +323,9 @@ class Inverse(ABC):
 
     def whole(self) -> Array | None:
         """Return N as a matrix (n, n), or None if it takes much memory or time."""
-        return self.rows(np.arange(self.n_labels)) if self.n_labels <= _MOST_ROWS else None
+        if self.n_labels <= _MOST_ROWS:
+            return self.rows(np.arange(self.n_labels))
+        return None
 
     def _scaled(self, labels: Array) -> Array:
         return labels if self.root is None else labels * self.root[:, None]
@@ -336,14 +367,22 @@ def _small_sets_out(
             blocks = xp.reshape(take_rows(flat, cells.reshape(-1)), cells.shape)
             of_first = first[at] == first[at[:, :1]]
             of_second = second[at] == second[at[:, :1]]
-            # The sums over labels outside of both units: from those outside of one, subtract the labels of the other.
+            # The sums over labels outside of both units: from those outside of one, subtract the
+            # labels of the other.
             in_other = np.where(of_first[:, :, None], ~of_first[:, None, :], ~of_second[:, None, :])
-            sums = xp.where(as_array_of(of_first[:, :, None], flat), *(_gathered(each, at) for each in outside))
-            right = sums - xp.where(as_array_of(in_other, flat), blocks, 0.0) @ _gathered(labels, at)
+            sums = xp.where(
+                as_array_of(of_first[:, :, None], flat), *(_gathered(each, at) for each in outside)
+            )
+            right = sums - xp.where(as_array_of(in_other, flat), blocks, 0.0) @ _gathered(
+                labels, at
+            )
             refusal = partial(_singular_set, blocks, at, inverse.n_labels)
             solved = solve_block(blocks, right, inverse.floor, inverse.is_graded, refusal)
             asked = at[:, :n_asked]
-            yield xp.reshape(-solved[:, :n_asked, :], (asked.size, labels.shape[1])), asked.reshape(-1)
+            yield (
+                xp.reshape(-solved[:, :n_asked, :], (asked.size, labels.shape[1])),
+                asked.reshape(-1),
+            )
 
 
 def _small_sets(first: np.ndarray, second: np.ndarray) -> dict[tuple[int, int], list[np.ndarray]]:
@@ -351,14 +390,20 @@ def _small_sets(first: np.ndarray, second: np.ndarray) -> dict[tuple[int, int], 
 
     The labels that both units share are the first.
     """
-    members, task_members = ({int(units[at[0]]): at for at in members_of(units)} for units in (first, second))
+    members, task_members = (
+        {int(units[at[0]]): at for at in members_of(units)} for units in (first, second)
+    )
     sets: dict[tuple[int, int], list[np.ndarray]] = {}
     for shared in members_of(pair_numbers(first, second, int(second.max()) + 1)):
-        unit, task_unit = first[shared[0]], second[shared[0]]
-        at, task_at = members[int(unit)], task_members[int(task_unit)]
+        unit = first[shared[0]]
+        task_unit = second[shared[0]]
+        at = members[int(unit)]
+        task_at = task_members[int(task_unit)]
         size = at.size + task_at.size - shared.size
         if size <= _SMALL_SET:
-            union = np.concatenate([shared, at[second[at] != task_unit], task_at[first[task_at] != unit]])
+            union = np.concatenate(
+                [shared, at[second[at] != task_unit], task_at[first[task_at] != unit]]
+            )
             sets.setdefault((shared.size, size), []).append(union)
     return sets
 
@@ -408,7 +453,9 @@ class _Crossing:
         Units of both sides; those of the first side have more labels.
     """
 
-    def __init__(self, inverse: Inverse, labels: Array, first: np.ndarray, second: np.ndarray) -> None:
+    def __init__(
+        self, inverse: Inverse, labels: Array, first: np.ndarray, second: np.ndarray
+    ) -> None:
         self.inverse = inverse
         self.labels = labels
         self.first = first
@@ -441,11 +488,13 @@ class _Crossing:
         rows = inverse.rows(members).T
         return _Factorised(members, lower, rows, rows @ lower.T, lower @ outside)
 
-    def left_out(self, first: _Factorised, is_done: np.ndarray) -> Iterator[tuple[Array, np.ndarray]]:
+    def left_out(
+        self, first: _Factorised, is_done: np.ndarray
+    ) -> Iterator[tuple[Array, np.ndarray]]:
         """Yield predictions (a, p) and positions (a,) of the labels C, for several units of the second side at a time.
 
-        Labels in the mask `is_done` (n,) are omitted. Units with equal numbers of labels in C and outside of it are
-        solved together.
+        Labels in the mask `is_done` (n,) are omitted. Units with equal numbers of labels in C and
+        outside of it are solved together.
         """
         unit_of = self.second[first.members]
         alike: dict[tuple[int, int], list[tuple[int, np.ndarray, np.ndarray]]] = {}
@@ -461,18 +510,27 @@ class _Crossing:
             for here in row_blocks(len(crossed), itemsize(self.labels) * n_values):
                 some = crossed[here]
                 asked = np.stack([each[1] for each in some])
-                predictions = self._crossed(first, [each[0] for each in some], asked, [each[2] for each in some])
+                predictions = self._crossed(
+                    first, [each[0] for each in some], asked, [each[2] for each in some]
+                )
                 shape = (asked.size, self.labels.shape[1])
-                yield namespace(predictions).reshape(predictions, shape), first.members[asked].reshape(-1)
+                yield (
+                    namespace(predictions).reshape(predictions, shape),
+                    first.members[asked].reshape(-1),
+                )
 
-    def _crossed(self, first: _Factorised, units: list[int], asked: np.ndarray, kept: list[np.ndarray]) -> Array:
+    def _crossed(
+        self, first: _Factorised, units: list[int], asked: np.ndarray, kept: list[np.ndarray]
+    ) -> Array:
         r"""Return predictions (b, a, p) of the labels that C shares with each of b units of the second side.
 
-        With :math:`\mathbf{b}` the sums over the labels outside of C and R, the system of both is solved for C by
+        With :math:`\mathbf{b}` the sums over the labels outside of C and R, the system of both is
+        solved for C by
 
         .. math:: (\mathbf{N}_{RR} - \mathbf{Z}_R^\top\mathbf{Z}_R)\,\mathbf{x}_R
                   = \mathbf{b}_R - \mathbf{Z}_R^\top\mathbf{L}^{-1}\mathbf{b}_C, \qquad
-                  \mathbf{x}_C = \mathbf{L}^{-\top}(\mathbf{L}^{-1}\mathbf{b}_C - \mathbf{Z}_R\mathbf{x}_R) .
+                  \mathbf{x}_C = \mathbf{L}^{-\top}(\mathbf{L}^{-1}\mathbf{b}_C -
+                  \mathbf{Z}_R\mathbf{x}_R) .
 
         Parameters
         ----------
@@ -490,20 +548,27 @@ class _Crossing:
             return -(from_lower @ first.right)
         rest = np.stack([self.members[unit][at] for unit, at in zip(units, kept, strict=True)])
         along = _gathered(first.along, rest)
-        # The sums over labels outside of both units: from those outside of one, subtract the labels of the other.
+        # The sums over labels outside of both units: from those outside of one, subtract the labels
+        # of the other.
         of_first = first.right - xp.matrix_transpose(along) @ _gathered(self.labels, rest)
-        of_second = xp.stack([take_rows(self.sums[unit], at) for unit, at in zip(units, kept, strict=True)])
+        of_second = xp.stack(
+            [take_rows(self.sums[unit], at) for unit, at in zip(units, kept, strict=True)]
+        )
         rows = _gathered(first.rows, rest)
         labels = take_rows(self.labels, first.members)
         shared = xp.stack([take_rows(rows[place, ...].T, at).T for place, at in enumerate(asked)])
         of_second = of_second - (rows @ labels - shared @ _gathered(labels, asked))
-        blocks = xp.stack([take_block(self.blocks[unit], at, at) for unit, at in zip(units, kept, strict=True)])
+        blocks = xp.stack(
+            [take_block(self.blocks[unit], at, at) for unit, at in zip(units, kept, strict=True)]
+        )
         blocks = blocks - along @ xp.matrix_transpose(along)
         together = np.concatenate([np.tile(first.members, (rest.shape[0], 1)), rest], axis=1)
         refusal = partial(_singular_set, blocks, together, self.inverse.n_labels)
         right = of_second - along @ of_first
         inverse = self.inverse
-        solved = solve_block(blocks, right, inverse.floor, inverse.is_graded, refusal, error=inverse.error)
+        solved = solve_block(
+            blocks, right, inverse.floor, inverse.is_graded, refusal, error=inverse.error
+        )
         return -(from_lower @ (of_first - xp.matrix_transpose(along) @ solved))
 
 
@@ -515,7 +580,8 @@ class CellsInverse(Inverse):
     ----------
     matrix : array of shape (n, n)
     log_determinant : float
-        Logarithm of the determinant of the kernel with its ridges, without a border; NaN if it is not known.
+        Logarithm of the determinant of the kernel with its ridges, without a border; NaN if it is
+        not known.
     floor, is_graded : as in `Inverse`
         For a residual operator.
     fixed : FixedFit or None
@@ -541,7 +607,8 @@ class CellsInverse(Inverse):
     ) -> Self:
         r"""Return the inverse of a kernel with ridges on its diagonal, and a fixed part projected out.
 
-        It is **N** of `dyadlearn.solve.fixed` with :math:`\mathbf{Q} = (\mathbf{P} + \mathrm{diag}(\mathbf{c}))^{-1}`.
+        It is **N** of `dyadlearn.solve.fixed` with :math:`\mathbf{Q} = (\mathbf{P} +
+        \mathrm{diag}(\mathbf{c}))^{-1}`.
 
         Parameters
         ----------
@@ -608,7 +675,9 @@ class CellsInverse(Inverse):
             Columns of the fixed part for the pair; None means ones, for a free mean.
         """
         weights = self.matrix @ kernel
-        return weights if self.fixed is None else self.fixed.label_weights(weights, columns)
+        if self.fixed is None:
+            return weights
+        return self.fixed.label_weights(weights, columns)
 
     def times(self, labels: Array) -> Array:
         """Return N times labels (n, p)."""
@@ -618,7 +687,9 @@ class CellsInverse(Inverse):
         """Return the dual coefficients (n, p) of labels; the ridge is part of the matrix."""
         return self.matrix @ labels
 
-    def duals_without(self, labels: Array, held_out: Array, units: np.ndarray, n_units: int, ridge: float) -> Array:
+    def duals_without(
+        self, labels: Array, held_out: Array, units: np.ndarray, n_units: int, ridge: float
+    ) -> Array:
         """Return the dual coefficients (n, u) of the models without each unit, by one product of each row."""
         columns = [self.matrix @ labels] * n_units
         for members in members_of(units):
@@ -648,7 +719,9 @@ class CellsInverse(Inverse):
         """Return the number of values in memory for each label of a set of some size."""
         return 3 * size + 2 * self.n_labels
 
-    def sums(self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array, parts: Array) -> Array:
+    def sums(
+        self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array, parts: Array
+    ) -> Array:
         """Return the sums over labels of other units (number, size, p), computed directly, so that no digit is lost."""
         flat = members.reshape(-1)
         rows = take_rows(self.matrix, flat)
@@ -674,7 +747,8 @@ class FactorInverse(Inverse):
         Whether B is the hat.
     floor, is_graded, root, error : as in `Inverse`
     dual_weights : array of shape (k,) or None
-        Weights of the vectors in the dual coefficients; None if these are residuals divided by the ridge.
+        Weights of the vectors in the dual coefficients; None if these are residuals divided by the
+        ridge.
     """
 
     vectors: Array
@@ -710,8 +784,13 @@ class FactorInverse(Inverse):
         dual_weights = None
         if side.alpha == 0:  # a free constant is no part of the kernel
             dual_weights = namespace(weights).where(side.spectrum.values > 0, side.phi, 0.0)
-        error = _error_of_difference(weights, side.spectrum.n_rows) if is_hat and known.slack_floor else 0.0
-        return cls(side.spectrum.vectors, weights, is_hat, *floors, error=error, dual_weights=dual_weights)
+        if is_hat and known.slack_floor:
+            error = _error_of_difference(weights, side.spectrum.n_rows)
+        else:
+            error = 0.0
+        return cls(
+            side.spectrum.vectors, weights, is_hat, *floors, error=error, dual_weights=dual_weights
+        )
 
     @property
     def n_labels(self) -> int:
@@ -744,7 +823,9 @@ class FactorInverse(Inverse):
     def times(self, labels: Array) -> Array:
         """Return B times labels (n, p)."""
         along = self.weights[:, None] * self._along(labels)
-        return namespace(along).concat([self.spread(here, along) for here in self._everybody()], axis=0)
+        return namespace(along).concat(
+            [self.spread(here, along) for here in self._everybody()], axis=0
+        )
 
     def spread(self, at: np.ndarray, along: Array) -> Array:
         """Return rows of the factor times coefficients (k, p), shape (s, p)."""
@@ -768,7 +849,9 @@ class FactorInverse(Inverse):
     def _everybody(self) -> list[np.ndarray]:
         """Return the positions of all labels, in blocks of rows of the factor of bounded memory."""
         positions = np.arange(self.n_labels)
-        return [positions[here] for here in row_blocks(self.n_labels, 8 * int(self.weights.shape[0]))]
+        return [
+            positions[here] for here in row_blocks(self.n_labels, 8 * int(self.weights.shape[0]))
+        ]
 
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `times` for each column of labels, shape (p,)."""
@@ -778,7 +861,9 @@ class FactorInverse(Inverse):
         """Return the number of values in memory for each label of a set of some size."""
         return 3 * size + 2 * int(self.weights.shape[0])
 
-    def _left_out(self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array) -> Array:
+    def _left_out(
+        self, members: np.ndarray, units: np.ndarray, labels: Array, image: Array
+    ) -> Array:
         if not self.is_hat or members.shape[1] <= self.weights.shape[0]:
             return super()._left_out(members, units, labels, image)
         pieces = [self._left_out_of_many(each, labels) for each in members]
@@ -809,19 +894,22 @@ class FeatureInverse(FactorInverse):
     r"""The inverse of ridge regression on few features of many pairs, whose factor is computed when it is used.
 
     .. math:: \mathbf{F} = \sqrt{w}\,\mathbf{Z}\,\mathbf{L}^{-\top}, \qquad
-              \mathbf{LL}^\top = \mathbf{Z}^\top\mathrm{diag}(w)\mathbf{Z} + \mathrm{diag}(\mathbf{d})
+              \mathbf{LL}^\top = \mathbf{Z}^\top\mathrm{diag}(w)\mathbf{Z} +
+              \mathrm{diag}(\mathbf{d})
 
     Attributes
     ----------
     features : callable
-        Function that returns the features of some pairs, multiplied by the roots of their weights, shape (s, k).
+        Function that returns the features of some pairs, multiplied by the roots of their weights,
+        shape (s, k).
     lower : array of shape (k, k)
         The inverse of L.
     n_pairs : int
     norm : float
         Upper bound of the norm of the hat.
     error : float
-        Absolute error of the eigenvalues of a block of N, which is the difference of an identity and the hat.
+        Absolute error of the eigenvalues of a block of N, which is the difference of an identity
+        and the hat.
     """
 
     features: Callable[[np.ndarray], Array] = field(kw_only=True)
@@ -861,7 +949,8 @@ class FeatureInverse(FactorInverse):
             lower = solve_lower(cholesky(gram + penalties * _identity(gram)), _identity(gram))
         except np.linalg.LinAlgError:
             raise refusal() from None
-        # The largest sum of a row bounds the norm, which is that of the hat; it is small for a large regularisation.
+        # The largest sum of a row bounds the norm, which is that of the hat; it is small for a
+        # large regularisation.
         norm = min(1.0, largest(xp.sum(xp.abs(lower @ gram @ lower.T), axis=1)))
         return cls(
             lower,
@@ -908,11 +997,14 @@ class FeatureInverse(FactorInverse):
         pieces = [self.take(here) @ along for here in self._everybody()]
         return self._scaled(namespace(along).concat(pieces)[:, None])[:, 0]
 
-    def coefficients_without(self, labels: Array, held_out: Array, units: np.ndarray, n_units: int) -> Array:
+    def coefficients_without(
+        self, labels: Array, held_out: Array, units: np.ndarray, n_units: int
+    ) -> Array:
         r"""Return the coefficients of the features in the models without each unit, shape (k, u).
 
-        They are :math:`\boldsymbol\theta - (\mathbf{LL}^\top)^{-1}\mathbf{Z}_S^\top\mathrm{diag}(w_S)\,\mathbf{e}_S`.
-        Arguments are those of `duals_without`.
+        They are :math:`\boldsymbol\theta -
+        (\mathbf{LL}^\top)^{-1}\mathbf{Z}_S^\top\mathrm{diag}(w_S)\,\mathbf{e}_S`. Arguments are
+        those of `duals_without`.
         """
         xp = namespace(labels)
         residuals = labels - held_out
@@ -965,7 +1057,8 @@ class MissingInverse(Inverse):
     def error(self) -> float:  # type: ignore[override]
         """Absolute error of the eigenvalues of a block of N, if some directions are unpenalised.
 
-        The blocks are differences, and missing cells that are nearly undetermined magnify their rounding.
+        The blocks are differences, and missing cells that are nearly undetermined magnify their
+        rounding.
         """
         if not self.floor:
             return 0.0
@@ -983,8 +1076,8 @@ class MissingInverse(Inverse):
     def grid_left_out(self, labels: Array, *units: np.ndarray) -> Array | None:
         """Return predictions of all cells (m, q, p) by the models without their row, column or both.
 
-        Returns None for other units, where blocks of the labels are cheaper, or where they must be checked one by one.
-        Arguments are those of `leave_out` and `leave_crossed_out`.
+        Returns None for other units, where blocks of the labels are cheaper, or where they must be
+        checked one by one. Arguments are those of `leave_out` and `leave_crossed_out`.
         """
         operators = self.operators
         axes = lines_left_out(operators, self.observed, units)
@@ -1003,12 +1096,17 @@ class MissingInverse(Inverse):
         if axes == (0,):
             return complete.leave_rows_out(grid)[0]
         xp = namespace(grid)
-        return xp.permute_dims(complete.leave_rows_out(xp.permute_dims(grid, (1, 0, 2)))[0], (1, 0, 2))
+        return xp.permute_dims(
+            complete.leave_rows_out(xp.permute_dims(grid, (1, 0, 2)))[0], (1, 0, 2)
+        )
 
     @property
     def _leaves_nothing(self) -> bool:
         """Whether all labels are in the row or the column of one cell."""
-        counts = [np.bincount(side, minlength=n) for side, n in zip(self.observed, self._shape, strict=True)]
+        counts = [
+            np.bincount(side, minlength=n)
+            for side, n in zip(self.observed, self._shape, strict=True)
+        ]
         crossed = counts[0][:, None] + counts[1]
         np.subtract.at(crossed, self.observed, 1)
         return bool((crossed == self.n_labels).any())
@@ -1016,12 +1114,16 @@ class MissingInverse(Inverse):
     def leave_out(self, labels: Array, units: np.ndarray | None = None) -> Array:
         """Return the prediction of each label by the model without its unit, as `Inverse.leave_out` does."""
         grid = None if units is None else self.grid_left_out(labels, units)
-        return super().leave_out(labels, units) if grid is None else self.at_labels(grid)
+        if grid is None:
+            return super().leave_out(labels, units)
+        return self.at_labels(grid)
 
     def leave_crossed_out(self, labels: Array, units: np.ndarray, task_units: np.ndarray) -> Array:
         """Return the prediction of each label by the model without both of its units, as `Inverse` does."""
         grid = self.grid_left_out(labels, units, task_units)
-        return super().leave_crossed_out(labels, units, task_units) if grid is None else self.at_labels(grid)
+        if grid is None:
+            return super().leave_crossed_out(labels, units, task_units)
+        return self.at_labels(grid)
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -1047,7 +1149,9 @@ class MissingInverse(Inverse):
         operators = self.operators
         block = operators.residual_block(*self.missing)
         size = block.shape[0]
-        refusal = partial(leverage_error, np.arange(size), operators.n_cells, "missing cells form a set that")
+        refusal = partial(
+            leverage_error, np.arange(size), operators.n_cells, "missing cells form a set that"
+        )
         if self.is_graded:  # the result is not used: only the check is
             solve_block(block, block[:, :1], self.floor, True, refusal)
         try:
@@ -1061,7 +1165,9 @@ class MissingInverse(Inverse):
         if not self.missing[0].size:
             return zeros((0, self.n_labels), self.operators.remainder)
         factor = self.factor
-        return solve_lower(factor, self.operators.between(self.missing, self.observed, hat=self.is_hat))
+        return solve_lower(
+            factor, self.operators.between(self.missing, self.observed, hat=self.is_hat)
+        )
 
     def filled(self, labels: Array) -> Array:
         r"""Return the predictions of the missing cells (u, p).
@@ -1087,10 +1193,13 @@ class MissingInverse(Inverse):
         along = solve_lower(self.factor, missing[:, None])
         return completed + self._sign * (self.half.T @ along)[:, 0]
 
-    def completed_without(self, labels: Array, held_out: Array, units: np.ndarray, n_units: int) -> Iterator[Array]:
+    def completed_without(
+        self, labels: Array, held_out: Array, units: np.ndarray, n_units: int
+    ) -> Iterator[Array]:
         r"""Yield the completed grid (m, q) of the model without each unit.
 
-        The missing cells contain :math:`-\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}\,\mathbf{y}'`, with the labels
+        The missing cells contain :math:`-\mathbf{R}_{uu}^{-1}\mathbf{R}_{uo}\,\mathbf{y}'`, with
+        the labels
         :math:`\mathbf{y}'` in which held-out predictions replace those of the unit. Arguments are those of
         `duals_without`.
         """
@@ -1098,7 +1207,9 @@ class MissingInverse(Inverse):
         residuals = labels - held_out
         shape = tuple(side.n_rows for side in self.operators.grid_spectra)
         members = {int(units[at[0]]): at for at in members_of(units)}
-        observed, missing = (rows * shape[1] + columns for rows, columns in (self.observed, self.missing))
+        observed, missing = (
+            rows * shape[1] + columns for rows, columns in (self.observed, self.missing)
+        )
         images = [self.half @ labels] * n_units
         for unit, at in members.items():
             images[unit] = images[unit] - take_rows(self.half.T, at).T @ take_rows(residuals, at)
@@ -1158,14 +1269,19 @@ class MissingInverse(Inverse):
         for column in range(labels.shape[1]):
             grid = placed([labels[:, column]], [flat], shape[0] * shape[1])
             grid = xp.reshape(xp.where(xp.isnan(grid), 0.0, grid), shape)
-            image = self.operators.hat(grid) if self.is_hat else self.operators.residual(grid)
+            if self.is_hat:
+                image = self.operators.hat(grid)
+            else:
+                image = self.operators.residual(grid)
             columns.append(take_rows(xp.reshape(image, (-1,)), flat))
         return xp.stack(columns, axis=1) + self._sign * (self.half.T @ (self.half @ labels))
 
     def level(self, labels: Array) -> Array:
         """Return the rounding error of `times` for each column of labels, shape (p,)."""
         operators = self.operators
-        return rounding_level(labels, largest(operators.shrinkage if self.is_hat else operators.remainder))
+        return rounding_level(
+            labels, largest(operators.shrinkage if self.is_hat else operators.remainder)
+        )
 
 
 def _gathered(values: Array, members: np.ndarray) -> Array:

@@ -1,22 +1,25 @@
 r"""Hold-out: predictions for labels by the model trained without them.
 
-Let :math:`\mathbf{N}` be the inverse of the system of the observed labels, with its unpenalised part
-projected out (`dyadlearn.solve.fixed`). The predictions for the labels S by the model trained without them are
+Let :math:`\mathbf{N}` be the inverse of the system of the observed labels, with its unpenalised
+part projected out (`dyadlearn.solve.fixed`). The predictions for the labels S by the model trained
+without them are
 
 .. math:: \hat{\mathbf{y}}_S = \mathbf{y}_S - \mathbf{N}_{SS}^{-1}(\mathbf{N}\mathbf{y})_S
           = -\mathbf{N}_{SS}^{-1}\mathbf{N}_{S\bar S}\,\mathbf{y}_{\bar S} .
 
-The scale of :math:`\mathbf{N}` does not matter, and a residual operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}` is
-one such :math:`\mathbf{N}`. With :math:`\mathbf{B}` the smaller of :math:`\mathbf{R}` (:math:`\delta = 0`) and
+The scale of :math:`\mathbf{N}` does not matter, and a residual operator :math:`\mathbf{R} =
+\mathbf{I} - \mathbf{H}` is one such :math:`\mathbf{N}`. With :math:`\mathbf{B}` the smaller of
+:math:`\mathbf{R}` (:math:`\delta = 0`) and
 :math:`\mathbf{H}` (:math:`\delta = 1`), which has the smaller rounding error, both forms are
 
 .. math:: \hat{\mathbf{y}}_S = (\mathbf{B}_{SS} - \delta\mathbf{I})^{-1}
           \left[\mathbf{B}_{SS}\mathbf{y}_S - (\mathbf{B}\mathbf{y})_S\right] .
 
-`leave_out` takes the spectrum of one side, and leaves out rows one by one or in groups. In `leave_out_columns`, columns
-are independent ridge problems, as rotated tasks are: column j has the kernel :math:`s_j\mathbf{K}` and a ridge λ. All
-columns share the eigenvectors: hold-out takes one product and a division, or a small solve for each group.
-`dyadlearn.solve.inverse` leaves out any sets of labels.
+`leave_out` takes the spectrum of one side, and leaves out rows one by one or in groups. In
+`leave_out_columns`, columns are independent ridge problems, as rotated tasks are: column j has the
+kernel :math:`s_j\mathbf{K}` and a ridge λ. All columns share the eigenvectors: hold-out takes one
+product and a division, or a small solve for each group. `dyadlearn.solve.inverse` leaves out any
+sets of labels.
 """
 
 from __future__ import annotations
@@ -86,7 +89,9 @@ def largest_group(*groups: Members) -> int:
 def unit_codes(members: Members, n_rows: int) -> np.ndarray:
     """Return the number of the group that each row belongs to, shape (n,)."""
     groups = gather_groups(members, n_rows)
-    return np.asarray(in_order([np.repeat(np.arange(len(groups)), [rows.size for rows in groups])], groups))
+    return np.asarray(
+        in_order([np.repeat(np.arange(len(groups)), [rows.size for rows in groups])], groups)
+    )
 
 
 def summed(values: Array, members: Members) -> Array:
@@ -98,7 +103,9 @@ def summed(values: Array, members: Members) -> Array:
     return take_rows(sums, unit_codes(members, values.shape[0]))
 
 
-def leave_out(smoother: Smoother, labels: Array, members: Members = None, rotated: Array | None = None) -> Array:
+def leave_out(
+    smoother: Smoother, labels: Array, members: Members = None, rotated: Array | None = None
+) -> Array:
     r"""Return the hold-out predictions of each row, by the model trained without its group.
 
     Parameters
@@ -118,18 +125,31 @@ def leave_out(smoother: Smoother, labels: Array, members: Members = None, rotate
     if members is None:
         return smoother.leave_one_out(labels, rotated)
     side = smoother.scaled()
-    weights, is_hat = (side.remainder, 0.0) if side.prefers_residual else (side.shrinkage, 1.0)
+    if side.prefers_residual:
+        weights, is_hat = (side.remainder, 0.0)
+    else:
+        weights, is_hat = (side.shrinkage, 1.0)
     filters = (weights[:, None], zeros((1,), weights) + is_hat)
-    given = (labels[:, None, :], side.product(labels)[:, None, :], members, side.level(labels)[None, :])
+    given = (
+        labels[:, None, :],
+        side.product(labels)[:, None, :],
+        members,
+        side.level(labels)[None, :],
+    )
     remainders = None if side.spectrum.is_truncated else side.remainder[:, None]
     held_out = _leave_groups_out(
-        side.spectrum, filters, *given, side.slack_floor, graded=side.is_graded, remainders=remainders
+        side.spectrum,
+        filters,
+        *given,
+        side.slack_floor,
+        graded=side.is_graded,
+        remainders=remainders,
     )
     return held_out[:, 0, :]
 
 
-# Maximum number of values of an array for several regularisations: small grids are computed together, which avoids a
-# loop in Python.
+# Maximum number of values of an array for several regularisations: small grids are computed
+# together, which avoids a loop in Python.
 _BLOCK_NUMBERS = 2**17
 
 
@@ -143,14 +163,14 @@ def column_weights(spectrum: Spectrum, values: Array, ridges: Array) -> tuple[Ar
     values : array of shape (c,)
         Factor s of the kernel of each column.
     ridges : array of shape (n, c) or (n, 1)
-        Ridge of each column, or of all. Ridges are positive, or n is 1 and some are zero. The predictions of a column
-        with neither kernel nor ridge are zero.
+        Ridge of each column, or of all. Ridges are positive, or n is 1 and some are zero. The
+        predictions of a column with neither kernel nor ridge are zero.
 
     Returns
     -------
     weights : array of shape (k, n c)
-        With the scales :math:`c = s/\lambda`, the hat filter :math:`c\sigma/(c\sigma+1)` for direct columns, and the
-        residual filter :math:`1/(c\sigma+1)` for the others.
+        With the scales :math:`c = s/\lambda`, the hat filter :math:`c\sigma/(c\sigma+1)` for direct
+        columns, and the residual filter :math:`1/(c\sigma+1)` for the others.
     direct : array of shape (n c,)
         1.0 for columns whose hat filter is at most 1/2, and for truncated spectra; else 0.0.
     """
@@ -174,9 +194,14 @@ def _interpolating_weights(spectrum: Spectrum, values: Array) -> tuple[Array, Ar
     xp = namespace(values)
     seen = xp.astype(values > 0, values.dtype)
     if spectrum.is_truncated:
-        return xp.astype(spectrum.values > 0, values.dtype)[:, None] * seen[None, :], xp.ones_like(seen)
+        return xp.astype(spectrum.values > 0, values.dtype)[:, None] * seen[None, :], xp.ones_like(
+            seen
+        )
     # Columns without a kernel are direct with weights of zero, so that they predict zero.
-    residual = xp.astype(spectrum.values == 0, values.dtype) if spectrum.is_singular else 1.0 / spectrum.values
+    if spectrum.is_singular:
+        residual = xp.astype(spectrum.values == 0, values.dtype)
+    else:
+        residual = 1.0 / spectrum.values
     return residual[:, None] * seen[None, :], 1.0 - seen
 
 
@@ -193,8 +218,9 @@ def leave_out_columns(
 ) -> tuple[Array, Array]:
     r"""Return the hold-out predictions of independent ridge problems, with one filter per column.
 
-    With :math:`\mathbf{B} = \mathbf{U}w\mathbf{U}^\top` (hat for direct columns, residual for the others) both
-    forms of leave-one-out are :math:`(\mathbf{b}\circ\mathbf{z} - \mathbf{Bz})/(\mathbf{b} - \delta)`, where
+    With :math:`\mathbf{B} = \mathbf{U}w\mathbf{U}^\top` (hat for direct columns, residual for the
+    others) both forms of leave-one-out are :math:`(\mathbf{b}\circ\mathbf{z} -
+    \mathbf{Bz})/(\mathbf{b} - \delta)`, where
     :math:`\mathbf{b}` is the diagonal, and :math:`\delta` is 1 for direct columns and 0 for the others.
 
     Parameters
@@ -209,7 +235,8 @@ def leave_out_columns(
         :math:`\mathbf{U}^\top\mathbf{z}`.
     members : list of integer arrays, or None
     floor : float
-        Lower bound of the slack 1 − h, below which the leverage counts as 1; 0 where the slack cannot vanish.
+        Lower bound of the slack 1 − h, below which the leverage counts as 1; 0 where the slack
+        cannot vanish.
     residuals : array of shape (m, n c), default=None
         Residual operator of each column times other labels, :math:`\mathbf{Rx}`.
     diagonal : array of shape (m, n c), default=None
@@ -219,22 +246,37 @@ def leave_out_columns(
     -------
     held_out : array of shape (m, n c)
     left : array of shape (m, n c)
-        Hold-out residuals of the other labels, :math:`\mathbf{R}_{II}^{-1}(\mathbf{Rx})_I`, with opposite sign in
-        direct columns; None without `residuals`.
+        Hold-out residuals of the other labels, :math:`\mathbf{R}_{II}^{-1}(\mathbf{Rx})_I`, with
+        opposite sign in direct columns; None without `residuals`.
     """
     xp = namespace(columns)
-    (m, c), (k, width) = columns.shape, weights.shape
+    m, c = columns.shape
+    k, width = weights.shape
     n = width // c if c else 0
-    labels = xp.reshape(xp.broadcast_to(columns[:, None, :], (m, n, c)), (m, width)) if n > 1 else columns
-    spread = xp.reshape(weights, (k, n, c)) * rotated[:, None, :] if n > 1 else weights * rotated
+    if n > 1:
+        labels = xp.reshape(xp.broadcast_to(columns[:, None, :], (m, n, c)), (m, width))
+    else:
+        labels = columns
+    if n > 1:
+        spread = xp.reshape(weights, (k, n, c)) * rotated[:, None, :]
+    else:
+        spread = weights * rotated
     product = spectrum.vectors @ xp.reshape(spread, (k, width))
-    tops = xp.max(weights, axis=0) if k else xp.zeros_like(direct)  # a kernel of zeros has no direction
+    # a kernel of zeros has no direction
+    if k:
+        tops = xp.max(weights, axis=0)
+    else:
+        tops = xp.zeros_like(direct)
     level = xp.reshape(rounding_level(columns, xp.reshape(tops, (n, c))), (width,))
     if members is not None:
-        graded = is_graded(xp.abs(weights - direct[None, :]), spectrum.n_rows, spectrum.is_truncated)
+        graded = is_graded(
+            xp.abs(weights - direct[None, :]), spectrum.n_rows, spectrum.is_truncated
+        )
         given = (labels[:, :, None], product[:, :, None], members, level[:, None], floor)
         beside = None if residuals is None else residuals[:, :, None]
-        solutions = _leave_groups_out(spectrum, (weights, direct), *given, graded=graded, beside=beside)
+        solutions = _leave_groups_out(
+            spectrum, (weights, direct), *given, graded=graded, beside=beside
+        )
         return solutions[:, :, 0], None if residuals is None else solutions[:, :, 1]
     diagonal = spectrum.diagonal(weights) if diagonal is None else diagonal
     slack = diagonal - direct[None, :]
@@ -283,7 +325,9 @@ def _leave_groups_out(
     -------
     array of shape (m, f, r + s)
     """
-    xp, (weights, direct), n_filters = namespace(labels), filters, filters[0].shape[1]
+    xp = namespace(labels)
+    weights, direct = filters
+    n_filters = filters[0].shape[1]
     pieces = []
 
     def inner(vectors: Array, weights: Array) -> Array:
@@ -292,15 +336,21 @@ def _leave_groups_out(
 
     for rows in members:
         vectors = take_rows(spectrum.vectors, rows)
-        group_labels, group_product = (xp.permute_dims(take_rows(grid, rows), (1, 0, 2)) for grid in (labels, product))
-        other = None if beside is None else xp.permute_dims(take_rows(beside, rows), (1, 0, 2))
+        group_labels, group_product = (
+            xp.permute_dims(take_rows(grid, rows), (1, 0, 2)) for grid in (labels, product)
+        )
+        if beside is None:
+            other = None
+        else:
+            other = xp.permute_dims(take_rows(beside, rows), (1, 0, 2))
         eye = xp.eye(rows.size, dtype=labels.dtype, device=labels.device)
         refusal = partial(leverage_error, rows, spectrum.n_rows, _GROUP)
         step = max(1, 4 * _BLOCK_NUMBERS // (rows.size * max(1, vectors.shape[1])))
         solved = []
         for start in range(0, max(1, n_filters), step):  # a task side may have no direction at all
             here = slice(start, min(start + step, n_filters))
-            block, is_hat = inner(vectors, weights[:, here]), direct[here][:, None, None]
+            block = inner(vectors, weights[:, here])
+            is_hat = direct[here][:, None, None]
             right = block @ group_labels[here, ...] - group_product[here, ...]
             right = xp.where(xp.abs(right) <= level[here, None, :], 0.0, right)
             if remainders is None:
@@ -316,7 +366,9 @@ def _leave_groups_out(
 
 def in_order(pieces: Sequence[Array], places: Sequence[np.ndarray]) -> Array:
     """Return the concatenated rows of pieces, in ascending order of their places, which are all different."""
-    return take_rows(namespace(pieces[0]).concat(list(pieces), axis=0), np.argsort(np.concatenate(list(places))))
+    return take_rows(
+        namespace(pieces[0]).concat(list(pieces), axis=0), np.argsort(np.concatenate(list(places)))
+    )
 
 
 def members_of_one_size(units: np.ndarray) -> list[np.ndarray]:
@@ -324,4 +376,7 @@ def members_of_one_size(units: np.ndarray) -> list[np.ndarray]:
     order = np.argsort(units, kind="stable")
     starts = np.flatnonzero(np.diff(units[order], prepend=units[order[0]] - 1))
     sizes = np.diff(np.append(starts, units.size))
-    return [order[starts[sizes == size][:, None] + np.arange(size)[None, :]] for size in np.unique(sizes).tolist()]
+    return [
+        order[starts[sizes == size][:, None] + np.arange(size)[None, :]]
+        for size in np.unique(sizes).tolist()
+    ]

@@ -1,6 +1,7 @@
 r"""Completion of grids with missing labels: the closed form on the completed grid equals the fit on observed cells.
 
-With the pairwise kernel :math:`\mathbf{P}` and ridge :math:`c` of a model (see `dyadlearn.solve.operators`) and weights
+With the pairwise kernel :math:`\mathbf{P}` and ridge :math:`c` of a model (see
+`dyadlearn.solve.operators`) and weights
 :math:`w` of the observed cells o, the loss :math:`\sum_o w_o(f_o-y_o)^2` plus the penalty of the model is minimised by
 
 .. math:: (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} = \mathbf{y}_o, \qquad
@@ -15,13 +16,13 @@ A free mean :math:`\mu` is a border of the first system,
 .. math:: (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} + \mathbf{1}\mu = \mathbf{y}_o, \qquad
           \mathbf{1}^\top\mathbf{a} = 0, \qquad \mathbf{F} = \mathbf{P}_{\cdot o}\mathbf{a} + \mu,
 
-which is solved for dual coefficients that sum to zero. In the second system, :math:`\mathbf{R}` includes the mean. In
-both cases labels are centred first, for accuracy.
+which is solved for dual coefficients that sum to zero. In the second system, :math:`\mathbf{R}`
+includes the mean. In both cases labels are centred first, for accuracy.
 
-Either system is solved by conjugate gradients, deflated by leading eigenvectors of the complete grid where that pays
-(see `dyadlearn.solve.conjugate_gradients`), or directly where few cells are missing, or few are observed. Where few
-cells of a large grid are observed, and the model has a pair kernel, products at these cells take less time (see
-`dyadlearn.solve.cells`).
+Either system is solved by conjugate gradients, deflated by leading eigenvectors of the complete
+grid where that pays (see `dyadlearn.solve.conjugate_gradients`), or directly where few cells are
+missing, or few are observed. Where few cells of a large grid are observed, and the model has a pair
+kernel, products at these cells take less time (see `dyadlearn.solve.cells`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,12 @@ from dyadlearn._memory import fits_in_memory
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
 from dyadlearn.solve.cells import CellOperator, Cells, CellSystem, are_few
-from dyadlearn.solve.conjugate_gradients import Deflation, Solution, choose_rank, conjugate_gradients
+from dyadlearn.solve.conjugate_gradients import (
+    Deflation,
+    Solution,
+    choose_rank,
+    conjugate_gradients,
+)
 from dyadlearn.solve.directions import CellsFit, suit_directions
 from dyadlearn.solve.factor import CellsFactor
 from dyadlearn.solve.fixed import FixedPart
@@ -59,7 +65,8 @@ from dyadlearn.vectrick import sandwich
 
 # A dense system of this many cells takes 8 MiB, and less time than a few iterations on most grids.
 _DIRECT_CELLS = 1024
-# Maximum number of observed cells for a direct solve, which takes about the time of thirty iterations.
+# Maximum number of observed cells for a direct solve, which takes about the time of thirty
+# iterations.
 _DIRECT_OBSERVED = 256
 # A dense system of observed cells is solved if it takes less work than this number of iterations.
 _FEW_ITERATIONS = 30
@@ -67,7 +74,8 @@ _FEW_ITERATIONS = 30
 _CHECKED_CELLS = 4096
 # Maximum number of unpenalised directions that are checked for more missing cells.
 _CHECKED_DIRECTIONS = 512
-# Minimum share of the product kernel for products at observed cells, which divide by it and would lose digits.
+# Minimum share of the product kernel for products at observed cells, which divide by it and would
+# lose digits.
 _LEAST_SHARE = 1e-4
 # The small system of a deflation of this rank takes 7 MiB.
 _LEAST_RANK_LIMIT = 900
@@ -80,13 +88,13 @@ class Completion(Stored):
     Attributes
     ----------
     labels : array of shape (m, q)
-        Completed labels, on which the closed form equals the fit on the observed cells. Without weights, they are the
-        observed labels, and the predictions of the model for missing ones.
+        Completed labels, on which the closed form equals the fit on the observed cells. Without
+        weights, they are the observed labels, and the predictions of the model for missing ones.
     form : {"missing", "observed", "columns", "block", "pairs"}
         System that was solved.
     solution : Solution
-        Solution of the system, with zeros for cells that are not unknowns; for "pairs", in the directions of the
-        spectra.
+        Solution of the system, with zeros for cells that are not unknowns; for "pairs", in the
+        directions of the spectra.
     """
 
     labels: Array
@@ -128,8 +136,8 @@ def complete(
     start : Completion, default=None
         Solution of a similar problem.
     max_direct : int
-        Maximum number of missing cells for a direct solve; 0 means iterations. Observed cells are solved for directly
-        if that takes less work, and if `rank` is None.
+        Maximum number of missing cells for a direct solve; 0 means iterations. Observed cells are
+        solved for directly if that takes less work, and if `rank` is None.
     tol : float, default=1e-8
         Relative residual at which conjugate gradients stop, but no less than the precision allows.
     max_iter : int, default=1000
@@ -151,13 +159,16 @@ def complete(
     tol = max(tol, 50 * epsilon(Y))
     if weights is not None and (operators.interpolates or form == "missing"):
         raise ValueError(
-            "sample_weight has no effect on a model that interpolates the labels: use a larger alpha (and filters that "
+            "sample_weight has no effect on a model that interpolates the labels: use a larger "
+            "alpha (and filters that "
             "regularise), or leave sample_weight out."
         )
     top = 1.0 if weights is None else largest(_where(observed, weights))
     by_directions = form is None and rank is None and suit_directions(operators, n_observed, top)
     may_be_direct = form != "missing" and rank is None and max_direct > 0
-    is_direct = may_be_direct and _is_direct(operators, n_observed, max_direct, Y, is_given=form is not None)
+    is_direct = may_be_direct and _is_direct(
+        operators, n_observed, max_direct, Y, is_given=form is not None
+    )
     if form is None:
         form = "observed"
         if weights is None:
@@ -169,22 +180,36 @@ def complete(
         completion = _ObservedCells(operators, labels, observed, weights).completed_by_directions()
     elif form == "missing":
         known = _where(observed, labels)
-        right = -operators.residual(known) if operators.prefers_residual else operators.hat(known)
+        if operators.prefers_residual:
+            right = -operators.residual(known)
+        else:
+            right = operators.hat(known)
         right = _where(~observed, right)
         del known  # as large as the grid
         solution = solve_missing(operators, right, observed, max_direct=max_direct, **options)
         completion = Completion(solution.values, form, solution)
-    elif weights is None and rank is None and not is_direct and _suits_cells(operators, n_observed, labels):
+    elif (
+        weights is None
+        and rank is None
+        and not is_direct
+        and _suits_cells(operators, n_observed, labels)
+    ):
         completion = _completed_by_cells(operators, labels, observed, begin, tol, max_iter)
     else:
-        completion = _ObservedCells(operators, labels, observed, weights).completed(is_direct, **options)
+        completion = _ObservedCells(operators, labels, observed, weights).completed(
+            is_direct, **options
+        )
     settled = _settled(operators, completion.labels, labels, observed, top)
     # Without weights, observed labels stay as they are.
     moved = settled + shift
-    return replace(completion, labels=moved if weights is not None else xp.where(observed, Y, moved))
+    return replace(
+        completion, labels=moved if weights is not None else xp.where(observed, Y, moved)
+    )
 
 
-def _settled(operators: GridOperators, completed: Array, labels: Array, observed: Array, top: float) -> Array:
+def _settled(
+    operators: GridOperators, completed: Array, labels: Array, observed: Array, top: float
+) -> Array:
     """Return completed labels in which predictions of missing labels that are only rounding are exactly zero.
 
     `top` is the largest weight.
@@ -202,7 +227,8 @@ def _settled(operators: GridOperators, completed: Array, labels: Array, observed
 def nothing_observed() -> ValueError:
     """Return the error for a grid without labels and a model with an unpenalised mean."""
     return ValueError(
-        "No label is observed, and nothing else determines the grand mean: give labels, or use fit_intercept=False."
+        "No label is observed, and nothing else determines the grand mean: give labels, or use "
+        "fit_intercept=False."
     )
 
 
@@ -211,11 +237,14 @@ def centred_labels(Y: Array, observed: Array) -> tuple[Array, Array]:
     xp = namespace(Y)
     labels = _where(observed, Y)
     shift = xp.sum(labels) / xp.sum(xp.astype(observed, Y.dtype))
-    rest, level = Y - shift, 4.0 * epsilon(Y) * xp.max(xp.abs(labels))
+    rest = Y - shift
+    level = 4.0 * epsilon(Y) * xp.max(xp.abs(labels))
     return xp.where(xp.abs(rest) <= level, 0.0, rest), shift
 
 
-def _is_direct(operators: GridOperators, n_observed: int, max_direct: int, Y: Array, *, is_given: bool) -> bool:
+def _is_direct(
+    operators: GridOperators, n_observed: int, max_direct: int, Y: Array, *, is_given: bool
+) -> bool:
     """Return whether the system of the observed cells is solved directly, if it is the one to solve."""
     if 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED):
         return True
@@ -230,8 +259,8 @@ def _cheaper_form(
         return "missing"
     if is_direct:
         return "observed"
-    # Both systems have similar condition numbers, so that costs of products are compared. A small system needs fewer
-    # iterations.
+    # Both systems have similar condition numbers, so that costs of products are compared. A small
+    # system needs fewer iterations.
     missing = operators.residual_cost * min(n_missing, 100)
     observed = operators.kernel_cost * min(n_observed, 100)
     return "observed" if observed < missing else "missing"
@@ -276,11 +305,15 @@ def solve_missing(
         _check_determined(operators, to_numpy(observed))
     limit = _rank_limit(operators, 1.5)
     if rank is None:
-        rank = choose_rank(operators.remainder, right.shape, operators.residual_cost, n_missing, tol, limit)
+        rank = choose_rank(
+            operators.remainder, right.shape, operators.residual_cost, n_missing, tol, limit
+        )
     return conjugate_gradients(
         lambda grid: _where(missing, operators.residual(grid)),
         right,
-        precondition=_missing_preconditioner(operators, observed, min(rank, limit)) if rank else None,
+        precondition=_missing_preconditioner(operators, observed, min(rank, limit))
+        if rank
+        else None,
         start=None if start is None else _where(missing, start),
         tol=tol,
         max_iter=max_iter,
@@ -293,24 +326,31 @@ def _solve_directly(operators: GridOperators, right: Array, mask: np.ndarray) ->
     system = operators.residual_block(cells.rows, cells.columns)
     refusal = partial(leverage_error, np.flatnonzero(mask), mask.size, "cells form a set that")
     known = cells.take(right[None, ...]).T
-    return cells.grid(solve_block(system, known, operators.floor, operators.is_graded, refusal).T)[0, ...]
+    return cells.grid(solve_block(system, known, operators.floor, operators.is_graded, refusal).T)[
+        0, ...
+    ]
 
 
 def _check_determined(operators: GridOperators, observed: np.ndarray) -> None:
     """Raise `LeverageError` if the observed cells do not determine the unpenalised directions.
 
-    If there are too many directions to check, only their number is compared with the number of cells.
+    If there are too many directions to check, only their number is compared with the number of
+    cells.
     """
-    is_free, (rows, columns) = to_numpy(operators.remainder) == 0, np.nonzero(observed)
+    is_free = to_numpy(operators.remainder) == 0
+    rows, columns = np.nonzero(observed)
     vectors, task_vectors = (side.vectors.T for side in operators.grid_spectra)
     left = take_rows(take_rows(vectors, np.flatnonzero(is_free.any(axis=1))).T, rows)
     right = take_rows(take_rows(task_vectors, np.flatnonzero(is_free.any(axis=0))).T, columns)
-    n_whole, xp = int(left.shape[1] * right.shape[1]), namespace(left)
+    n_whole = int(left.shape[1] * right.shape[1])
+    xp = namespace(left)
     undetermined = rows.size < n_whole
     if not undetermined and n_whole <= _CHECKED_DIRECTIONS:
         gram = xp.zeros((n_whole, n_whole), dtype=left.dtype, device=left.device)
         for cells in row_blocks(rows.size, 8 * n_whole):
-            pairs = xp.reshape(left[cells, :][:, :, None] * right[cells, :][:, None, :], (-1, n_whole))
+            pairs = xp.reshape(
+                left[cells, :][:, :, None] * right[cells, :][:, None, :], (-1, n_whole)
+            )
             gram += pairs.T @ pairs
         undetermined = float(xp.min(xp.linalg.eigvalsh(gram))) <= min(operators.floor**0.5, 1e-6)
     if undetermined:
@@ -328,8 +368,8 @@ def _rank_limit(operators: GridOperators, grids: float) -> int:
 def _leading(values: Array, rank: int, outside: float) -> tuple[np.ndarray, np.ndarray, float]:
     """Return positions and values of the `rank` smallest values, and the next value.
 
-    Values that equal the next one are left out. If all values are among the smallest, the next value is `outside`, that
-    of the null space of a truncated spectrum.
+    Values that equal the next one are left out. If all values are among the smallest, the next
+    value is `outside`, that of the null space of a truncated spectrum.
     """
     flat = namespace(values).reshape(values, (-1,))
     size = int(flat.shape[0])
@@ -339,7 +379,9 @@ def _leading(values: Array, rank: int, outside: float) -> tuple[np.ndarray, np.n
     return nearest[smallest < edge], smallest[smallest < edge], edge
 
 
-def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int) -> Callable[[Array], Array] | None:
+def _missing_preconditioner(
+    operators: GridOperators, observed: Array, rank: int
+) -> Callable[[Array], Array] | None:
     r"""Return the inverse of τI − Φ_m (τ − ρ) Φ_mᵀ, where τ replaces the residual filter of all other directions.
 
     .. math:: \tfrac1\tau\left(\mathbf{I} + \boldsymbol\Phi_m\mathbf{S}^{-1}\boldsymbol\Phi_m^\top\right), \qquad
@@ -364,7 +406,8 @@ def check_dual(operators: GridOperators, dual: Array, labels: Array) -> None:
         Dual coefficients, of any shape.
     labels : array of shape (n,)
     """
-    xp, kernel_values = namespace(dual), operators.kernel_values
+    xp = namespace(dual)
+    kernel_values = operators.kernel_values
     size = largest(xp.abs(labels))
     if not size:
         return
@@ -403,7 +446,12 @@ def _suits_cells(operators: GridOperators, n_observed: int, Y: Array) -> bool:
 
 
 def _completed_by_cells(
-    operators: GridOperators, Y: Array, observed: Array, start: Array | None, tol: float, max_iter: int
+    operators: GridOperators,
+    Y: Array,
+    observed: Array,
+    start: Array | None,
+    tol: float,
+    max_iter: int,
 ) -> Completion:
     """Return the completed grid of a pair kernel without weights, with one unknown for each observed cell."""
     assert operators.shares is not None
@@ -412,7 +460,8 @@ def _completed_by_cells(
     values = cells.take(Y[None, ...])
     constant = "grand" if operators.free_mean else None
     ends = {} if start is None else {"model": cells.take(start[None, ...])}
-    operator, train = CellOperator(kernels, operators.shares, cells), namespace(Y).ones_like(values)
+    operator = CellOperator(kernels, operators.shares, cells)
+    train = namespace(Y).ones_like(values)
     system = CellSystem(operator, operators.ridge, values[0, :], train, None, constant, ends)
     rounding = epsilon(Y) * (operators.ridge + largest(operators.kernel_values))
     solution = system.solve("model", system.centred(values), tol, max_iter, rounding)
@@ -426,17 +475,25 @@ class _ObservedCells:
 
     The unknowns are an array (n,), one for each observed cell: grids would take more memory.
 
-    With a free mean the unknowns stay orthogonal to r, so that the dual coefficients sum to zero. With
+    With a free mean the unknowns stay orthogonal to r, so that the dual coefficients sum to zero.
+    With
     :math:`\boldsymbol\Pi = \mathbf{I} - \mathbf{rr}^\top/\mathbf{r}^\top\mathbf{r}` the system :math:`\mathbf{A}`
-    becomes :math:`\boldsymbol\Pi\mathbf{A}\boldsymbol\Pi`, and its approximate inverse :math:`\mathbf{M}` becomes
+    becomes :math:`\boldsymbol\Pi\mathbf{A}\boldsymbol\Pi`, and its approximate inverse
+    :math:`\mathbf{M}` becomes
     :math:`\mathbf{M} - \mathbf{Mrr}^\top\mathbf{M}/\mathbf{r}^\top\mathbf{Mr}`.
     """
 
-    def __init__(self, operators: GridOperators, Y: Array, observed: Array, weights: Array | None) -> None:
-        self.operators, self.is_weighted = operators, weights is not None
+    def __init__(
+        self, operators: GridOperators, Y: Array, observed: Array, weights: Array | None
+    ) -> None:
+        self.operators = operators
+        self.is_weighted = weights is not None
         self.cells = Cells.only(to_numpy(observed), Y)
         labels = self._at(Y)
-        self.root = namespace(Y).ones_like(labels) if weights is None else self._at(weights) ** 0.5
+        if weights is None:
+            self.root = namespace(Y).ones_like(labels)
+        else:
+            self.root = self._at(weights) ** 0.5
         self.right = self.root * labels
         part = operators.fixed_part(int(self.root.shape[0]), self.root)
         self._weighted = FixedPart(part.columns * self.root[:, None])
@@ -468,7 +525,8 @@ class _ObservedCells:
 
     def completed_by_directions(self) -> Completion:
         """Return the fitted grid, or completed labels with weights, for a ridge that the kernel of the cells loses."""
-        rows, columns = self.cells.rows, self.cells.columns
+        rows = self.cells.rows
+        columns = self.cells.columns
         fit = CellsFit(self.operators, rows, columns, self.right / self.root, self.root)
         excess = fit.excess()
         labels = fit.grid() + self._grid(excess) if self.is_weighted else fit.grid()
@@ -482,17 +540,24 @@ class _ObservedCells:
     def _solved_directly(self) -> Array | None:
         """Return the solution of one dense system.
 
-        If the system is singular, return None: conjugate gradients then compute one of its solutions.
+        If the system is singular, return None: conjugate gradients then compute one of its
+        solutions.
         """
         try:
-            factor = CellsFactor.of(self.operators, (self.cells.rows, self.cells.columns), self.root)
+            factor = CellsFactor.of(
+                self.operators, (self.cells.rows, self.cells.columns), self.root
+            )
         except np.linalg.LinAlgError:
             return None
         return factor.dual(self.right / self.root) / self.root
 
-    def _iterated(self, rank: int | None, start: Array | None, tol: float, max_iter: int) -> Solution:
+    def _iterated(
+        self, rank: int | None, start: Array | None, tol: float, max_iter: int
+    ) -> Solution:
         """Return the solution by conjugate gradients; with a free mean, up to a multiple of r."""
-        operators, root, shape = self.operators, self.root, self.cells.shape
+        operators = self.operators
+        root = self.root
+        shape = self.cells.shape
 
         def multiply(values: Array) -> Array:
             image = root * self._at(operators.kernel(self._grid(root * values)))
@@ -502,7 +567,9 @@ class _ObservedCells:
         limit = _rank_limit(operators, 3.8)
         if rank is None:
             n_observed = len(self.cells.rows)
-            rank = choose_rank(operators.remainder, shape, operators.kernel_cost, n_observed, tol, limit)
+            rank = choose_rank(
+                operators.remainder, shape, operators.kernel_cost, n_observed, tol, limit
+            )
         precondition = self._preconditioner(min(rank, limit)) if rank else None
         if precondition is None and operators.free_mean and self.is_weighted:
             # The projection mixes weights of all magnitudes, so that the unknowns are scaled first.
@@ -513,7 +580,10 @@ class _ObservedCells:
                 return values / scale
 
         if operators.free_mean:
-            precondition = self._bordered(precondition) if precondition else self._project
+            if precondition:
+                precondition = self._bordered(precondition)
+            else:
+                precondition = self._project
         return conjugate_gradients(
             multiply,
             self._project(self.right),
@@ -521,7 +591,8 @@ class _ObservedCells:
             start=None if start is None else self._project(start),
             tol=tol,
             max_iter=max_iter,
-            rounding=epsilon(root) * (operators.ridge + largest(operators.kernel_values) * largest(root) ** 2),
+            rounding=epsilon(root)
+            * (operators.ridge + largest(operators.kernel_values) * largest(root) ** 2),
         )
 
     def _bordered(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -536,13 +607,16 @@ class _ObservedCells:
                   \sqrt{w}\,\mathbf{C}^{-1}, \qquad \mathbf{C} = c + \tau w, \quad
                   \boldsymbol\Omega = w/\mathbf{C}, \quad \mathbf{d} = 1/(p-\tau)
         """
-        operators, values, root = self.operators, self.operators.kernel_values, self.root
+        operators = self.operators
+        values = self.operators.kernel_values
+        root = self.root
         leading, leading_values, edge = _leading(-values, rank, 0.0)
         leading_values = -leading_values
         # For smaller differences, Woodbury's identity would only return rounding.
         least = 1e3 * epsilon(values) * largest(values)
         edge = max(-edge, least)
-        leading, leading_values = leading[leading_values > edge], leading_values[leading_values > edge]
+        leading = leading[leading_values > edge]
+        leading_values = leading_values[leading_values > edge]
         if not leading.size:
             return None
         rest = float(namespace(values).sum(values)) - float(leading_values.sum())
@@ -550,7 +624,9 @@ class _ObservedCells:
         edge = min(max(rest, least), edge)
         scale = operators.ridge + edge * (root**2 if self.is_weighted else 1.0)
         weights = self._grid(root**2 / scale)
-        deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (leading_values - edge), weights)
+        deflate = Deflation(
+            *operators.grid_spectra, leading, 1.0 / (leading_values - edge), weights
+        )
         factor = root / scale
 
         def inverse(values: Array) -> Array:

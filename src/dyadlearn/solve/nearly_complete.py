@@ -1,13 +1,15 @@
 r"""Leave whole rows out of a grid of which few labels are missing, or a row and a column for each pair.
 
-Let :math:`\mathbf{R} = (\mathbf{U}\otimes\mathbf{V})\,\mathrm{diag}(\rho)\,(\mathbf{U}\otimes\mathbf{V})^\top` be the
-residual operator of the complete grid. The cells T that have no label, because they are missing or left out, have the
-predictions :math:`-\mathbf{x}` with
+Let :math:`\mathbf{R} =
+(\mathbf{U}\otimes\mathbf{V})\,\mathrm{diag}(\rho)\,(\mathbf{U}\otimes\mathbf{V})^\top` be the
+residual operator of the complete grid. The cells T that have no label, because they are missing or
+left out, have the predictions :math:`-\mathbf{x}` with
 
 .. math:: \mathbf{R}_{TT}\,\mathbf{x} = \mathbf{b}, \qquad \mathbf{b} = (\mathbf{R}\tilde{\mathbf{y}})_T ,
 
-where the labels :math:`\tilde{\mathbf{y}}` are zero in T. A free mean is one more unknown: with the grid E and the
-factor c of its part :math:`c\,\mathbf{EE}^\top`, the system has a border :math:`\mathbf{E}_T` with the corner
+where the labels :math:`\tilde{\mathbf{y}}` are zero in T. A free mean is one more unknown: with the
+grid E and the factor c of its part :math:`c\,\mathbf{EE}^\top`, the system has a border
+:math:`\mathbf{E}_T` with the corner
 :math:`1/c`.
 
 **A row** i is one of the blocks of T, and is diagonal in the eigenvectors of the columns,
@@ -17,18 +19,21 @@ factor c of its part :math:`c\,\mathbf{EE}^\top`, the system has a border :math:
           \mathbf{R}_{i,(s,j)} = \mathbf{V}\left(\mathbf{w}_{is}\circ\mathbf{v}_j\right), \qquad
           w_{isl} = \sum_k U_{ik}U_{sk}\,\rho_{kl} ,
 
-so that its elimination takes a division. The missing cells a and b of other rows have the Schur complement
+so that its elimination takes a division. The missing cells a and b of other rows have the Schur
+complement
 
 .. math:: \mathbf{R}_{ab} - \sum_l \frac{w_{is_al}\,V_{j_al}\;w_{is_bl}\,V_{j_bl}}{d_{il}} ,
 
-one matrix of order u for each row: :math:`m(u^2q + u^3)` multiplications in all, where a block for each row would take
+one matrix of order u for each row: :math:`m(u^2q + u^3)` multiplications in all, where a block for
+each row would take
 :math:`m q^3`.
 
-**A row and a column**: the other rows are a grid with its own operators, from the eigenvectors of their kernel. Its
-columns are left out as above, which completes the grid for each of them. The prediction of the row from a completed
-grid is a product.
+**A row and a column**: the other rows are a grid with its own operators, from the eigenvectors of
+their kernel. Its columns are left out as above, which completes the grid for each of them. The
+prediction of the row from a completed grid is a product.
 
-Where the hat is smaller than the residual operator, all blocks but those of the diagonal are minus those of the hat.
+Where the hat is smaller than the residual operator, all blocks but those of the diagonal are minus
+those of the hat.
 """
 
 from __future__ import annotations
@@ -61,7 +66,9 @@ _BLOCK = 2**24
 _DECOMPOSED = 10.0
 
 
-def lines_work(shape: Sequence[int], ranks: Sequence[int], n_missing: float, axes: Sequence[int]) -> float:
+def lines_work(
+    shape: Sequence[int], ranks: Sequence[int], n_missing: float, axes: Sequence[int]
+) -> float:
     """Return the multiplications to leave out rows, columns or both of a grid of which some labels are missing.
 
     Parameters
@@ -73,7 +80,8 @@ def lines_work(shape: Sequence[int], ranks: Sequence[int], n_missing: float, axe
     axes : sequence of int
         0 for rows, 1 for columns, both for the row and the column of each pair.
     """
-    (m, q), (k, r) = shape, ranks
+    m, q = shape
+    k, r = ranks
     u = n_missing + 1.0  # a free mean is one more unknown
     if len(axes) == 2:
         m, q, k, r = (m, q, k, r) if m <= q else (q, m, r, k)
@@ -81,7 +89,8 @@ def lines_work(shape: Sequence[int], ranks: Sequence[int], n_missing: float, axe
         return m * (_DECOMPOSED * float(m) ** 3 + columns + float(q) * r * (u + m))
     if axes[0]:
         m, q, k, r = q, m, r, k
-    # Products with their own transposes and Cholesky factors take half of the multiplications, or less.
+    # Products with their own transposes and Cholesky factors take half of the multiplications, or
+    # less.
     return m * (u * u * (r / 2.0 + u / 3.0) + min(float(m), u) * k * r) + 2.0 * m * q * (k + r)
 
 
@@ -91,7 +100,9 @@ def lines_numbers(shape: Sequence[int], n_missing: float) -> float:
     return 8.0 * m * q + n_missing * (2.0 * n_missing + 2.0 * max(m, q)) + _BLOCK / 2.0
 
 
-def blocks_work(shape: Sequence[int], ranks: Sequence[int], n_missing: float, sizes: Sequence[np.ndarray]) -> float:
+def blocks_work(
+    shape: Sequence[int], ranks: Sequence[int], n_missing: float, sizes: Sequence[np.ndarray]
+) -> float:
     """Return the multiplications to leave units of labels out by the blocks of all labels of a unit.
 
     Parameters
@@ -100,7 +111,8 @@ def blocks_work(shape: Sequence[int], ranks: Sequence[int], n_missing: float, si
     sizes : sequence of arrays
         Numbers of labels of the units; in setting D, of the units of both sides.
     """
-    (m, q), (k, r) = shape, ranks
+    m, q = shape
+    k, r = ranks
     u = float(n_missing)
     n = float(sizes[0].sum())
     squares = [float(np.sum(each.astype(float) ** 2)) for each in sizes]
@@ -108,12 +120,17 @@ def blocks_work(shape: Sequence[int], ranks: Sequence[int], n_missing: float, si
     work = u * n * (min(k, r) + u) + 2.0 * m * q * (k + r)
     if len(sizes) == 1:
         return work + squares[0] * (max(k, r) + u) + cubes[0]
-    # Rows of the operator, a factor for each unit of one side, and a Schur complement for each pair of units.
+    # Rows of the operator, a factor for each unit of one side, and a Schur complement for each pair
+    # of units.
     larger = int(squares[1] >= squares[0])
-    return work + n * n * (u + max(k, r)) + n * sum(squares) + sizes[larger].size * cubes[1 - larger]
+    return (
+        work + n * n * (u + max(k, r)) + n * sum(squares) + sizes[larger].size * cubes[1 - larger]
+    )
 
 
-def lines_left_out(operators: GridOperators, observed: Cells, units: Sequence[np.ndarray]) -> tuple[int, ...] | None:
+def lines_left_out(
+    operators: GridOperators, observed: Cells, units: Sequence[np.ndarray]
+) -> tuple[int, ...] | None:
     """Return which lines of a grid units leave out one by one, if they have a closed form.
 
     Parameters
@@ -128,12 +145,21 @@ def lines_left_out(operators: GridOperators, observed: Cells, units: Sequence[np
     Returns
     -------
     tuple of int or None
-        0 for rows, 1 for columns, both for the row and the column of each pair. None for other units, and where blocks
-        of the labels must be checked one by one because they may be singular.
+        0 for rows, 1 for columns, both for the row and the column of each pair. None for other
+        units, and where blocks of the labels must be checked one by one because they may be
+        singular.
     """
-    if operators.interpolates or operators.is_graded or any((codes == codes[0]).all() for codes in units):
+    if (
+        operators.interpolates
+        or operators.is_graded
+        or any((codes == codes[0]).all() for codes in units)
+    ):
         return None
-    axes = (0, 1) if len(units) == 2 else tuple(axis for axis in (0, 1) if is_same_partition(units[0], observed[axis]))
+    axes = (
+        (0, 1)
+        if len(units) == 2
+        else tuple(axis for axis in (0, 1) if is_same_partition(units[0], observed[axis]))
+    )
     if len(units) == 1:
         return axes[:1] or None
     if operators.shares is None or not all(map(is_same_partition, units, observed)):
@@ -178,13 +204,18 @@ class NearlyComplete:
         is_hat = operators.prefers_hat
         weights = operators.shrinkage if is_hat else operators.remainder
         xp = namespace(weights)
-        block = operators.block(weights, *missing) if missing[0].size else zeros((0, 0), weights)
+        if missing[0].size:
+            block = operators.block(weights, *missing)
+        else:
+            block = zeros((0, 0), weights)
         if is_hat:
             block = xp.eye(block.shape[0], dtype=block.dtype, device=block.device) - block
         constant = None
         if operators.mean_part is not None:
             constant, factor = operators.mean_part
-            edge = take_rows(xp.reshape(constant, (-1,)), missing[0] * constant.shape[1] + missing[1])
+            edge = take_rows(
+                xp.reshape(constant, (-1,)), missing[0] * constant.shape[1] + missing[1]
+            )
             corner = zeros((1, 1), block) + 1.0 / factor
             upper = xp.concat([block, edge[:, None]], axis=1)
             block = xp.concat([upper, xp.concat([edge[None, :], corner], axis=1)], axis=0)
@@ -192,11 +223,15 @@ class NearlyComplete:
         remainder = operators.remainder
         if axis:
             left, right, missing = right, left, missing[::-1]
-            weights, remainder = weights.T, remainder.T
+            weights = weights.T
+            remainder = remainder.T
             constant = None if constant is None else constant.T
         squares = left * left
         # Directions that a truncated spectrum omits have a residual of one.
-        slack = 1.0 - squares @ weights if operators.is_truncated else squares @ remainder
+        if operators.is_truncated:
+            slack = 1.0 - squares @ weights
+        else:
+            slack = squares @ remainder
         return cls(left, right, weights, slack, -1.0 if is_hat else 1.0, missing, block, constant)
 
     @property
@@ -217,12 +252,14 @@ class NearlyComplete:
         of_row : array of shape (m, q, p)
             The predictions of the row.
         of_missing : array of shape (m, u, p)
-            The predictions of the missing cells of other rows by the same model; zeros for those of the row itself.
+            The predictions of the missing cells of other rows by the same model; zeros for those of
+            the row itself.
         """
         xp = namespace(labels)
         given = _Given.of(self, labels)
         m = self.shape[0]
-        u, r = self.block.shape[0], self.right.shape[1]
+        u = self.block.shape[0]
+        r = self.right.shape[1]
         distinct = np.unique(self.missing[0]).size
         row_bytes = itemsize(labels) * (3 * u * (r + u) + distinct * (self.left.shape[1] + r))
         pieces = []
@@ -238,7 +275,9 @@ class NearlyComplete:
                 try:
                     solved = solve_positive(system, right)
                 except np.linalg.LinAlgError:
-                    raise leverage_error(rows, m, "rows are left out with missing cells and") from None
+                    raise leverage_error(
+                        rows, m, "rows are left out with missing cells and"
+                    ) from None
             rest = own - xp.matrix_transpose(border) @ solved
             rest = settle(rest, given.level) / -slack
             pieces.append(_times(self.right, rest))
@@ -255,17 +294,28 @@ class NearlyComplete:
         xp = namespace(self.weights)
         left = take_rows(self.left, rows)
         distinct, place = np.unique(at, return_inverse=True)
-        b, k, r = rows.size, self.left.shape[1], self.right.shape[1]
+        b = rows.size
+        k = self.left.shape[1]
+        r = self.right.shape[1]
         products = left[:, None, :] * take_rows(self.left, distinct)[None, :, :]
-        coupling = xp.reshape(xp.reshape(products, (b * distinct.size, k)) @ self.weights, (b, distinct.size, r))
+        coupling = xp.reshape(
+            xp.reshape(products, (b * distinct.size, k)) @ self.weights, (b, distinct.size, r)
+        )
         border = xp.take(coupling, as_array_of(place, coupling), axis=1)
         border *= self.sign * take_rows(self.right, columns)
         if self.constant is not None:
-            border = xp.concat([border, (take_rows(self.constant, rows) @ self.right)[:, None, :]], axis=1)
-        own = list(zip(*(index.tolist() for index in np.nonzero(rows[:, None] == at[None, :])), strict=True))
+            border = xp.concat(
+                [border, (take_rows(self.constant, rows) @ self.right)[:, None, :]], axis=1
+            )
+        own = list(
+            zip(
+                *(index.tolist() for index in np.nonzero(rows[:, None] == at[None, :])), strict=True
+            )
+        )
         for line, cell in own:
             border[line, cell, :] = 0.0
-        # Without interpolation, every slack is positive. The product with its own transpose is computed once.
+        # Without interpolation, every slack is positive. The product with its own transpose is
+        # computed once.
         half = border / take_rows(self.slack, rows)[:, None, :] ** 0.5
         system = half @ xp.matrix_transpose(half)
         system *= -1.0
@@ -276,11 +326,13 @@ class NearlyComplete:
             system[line, cell, cell] = 1.0
         return border, system
 
-    def predict_row(self, row: int, labels: Array, change: Array, cells: Cells, filled: Array) -> Array:
+    def predict_row(
+        self, row: int, labels: Array, change: Array, cells: Cells, filled: Array
+    ) -> Array:
         r"""Return the prediction (q, p) for each column of a row from completed labels of the other rows.
 
-        The completed labels differ from column to column. Those of column j are the labels, with a change in column j,
-        and with other values in some missing cells.
+        The completed labels differ from column to column. Those of column j are the labels, with a
+        change in column j, and with other values in some missing cells.
 
         .. math:: -\mathbf{v}_j^\top\mathrm{diag}(1/\mathbf{d}_i)\sum_{s\ne i}\mathbf{w}_{is}\circ\hat{\mathbf{z}}_s
 
@@ -305,12 +357,16 @@ class NearlyComplete:
         right = self.right
         rotated = _times(right.T, labels)
         # In the directions of the columns, for each column: shape (q, r, p).
-        sums = xp.sum(coupling[:, :, None] * rotated, axis=0) + right[:, :, None] * _times(coupling.T, change)
+        sums = xp.sum(coupling[:, :, None] * rotated, axis=0) + right[:, :, None] * _times(
+            coupling.T, change
+        )
         sums = settle(sums + _times(of_cells.T, filled), self.level(labels))
         if self.constant is not None:
             own = self.constant[row, :] @ right
             constant = take_rows(self.constant, others)
-            at_cells = take_rows(xp.reshape(self.constant, (-1,)), cells[0] * self.shape[1] + cells[1])
+            at_cells = take_rows(
+                xp.reshape(self.constant, (-1,)), cells[0] * self.shape[1] + cells[1]
+            )
             total = xp.sum(constant[:, :, None] * labels, axis=(0, 1))
             total = total + xp.sum(constant.T[:, :, None] * change, axis=1) + (at_cells @ filled)
             precision = self.block[-1, -1] - own @ (own / slack)
@@ -321,7 +377,8 @@ class NearlyComplete:
     def level(self, labels: Array) -> Array:
         """Return the rounding error of a product with labels (m, q, p) that is zero, shape (p,)."""
         return rounding_level(
-            namespace(labels).reshape(labels, (-1, labels.shape[2])), largest(namespace(labels).abs(self.weights))
+            namespace(labels).reshape(labels, (-1, labels.shape[2])),
+            largest(namespace(labels).abs(self.weights)),
         )
 
 
@@ -360,10 +417,15 @@ class _Given:
         xp = namespace(labels)
         p = labels.shape[2]
         rotated = _times(grid.right.T, labels)
-        along = [grid.left @ (grid.weights * (grid.left.T @ rotated[:, :, column])) for column in range(p)]
+        along = [
+            grid.left @ (grid.weights * (grid.left.T @ rotated[:, :, column]))
+            for column in range(p)
+        ]
         image = grid.sign * xp.stack(along, axis=2)
         rows, columns = grid.missing
-        at_missing = xp.sum(take_rows(image, rows) * take_rows(grid.right, columns)[:, :, None], axis=1)
+        at_missing = xp.sum(
+            take_rows(image, rows) * take_rows(grid.right, columns)[:, :, None], axis=1
+        )
         flat = xp.reshape(labels, (-1, p))
         level = grid.level(labels)
         levels = level[None, :] + zeros(at_missing.shape, labels)

@@ -1,26 +1,31 @@
 r"""Ridge regression on observed pairs without forming the grid, with one unknown for each pair of directions.
 
-On the complete grid a model of pairs is a kernel :math:`\mathbf{P} = (\mathbf{V}\otimes\mathbf{U})\,\mathrm{diag}(S)\,
-(\mathbf{V}\otimes\mathbf{U})^\top` with a ridge c (see `dyadlearn.solve.operators`). For observed pairs o with weights
-w, it minimises over functions :math:`f = \mathbf{U}(\sqrt S\circ\mathbf{X})\mathbf{V}^\top + \mu`
+On the complete grid a model of pairs is a kernel :math:`\mathbf{P} =
+(\mathbf{V}\otimes\mathbf{U})\,\mathrm{diag}(S)\, (\mathbf{V}\otimes\mathbf{U})^\top` with a ridge c
+(see `dyadlearn.solve.operators`). For observed pairs o with weights w, it minimises over functions
+:math:`f = \mathbf{U}(\sqrt S\circ\mathbf{X})\mathbf{V}^\top + \mu`
 
 .. math:: \sum_o w_o\,(f_o - y_o)^2 + c\,\|\mathbf{X}\|^2 ,
 
-Conjugate gradients solve the normal equations in the r × s unknowns :math:`\mathbf{X}`. One product takes
+Conjugate gradients solve the normal equations in the r × s unknowns :math:`\mathbf{X}`. One product
+takes
 :math:`q r s + n r` multiplications, or :math:`m r s + n s`, whichever is less. A free mean is removed from values at
 the pairs by projection.
 
-If pairs were drawn independently on both sides, with total weights :math:`\mathbf{d}` of the instances and
+If pairs were drawn independently on both sides, with total weights :math:`\mathbf{d}` of the
+instances and
 :math:`\mathbf{t}` of the tasks, :math:`N` together, the loss of a product kernel would have the Hessian
 
 .. math:: \tfrac1N\,(\boldsymbol\Phi^\top\mathrm{diag}(\mathbf{d})\,\boldsymbol\Phi) \otimes
           (\boldsymbol\Psi^\top\mathrm{diag}(\mathbf{t})\,\boldsymbol\Psi) .
 
-Features are rotated once into its eigenvectors, so that the preconditioner is a division. Tasks with many labels then
-take no additional iterations. If all rows have similar weights, the eigenvectors are those of the spectrum. A kernel
-that is no product is not rotated, and the preconditioner is the diagonal.
+Features are rotated once into its eigenvectors, so that the preconditioner is a division. Tasks
+with many labels then take no additional iterations. If all rows have similar weights, the
+eigenvectors are those of the spectrum. A kernel that is no product is not rotated, and the
+preconditioner is the diagonal.
 
-Conjugate gradients stop when the dual coefficients :math:`\mathbf{a} = w(y-f)/c` of the pairs solve their system
+Conjugate gradients stop when the dual coefficients :math:`\mathbf{a} = w(y-f)/c` of the pairs solve
+their system
 :math:`(\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} = y - \mu` to a relative residual `tol`, as they do on
 grids with missing labels. With the residual :math:`\mathbf{G}` of the normal equations that is
 :math:`\|\sqrt w\,f(\mathbf{G})\|/c\,\|\sqrt w\,y\|`.
@@ -61,7 +66,9 @@ from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import dots_at, gather_cost, sandwich
 
 
-def product_cost(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], gathering: int) -> tuple[int, bool]:
+def product_cost(
+    shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], gathering: int
+) -> tuple[int, bool]:
     """Return the multiplications of one product with features at the pairs, and whether the tasks come first.
 
     Parameters
@@ -80,16 +87,18 @@ def product_cost(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], g
         The smaller of q·r·s + n·r and m·r·s + n·s.
     tasks_first : bool
     """
-    (m, q), (r, s) = shape, ranks
-    tasks, instances = q * r * s + gathering * n_pairs * r, m * r * s + gathering * n_pairs * s
+    m, q = shape
+    r, s = ranks
+    tasks = q * r * s + gathering * n_pairs * r
+    instances = m * r * s + gathering * n_pairs * s
     return min(tasks, instances), tasks <= instances
 
 
 class PairProducts:
     r"""Values of a function :math:`\mathbf{L}\mathbf{W}\mathbf{R}^\top` at the observed pairs, and the adjoint.
 
-    One matrix product multiplies :math:`\mathbf{W}` (r × s) by the cheaper side. One dot product for each pair follows.
-    Memory is that of the features and of the pairs.
+    One matrix product multiplies :math:`\mathbf{W}` (r × s) by the cheaper side. One dot product
+    for each pair follows. Memory is that of the features and of the pairs.
 
     Parameters
     ----------
@@ -100,7 +109,8 @@ class PairProducts:
     """
 
     def __init__(self, left: Array, right: Array, labels: Labels) -> None:
-        self.left, self.right = left, right
+        self.left = left
+        self.right = right
         self._scatter = Scatter(*labels.places, labels.shape, left)
         self._rows, self._columns = (as_array_of(place, left) for place in labels.places)
         ranks = (int(left.shape[1]), int(right.shape[1]))
@@ -128,7 +138,8 @@ class GridProducts:
     """
 
     def __init__(self, left: Array, right: Array) -> None:
-        self.left, self.right = left, right
+        self.left = left
+        self.right = right
 
     def values(self, function: Array) -> Array:
         """Return the values (m, q) of a function W (r, s)."""
@@ -141,13 +152,18 @@ class GridProducts:
 
 def _products_at(labels: Labels, basis: _Basis) -> PairProducts | GridProducts:
     """Return products of features at the labels of a list, or on the whole grid."""
-    left, right = basis.left, basis.right
-    return PairProducts(left, right, labels) if labels.grid is None else GridProducts(left, right)
+    left = basis.left
+    right = basis.right
+    if labels.grid is None:
+        return PairProducts(left, right, labels)
+    return GridProducts(left, right)
 
 
-# Maximum variance of the weights of rows, relative to their squared mean, for which features are not rotated.
+# Maximum variance of the weights of rows, relative to their squared mean, for which features are
+# not rotated.
 _EVEN = 0.02
-# Maximum number of runs, each with a smaller tolerance, until the residual of the dual coefficients is small enough.
+# Maximum number of runs, each with a smaller tolerance, until the residual of the dual coefficients
+# is small enough.
 _ROUNDS = 4
 
 
@@ -205,10 +221,11 @@ class ObservedSystem:
     Attributes
     ----------
     operators : GridOperators
-        Operators of the model on the complete grid, of which only the spectra and the pairwise kernel are used.
+        Operators of the model on the complete grid, of which only the spectra and the pairwise
+        kernel are used.
     labels : Labels
-        A list, or a grid if products with the whole grid cost less. The values and weights of a grid are zero for
-        missing labels.
+        A list, or a grid if products with the whole grid cost less. The values and weights of a
+        grid are zero for missing labels.
     basis : _Basis
     products : PairProducts or GridProducts
     """
@@ -237,7 +254,9 @@ class ObservedSystem:
         """
         check_regularised(operators)
         sides = zip(operators.grid_spectra, (labels.sums(1), labels.sums(0)), strict=True)
-        (left, turn, load), (right, task_turn, task_load) = (_features(*side, operators.is_product) for side in sides)
+        (left, turn, load), (right, task_turn, task_load) = (
+            _features(*side, operators.is_product) for side in sides
+        )
         basis = _Basis(left, right, (turn, task_turn), (load, task_load), labels.total)
         return cls(operators, labels, basis, _products_at(labels, basis))
 
@@ -260,19 +279,24 @@ class ObservedSystem:
         start : ObservedSolution, default=None
             Solution of a similar problem.
         tol : float, default=1e-8
-            Relative residual at which conjugate gradients stop, but no less than the precision allows.
+            Relative residual at which conjugate gradients stop, but no less than the precision
+            allows.
         max_iter : int, default=1000
         """
-        ridge, y = self.operators.ridge, self.labels.values
+        ridge = self.operators.ridge
+        y = self.labels.values
         shift = self.operators.shift_of(y, self.labels.weights)
         # The mean of labels far from zero is rounded: the mean of the difference is subtracted too.
         centred = self._centred(y - shift)
-        right, diagonal = self._gathered(centred), self._diagonal()
+        right = self._gathered(centred)
+        diagonal = self._diagonal()
         size = math.sqrt(inner(centred, self._weighted(centred)))
         del centred  # as large as the labels
         tol = max(tol, 50 * epsilon(y))
         values = None if start is None else self._turned(start.spectral)
-        n_iter, residual, goal = 0, math.inf, tol
+        n_iter = 0
+        residual = math.inf
+        goal = tol
 
         def square(rest: Array) -> Array:
             """Return an estimate of the squared norm of a residual at the pairs, by the preconditioner."""
@@ -286,7 +310,8 @@ class ObservedSystem:
 
         if size == 0 or measured(right) == 0:
             return ObservedSolution(namespace(right).zeros_like(right), shift, 0, 0.0, True)
-        # A function that is small beside the labels, as for a large ridge, is computed to as many digits.
+        # A function that is small beside the labels, as for a large ridge, is computed to as many
+        # digits.
         least = min(size, measured(right))
         for _ in range(_ROUNDS):
             run = conjugate_gradients(
@@ -298,7 +323,9 @@ class ObservedSystem:
                 max_iter=max_iter - n_iter,
                 square=square,
             )
-            n_iter, values, before = n_iter + run.n_iter, run.values, residual
+            n_iter = n_iter + run.n_iter
+            values = run.values
+            before = residual
             left = right - product(values)
             rest = self._values(left)
             residual = math.sqrt(inner(rest, self._weighted(rest))) / (ridge * size)
@@ -306,14 +333,20 @@ class ObservedSystem:
                 break
             goal = min(goal, measured(left) / least) * 0.5 * tol / residual
         # Rounding error of one product with the normal equations, in the dual coefficients.
-        allowed = max(tol, 8.0 * epsilon(y) * largest(diagonal) / ridge if n_iter < max_iter else 0.0)
+        allowed = max(
+            tol, 8.0 * epsilon(y) * largest(diagonal) / ridge if n_iter < max_iter else 0.0
+        )
         mean = shift
         if self.operators.free_mean:
             fitted = self.products.values(self._scaled(values))
             mean = shift + mean_of((y - shift) - fitted, self.labels.weights)
-        return ObservedSolution(self._turned(values, back=True), mean, n_iter, residual, residual <= allowed)
+        return ObservedSolution(
+            self._turned(values, back=True), mean, n_iter, residual, residual <= allowed
+        )
 
-    def fitted(self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None) -> Array:
+    def fitted(
+        self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None
+    ) -> Array:
         """Return the function at the pairs, or at those of other products with the same basis."""
         products = self.products if products is None else products
         return products.values(self._scaled(self._turned(solution.spectral))) + solution.mean
@@ -336,7 +369,9 @@ class ObservedSystem:
         return values if self.labels.weights is None else values * self.labels.weights
 
     def _centred(self, values: Array) -> Array:
-        return values - mean_of(values, self.labels.weights) if self.operators.free_mean else values
+        if self.operators.free_mean:
+            return values - mean_of(values, self.labels.weights)
+        return values
 
     def _values(self, function: Array) -> Array:
         """Return a function at the pairs, minus its mean if the mean is free."""
@@ -350,14 +385,17 @@ class ObservedSystem:
         rows, columns = self.basis.turns
         if rows is not None:
             spectral = (rows if back else rows.T) @ spectral
-        return spectral if columns is None else spectral @ (columns.T if back else columns)
+        if columns is None:
+            return spectral
+        return spectral @ (columns.T if back else columns)
 
 
 def check_regularised(operators: GridOperators) -> None:
     """Raise if a model interpolates."""
     if operators.interpolates:
         raise ValueError(
-            "Observed pairs alone determine no model without regularisation: use an alpha above 0 (and filters that "
+            "Observed pairs alone determine no model without regularisation: use an alpha above 0 "
+            "(and filters that "
             "regularise), or give the grid of labels with NaN where they are missing."
         )
 
@@ -379,15 +417,18 @@ def _diagonal(vectors: Array, load: Array) -> Array:
     return diagonal
 
 
-def _features(spectrum: Spectrum, load: Array, is_product: bool) -> tuple[Array, Array | None, Array]:
+def _features(
+    spectrum: Spectrum, load: Array, is_product: bool
+) -> tuple[Array, Array | None, Array]:
     """Return the features of a side in the eigenvectors of their weighted Gram matrix, and its eigendecomposition.
 
-    If all rows have similar weights, features are not rotated, and the eigenvectors are None. For a kernel that is no
-    product, features are the eigenvectors of the spectrum.
+    If all rows have similar weights, features are not rotated, and the eigenvectors are None. For a
+    kernel that is no product, features are the eigenvectors of the spectrum.
     """
     if not is_product:
         return spectrum.vectors, None, _diagonal(spectrum.vectors, load)
-    xp, roots = namespace(load), spectrum.values**0.5
+    xp = namespace(load)
+    roots = spectrum.values**0.5
     if float(xp.var(load)) <= _EVEN * float(xp.mean(load)) ** 2:
         return spectrum.vectors * roots, None, spectrum.values * _diagonal(spectrum.vectors, load)
     values, turn = eigh(roots[:, None] * _gram(spectrum.vectors, load) * roots)
@@ -396,15 +437,20 @@ def _features(spectrum: Spectrum, load: Array, is_product: bool) -> tuple[Array,
 
 # Grids of fewer cells are completed by their cells.
 _LITTLE_WORK = 2**16
-# For a product kernel, the system of the pairs with rotated features takes about a third of the iterations or fewer, so
-# that each may cost this many times as much. It takes more iterations if few cells are observed, or for other kernels.
-_FEWER, _FEW = 3, 0.05
+# For a product kernel, the system of the pairs with rotated features takes about a third of the
+# iterations or fewer, so that each may cost this many times as much. It takes more iterations if
+# few cells are observed, or for other kernels.
+_FEWER = 3
+_FEW = 0.05
 
 
-def complete_grid(operators: GridOperators, Y: Array, weights: Array | None, **options: Any) -> Completion:
+def complete_grid(
+    operators: GridOperators, Y: Array, weights: Array | None, **options: Any
+) -> Completion:
     """Complete a grid of labels by its cells or by its observed pairs, whichever takes less work.
 
-    The arguments are those of `dyadlearn.solve.missing.complete`; the options are `start`, `tol` and `max_iter`.
+    The arguments are those of `dyadlearn.solve.missing.complete`; the options are `start`, `tol`
+    and `max_iter`.
     """
     n_observed = Labels.of_grid(Y).size
     is_direct = suits_direct(operators, n_observed, operators.kernel_cost, Y)
@@ -434,7 +480,8 @@ def solve_pairs(
     operators : GridOperators
     labels : Labels
     factor : callable, default=None
-        Function that returns the factor of the system, which the caller keeps; None computes it here.
+        Function that returns the factor of the system, which the caller keeps; None computes it
+        here.
     """
     y = labels.values
     ranks = tuple(int(side.values.shape[0]) for side in operators.grid_spectra)
@@ -470,7 +517,8 @@ def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | Non
     m, q = Y.shape
     if not operators.takes_pairs or m * q < _LITTLE_WORK or operators.interpolates:
         return False
-    xp, (k, r) = namespace(Y), (int(side.values.shape[0]) for side in operators.grid_spectra)
+    xp = namespace(Y)
+    k, r = (int(side.values.shape[0]) for side in operators.grid_spectra)
     n_observed = m * q - int(xp.sum(xp.astype(xp.isnan(Y), xp.int64)))
     if n_observed == 0 or (weights is None and n_observed == m * q):
         return False
@@ -483,27 +531,35 @@ def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | Non
 
 def _costs(Y: Array, n_observed: int, ranks: tuple[int, int]) -> tuple[int, int]:
     """Return the multiplications of one product on the whole grid, and at its observed pairs."""
-    (m, q), (k, r) = (int(length) for length in Y.shape), ranks
+    m, q = (int(length) for length in Y.shape)
+    k, r = ranks
     whole = min(m * k * r + m * r * q, q * k * r + m * k * q)
     return whole, product_cost((m, q), n_observed, ranks, gather_cost(Y))[0]
 
 
 def _labels_to_solve_for(Y: Array, weights: Array | None, ranks: tuple[int, int]) -> Labels:
     """Return the labels as a list, or as a grid with weights of zero where products with all of it cost less."""
-    labels, xp = Labels.of_grid(Y, weights), namespace(Y)
+    labels = Labels.of_grid(Y, weights)
+    xp = namespace(Y)
     whole, listed = _costs(Y, labels.size, ranks)
     if listed < whole:
         return labels.listed()
-    missing, nothing = xp.isnan(Y), xp.zeros_like(Y)
+    missing = xp.isnan(Y)
+    nothing = xp.zeros_like(Y)
     positive = xp.ones_like(Y) if weights is None else weights
     return Labels.of_grid(xp.where(missing, nothing, Y), xp.where(missing, nothing, positive))
 
 
 def complete_by_pairs(
-    operators: GridOperators, Y: Array, weights: Array | None, start: Completion | None = None, **options: Any
+    operators: GridOperators,
+    Y: Array,
+    weights: Array | None,
+    start: Completion | None = None,
+    **options: Any,
 ) -> Completion:
     """Complete a grid as `dyadlearn.solve.missing.complete` does, by solving for the observed pairs."""
-    xp, (k, r) = namespace(Y), (int(side.values.shape[0]) for side in operators.grid_spectra)
+    xp = namespace(Y)
+    k, r = (int(side.values.shape[0]) for side in operators.grid_spectra)
     system = ObservedSystem.of(operators, _labels_to_solve_for(Y, weights, (k, r)))
     known = None
     if start is not None and start.form == "pairs":

@@ -1,24 +1,28 @@
 r"""Operators of a model of pairs on grids: hat matrix, residual operator and pairwise kernel.
 
-With :math:`\mathbf{F} = \mathbf{H}[\mathbf{Y}]` the fitted grid, a model has a hat :math:`\mathbf{H}` and a residual
-operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, diagonal in the rotated labels with entries
+With :math:`\mathbf{F} = \mathbf{H}[\mathbf{Y}]` the fitted grid, a model has a hat
+:math:`\mathbf{H}` and a residual operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, diagonal in
+the rotated labels with entries
 :math:`1-\rho` and :math:`\rho`, and a pairwise kernel :math:`\mathbf{P}` with a ridge :math:`c` such that
 :math:`\mathbf{H} = \mathbf{P}(\mathbf{P}+c\mathbf{I})^{-1}`. Each model defines them in
 `dyadlearn.pairing`.
 
-A model may have an unpenalised grand mean, `free_mean`. Its hat and residual are those of the model with that
-mean, :math:`\mathbf{R} = c\,(\mathbf{C}^{-1} - \mathbf{EE}^\top/\mathbf{1}^\top\mathbf{E})` with
+A model may have an unpenalised grand mean, `free_mean`. Its hat and residual are those of the model
+with that mean, :math:`\mathbf{R} = c\,(\mathbf{C}^{-1} -
+\mathbf{EE}^\top/\mathbf{1}^\top\mathbf{E})` with
 :math:`\mathbf{C} = \mathbf{P} + c\mathbf{I}` and :math:`\mathbf{E} = \mathbf{C}^{-1}\mathbf{1}`, so that
 :math:`\mathbf{H1} = \mathbf{1}`. The pairwise kernel, its ridge, `kernel_values` and `remainder` are those of
 :math:`\mathbf{P}` alone. The system of the observed cells has a border, :math:`\mathbf{P}_{oo}\mathbf{a} +
-c\mathbf{a} + \mu\mathbf{1} = \mathbf{y}_o` and :math:`\mathbf{1}^\top\mathbf{a} = 0`. If both sides have a free
-constant, ones are eigenvectors of both, and the mean is one direction of the rotated labels, with a kernel value and a
-remainder of zero.
+c\mathbf{a} + \mu\mathbf{1} = \mathbf{y}_o` and :math:`\mathbf{1}^\top\mathbf{a} = 0`. If both sides
+have a free constant, ones are eigenvectors of both, and the mean is one direction of the rotated
+labels, with a kernel value and a remainder of zero.
 
-`reduced` returns the operators of a side without the labels of some rows, with the penalty of all rows.
+`reduced` returns the operators of a side without the labels of some rows, with the penalty of all
+rows.
 
-Let a side have the hat :math:`\mathbf{H}` and the residual operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`. If
-the rows I are left out and the rows O stay, the predictions for the left-out rows are
+Let a side have the hat :math:`\mathbf{H}` and the residual operator :math:`\mathbf{R} = \mathbf{I}
+- \mathbf{H}`. If the rows I are left out and the rows O stay, the predictions for the left-out rows
+are
 
 .. math:: \mathbf{f}_I = -\mathbf{R}_{II}^{-1}\mathbf{R}_{IO}\,\mathbf{y}_O = \mathbf{R}_{II}^{-1}\mathbf{H}_{IO}\,
           \mathbf{y}_O ,
@@ -29,8 +33,9 @@ and the residual operator of the rows that stay is the Schur complement
           = (\mathbf{I} + \boldsymbol\Xi_{OO})^{-1}, \qquad
           \boldsymbol\Xi = \mathbf{U}\,\tfrac{f}{1-f}\,\mathbf{U}^\top .
 
-With any filter, a side is thus ridge regression with the kernel :math:`\boldsymbol\Xi` and a ridge of one. For
-Tikhonov's filter :math:`\boldsymbol\Xi = \mathbf{K}/\lambda`, and a reduced side equals a refit. Directions with
+With any filter, a side is thus ridge regression with the kernel :math:`\boldsymbol\Xi` and a ridge
+of one. For Tikhonov's filter :math:`\boldsymbol\Xi = \mathbf{K}/\lambda`, and a reduced side equals
+a refit. Directions with
 :math:`1-f = 0` are unpenalised and have no value in this kernel; the others are made orthogonal to them. A free
 constant is one of them. With weights w of the rows that stay, the same holds for
 :math:`\sqrt{w}\,\boldsymbol\Xi_{OO}\sqrt{w}` and for labels multiplied by :math:`\sqrt{w}`.
@@ -78,7 +83,8 @@ def _at(grid: Array, cells: Cells) -> Array:
     return take_rows(namespace(grid).reshape(grid, (-1,)), rows * grid.shape[1] + columns)
 
 
-# Smallest ratio of two remainders of a side for which a system of the residual operator is solved as it is.
+# Smallest ratio of two remainders of a side for which a system of the residual operator is solved
+# as it is.
 _LEAST_REMAINDER = 1e-4
 
 
@@ -86,7 +92,9 @@ class SideProduct:
     r"""Multiplies many grids by :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top`, in the cheaper of two forms."""
 
     def __init__(self, spectrum: Spectrum, weights: Array) -> None:
-        self.spectrum, self.vectors, self.weights = spectrum, spectrum.vectors, weights
+        self.spectrum = spectrum
+        self.vectors = spectrum.vectors
+        self.weights = weights
 
     @cached_property
     def matrix(self) -> Array | None:
@@ -122,11 +130,13 @@ def between(block: Callable[[np.ndarray], Array], index: np.ndarray) -> Array:
 class GridOperators(ABC):
     r"""The operators of a model on grids of shape (m, q), from the spectra of its sides and the `remainder`.
 
-    By default it is ridge regression on pairs with the kernel :math:`\lambda(1-\rho)/\rho` in the rotated labels, where
+    By default it is ridge regression on pairs with the kernel :math:`\lambda(1-\rho)/\rho` in the
+    rotated labels, where
     :math:`\rho` is the remainder and :math:`\lambda` the `ridge`, or 1 if the ridge is 0.
     """
 
-    #: Whether the model can be solved for observed pairs without a grid, see `dyadlearn.solve.observed`.
+    #: Whether the model can be solved for observed pairs without a grid, see
+    #: `dyadlearn.solve.observed`.
     takes_pairs: ClassVar[bool] = False
     #: Shares a, b and c of a pair kernel a·K⊗G + b·K⊗I + c·I⊗G; None for other models.
     shares: tuple[float, float, float] | None = None
@@ -143,7 +153,9 @@ class GridOperators(ABC):
 
     def fixed_part(self, n_pairs: int, like: Array) -> FixedPart:
         """Return the columns without penalty of some pairs: a constant if there is a free mean."""
-        return FixedPart.constant(n_pairs, like) if self.free_mean else FixedPart.none(n_pairs, like)
+        if self.free_mean:
+            return FixedPart.constant(n_pairs, like)
+        return FixedPart.none(n_pairs, like)
 
     @property
     def n_fixed(self) -> int:
@@ -168,7 +180,9 @@ class GridOperators(ABC):
     def floor(self) -> float:
         """Lower bound of slacks; 0 if all directions but a free mean are penalised."""
         whole = self._penalised_remainder <= 0
-        return slack_floor(self.grid_spectra[0], math.inf) if bool(namespace(whole).any(whole)) else 0.0
+        if bool(namespace(whole).any(whole)):
+            return slack_floor(self.grid_spectra[0], math.inf)
+        return 0.0
 
     @property
     def interpolates(self) -> bool:
@@ -178,7 +192,8 @@ class GridOperators(ABC):
     @property
     def prefers_residual(self) -> bool:
         """Whether shrinkage is mostly weak, so that the residual operator is smaller and more accurate than the hat."""
-        xp, kept = namespace(self.remainder), self.remainder < 0.5
+        xp = namespace(self.remainder)
+        kept = self.remainder < 0.5
         return not self.is_truncated and 2 * int(xp.sum(xp.astype(kept, xp.int64))) > self.n_cells
 
     @property
@@ -228,7 +243,11 @@ class GridOperators(ABC):
     @cached_property
     def is_graded(self) -> bool:
         """Whether blocks of the residual operator and of the kernel may be singular to all digits."""
-        return is_graded(self._penalised_remainder, sum(side.n_rows for side in self.grid_spectra), self.is_truncated)
+        return is_graded(
+            self._penalised_remainder,
+            sum(side.n_rows for side in self.grid_spectra),
+            self.is_truncated,
+        )
 
     @property
     def _has_constants(self) -> bool:
@@ -258,13 +277,15 @@ class GridOperators(ABC):
     def _between(self, weights: Array, first: Cells, second: Cells) -> Array:
         """Return the operator with weights (k, l) between some cells and others, shape (s, n)."""
         rows, columns = self.grid_spectra
-        left, right = rows.vectors, columns.vectors
+        left = rows.vectors
+        right = columns.vectors
         if 2 * second[0].size > self.n_cells:
             return self._between_grid(weights, first, second)
         # The loop runs over the side with fewer distinct rows among the first cells.
         if np.unique(first[1]).size < np.unique(first[0]).size:
             left, right, weights = right, left, weights.T
-            first, second = first[::-1], second[::-1]
+            first = first[::-1]
+            second = second[::-1]
         first_right = take_rows(right, first[1])
         second_right = take_rows(right, second[1])
         distinct, place = np.unique(second[0], return_inverse=True)
@@ -275,7 +296,9 @@ class GridOperators(ABC):
             here = np.flatnonzero(first[0] == row)
             # Row of the operator for this row, with the other side rotated.
             rotated = (distinct_left * left[int(row), :]) @ weights
-            pieces.append(take_rows(first_right, here) @ (take_rows(rotated, place) * second_right).T)
+            pieces.append(
+                take_rows(first_right, here) @ (take_rows(rotated, place) * second_right).T
+            )
             members.append(here)
         return in_order(pieces, members)
 
@@ -283,19 +306,26 @@ class GridOperators(ABC):
         """Return the same where the other cells are most of the grid, by an image of the grid for each cell."""
         left, right = (side.vectors for side in self.grid_spectra)
         xp = namespace(left)
-        (m, k), (q, r) = left.shape, right.shape
+        m, k = left.shape
+        q, r = right.shape
         places = second[0] * q + second[1]
         pieces = []
         for here in row_blocks(first[0].size, itemsize(left) * (2 * k * max(r, q) + 2 * m * q)):
-            spread = take_rows(left, first[0][here])[:, :, None] * take_rows(right, first[1][here])[:, None, :]
-            number = spread.shape[0]  # a side without directions leaves the other lengths to no inference
+            spread = (
+                take_rows(left, first[0][here])[:, :, None]
+                * take_rows(right, first[1][here])[:, None, :]
+            )
+            number = spread.shape[
+                0
+            ]  # a side without directions leaves the other lengths to no inference
             spread = xp.reshape(spread * weights, (number * k, r)) @ right.T
             images = left @ xp.reshape(spread, (number, k, q))
             flat = xp.reshape(images, (number, m * q))
             pieces.append(xp.take(flat, as_array_of(places, flat), axis=1))
         return xp.concat(pieces, axis=0)
 
-    #: Grid E and factor c of the rank-one part c EEᵀ of the hat that belongs to a free mean; None without one.
+    #: Grid E and factor c of the rank-one part c EEᵀ of the hat that belongs to a free mean; None
+    #: without one.
     mean_part: tuple[Array, float] | None = None
 
     def between(self, first: Cells, second: Cells, *, hat: bool) -> Array:
@@ -353,7 +383,9 @@ class GridOperators(ABC):
         """Return the operators of some rows (axis 0) or columns (1) only, of models with `shares`."""
         raise NotImplementedError
 
-    def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
+    def split_kernel(
+        self, rows: np.ndarray, columns: np.ndarray
+    ) -> tuple[Array, Array | None, Array | None]:
         """Return a part of the kernel between some cells (n, n), and the rest as a border with its penalties.
 
         By default the part is the kernel, and the border None: ones without a penalty.
@@ -364,8 +396,8 @@ class GridOperators(ABC):
 def common_floor(*sides: Smoother) -> float:
     """Return the lower bound of slacks of pairs, which vanish only if those of both sides do.
 
-    An unpenalised direction of one side is also unpenalised together with a free constant of the other. Two free
-    constants alone do not count: any label determines a mean.
+    An unpenalised direction of one side is also unpenalised together with a free constant of the
+    other. Two free constants alone do not count: any label determines a mean.
     """
     if not any(side.slack_floor for side in sides):
         return 0.0
@@ -380,7 +412,9 @@ def interpolation_floor(alpha: float, *spectra: Spectrum) -> float:
     if alpha > 0:
         return 0.0
     # Rounding can mix the null space with other directions only where there is one.
-    floors = [slack_floor(spectrum, _condition(spectrum)) for spectrum in spectra if spectrum.is_singular]
+    floors = [
+        slack_floor(spectrum, _condition(spectrum)) for spectrum in spectra if spectrum.is_singular
+    ]
     return max(floors, default=0.0)
 
 
@@ -408,8 +442,9 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     Returns
     -------
     Smoother
-        Smoother of p rows. With weights, it applies to labels multiplied by the roots of the weights, and so does its
-        free constant. Its eigenvalues are only meaningful for the gap between unpenalised and other directions.
+        Smoother of p rows. With weights, it applies to labels multiplied by the roots of the
+        weights, and so does its free constant. Its eigenvalues are only meaningful for the gap
+        between unpenalised and other directions.
 
     Raises
     ------
@@ -428,27 +463,40 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     """
     if weights is None and rows.size == side.spectrum.n_rows:
         return side
-    xp, vanishing = namespace(side.shrinkage), side.contrast is not None
+    xp = namespace(side.shrinkage)
+    vanishing = side.contrast is not None
     side = side.scaled()
     check_hidden(side, without(rows, side.spectrum.n_rows))
-    is_whole, constant = _whole(side), side.spectrum.constant if side.spectrum.has_free_constant else None
-    # A free constant, the last direction, comes first: other unpenalised directions are made orthogonal to it.
-    whole, others = np.flatnonzero(is_whole)[::-1], np.flatnonzero(~is_whole)
-    # In descending order of the singular values: in ascending order, small ones would be lost in rounding.
+    is_whole = _whole(side)
+    constant = side.spectrum.constant if side.spectrum.has_free_constant else None
+    # A free constant, the last direction, comes first: other unpenalised directions are made
+    # orthogonal to it.
+    whole = np.flatnonzero(is_whole)[::-1]
+    others = np.flatnonzero(~is_whole)
+    # In descending order of the singular values: in ascending order, small ones would be lost in
+    # rounding.
     others = others[np.argsort(to_numpy(side.remainder)[others])]
     vectors = take_rows(side.spectrum.vectors, rows)
     vectors = (vectors if weights is None else vectors * weights**0.5).T
     shares = take_rows(side.shrinkage, others) / take_rows(side.remainder, others)
-    factor = xp.concat([take_rows(vectors, whole).T, take_rows(vectors, others).T * shares**0.5], axis=1)
+    factor = xp.concat(
+        [take_rows(vectors, whole).T, take_rows(vectors, others).T * shares**0.5], axis=1
+    )
     orthogonal, triangle = xp.linalg.qr(factor, mode="reduced")
-    r, first = whole.size, int(constant is not None)
+    r = whole.size
+    first = int(constant is not None)
     left, roots, _ = svd(triangle[r:, r:])
-    vectors = xp.concat([orthogonal[:, first:r], orthogonal[:, r:] @ left, orthogonal[:, :first]], axis=1)
-    values, last, free = roots**2, xp.zeros_like(vectors[0, :first]), xp.ones_like(vectors[0, first:r])
+    vectors = xp.concat(
+        [orthogonal[:, first:r], orthogonal[:, r:] @ left, orthogonal[:, :first]], axis=1
+    )
+    values = roots**2
+    last = xp.zeros_like(vectors[0, :first])
+    free = xp.ones_like(vectors[0, first:r])
     if vanishing:
         filter = Tabulated(xp.ones_like(values), xp.zeros_like(values), 1.0 / values)
     else:
-        shrinkage, remainder = values / (1.0 + values), 1.0 / (1.0 + values)
+        shrinkage = values / (1.0 + values)
+        remainder = 1.0 / (1.0 + values)
         filter = Tabulated(xp.concat([free, shrinkage]), xp.concat([0.0 * free, remainder]))
         if free.shape[0]:
             values = xp.concat([free, (1.0 - _gap(side, is_whole)) * xp.ones_like(values)])
@@ -487,14 +535,16 @@ def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
     >>> predict_others(side, np.array([0]), np.array([[3.0]]))
     array([[1.]])
     """
-    side, xp = side.scaled(), namespace(labels)
+    side = side.scaled()
+    xp = namespace(labels)
     hidden = without(rows, side.spectrum.n_rows)
     if not rows.size and not side.spectrum.has_free_constant:
         return zeros((hidden.size, labels.shape[1]), labels)
     check_hidden(side, hidden)
     if _loses_digits(side):
         return _least_penalty(side, rows, hidden, labels)
-    vectors, weights = side.spectrum.vectors, -side.remainder if side.prefers_residual else side.shrinkage
+    vectors = side.spectrum.vectors
+    weights = -side.remainder if side.prefers_residual else side.shrinkage
     right = take_rows(vectors, hidden) @ (weights[:, None] * (take_rows(vectors, rows).T @ labels))
     return xp.linalg.solve(side.residual_block(hidden), right)
 
@@ -510,11 +560,15 @@ def _loses_digits(side: Smoother) -> bool:
 def _least_penalty(side: Smoother, rows: np.ndarray, hidden: np.ndarray, labels: Array) -> Array:
     r"""Return the labels of hidden rows with the least penalty :math:`\|\sqrt{1-f}\,\mathbf{U}^\top\mathbf{y}\|^2`.
 
-    They solve the system of `predict_others`. In the entries of its matrix, directions with a small remainder are lost;
-    in a factorisation with sorted rows, each direction keeps its digits.
+    They solve the system of `predict_others`. In the entries of its matrix, directions with a small
+    remainder are lost; in a factorisation with sorted rows, each direction keeps its digits.
     """
-    xp, spectrum, remainder = namespace(labels), side.spectrum, side.remainder
-    if spectrum.is_truncated:  # the null space has a remainder of one, and its own orthonormal directions
+    xp = namespace(labels)
+    spectrum = side.spectrum
+    remainder = side.remainder
+    if (
+        spectrum.is_truncated
+    ):  # the null space has a remainder of one, and its own orthonormal directions
         own = remainder.shape[0] - spectrum.has_free_constant
         null = zeros((spectrum.n_rows - remainder.shape[0],), remainder) + 1.0
         remainder = xp.concat([remainder[:own], null, remainder[own:]])
@@ -533,13 +587,15 @@ def _least_penalty(side: Smoother, rows: np.ndarray, hidden: np.ndarray, labels:
 def check_hidden(side: Smoother, hidden: np.ndarray) -> None:
     """Raise `LeverageError` if hidden rows of a side have leverage 1.
 
-    Then the other rows do not determine all unpenalised directions. The check uses singular values, whose squares have
-    an error of ε², where eigenvalues of the residual operator have an error of ε.
+    Then the other rows do not determine all unpenalised directions. The check uses singular values,
+    whose squares have an error of ε², where eigenvalues of the residual operator have an error of
+    ε.
     """
     whole = np.flatnonzero(_whole(side))
     if whole.size and hidden.size:
         seen = take_rows(side.spectrum.vectors, without(hidden, side.spectrum.n_rows))
-        n_seen, roots = int(seen.shape[0]), svd(take_rows(seen.T, whole).T)[1]
+        n_seen = int(seen.shape[0])
+        roots = svd(take_rows(seen.T, whole).T)[1]
         if n_seen < whole.size or float(namespace(roots).min(roots)) ** 2 <= side.slack_floor:
             raise leverage_error(hidden, side.spectrum.n_rows, "rows are missing and")
 
@@ -568,6 +624,7 @@ def _whole(side: Smoother) -> np.ndarray:
 
 def _gap(side: Smoother, is_whole: np.ndarray) -> float:
     """Return the gap between the eigenvalues of unpenalised and other directions, relative to the largest."""
-    values, is_whole = to_numpy(side.spectrum.penalised), is_whole[: side.spectrum.penalised.shape[0]]
+    values = to_numpy(side.spectrum.penalised)
+    is_whole = is_whole[: side.spectrum.penalised.shape[0]]
     below = values[~is_whole].max() if not is_whole.all() else 0.0
     return float((values[is_whole].min() - below) / values.max())

@@ -27,14 +27,14 @@ __all__ = ["load", "read_model", "save", "write_model"]
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, whose name usually ends in ``.dyad``.
 
-    Writing is atomic: an existing file is replaced only when the new one is complete. A model that `load` could not
-    read is not written.
+    Writing is atomic: an existing file is replaced only when the new one is complete. A model that
+    `load` could not read is not written.
 
     Parameters
     ----------
     model : fitted estimator
-        Any fitted model except `TwoStepRegressor`, or fitted `Landmarks`. Arrays of other libraries are stored as numpy
-        arrays.
+        Any fitted model except `TwoStepRegressor`, or fitted `Landmarks`. Arrays of other libraries
+        are stored as numpy arrays.
     path : str or path
         File to write.
 
@@ -66,26 +66,38 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     write_model(model, path)
 
 
-def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = None, **more: Any) -> None:
+def write_model(
+    model: Any, path: str | os.PathLike[str], *, over: str | None = None, **more: Any
+) -> None:
     """Write a fitted model as `save` does, with `more` entries of plain JSON in the header of the file.
 
-    With `over`, an existing file is replaced only if it has this checksum; otherwise `FileChangedError` is raised.
+    With `over`, an existing file is replaced only if it has this checksum; otherwise
+    `FileChangedError` is raised.
     """
     if not isinstance(model, StoredEstimator) or name_in_file(model) is None:
-        kinds, found = ", ".join(stored_estimators()), type(model).__name__
-        raise ModelFileError(f"A model file holds a model of this library ({kinds}), not an object of class {found}.")
+        kinds = ", ".join(stored_estimators())
+        found = type(model).__name__
+        raise ModelFileError(
+            f"A model file holds a model of this library ({kinds}), not an object of class {found}."
+        )
     check_is_fitted(model)
     writer = Writer()
     plain = writer.write(model, "")
     from dyadlearn import __version__
 
-    libraries = {"numpy": np.__version__, "scipy": scipy.__version__, "scikit-learn": sklearn.__version__}
+    libraries = {
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
     versions = {"dyadlearn": __version__, "python": platform.python_version(), **libraries}
     header = {"versions": versions, "model": plain, **more}
     try:
         _model(header, writer.arrays, Path(path), copies=False)
     except ModelFileError as error:
-        raise ModelFileError(f"The model was not saved, because it could not be loaded again: {error}") from error
+        raise ModelFileError(
+            f"The model was not saved, because it could not be loaded again: {error}"
+        ) from error
     write_container(Path(path), header, writer.arrays, over=over)
 
 
@@ -101,8 +113,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     model
-        The model, bit for bit, with numpy arrays. If it was fitted on a frame of labels, predictions are frames of the
-        same library if that is installed, else arrays.
+        The model, bit for bit, with numpy arrays. If it was fitted on a frame of labels,
+        predictions are frames of the same library if that is installed, else arrays.
 
     Raises
     ------
@@ -126,7 +138,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     return _model(header, arrays, Path(path)), header
 
 
-def _model(header: Any, arrays: Mapping[str, np.ndarray], path: Path, *, copies: bool = True) -> Any:
+def _model(
+    header: Any, arrays: Mapping[str, np.ndarray], path: Path, *, copies: bool = True
+) -> Any:
     try:
         model = Reader(arrays, copies=copies).read(header["model"], "")
         if not isinstance(model, StoredEstimator):

@@ -1,22 +1,25 @@
 r"""Container of a model file: named arrays and a header in the safetensors format, with every byte checked.
 
-A file contains the length of its head (8 bytes, little-endian), the head, and the bytes of the arrays one after the
-other. The head is JSON with the dtype, shape and position of each array, and before them the metadata
+A file contains the length of its head (8 bytes, little-endian), the head, and the bytes of the
+arrays one after the other. The head is JSON with the dtype, shape and position of each array, and
+before them the metadata
 
 .. code-block:: text
 
-    {"__metadata__":{"format":"dyadlearn","version":"7","checksum":"<SHA-256>","header":"<JSON in a string>"}, …}
+    {"__metadata__":{"format":"dyadlearn","version":"7","checksum":"<SHA-256>","header":"<JSON in a
+    string>"}, …}
 
-in this order and without spaces, so that a file is recognised by its first bytes. The checksum is that of the whole
-file with zeros in place of the checksum. Any reader of safetensors can open the arrays. Files are read and written in
-one pass and without a second copy of the arrays, so that the checked bytes are those that are used.
+in this order and without spaces, so that a file is recognised by its first bytes. The checksum is
+that of the whole file with zeros in place of the checksum. Any reader of safetensors can open the
+arrays. Files are read and written in one pass and without a second copy of the arrays, so that the
+checked bytes are those that are used.
 
 The values of a model are written as plain JSON and arrays, without executable content.
 
 ``null``, booleans, whole and finite numbers, text, lists and dicts with text keys are written as such. Any other value
-is an object with a single key: ``"$"`` and the name of a codec or of a class with a state (`dyadlearn._state`). Arrays
-are named by their paths, such as ``side.spectrum.vectors``. A second occurrence of a value is ``{"$again": path}``.
-Frames are written and loaded as `Table`.
+is an object with a single key: ``"$"`` and the name of a codec or of a class with a state
+(`dyadlearn._state`). Arrays are named by their paths, such as ``side.spectrum.vectors``. A second
+occurrence of a value is ``{"$again": path}``. Frames are written and loaded as `Table`.
 """
 
 from __future__ import annotations
@@ -56,13 +59,21 @@ _LONGEST_HEAD = 100_000_000
 Forms = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 # Names of types in safetensors: F64, I8, BOOL and so on.
 _SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
-_DTYPES = {f"{kind.upper()}{8 * size}": f"<{kind}{size}" for kind, sizes in _SIZES.items() for size in sizes}
+_DTYPES = {
+    f"{kind.upper()}{8 * size}": f"<{kind}{size}"
+    for kind, sizes in _SIZES.items()
+    for size in sizes
+}
 _DTYPES["BOOL"] = "|b1"
 _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 
 
 def write_container(
-    path: Path, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, over: str | None = None
+    path: Path,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    *,
+    over: str | None = None,
 ) -> None:
     """Write a model file atomically.
 
@@ -78,13 +89,20 @@ def write_container(
     """
     # Arrays with the largest items come first, so that all are aligned.
     ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
-    places, end = {}, 0
+    places = {}
+    end = 0
     for name, array in ordered:
-        start, end = end, end + array.nbytes
+        start = end
+        end = end + array.nbytes
         kind = _NAMES[array.dtype.newbyteorder("<")]
         places[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":"), allow_nan=False)
-    metadata = {"format": "dyadlearn", "version": str(VERSION), "checksum": _NO_CHECKSUM, "header": text}
+    metadata = {
+        "format": "dyadlearn",
+        "version": str(VERSION),
+        "checksum": _NO_CHECKSUM,
+        "header": text,
+    }
     head = json.dumps({"__metadata__": metadata, **places}, separators=(",", ":")).encode("ascii")
     head += b" " * (-len(head) % 8)
     if len(head) > _LONGEST_HEAD:
@@ -103,7 +121,12 @@ def write_container(
 
 def _bytes(array: np.ndarray) -> memoryview:
     """Return the bytes of an array in the order of the file, without a copy if possible."""
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
+    return (
+        np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        .reshape(-1)
+        .view(np.uint8)
+        .data
+    )
 
 
 def read_checksum(path: Path) -> str | None:
@@ -141,7 +164,9 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     with open(path, "rb") as file:
         head, span, header, forms = _read_tables(file, size, path)
         # A sparse file may be larger than the disk.
-        check_memory(1.5 * size, np.empty(0), f"Loading {path}", "free some, or load it on a larger machine")
+        check_memory(
+            1.5 * size, np.empty(0), f"Loading {path}", "free some, or load it on a larger machine"
+        )
         arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in forms.items()}
         digest = hashlib.sha256(len(head).to_bytes(8, "little"))
         digest.update(head[: span[0]] + _NO_CHECKSUM.encode() + head[span[1] :])
@@ -155,30 +180,49 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     return header, arrays
 
 
-def _read_tables(file: BinaryIO, size: int, path: Path) -> tuple[bytes, tuple[int, int], Any, Forms]:
+def _read_tables(
+    file: BinaryIO, size: int, path: Path
+) -> tuple[bytes, tuple[int, int], Any, Forms]:
     """Return the head, the position of its checksum, the header, and the shapes and dtypes of the arrays in order."""
     head = _read_head(file, size, path)
     found = _HEAD.match(head)
     version = int(found[1]) if found else 0
     if version > VERSION:
         reads = f"this one reads formats up to {VERSION}"
-        raise ModelFileError(f"{path} is in format {version} of a newer dyadlearn, and {reads}: upgrade dyadlearn.")
+        raise ModelFileError(
+            f"{path} is in format {version} of a newer dyadlearn, and {reads}: upgrade dyadlearn."
+        )
     if 0 < version < OLDEST:
         reads = f"this one reads formats from {OLDEST} on"
-        raise ModelFileError(f"{path} is in format {version} of an older dyadlearn, and {reads}: fit the model again.")
+        raise ModelFileError(
+            f"{path} is in format {version} of an older dyadlearn, and {reads}: fit the model "
+            f"again."
+        )
     if found is None or found[2] is None:
         raise _damaged(path, "its head does not begin as one does")
     try:
         tables = json.loads(head)
         header = json.loads(tables.pop("__metadata__")["header"])
         forms = _forms(tables)
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise _damaged(path, "its head cannot be read") from error
-    expected = 8 + len(head) + sum(math.prod(shape) * dtype.itemsize for shape, dtype in forms.values())
+    expected = (
+        8 + len(head) + sum(math.prod(shape) * dtype.itemsize for shape, dtype in forms.values())
+    )
     if size < expected:
         raise _cut_short(path, size, expected)
     # With an axis of length 0, other axes could have any length without bytes in the file.
-    lengths = (math.prod(max(axis, 1) for axis in shape) * dtype.itemsize for shape, dtype in forms.values())
+    lengths = (
+        math.prod(max(axis, 1) for axis in shape) * dtype.itemsize
+        for shape, dtype in forms.values()
+    )
     if size > expected or max(lengths, default=0) > size:
         raise _damaged(path, "its arrays and its size do not fit together")
     return head, found.span(2), header, forms
@@ -203,12 +247,18 @@ def _read_head(file: BinaryIO, size: int, path: Path) -> bytes:
 
 def _forms(tables: Mapping[str, Any]) -> Forms:
     """Return the shapes and dtypes of the arrays in order; raise ValueError if they are not contiguous."""
-    forms, end = {}, 0
+    forms = {}
+    end = 0
     for name, table in sorted(tables.items(), key=lambda item: item[1]["data_offsets"]):
-        shape, dtype = tuple(table["shape"]), np.dtype(_DTYPES[table["dtype"]])
-        if any(type(length) is not int or not 0 <= length < 2**48 for length in shape) or len(shape) > 8:
+        shape = tuple(table["shape"])
+        dtype = np.dtype(_DTYPES[table["dtype"]])
+        if (
+            any(type(length) is not int or not 0 <= length < 2**48 for length in shape)
+            or len(shape) > 8
+        ):
             raise ValueError("not a shape")
-        start, end = end, end + math.prod(shape) * dtype.itemsize
+        start = end
+        end = end + math.prod(shape) * dtype.itemsize
         if table["data_offsets"] != [start, end]:
             raise ValueError("a hole, an overlap or another size")
         forms[name] = (shape, dtype)
@@ -216,7 +266,9 @@ def _forms(tables: Mapping[str, Any]) -> Forms:
 
 
 def _cut_short(path: Path, size: int, expected: int) -> ModelFileError:
-    return ModelFileError(f"{path} was cut short, or its beginning is damaged: it has {size} of {expected} bytes.")
+    return ModelFileError(
+        f"{path} was cut short, or its beginning is damaged: it has {size} of {expected} bytes."
+    )
 
 
 def _damaged(path: Path, why: str) -> ModelFileError:
@@ -225,12 +277,16 @@ def _damaged(path: Path, why: str) -> ModelFileError:
 
 _PLAIN = {type(None), bool, int, str}
 
-#: Remedies for values that cannot be stored, by the name of a part of a model or of a parameter without ``task_``.
+#: Remedies for values that cannot be stored, by the name of a part of a model or of a parameter
+#: without ``task_``.
 _REMEDIES = {
     "kernel": 'use a kernel by its name, such as "rbf", or "precomputed"',
     "filter": "use one of dyadlearn.filters",
-    "feature_map": "use Landmarks or an array, or transform the features before the model gets them",
-    **dict.fromkeys(("instances", "tasks"), "use an array, a sparse matrix, or a frame that holds numbers"),
+    "feature_map": "use Landmarks or an array, or transform the features before the model gets "
+    "them",
+    **dict.fromkeys(
+        ("instances", "tasks"), "use an array, a sparse matrix, or a frame that holds numbers"
+    ),
     "scoring": 'use a metric by its name, such as "roc_auc"',
     "random_state": "use a whole number",
     "cv": "use a number of folds, or SettingKFold",
@@ -268,7 +324,10 @@ class Writer:
         if tag in _CODECS:
             write, _ = _CODECS[tag]
             return {f"${tag}": write(self, value, path)}
-        state = value.state() if isinstance(value, Stored) else _frame(value, path).state()
+        if isinstance(value, Stored):
+            state = value.state()
+        else:
+            state = _frame(value, path).state()
         return {f"${tag}": self.fields(state, path)}
 
     def items(self, values: Iterable[Any], path: str) -> list[Any]:
@@ -294,7 +353,8 @@ class Reader:
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], *, copies: bool = True) -> None:
-        self.arrays, self.copies = arrays, copies
+        self.arrays = arrays
+        self.copies = copies
         self._seen: dict[str, Any] = {}
 
     def read(self, plain: Any, path: str) -> Any:
@@ -310,7 +370,8 @@ class Reader:
             raise ModelFileError(f"its header has something beside {tag} at {path}")
         if tag == "$again":
             return self._seen[plain[tag]]
-        name, cls = tag[1:], stored_class(tag[1:])
+        name = tag[1:]
+        cls = stored_class(tag[1:])
         if name in _CODECS:
             _, read = _CODECS[name]
             value = read(self, plain[tag], path)
@@ -342,7 +403,9 @@ def _joined(path: str, name: str | int) -> str:
 def _refusal(value: Any, path: str) -> ModelFileError:
     """Return the error for a value that cannot be stored, with a remedy if one is known."""
     parts = path.removeprefix("parameters.").split(".")
-    name = next((part for part in reversed(parts) if part.removeprefix("task_") in _REMEDIES), parts[-1])
+    name = next(
+        (part for part in reversed(parts) if part.removeprefix("task_") in _REMEDIES), parts[-1]
+    )
     remedy = _REMEDIES.get(name.removeprefix("task_"), "")
     if isinstance(value, np.ndarray):
         what = f"an array of {value.dtype}"
@@ -351,7 +414,9 @@ def _refusal(value: Any, path: str) -> ModelFileError:
     else:
         text = repr(value)
         what = f"of type {type(value).__name__} ({text if len(text) < 60 else text[:57] + '…'})"
-    return ModelFileError(f"{name} is {what}, which a model file cannot hold{remedy and ': ' + remedy}.")
+    return ModelFileError(
+        f"{name} is {what}, which a model file cannot hold{remedy and ': ' + remedy}."
+    )
 
 
 def _tag_of(value: Any) -> str | None:
@@ -387,7 +452,9 @@ def _write_array(writer: Writer, value: Any, path: str) -> str:
     writer.arrays[path] = array
     # The memory layout is stored, because it determines the rounding of sums.
     steps = [abs(step) for step in array.strides]
-    return "F" if array.ndim == 2 and not array.flags.c_contiguous and steps[0] < steps[1] else "C"
+    if array.ndim == 2 and not array.flags.c_contiguous and steps[0] < steps[1]:
+        return "F"
+    return "C"
 
 
 def _read_array(reader: Reader, layout: str, path: str) -> np.ndarray:
@@ -404,7 +471,10 @@ def _write_objects(writer: Writer, array: np.ndarray, path: str) -> list[str]:
     return list(array)
 
 
-_SPARSE = {cls.__name__: cls for cls in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix)}
+_SPARSE = {
+    cls.__name__: cls
+    for cls in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix)
+}
 
 
 def _write_sparse(writer: Writer, matrix: Any, path: str) -> dict[str, Any]:
@@ -412,7 +482,9 @@ def _write_sparse(writer: Writer, matrix: Any, path: str) -> dict[str, Any]:
     if type(matrix).__name__ not in _SPARSE:
         raise _refusal(matrix, path)
     parts = {name: getattr(matrix, name) for name in ("data", "indices", "indptr")}
-    return writer.fields({"class": type(matrix).__name__, "shape": list(matrix.shape), **parts}, path)
+    return writer.fields(
+        {"class": type(matrix).__name__, "shape": list(matrix.shape), **parts}, path
+    )
 
 
 def _read_sparse(reader: Reader, plain: Any, path: str) -> Any:
@@ -420,8 +492,8 @@ def _read_sparse(reader: Reader, plain: Any, path: str) -> Any:
     return compressed_matrix(_SPARSE[parts["class"]], parts, tuple(parts["shape"]))
 
 
-#: How kinds of values are written and read: ``write(writer, value, path)`` returns JSON, and ``read(reader, plain,
-#: path)`` the value.
+#: How kinds of values are written and read: ``write(writer, value, path)`` returns JSON, and
+#: ``read(reader, plain, path)`` the value.
 _CODECS: dict[str, tuple[Any, Any]] = {
     "array": (_write_array, _read_array),
     "objects": (_write_objects, lambda reader, plain, path: np.array(plain, dtype=object)),
@@ -429,5 +501,6 @@ _CODECS: dict[str, tuple[Any, Any]] = {
     "tuple": (Writer.items, lambda reader, plain, path: tuple(reader.items(plain, path))),
     "float": (None, lambda reader, plain, path: float(plain)),
 }
-#: Kinds of values that are written again if they occur a second time, instead of a reference to the first.
+#: Kinds of values that are written again if they occur a second time, instead of a reference to the
+#: first.
 _REPEATED = {"objects", "tuple", "float"}

@@ -1,7 +1,7 @@
 r"""The grid of labels and its image; curves or scatter plots of held-out predictions.
 
-Curves are averaged as the metrics are: over all cells together in settings A and D, over the instances in B and over
-the tasks in C,
+Curves are averaged as the metrics are: over all cells together in settings A and D, over the
+instances in B and over the tasks in C,
 
 .. math:: \mathrm{TPR}_B(x) = \frac{1}{m} \sum_{i=1}^m \mathrm{TPR}_i(x),
 
@@ -38,13 +38,13 @@ class Pixels:
     Attributes
     ----------
     values : array of shape (height, width)
-        Mean of the observed labels of each block, or the share of the larger label if there are two; NaN if none is
-        observed.
+        Mean of the observed labels of each block, or the share of the larger label if there are
+        two; NaN if none is observed.
     block : (int, int)
         Number of instances and of tasks in one pixel.
     ends : (float, float)
-        Labels of the first and the last colour: the 1 % and 99 % quantiles, so that outliers do not determine the
-        colours.
+        Labels of the first and the last colour: the 1 % and 99 % quantiles, so that outliers do not
+        determine the colours.
     """
 
     values: np.ndarray
@@ -55,15 +55,17 @@ class Pixels:
     def note(self) -> str:
         """Note about pixels that show the mean of several labels."""
         height, width = self.block
-        return "" if height == width == 1 else f"a pixel is the mean of {height} × {width} labels"
+        if height == width == 1:
+            return ""
+        return f"a pixel is the mean of {height} × {width} labels"
 
 
 @dataclass(frozen=True, eq=False)
 class GridView:
     """Labels of instances × tasks.
 
-    The degree of an instance or task is the number of its positive labels if the labels have two values, else the
-    number of its observed labels.
+    The degree of an instance or task is the number of its positive labels if the labels have two
+    values, else the number of its observed labels.
 
     Attributes
     ----------
@@ -135,7 +137,9 @@ class GridView:
     @property
     def size(self) -> str:
         """Size of the grid, in words."""
-        return " × ".join(f"{n:,} {name}" for n, name in zip(self.values.shape, self.names.both, strict=True))
+        return " × ".join(
+            f"{n:,} {name}" for n, name in zip(self.values.shape, self.names.both, strict=True)
+        )
 
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the degrees of instances (m,) and tasks (q,)."""
@@ -151,7 +155,9 @@ class GridView:
         for name, degrees in dict(zip(self.names.both, self.degrees(), strict=True)).items():
             levels, count = np.unique(degrees, return_counts=True)
             share = np.cumsum(count[::-1])[::-1] / degrees.size
-            words = f"{degrees.size:,} {name}: median {np.median(degrees):g}, most {degrees.max():,}"
+            words = (
+                f"{degrees.size:,} {name}: median {np.median(degrees):g}, most {degrees.max():,}"
+            )
             curves[words] = np.array([0, *levels, levels[-1]]), np.array([1.0, *share, 0.0])
         return curves
 
@@ -162,14 +168,17 @@ class GridView:
 
     def pixels(self, most: int) -> Pixels:
         """Return an image with at most a given number of pixels on each axis."""
-        values, ends = self.values, (0.0, 1.0)
+        values = self.values
+        ends = (0.0, 1.0)
         if self.is_binary:
             values = np.where(self.observed, self.positive, np.nan)
         elif self.n_observed:
             low, high = np.quantile(values[self.observed], [0.01, 0.99])
             ends = (float(low), float(high))
         height, width = (-(-length // most) for length in values.shape)
-        beyond = [(0, -length % step) for length, step in zip(values.shape, (height, width), strict=True)]
+        beyond = [
+            (0, -length % step) for length, step in zip(values.shape, (height, width), strict=True)
+        ]
         whole = np.ma.masked_invalid(np.pad(values, beyond, constant_values=np.nan))
         means = whole.reshape(whole.shape[0] // height, height, -1, width).mean(axis=(1, 3))
         return Pixels(np.asarray(means.filled(np.nan)), (height, width), ends)
@@ -178,7 +187,9 @@ class GridView:
     def by_degree(self) -> GridView:
         """The grid sorted by decreasing degree, and by decreasing mean label for equal degrees."""
         rows, columns = (
-            np.lexsort((-np.ma.masked_invalid(self.values).mean(axis=1 - axis).filled(0.0), -degrees))
+            np.lexsort(
+                (-np.ma.masked_invalid(self.values).mean(axis=1 - axis).filled(0.0), -degrees)
+            )
             for axis, degrees in enumerate(self.degrees())
         )
         return replace(self, values=self.values[np.ix_(rows, columns)])
@@ -186,7 +197,9 @@ class GridView:
 
 def grid_of_labels(values: Any, *, network: bool = False, sides: Any = None) -> GridView:
     """Return the view of labels (m, q), in which NaN means missing; `sides` is as in `side_names`."""
-    return GridView(to_numpy(values).astype(np.float64), network, side_names(sides, network=network))
+    return GridView(
+        to_numpy(values).astype(np.float64), network, side_names(sides, network=network)
+    )
 
 
 _KINDS = ("auto", "roc", "precision_recall", "scatter")
@@ -202,8 +215,8 @@ class Points:
     Attributes
     ----------
     x, y : arrays of shape (n,)
-        False and true positive rates; recalls and precisions, each of which is valid up to its recall; or labels and
-        predictions.
+        False and true positive rates; recalls and precisions, each of which is valid up to its
+        recall; or labels and predictions.
     score : float
         Area under the curve, average precision, or R² of all points.
     average : {"micro", "instance", "task"}
@@ -220,7 +233,9 @@ class Points:
         if self.x.size <= most:
             return self.x, self.y
         lengths = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(self.x), np.diff(self.y)))])
-        chosen = np.unique(np.searchsorted(lengths, np.linspace(0.0, lengths[-1], most)).clip(max=self.x.size - 1))
+        chosen = np.unique(
+            np.searchsorted(lengths, np.linspace(0.0, lengths[-1], most)).clip(max=self.x.size - 1)
+        )
         return self.x[chosen], self.y[chosen]
 
 
@@ -291,12 +306,15 @@ def points_of(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting | None =
         predicted = np.asarray(F[observed], dtype=np.float64)
         return Points(Y[observed], predicted, float(r2(Y, F)) if varies else float("nan"), "micro")
     metric = _RANKS[kind](Y, setting=setting, tie_tolerance=None)
-    average, score = as_average(None, setting), float(metric(F))
+    average = as_average(None, setting)
+    score = float(metric(F))
     positive = np.nanmax(Y) == Y
     if average == "micro":
         return Points(*_curve(kind, positive[observed], F[observed]), score, average)
     if average == "task":
-        positive, observed, F = positive.T, observed.T, F.T
+        positive = positive.T
+        observed = observed.T
+        F = F.T
     mean = np.zeros_like(_STATIONS)
     for row in metric.rows:
         x, y = _curve(kind, positive[row, observed[row]], F[row, observed[row]])
@@ -314,7 +332,8 @@ def _curve(kind: str, positive: np.ndarray, predicted: np.ndarray) -> tuple[np.n
         x, y, _ = roc_curve(positive, predicted)
         return x, y
     y, x, _ = precision_recall_curve(positive, predicted)
-    # The precision at a recall is that of the first threshold that reaches it; scikit-learn adds a point at recall 0.
+    # The precision at a recall is that of the first threshold that reaches it; scikit-learn adds a
+    # point at recall 0.
     recall, first = np.unique(x[::-1], return_index=True)
     precision = y[::-1][first]
     precision[0] = precision[1]
@@ -322,15 +341,24 @@ def _curve(kind: str, positive: np.ndarray, predicted: np.ndarray) -> tuple[np.n
 
 
 def holdout_of_model(
-    model: Any, settings: Iterable[str | Setting], *, kind: str = "auto", cv: int | None = None, remedy: str = REMEDY
+    model: Any,
+    settings: Iterable[str | Setting],
+    *,
+    kind: str = "auto",
+    cv: int | None = None,
+    remedy: str = REMEDY,
 ) -> HoldoutView:
     """Return hold-out predictions of a fitted model; the parameters are those of `HoldoutDisplay.from_estimator`."""
-    fitted, chosen = fitted_of(model, remedy), as_settings(settings)
-    wanted = known_settings(fitted, chosen) or chosen  # if none is known, the model raises an error that explains why
+    fitted = fitted_of(model, remedy)
+    chosen = as_settings(settings)
+    wanted = (
+        known_settings(fitted, chosen) or chosen
+    )  # if none is known, the model raises an error that explains why
     if kind == "auto":
         searched = scorer(scoring_of(fitted)).metric
         kind = next((name for name, metric in _RANKS.items() if metric is searched), kind)
-    whole, predictions = fitted.labels.dense(), []
+    whole = fitted.labels.dense()
+    predictions = []
     methods: dict[str, list[str]] = {}
     for setting in wanted:
         F, method = held_out(fitted, setting, cv)
@@ -341,24 +369,34 @@ def holdout_of_model(
     return _compared(whole.values, predictions, kind, note)
 
 
-def holdout_of_predictions(Y: Any, F: Any, *, setting: str | Setting | None = None, kind: str = "auto") -> HoldoutView:
+def holdout_of_predictions(
+    Y: Any, F: Any, *, setting: str | Setting | None = None, kind: str = "auto"
+) -> HoldoutView:
     """Return predictions of any model; the parameters are those of `HoldoutDisplay.from_predictions`."""
     grid = read_labels(Y)
     chosen = None if setting is None else as_setting(setting)
-    named = F if isinstance(F, Mapping) else {"predictions" if chosen is None else chosen.in_words: F}
+    if isinstance(F, Mapping):
+        named = F
+    else:
+        named = {"predictions" if chosen is None else chosen.in_words: F}
     if not named:
         raise ValueError("F is an empty dict: give at least one grid of predictions.")
     predictions = []
     for name, given in named.items():
         stack, shape = read_stack(given, grid)
         if shape:
-            raise ValueError(f"F must be one grid of predictions, or a dict of them, found a stack {shape}.")
+            raise ValueError(
+                f"F must be one grid of predictions, or a dict of them, found a stack {shape}."
+            )
         predictions.append((str(name), grid.values, to_numpy(stack)[0], chosen))
     return _compared(grid.values, predictions, kind)
 
 
 def _compared(
-    labels: Any, predictions: Sequence[tuple[str, Any, np.ndarray, Setting | None]], kind: str, note: str = ""
+    labels: Any,
+    predictions: Sequence[tuple[str, Any, np.ndarray, Setting | None]],
+    kind: str,
+    note: str = "",
 ) -> HoldoutView:
     """Return the view of named predictions (m, q), each with its labels."""
     check_choice(kind, "kind", _KINDS)
@@ -372,9 +410,14 @@ def _compared(
     for name, given, F, setting in predictions:
         scored = np.asarray(to_numpy(given), dtype=np.float64)
         if np.isnan(F[~np.isnan(scored)]).any():
-            raise ValueError(f"F ({name}) has NaN where Y is observed: every observed cell needs a prediction.")
+            raise ValueError(
+                f"F ({name}) has NaN where Y is observed: every observed cell needs a prediction."
+            )
         curves[name] = points_of(kind, scored, F, setting)
-    share = float("nan") if kind == "scatter" else float(np.mean(Y[~np.isnan(Y)] == distinct[-1]))
+    if kind == "scatter":
+        share = float("nan")
+    else:
+        share = float(np.mean(Y[~np.isnan(Y)] == distinct[-1]))
     return HoldoutView(kind, curves, share, note)
 
 

@@ -60,7 +60,9 @@ class DrawnLandscape:
         edges = []
         for powers in self.powers:
             middle = (powers[1:] + powers[:-1]) / 2
-            edges.append(np.concatenate([[2 * powers[0] - middle[0]], middle, [2 * powers[-1] - middle[-1]]]))
+            edges.append(
+                np.concatenate([[2 * powers[0] - middle[0]], middle, [2 * powers[-1] - middle[-1]]])
+            )
         return edges
 
 
@@ -106,12 +108,16 @@ class LandscapeView:
     def evaluated(self) -> str:
         """Number of points of the grid that have a score, in words; empty if all have one."""
         n_scored = np.count_nonzero(~np.isnan(self.scores))
-        return "" if n_scored == self.scores.size else f"{n_scored:,} of {self.scores.size:,} points evaluated"
+        if n_scored == self.scores.size:
+            return ""
+        return f"{n_scored:,} of {self.scores.size:,} points evaluated"
 
     @property
     def grids(self) -> dict[str, np.ndarray]:
         """The values of the one or two regularisations, by their names."""
-        return {"alpha": self.alphas} | ({} if self.task_alphas is None else {"task_alpha": self.task_alphas})
+        return {"alpha": self.alphas} | (
+            {} if self.task_alphas is None else {"task_alpha": self.task_alphas}
+        )
 
     @property
     def best(self) -> tuple[float, ...]:
@@ -142,13 +148,16 @@ class LandscapeView:
         if len(names) < len(places):  # a single value of one of them leaves a line over the other
             scores = scores.ravel()
         values = [grids[name][places[name]] for name in names]
-        return DrawnLandscape(names, values, scores, np.maximum(np.nanmax(self.scores) - scores, 0.0))
+        return DrawnLandscape(
+            names, values, scores, np.maximum(np.nanmax(self.scores) - scores, 0.0)
+        )
 
 
 def landscape_of_search(model: Any) -> LandscapeView:
     """Return the landscape of a fitted search, for its best kernel parameters.
 
-    If each task has a regularisation, the scores are means over all tasks, and the best one is that of these means.
+    If each task has a regularisation, the scores are means over all tasks, and the best one is that
+    of these means.
     """
     fitted = model.fitted_ if isinstance(model, PairRegressor) else model
     search = fitted.estimator if isinstance(fitted, Fitted) else fitted
@@ -158,12 +167,17 @@ def landscape_of_search(model: Any) -> LandscapeView:
     check_is_fitted(search)
     if search.learns_kernels:
         kind = type(search).__name__
-        raise TypeError(f"{kind} has learned its regularisation with its kernels: {_FROM_SCORES} for these kernels.")
+        raise TypeError(
+            f"{kind} has learned its regularisation with its kernels: {_FROM_SCORES} for these "
+            f"kernels."
+        )
     how = {"setting": search.holdout_setting_, "scoring": search.scoring}
     view = landscape_of_scores(best_kernel(search), search.alphas_, search.task_alphas_, **how)
     if np.ndim(search.alpha_):
         return view
-    return replace(view, alpha=search.alpha_, task_alpha=search.task_alpha_, best_score=search.best_score_)
+    return replace(
+        view, alpha=search.alpha_, task_alpha=search.task_alpha_, best_score=search.best_score_
+    )
 
 
 def landscape_of_scores(
@@ -177,21 +191,31 @@ def landscape_of_scores(
     """Return scores with the best of them chosen; the parameters are those of `LandscapeDisplay.from_landscape`."""
     if isinstance(scores, dict):
         entries = ", ".join(scores)
-        raise TypeError(f"scores must be the array of one setting, found a dict: take one of its entries, {entries}.")
+        raise TypeError(
+            f"scores must be the array of one setting, found a dict: take one of its entries, "
+            f"{entries}."
+        )
     values = np.asarray(scores, dtype=np.float64)
     rows = np.asarray(check_alphas(alphas, "alphas"))
-    columns = np.asarray(check_alphas(task_alphas, "task_alphas")) if values.ndim == 2 else None
+    if values.ndim == 2:
+        columns = np.asarray(check_alphas(task_alphas, "task_alphas"))
+    else:
+        columns = None
     expected = (len(rows),) if columns is None else (len(rows), len(columns))
     if values.shape != expected:
         found = "alphas" if columns is None else "alphas and task_alphas"
-        raise ValueError(f"scores must have shape {expected} for these {found}, found shape {values.shape}.")
+        raise ValueError(
+            f"scores must have shape {expected} for these {found}, found shape {values.shape}."
+        )
     if np.isnan(values).all():
         raise ValueError("scores are all NaN: there is no best one.")
     chosen = None if setting is None else as_setting(setting)
     name = "score" if scoring is None else scorer(scoring).name
     view = LandscapeView(values, rows, columns, setting=chosen, scoring=name)
     best_score, alpha, *others = view.best
-    return replace(view, alpha=alpha, task_alpha=others[0] if others else None, best_score=best_score)
+    return replace(
+        view, alpha=alpha, task_alpha=others[0] if others else None, best_score=best_score
+    )
 
 
 def landscapes_of_model(
@@ -211,22 +235,33 @@ def landscapes_of_model(
     settings : sequence of Setting
     judge : Scorer
     alphas, task_alphas : iterables of float, default=None
-        Regularisations; None means those of the search or, without a search, `dyadlearn.selection.default_alphas`.
+        Regularisations; None means those of the search or, without a search,
+        `dyadlearn.selection.default_alphas`.
     **left_out
         ``groups``, ``task_groups`` and ``cv``, in the order of the training data, and ``progress``; as in
         `dyadlearn.landscape`.
     """
-    pairing, estimator = fitted.pairing, fitted.estimator
+    pairing = fitted.pairing
+    estimator = fitted.estimator
     fixed = [side.filter for side in pairing.smoothers if not side.filter.uses_alpha()]
     if fixed:
-        return [], [f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."]
+        return [], [
+            f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."
+        ]
     if estimator.learns_kernels:
-        return [], ["There is no landscape of a search for kernels: use dyadlearn.landscape for the learned kernels."]
+        return [], [
+            "There is no landscape of a search for kernels: use dyadlearn.landscape for the "
+            "learned kernels."
+        ]
     views: dict[Setting, LandscapeView] = {}
     notes: list[str] = []
-    together = {name: given for name, given in left_out.items() if name != "progress" and given is not None}
-    wanted, is_usual = list(settings), alphas is None and task_alphas is None
-    searched, is_stored = fitted.searched_setting, is_usual and not together and hasattr(estimator, "landscape_")
+    together = {
+        name: given for name, given in left_out.items() if name != "progress" and given is not None
+    }
+    wanted = list(settings)
+    is_usual = alphas is None and task_alphas is None
+    searched = fitted.searched_setting
+    is_stored = is_usual and not together and hasattr(estimator, "landscape_")
     if searched in wanted and is_stored and scorer(scoring_of(fitted)) == judge:
         wanted.remove(searched)
         views[searched] = landscape_of_search(fitted)
@@ -235,23 +270,34 @@ def landscapes_of_model(
         wanted = [setting for setting in wanted if setting not in slow]
         if slow:
             letters = joined([setting.value for setting in slow])
-            notes.append(f"The landscape of setting {letters} is slow and left out: it is drawn if alphas= are given.")
+            notes.append(
+                f"The landscape of setting {letters} is slow and left out: it is drawn if alphas= "
+                f"are given."
+            )
     # The values of a search, unless others are given.
     rows, columns = grids_of(
         fitted.problem,
         getattr(estimator, "alphas_", None) if alphas is None else alphas,
         getattr(estimator, "task_alphas_", None) if task_alphas is None else task_alphas,
     )
-    chosen: dict[str, Any] = {name: fitted.posed.alphas.get(name) for name in ("alpha", "task_alpha")}
-    if np.ndim(chosen["alpha"]):  # each task has a regularisation, and the landscape has the best for all
+    chosen: dict[str, Any] = {
+        name: fitted.posed.alphas.get(name) for name in ("alpha", "task_alpha")
+    }
+    if np.ndim(
+        chosen["alpha"]
+    ):  # each task has a regularisation, and the landscape has the best for all
         chosen = {}
 
     def scored(some: Sequence[Setting]) -> dict[str, np.ndarray]:
         try:
-            return landscape(fitted, alphas=rows, task_alphas=columns, setting=some, scoring=judge, **left_out)
+            return landscape(
+                fitted, alphas=rows, task_alphas=columns, setting=some, scoring=judge, **left_out
+            )
         except LeverageError as error:
             if len(some) > 1:
-                return {letter: scores for each in some for letter, scores in scored([each]).items()}
+                return {
+                    letter: scores for each in some for letter, scores in scored([each]).items()
+                }
             notes.append(f"There is no landscape of setting {some[0].value}. {error}")
             return {}
 

@@ -53,7 +53,8 @@ class SideSpectrum:
     kernel : str
         Description of the kernel.
     has_constant : bool
-        Whether the side has a constant, which no filter shrinks. The eigenvalues are then those of the centred kernel.
+        Whether the side has a constant, which no filter shrinks. The eigenvalues are then those of
+        the centred kernel.
 
     Examples
     --------
@@ -78,7 +79,9 @@ class SideSpectrum:
     @property
     def effective_dimension(self) -> float:
         r"""Trace of the hat matrix, :math:`\sum_i f(\sigma_i)` plus one for a constant; NaN without a filter."""
-        return float("nan") if self.shrinkage is None else float(self.shrinkage.sum()) + self.has_constant
+        if self.shrinkage is None:
+            return float("nan")
+        return float(self.shrinkage.sum()) + self.has_constant
 
 
 def spectra_of_model(model: Any) -> dict[str, SideSpectrum]:
@@ -109,16 +112,25 @@ def spectra_of_model(model: Any) -> dict[str, SideSpectrum]:
     order = np.argsort(values)[::-1]
     n_pairs = math.prod(spectrum.n_rows for spectrum in pairing.spectra)
     kernel = "product" if operators.is_product else "between pairs"
-    return spectra | {"pairs": SideSpectrum(values[order], shrinkage[order], n_pairs, pairing.alphas["alpha"], kernel)}
+    return spectra | {
+        "pairs": SideSpectrum(
+            values[order], shrinkage[order], n_pairs, pairing.alphas["alpha"], kernel
+        )
+    }
 
 
 def _side_spectrum(side: Smoother | Spectrum, kernel: str) -> SideSpectrum:
     spectrum = side.spectrum if isinstance(side, Smoother) else side
     values = np.sort(to_numpy(spectrum.penalised).astype(np.float64))[::-1]
     shrinkage = alpha = None
-    if isinstance(side, Smoother) and not np.isnan(side.alpha):  # NaN: each task has a regularisation
-        shrinkage, alpha = side.filter.shrinkage(values, side.alpha), side.alpha
-    return SideSpectrum(values, shrinkage, spectrum.n_rows, alpha, kernel, spectrum.has_free_constant)
+    if isinstance(side, Smoother) and not np.isnan(
+        side.alpha
+    ):  # NaN: each task has a regularisation
+        shrinkage = side.filter.shrinkage(values, side.alpha)
+        alpha = side.alpha
+    return SideSpectrum(
+        values, shrinkage, spectrum.n_rows, alpha, kernel, spectrum.has_free_constant
+    )
 
 
 def _kernel(spec: KernelSpec) -> str:
@@ -126,8 +138,14 @@ def _kernel(spec: KernelSpec) -> str:
     descriptions = getattr(spec.kernel, "names", ())
     if descriptions:
         return f"learned, of {joined(descriptions)}"
-    word = spec.kernel if isinstance(spec.kernel, str) else getattr(spec.kernel, "__name__", type(spec.kernel).__name__)
-    values = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in (spec.params or {}).items()}
+    if isinstance(spec.kernel, str):
+        word = spec.kernel
+    else:
+        word = getattr(spec.kernel, "__name__", type(spec.kernel).__name__)
+    values = {
+        key: f"{value:.4g}" if isinstance(value, float) else value
+        for key, value in (spec.params or {}).items()
+    }
     params = ", ".join(f"{key}={value}" for key, value in values.items())
     words = f"{word} ({params})" if params else word
     return words if spec.level == 1 else f"{words} + {number(spec.level, 3)}"
@@ -135,7 +153,9 @@ def _kernel(spec: KernelSpec) -> str:
 
 def called(name: str, names: SideNames) -> str:
     """Return the user's name of a side of a model."""
-    return {"instances": names.instances, "tasks": names.tasks, "nodes": names.instances}.get(name, name)
+    return {"instances": names.instances, "tasks": names.tasks, "nodes": names.instances}.get(
+        name, name
+    )
 
 
 @dataclass(frozen=True)
@@ -145,13 +165,14 @@ class Weights:
     Attributes
     ----------
     weights : dict of str to dict of str to float
-        For ``"instances"`` and, if tasks have features, ``"tasks"``: the weight of each description, largest first, and
-        of the constant, last; they sum to one.
+        For ``"instances"`` and, if tasks have features, ``"tasks"``: the weight of each
+        description, largest first, and of the constant, last; they sum to one.
     exponents : dict of str to dict of str to float
         For each side, the exponent of each description.
     shares : dict of str to float or None
-        Shares of the terms of the kernel between pairs, which sum to one: the ``"product"`` of both kernels, a function
-        of the ``"instances"`` for each task, and one of the ``"tasks"`` for each instance. None without tasks.
+        Shares of the terms of the kernel between pairs, which sum to one: the ``"product"`` of both
+        kernels, a function of the ``"instances"`` for each task, and one of the ``"tasks"`` for
+        each instance. None without tasks.
     stage_errors : list of float
         Held-out mean squared error of each stage that was tried.
     n_stages : int
@@ -175,25 +196,33 @@ class Weights:
 
     def lines(self, names: SideNames) -> list[tuple[str, str]]:
         """Return the weights as pairs of a name and a text."""
-        lines = [(f"weights of {called(side, names)}", self.in_words(side)) for side in self.weights]
+        lines = [
+            (f"weights of {called(side, names)}", self.in_words(side)) for side in self.weights
+        ]
         if len(self.stage_errors) > 1:
             errors = [number(error) for error in self.stage_errors]
             errors[self.n_stages - 1] += " (kept)"
             lines.insert(0, ("error by stage", ", ".join(errors)))
-        return lines if self.shares is None else [*lines, ("pairs", self.shares_in_words(names))]
+        if self.shares is None:
+            return lines
+        return [*lines, ("pairs", self.shares_in_words(names))]
 
     def shares_in_words(self, names: SideNames) -> str:
         """Return the shares of the terms of the kernel between pairs, in words."""
         assert self.shares is not None
         return (
-            f"{percent(self.shares['product'])} product of both kernels, {percent(self.shares['instances'])} functions "
-            f"of the {names.instances} for each {names.task}, {percent(self.shares['tasks'])} functions of the "
+            f"{percent(self.shares['product'])} product of both kernels, "
+            f"{percent(self.shares['instances'])} functions "
+            f"of the {names.instances} for each {names.task}, {percent(self.shares['tasks'])} "
+            f"functions of the "
             f"{names.tasks} for each {names.instance}"
         )
 
     def figures(self) -> dict[str, Any]:
         """Return the weights as plain values, for JSON."""
-        return {name: getattr(self, name) for name in ("weights", "exponents", "shares", "stage_errors")}
+        return {
+            name: getattr(self, name) for name in ("weights", "exponents", "shares", "stage_errors")
+        }
 
 
 def weights_of_model(model: Any) -> Weights | None:
@@ -221,10 +250,12 @@ def weights_of_model(model: Any) -> Weights | None:
     """
     if not hasattr(model, "weights_"):
         return None
-    weights, exponents = {}, {}
+    weights = {}
+    exponents = {}
     for side, values in model.weights_.items():
         ordered = sorted(values.items(), key=lambda item: (item[0] == CONSTANT, -item[1]))
-        weights[side], given = dict(ordered), model.exponents_[side]
+        weights[side] = dict(ordered)
+        given = model.exponents_[side]
         exponents[side] = {name: given[name] for name in weights[side] if name in given}
     shares = None
     if model.shares_ is not None:
@@ -238,11 +269,14 @@ def percent(share: float) -> str:
 
 
 # Number of unobserved pairs that a report lists, and number of those that it explains.
-_PAIRS, _EXPLAINED = 50, 5
-# Maximum number of multiplications for solving the folds of a setting that was not requested: half a minute.
+_PAIRS = 50
+_EXPLAINED = 5
+# Maximum number of multiplications for solving the folds of a setting that was not requested: half
+# a minute.
 _MOST_WORK = 1e11
 # Maximum number of resampled cells of an interval, a few seconds; and number of resamples.
-_MOST_DRAWN, _DRAWS = 10_000_000, 200
+_MOST_DRAWN = 10_000_000
+_DRAWS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,9 +304,11 @@ class Summary:
         Intervals of the scores, unless they take long or are undefined.
     landscapes : list of LandscapeView
     contradicting : Screening or None
-        The labels that are contradicted most, by the setting with the best predictions over all cells.
+        The labels that are contradicted most, by the setting with the best predictions over all
+        cells.
     likeliest : TopPairs or None
-        The likeliest unobserved pairs; None if there are none, or if the model would have to be solved again.
+        The likeliest unobserved pairs; None if there are none, or if the model would have to be
+        solved again.
     explanations : list of Explanation
         Explanations of the first few of these.
     warnings, notes : list of str
@@ -324,14 +360,24 @@ class Summary:
         points = {}
         for each in self.results:
             if each.predictions is not None and each.labels is not None:
-                with suppress(ValueError):  # a curve is undefined if no row has labels of both values
-                    points[each.setting] = points_of(kind, each.labels, each.predictions, each.setting)
+                with suppress(
+                    ValueError
+                ):  # a curve is undefined if no row has labels of both values
+                    points[each.setting] = points_of(
+                        kind, each.labels, each.predictions, each.setting
+                    )
         return points
 
     def levels(self) -> list[float]:
         """Return the levels of the loss that all maps share; empty without a map."""
-        maps = [each.drawn for each in self.landscapes if each.drawn is not None and len(each.drawn.names) == 2]
-        return loss_levels(np.concatenate([each.loss.ravel() for each in maps])) if maps else []
+        maps = [
+            each.drawn
+            for each in self.landscapes
+            if each.drawn is not None and len(each.drawn.names) == 2
+        ]
+        if maps:
+            return loss_levels(np.concatenate([each.loss.ravel() for each in maps]))
+        return []
 
 
 def summary_of(
@@ -364,11 +410,13 @@ def summary_of(
     sides : (str, str) or None
         Names of an instance and of a task.
     wanted : iterable of settings or None
-        Settings to show; None means all, with the exceptions that `dyadlearn.report.write_report` describes.
+        Settings to show; None means all, with the exceptions that `dyadlearn.report.write_report`
+        describes.
     scoring, groups, task_groups, cv, n_permutations
         As in `dyadlearn.evaluate`.
     alphas, task_alphas : iterables of float or None
-        Regularisations of the landscapes; None means those of the search or, without a search, the default grid.
+        Regularisations of the landscapes; None means those of the search or, without a search, the
+        default grid.
     progress : bool or None
 
     Returns
@@ -376,14 +424,22 @@ def summary_of(
     Summary
     """
     fitted = closed_form_of(model)
-    labels, judge = labels_of(fitted), scorer(scoring_of(fitted, scoring))
+    labels = labels_of(fitted)
+    judge = scorer(scoring_of(fitted, scoring))
     grid = grid_of_labels(labels.values, network=fitted.is_network, sides=sides)
     groups, task_groups = fitted.in_groups(groups, task_groups)
     left_out: dict[str, Any] = {"groups": groups, "task_groups": task_groups, "cv": cv}
     settings = _shown(fitted, wanted, left_out)
-    further = ("roc_auc", "average_precision") if grid.is_binary else ("neg_mean_squared_error", "r2")
+    if grid.is_binary:
+        further = ("roc_auc", "average_precision")
+    else:
+        further = ("neg_mean_squared_error", "r2")
     judges = [judge, *(name for name in further if name != judge.name)]
-    evaluation: dict[str, Any] = {**left_out, "n_permutations": n_permutations, "error_score": math.nan}
+    evaluation: dict[str, Any] = {
+        **left_out,
+        "n_permutations": n_permutations,
+        "error_score": math.nan,
+    }
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         every: list[SettingScore] = []
@@ -393,30 +449,61 @@ def summary_of(
                 every += [_in_grid(each, fitted.labels.spread) for each in scores.results]
             results = every[:: len(judges)]
             scored = [each.setting for each in results if each.trouble is None]
-            options = {**left_out, "alphas": alphas, "task_alphas": task_alphas, "progress": progress}
-            landscapes, remarks = landscapes_of_model(fitted, scored, judge, **options) if scored else ([], [])
+            options = {
+                **left_out,
+                "alphas": alphas,
+                "task_alphas": task_alphas,
+                "progress": progress,
+            }
+            if scored:
+                landscapes, remarks = landscapes_of_model(fitted, scored, judge, **options)
+            else:
+                landscapes, remarks = ([], [])
         likeliest, explanations = _likeliest(model, fitted, left_out, grid, n_cells, remarks)
     stopped = []
     for warning in caught:
-        if issubclass(warning.category, ConvergenceWarning | NoLabelWarning | UndefinedScoreWarning):
+        if issubclass(
+            warning.category, ConvergenceWarning | NoLabelWarning | UndefinedScoreWarning
+        ):
             stopped.append(str(warning.message))
         else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    n_resamples = 0 if judge.is_function else min(_DRAWS, _MOST_DRAWN // grid.values.size)
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    if judge.is_function:
+        n_resamples = 0
+    else:
+        n_resamples = min(_DRAWS, _MOST_DRAWN // grid.values.size)
     drawn = [(each.setting, each.interval(n_resamples)) for each in results if n_resamples >= 100]
     intervals = {setting: interval for setting, interval in drawn if interval is not None}
-    spectra, names = spectra_of_model(fitted), _apart(grid.names)
-    about = [*_warnings(fitted, grid.names), *(note for each in results for note in each.notes(names))]
+    spectra = spectra_of_model(fitted)
+    names = _apart(grid.names)
+    about = [
+        *_warnings(fitted, grid.names),
+        *(note for each in results for note in each.notes(names)),
+    ]
     remarks += _not_shown(fitted, settings) if wanted is None else []
-    remarks += _remarks(fitted, results, landscapes, as_searched=all(each is None for each in left_out.values()))
-    unpermuted = [each.setting.value for each in results if math.isnan(each.null) and each.trouble is None]
+    remarks += _remarks(
+        fitted, results, landscapes, as_searched=all(each is None for each in left_out.values())
+    )
+    unpermuted = [
+        each.setting.value for each in results if math.isnan(each.null) and each.trouble is None
+    ]
     if n_permutations and unpermuted:
-        remarks.append(f"Labels were not permuted in setting {joined(unpermuted)}: dyadlearn.permutation_test does it.")
+        remarks.append(
+            f"Labels were not permuted in setting {joined(unpermuted)}: dyadlearn.permutation_test "
+            f"does it."
+        )
     if any(each.setting not in intervals and each.trouble is None for each in results):
-        remarks.append("Intervals of large grids are left out (dyadlearn.bootstrap_interval), and of networks.")
+        remarks.append(
+            "Intervals of large grids are left out (dyadlearn.bootstrap_interval), and of networks."
+        )
     if "pairs" in spectra:
         words = fitted.pairing.words
-        remarks.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension.")
+        remarks.append(
+            f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective "
+            f"dimension."
+        )
     return Summary(
         title=title or f"{type(fitted.estimator).__name__}: {grid.size}",
         facts=_facts(fitted, judge.name, grid),
@@ -444,11 +531,16 @@ def _in_grid(result: SettingScore, spread: Callable[[Any], Any]) -> SettingScore
     return replace(result, predictions=spread(result.predictions), labels=spread(result.labels))
 
 
-def _shown(fitted: FittedRidge, wanted: Iterable[str | Setting] | None, left_out: dict[str, Any]) -> list[Setting]:
+def _shown(
+    fitted: FittedRidge, wanted: Iterable[str | Setting] | None, left_out: dict[str, Any]
+) -> list[Setting]:
     """Return the settings to show: the requested ones, or by default those that do not take long."""
-    every, searched = known_settings(fitted, Setting if wanted is None else wanted), fitted.searched_setting
+    every = known_settings(fitted, Setting if wanted is None else wanted)
+    searched = fitted.searched_setting
     if not every:
-        raise ValueError("settings names none that this model can be shown in: give some of A, B, C and D.")
+        raise ValueError(
+            "settings names none that this model can be shown in: give some of A, B, C and D."
+        )
     if wanted is not None:
         return every
     if fitted.estimator.learns_kernels:
@@ -470,12 +562,14 @@ def _is_quick(fitted: FittedRidge, setting: Setting, left_out: dict[str, Any]) -
 def _is_little_work(fitted: FittedRidge, n_solves: int) -> bool:
     """Return whether the missing labels can be solved for so often in reasonable time.
 
-    A solve takes about as many iterations as in `fit`, each with a product with both sides, and a few more for the
-    decompositions.
+    A solve takes about as many iterations as in `fit`, each with a product with both sides, and a
+    few more for the decompositions.
     """
     m, q = fitted.labels.shape
     n_steps = 10 + fitted.solution.n_iter
-    return fitted.labels.full is not None or bool(n_solves * n_steps * m * q * (m + q) <= _MOST_WORK)
+    return fitted.labels.full is not None or bool(
+        n_solves * n_steps * m * q * (m + q) <= _MOST_WORK
+    )
 
 
 def _not_shown(fitted: FittedRidge, settings: list[Setting]) -> list[str]:
@@ -483,33 +577,59 @@ def _not_shown(fitted: FittedRidge, settings: list[Setting]) -> list[str]:
     missing = [setting for setting in known_settings(fitted) if setting not in settings]
     if not missing:
         return []
-    names, word = joined([setting.value for setting in missing]), "it" if len(missing) == 1 else "them"
+    names = joined([setting.value for setting in missing])
+    word = "it" if len(missing) == 1 else "them"
     if fitted.estimator.learns_kernels:
-        return [f'Setting {names} would take kernels learned again for every fold: setting="ABCD" asks for {word}.']
+        return [
+            f'Setting {names} would take kernels learned again for every fold: setting="ABCD" asks '
+            f"for {word}."
+        ]
     if fitted.is_network:
-        return [f"Labels are missing, and then a network has no held-out predictions in setting {names}."]
-    return [f'Setting {names} would be refitted for every fold of so large a grid: setting="ABCD" asks for {word}.']
+        return [
+            f"Labels are missing, and then a network has no held-out predictions in setting "
+            f"{names}."
+        ]
+    return [
+        f'Setting {names} would be refitted for every fold of so large a grid: setting="ABCD" asks '
+        f"for {word}."
+    ]
 
 
-def _contradicting(results: list[SettingScore], labels: Table, n_cells: int, grid: GridView) -> Screening | None:
+def _contradicting(
+    results: list[SettingScore], labels: Table, n_cells: int, grid: GridView
+) -> Screening | None:
     """Return the labels that are contradicted most, by the setting with the best predictions over all cells."""
     judge = scorer(usual_scoring(labels.values))
     usable = [each for each in results if each.predictions is not None]
-    best = max(usable, key=lambda each: judge(each.labels, each.predictions, tie_tolerance=None), default=None)
+    best = max(
+        usable,
+        key=lambda each: judge(each.labels, each.predictions, tie_tolerance=None),
+        default=None,
+    )
     if best is None or best.predictions is None:
         return None
-    found = screened(labels, best.predictions, best.method, best.setting.value, grid.names, grid.is_network)
+    found = screened(
+        labels, best.predictions, best.method, best.setting.value, grid.names, grid.is_network
+    )
     return found.first(min(n_cells, int(np.count_nonzero(found.contradictions > 0))))
 
 
 def _likeliest(
-    model: Any, fitted: FittedRidge, left_out: dict[str, Any], grid: GridView, n_cells: int, remarks: list[str]
+    model: Any,
+    fitted: FittedRidge,
+    left_out: dict[str, Any],
+    grid: GridView,
+    n_cells: int,
+    remarks: list[str],
 ) -> tuple[TopPairs | None, list[Explanation]]:
     """Return the best unobserved pairs, and explanations of the first few if these are fast."""
     if not grid.n_missing and not np.isin(grid.distinct, (0, 1)).all():
         return None, []  # every pair has a label
     if fitted.searched_setting is not Setting.A and not _is_quick(fitted, Setting.A, left_out):
-        remarks.append("The likeliest unobserved pairs would need another solution: dyadlearn.top_pairs names them.")
+        remarks.append(
+            "The likeliest unobserved pairs would need another solution: dyadlearn.top_pairs names "
+            "them."
+        )
         return None, []
     sides = tuple(grid.names)
     try:
@@ -517,7 +637,10 @@ def _likeliest(
     except (LeverageError, ValueError):  # there are no such pairs, or no predictions of them
         return None, []
     if not _is_little_work(fitted, _EXPLAINED):
-        remarks.append("The likeliest pairs are not explained, as the grid is large: dyadlearn.explain does it.")
+        remarks.append(
+            "The likeliest pairs are not explained, as the grid is large: dyadlearn.explain does "
+            "it."
+        )
         return found, []
     instances, tasks = (list(ids[:_EXPLAINED]) for ids in (found.instances, found.tasks))
     try:
@@ -529,8 +652,14 @@ def _likeliest(
 
 def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str, str]]:
     names = grid.names
-    what = f"{len(grid.values):,} {names.instances}, pairwise" if grid.is_network else grid.size
-    share = f" observed, {100 * grid.n_observed / grid.values.size:.3g} %" if grid.n_missing else ""
+    if grid.is_network:
+        what = f"{len(grid.values):,} {names.instances}, pairwise"
+    else:
+        what = grid.size
+    if grid.n_missing:
+        share = f" observed, {100 * grid.n_observed / grid.values.size:.3g} %"
+    else:
+        share = ""
     low, high = (number(value) for value in grid.distinct[[0, -1]])
     two_values = f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"
     setting = fitted.searched_setting
@@ -540,7 +669,11 @@ def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str,
         ("Labels", f"{grid.n_observed:,}{share}"),
         ("Values", two_values if grid.is_binary else f"{low} to {high}"),
         ("Regularisation", _regularisation(fitted, names)),
-        *([] if setting is None else [("Chosen for", f"setting {_apart(names).in_words(setting)}")]),
+        *(
+            []
+            if setting is None
+            else [("Chosen for", f"setting {_apart(names).in_words(setting)}")]
+        ),
         ("Judged by", scoring),
     ]
 
@@ -559,12 +692,21 @@ def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
 def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
     """Return warnings about a model that do not depend on its scores."""
     # A model from a file may not know its search.
-    edges = edges_of(fitted.estimator) if hasattr(fitted.estimator, "landscape_") else []
-    found, solution = _zeros(fitted, names), fitted.solution
+    if hasattr(fitted.estimator, "landscape_"):
+        edges = edges_of(fitted.estimator)
+    else:
+        edges = []
+    found = _zeros(fitted, names)
+    solution = fitted.solution
     found += [edge.note(power) for edge in edges]
     if not solution.converged:
-        where = f"after {solution.n_iter} iterations at a relative residual of {solution.residual:.1e}"
-        found.append(f"The solver of the missing labels stopped {where}: raise max_iter, tol or the regularisation.")
+        where = (
+            f"after {solution.n_iter} iterations at a relative residual of {solution.residual:.1e}"
+        )
+        found.append(
+            f"The solver of the missing labels stopped {where}: raise max_iter, tol or the "
+            f"regularisation."
+        )
     return found
 
 
@@ -576,14 +718,20 @@ def _zeros(fitted: FittedRidge, names: SideNames) -> list[str]:
         # A linear kernel is singular in general and needs no repair.
         if zeros and not side.is_primal and side.spec.kernel != "linear":
             done = "lifted" if side.spec.repair == "shift" else "clipped to zero"
-            share = f"{zeros:,} of {side.spectrum.n_rows:,} eigenvalues of the {name} kernel are zero"
+            share = (
+                f"{zeros:,} of {side.spectrum.n_rows:,} eigenvalues of the {name} kernel are zero"
+            )
             cause = f"it is singular, or was indefinite and its negative eigenvalues were {done}"
             found.append(f"{share}: {cause}. Fitting with repair='error' tells which.")
     return found
 
 
 def _remarks(
-    fitted: FittedRidge, results: list[SettingScore], landscapes: list[LandscapeView], *, as_searched: bool
+    fitted: FittedRidge,
+    results: list[SettingScore],
+    landscapes: list[LandscapeView],
+    *,
+    as_searched: bool,
 ) -> list[str]:
     """Return notes on how the scores were computed.
 
@@ -593,25 +741,45 @@ def _remarks(
     results : list of SettingScore
     landscapes : list of LandscapeView
     as_searched : bool
-        Whether no groups or folds are given, so that the setting of a search is held out as it was chosen.
+        Whether no groups or folds are given, so that the setting of a search is held out as it was
+        chosen.
     """
-    remarks, problem, searched = [], fitted.posed, fitted.searched_setting
+    remarks = []
+    problem = fitted.posed
+    searched = fitted.searched_setting
     if fitted.estimator.learns_kernels:
-        remarks.append("Kernels and regularisation were learned again without each fold that is scored.")
+        remarks.append(
+            "Kernels and regularisation were learned again without each fold that is scored."
+        )
     elif searched in [each.setting for each in results]:
         score = f"The regularisation was chosen in setting {searched}, so its score there is a little optimistic"
         remarks.append(f"{score}: dyadlearn.nested_score gives one that is not.")
     evaluated = next((each.evaluated for each in landscapes if each.setting is searched), "")
     if evaluated:
-        remarks.append(f"The search went from coarse to fine ({evaluated}); exhaustive=True evaluates all points.")
+        remarks.append(
+            f"The search went from coarse to fine ({evaluated}); exhaustive=True evaluates all "
+            f"points."
+        )
     methods = {each.method for each in results if each.predictions is not None}
-    if searched is not None and as_searched and len(methods) > 1 and problem.labels.full is not None:
-        remarks.append("Settings differ in what they leave out: give groups=, task_groups= or cv= to compare scores.")
+    if (
+        searched is not None
+        and as_searched
+        and len(methods) > 1
+        and problem.labels.full is not None
+    ):
+        remarks.append(
+            "Settings differ in what they leave out: give groups=, task_groups= or cv= to compare "
+            "scores."
+        )
     if not problem.pairing.refits:
-        remarks.append("Hold-out of filters other than Tikhonov keeps the penalty of all rows: it is no refit.")
+        remarks.append(
+            "Hold-out of filters other than Tikhonov keeps the penalty of all rows: it is no refit."
+        )
     return remarks
 
 
 def _apart(names: SideNames) -> SideNames:
     """Return different names of the two sides, also for a network."""
-    return SideNames(f"first {names.instance}", f"second {names.task}") if names.instance == names.task else names
+    if names.instance == names.task:
+        return SideNames(f"first {names.instance}", f"second {names.task}")
+    return names
