@@ -82,10 +82,8 @@ FAULTS = (
     ),
     Fault(
         "holdout",
-        "return namespace(held_out).abs(self._labels - held_out) / (1.0 + self._distances[0])[:, "
-        "None] ** 0.5",
-        "return namespace(held_out).abs(self._labels - held_out) / (1.001 + self._distances[0])[:, "
-        "None] ** 0.5",
+        "/ (1.0 + self._distances[0])[:, None] ** 0.5",
+        "/ (1.001 + self._distances[0])[:, None] ** 0.5",
     ),
     Fault(
         "holdout",
@@ -122,10 +120,8 @@ FAULTS = (
     ),
     Fault(
         "models",
-        "return gram(rows, double(self.features), kernel=self.spec.kernel, "
-        "kernel_params=self.spec.params)",
-        "return 1.001 * gram(rows, double(self.features), kernel=self.spec.kernel, "
-        "kernel_params=self.spec.params)",
+        "            rows = self._kernel_of(rows)\n",
+        "            rows = 1.001 * self._kernel_of(rows)\n",
     ),
     Fault(
         "selection",
@@ -149,10 +145,8 @@ FAULTS = (
     ),
     Fault(
         "growing",
-        "half, level = self._solve(first, self.alpha, known.over_tasks(first.cross)), "
-        "first.label_mean",
-        "half, level = 1.001 * self._solve(first, self.alpha, known.over_tasks(first.cross)), "
-        "first.label_mean",
+        "half = self._solve(first, self.alpha, known.over_tasks(first.cross))",
+        "half = 1.001 * self._solve(first, self.alpha, known.over_tasks(first.cross))",
         ("online",),
     ),
     Fault(
