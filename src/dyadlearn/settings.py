@@ -11,7 +11,7 @@ from dyadlearn._state import Stored
 __all__ = ["Setting", "as_setting", "as_settings"]
 
 #: Groups of the rows of each side that are left out together; None for a side without groups.
-Groups = tuple[Any, Any]
+Groups = tuple[Any, ...]
 
 #: Names of the parameters that take the groups of each side, and of what they group.
 GROUP_NAMES = ("groups", "task_groups")

@@ -539,7 +539,7 @@ def plan_fits(
             if sides[axis] is None:
                 splitter = default_splitter(labels, Setting.of([axis]))
                 sides[axis] = splitter.units(labels).sides[axis]
-        units = replace(together, sides=(sides[0], sides[1]))
+        units = replace(together, sides=tuple(sides))
     folds = folds_of(labels, setting, units)
     return FitAgain(labels, setting, method.format(n=len(folds)), units, folds, predict, line)
 

@@ -339,7 +339,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         for axis in setting.new:
             words = f"{('instances', 'tasks')[axis]} or groups of them"
             sides[axis] = self._deal(numbers[axis], words, random)
-        return Units((sides[0], sides[1]))
+        return Units(tuple(sides))
 
     def _network_masks(self, first: np.ndarray, second: np.ndarray) -> Splits:
         """Yield the masks of settings B, C and D from the folds of the two nodes of each row."""

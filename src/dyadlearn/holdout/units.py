@@ -53,7 +53,7 @@ class Units(Stored):
         Code of each label, in setting A.
     """
 
-    sides: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+    sides: tuple[np.ndarray | None, ...] = (None, None)
     cells: np.ndarray | None = None
 
     @classmethod
@@ -75,7 +75,7 @@ class Units(Stored):
         cells : array of the shape of the labels' values, default=None
             Group of each label.
         """
-        sides: list[np.ndarray | None] = [None, None]
+        sides: list[np.ndarray | None] = [None] * len(labels.shape)
         for axis in setting.new:
             if groups[axis] is not None:
                 shape = (labels.shape[axis],)
@@ -83,7 +83,7 @@ class Units(Stored):
         codes = None
         if cells is not None and setting is Setting.A:
             codes = group_codes(cells, tuple(labels.values.shape), "cells")
-        return cls((sides[0], sides[1]), codes)
+        return cls(tuple(sides), codes)
 
     def of_edges(self) -> Self:
         """Return the units of a network, where both directions of an edge have the code of the upper triangle."""
@@ -119,7 +119,7 @@ class Units(Stored):
             return [np.arange(np.prod(shape)).reshape(shape) if self.cells is None else self.cells]
         return [labels.at(codes, axis) for axis, codes in self.of_sides(labels.shape, setting)]
 
-    def of_sides(self, shape: tuple[int, int], setting: Setting) -> list[tuple[int, np.ndarray]]:
+    def of_sides(self, shape: tuple[int, ...], setting: Setting) -> list[tuple[int, np.ndarray]]:
         """Return the axis of each side that a setting leaves out, with the unit of each row or column."""
         sides = []
         for axis in setting.new:
@@ -130,10 +130,11 @@ class Units(Stored):
     def match(self, labels: Labels) -> bool:
         """Return whether the units are integers with the shape of some labels."""
         shapes = (labels.shape[:1], labels.shape[1:], tuple(labels.values.shape))
-        codes_and_shapes = zip((*self.sides, self.cells), shapes, strict=True)
+        if len(self.sides) != len(labels.shape):
+            return False
         return all(
             codes is None or (codes.dtype.kind in "iu" and codes.shape == shape)
-            for codes, shape in codes_and_shapes
+            for codes, shape in zip((*self.sides, self.cells), shapes, strict=True)
         )
 
 

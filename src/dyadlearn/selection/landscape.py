@@ -392,7 +392,8 @@ def score_plan(
     task_alphas = task_alphas if has_two and task_alphas is not None else [1.0]
     bar = Progress(None, f"{'Search' if search else 'Landscape'} {how.setting.value}", progress, of)
     if how.swept is not None:
-        given = (*how.units.sides, max_memory, bar)
+        groups, task_groups = how.units.sides
+        given = (groups, task_groups, max_memory, bar)
         scores = _swept(how.swept, alphas, task_alphas, [how.setting], scoring, *given)[how.setting]
         if current().heard is None:
             n_points = scores.size
