@@ -72,8 +72,7 @@ class Units(Stored):
         ----------
         labels : Labels
         setting : Setting
-        groups, task_groups, cells : arrays of shape (m,), (q,) and that of the labels' values, or
-        None
+        groups, task_groups, cells : arrays of shape (m,), (q,) and that of the labels' values, or None
             Group of each instance, task or label; a group is left out together.
         """
         m, q = labels.shape

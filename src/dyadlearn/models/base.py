@@ -132,8 +132,7 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel,
-        default=None
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
             Instances, new or not: features, or their kernel with the training instances. None means
             the training instances, if the model stores them.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
@@ -678,8 +677,7 @@ class PairwiseRidge(PairModel, stored=False):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel,
-        default=None
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
             Instances, new or not: features, or their kernel with the training instances. None means
             the training instances.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
