@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
-from dyadlearn.pairing.base import working as operators_of
+from dyadlearn.pairing.base import operators_of
 from dyadlearn.solve import observed
 from dyadlearn.solve.missing import complete
 
@@ -42,7 +42,7 @@ def holes(share=None, seed=1):
     return np.where(observed, WHOLE, np.nan)
 
 
-def working(model, dtype=np.float64):
+def operators_with(model, dtype=np.float64):
     """Return the operators of a model on the complete grid."""
     fitted = model.fit(X.astype(dtype), WHOLE.astype(dtype), tasks=T.astype(dtype))
     return operators_of(fitted._problem().pairing)
@@ -76,7 +76,7 @@ def products(request, monkeypatch):
 @pytest.mark.usefixtures("products")
 def test_completed_grids_are_those_of_dense_systems():
     for number, model in enumerate(MODELS):
-        operators = working(model)
+        operators = operators_with(model)
         for Y, weights in ((holes(), None), (holes(0.2), WEIGHTS)):
             found = observed.complete_by_pairs(operators, Y, weights, tol=1e-10, max_iter=2000)
             assert found.form == "pairs"
@@ -100,13 +100,15 @@ def test_completed_grids_are_those_of_dense_systems():
 @pytest.mark.usefixtures("products")
 def test_single_precision_is_computed_in_double():
     for model in (MODELS[0], MODELS[4]):
-        operators = working(model, np.float32)
+        operators = operators_with(model, np.float32)
         Y = holes().astype(np.float32)
         weights = WEIGHTS.astype(np.float32)
         found = observed.complete_by_pairs(operators, Y, weights, tol=1e-8, max_iter=1000)
         assert found.labels.dtype == np.float64
         assert_allclose(
-            operators.hat(found.labels), fitted_densely(working(model), holes(), WEIGHTS), atol=2e-4
+            operators.hat(found.labels),
+            fitted_densely(operators_with(model), holes(), WEIGHTS),
+            atol=2e-4,
         )
 
 
@@ -114,8 +116,8 @@ def test_single_precision_is_computed_in_double():
 def test_starts_of_any_form_lead_to_the_same():
     Y = holes()
     for model, other in ((MODELS[0], KroneckerRidge(7.0)), (MODELS[4], TwoStepRidge(3.0, 2.0))):
-        operators = working(model)
-        before = working(other)
+        operators = operators_with(model)
+        before = operators_with(other)
         cold = observed.complete_by_pairs(operators, Y, WEIGHTS, tol=1e-12, max_iter=2000)
         starts = [
             observed.complete_by_pairs(before, Y, WEIGHTS, tol=1e-12, max_iter=2000),
@@ -139,7 +141,7 @@ def test_starts_of_any_form_lead_to_the_same():
 
 
 def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
-    product, two_step, Y = working(KroneckerRidge()), working(TwoStepRidge()), holes()
+    product, two_step, Y = operators_with(KroneckerRidge()), operators_with(TwoStepRidge()), holes()
     assert not observed.is_quicker_by_pairs(product, Y, None)  # a small grid
     monkeypatch.setattr(observed, "_LITTLE_WORK", 0)
     monkeypatch.setattr(observed, "_costs", lambda *_: (0, 0))
@@ -150,7 +152,7 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
         assert not observed.is_quicker_by_pairs(operators, np.full((M, Q), np.nan), None)
     interpolating = TwoStepRidge(0.7, 0.3, filter=SpectralCutoff())
     network = operators_of(TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T)._problem().pairing)
-    assert not observed.is_quicker_by_pairs(working(interpolating), Y, None)
+    assert not observed.is_quicker_by_pairs(operators_with(interpolating), Y, None)
     assert not observed.is_quicker_by_pairs(network, np.where(X @ X.T > 0, X @ X.T, np.nan), None)
     with monkeypatch.context() as patched:
         # Twice the cost of a product is worth it for a product kernel, unless few cells are

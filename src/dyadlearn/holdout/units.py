@@ -22,7 +22,7 @@ from dyadlearn._tables import shown
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
-from dyadlearn.pairing.base import divided, working
+from dyadlearn.pairing.base import divided, operators_of
 from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import Setting
@@ -249,7 +249,7 @@ class Problem:
         """
         if self.labels.grid is not None:
             return None if self.labels.full is not None else self.complete(start)
-        operators = working(self.pairing)
+        operators = operators_of(self.pairing)
         solution = solve_by_directions(operators, self.labels)
         if solution is None:
             solution = solve_pairs(operators, self.labels, partial(self._factor, operators))

@@ -43,7 +43,7 @@ from dyadlearn._array import Array, largest, namespace, solve, take_rows, to_num
 from dyadlearn._memory import fits_in_memory
 from dyadlearn._rounding import ratio
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.base import Coupled, Pairing, working
+from dyadlearn.pairing.base import Coupled, Pairing, operators_of
 from dyadlearn.pairing.cells_process import inverse_bytes, process_of
 from dyadlearn.pairing.certainty import Novelty, outside_span
 from dyadlearn.pairing.expansion import NewRows
@@ -117,7 +117,7 @@ def fold_in(
         return fold_in(*turned, rows, diagonal, predictions.T, few.T, weight=weight, **options).T
     known_labels = ~np.isnan(to_numpy(few))
     posterior = _posterior(model, labels, int(known_labels.any(axis=1).sum()))
-    ridge = working(model).ridge / weight
+    ridge = operators_of(model).ridge / weight
     result = namespace(predictions).asarray(predictions, copy=True)
     for place, is_known in enumerate(known_labels):
         if is_known.any():
@@ -125,7 +125,7 @@ def fold_in(
             own = None if diagonal is None else diagonal[place : place + 1]
             if posterior is None:
                 given = (labels.dense(), row, own, few[place, :], weight)
-                result[place, :] = _solved_again(working(model), *given, **options)
+                result[place, :] = _solved_again(operators_of(model), *given, **options)
             else:
                 found = posterior(row, own, predictions[place, :], np.flatnonzero(is_known))
                 result[place, :] = _updated(*found, few[place, :], np.flatnonzero(is_known), ridge)
@@ -203,7 +203,7 @@ def _solved_again(
     completed = complete_labels(
         model, xp.concat([labels.values, few[None, :]]), weights, **options
     ).labels
-    return working(model).hat(completed)[-1, :]
+    return operators_of(model).hat(completed)[-1, :]
 
 
 def _with_row(spectrum: Spectrum, block: Array, own: Array | None) -> Spectrum:

@@ -35,7 +35,7 @@ from dyadlearn._array import Array, epsilon, itemsize, largest, namespace, take_
 from dyadlearn._codes import unit_sizes
 from dyadlearn.filters import Tikhonov
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.base import Coupled, Pairing, working
+from dyadlearn.pairing.base import Coupled, Pairing, operators_of
 from dyadlearn.pairing.incomplete import takes_apart
 from dyadlearn.settings import Setting
 from dyadlearn.solve.directions import suit_directions
@@ -104,7 +104,7 @@ def routes(
     """
     if not isinstance(model, Coupled) or takes_apart(model, setting):
         return []
-    operators = working(model)
+    operators = operators_of(model)
     n = labels.size
     if suit_directions(operators, n, labels.largest_weight):
         return []  # an inverse would lose digits, which refits by directions keep
@@ -249,7 +249,7 @@ def inverse_of(
     LeverageError
         If the system is singular.
     """
-    operators = working(model)
+    operators = operators_of(model)
     rows, columns = labels.places
     if operators.interpolates and operators.shares is not None and name != "missing":
         name = "spectrum"

@@ -554,9 +554,9 @@ class PairKernel(Coupled):
         If both sides have a constant feature, the unpenalised mean is added to the last entry.
         Without a shared function (a = 0), the factor a is omitted.
         """
-        working = replace(self)
-        rotated, mean = working._centred(Y)
-        rotated *= working.phi
+        copy = replace(self)
+        rotated, mean = copy._centred(Y)
+        rotated *= copy.phi
         return self._of_dual(rotated, mean)
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
@@ -605,10 +605,10 @@ class PairKernel(Coupled):
 
         .. math:: a\,\mathbf{K A G} + b\,\mathbf{K A} + c\,\mathbf{A G} + \lambda\mathbf{A} + \mu = \mathbf{Y}
         """
-        working = replace(self)
+        copy = replace(self)
         U, V = (spectrum.vectors for spectrum in self.grid_spectra)
-        rotated, mean = working._centred(Y)
-        dual = sandwich(U, working.phi * rotated, V)
+        rotated, mean = copy._centred(Y)
+        dual = sandwich(U, copy.phi * rotated, V)
         if self.alpha > 0 and self.is_truncated:
             outside = (Y - mean if self.free_mean else Y) - sandwich(U, rotated, V)
             dual += outside / self.alpha

@@ -606,12 +606,12 @@ class TwoStep(Coupled):
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
         """Return the coefficients of a function from its values along pairs of directions, see `Coupled`."""
-        working = replace(self)
-        values = spectral * working.kernel_values**0.5
+        copy = replace(self)
+        values = spectral * copy.kernel_values**0.5
         if self.free_mean:
             values[-1, -1] = mean * math.sqrt(self.n_cells)
         # Rotated labels of which the function is the fit.
-        return self._of_rotated(ratio(values, working.shrinkage))
+        return self._of_rotated(ratio(values, copy.shrinkage))
 
     def _of_rotated(self, rotated: Array) -> Array:
         """Return coefficients from rotated labels, which may be overwritten."""

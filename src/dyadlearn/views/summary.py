@@ -25,7 +25,7 @@ from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.side import KernelSpec
-from dyadlearn.pairing.base import working
+from dyadlearn.pairing.base import operators_of
 from dyadlearn.selection.evaluate import Interval, SettingScore, evaluate, scoring_of
 from dyadlearn.selection.learned import CONSTANT
 from dyadlearn.selection.search import edges_of
@@ -106,7 +106,7 @@ def spectra_of_model(model: Any) -> dict[str, SideSpectrum]:
     if pairing.smoothers:
         return spectra
     # The filter is applied to the eigenvalues of the kernel between pairs.
-    operators = working(pairing)
+    operators = operators_of(pairing)
     both = (operators.kernel_values, operators.shrinkage)
     values, shrinkage = (to_numpy(part).astype(np.float64).ravel() for part in both)
     order = np.argsort(values)[::-1]
