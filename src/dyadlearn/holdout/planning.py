@@ -648,7 +648,7 @@ def _reason(problem: Problem, setting: Setting) -> str:
     """Return why labels are solved for again."""
     labels = problem.labels
     lack = "weighted" if labels.size == math.prod(labels.shape) else "missing"
-    if problem.pairing.knows_tasks and incomplete.takes_apart(problem.pairing, setting):
+    if problem.pairing.knows_tasks and incomplete.rows_leave_kernels(problem.pairing, setting):
         return f"{problem.pairing.words} has no formula for setting {setting.value} where labels are {lack}"
     return f"a formula for {labels.size:,} labels, some of them {lack}, would cost too much"
 
@@ -732,7 +732,7 @@ def _beside_unlabelled(problem: Problem, setting: Setting) -> Array:
     part, *places = labelled_part(problem)
     assert part is not None
     grid = embedded(problem.complete().labels, leave_out(part, setting, Units()), *places)
-    for block in incomplete.beside_labelled(
+    for block in incomplete.hold_out_unlabelled(
         part.pairing, problem.pairing, part.Y, setting, *places
     ):
         grid = embedded(grid, *block)

@@ -117,7 +117,7 @@ def check_mean_of_others(model: Pairing, labels: Labels) -> None:
 
 
 @singledispatch
-def takes_apart(model: Pairing, setting: Setting) -> bool:
+def rows_leave_kernels(model: Pairing, setting: Setting) -> bool:
     """Return whether held-out rows must also leave the kernels (two-step), not only lose their labels."""
     return False
 
@@ -129,7 +129,7 @@ def part_of(model: Pairing, axes: Axes, spectra: Any, sides: Any = None) -> Pair
     Parameters
     ----------
     model : Pairing
-        Model for which `takes_apart` is True.
+        Model for which `rows_leave_kernels` is True.
     axes : (integer array, integer array)
         Positions of the rows and columns to keep.
     spectra : dict
@@ -159,7 +159,7 @@ def expansion_of_fold(model: Pairing, axes: Axes | None, completed: Array) -> Ex
     ----------
     model : Pairing
     axes : (integer array, integer array) or None
-        Positions of the training rows and columns, if `takes_apart` is True for the model.
+        Positions of the training rows and columns, if `rows_leave_kernels` is True for the model.
     completed : array
         Completed labels of the fold.
     """
@@ -173,7 +173,7 @@ def without_unlabelled(model: Pairing, rows: np.ndarray, columns: np.ndarray) ->
 
 
 @singledispatch
-def beside_labelled(
+def hold_out_unlabelled(
     model: Pairing,
     whole: Pairing,
     Y: Array,

@@ -36,7 +36,7 @@ from dyadlearn._codes import unit_sizes
 from dyadlearn.filters import Tikhonov
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import Coupled, Pairing, operators_of
-from dyadlearn.pairing.incomplete import takes_apart
+from dyadlearn.pairing.incomplete import rows_leave_kernels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.directions import suit_directions
 from dyadlearn.solve.fixed import FixedPart
@@ -102,7 +102,7 @@ def routes(
     n_alphas : int, default=1
         Number of regularisations that are held out.
     """
-    if not isinstance(model, Coupled) or takes_apart(model, setting):
+    if not isinstance(model, Coupled) or rows_leave_kernels(model, setting):
         return []
     operators = operators_of(model)
     n = labels.size

@@ -924,8 +924,8 @@ def _without_unlabelled(model: PairKernel, rows: np.ndarray, columns: np.ndarray
     )
 
 
-@incomplete.beside_labelled.register(PairKernel)
-def _beside_labelled(
+@incomplete.hold_out_unlabelled.register(PairKernel)
+def _hold_out_unlabelled(
     model: PairKernel,
     whole: PairKernel,
     Y: Array,

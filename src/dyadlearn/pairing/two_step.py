@@ -745,8 +745,8 @@ def _block_to_leave_beside(model: TwoStep, labels: Labels, setting: Setting) -> 
     return _missing_block(labels.grid, labels.weights)
 
 
-@incomplete.takes_apart.register(TwoStep)
-def _takes_apart(model: TwoStep, setting: Setting) -> bool:
+@incomplete.rows_leave_kernels.register(TwoStep)
+def _rows_leave_kernels(model: TwoStep, setting: Setting) -> bool:
     if model.symmetry and setting is not Setting.A:
         raise ValueError(
             f"Setting {setting.value} of a network with missing labels is not supported: leave out "
