@@ -339,7 +339,7 @@ def test_a_reduced_side_without_regularisation_keeps_the_limit():
     found = reduced(spectrum.smoother(Tikhonov(), 0.0), ROWS)
     Z = complement(6)
     K = spectrum.matrix(spectrum.values)[np.ix_(ROWS, ROWS)]
-    assert found.contrast is not None
+    assert found.remainder_limit is not None
     assert_allclose(found.scaled().residual(), Z @ np.linalg.inv(Z.T @ K @ Z) @ Z.T, atol=1e-10)
 
 

@@ -721,7 +721,7 @@ def weights_of_observed(
     if suit_directions(operators, int(xp.sum(xp.astype(observed, xp.int64))), largest(given)):
         return _weights_by_directions(operators, completed_weights, to_numpy(observed), given)
     # For λ = 0 at full rank the model interpolates, and weights of the loss have no effect.
-    if weights is None or operators.vanishing:
+    if weights is None or operators.hat_is_identity:
         right = xp.where(observed, none, completed_weights)
         solution = solve_missing(operators, right, observed, tol=tight, max_iter=max_iter)
         warn_unless_converged(solution, tol, " on the weights of labels")

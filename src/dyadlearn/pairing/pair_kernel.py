@@ -285,7 +285,7 @@ class PairKernel(Coupled):
         return self.shares == (1.0, 0.0, 0.0)
 
     @cached_property
-    def vanishing(self) -> bool:
+    def hat_is_identity(self) -> bool:
         """Whether λ = 0 at full rank."""
         if self.alpha > 0 or self.is_truncated:
             return False
@@ -302,7 +302,7 @@ class PairKernel(Coupled):
     @cached_property
     def floor(self) -> float:
         """Lower bound of slacks; 0 if all directions are penalised."""
-        if self.vanishing:
+        if self.hat_is_identity:
             return 0.0
         return interpolation_floor(self.alpha, *self.grid_spectra)
 
@@ -326,13 +326,13 @@ class PairKernel(Coupled):
 
     @cached_property
     def remainder(self) -> Array:
-        """The residual in the rotated labels, shape (k, l), without a free mean; up to its scale if `vanishing`."""
+        """The residual in the rotated labels, shape (k, l), without a free mean; up to its scale if `hat_is_identity`."""
         values = self.kernel_values
         if self.alpha > 0:
             return self.alpha / (values + self.alpha)
         # With a null space, as a truncated spectrum has, the residual of all other directions is
         # zero.
-        return 1.0 / values if self.vanishing else 1.0 - self.shrinkage
+        return 1.0 / values if self.hat_is_identity else 1.0 - self.shrinkage
 
     @cached_property
     def prefers_residual(self) -> bool:
@@ -463,7 +463,7 @@ class PairKernel(Coupled):
     def hat(self, grid: Array) -> Array:
         """Return the fitted grid."""
         fitted = super().hat(grid)
-        if self.free_mean and not self.vanishing:
+        if self.free_mean and not self.hat_is_identity:
             fitted += self._constant.grid * (self._constant.factor * self._mean_of(grid))
         return fitted
 
@@ -501,7 +501,7 @@ class PairKernel(Coupled):
     @cached_property
     def _mean_is_null(self) -> bool:
         """Whether λ = 0 and the range of the kernel does not contain constants."""
-        if self.alpha > 0 or self.vanishing:
+        if self.alpha > 0 or self.hat_is_identity:
             return False
         rows, columns = self.ones
         outside = float(rows**2 @ ((1.0 - self.shrinkage) @ columns**2))
@@ -520,7 +520,9 @@ class PairKernel(Coupled):
     def _constant(self) -> _Constant:
         weights, total = self._rotated_constant
         grid = sandwich(self.spectrum.vectors, weights, self.task_spectrum.vectors)
-        return _Constant(grid, total, self.alpha or float(self.vanishing or self._mean_is_null))
+        return _Constant(
+            grid, total, self.alpha or float(self.hat_is_identity or self._mean_is_null)
+        )
 
     def _mean_of(self, grid: Array) -> float:
         """Return the unpenalised mean of labels (m, q)."""

@@ -149,7 +149,7 @@ def complete(
     xp = namespace(Y)
     observed = ~xp.isnan(Y)
     # For λ = 0 at full rank the model interpolates, and weights have no effect.
-    weights = None if operators.vanishing else weights
+    weights = None if operators.hat_is_identity else weights
     n_observed = int(xp.sum(xp.astype(observed, xp.int64)))
     n_missing = math.prod(Y.shape) - n_observed
     if weights is None and n_missing == 0:

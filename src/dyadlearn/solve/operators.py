@@ -172,7 +172,7 @@ class GridOperators(ABC):
         return False
 
     @property
-    def vanishing(self) -> bool:
+    def hat_is_identity(self) -> bool:
         """Whether λ = 0 at full rank: hat matrices are identities, and residuals are defined up to scale."""
         return False
 
@@ -199,7 +199,7 @@ class GridOperators(ABC):
     @property
     def prefers_hat(self) -> bool:
         """Whether the hat is smaller than the residual operator, and defined."""
-        return not self.prefers_residual and not self.vanishing
+        return not self.prefers_residual and not self.hat_is_identity
 
     @property
     def residual_cost(self) -> int:
@@ -228,7 +228,7 @@ class GridOperators(ABC):
     @property
     @abstractmethod
     def remainder(self) -> Array:
-        """The residual 1 − f in the rotated labels, shape (k, l); up to its scale if `vanishing`."""
+        """The residual 1 − f in the rotated labels, shape (k, l); up to its scale if `hat_is_identity`."""
 
     @cached_property
     def kernel_values(self) -> Array:
@@ -464,7 +464,7 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     if weights is None and rows.size == side.spectrum.n_rows:
         return side
     xp = namespace(side.shrinkage)
-    vanishing = side.contrast is not None
+    hat_is_identity = side.remainder_limit is not None
     side = side.scaled()
     check_hidden(side, without(rows, side.spectrum.n_rows))
     is_whole = _whole(side)
@@ -492,7 +492,7 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
     values = roots**2
     last = xp.zeros_like(vectors[0, :first])
     free = xp.ones_like(vectors[0, first:r])
-    if vanishing:
+    if hat_is_identity:
         filter = Tabulated(xp.ones_like(values), xp.zeros_like(values), 1.0 / values)
     else:
         shrinkage = values / (1.0 + values)
