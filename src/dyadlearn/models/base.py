@@ -42,7 +42,7 @@ from dyadlearn.pairing.base import (
     settings_of,
 )
 from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.pairing.folding import check_fold_in, fold_in
+from dyadlearn.pairing.new_labels import check_takes_labels, predict_with_labels
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution
 from dyadlearn.solve.missing import Completion
@@ -707,7 +707,7 @@ class PairwiseRidge(PairModel, stored=False):
         if labels is None:
             return super().predict(X, tasks)
         self = self._snapshot()
-        check_fold_in(self._problem().pairing)
+        check_takes_labels(self._problem().pairing)
         form, sides = self._asked(X, tasks)
         if self.describes_by_labels:
             raise ValueError(
@@ -728,7 +728,7 @@ class PairwiseRidge(PairModel, stored=False):
             "tol": problem.tol,
             "max_iter": problem.max_iter,
         }
-        return form.restore(self._home(fold_in(problem.pairing, *known, **options)))
+        return form.restore(self._home(predict_with_labels(problem.pairing, *known, **options)))
 
     def _priors(
         self, form: Table, rows: Sequence[NewRows | None], *given: Any

@@ -25,7 +25,7 @@ labels) and `coefficients`. All else is in other classes and modules:
 two sides `dyadlearn.pairing.full`        functions for complete labels: hold-out, its cost,
 jackknife, weights of labels `dyadlearn.pairing.incomplete`  functions for missing or weighted
 labels: completion, hold-out `dyadlearn.pairing.weighing`    weights of labels in a prediction, for
-all forms of labels `dyadlearn.pairing.folding`     predictions for new rows from a few of their
+all forms of labels `dyadlearn.pairing.new_labels`     predictions for new rows from a few of their
 labels `dyadlearn.pairing.dense`       the reference implementation
 ==============================  ==================================================================================
 

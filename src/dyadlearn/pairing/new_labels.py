@@ -62,7 +62,7 @@ _Posterior = Callable[[NewRows, Array | None, Array, np.ndarray], tuple[Array, A
 _ITERATIONS = 50
 
 
-def check_fold_in(model: Pairing) -> None:
+def check_takes_labels(model: Pairing) -> None:
     """Raise if labels of a new row cannot be added to a model, because tasks are independent or it is a network."""
     if not model.knows_tasks:
         raise ValueError(
@@ -74,7 +74,7 @@ def check_fold_in(model: Pairing) -> None:
         raise ValueError("A network takes no labels of new nodes: fit it again with the nodes.")
 
 
-def fold_in(
+def predict_with_labels(
     model: Pairing,
     labels: Labels,
     rows: NewRows,
@@ -90,7 +90,7 @@ def fold_in(
     Parameters
     ----------
     model : Pairing
-        Model that `check_fold_in` accepts.
+        Model that `check_takes_labels` accepts.
     labels : Labels
         Training labels.
     rows : NewRows
@@ -114,7 +114,9 @@ def fold_in(
     """
     if axis:
         turned = (model.transposed, labels.transposed)
-        return fold_in(*turned, rows, diagonal, predictions.T, few.T, weight=weight, **options).T
+        return predict_with_labels(
+            *turned, rows, diagonal, predictions.T, few.T, weight=weight, **options
+        ).T
     known_labels = ~np.isnan(to_numpy(few))
     posterior = _posterior(model, labels, int(known_labels.any(axis=1).sum()))
     ridge = operators_of(model).ridge / weight
@@ -188,7 +190,7 @@ def _solved_again(
     weight: float,
     **options: Any,
 ) -> Array:
-    """Return the fitted labels (q,) of a new row by solving the grid with it; arguments as in `fold_in`, of one row."""
+    """Return the fitted labels (q,) of a new row by solving the grid with it; arguments as in `predict_with_labels`, of one row."""
     spectrum = _with_row(model.grid_spectra[0], row.at(slice(0, 1)), own)
     xp = namespace(few)
     if isinstance(model, TwoStep):
