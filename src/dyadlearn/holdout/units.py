@@ -155,7 +155,7 @@ class Problem:
     tol, max_iter : float and int
         Tolerance and maximum number of iterations of the solver for missing or weighted labels.
     unit : float
-        Number by which `posed` has divided the weights and the regularisation.
+        Number by which `scaled` has divided the weights and the regularisation.
     """
 
     pairing: Pairing
@@ -173,7 +173,7 @@ class Problem:
         return cls(pairing, Labels.of_grid(Y, weights), **stopping)
 
     @classmethod
-    def posed(cls, pairing: Pairing, labels: Labels, **stopping: Any) -> Self:
+    def scaled(cls, pairing: Pairing, labels: Labels, **stopping: Any) -> Self:
         """Return the problem with weights of at most one, in a unit that also divides the regularisation.
 
         A common factor of all weights divides the regularisation, see
@@ -212,7 +212,7 @@ class Problem:
 
     @property
     def alphas(self) -> dict[str, Any]:
-        """Regularisations of the model by their names, for the weights that `posed` was given."""
+        """Regularisations of the model by their names, for the weights that `scaled` was given."""
         return {name: alpha * self.unit for name, alpha in self.pairing.alphas.items()}
 
     def in_unit(self, alphas: Sequence[float]) -> list[float]:
@@ -220,12 +220,12 @@ class Problem:
         return [alpha / self.unit for alpha in alphas]
 
     def at(self, alpha: Any, task_alpha: float | None = None) -> Self:
-        """Return the same problem with another regularisation, for the weights that `posed` was given."""
+        """Return the same problem with another regularisation, for the weights that `scaled` was given."""
         # A model with a second regularisation has no unit.
         return replace(self, pairing=self.pairing.at(alpha / self.unit, task_alpha))
 
     def with_labels(self, labels: Labels) -> Self:
-        """Return the same model with other labels of the same grid, weighted as those that `posed` was given."""
+        """Return the same model with other labels of the same grid, weighted as those that `scaled` was given."""
         return replace(self, labels=labels.in_double().reweighted(self.unit))
 
     def with_grid(self, Y: Array) -> Self:

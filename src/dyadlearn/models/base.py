@@ -531,7 +531,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _problem_at(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Any:
         """Return the problem of sides and regularisation, with the labels and the solver's stopping rule."""
-        return Problem.posed(
+        return Problem.scaled(
             self._pairing(side, task_side, **alphas), self._labels, **self._stopping()
         )
 
@@ -1042,8 +1042,8 @@ class PairwiseRidge(PairModel, stored=False):
             form=now._form,
             estimator=now,
             settings=now._settings,
-            posed=now._fitted_problem,
-            closed=now._closed_problem,
+            training_problem=now._fitted_problem,
+            completed_problem=now._closed_problem,
             sides=tuple(now._sides()),
             coefficients=now._coefficients,
         )

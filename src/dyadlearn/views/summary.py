@@ -680,7 +680,7 @@ def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str,
 
 def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
     """Return the regularisation of a fitted model in words."""
-    alphas = fitted.posed.alphas
+    alphas = fitted.training_problem.alphas
     if "task_alpha" in alphas:
         return f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
     chosen = np.unique(alphas["alpha"])
@@ -745,7 +745,7 @@ def _remarks(
         chosen.
     """
     remarks = []
-    problem = fitted.posed
+    problem = fitted.training_problem
     searched = fitted.searched_setting
     if fitted.estimator.learns_kernels:
         remarks.append(
