@@ -79,7 +79,7 @@ def test_completed_grids_are_those_of_dense_systems():
         operators = operators_with(model)
         for Y, weights in ((holes(), None), (holes(0.2), WEIGHTS)):
             found = observed.complete_by_pairs(operators, Y, weights, tol=1e-10, max_iter=2000)
-            assert found.form == "pairs"
+            assert found.route == "pairs"
             assert found.solution.converged
             message = f"model {number}, {'weighted' if weights is not None else 'even'}"
             # The closed form on the completed grid is the model of the observed cells.
@@ -121,8 +121,8 @@ def test_starts_of_any_form_lead_to_the_same():
         cold = observed.complete_by_pairs(operators, Y, WEIGHTS, tol=1e-12, max_iter=2000)
         starts = [
             observed.complete_by_pairs(before, Y, WEIGHTS, tol=1e-12, max_iter=2000),
-            complete(before, Y, WEIGHTS, form="observed", tol=1e-12),
-            complete(before, Y, form="missing", tol=1e-12),
+            complete(before, Y, WEIGHTS, route="observed", tol=1e-12),
+            complete(before, Y, route="missing", tol=1e-12),
         ]
         for start in starts:
             warm = observed.complete_by_pairs(
@@ -182,7 +182,7 @@ def test_a_large_grid_of_few_features_is_completed_by_pairs_unasked():
     for model in (KroneckerRidge(2.0, tol=1e-10), TwoStepRidge(2.0, 1.0, tol=1e-10)):
         for given in (None, weights):
             model.fit(rows, Y, tasks=columns, sample_weight=given)
-            assert model._solution.form == "pairs"
+            assert model._solution.route == "pairs"
             problem = model._problem()
             slow = complete(operators_of(problem.pairing), problem.Y, problem.weights, tol=1e-10)
             assert_allclose(model.predict(), problem.pairing.hat(slow.labels), rtol=1e-6, atol=1e-6)

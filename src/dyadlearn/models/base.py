@@ -588,7 +588,7 @@ class PairwiseRidge(PairModel, stored=False):
         ranks = [side.spectrum.values.shape[0] for side in self._sides()]
         if isinstance(solution, Completion):
             arrays.append(solution.labels)
-            starts = solution.form != "pairs" or is_shaped(solution.solution.values, *ranks)
+            starts = solution.route != "pairs" or is_shaped(solution.solution.values, *ranks)
         else:
             starts = solution is None or is_shaped(solution.spectral, *ranks)
         return (

@@ -131,7 +131,9 @@ def leave_cells_out(model: Pairing, Y: Array) -> Array:
     iteration takes a few matrix products of the size of the grid.
     """
     tol = 100 * epsilon(Y)
-    completion = complete(operators_of(model), Y, form="missing", max_direct=_DIRECT_CELLS, tol=tol)
+    completion = complete(
+        operators_of(model), Y, route="missing", max_direct=_DIRECT_CELLS, tol=tol
+    )
     warn_unless_converged(completion.solution, tol, " in a fold of cells")
     return completion.labels
 

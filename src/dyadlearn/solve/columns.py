@@ -415,10 +415,10 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
             del sizes["observed"]
         if weights is None:
             sizes["missing"] = column.missing.size
-        form = min(sizes, key=lambda name: sizes[name])
-        if form == "missing":
+        route = min(sizes, key=lambda name: sizes[name])
+        if route == "missing":
             return column.join(column.labels, _missing_rows(side, matrices, column))
-        directions = _directions(side, column) if form == "directions" else None
+        directions = _directions(side, column) if route == "directions" else None
         if directions is not None:
             fitted = side.spectrum.vectors @ directions[0]
             dual = column.scale * (column.labels - take_rows(fitted, column.rows))

@@ -90,7 +90,7 @@ class Completion(Stored):
     labels : array of shape (m, q)
         Completed labels, on which the closed form equals the fit on the observed cells. Without
         weights, they are the observed labels, and the predictions of the model for missing ones.
-    form : {"missing", "observed", "columns", "block", "pairs"}
+    route : {"missing", "observed", "columns", "block", "pairs"}
         System that was solved.
     solution : Solution
         Solution of the system, with zeros for cells that are not unknowns; for "pairs", in the
@@ -98,13 +98,13 @@ class Completion(Stored):
     """
 
     labels: Array
-    form: str
+    route: str
     solution: Solution
 
     _shapes: ClassVar[Mapping[str, str]] = {"labels": "m q"}
 
     def _fits(self) -> bool:
-        return self.form == "pairs" or self.solution.values.shape == self.labels.shape
+        return self.route == "pairs" or self.solution.values.shape == self.labels.shape
 
 
 def complete(
@@ -112,7 +112,7 @@ def complete(
     Y: Array,
     weights: Array | None = None,
     *,
-    form: str | None = None,
+    route: str | None = None,
     rank: int | None = None,
     start: Completion | None = None,
     max_direct: int = _DIRECT_CELLS,
@@ -129,7 +129,7 @@ def complete(
         Labels; NaN where missing.
     weights : array of shape (m, q), default=None
         Positive weight of each observed cell in the squared loss.
-    form : {"missing", "observed"}, default=None
+    route : {"missing", "observed"}, default=None
         System to solve; None is the one with less work.
     rank : int, default=None
         Number of leading directions to deflate; None minimises the estimated work.
@@ -157,28 +157,30 @@ def complete(
     if operators.free_mean and n_observed == 0:
         raise nothing_observed()
     tol = max(tol, 50 * epsilon(Y))
-    if weights is not None and (operators.interpolates or form == "missing"):
+    if weights is not None and (operators.interpolates or route == "missing"):
         raise ValueError(
             "sample_weight has no effect on a model that interpolates the labels: use a larger "
             "alpha (and filters that "
             "regularise), or leave sample_weight out."
         )
     top = 1.0 if weights is None else largest(_where(observed, weights))
-    by_directions = form is None and rank is None and suit_directions(operators, n_observed, top)
-    may_be_direct = form != "missing" and rank is None and max_direct > 0
+    by_directions = route is None and rank is None and suit_directions(operators, n_observed, top)
+    may_be_direct = route != "missing" and rank is None and max_direct > 0
     is_direct = may_be_direct and _is_direct(
-        operators, n_observed, max_direct, Y, is_given=form is not None
+        operators, n_observed, max_direct, Y, is_given=route is not None
     )
-    if form is None:
-        form = "observed"
+    if route is None:
+        route = "observed"
         if weights is None:
-            form = _cheaper_form(operators, n_observed, n_missing, max_direct, is_direct=is_direct)
+            route = _cheaper_route(
+                operators, n_observed, n_missing, max_direct, is_direct=is_direct
+            )
     labels, shift = centred_labels(Y, observed) if operators.free_mean else (Y, 0.0)
-    begin = start.solution.values if start is not None and start.form == form else None
+    begin = start.solution.values if start is not None and start.route == route else None
     options: dict[str, Any] = {"rank": rank, "start": begin, "tol": tol, "max_iter": max_iter}
     if by_directions:
         completion = _ObservedCells(operators, labels, observed, weights).completed_by_directions()
-    elif form == "missing":
+    elif route == "missing":
         known = _where(observed, labels)
         if operators.prefers_residual:
             right = -operators.residual(known)
@@ -187,7 +189,7 @@ def complete(
         right = _where(~observed, right)
         del known  # as large as the grid
         solution = solve_missing(operators, right, observed, max_direct=max_direct, **options)
-        completion = Completion(solution.values, form, solution)
+        completion = Completion(solution.values, route, solution)
     elif (
         weights is None
         and rank is None
@@ -251,7 +253,7 @@ def _is_direct(
     return not is_given and suits_direct(operators, n_observed, operators.kernel_cost, Y)
 
 
-def _cheaper_form(
+def _cheaper_route(
     operators: GridOperators, n_observed: int, n_missing: int, max_direct: int, *, is_direct: bool
 ) -> str:
     """Return the system of labels without weights that takes less work."""
