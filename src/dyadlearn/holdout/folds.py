@@ -276,7 +276,9 @@ class Folds:
         solution = solve_by_directions(part, training)
         if solution is None:
             solution = ObservedSystem.of(part, training).solve(start, **stopping)
-        coefficients = part.expansion(part.coefficients_of(solution.spectral, solution.mean)).folded
+        coefficients = part.expansion(
+            part.coefficients_of(solution.spectral, solution.mean)
+        ).absorbed
         return solution, sandwich_at(
             features[0], coefficients, features[1], *labels.take(fold.test).places
         )

@@ -990,7 +990,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
         self = self._snapshot()
-        coefficients = self._side.uncentred(self._expansion().folded)
+        coefficients = self._side.uncentred(self._expansion().absorbed)
         if self._task_side is not None:
             coefficients = self._task_side.uncentred(coefficients.T).T
         if self._side.spec.constant is None:

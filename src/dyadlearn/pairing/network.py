@@ -77,7 +77,7 @@ class Network(TwoStep):
     def coefficients(self, Y: Array) -> Array:
         """Return the coefficients, exactly symmetric if they contain both sides."""
         coefficients = super().coefficients(Y)
-        if all(self._folded):
+        if all(self._absorbed):
             return (coefficients + self.symmetry * coefficients.T) / 2
         return coefficients
 

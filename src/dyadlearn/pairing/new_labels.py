@@ -1,4 +1,4 @@
-r"""Fold-in: predictions for a new row from a few of its labels, as if the model were fitted again with them.
+r"""Labels of new rows: predictions for a new row from a few of its labels, as if the model were fitted again with them.
 
 Without these labels, the model gives the labels of a new row a mean :math:`\mathbf{f}` and a
 covariance
@@ -27,7 +27,7 @@ the row is added to the spectrum of the instances, and the grid is solved once f
 same holds for a pair kernel if that is cheaper, or more accurate, than one inverse over all
 observed labels (`dyadlearn.pairing.cells_process`).
 
-New tasks are the rows of the transposed model. Each new row is folded in by itself: its labels do
+New tasks are the rows of the transposed model. Each new row is added by itself: its labels do
 not change the predictions for other new rows.
 """
 
@@ -168,7 +168,7 @@ def _posterior(model: Pairing, labels: Labels, n_rows: int) -> _Posterior | None
 
 
 def _has_process(model: PairKernel, labels: Labels, n_rows: int) -> bool:
-    """Return whether the covariance of a Gaussian process is the way to fold in some new rows.
+    """Return whether the covariance of a Gaussian process is the way to add some new rows.
 
     If labels are missing or weighted, the inverse over all of them must be cheaper than to solve
     the grid for each new row, fit into memory and lose few digits.
@@ -190,7 +190,7 @@ def _solved_again(
     weight: float,
     **options: Any,
 ) -> Array:
-    """Return the fitted labels (q,) of a new row by solving the grid with it; arguments as in `predict_with_labels`, of one row."""
+    """Solve the grid with one new row; return the fitted labels (q,) of the row."""
     spectrum = _with_row(model.grid_spectra[0], row.at(slice(0, 1)), own)
     xp = namespace(few)
     if isinstance(model, TwoStep):

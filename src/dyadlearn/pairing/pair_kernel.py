@@ -326,7 +326,7 @@ class PairKernel(Coupled):
 
     @cached_property
     def remainder(self) -> Array:
-        """The residual in the rotated labels, shape (k, l), without a free mean; up to its scale if `hat_is_identity`."""
+        """The residual in the rotated labels, shape (k, l), without a free mean; scaled if `hat_is_identity`."""
         values = self.kernel_values
         if self.alpha > 0:
             return self.alpha / (values + self.alpha)

@@ -577,7 +577,7 @@ class TwoStep(Coupled):
     # --- complete labels ----------------------------------------------------------------------------
 
     @cached_property
-    def _folded(self) -> tuple[bool, bool]:
+    def _absorbed(self) -> tuple[bool, bool]:
         """Whether the coefficients contain the spectral weights of instances and of tasks.
 
         If a side is in the dual, or coefficients of both would lose digits, they do not contain
@@ -591,13 +591,14 @@ class TwoStep(Coupled):
 
     def expansion(self, coefficients: Array) -> Expansion:
         """Return predictions for new rows from coefficients."""
-        sides = zip((self.rows, self.columns), self._folded, strict=True)
+        sides = zip((self.rows, self.columns), self._absorbed, strict=True)
         return Expansion(
-            coefficients, *(Part(side.spectrum, None if folded else side) for side, folded in sides)
+            coefficients,
+            *(Part(side.spectrum, None if absorbed else side) for side, folded in sides),
         )
 
     def coefficients(self, Y: Array) -> Array:
-        r"""Return the coefficients, with the spectral weights of folded sides only.
+        r"""Return the coefficients, with the spectral weights of absorbed sides only.
 
         .. math:: \mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}\,
                   \varphi_t(\mathbf{S})\,\mathbf{B}_g^\top
@@ -617,10 +618,10 @@ class TwoStep(Coupled):
         """Return coefficients from rotated labels, which may be overwritten."""
         rows = self.rows
         columns = self.columns
-        if self._folded[0]:
+        if self._absorbed[0]:
             rotated *= rows.phi[:, None]
             rotated = rows.spectrum.lift(rotated)
-        if self._folded[1]:
+        if self._absorbed[1]:
             rotated *= columns.phi[None, :]
             rotated = columns.spectrum.lift(rotated.T).T
         return rotated
