@@ -293,20 +293,20 @@ class Tabulated(SpectralFilter):
         Shrinkage f of each eigenvalue.
     remainders : array of shape (k,)
         Remainder 1 − f of each eigenvalue.
-    limits : array of shape (k,) or None
+    remainder_limits : array of shape (k,) or None
         Limit of the remainder up to a factor, see `SpectralFilter.remainder_limit`.
     """
 
     shrinkages: Array
     remainders: Array
-    limits: Array | None = None
+    remainder_limits: Array | None = None
 
     #: Unknown.
     qualification = math.nan
 
     def remainder_limit(self, values: Array) -> Array | None:
-        """Return the attribute `limits`."""
-        return self.limits
+        """Return the attribute `remainder_limits`."""
+        return self.remainder_limits
 
     def uses_alpha(self) -> bool:
         """Return False: `alpha` changes nothing."""

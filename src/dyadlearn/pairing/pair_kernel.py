@@ -82,7 +82,7 @@ from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.new_both import column_floor, new_both
 from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import Members, column_weights, leave_out_columns
-from dyadlearn.solve.operators import Cells, SideProduct, interpolation_floor, without
+from dyadlearn.solve.operators import Places, SideProduct, interpolation_floor, without
 from dyadlearn.spectrum import Spectrum, check_cells
 from dyadlearn.vectrick import sandwich
 
@@ -389,7 +389,7 @@ class PairKernel(Coupled):
             return replace(self, task_spectrum=self.task_spectrum.part(kept))
         return replace(self, spectrum=self.spectrum.part(kept))
 
-    def kernel_between(self, first: Cells, second: Cells) -> Array:
+    def kernel_between(self, first: Places, second: Places) -> Array:
         """Return the pairwise kernel between some cells and others, shape (s, n)."""
         grams = []
         for spectrum, rows, others in zip(self.grid_spectra, first, second, strict=True):
@@ -401,7 +401,7 @@ class PairKernel(Coupled):
         left, right = grams
         return self._summed(self._terms(left, right, first, second))
 
-    def kernel_of(self, row: Asked, column: Asked, cells: Cells) -> Array:
+    def kernel_of(self, row: Asked, column: Asked, cells: Places) -> Array:
         """Return the pairwise kernel between one pair and some cells, shape (n,).
 
         New rows have no functions of their own, so that these contribute nothing.
@@ -427,7 +427,9 @@ class PairKernel(Coupled):
         rotated += (per_instance * unit)[:, None] * task_along[None, :]
         return rotated
 
-    def _terms(self, left: Array, right: Array, first: Cells, second: Cells) -> list[Array | None]:
+    def _terms(
+        self, left: Array, right: Array, first: Places, second: Places
+    ) -> list[Array | None]:
         """Return the kernels of the three shares between cells from the kernels of both sides, (s, n) each.
 
         A share of zero has None.

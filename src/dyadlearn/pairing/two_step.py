@@ -76,7 +76,7 @@ from dyadlearn.solve.leaving import Members, in_order, leave_out
 from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
 from dyadlearn.solve.observed import complete_grid
 from dyadlearn.solve.operators import (
-    Cells,
+    Places,
     SideProduct,
     between,
     common_floor,
@@ -532,7 +532,7 @@ class TwoStep(Coupled):
             pairs.append((eye if self.hat_is_identity else side.hat(), residual))
         return pairs
 
-    def between(self, first: Cells, second: Cells, *, hat: bool) -> Array:
+    def between(self, first: Places, second: Places, *, hat: bool) -> Array:
         """Return the hat, or the residual operator, between some cells and others, shape (s, n)."""
         (rows, columns), (task_rows, task_columns) = zip(first, second, strict=True)
         (row_hat, row_residual), (column_hat, column_residual) = self._matrices
@@ -594,7 +594,7 @@ class TwoStep(Coupled):
         sides = zip((self.rows, self.columns), self._absorbed, strict=True)
         return Expansion(
             coefficients,
-            *(Part(side.spectrum, None if absorbed else side) for side, folded in sides),
+            *(Part(side.spectrum, None if absorbed else side) for side, absorbed in sides),
         )
 
     def coefficients(self, Y: Array) -> Array:

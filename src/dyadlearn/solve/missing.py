@@ -49,7 +49,7 @@ from dyadlearn._array import (
 from dyadlearn._memory import fits_in_memory
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
-from dyadlearn.solve.cells import CellOperator, Cells, CellSystem, are_few
+from dyadlearn.solve.cells import CellOperator, CellSet, CellSystem, are_few
 from dyadlearn.solve.conjugate_gradients import (
     Deflation,
     Solution,
@@ -324,7 +324,7 @@ def solve_missing(
 
 def _solve_directly(operators: GridOperators, right: Array, mask: np.ndarray) -> Array:
     """Solve for the missing cells as one dense system; `right` is zero elsewhere."""
-    cells = Cells.only(mask, right)
+    cells = CellSet.only(mask, right)
     system = operators.residual_block(cells.rows, cells.columns)
     refusal = partial(leverage_error, np.flatnonzero(mask), mask.size, "cells form a set that")
     known = cells.take(right[None, ...]).T
@@ -457,7 +457,7 @@ def _completed_by_cells(
 ) -> Completion:
     """Return the completed grid of a pair kernel without weights, with one unknown for each observed cell."""
     assert operators.shares is not None
-    cells = Cells.of(to_numpy(observed), Y)
+    cells = CellSet.of(to_numpy(observed), Y)
     kernels = [side.matrix(side.values) for side in operators.grid_spectra]
     values = cells.take(Y[None, ...])
     constant = "grand" if operators.free_mean else None
@@ -490,7 +490,7 @@ class _ObservedCells:
     ) -> None:
         self.operators = operators
         self.is_weighted = weights is not None
-        self.cells = Cells.only(to_numpy(observed), Y)
+        self.cells = CellSet.only(to_numpy(observed), Y)
         labels = self._at(Y)
         if weights is None:
             self.root = namespace(Y).ones_like(labels)
