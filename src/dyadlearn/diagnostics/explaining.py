@@ -273,7 +273,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
         )
     rows = [_asked(fitted, each, 0) for each in instances] * (count // len(instances))
     columns = [_asked(fitted, each, 1) for each in tasks] * (count // len(tasks))
-    problem = fitted.posed
+    problem = fitted.training_problem
     values = problem.labels.values
     weigher = label_weigher(
         problem.pairing,

@@ -81,8 +81,7 @@ def read_known(
 
     Parameters
     ----------
-    known : sparse matrix, array or frame of shape (a, n), or array, list of rows or frame of shape
-    (p, 2) or (p, 3), or
+    known : sparse matrix, array or frame of shape (a, n), or array, list of rows or frame of shape (p, 2) or (p, 3), or
         None
         Labels of a grid, or pairs of an instance and a task with or without their labels. NaN and
         cells that a sparse matrix does not store are not known.

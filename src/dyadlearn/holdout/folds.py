@@ -27,7 +27,7 @@ from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Coupled, Pairing
-from dyadlearn.pairing.incomplete import part_of, predict_outside, takes_apart
+from dyadlearn.pairing.incomplete import part_of, predict_outside, rows_leave_kernels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
 from dyadlearn.solve.leaving import refuse
@@ -93,7 +93,7 @@ class Folds:
     """
 
     def __init__(self, problem: Problem, setting: Setting, units: Units) -> None:
-        apart = self.apart = takes_apart(problem.pairing, setting)
+        apart = self.apart = rows_leave_kernels(problem.pairing, setting)
         units = units.of_edges() if problem.pairing.symmetry else units
         self.problem = problem
         self.setting = setting
@@ -276,7 +276,9 @@ class Folds:
         solution = solve_by_directions(part, training)
         if solution is None:
             solution = ObservedSystem.of(part, training).solve(start, **stopping)
-        coefficients = part.expansion(part.coefficients_of(solution.spectral, solution.mean)).folded
+        coefficients = part.expansion(
+            part.coefficients_of(solution.spectral, solution.mean)
+        ).absorbed
         return solution, sandwich_at(
             features[0], coefficients, features[1], *labels.take(fold.test).places
         )

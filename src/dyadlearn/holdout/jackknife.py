@@ -24,7 +24,7 @@ from dyadlearn.holdout.planning import (
     plan_units,
 )
 from dyadlearn.holdout.units import Problem, Units
-from dyadlearn.pairing.base import working
+from dyadlearn.pairing.base import operators_of
 from dyadlearn.pairing.certainty import Jackknife, fold_jackknife
 from dyadlearn.pairing.incomplete import expansion_of_fold
 from dyadlearn.pairing.inverses import Route
@@ -110,7 +110,7 @@ def _by_labelled_part(how: Formula, units: np.ndarray) -> Jackknife:
     problem = how.problem
     listed = problem.labels.listed()
     xp = namespace(listed.values)
-    shift = working(problem.pairing).shift_of(listed.values)
+    shift = operators_of(problem.pairing).shift_of(listed.values)
     flat = np.flatnonzero(problem.labels.observed)
     held_out = take_rows(xp.reshape(how.held_out(), (-1,)), flat)
     left = UnitsLeftOut(problem.labels, listed.values - shift, held_out - shift, shift, units)

@@ -45,7 +45,7 @@ from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.holdout.unlabelled import Unlabelled
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import full, incomplete
-from dyadlearn.pairing.base import Pairing, check_request, working
+from dyadlearn.pairing.base import Pairing, check_request, operators_of
 from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
@@ -649,7 +649,7 @@ def _reason(problem: Problem, setting: Setting) -> str:
     """Return why labels are solved for again."""
     labels = problem.labels
     lack = "weighted" if labels.size == math.prod(labels.shape) else "missing"
-    if problem.pairing.knows_tasks and incomplete.takes_apart(problem.pairing, setting):
+    if problem.pairing.knows_tasks and incomplete.rows_leave_kernels(problem.pairing, setting):
         return f"{problem.pairing.words} has no formula for setting {setting.value} where labels are {lack}"
     return f"a formula for {labels.size:,} labels, some of them {lack}, would cost too much"
 
@@ -733,7 +733,7 @@ def _beside_unlabelled(problem: Problem, setting: Setting) -> Array:
     part, *places = labelled_part(problem)
     assert part is not None
     grid = embedded(problem.complete().labels, leave_out(part, setting, Units()), *places)
-    for block in incomplete.beside_labelled(
+    for block in incomplete.hold_out_unlabelled(
         part.pairing, problem.pairing, part.Y, setting, *places
     ):
         grid = embedded(grid, *block)
@@ -782,7 +782,7 @@ def _inverted(
         f"Holding out setting {setting.value} by the {route.words}",
     )
     codes = _codes_of_labels(problem, setting, units)
-    has_mean = working(problem.pairing).free_mean
+    has_mean = operators_of(problem.pairing).free_mean
     # Without a mean, a model without labels predicts zero for a single pair.
     is_single = setting is Setting.A and labels.size == 1 and not has_mean
     if not is_single and _leaves_nothing(codes):
@@ -793,7 +793,7 @@ def _inverted(
     warn_of_rounding(inverse.rounding)
     # With a free mean, predictions shift with the labels. Centring avoids rounding of labels far
     # from zero.
-    shift = working(problem.pairing).shift_of(listed.values)
+    shift = operators_of(problem.pairing).shift_of(listed.values)
     y = listed.values - shift
     if isinstance(inverse, MissingInverse):
         grid = inverse.grid_left_out(y[:, None], *codes)
@@ -837,7 +837,7 @@ def _by_inverse(
         elsewhere = problem.complete().labels
     else:
         together = units.of_edges() if problem.pairing.symmetry else units
-        unlabelled = Unlabelled(working(problem.pairing), labels, found.inverse, found.centred)
+        unlabelled = Unlabelled(operators_of(problem.pairing), labels, found.inverse, found.centred)
         elsewhere = (
             unlabelled.predict(found.held_out, together.of_labels(labels, setting)) + found.shift
         )

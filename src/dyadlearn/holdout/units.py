@@ -22,7 +22,7 @@ from dyadlearn._tables import shown
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
-from dyadlearn.pairing.base import divided, working
+from dyadlearn.pairing.base import divided, operators_of
 from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.pairing.remembering import last_inverse
 from dyadlearn.settings import GROUP_NAMES, Groups, Setting
@@ -151,7 +151,7 @@ class Problem:
     tol, max_iter : float and int
         Tolerance and maximum number of iterations of the solver for missing or weighted labels.
     unit : float
-        Number by which `posed` has divided the weights and the regularisation.
+        Number by which `scaled` has divided the weights and the regularisation.
     """
 
     pairing: Pairing
@@ -169,7 +169,7 @@ class Problem:
         return cls(pairing, Labels.of_grid(Y, weights), **stopping)
 
     @classmethod
-    def posed(cls, pairing: Pairing, labels: Labels, **stopping: Any) -> Self:
+    def scaled(cls, pairing: Pairing, labels: Labels, **stopping: Any) -> Self:
         """Return the problem with weights of at most one, in a unit that also divides the regularisation.
 
         A common factor of all weights divides the regularisation, see
@@ -208,7 +208,7 @@ class Problem:
 
     @property
     def alphas(self) -> dict[str, Any]:
-        """Regularisations of the model by their names, for the weights that `posed` was given."""
+        """Regularisations of the model by their names, for the weights that `scaled` was given."""
         return {name: alpha * self.unit for name, alpha in self.pairing.alphas.items()}
 
     def in_unit(self, alphas: Sequence[float]) -> list[float]:
@@ -216,12 +216,12 @@ class Problem:
         return [alpha / self.unit for alpha in alphas]
 
     def at(self, alpha: Any, task_alpha: float | None = None) -> Self:
-        """Return the same problem with another regularisation, for the weights that `posed` was given."""
+        """Return the same problem with another regularisation, for the weights that `scaled` was given."""
         # A model with a second regularisation has no unit.
         return replace(self, pairing=self.pairing.at(alpha / self.unit, task_alpha))
 
     def with_labels(self, labels: Labels) -> Self:
-        """Return the same model with other labels of the same grid, weighted as those that `posed` was given."""
+        """Return the same model with other labels of the same grid, weighted as those that `scaled` was given."""
         return replace(self, labels=labels.in_double().reweighted(self.unit))
 
     def with_grid(self, Y: Array) -> Self:
@@ -245,7 +245,7 @@ class Problem:
         """
         if self.labels.grid is not None:
             return None if self.labels.full is not None else self.complete(start)
-        operators = working(self.pairing)
+        operators = operators_of(self.pairing)
         solution = solve_by_directions(operators, self.labels)
         if solution is None:
             solution = solve_pairs(operators, self.labels, partial(self._factor, operators))

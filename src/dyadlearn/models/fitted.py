@@ -282,9 +282,9 @@ class FittedRidge(Fitted):
     Attributes
     ----------
     labels, form, estimator, settings : as in `Fitted`
-    posed : Problem
+    training_problem : Problem
         Pairing with the training labels.
-    closed : Problem
+    completed_problem : Problem
         The same pairing with completed labels, which has a closed form.
     sides : tuple of Side
         Decomposed instances and, if the model has a task side, tasks.
@@ -302,8 +302,8 @@ class FittedRidge(Fitted):
     (Labels(24 of 6 × 4), (6, 4), (6, 4))
     """
 
-    posed: Problem
-    closed: Problem
+    training_problem: Problem
+    completed_problem: Problem
     sides: tuple[Side, ...]
     coefficients: Array
 
@@ -316,7 +316,7 @@ class FittedRidge(Fitted):
                 "formula: use "
                 "model.holdout() or evaluate(), or fit the model with stages=1."
             )
-        return self.posed
+        return self.training_problem
 
     def check(self, setting: Setting) -> None:
         """Raise ValueError if the model does not support the setting."""
@@ -325,7 +325,7 @@ class FittedRidge(Fitted):
     @property
     def pairing(self) -> Pairing:
         """Pairing: the model of pairs."""
-        return self.posed.pairing
+        return self.training_problem.pairing
 
     @property
     def solution(self) -> Solution:
@@ -335,7 +335,7 @@ class FittedRidge(Fitted):
     @property
     def completed(self) -> Array:
         """Labels (m, q), with predictions in place of missing labels."""
-        return super().completed if self.labels.grid is None else self.closed.Y
+        return super().completed if self.labels.grid is None else self.completed_problem.Y
 
     @property
     def symmetry(self) -> int:

@@ -25,7 +25,7 @@ labels) and `coefficients`. All else is in other classes and modules:
 two sides `dyadlearn.pairing.full`        functions for complete labels: hold-out, its cost,
 jackknife, weights of labels `dyadlearn.pairing.incomplete`  functions for missing or weighted
 labels: completion, hold-out `dyadlearn.pairing.weighing`    weights of labels in a prediction, for
-all forms of labels `dyadlearn.pairing.folding`     predictions for new rows from a few of their
+all forms of labels `dyadlearn.pairing.new_labels`     predictions for new rows from a few of their
 labels `dyadlearn.pairing.dense`       the reference implementation
 ==============================  ==================================================================================
 
@@ -124,7 +124,7 @@ class Pairing(ABC):
     @property
     def transposed(self) -> Pairing:
         """Model of the transposed labels, in which tasks are the instances, for models with task features."""
-        return Transposed(working(self))
+        return Transposed(operators_of(self))
 
 
 def settings_of(model: Pairing) -> tuple[Setting, ...]:
@@ -174,7 +174,7 @@ def mean_eigenvalues(model: Pairing) -> dict[str, float]:
     """
     if len(model.alphas) == len(model.spectra):
         return {name: side.mean for name, side in zip(model.alphas, model.spectra, strict=True)}
-    operators = working(model)
+    operators = operators_of(model)
     values = operators.kernel_values
     return dict.fromkeys(model.alphas, float(namespace(values).sum(values)) / operators.n_cells)
 
@@ -240,8 +240,8 @@ def check_regularisation(model: Pairing) -> None:
                 warnings.warn(message, PrecisionWarning, stacklevel=3)
 
 
-def working(model: Pairing) -> Coupled:
-    """Return a copy of a model; arrays of all pairs are cached on the copy and freed with it."""
+def operators_of(model: Pairing) -> Coupled:
+    """Return the grid operators of a model: a copy, with which the arrays of all pairs are cached and freed."""
     return replace(cast(Coupled, model))
 
 
@@ -284,7 +284,7 @@ class Coupled(Pairing, GridOperators):
             raise NotImplementedError(
                 f"{type(self).__name__} must define dual for alpha=0, which leaves no residual."
             )
-        return working(self).residual(Y) / self.ridge
+        return operators_of(self).residual(Y) / self.ridge
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,7 +65,7 @@ from dyadlearn.pairing import Independent, PairKernel
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.selection.search import KeptHoldout, Refits, code_groups
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.solve.cells import Cells
+from dyadlearn.solve.cells import CellSet
 from dyadlearn.solve.leaving import in_order
 
 # In the method of the hold-out, before the folds of the error.
@@ -142,7 +142,7 @@ def standardised(data: Training, fit_intercept: bool, unit: float | None = None)
     if constant is not None:
         centre = first if are_equal else float(xp.sum(share * Y))
     size = float(xp.sum(share * (Y - centre) ** 2)) ** 0.5 or 1.0
-    cells = Cells.of(data.labels.observed, Y)
+    cells = CellSet.of(data.labels.observed, Y)
     values, observed = (
         cells.take(grid[None, ...])[0, ...]
         for grid in ((Y - centre) / size, xp.astype(present, Y.dtype))

@@ -1086,8 +1086,7 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
     alphas_, task_alphas_ : arrays of shape (n_alphas,) and (n_task_alphas,)
         The values that were tried, with kernel grids those for the best kernel; `task_alphas_` is
         None where `task_alpha_` is.
-    landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network
-    (n_alphas,)
+    landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network (n_alphas,)
         Scores; NaN where the score is undefined. With kernel grids, two axes for their values come
         first. After a coarse-to-fine search, points that were not evaluated are NaN and the scores
         are approximate: see `dyadlearn.selection.landscape`.

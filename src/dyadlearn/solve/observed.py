@@ -562,7 +562,7 @@ def complete_by_pairs(
     k, r = (int(side.values.shape[0]) for side in operators.grid_spectra)
     system = ObservedSystem.of(operators, _labels_to_solve_for(Y, weights, (k, r)))
     known = None
-    if start is not None and start.form == "pairs":
+    if start is not None and start.route == "pairs":
         known = ObservedSolution(start.solution.values, 0.0, 0, 0.0, True)
     solution = system.solve(known, **options)
     left, right = (side.vectors for side in operators.grid_spectra)

@@ -281,7 +281,7 @@ def landscapes_of_model(
         getattr(estimator, "task_alphas_", None) if task_alphas is None else task_alphas,
     )
     chosen: dict[str, Any] = {
-        name: fitted.posed.alphas.get(name) for name in ("alpha", "task_alpha")
+        name: fitted.training_problem.alphas.get(name) for name in ("alpha", "task_alpha")
     }
     if np.ndim(
         chosen["alpha"]

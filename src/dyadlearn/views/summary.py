@@ -25,7 +25,7 @@ from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.side import KernelSpec
-from dyadlearn.pairing.base import working
+from dyadlearn.pairing.base import operators_of
 from dyadlearn.selection.evaluate import Interval, SettingScore, evaluate, scoring_of
 from dyadlearn.selection.learned import CONSTANT
 from dyadlearn.selection.search import edges_of
@@ -106,7 +106,7 @@ def spectra_of_model(model: Any) -> dict[str, SideSpectrum]:
     if pairing.smoothers:
         return spectra
     # The filter is applied to the eigenvalues of the kernel between pairs.
-    operators = working(pairing)
+    operators = operators_of(pairing)
     both = (operators.kernel_values, operators.shrinkage)
     values, shrinkage = (to_numpy(part).astype(np.float64).ravel() for part in both)
     order = np.argsort(values)[::-1]
@@ -680,7 +680,7 @@ def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str,
 
 def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
     """Return the regularisation of a fitted model in words."""
-    alphas = fitted.posed.alphas
+    alphas = fitted.training_problem.alphas
     if "task_alpha" in alphas:
         return f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
     chosen = np.unique(alphas["alpha"])
@@ -745,7 +745,7 @@ def _remarks(
         chosen.
     """
     remarks = []
-    problem = fitted.posed
+    problem = fitted.training_problem
     searched = fitted.searched_setting
     if fitted.estimator.learns_kernels:
         remarks.append(
