@@ -215,10 +215,9 @@ class Problem:
         """Return regularisations in the unit of the weights."""
         return [alpha / self.unit for alpha in alphas]
 
-    def at(self, alpha: Any, task_alpha: float | None = None) -> Self:
-        """Return the same problem with another regularisation, for the weights that `scaled` was given."""
-        # A model with a second regularisation has no unit.
-        return replace(self, pairing=self.pairing.at(alpha / self.unit, task_alpha))
+    def at(self, *alphas: Any) -> Self:
+        """Return the same problem with other regularisations, for the weights that `scaled` was given."""
+        return replace(self, pairing=self.pairing.at(*(alpha / self.unit for alpha in alphas)))
 
     def with_labels(self, labels: Labels) -> Self:
         """Return the same model with other labels of the same grid, weighted as those that `scaled` was given."""

@@ -420,10 +420,11 @@ class TwoStep(Coupled):
         """Operators of instances and tasks."""
         return self.rows, self.columns
 
-    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model with another regularisation; `task_alpha=None` leaves that of the tasks unchanged."""
-        columns = self.columns if task_alpha is None else self.columns.at(task_alpha)
-        return replace(self, rows=self.rows.at(alpha), columns=columns, shared=None)
+    def at(self, *alphas: Any) -> Self:
+        """Return the same model with another regularisation of the instances, or of both sides."""
+        rows = self.rows.at(alphas[0])
+        columns = self.columns.at(alphas[1]) if len(alphas) > 1 else self.columns
+        return replace(self, rows=rows, columns=columns, shared=None)
 
     @property
     def transposed(self) -> TwoStep:
