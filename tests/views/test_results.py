@@ -350,7 +350,9 @@ def test_means_leave_out_the_same_groups(real):
     found = (
         few(model, wanted="B", groups=groups, scoring="neg_mean_squared_error").results[0].baselines
     )
-    expected = [-np.mean((Y - F) ** 2) for F in grid_baselines(Y, "B", Units(groups)).values()]
+    expected = [
+        -np.mean((Y - F) ** 2) for F in grid_baselines(Y, "B", Units((groups, None))).values()
+    ]
     assert_allclose(list(found.values()), expected)
 
 

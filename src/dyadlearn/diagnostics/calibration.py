@@ -11,7 +11,7 @@ positive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -432,7 +432,7 @@ class Calibration(Tabled):
         if known_rows.size and known_columns.size:
             both = np.ix_(known_rows, known_columns)
             scores[both] = self["A"].scores[np.ix_(rows[known_rows], columns[known_columns])]
-        probabilities = self._mapped(scores, rows[:, None] < 0, columns[None, :] < 0)
+        probabilities = self._mapped(scores, (rows[:, None] < 0, columns[None, :] < 0))
         if predicted.values.ndim == 1:
             probabilities = probabilities[:, 0]
         return predicted.restore(
@@ -452,15 +452,17 @@ class Calibration(Tabled):
         known = (rows >= 0) & (columns >= 0)
         if known.any():
             scores[known] = self["A"].scores[rows[known], columns[known]]
-        return as_array_of(self._mapped(scores, rows < 0, columns < 0), predicted, predicted.dtype)
+        return as_array_of(
+            self._mapped(scores, (rows < 0, columns < 0)), predicted, predicted.dtype
+        )
 
-    def _mapped(
-        self, scores: np.ndarray, is_new: np.ndarray, is_new_task: np.ndarray
-    ) -> np.ndarray:
+    def _mapped(self, scores: np.ndarray, is_new: Sequence[np.ndarray]) -> np.ndarray:
         """Return the probabilities of scores, each by the map of its setting."""
         probabilities = np.empty_like(scores)
         for setting in Setting:
-            here = (is_new == setting.new_instance) & (is_new_task == setting.new_task)
+            here = np.ones(scores.shape, dtype=bool)
+            for axis, is_new_side in enumerate(is_new):
+                here &= is_new_side == (axis in setting.new)
             if here.any():
                 probabilities[here] = self[setting].mapping(scores[here])
         return probabilities
@@ -563,7 +565,11 @@ def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
     """
     places = fitted_of(model).places(X, tasks)
     new = [{False} if at is None else set((at < 0).tolist() or [True]) for at in places]
-    return [each for each in Setting if each.new_instance in new[0] and each.new_task in new[1]]
+    return [
+        setting
+        for setting in Setting
+        if all((axis in setting.new) in occurring for axis, occurring in enumerate(new))
+    ]
 
 
 def _grid(values: Any) -> np.ndarray:
@@ -669,8 +675,8 @@ def _five_folds(units: Units, setting: Setting, labels: Labels, is_network: bool
         return Units(cells=_dealt(cells))
     rows, columns = (_dealt(codes) for _, codes in units.of_sides(labels.shape, Setting.D))
     if is_network:  # nodes have one grouping
-        rows = columns = columns if units.instances is None and units.tasks is not None else rows
-    return Units(rows, columns)
+        rows = columns = columns if units.sides[0] is None and units.sides[1] is not None else rows
+    return Units((rows, columns))
 
 
 def _dealt(units: np.ndarray) -> np.ndarray:

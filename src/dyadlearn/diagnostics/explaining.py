@@ -163,7 +163,7 @@ class Explanation(Tabled):
     def is_new(self) -> tuple[bool, bool]:
         """Whether the instance and the task are new."""
         setting = Setting(self.setting)
-        return setting.new_instance, setting.new_task
+        return 0 in setting.new, 1 in setting.new
 
     def by(self, by: str) -> Contributions:
         """Return the contributions of pairs, of instances or of tasks.
@@ -369,7 +369,7 @@ def _explanation(
     columns = _of_side(fitted.task_ids, labels.columns, labels.shape[1], figures, n)
     of_pairs = _of_pairs(fitted, labels, listed, parts, n)
     is_new = (not isinstance(row, int), not isinstance(column, int))
-    setting = next(each.value for each in Setting if (each.new_instance, each.new_task) == is_new)
+    setting = Setting.of(axis for axis in (0, 1) if is_new[axis]).value
     label = float("nan") if any(is_new) else labels.at(row, column)
     notes = (
         (_LEARNED,)

@@ -1129,8 +1129,7 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
                 f"new."
             )
     rows: Any = (fitted.columns if axis else fitted.rows)(fitted.describe(subjects, axis))[1]
-    listed = labels.listed()
-    cells = (listed.columns, listed.rows) if axis else (listed.rows, listed.columns)
+    cells = (labels.places[axis], labels.places[1 - axis])
     # Subjects that are not in training have the position -1, which is an empty row.
     shape = len(trained) + 1, labels.shape[1 - axis]
     observed = sparse.csr_array((np.ones(labels.size, dtype=bool), cells), shape)[places]

@@ -831,9 +831,8 @@ class PairwiseRidge(PairModel, stored=False):
         groups, task_groups = self.fitted_.in_groups(groups, task_groups)
         cells = reading.cells_of(problem.labels, self._form, cells)
         self._check_request(setting, groups, task_groups, cells)
-        held_out = self._held_out(
-            setting, Units.of_groups(problem.labels, setting, groups, task_groups, cells)
-        )
+        units = Units.of_groups(problem.labels, setting, (groups, task_groups), cells)
+        held_out = self._held_out(setting, units)
         warn_of_unpredicted(problem.labels, held_out, setting)
         return self._as_labels(held_out)
 
@@ -1060,7 +1059,7 @@ class PairwiseRidge(PairModel, stored=False):
         self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None
     ) -> None:
         """Raise if the model does not support the setting, or these groups in it."""
-        check_request(self._problem().pairing, setting, groups, task_groups, cells)
+        check_request(self._problem().pairing, setting, (groups, task_groups), cells)
 
     def _problem(self) -> Problem:
         """Return the last solved problem."""

@@ -413,7 +413,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
                 np.float32 if float_dtype(*sides) == namespace(*sides).float32 else np.float64
             )
         shape = (len(unique.instances), len(unique.tasks))
-        labels = Labels(unique.rows, unique.columns, values, shape)
+        labels = Labels((unique.rows, unique.columns), values, shape)
         weights = None if sample_weight is None else labels.to_sparse(unique.weights)
         return unique, (instances, tasks), (X, labels, T, weights)
 
