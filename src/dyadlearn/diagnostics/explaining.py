@@ -378,7 +378,7 @@ def _explanation(
         if fitted.estimator.searches
         else ()
     )
-    shown = weights if fitted.labels.grid is not None else fitted.labels.to_sparse(weights)
+    shown = fitted.labels.restored(weights)
     lists = (rows, columns, of_pairs)
     return Explanation(
         prediction, instance_id, task_id, label, setting, *lists, shown, names, notes

@@ -183,7 +183,7 @@ def _label_weigher(
         result = namespace(grid.values).zeros_like(grid.values)
         scale = None if grid.weights is None else grid.weights[:, column]
         result[:, column] = weigh_column(rows, hat_row(rows, row), grid.values[:, column], scale)
-        return weighing.at_labels(labels, result)
+        return labels.of(result)
 
     is_weighted = labels.weights is not None
     numbers = solve_numbers(

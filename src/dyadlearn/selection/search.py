@@ -26,7 +26,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 from sklearn.base import clone
 
-from dyadlearn._array import Array, cast, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, cast, namespace, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas, check_flag, check_whole
 from dyadlearn._documenting import documented
 from dyadlearn._interrupts import Interrupted, current, keeping_best
@@ -477,13 +477,10 @@ def _score_of(
     judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fold, setting: Setting
 ) -> float:
     """Return the score of one fold, NaN if it is undefined."""
-    part = replace(labels, values=targets, weights=None).hide(~fold.masks[1])
+    hidden = ~fold.masks[1]
+    part = replace(labels, values=targets, weights=None).hide(hidden)
     try:
-        return float(
-            prepared_score(part, judge, setting)(
-                F if part.grid is not None else take_rows(F, fold.test)
-            )
-        )
+        return float(prepared_score(part, judge, setting)(labels.kept(F, hidden)))
     except (ValueError, ArithmeticError):
         return math.nan
 

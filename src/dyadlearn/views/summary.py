@@ -545,7 +545,7 @@ def _shown(
         return every
     if fitted.estimator.learns_kernels:
         return [setting for setting in every if setting is searched]
-    if fitted.labels.full is not None:
+    if fitted.labels.is_full:
         return every
     searched = searched or (Setting.A if fitted.is_network else Setting.B)
     return [each for each in every if each is searched or _is_quick(fitted, each, left_out)]
@@ -567,9 +567,7 @@ def _is_little_work(fitted: FittedRidge, n_solves: int) -> bool:
     """
     m, q = fitted.labels.shape
     n_steps = 10 + fitted.solution.n_iter
-    return fitted.labels.full is not None or bool(
-        n_solves * n_steps * m * q * (m + q) <= _MOST_WORK
-    )
+    return fitted.labels.is_full or bool(n_solves * n_steps * m * q * (m + q) <= _MOST_WORK)
 
 
 def _not_shown(fitted: FittedRidge, settings: list[Setting]) -> list[str]:
@@ -761,12 +759,7 @@ def _remarks(
             f"points."
         )
     methods = {each.method for each in results if each.predictions is not None}
-    if (
-        searched is not None
-        and as_searched
-        and len(methods) > 1
-        and problem.labels.full is not None
-    ):
+    if searched is not None and as_searched and len(methods) > 1 and problem.labels.is_full:
         remarks.append(
             "Settings differ in what they leave out: give groups=, task_groups= or cv= to compare "
             "scores."
