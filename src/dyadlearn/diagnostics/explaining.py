@@ -14,8 +14,8 @@ from dyadlearn._array import is_sparse, itemsize, to_numpy
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, free_name, write_rows
+from dyadlearn.diagnostics.best import best_in_rows
 from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at
-from dyadlearn.diagnostics.recommending import best_in_rows
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import Tasks
