@@ -8,6 +8,7 @@ from dyadlearn.diagnostics import (
     permutation,
     ranked_lists,
     recommending,
+    reliability,
     screening,
 )
 from dyadlearn.diagnostics.calibration import *
@@ -16,6 +17,7 @@ from dyadlearn.diagnostics.explaining import *
 from dyadlearn.diagnostics.permutation import *
 from dyadlearn.diagnostics.ranked_lists import *
 from dyadlearn.diagnostics.recommending import *
+from dyadlearn.diagnostics.reliability import *
 from dyadlearn.diagnostics.screening import *
 
 __all__: list[str] = []
@@ -25,4 +27,5 @@ __all__ += explaining.__all__
 __all__ += permutation.__all__
 __all__ += ranked_lists.__all__
 __all__ += recommending.__all__
+__all__ += reliability.__all__
 __all__ += screening.__all__

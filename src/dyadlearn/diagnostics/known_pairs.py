@@ -59,13 +59,11 @@ def read_known(
         if zeros is None and len(labels) < math.prod(sizes):
             zeros = False  # some pairs are missing, so that zeros are labels
         wanted &= ~unobserved(labels, zeros_are_unobserved(labels, zeros))
-    shape = []
-    for side_ids, size in zip(ids, sizes, strict=True):
-        n_ids = 0 if side_ids is None else len(side_ids)
-        shape.append(max(size, n_ids))
+    n_ids = [0 if side_ids is None else len(side_ids) for side_ids in ids]
+    shape = (max(sizes[0], n_ids[0]), max(sizes[1], n_ids[1]))
     cells = (rows[wanted], columns[wanted])
     is_known = np.ones(len(cells[0]), dtype=bool)
-    grid = sparse.csr_array((is_known, cells), tuple(shape))
+    grid = sparse.csr_array((is_known, cells), shape)
     return sparse.csr_array(grid.T) if axis else grid
 
 

@@ -495,7 +495,9 @@ def _observed_pairs(
     # One more row, the last, is that of the position -1.
     shape = (n_trained + 1, labels.shape[1 - axis])
     is_observed = np.ones(labels.size, dtype=bool)
-    return sparse.csr_array((is_observed, cells), shape)[places]
+    grid = sparse.csr_array((is_observed, cells), shape)
+    observed: sparse.csr_array = grid[places]
+    return observed
 
 
 def _all_batches_have_zeros(model: Any, zeros: bool | None) -> bool:

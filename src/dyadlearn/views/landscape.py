@@ -333,8 +333,8 @@ def _scores(
         if len(settings) == 1:
             return {}, [f"There is no landscape of setting {settings[0].value}. {error}"]
     # At least one of the settings has no landscape: each is computed on its own.
-    scores = {}
-    notes = []
+    scores: dict[str, np.ndarray] = {}
+    notes: list[str] = []
     for setting in settings:
         scores_of_one, notes_of_one = _scores(fitted, [setting], options)
         scores |= scores_of_one

@@ -18,7 +18,8 @@ from dyadlearn._tables import Table
 from dyadlearn._text import joined, number, power
 from dyadlearn.diagnostics.explaining import Explanation, explain
 from dyadlearn.diagnostics.fitted import closed_form_of, known_settings, labels_of
-from dyadlearn.diagnostics.recommending import TopPairs, top_pairs
+from dyadlearn.diagnostics.ranked_lists import TopPairs
+from dyadlearn.diagnostics.recommending import top_pairs
 from dyadlearn.diagnostics.screening import Screening, screened
 from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.holdout import plan
