@@ -371,12 +371,12 @@ def _explanation(
     names: SideNames,
 ) -> Explanation:
     """Return the explanation of one pair; all arguments are those of `explain`, which has read them."""
-    if has_task_constants(fitted.pairing) and not column.is_new:
-        if not (labels.columns == column.value).any():
-            raise ValueError(
-                f"Nothing is predicted for the {names.task} {column.id!r}, which has no label: use "
-                f"fit_intercept=False, or a model that knows tasks."
-            )
+    has_label = column.is_new or (labels.columns == column.value).any()
+    if has_task_constants(fitted.pairing) and not has_label:
+        raise ValueError(
+            f"Nothing is predicted for the {names.task} {column.id!r}, which has no label: use "
+            f"fit_intercept=False, or a model that knows tasks."
+        )
     weights = to_numpy(weigher.weights(row.value, column.value))
     listed = weights[fitted.labels.observed]
     parts = labels.values * listed

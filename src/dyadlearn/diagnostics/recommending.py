@@ -301,7 +301,8 @@ class _Query(NamedTuple):
         pairs = read_known(known, ids, sizes, self.names, self.axis)
         if pairs is None:
             return observed
-        return observed + pairs[among(self.subjects, all_ids.labels)]
+        known_pairs: sparse.csr_array = pairs[among(self.subjects, all_ids.labels)]
+        return sparse.csr_array(observed + known_pairs)
 
     def lists(
         self, places: np.ndarray, scores: np.ndarray, labels: np.ndarray | None, method: str
