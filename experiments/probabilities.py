@@ -32,7 +32,8 @@ import numpy as np
 import dyadlearn
 from dyadlearn import TwoStepRidgeCV, calibrate
 from dyadlearn.datasets import fetch_yamanishi
-from dyadlearn.diagnostics.calibration import MAPS, reliability
+from dyadlearn.diagnostics.monotone import MAPS
+from dyadlearn.diagnostics.reliability import reliability
 from dyadlearn.exceptions import GridEdgeWarning
 from dyadlearn.kernels import repair
 

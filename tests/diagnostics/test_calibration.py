@@ -20,7 +20,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     calibrate,
 )
-from dyadlearn.diagnostics.calibration import MAPS, sigmoid
+from dyadlearn.diagnostics.monotone import MAPS, sigmoid
 from dyadlearn.exceptions import NoLabelWarning
 from problems import grid_baselines
 from sweeps import covering, every, lines, over

@@ -456,7 +456,7 @@ def test_bad_input_gets_one_sentence():
     ):
         permutation_test(alone, "C")
     with pytest.raises(
-        ValueError, match="permuting them changes nothing: use permute='instances', found 'tasks'"
+        ValueError, match="permuting tasks changes nothing: use permute='instances', found 'tasks'"
     ):
         permutation_test(alone, "B", permute="tasks")
     single = TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1])
