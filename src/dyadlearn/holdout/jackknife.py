@@ -131,6 +131,6 @@ def _by_folds(how: Plan) -> Jackknife:
     models = []
     for fold, solved in zip(folds.folds, folds.starts, strict=True):
         assert isinstance(solved, Completion)
-        staying = fold.staying if folds.apart else None
+        staying = fold.staying if folds.rows_leave else None
         models.append(expansion_of_fold(how.problem.pairing, staying, solved.labels))
     return fold_jackknife(held_out, [fold.leaving[0] for fold in folds.folds], models)

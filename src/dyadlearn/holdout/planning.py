@@ -480,10 +480,9 @@ def plan(
         splitter = default_splitter(labels, setting, together)
         units = _folds(problem, splitter, together)
     words = folds_in_words(splitter, setting, together)
-    if labels.grid is None and setting is Setting.A:
-        words += (
-            " of pairs"  # other folds than those of a grid, whose missing pairs are in folds too
-        )
+    if units.cells is not None and units.cells.size < math.prod(labels.shape):
+        # These are other folds than those of a grid, whose missing pairs are in folds too.
+        words += " of pairs"
     reason = "folds were asked for" if method == "folds" else _reason(problem, setting)
     return SolveAgain(
         problem, setting, f"{words}, refitted", units, reason, is_asked=cv is not None
