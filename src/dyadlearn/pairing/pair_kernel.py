@@ -66,6 +66,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._rounding import ratio, rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
+from dyadlearn.labels import Places
 from dyadlearn.pairing import dense, full, incomplete
 from dyadlearn.pairing.base import (
     Coupled,
@@ -82,7 +83,7 @@ from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.new_both import column_floor, new_both
 from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import Members, column_weights, leave_out_columns
-from dyadlearn.solve.operators import Places, SideProduct, interpolation_floor, without
+from dyadlearn.solve.operators import SideProduct, interpolation_floor, without
 from dyadlearn.spectrum import Spectrum, check_cells
 from dyadlearn.vectrick import sandwich
 
