@@ -32,7 +32,7 @@ def listed(given, weights=None, put=np.asarray):
     """Return the observed labels of a grid as a list."""
     rows, columns = np.nonzero(given.observed)
     own = None if weights is None else put(weights[rows, columns])
-    return Labels(rows, columns, put(given.Y[rows, columns]), given.Y.shape, own)
+    return Labels((rows, columns), put(given.Y[rows, columns]), given.Y.shape, own)
 
 
 def function(operators, solution):
@@ -190,7 +190,9 @@ def test_lists_keep_the_digits_that_their_kernel_loses(has_mean, weighted, alpha
     )
     found = function(
         model,
-        solve_by_directions(model, Labels(rows, columns, y, SHAPE, weights if weighted else None)),
+        solve_by_directions(
+            model, Labels((rows, columns), y, SHAPE, weights if weighted else None)
+        ),
     )
     sides = [np.c_[side, np.ones(len(side))] if has_mean else side for side in sides]
     products = np.einsum("ik,jl->ijkl", *sides).reshape(63, -1)

@@ -17,7 +17,7 @@ from dyadlearn.diagnostics.fitted import fitted_of, known_settings
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.selection.evaluate import in_words as baseline_in_words
 from dyadlearn.settings import Setting
-from dyadlearn.views.summary import weights_of_model
+from dyadlearn.views.weights import weights_of_model
 
 # Figures that are printed in separate lines for people.
 _IN_WORDS = ("weights", "exponents", "shares", "stage_errors")

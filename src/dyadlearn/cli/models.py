@@ -47,7 +47,7 @@ from dyadlearn.settings import Setting, as_setting, as_settings
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.store import read_model, write_model
 from dyadlearn.store.container import read_checksum
-from dyadlearn.views.summary import weights_of_model
+from dyadlearn.views.weights import weights_of_model
 
 # Figures that are stored in the model file.
 _ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "constants", "score")

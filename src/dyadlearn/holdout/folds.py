@@ -346,12 +346,9 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
     }
     need += solve_numbers((m, q), ranks, **options)
     if apart:  # each fold has its own eigenvectors and operators
-        axes = [
-            axis for axis, leaves in enumerate((setting.new_instance, setting.new_task)) if leaves
-        ]
         need += sum(
             2.0 * n * labels.shape[axis] * ranks[axis]
-            for axis, n in zip(axes, n_units, strict=True)
+            for axis, n in zip(setting.new, n_units, strict=True)
         )
     refuse(need, labels.grid, setting, f" in {total} folds")
 
@@ -373,13 +370,13 @@ def folds_in_words(splitter: SettingKFold | GivenFolds, setting: Setting, groups
     >>> from dyadlearn.holdout.units import Units
     >>> from dyadlearn.selection import SettingKFold
     >>> from dyadlearn.settings import Setting
-    >>> folds_in_words(SettingKFold("B", 5), Setting.B, Units(np.arange(10)))
+    >>> folds_in_words(SettingKFold("B", 5), Setting.B, Units((np.arange(10), None)))
     '10 groups in 5 folds'
-    >>> folds_in_words(SettingKFold("D", 5), Setting.D, Units(np.arange(5)))
+    >>> folds_in_words(SettingKFold("D", 5), Setting.D, Units((np.arange(5), None)))
     '5×5 folds'
     """
     n = splitter.n_splits
-    counts = [_n_units(codes) for codes in (groups.instances, groups.tasks) if codes is not None]
+    counts = [_n_units(codes) for codes in groups.sides if codes is not None]
     if max(counts, default=0) > n:
         merged = f"{'×'.join(map(str, counts))} groups in "
     else:
@@ -402,7 +399,7 @@ def warn_of_merged_groups(
     stacklevel : int, default=2
         Stack level of the warning, relative to this function.
     """
-    sides = ((groups.instances, folds.instances, "instances"), (groups.tasks, folds.tasks, "tasks"))
+    sides = zip(groups.sides, folds.sides, ("instances", "tasks"), strict=True)
     for wanted, used, words in sides:
         if wanted is None or used is None or _n_units(used) >= _n_units(wanted):
             continue
@@ -436,7 +433,7 @@ _N_FOLDS = 5
 
 
 def default_splitter(
-    labels: Labels, setting: Setting, groups: Any = None, task_groups: Any = None
+    labels: Labels, setting: Setting, together: Units | None = None
 ) -> SettingKFold:
     """Return the splitter for folds that nobody chose: five, or one for each unit if there are fewer units.
 
@@ -444,11 +441,11 @@ def default_splitter(
     ----------
     labels : Labels
     setting : Setting
-    groups, task_groups : array-like of shape (m,) and (q,), default=None
-        Group of each instance and of each task, left out together.
+    together : Units, default=None
+        Groups that are left out together; None means one instance and one task at a time.
     """
-    units = Units.of_groups(labels, setting, groups, task_groups)
-    counts = [np.unique(codes).size for _, codes in units.of_sides(labels.shape, setting)]
+    together = Units() if together is None else together
+    counts = [np.unique(codes).size for _, codes in together.of_sides(labels.shape, setting)]
     n_units = min(counts) if counts else math.prod(labels.values.shape)
     if n_units < 2:
         raise nothing_left()

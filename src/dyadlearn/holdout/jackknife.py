@@ -68,7 +68,7 @@ def has_formula(problem: Problem, codes: np.ndarray | None) -> bool:
 def _plan(problem: Problem, codes: np.ndarray | None) -> Plan:
     if codes is None:
         return plan(problem, Setting.B)
-    return plan_units(problem, Setting.B, Units(codes))
+    return plan_units(problem, Setting.B, Units((codes, None)))
 
 
 def _has_models(how: Plan) -> bool:
@@ -90,7 +90,7 @@ def _has_models(how: Plan) -> bool:
 
 def _units(how: Formula) -> np.ndarray:
     """Return the unit of each instance, numbered from 0, shape (m,)."""
-    codes = how.units.instances
+    codes = how.units.sides[0]
     if codes is None:
         return np.arange(how.problem.labels.shape[0])
     return np.unique(codes, return_inverse=True)[1]

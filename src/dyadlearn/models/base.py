@@ -132,8 +132,7 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel,
-        default=None
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
             Instances, new or not: features, or their kernel with the training instances. None means
             the training instances, if the model stores them.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
@@ -678,8 +677,7 @@ class PairwiseRidge(PairModel, stored=False):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel,
-        default=None
+        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
             Instances, new or not: features, or their kernel with the training instances. None means
             the training instances.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
@@ -833,9 +831,8 @@ class PairwiseRidge(PairModel, stored=False):
         groups, task_groups = self.fitted_.in_groups(groups, task_groups)
         cells = reading.cells_of(problem.labels, self._form, cells)
         self._check_request(setting, groups, task_groups, cells)
-        held_out = self._held_out(
-            setting, Units.of_groups(problem.labels, setting, groups, task_groups, cells)
-        )
+        units = Units.of_groups(problem.labels, setting, (groups, task_groups), cells)
+        held_out = self._held_out(setting, units)
         warn_of_unpredicted(problem.labels, held_out, setting)
         return self._as_labels(held_out)
 
@@ -1062,7 +1059,7 @@ class PairwiseRidge(PairModel, stored=False):
         self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None
     ) -> None:
         """Raise if the model does not support the setting, or these groups in it."""
-        check_request(self._problem().pairing, setting, groups, task_groups, cells)
+        check_request(self._problem().pairing, setting, (groups, task_groups), cells)
 
     def _problem(self) -> Problem:
         """Return the last solved problem."""

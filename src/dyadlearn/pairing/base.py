@@ -48,7 +48,7 @@ from dyadlearn._array import Array, largest, namespace
 from dyadlearn._rounding import check_ridge, ratio
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing.expansion import Expansion, Part
-from dyadlearn.settings import Setting, check_groups
+from dyadlearn.settings import Groups, Setting, check_groups
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, Spectrum
 from dyadlearn.vectrick import sandwich
@@ -129,21 +129,19 @@ class Pairing(ABC):
 
 def settings_of(model: Pairing) -> tuple[Setting, ...]:
     """Return the settings that a model supports."""
-    return tuple(setting for setting in Setting if model.knows_tasks or not setting.new_task)
+    return tuple(setting for setting in Setting if model.knows_tasks or 1 not in setting.new)
 
 
-def check_request(
-    model: Pairing, setting: Setting, groups: Any, task_groups: Any, cells: Any
-) -> None:
+def check_request(model: Pairing, setting: Setting, groups: Groups, cells: Any = None) -> None:
     """Raise if a model does not support a setting, or does not support groups or cells in it."""
-    if setting.new_task and not model.knows_tasks:
+    if 1 in setting.new and not model.knows_tasks:
         raise ValueError(
             f"Setting {setting.value} leaves out tasks, but this model knows nothing of tasks: fit "
             f"one that does, "
             "any but IndependentTaskRidge, with tasks=, or ask for setting A or B."
         )
-    check_groups(setting, groups, task_groups, cells)
-    if model.symmetry and not (groups is None and task_groups is None and cells is None):
+    check_groups(setting, groups, cells)
+    if model.symmetry and any(codes is not None for codes in (*groups, cells)):
         raise ValueError(
             "A network leaves out one edge or vertex at a time: groups and cells are not supported."
         )

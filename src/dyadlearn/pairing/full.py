@@ -208,8 +208,8 @@ class Sweep:
     def _groups(self, setting: Setting) -> tuple[Members, Members]:
         """Return the groups that a setting leaves out."""
         return (
-            self.members if setting.new_instance else None,
-            self.task_members if setting.new_task else None,
+            self.members if 0 in setting.new else None,
+            self.task_members if 1 in setting.new else None,
         )
 
     def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:

@@ -407,9 +407,9 @@ def _hold_out_unlabelled(
 ) -> list[tuple[Array, np.ndarray, np.ndarray]]:
     """Return predictions for held-out rows in columns without labels, and for held-out columns in rows without."""
     pieces = []
-    if setting.new_instance and (others := without(columns, whole.task_spectrum.n_rows)).size:
+    if 0 in setting.new and (others := without(columns, whole.task_spectrum.n_rows)).size:
         pieces.append((_elsewhere(model, whole.task_spectrum, columns, Y), rows, others))
-    if setting.new_task and (others := without(rows, whole.spectrum.n_rows)).size:
+    if 1 in setting.new and (others := without(rows, whole.spectrum.n_rows)).size:
         held_out = _elsewhere(model.transposed, whole.spectrum, rows, Y.T).T
         pieces.append((held_out, others, columns))
     return pieces

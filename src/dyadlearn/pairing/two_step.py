@@ -208,7 +208,7 @@ class TwoStepSweep(Sweep):
         """Yield (index of λ_t, setting, predictions of shape (n, m, q)), with one product for each setting."""
         if Setting.A in settings:
             yield from self._pairs(sides)
-        if any(setting.new_instance for setting in settings):
+        if any(0 in setting.new for setting in settings):
             new = self._stack(self._left_out, sides)
         else:
             new = None
@@ -218,8 +218,8 @@ class TwoStepSweep(Sweep):
             known = None
         for index, side in enumerate(self._columns):
             for setting in [setting for setting in settings if setting is not Setting.A]:
-                operator = _task_operator(side, setting.new_task, self.task_members)
-                yield index, setting, _product(new if setting.new_instance else known, operator)
+                operator = _task_operator(side, 1 in setting.new, self.task_members)
+                yield index, setting, _product(new if 0 in setting.new else known, operator)
 
     def _pairs(self, sides: Sequence[Smoother]) -> _Stacks:
         """Yield setting A alone, from the off-diagonal hats."""
@@ -367,9 +367,9 @@ def _product(stack: Array, operator: Array) -> Array:
     return xp.reshape(xp.reshape(stack, (n * m, q)) @ operator, (n, m, q))
 
 
-def _task_operator(side: Smoother, new_task: bool, members: Members) -> Array:
+def _task_operator(side: Smoother, is_new: bool, members: Members) -> Array:
     """Return the dense operator that acts on the tasks from the right, shape (q, q)."""
-    if not new_task:
+    if not is_new:
         return side.hat()
     if members is None:
         side = side.scaled()
@@ -660,9 +660,9 @@ def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Mem
         check_cells(slack, model.floor)
     else:
         half = side_by_side(
-            leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below)
+            leave_out(columns, below, task_members) if 1 in setting.new else columns.smooth(below)
         )
-        if setting.new_instance:
+        if 0 in setting.new:
             held_out = leave_out(rows, half, members)
         else:
             held_out = rows.smooth(half)

@@ -247,7 +247,7 @@ class ObservedSystem:
         >>> from dyadlearn.pairing import Kronecker
         >>> from dyadlearn.spectrum import Spectrum
         >>> sides = [Spectrum.from_features(np.array([[1.0], [2.0]])), Spectrum.from_features(np.array([[1.0], [0.0]]))]
-        >>> pairs = Labels(np.array([0]), np.array([0]), np.array([3.0]), (2, 2))
+        >>> pairs = Labels((np.array([0]), np.array([0])), np.array([3.0]), (2, 2))
         >>> system = ObservedSystem.of(Kronecker(*sides, 1.0), pairs)
         >>> system.fitted(system.solve())  # a kernel of 1, a ridge of 1
         array([1.5])
