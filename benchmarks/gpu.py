@@ -1,7 +1,6 @@
 """What the same code does on a GPU: arrays of torch are computed where they live.
 
-    python benchmarks/gpu.py [--device cuda] [--cases table_2 kronecker_d …] [--scale 1] [--sizes
-    664x445 4000x3000]
+    python benchmarks/gpu.py [--device cuda] [--cases table_2 kronecker_d …] [--scale 1] [--sizes 664x445 4000x3000]
                              [--data ../shared/data/yamanishi2008]
 
 Each case has a target in seconds on one H200, and a limit measured in the same run: the time of its

@@ -1,7 +1,7 @@
 """How good probabilities are: Brier scores and calibration errors on four networks of drugs and targets.
 
-    python experiments/probabilities.py [--sets nr gpcr ic e] [--settings ABCD] [--data FOLDER]
-    [--json FILE] python experiments/probabilities.py --few
+    python experiments/probabilities.py [--sets nr gpcr ic e] [--settings ABCD] [--data FOLDER] [--json FILE]
+    python experiments/probabilities.py --few
 
 Two-step ridge regression chooses both regularisations for the setting, by the squared error of its
 held-out predictions of the labels 0 and 1. These are then taken for probabilities as they are, cut

@@ -65,8 +65,8 @@ FAULTS = (
     ),
     Fault(
         "holes",
-        "completion = Completion(solution.values, form, solution)",
-        "completion = Completion(1.001 * solution.values, form, solution)",
+        "completion = Completion(solution.values, route, solution)",
+        "completion = Completion(1.001 * solution.values, route, solution)",
     ),
     Fault(
         "observed",

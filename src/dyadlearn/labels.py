@@ -59,6 +59,9 @@ __all__ = [
     "to_grid",
 ]
 
+#: Instance and task of some cells, an integer array (n,) for each.
+Places = tuple[np.ndarray, np.ndarray]
+
 
 @dataclass(frozen=True, eq=False)
 class Labels(Stored):
@@ -71,9 +74,9 @@ class Labels(Stored):
 
     Attributes
     ----------
-    rows, columns : integer arrays of shape (n,), of numpy, or None
-        Instance and task of each label of a list: all cells different, in ascending order of rows
-        and then of columns. None for a grid.
+    cells : tuple of integer arrays of shape (n,), of numpy, or None
+        Instance and task of each label of a list: all cells different, in ascending order of
+        instances and then of tasks. None for a grid.
     values : array of shape (n,), or (m, q) for a grid
         Labels.
     shape : (int, int)
@@ -92,56 +95,42 @@ class Labels(Stored):
     Labels(3 of 2 × 2)
     """
 
-    rows: np.ndarray | None
-    columns: np.ndarray | None
+    cells: Places | None
     values: Array
     shape: tuple[int, int]
     weights: Array | None = None
 
     def _fits(self) -> bool:
-        rows = self.rows
-        columns = self.columns
-        shape = self.shape
-        if rows is None or columns is None:
-            cells_fit = rows is columns
-        else:
-            shape = rows.shape
-            sides = zip((rows, columns), self.shape, strict=True)
-            are_inside = all(
-                at.dtype.kind in "iu" and ((at >= 0) & (at < length)).all() for at, length in sides
-            )
-            cells_fit = (
-                len(shape) == 1
-                and columns.shape == shape
-                and are_inside
-                and _in_order(rows, columns).all()
-            )
-        return (
-            bool(cells_fit)
-            and is_shaped(self.values, *shape)
-            and is_shaped(self.weights, *shape)
-            and self.size > 0
-        )
+        shape: tuple[int, ...] = self.shape
+        if self.cells is not None:
+            shape = self.values.shape[:1]
+            for at, length in zip(self.cells, self.shape, strict=True):
+                if at.shape != shape or at.dtype.kind not in "iu":
+                    return False
+                if not ((at >= 0) & (at < length)).all():
+                    return False
+            if not _in_order(self.cells).all():
+                return False
+        return is_shaped(self.values, *shape) and is_shaped(self.weights, *shape) and self.size > 0
 
     @classmethod
     def of_grid(cls, Y: Array, weights: Array | None = None) -> Self:
         """Return the labels of a grid (m, q) with NaN for missing labels, without a copy."""
-        return cls(None, None, Y, (int(Y.shape[0]), int(Y.shape[1])), weights)
+        return cls(None, Y, (int(Y.shape[0]), int(Y.shape[1])), weights)
 
     @classmethod
     def of_pairs(
         cls,
-        rows: np.ndarray,
-        columns: np.ndarray,
+        cells: Places,
         values: Array,
         shape: tuple[int, int],
         weights: Array | None = None,
     ) -> Self:
         """Return a list of labels from cells in any order, all different."""
-        labels = cls(rows, columns, values, shape, weights)
-        if _in_order(rows, columns).all():
+        labels = cls(cells, values, shape, weights)
+        if _in_order(cells).all():
             return labels
-        return labels.take(np.lexsort((columns, rows)))
+        return labels.take(np.lexsort(cells[::-1]))
 
     @classmethod
     def from_sparse(cls, matrix: Any, name: str = "Y") -> Self:
@@ -154,11 +143,11 @@ class Labels(Stored):
                 f"{name} must be a matrix of instances × tasks, found {matrix.ndim} dimension(s)."
             )
         stored = sparse.coo_array(matrix)
-        labels = cls.of_pairs(stored.row, stored.col, stored.data, stored.shape)
-        rows, columns = labels.places
-        later = _in_order(rows, columns)
+        labels = cls.of_pairs((stored.row, stored.col), stored.data, stored.shape)
+        later = _in_order(labels.places)
         if not later.all():
             at = int(np.argmin(later))
+            rows, columns = labels.places
             raise ValueError(
                 f"{name} stores {int((~later).sum())} pair(s) more than once, first that of row "
                 f"{rows[at]} and "
@@ -174,7 +163,7 @@ class Labels(Stored):
     @property
     def grid(self) -> Array | None:
         """The values (m, q) with NaN for missing labels; None for a list."""
-        return self.values if self.rows is None else None
+        return self.values if self.cells is None else None
 
     @property
     def is_full(self) -> bool:
@@ -203,7 +192,7 @@ class Labels(Stored):
 
     def of(self, grid: np.ndarray) -> np.ndarray:
         """Return the values of a grid (m, q) at the cells of `values`."""
-        return grid if self.rows is None else np.asarray(grid[self.places])
+        return grid if self.cells is None else np.asarray(grid[self.places])
 
     def in_double(self) -> Self:
         """Return the labels in double precision, without a copy if they are already."""
@@ -218,10 +207,10 @@ class Labels(Stored):
         return replace(self, values=change(self.values), weights=weights, **fields)
 
     @cached_property
-    def places(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row and column of each observed label, two integer arrays (n,)."""
-        if self.rows is not None and self.columns is not None:
-            return self.rows, self.columns
+    def places(self) -> Places:
+        """Instance and task of each observed label, two integer arrays (n,)."""
+        if self.cells is not None:
+            return self.cells
         rows, columns = np.nonzero(self.observed)
         return rows, columns
 
@@ -244,42 +233,38 @@ class Labels(Stored):
         """Return some labels of a list, by a mask of shape (n,) or by positions."""
         at = np.flatnonzero(kept) if kept.dtype == bool else kept
         rows, columns = self.places
-        return self._changed(
-            lambda values: take_rows(values, at), rows=rows[at], columns=columns[at]
-        )
+        return self._changed(lambda values: take_rows(values, at), cells=(rows[at], columns[at]))
 
-    def part(self, rows: np.ndarray, columns: np.ndarray) -> Self:
+    def part(self, *positions: np.ndarray) -> Self:
         """Return the labels of the grid of some rows and columns, given by positions in ascending order."""
+        rows, columns = positions
         shape = (int(rows.size), int(columns.size))
         if self.grid is not None:
             return self._changed(lambda values: take_block(values, rows, columns), shape=shape)
         new = []
-        for wanted, places, length in zip((rows, columns), self.places, self.shape, strict=True):
+        for wanted, places, length in zip(positions, self.places, self.shape, strict=True):
             position = np.full(length, -1)
             position[wanted] = np.arange(wanted.size)
             new.append(position[places])
-        stays = (new[0] >= 0) & (new[1] >= 0)
-        return replace(self.take(stays), rows=new[0][stays], columns=new[1][stays], shape=shape)
+        stays = np.logical_and.reduce([places >= 0 for places in new])
+        return replace(self.take(stays), cells=(new[0][stays], new[1][stays]), shape=shape)
 
     @property
     def transposed(self) -> Self:
         """The labels with tasks as rows and instances as columns."""
         if self.grid is not None:
             return self._changed(lambda values: values.T, shape=self.shape[::-1])
-        rows, columns = self.places
-        return type(self).of_pairs(columns, rows, self.values, self.shape[::-1], self.weights)
+        cells = self.places[::-1]
+        return type(self).of_pairs(cells, self.values, self.shape[::-1], self.weights)
 
     def listed(self) -> Self:
         """Return the labels as a list."""
         if self.grid is None:
             return self
-        xp, flat, (rows, columns) = (
-            namespace(self.values),
-            np.flatnonzero(self.observed),
-            self.places,
-        )
+        xp = namespace(self.values)
+        flat = np.flatnonzero(self.observed)
         return self._changed(
-            lambda grid: take_rows(xp.reshape(grid, (-1,)), flat), rows=rows, columns=columns
+            lambda grid: take_rows(xp.reshape(grid, (-1,)), flat), cells=self.places
         )
 
     def spread(self, values: Array, absent: float = math.nan) -> Array:
@@ -309,12 +294,14 @@ class Labels(Stored):
         """Return values of the shape of `values` as the type of table of the input; for a list as a sparse matrix."""
         return form.restore(values) if self.grid is not None else self.to_sparse(values)
 
-    def permuted(self, rows: np.ndarray, columns: np.ndarray) -> Self:
-        """Return the labels with row i taken from row ``rows[i]``, and column j from column ``columns[j]``."""
+    def permuted(self, *orders: np.ndarray) -> Self:
+        """Return the labels with row i taken from row ``orders[0][i]``, and columns by ``orders[1]``."""
         if self.grid is not None:
-            return self.part(rows, columns)
-        at = np.argsort(rows)[self.places[0]], np.argsort(columns)[self.places[1]]
-        return type(self).of_pairs(*at, self.values, self.shape, self.weights)
+            return self.part(*orders)
+        rows, columns = (
+            np.argsort(order)[places] for order, places in zip(orders, self.places, strict=True)
+        )
+        return type(self).of_pairs((rows, columns), self.values, self.shape, self.weights)
 
     def to_sparse(self, values: Array | None = None) -> sparse.csr_array:
         """Return the values of a list, or other values for the same cells, as a sparse matrix (m, q)."""
@@ -367,11 +354,13 @@ class Labels(Stored):
         return as_array_of(sums, self.values, self.values.dtype)
 
 
-def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _in_order(cells: Places) -> np.ndarray:
     """Return, for each cell except the first, whether it follows the previous one, by row and then by column."""
-    return np.asarray(
-        (rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1]))
-    )
+    follows = np.zeros(max(cells[0].size - 1, 0), dtype=bool)
+    # The last side decides only where the cells are equal on the sides before it.
+    for at in reversed(cells):
+        follows = (at[1:] > at[:-1]) | ((at[1:] == at[:-1]) & follows)
+    return follows
 
 
 def read_labels(Y: Any, name: str = "Y") -> Table:

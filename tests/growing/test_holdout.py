@@ -84,8 +84,8 @@ def test_equals_fitting_without(setting, constant, offset):
         X, Y, T = (np.round(part * 2**20) / 2**20 + offset for part in (X, Y, T))
     i = 7
     j = 2
-    rows = np.delete(np.arange(20), i) if setting.new_instance else np.arange(20)
-    columns = np.delete(np.arange(6), j) if setting.new_task else np.arange(6)
+    rows = np.delete(np.arange(20), i) if 0 in setting.new else np.arange(20)
+    columns = np.delete(np.arange(6), j) if 1 in setting.new else np.arange(6)
     found = online_holdout(streamed(X, Y, T, constant=constant), X[[i]], Y[[i]], setting)[0, j]
     if constant:
         wanted = refitted(X[rows], Y[np.ix_(rows, columns)] - offset, T[columns], X[i], T[j])

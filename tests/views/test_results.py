@@ -358,7 +358,9 @@ def test_means_leave_out_the_same_groups(real):
         .results[0]
         .baselines
     )
-    expected = [-np.mean((Y - F) ** 2) for F in grid_baselines(Y, "B", Units(groups)).values()]
+    expected = [
+        -np.mean((Y - F) ** 2) for F in grid_baselines(Y, "B", Units((groups, None))).values()
+    ]
     assert_allclose(list(found.values()), expected)
 
 

@@ -257,7 +257,8 @@ def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: b
         and is_large(shape)
         and len(pairs.values) < math.prod(shape)
     ):
-        values = Labels(pairs.rows, pairs.columns, pairs.values, shape).to_sparse()
+        of_pairs = (pairs.rows, pairs.columns)
+        values = Labels(of_pairs, pairs.values, shape).to_sparse()
     else:
         grid = pairs.to_grid().grid
         if options.fill is None:

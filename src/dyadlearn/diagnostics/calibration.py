@@ -7,7 +7,7 @@ positive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -179,7 +179,7 @@ class Calibration(Tabled):
             places.append(np.arange(size) if side_places is None else side_places)
         rows, columns = places
         self._use_training(scores, rows, columns, X, tasks)
-        probabilities = self._mapped(scores, rows[:, None] < 0, columns[None, :] < 0)
+        probabilities = self._mapped(scores, (rows[:, None] < 0, columns[None, :] < 0))
         if predicted.values.ndim == 1:
             probabilities = probabilities[:, 0]
         return predicted.restore(
@@ -219,15 +219,17 @@ class Calibration(Tabled):
         known = (rows >= 0) & (columns >= 0)
         if known.any():
             scores[known] = self["A"].scores[rows[known], columns[known]]
-        return as_array_of(self._mapped(scores, rows < 0, columns < 0), predicted, predicted.dtype)
+        return as_array_of(
+            self._mapped(scores, (rows < 0, columns < 0)), predicted, predicted.dtype
+        )
 
-    def _mapped(
-        self, scores: np.ndarray, is_new: np.ndarray, is_new_task: np.ndarray
-    ) -> np.ndarray:
+    def _mapped(self, scores: np.ndarray, is_new: Sequence[np.ndarray]) -> np.ndarray:
         """Return the probabilities of scores, each by the map of its setting."""
         probabilities = np.empty_like(scores)
         for setting in Setting:
-            here = (is_new == setting.new_instance) & (is_new_task == setting.new_task)
+            here = np.ones(scores.shape, dtype=bool)
+            for axis, is_new_side in enumerate(is_new):
+                here &= is_new_side == (axis in setting.new)
             if here.any():
                 probabilities[here] = self[setting].mapping(scores[here])
         return probabilities
@@ -344,7 +346,7 @@ def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
             kinds.append(set((places < 0).tolist()) or {True})
     settings = []
     for setting in Setting:
-        if setting.new_instance in kinds[0] and setting.new_task in kinds[1]:
+        if all((axis in setting.new) in side_kinds for axis, side_kinds in enumerate(kinds)):
             settings.append(setting)
     return settings
 
@@ -515,10 +517,10 @@ def _five_folds(units: Units, setting: Setting, labels: Labels, is_network: bool
         return Units(cells=_dealt(cells))
     rows, columns = (_dealt(codes) for _, codes in units.of_sides(labels.shape, Setting.D))
     if is_network:  # nodes have one grouping
-        has_tasks_only = units.instances is None and units.tasks is not None
+        has_tasks_only = units.sides[0] is None and units.sides[1] is not None
         nodes = columns if has_tasks_only else rows
-        return Units(nodes, nodes)
-    return Units(rows, columns)
+        return Units((nodes, nodes))
+    return Units((rows, columns))
 
 
 def _dealt(units: np.ndarray) -> np.ndarray:

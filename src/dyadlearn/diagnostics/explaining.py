@@ -164,7 +164,7 @@ class Explanation(Tabled):
     def is_new(self) -> tuple[bool, bool]:
         """Whether the instance and the task are new."""
         setting = Setting(self.setting)
-        return setting.new_instance, setting.new_task
+        return 0 in setting.new, 1 in setting.new
 
     def by(self, by: str) -> Contributions:
         """Return the contributions of pairs, of instances or of tasks.
@@ -288,7 +288,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
 
 def _weigher(fitted: FittedRidge, count: int) -> Weigher:
     """Return what computes the weights of the labels for a number of predictions; memory is checked first."""
-    problem = fitted.posed
+    problem = fitted.training_problem
     values = problem.labels.values
     weigher = label_weigher(
         problem.pairing,
@@ -398,11 +398,7 @@ def _explanation(
         instance=row.id,
         task=column.id,
         label=label,
-        setting=next(
-            setting.value
-            for setting in Setting
-            if (setting.new_instance, setting.new_task) == is_new
-        ),
+        setting=Setting.of(axis for axis in (0, 1) if is_new[axis]).value,
         instances=_of_side(fitted.instance_ids, labels.rows, m, figures, n),
         tasks=_of_side(fitted.task_ids, labels.columns, q, figures, n),
         pairs=_of_pairs(fitted, labels, listed, parts, n),

@@ -492,7 +492,7 @@ def _observed_pairs(
     """Return which pairs of training rows or columns have a label; the position -1 is an empty row."""
     labels = fitted.labels
     listed = labels.listed()
-    cells = (listed.columns, listed.rows) if axis else (listed.rows, listed.columns)
+    cells = listed.places[::-1] if axis else listed.places
     # One more row, the last, is that of the position -1.
     shape = (n_trained + 1, labels.shape[1 - axis])
     is_observed = np.ones(labels.size, dtype=bool)

@@ -130,7 +130,7 @@ def check_learnt(side: Spectrum, rows: np.ndarray) -> None:
 
 def check_knows_tasks(known: Statistics, setting: Setting) -> None:
     """Raise if a setting has new tasks and the statistics have no features of the tasks."""
-    if setting.new_task and known.tasks is None:
+    if 1 in setting.new and known.tasks is None:
         raise ValueError(
             f"Setting {setting.value} has new tasks, which a model without features of the tasks "
             f"cannot predict: fit "
@@ -425,7 +425,7 @@ class LeftOut:
         observed = ~np.isnan(to_numpy(labels))
         is_only = observed & (known.counts == 1) & (not known.is_complete)
         half = fitted
-        if setting.new_instance:
+        if 0 in setting.new:
             # The entry of a task without other labels is replaced below.
             half = xp.where(as_array_of(is_only, fitted), fitted, left_out)
         predictions = self._over_tasks(half, side)
@@ -441,11 +441,11 @@ class LeftOut:
                 return changed
             alone = self._without_tasks(predictions, half, *terms, is_only.any(axis=0))
             return xp.where(as_array_of(is_only, fitted), alone, changed)
-        if setting.new_task:
+        if 1 in setting.new:
             alone = self._without_tasks(predictions, half, *terms)
         else:
             alone = predictions
-        if not setting.new_instance or not is_only.any():
+        if 0 not in setting.new or not is_only.any():
             return alone
         some = np.flatnonzero(is_only.any(axis=1))
         again = [
@@ -495,7 +495,7 @@ class LeftOut:
         exchanged = solved[:, 0]
         inverse = solved[:, 1:]
         without = predictions + (exchanged - own) @ across
-        if self.setting.new_task:
+        if 1 in self.setting.new:
             hat = side.leverage + xp.sum(across * inverse, axis=0)
             without = self._without_tasks(without, half, hat, 1.0 - hat, side.slack_floor, ~is_only)
         return in_places([gone], [exchanged], without)

@@ -156,7 +156,7 @@ class RowTerms:
         """
         model = self.model
         left_out = online_holdout(self.model, Phi, Y, setting)
-        if setting.new_instance or model.statistics.n_tasks == 1:
+        if 0 in setting.new or model.statistics.n_tasks == 1:
             return left_out
         if setting is Setting.C:
             return namespace(left_out).concat(

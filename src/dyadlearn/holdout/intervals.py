@@ -140,7 +140,7 @@ class Intervals:
                 values = take_rows(values, np.lexsort((rows, columns)))
             else:
                 values = values.T
-            return values, Units(units.tasks, units.instances)
+            return values, Units(units.sides[::-1])
 
         return Intervals(transposed, kept, by_formula=self.by_formula)
 
@@ -194,7 +194,7 @@ class Intervals:
     def codes(self) -> np.ndarray | None:
         """Unit of each instance that a search has left out together; None means leave-one-out."""
         kept = self.kept(Setting.B)
-        return None if kept is None else kept[1].instances
+        return None if kept is None else kept[1].sides[0]
 
     def _reach_of_all(self, held_out: Array, coverage: float) -> float:
         """Return the quantile of the absolute residuals of all labels."""

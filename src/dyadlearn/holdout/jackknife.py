@@ -24,7 +24,7 @@ from dyadlearn.holdout.planning import (
     plan_units,
 )
 from dyadlearn.holdout.units import Problem, Units
-from dyadlearn.pairing.base import working
+from dyadlearn.pairing.base import operators_of
 from dyadlearn.pairing.certainty import Jackknife, fold_jackknife
 from dyadlearn.pairing.incomplete import expansion_of_fold
 from dyadlearn.pairing.inverses import Route
@@ -68,7 +68,7 @@ def has_formula(problem: Problem, codes: np.ndarray | None) -> bool:
 def _plan(problem: Problem, codes: np.ndarray | None) -> Plan:
     if codes is None:
         return plan(problem, Setting.B)
-    return plan_units(problem, Setting.B, Units(codes))
+    return plan_units(problem, Setting.B, Units((codes, None)))
 
 
 def _has_models(how: Plan) -> bool:
@@ -90,7 +90,7 @@ def _has_models(how: Plan) -> bool:
 
 def _units(how: Formula) -> np.ndarray:
     """Return the unit of each instance, numbered from 0, shape (m,)."""
-    codes = how.units.instances
+    codes = how.units.sides[0]
     if codes is None:
         return np.arange(how.problem.labels.shape[0])
     return np.unique(codes, return_inverse=True)[1]
@@ -110,7 +110,7 @@ def _by_labelled_part(how: Formula, units: np.ndarray) -> Jackknife:
     problem = how.problem
     listed = problem.labels.listed()
     xp = namespace(listed.values)
-    shift = working(problem.pairing).shift_of(listed.values)
+    shift = operators_of(problem.pairing).shift_of(listed.values)
     flat = np.flatnonzero(problem.labels.observed)
     held_out = take_rows(xp.reshape(how.held_out(), (-1,)), flat)
     left = UnitsLeftOut(problem.labels, listed.values - shift, held_out - shift, shift, units)

@@ -45,11 +45,11 @@ from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.holdout.unlabelled import Unlabelled
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import full, incomplete
-from dyadlearn.pairing.base import Pairing, check_request, working
+from dyadlearn.pairing.base import Pairing, check_request, operators_of
 from dyadlearn.pairing.full import cell_units
 from dyadlearn.pairing.inverses import Route, bytes_of, inverse_of, routes
 from dyadlearn.pairing.remembering import last_inverse
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import Groups, Setting, as_setting
 from dyadlearn.solve.inverse import Inverse, MissingInverse
 from dyadlearn.solve.leaving import group_members, largest_group
 from dyadlearn.solve.operators import embedded
@@ -111,8 +111,8 @@ def holdout(
         If a fold leaves no label to learn from, or if the setting does not use the groups.
     """
     setting = as_setting(setting)
-    check_request(problem.pairing, setting, groups, task_groups, cells)
-    units = Units.of_groups(problem.labels, setting, groups, task_groups, cells)
+    check_request(problem.pairing, setting, (groups, task_groups), cells)
+    units = Units.of_groups(problem.labels, setting, (groups, task_groups), cells)
     return leave_out(problem, setting, units)
 
 
@@ -455,14 +455,14 @@ def plan(
     labels = problem.labels
     if exact and labels.full is not None:
         cv = None
-    together = Units.of_groups(labels, setting, groups, task_groups)
+    together = Units.of_groups(labels, setting, (groups, task_groups))
     units = together
     splitter = None
     words = "leave-one-out" if together.are_single else "leave-group-out"
     if cv is not None:
         splitter = as_splitter(cv, setting)
         units = _folds(problem, splitter, together)
-        check_request(problem.pairing, setting, units.instances, units.tasks, None)
+        check_request(problem.pairing, setting, units.sides)
         merged = folds_in_words(splitter, setting, together)
         words = f"{merged}, exact" if "groups" in merged else "exact leave-fold-out"
     if method == "folds":
@@ -477,7 +477,7 @@ def plan(
         refits = _both_directions(problem, setting, units)
         return SolveAgain(problem, setting, f"{words}, refitted", refits, _reason(problem, setting))
     if splitter is None:
-        splitter = default_splitter(labels, setting, together.instances, together.tasks)
+        splitter = default_splitter(labels, setting, together)
         units = _folds(problem, splitter, together)
     words = folds_in_words(splitter, setting, together)
     if labels.grid is None and setting is Setting.A:
@@ -529,24 +529,25 @@ def plan_fits(
     units = together
     if cv is not None:
         units = as_splitter(cv, setting).units(
-            labels, groups=together.instances, task_groups=together.tasks
+            labels, groups=together.sides[0], task_groups=together.sides[1]
         )
     elif together.are_single:
         units = default_splitter(labels, setting).units(labels)
     else:
-        if setting.new_instance and together.instances is None:
-            units = replace(
-                units, instances=default_splitter(labels, Setting.B).units(labels).instances
-            )
-        if setting.new_task and together.tasks is None:
-            units = replace(units, tasks=default_splitter(labels, Setting.C).units(labels).tasks)
+        sides = list(together.sides)
+        for axis in setting.new:
+            if sides[axis] is None:
+                splitter = default_splitter(labels, Setting.of([axis]))
+                sides[axis] = splitter.units(labels).sides[axis]
+        units = replace(together, sides=tuple(sides))
     folds = folds_of(labels, setting, units)
     return FitAgain(labels, setting, method.format(n=len(folds)), units, folds, predict, line)
 
 
 def _folds(problem: Problem, splitter: SettingKFold | GivenFolds, together: Units) -> Units:
     """Return the folds of a splitter; in a network, both directions of an edge are in one fold."""
-    units = splitter.units(problem.labels, groups=together.instances, task_groups=together.tasks)
+    groups, task_groups = together.sides
+    units = splitter.units(problem.labels, groups=groups, task_groups=task_groups)
     return units.of_edges() if problem.pairing.symmetry else units
 
 
@@ -648,7 +649,7 @@ def _reason(problem: Problem, setting: Setting) -> str:
     """Return why labels are solved for again."""
     labels = problem.labels
     lack = "weighted" if labels.size == math.prod(labels.shape) else "missing"
-    if problem.pairing.knows_tasks and incomplete.takes_apart(problem.pairing, setting):
+    if problem.pairing.knows_tasks and incomplete.rows_leave_kernels(problem.pairing, setting):
         return f"{problem.pairing.words} has no formula for setting {setting.value} where labels are {lack}"
     return f"a formula for {labels.size:,} labels, some of them {lack}, would cost too much"
 
@@ -666,8 +667,8 @@ def _no_formula(problem: Problem, setting: Setting) -> ValueError:
 def _on_full_grid(problem: Problem, setting: Setting, units: Units) -> Array:
     """Return hold-out predictions of a complete grid."""
     Y = problem.Y
-    members = group_members(units.instances, Y.shape[0], "groups")
-    task_members = group_members(units.tasks, Y.shape[1], "task_groups")
+    members = group_members(units.sides[0], Y.shape[0], "groups")
+    task_members = group_members(units.sides[1], Y.shape[1], "task_groups")
     full.check_memory(
         problem.pairing, Y, setting, largest_group=largest_group(members, task_members)
     )
@@ -732,7 +733,7 @@ def _beside_unlabelled(problem: Problem, setting: Setting) -> Array:
     part, *places = labelled_part(problem)
     assert part is not None
     grid = embedded(problem.complete().labels, leave_out(part, setting, Units()), *places)
-    for block in incomplete.beside_labelled(
+    for block in incomplete.hold_out_unlabelled(
         part.pairing, problem.pairing, part.Y, setting, *places
     ):
         grid = embedded(grid, *block)
@@ -781,7 +782,7 @@ def _inverted(
         f"Holding out setting {setting.value} by the {route.words}",
     )
     codes = _codes_of_labels(problem, setting, units)
-    has_mean = working(problem.pairing).free_mean
+    has_mean = operators_of(problem.pairing).free_mean
     # Without a mean, a model without labels predicts zero for a single pair.
     is_single = setting is Setting.A and labels.size == 1 and not has_mean
     if not is_single and _leaves_nothing(codes):
@@ -792,7 +793,7 @@ def _inverted(
     warn_of_rounding(inverse.rounding)
     # With a free mean, predictions shift with the labels. Centring avoids rounding of labels far
     # from zero.
-    shift = working(problem.pairing).shift_of(listed.values)
+    shift = operators_of(problem.pairing).shift_of(listed.values)
     y = listed.values - shift
     if isinstance(inverse, MissingInverse):
         grid = inverse.grid_left_out(y[:, None], *codes)
@@ -836,7 +837,7 @@ def _by_inverse(
         elsewhere = problem.complete().labels
     else:
         together = units.of_edges() if problem.pairing.symmetry else units
-        unlabelled = Unlabelled(working(problem.pairing), labels, found.inverse, found.centred)
+        unlabelled = Unlabelled(operators_of(problem.pairing), labels, found.inverse, found.centred)
         elsewhere = (
             unlabelled.predict(found.held_out, together.of_labels(labels, setting)) + found.shift
         )
@@ -844,7 +845,7 @@ def _by_inverse(
 
 
 def check_enough_left(
-    labels: Labels, setting: Setting, groups: Any, task_groups: Any, *, knows_tasks: bool
+    labels: Labels, setting: Setting, groups: Groups, *, knows_tasks: bool
 ) -> None:
     """Raise if no label is left to learn from when a search leaves out one unit.
 
@@ -852,14 +853,14 @@ def check_enough_left(
     ----------
     labels : Labels
     setting : Setting
-    groups, task_groups : array-like of shape (m,) and (q,), or None
+    groups : tuple of array-likes of shape (m,) and (q,), or None
         Group of each instance and of each task, left out together; None means one at a time.
     knows_tasks : bool
         False for independent tasks.
     """
     # Where tasks are independent, leaving out a pair equals leaving out its instance.
     leaves = Setting.B if setting is Setting.A and not knows_tasks else setting
-    units = Units.of_groups(labels, leaves, groups, task_groups)
+    units = Units.of_groups(labels, leaves, groups)
     if leaves is Setting.A and labels.size < 2:
         too_few = [("each pair", "1 sample and 1 task with a label")]
     else:
@@ -868,7 +869,7 @@ def check_enough_left(
         codes = codes if labels.full is not None else codes[labels.places[axis]]
         if (codes == codes[0]).all():
             word = ("instance", "task")[axis]
-            if (units.instances, units.tasks)[axis] is None:
+            if units.sides[axis] is None:
                 too_few.append((f"each {word}", f"1 {('sample', 'task')[axis]} with labels"))
             else:
                 too_few.append((f"a group of {word}s", f"1 group of {word}s with labels"))

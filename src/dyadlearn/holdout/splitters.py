@@ -236,15 +236,16 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         >>> import numpy as np
         >>> from dyadlearn.labels import Labels
         >>> from dyadlearn.selection import SettingKFold
-        >>> labels = Labels(np.array([0, 4]), np.array([7, 9]), np.array([1.0, 2.0]), (5, 100_000_000))
-        >>> SettingKFold("B", 2, shuffle=False).units(labels).instances
+        >>> cells = (np.array([0, 4]), np.array([7, 9]))
+        >>> labels = Labels(cells, np.array([1.0, 2.0]), (5, 100_000_000))
+        >>> SettingKFold("B", 2, shuffle=False).units(labels).sides[0]
         array([0, 0, 0, 1, 1])
         """
-        check_groups(Setting(self.setting), groups, task_groups)
+        check_groups(Setting(self.setting), (groups, task_groups))
         m, q = labels.shape
         shape = tuple(labels.values.shape)
         sides = _grid_units(groups, m, "groups"), _grid_units(task_groups, q, "task_groups")
-        units = self._dealt(np.arange(math.prod(shape)), *sides)
+        units = self._dealt(np.arange(math.prod(shape)), sides)
         return units if units.cells is None else Units(cells=units.cells.reshape(shape))
 
     def get_n_splits(
@@ -301,7 +302,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             units = _node_units(groups, task_groups, rows, columns, (first, second))
             rows, columns = ends_in_order(rows, columns)
         else:
-            check_groups(Setting(self.setting), groups, task_groups)
+            check_groups(Setting(self.setting), (groups, task_groups))
             (rows,) = factorize([first], "pairs")
             (columns,) = factorize([second], "pairs")
             instances = _row_units(groups, rows, first, "groups", "instance")
@@ -320,26 +321,25 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             )
             yield from self._network_masks(*np.split(fold, 2))
             return
-        units = self._dealt(cells, instance_units, task_units)
-        folds = [fold for fold in (units.instances, units.tasks, units.cells) if fold is not None]
+        units = self._dealt(cells, (instance_units, task_units))
+        folds = [fold for fold in (*units.sides, units.cells) if fold is not None]
         for held in product(range(self.n_splits), repeat=len(folds)):
             left = [fold == number for fold, number in zip(folds, held, strict=True)]
             test = np.logical_and.reduce(left)
             if self.setting != Setting.D or test.any():
                 yield ~np.logical_or.reduce(left), test
 
-    def _dealt(self, cells: np.ndarray, instances: np.ndarray, tasks: np.ndarray) -> Units:
+    def _dealt(self, cells: np.ndarray, numbers: tuple[np.ndarray, np.ndarray]) -> Units:
         """Return the folds of a setting from the numbers of pairs and of the units of each side."""
         setting = Setting(self.setting)
         random = check_random_state(self.random_state)
         if setting is Setting.A:
             return Units(cells=self._deal(cells, "distinct pairs", random))
-        return Units(
-            self._deal(instances, "instances or groups of them", random)
-            if setting.new_instance
-            else None,
-            self._deal(tasks, "tasks or groups of them", random) if setting.new_task else None,
-        )
+        sides: list[np.ndarray | None] = [None, None]
+        for axis in setting.new:
+            words = f"{('instances', 'tasks')[axis]} or groups of them"
+            sides[axis] = self._deal(numbers[axis], words, random)
+        return Units(tuple(sides))
 
     def _network_masks(self, first: np.ndarray, second: np.ndarray) -> Splits:
         """Yield the masks of settings B, C and D from the folds of the two nodes of each row."""
@@ -419,7 +419,8 @@ class GivenFolds:
                 f"all others."
             )
         sizes = [len(test) for _, test in self.splits]
-        return Units(np.repeat(np.arange(self.n_splits), sizes)[np.argsort(tested)])
+        fold = np.repeat(np.arange(self.n_splits), sizes)[np.argsort(tested)]
+        return Units((fold, None))
 
 
 def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) -> None:

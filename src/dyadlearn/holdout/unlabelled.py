@@ -25,7 +25,7 @@ from dyadlearn._array import Array, itemsize, namespace, placed, row_blocks, tak
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.inverses import fixed_values
 from dyadlearn.solve.inverse import Inverse, MissingInverse
-from dyadlearn.solve.operators import Cells, GridOperators
+from dyadlearn.solve.operators import GridOperators, Places
 
 # Most multiplications for pairs without a label; above, they have no held-out prediction.
 _MOST_WORK = 2e10
@@ -93,7 +93,7 @@ class Unlabelled:
         return namespace(grid).reshape(grid, self.labels.shape)
 
     @property
-    def _cells(self) -> Cells:
+    def _cells(self) -> Places:
         return self.labels.places
 
     def _work(self, n_missing: int, n_units: int) -> float:

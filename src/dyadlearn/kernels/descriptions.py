@@ -30,8 +30,7 @@ class Descriptions(Stored):
 
     Parameters
     ----------
-    tables : mapping of str to array, sparse matrix or frame of two dimensions; or a sequence of
-    these
+    tables : mapping of str to array, sparse matrix or frame of two dimensions; or a sequence of these
         Features (n, d) or a kernel (n, n). In `predict`, a kernel has a column for each entity of
         training, and tables or rows of tables may be missing, see `LearnedKernelRidge`. The tables
         of a sequence get the names "1", "2" and so on. Tables with ids are brought into the order

@@ -115,8 +115,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Number of landmarks.
     component_indices_ : array of shape (`n_components_`,)
         Positions of the landmarks in `X`, in the order in which they were chosen.
-    components_ : array or sparse matrix of shape (`n_components_`, p), array of texts or other
-    objects, or None
+    components_ : array or sparse matrix of shape (`n_components_`, p), array of texts or other objects, or None
         The landmarks; None for a precomputed kernel.
     error_ : float
         Relative error of the approximation of the training kernel, :math:`\mathrm{tr}(\mathbf{K} -

@@ -70,8 +70,7 @@ class Description(Stored):
     weight, exponent : float
         Learned weight and exponent.
     has_exponent : bool
-        Whether powers of the kernel make sense: it is non-negative and has more than one non-zero
-        value.
+        Whether powers of the kernel make sense: it is non-negative and has more than one non-zero value.
     normalized : bool
         Whether the kernel is scaled to a unit diagonal.
     scale : float

@@ -846,7 +846,7 @@ class OnlineTwoStepRidge(PairModel):
         wanted, self = as_setting(setting), self._snapshot()
         model, Phi, grid = self._left_out(X, y, wanted)
         # an instance that is left out has no term
-        if wanted.new_instance:
+        if 0 in wanted.new:
             terms = None
         else:
             terms = self._terms

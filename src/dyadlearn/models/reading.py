@@ -825,10 +825,9 @@ def without_fold(data: Training, setting: Setting, fold: Fold) -> tuple[Training
     """
     if setting is Setting.A:  # an instance or task without remaining labels still has features
         return replace(data, labels=data.labels.hide(fold.left)), [None, None]
-    asked = [
-        data.rows(axis, fold.leaving[axis], fold.staying[axis]).values if leaves else None
-        for axis, leaves in enumerate((setting.new_instance, setting.new_task))
-    ]
+    asked: list[Any] = [None, None]
+    for axis in setting.new:
+        asked[axis] = data.rows(axis, fold.leaving[axis], fold.staying[axis]).values
     return data.part(*fold.staying), asked
 
 

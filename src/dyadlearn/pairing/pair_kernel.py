@@ -82,7 +82,7 @@ from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.new_both import column_floor, new_both
 from dyadlearn.settings import Setting
 from dyadlearn.solve.leaving import Members, column_weights, leave_out_columns
-from dyadlearn.solve.operators import Cells, SideProduct, interpolation_floor, without
+from dyadlearn.solve.operators import Places, SideProduct, interpolation_floor, without
 from dyadlearn.spectrum import Spectrum, check_cells
 from dyadlearn.vectrick import sandwich
 
@@ -285,7 +285,7 @@ class PairKernel(Coupled):
         return self.shares == (1.0, 0.0, 0.0)
 
     @cached_property
-    def vanishing(self) -> bool:
+    def hat_is_identity(self) -> bool:
         """Whether λ = 0 at full rank."""
         if self.alpha > 0 or self.is_truncated:
             return False
@@ -302,7 +302,7 @@ class PairKernel(Coupled):
     @cached_property
     def floor(self) -> float:
         """Lower bound of slacks; 0 if all directions are penalised."""
-        if self.vanishing:
+        if self.hat_is_identity:
             return 0.0
         return interpolation_floor(self.alpha, *self.grid_spectra)
 
@@ -326,13 +326,13 @@ class PairKernel(Coupled):
 
     @cached_property
     def remainder(self) -> Array:
-        """The residual in the rotated labels, shape (k, l), without a free mean; up to its scale if `vanishing`."""
+        """The residual in the rotated labels, shape (k, l), without a free mean; scaled if `hat_is_identity`."""
         values = self.kernel_values
         if self.alpha > 0:
             return self.alpha / (values + self.alpha)
         # With a null space, as a truncated spectrum has, the residual of all other directions is
         # zero.
-        return 1.0 / values if self.vanishing else 1.0 - self.shrinkage
+        return 1.0 / values if self.hat_is_identity else 1.0 - self.shrinkage
 
     @cached_property
     def prefers_residual(self) -> bool:
@@ -389,7 +389,7 @@ class PairKernel(Coupled):
             return replace(self, task_spectrum=self.task_spectrum.part(kept))
         return replace(self, spectrum=self.spectrum.part(kept))
 
-    def kernel_between(self, first: Cells, second: Cells) -> Array:
+    def kernel_between(self, first: Places, second: Places) -> Array:
         """Return the pairwise kernel between some cells and others, shape (s, n)."""
         grams = []
         for spectrum, rows, others in zip(self.grid_spectra, first, second, strict=True):
@@ -401,7 +401,7 @@ class PairKernel(Coupled):
         left, right = grams
         return self._summed(self._terms(left, right, first, second))
 
-    def kernel_of(self, row: Asked, column: Asked, cells: Cells) -> Array:
+    def kernel_of(self, row: Asked, column: Asked, cells: Places) -> Array:
         """Return the pairwise kernel between one pair and some cells, shape (n,).
 
         New rows have no functions of their own, so that these contribute nothing.
@@ -427,7 +427,9 @@ class PairKernel(Coupled):
         rotated += (per_instance * unit)[:, None] * task_along[None, :]
         return rotated
 
-    def _terms(self, left: Array, right: Array, first: Cells, second: Cells) -> list[Array | None]:
+    def _terms(
+        self, left: Array, right: Array, first: Places, second: Places
+    ) -> list[Array | None]:
         """Return the kernels of the three shares between cells from the kernels of both sides, (s, n) each.
 
         A share of zero has None.
@@ -463,7 +465,7 @@ class PairKernel(Coupled):
     def hat(self, grid: Array) -> Array:
         """Return the fitted grid."""
         fitted = super().hat(grid)
-        if self.free_mean and not self.vanishing:
+        if self.free_mean and not self.hat_is_identity:
             fitted += self._constant.grid * (self._constant.factor * self._mean_of(grid))
         return fitted
 
@@ -501,7 +503,7 @@ class PairKernel(Coupled):
     @cached_property
     def _mean_is_null(self) -> bool:
         """Whether λ = 0 and the range of the kernel does not contain constants."""
-        if self.alpha > 0 or self.vanishing:
+        if self.alpha > 0 or self.hat_is_identity:
             return False
         rows, columns = self.ones
         outside = float(rows**2 @ ((1.0 - self.shrinkage) @ columns**2))
@@ -520,7 +522,9 @@ class PairKernel(Coupled):
     def _constant(self) -> _Constant:
         weights, total = self._rotated_constant
         grid = sandwich(self.spectrum.vectors, weights, self.task_spectrum.vectors)
-        return _Constant(grid, total, self.alpha or float(self.vanishing or self._mean_is_null))
+        return _Constant(
+            grid, total, self.alpha or float(self.hat_is_identity or self._mean_is_null)
+        )
 
     def _mean_of(self, grid: Array) -> float:
         """Return the unpenalised mean of labels (m, q)."""
@@ -554,9 +558,9 @@ class PairKernel(Coupled):
         If both sides have a constant feature, the unpenalised mean is added to the last entry.
         Without a shared function (a = 0), the factor a is omitted.
         """
-        working = replace(self)
-        rotated, mean = working._centred(Y)
-        rotated *= working.phi
+        copy = replace(self)
+        rotated, mean = copy._centred(Y)
+        rotated *= copy.phi
         return self._of_dual(rotated, mean)
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
@@ -605,10 +609,10 @@ class PairKernel(Coupled):
 
         .. math:: a\,\mathbf{K A G} + b\,\mathbf{K A} + c\,\mathbf{A G} + \lambda\mathbf{A} + \mu = \mathbf{Y}
         """
-        working = replace(self)
+        copy = replace(self)
         U, V = (spectrum.vectors for spectrum in self.grid_spectra)
-        rotated, mean = working._centred(Y)
-        dual = sandwich(U, working.phi * rotated, V)
+        rotated, mean = copy._centred(Y)
+        dual = sandwich(U, copy.phi * rotated, V)
         if self.alpha > 0 and self.is_truncated:
             outside = (Y - mean if self.free_mean else Y) - sandwich(U, rotated, V)
             dual += outside / self.alpha
@@ -924,8 +928,8 @@ def _without_unlabelled(model: PairKernel, rows: np.ndarray, columns: np.ndarray
     )
 
 
-@incomplete.beside_labelled.register(PairKernel)
-def _beside_labelled(
+@incomplete.hold_out_unlabelled.register(PairKernel)
+def _hold_out_unlabelled(
     model: PairKernel,
     whole: PairKernel,
     Y: Array,
@@ -935,9 +939,9 @@ def _beside_labelled(
 ) -> list[tuple[Array, np.ndarray, np.ndarray]]:
     """Return predictions for held-out rows in columns without labels, and for held-out columns in rows without."""
     pieces = []
-    if setting.new_instance and (others := without(columns, whole.task_spectrum.n_rows)).size:
+    if 0 in setting.new and (others := without(columns, whole.task_spectrum.n_rows)).size:
         pieces.append((model._elsewhere(whole.task_spectrum, columns, Y), rows, others))
-    if setting.new_task and (others := without(rows, whole.spectrum.n_rows)).size:
+    if 1 in setting.new and (others := without(rows, whole.spectrum.n_rows)).size:
         pieces.append((model.transposed._elsewhere(whole.spectrum, rows, Y.T).T, others, columns))
     return pieces
 

@@ -17,7 +17,7 @@ from functools import cache, partial, singledispatch
 from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._memory import solve_numbers
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.base import Pairing, working
+from dyadlearn.pairing.base import Pairing, operators_of
 from dyadlearn.pairing.expansion import Asked, weights_of_observed
 from dyadlearn.pairing.full import closed_weights
 from dyadlearn.pairing.remembering import last_inverse
@@ -67,7 +67,7 @@ def label_weigher(
     problem : object, default=None
         Owner of inverses that are remembered; see `dyadlearn.pairing.remembering`.
     """
-    operators = working(model)
+    operators = operators_of(model)
     known = None if operators.interpolates else last_inverse.known(problem, "missing")
     if known is not None:
         return Weigher(partial(_of_missing, model, labels, known[1]))

@@ -392,7 +392,8 @@ def score_plan(
     task_alphas = task_alphas if has_two and task_alphas is not None else [1.0]
     bar = Progress(None, f"{'Search' if search else 'Landscape'} {how.setting.value}", progress, of)
     if how.swept is not None:
-        given = (how.units.instances, how.units.tasks, max_memory, bar)
+        groups, task_groups = how.units.sides
+        given = (groups, task_groups, max_memory, bar)
         scores = _swept(how.swept, alphas, task_alphas, [how.setting], scoring, *given)[how.setting]
         if current().heard is None:
             n_points = scores.size
@@ -588,10 +589,10 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut, n_alphas: int
     """
     groups, task_groups, cv, _ = left_out
     pairing = problem.pairing
-    used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
-    check_request(pairing, setting, *used, None)
+    used = (groups if 0 in setting.new else None, task_groups if 1 in setting.new else None)
+    check_request(pairing, setting, used)
     if cv is None and problem.labels.grid is not None:  # folds are counted as they are made
-        check_enough_left(problem.labels, setting, *used, knows_tasks=pairing.knows_tasks)
+        check_enough_left(problem.labels, setting, used, knows_tasks=pairing.knows_tasks)
     for filter in (side.filter for side in pairing.smoothers):
         if not filter.uses_alpha():
             raise ValueError(

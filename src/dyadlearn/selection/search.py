@@ -188,7 +188,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
             super()._fits()
             and is_shaped(self._predictions, *labels.values.shape)
             and self._units.match(labels)
-            and Units(self._groups, self._task_groups).match(labels)
+            and Units((self._groups, self._task_groups)).match(labels)
         )
 
     @property
@@ -224,9 +224,9 @@ class KeptHoldout(PairwiseRidge, stored=False):
         is_stored = setting is self._searched_setting and method is None
         is_stored &= cv is None and groups is None and task_groups is None
         if not is_stored and not isinstance(cv, list | tuple):
-            groups = self._groups if groups is None and setting.new_instance else groups
+            groups = self._groups if groups is None and 0 in setting.new else groups
             task_groups = (
-                self._task_groups if task_groups is None and setting.new_task else task_groups
+                self._task_groups if task_groups is None and 1 in setting.new else task_groups
             )
         return super()._hold_out(setting, cv, groups, task_groups, nested, exact, method)
 
@@ -432,7 +432,7 @@ def nested_score(
             "A network has no folds of one side: nested_score is for grids of instances and tasks."
         )
     setting = as_setting(search.setting)
-    if setting.new_task and tasks is None:
+    if 1 in setting.new and tasks is None:
         raise ValueError(
             f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel."
         )
@@ -442,7 +442,7 @@ def nested_score(
     groups, task_groups = code_groups(whole, *groups_in_order(data, groups, task_groups))
     # A model that learns its kernels may use groups in other settings too.
     used = Units.of_groups(
-        whole, setting if search.learns_kernels else Setting.D, groups, task_groups
+        whole, setting if search.learns_kernels else Setting.D, (groups, task_groups)
     )
     splitter = SettingKFold(setting, check_whole(cv, "cv", 2), random_state=random_state)
     refits = Refits(reader, data, (groups, task_groups), setting)
@@ -469,8 +469,8 @@ def nested_score(
 
 def code_groups(labels: Labels, groups: Any, task_groups: Any) -> Groups:
     """Return the groups of instances and of tasks as integers."""
-    units = Units.of_groups(labels, Setting.D, groups, task_groups)
-    return units.instances, units.tasks
+    rows, columns = Units.of_groups(labels, Setting.D, (groups, task_groups)).sides
+    return rows, columns
 
 
 def _score_of(
@@ -802,7 +802,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self.holdout_setting_ = how.setting.value
         self._units = how.units
         if self.cv is None:
-            used = Units.of_groups(self._labels, how.setting, self._groups, self._task_groups)
+            groups = (self._groups, self._task_groups)
+            used = Units.of_groups(self._labels, how.setting, groups)
             warn_of_merged_groups(used, how.units, how.setting, stacklevel=6)
         return scored_labels(
             self._labels, self._predictions, how.setting, stacklevel=6
@@ -1085,8 +1086,7 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
     alphas_, task_alphas_ : arrays of shape (n_alphas,) and (n_task_alphas,)
         The values that were tried, with kernel grids those for the best kernel; `task_alphas_` is
         None where `task_alpha_` is.
-    landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network
-    (n_alphas,)
+    landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network (n_alphas,)
         Scores; NaN where the score is undefined. With kernel grids, two axes for their values come
         first. After a coarse-to-fine search, points that were not evaluated are NaN and the scores
         are approximate: see `dyadlearn.selection.landscape`.

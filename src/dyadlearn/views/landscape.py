@@ -344,7 +344,7 @@ def _scores(
 
 def _chosen(fitted: FittedRidge) -> dict[str, Any]:
     """Return the regularisation of a model, to mark in a landscape."""
-    alphas = fitted.posed.alphas
+    alphas = fitted.training_problem.alphas
     chosen: dict[str, Any] = {name: alphas.get(name) for name in ("alpha", "task_alpha")}
     if np.ndim(chosen["alpha"]):
         # Each task has a regularisation: the landscape marks the best for all.

@@ -13,7 +13,7 @@ from dyadlearn._array import to_numpy
 from dyadlearn._text import joined, number
 from dyadlearn.diagnostics.fitted import closed_form_of
 from dyadlearn.models.side import KernelSpec
-from dyadlearn.pairing.base import working
+from dyadlearn.pairing.base import operators_of
 from dyadlearn.sides import SideNames
 from dyadlearn.spectrum import Smoother, Spectrum
 
@@ -92,7 +92,7 @@ def spectra_of_model(model: Any) -> dict[str, SideSpectrum]:
 
 def _spectrum_of_pairs(pairing: Any) -> SideSpectrum:
     """Return the eigenvalues of the kernel between pairs, to which a model applies its filter."""
-    operators = working(pairing)
+    operators = operators_of(pairing)
     values = to_numpy(operators.kernel_values).astype(np.float64).ravel()
     shrinkage = to_numpy(operators.shrinkage).astype(np.float64).ravel()
     order = np.argsort(values)[::-1]

@@ -532,7 +532,7 @@ def _facts(request: _Request) -> list[tuple[str, str]]:
 
 def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
     """Return the regularisation of a fitted model in words."""
-    alphas = fitted.posed.alphas
+    alphas = fitted.training_problem.alphas
     if "task_alpha" in alphas:
         return f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
     chosen = np.unique(alphas["alpha"])
@@ -637,12 +637,12 @@ def _notes_on_scores(
     as_searched = searched is not None and not any(
         value is not None for value in request.left_out.values()
     )
-    if as_searched and len(methods) > 1 and fitted.posed.labels.full is not None:
+    if as_searched and len(methods) > 1 and fitted.training_problem.labels.full is not None:
         notes.append(
             "Settings differ in what they leave out: give groups=, task_groups= or cv= to compare "
             "scores."
         )
-    if not fitted.posed.pairing.refits:
+    if not fitted.training_problem.pairing.refits:
         notes.append(
             "Hold-out of filters other than Tikhonov keeps the penalty of all rows: it is no refit."
         )
