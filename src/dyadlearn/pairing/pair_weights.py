@@ -136,7 +136,7 @@ def _factor(operators: GridOperators, labels: Labels) -> CellsFactor:
 def _is_stiff(model: PairKernel, labels: Labels) -> bool:
     """Return whether a system of the observed pairs would lose more digits than iterations on the grid."""
     sides = (largest(side.diagonal(side.values)) for side in model.grid_spectra)
-    return bool(model._value(*sides) * labels.largest_weight > STIFF * model.ridge)
+    return bool(model.terms.eigenvalues(*sides) * labels.largest_weight > STIFF * model.ridge)
 
 
 def _cheapest(model: PairKernel, labels: Labels, n_pairs: int) -> tuple[Route | None, float]:
