@@ -582,16 +582,14 @@ def _way(
     if units.are_single and incomplete.has_formula(pairing, labels, setting):
         return "model"
     codes = _codes_of_labels(problem, setting, units)
-    offered = [
-        each
-        for each in routes(pairing, labels, setting, codes, n_alphas)
-        if _is_possible(each, labels)
-    ]
-    affordable = [each for each in offered if is_affordable(each.work, labels, n_alphas)]
-    chosen = min(offered if is_forced else affordable, key=lambda each: each.work, default=None)
-    if chosen is None and labels.is_full:
-        return "folds of cells"
-    return chosen
+    offered = []
+    for route in routes(pairing, labels, setting, codes, n_alphas):
+        is_cheap = is_forced or is_affordable(route.work, labels, n_alphas)
+        if is_cheap and fits_in_memory(bytes_of(route, labels), labels.values):
+            offered.append(route)
+    if offered:
+        return min(offered, key=lambda route: route.work)
+    return "folds of cells" if labels.is_full else None
 
 
 def most_work(labels: Labels) -> float:
@@ -608,10 +606,6 @@ def is_affordable(work: float, labels: Labels, n_alphas: int = 1) -> bool:
     """Return whether so many multiplications for each of n regularisations are few enough for an exact hold-out."""
     most_of_search = _factor(labels) * _MOST_WORK_OF_SEARCH
     return work <= most_work(labels) and work * n_alphas <= most_of_search
-
-
-def _is_possible(route: Route, labels: Labels) -> bool:
-    return fits_in_memory(bytes_of(route, labels), labels.values)
 
 
 def _codes_of_labels(problem: Problem, setting: Setting, units: Units) -> list[np.ndarray]:
@@ -684,8 +678,8 @@ def _warn_of_leverage(pairing: Pairing, setting: Setting) -> None:
     # With a regularisation for each task, the smoother has none.
     errors = [
         side.rounding_of_left_out()
-        for side, own in sides
-        if setting.value in own and not math.isnan(side.alpha)
+        for side, letters in sides
+        if setting.value in letters and not math.isnan(side.alpha)
     ]
     warn_of_rounding(max(errors, default=0.0))
 
@@ -798,7 +792,7 @@ def _inverted(
 
 def _leaves_nothing(codes: list[np.ndarray]) -> bool:
     """Return whether all labels are in one unit of a side, given the unit of each label."""
-    return any((each == each[0]).all() for each in codes)
+    return any((of_side == of_side[0]).all() for of_side in codes)
 
 
 def _by_inverse(

@@ -62,7 +62,8 @@ class Borrowed(Metric):
     can_tie = False
 
     def __init__(self, Y: Any, *, scorer: str | Callable[..., Any], **options: Any) -> None:
-        self._scorer, self._estimator = get_scorer(scorer), _Numbers()
+        self._scorer = get_scorer(scorer)
+        self._estimator = _Numbers()
         super().__init__(Y, **options)
 
     def _defined(self, cells: Cells) -> np.ndarray:
@@ -89,14 +90,16 @@ class Borrowed(Metric):
         if np.isnan(stack[:, self._cells.observed]).any():
             refuse_nan()
         with config_context(skip_parameter_validation=True):  # they were validated before
-            scores = [
-                self._scorer(self._estimator, row[mask], truth[mask])
-                for rows in stack
-                for row, (truth, mask) in zip(rows, self._rows, strict=True)
-            ]
-        return self._cells.place(
-            np.asarray(scores, dtype=np.float64).reshape(len(stack), len(self._rows))
-        )
+            scores = [self._scores_of_grid(rows) for rows in stack]
+        shape = (len(stack), len(self._rows))
+        return self._cells.place(np.asarray(scores, dtype=np.float64).reshape(shape))
+
+    def _scores_of_grid(self, rows: np.ndarray) -> list[float]:
+        """Return the score of each row of predictions."""
+        scores = []
+        for row, (truth, mask) in zip(rows, self._rows, strict=True):
+            scores.append(self._scorer(self._estimator, row[mask], truth[mask]))
+        return scores
 
 
 class PreparedScorer(Protocol):
@@ -197,8 +200,8 @@ class Scorer(Stored):
         average : {"micro", "instance", "task"}, default=None
         """
         chosen = as_average(average, setting)
-        own: str | None = self.options.get("average")
-        return chosen if own is None or average is not None else own
+        option: str | None = self.options.get("average")
+        return chosen if option is None or average is not None else option
 
     def prepare(
         self,
@@ -337,9 +340,9 @@ def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
         raise TypeError(
             f"A scorer of scikit-learn takes no option but average here, found {which}."
         )
-    found = get_scorer(scoring)
-    function = getattr(found, "_score_func", None)
-    name = {repr(get_scorer(name)): name for name in get_scorer_names()}.get(repr(found))
+    borrowed = get_scorer(scoring)
+    function = getattr(borrowed, "_score_func", None)
+    name = {repr(get_scorer(name)): name for name in get_scorer_names()}.get(repr(borrowed))
     # Other functions may have the name of one of scikit-learn's.
     if name is not None and getattr(get_scorer(name), "_score_func", None) is not function:
         name = None
@@ -349,7 +352,7 @@ def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
     with warnings.catch_warnings(action="error"):
         # For example, that clusters are discrete, or that all classes are among the best two.
         try:
-            scores_numbers = bool(np.isfinite(float(found(_Numbers(), _PREDICTIONS, _LABELS))))
+            scores_numbers = bool(np.isfinite(float(borrowed(_Numbers(), _PREDICTIONS, _LABELS))))
         except Exception as error:  # scorers of classifiers raise various errors
             scores_numbers = False
             cause = error
@@ -364,7 +367,7 @@ def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
         return Scorer(name, Borrowed, {**options, "scorer": name})
     title = getattr(function, "__name__", repr(scoring))
     return Scorer(
-        f"neg_{title}" if getattr(found, "_sign", 1) < 0 else title,
+        f"neg_{title}" if getattr(borrowed, "_sign", 1) < 0 else title,
         Borrowed,
         {**options, "scorer": scoring},
     )
@@ -545,7 +548,7 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
         return _borrowed(name, options)
     if known not in METRICS:
         names = scorer_names()
-        numbered = [f"{each.removesuffix('k')}10" for each in names if each.endswith("_at_k")]
+        numbered = [f"{other.removesuffix('k')}10" for other in names if other.endswith("_at_k")]
         close = difflib.get_close_matches(name, [*names, *numbered], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         others = "a name or scorer of scikit-learn for regression, or a function"
@@ -561,12 +564,10 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
         raise ValueError(
             f"{name} needs k: say how many, as in scoring={name.removesuffix('k') + '10'!r}."
         )
-    given = inspect.signature(metric).parameters.values()
-    taken = {
-        "average",
-        "tie_tolerance",
-        *(each.name for each in given if each.kind is each.KEYWORD_ONLY),
-    } - {"setting"}
+    taken = {"average", "tie_tolerance"}
+    for parameter in inspect.signature(metric).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name != "setting":
+            taken.add(parameter.name)
     if unknown := options.keys() - taken:
         expected = f"expected {', '.join(sorted(taken))}, found {', '.join(sorted(unknown))}"
         raise TypeError(f"{name} has no such option: {expected}.")
