@@ -347,14 +347,14 @@ class Labels(Stored):
         weights = None if self.weights is None else self.spread(self.weights, 0.0)
         return type(self).of_grid(self.spread(self.values), weights)
 
-    def restored(self, values: Array, form: Table | None = None) -> Any:
-        """Return values of the shape of `values` as the type of table of the input; for a list as a sparse matrix.
+    def restored(self, values: Array, table: Table | None = None) -> Any:
+        """Return values of the shape of `values` as a table like that of the input; for a list as a sparse matrix.
 
-        Without `form`, values of a grid are returned as they are.
+        Without `table`, values of a grid are returned as they are.
         """
         if self.cells is not None:
             return self.to_sparse(values)
-        return values if form is None else form.restore(values)
+        return values if table is None else table.restore(values)
 
     def permuted(self, *orders: np.ndarray) -> Self:
         """Return the labels with row i taken from row ``orders[0][i]``, and columns by ``orders[1]``."""
@@ -460,14 +460,14 @@ def read_labels(Y: Any, name: str = "Y") -> Table:
     return replace(table, values=values, is_vector=is_vector)
 
 
-def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Table]:
+def symmetric_labels(labels: Labels, table: Table, sign: int) -> tuple[Labels, Table]:
     """Return the labels of a network with columns in the order of the rows; raise if they are not symmetric.
 
     Parameters
     ----------
     labels : Labels
         A grid of m nodes × the same m nodes.
-    form : Table
+    table : Table
         Table with the ids of rows and columns.
     sign : int
         +1 for symmetric labels, −1 for antisymmetric ones.
@@ -475,8 +475,8 @@ def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Ta
     m, q = labels.shape
     if m != q:
         raise ValueError(f"The labels of a network form a square grid, found {m} × {q}.")
-    grid = replace(form, values=labels.values).columns_as(
-        form.row_ids, "the columns of Y", "the rows of Y"
+    grid = replace(table, values=labels.values).columns_as(
+        table.row_ids, "the columns of Y", "the rows of Y"
     )
     values = grid.values
     xp = namespace(grid.values)
@@ -496,9 +496,9 @@ def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Ta
             f"to {largest:.3g}. "
             f"Use (Y {'+' if sign > 0 else '-'} Y.T) / 2 if this is intended."
         )
-    if form.column_ids is not None:
-        form = replace(form, column_ids=form.row_ids)
-    return Labels.of_grid(values), form
+    if table.column_ids is not None:
+        table = replace(table, column_ids=table.row_ids)
+    return Labels.of_grid(values), table
 
 
 def distinct_labels(Y: Any) -> np.ndarray:
@@ -630,12 +630,12 @@ class NormalScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, Y: Any) -> Any:
-        """Return the scores of labels, in the form of `Y`."""
+        """Return the scores of labels, as a table like `Y`."""
         check_is_fitted(self)
         return _interpolated(Y, self.labels_, self.scores_)
 
     def inverse_transform(self, Y: Any) -> Any:
-        """Return the labels of scores, in the form of `Y`."""
+        """Return the labels of scores, as a table like `Y`."""
         check_is_fitted(self)
         return _interpolated(Y, self.scores_, self.labels_)
 
