@@ -402,85 +402,91 @@ def prepared_score(
     targets = labels.values if targets is None else targets
     if labels.grid is not None:
         return judge.prepare(targets, setting=setting, tie_tolerance=None)
-    if getattr(judge.metric, "is_of_rows", False) and judge.average_in(setting) == "micro":
+    if not getattr(judge.metric, "is_of_rows", False):
+        return _ScoreOfGrid(judge, labels, targets, setting)
+    if judge.average_in(setting) == "micro":
         return judge.prepare(targets, average="micro", tie_tolerance=None)
-    return _ListScore(judge, labels, targets, setting)
+    return _ScoreOfLines(judge, labels, targets, setting)
 
 
-class _ListScore:
-    """Score of a list of labels, which are arranged in matrices with NaN for cells without a label.
+class _ScoreOfGrid:
+    """Score of a list of labels by a metric of the whole grid, with NaN for cells without a label."""
 
-    A metric of the whole grid has one matrix, if that fits in memory. For a metric of each instance
-    or task, those with about the same number of labels share a matrix, so that all matrices need
-    little more memory than the list.
+    of_squared_errors = None
+    average = "micro"
+
+    def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
+        numbered = replace(labels, values=np.arange(labels.size, dtype=np.float64), weights=None)
+        grid = numbered.dense().values
+        self._places = np.where(np.isnan(grid), labels.size, grid).astype(np.intp)
+        arranged = _arranged(targets, self._places, math.nan)
+        self._prepared = judge.prepare(arranged, setting=setting, tie_tolerance=None)
+        self.can_tie = getattr(judge.metric, "can_tie", False)
+        self.n_undefined = self._prepared.n_undefined
+
+    def __call__(self, F: Array) -> Any:
+        """Return the score of predictions (n,)."""
+        return self._prepared(_arranged(F, self._places, 0.0))
+
+
+class _ScoreOfLines:
+    """Score of a list of labels by a metric of each instance or task.
+
+    Instances or tasks with about the same number of labels share a matrix, with NaN behind the
+    labels of each, so that all matrices need little more memory than the list.
     """
 
     of_squared_errors = None
 
     def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
-        self._blocks: list[tuple[np.ndarray, Any]] = []
-        self._n_added = 0  # rows at the end of each block of which the score is not used
-        self._is_of_rows, refusal = getattr(judge.metric, "is_of_rows", False), ValueError()
         self.can_tie = getattr(judge.metric, "can_tie", False)
-        self.average = judge.average_in(setting) if self._is_of_rows else "micro"
-        if self._is_of_rows:
-            axis = 0 if self.average == "instance" else 1
-            judge.prepare(
-                targets, average="micro", tie_tolerance=None
-            )  # raises for labels that the metric cannot use
-            places = _rows_of_a_length(labels.places[axis], labels.size)
-            how = {"average": "instance"}
-            if distinct_labels(targets).size == 2:
-                places = [_with_both_values(at, to_numpy(targets)) for at in places]
-                self._n_added = 1
-        else:
-            grid = (
-                replace(labels, values=np.arange(labels.size, dtype=np.float64), weights=None)
-                .dense()
-                .values
-            )
-            places = [np.where(np.isnan(grid), labels.size, grid).astype(np.intp)]
-            how = {"setting": setting}
-        for at in places:
+        self.average = judge.average_in(setting)
+        axis = 0 if self.average == "instance" else 1
+        # This raises for labels that the metric cannot use.
+        judge.prepare(targets, average="micro", tie_tolerance=None)
+        matrices = _rows_of_a_length(labels.places[axis], labels.size)
+        self._n_added = 0  # rows at the end of each block of which the score is not used
+        if distinct_labels(targets).size == 2:
+            matrices = [_with_both_values(at, to_numpy(targets)) for at in matrices]
+            self._n_added = 1
+        self._blocks: list[tuple[np.ndarray, Any]] = []
+        refusal = ValueError()
+        for at in matrices:
+            arranged = _arranged(targets, at, math.nan)
             try:
-                prepared = judge.prepare(self._block(targets, at), tie_tolerance=None, **how)
+                prepared = judge.prepare(arranged, average="instance", tie_tolerance=None)
             except ValueError as error:  # no row of the block has a score
                 refusal = error
                 continue
-            if not self._is_of_rows or self._n_rows(at, prepared):
+            if self._n_rows(at, prepared):
                 self._blocks.append((at, prepared))
         if not self._blocks:
             raise refusal
-        if self._is_of_rows:
-            self.n_undefined = labels.shape[axis] - sum(
-                self._n_rows(at, metric) for at, metric in self._blocks
-            )
-        else:
-            self.n_undefined = self._blocks[0][1].n_undefined
+        n_scored = sum(self._n_rows(at, prepared) for at, prepared in self._blocks)
+        self.n_undefined = labels.shape[axis] - n_scored
 
-    def _n_rows(self, at: np.ndarray, metric: Any) -> int:
+    def _n_rows(self, at: np.ndarray, prepared: Any) -> int:
         """Return the number of rows of a block that have a score, without added rows."""
-        return int(np.count_nonzero(metric.rows < len(at) - self._n_added))
-
-    def _block(self, values: Array, at: np.ndarray, outside: float = math.nan) -> Array:
-        """Return the values (n,) at some positions, and the value `outside` at position n."""
-        xp = namespace(values)
-        padded = xp.concat([values, as_array_of(np.array([outside]), values, values.dtype)])
-        return xp.reshape(take_rows(padded, at.reshape(-1)), at.shape)
+        return int(np.count_nonzero(prepared.rows < len(at) - self._n_added))
 
     def __call__(self, F: Array) -> Any:
         """Return the score of predictions (n,)."""
-        # Metrics ignore predictions of cells without a label, but some raise if these are NaN.
-        blocks = [(metric, self._block(F, at, 0.0)) for at, metric in self._blocks]
-        if not self._is_of_rows:
-            [(score, grid)] = blocks
-            return score(grid)
-        counts = [self._n_rows(at, metric) for at, metric in self._blocks]
-        scores = [
-            metric.each(values)[:count]
-            for count, (metric, values) in zip(counts, blocks, strict=True)
-        ]
-        return float(blocks[0][0].combined(namespace(scores[0]).concat(scores)))
+        scores = []
+        for at, prepared in self._blocks:
+            of_rows = prepared.each(_arranged(F, at, 0.0))
+            scores.append(of_rows[: self._n_rows(at, prepared)])
+        combine = self._blocks[0][1].combined
+        return float(combine(namespace(scores[0]).concat(scores)))
+
+
+def _arranged(values: Array, at: np.ndarray, outside: float) -> Array:
+    """Return the values (n,) at some positions, and the value `outside` at position n.
+
+    Metrics ignore predictions of cells without a label, but some raise if these are NaN.
+    """
+    xp = namespace(values)
+    padded = xp.concat([values, as_array_of(np.array([outside]), values, values.dtype)])
+    return xp.reshape(take_rows(padded, at.reshape(-1)), at.shape)
 
 
 def _with_both_values(at: np.ndarray, targets: np.ndarray) -> np.ndarray:
