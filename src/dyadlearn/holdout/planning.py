@@ -1,16 +1,15 @@
 r"""The one place that decides how to hold out: `plan` for problems, and `plan_fits` for estimators to fit again.
 
-=============  ======================================================================================================
+=============  ===================================================================================
 outcome        when
-=============  ======================================================================================================
-`Formula`      one fit gives all held-out predictions: on complete grids, where whole rows and
-columns are missing,
-               for independent tasks, and from an inverse over the observed or the missing pairs, if
-               that is affordable
+=============  ===================================================================================
+`Formula`      one fit gives all held-out predictions: of complete labels, where whole rows and
+               columns are missing, for independent tasks, and from an inverse over the observed or
+               the missing pairs, if that is affordable
 `SolveAgain`   the labels of each fold are hidden, and the model is solved again
 `FitAgain`     kernels or features depend on the labels, and the estimator is fitted again for each
-fold
-=============  ======================================================================================================
+               fold
+=============  ===================================================================================
 
 A plan describes its method, its reason and its cost in time and memory before anything is computed.
 """
