@@ -162,9 +162,8 @@ def _opened(
             sources[name] = open_source(path, columns.get(name), of_kernel.get(name), option)
         except TextColumnError as error:
             column = shlex.quote(f"{name}={error.column}" if name else error.column)
-            text = str(error).removesuffix(".")
             raise DataFileError(
-                f"{text}: add {option} {column} if it holds SMILES, or remove the column."
+                f"{error.fault}: add {option} {column} if it holds SMILES, or remove the column."
             ) from None
     return sources
 

@@ -20,6 +20,7 @@ from dyadlearn._array import Array, double, is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features, read_ids
 from dyadlearn._files.packed import parse_number, read_text
 from dyadlearn._files.tables import check_whole, read_cells, suffix_of
+from dyadlearn._messages import Message, message_of
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn.cli.commands import Tune
@@ -496,7 +497,7 @@ def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise type(error)(f"{path}: {error}") from error
+        raise type(error)(Message(f"{path}: ", message_of(error))) from error
 
 
 # New instances and tasks ---------------------------------------------------------------------------
@@ -563,7 +564,7 @@ def new_side(
             f"Some rows of {files.option} lack {shown(lacking)}: predicted from their other "
             f"descriptions."
         )
-    several = read_descriptions(tables, files.option)
+    several = read_descriptions(tables, files.option.removeprefix("--"))
     assert several is not None
     return several
 

@@ -555,7 +555,7 @@ def _check_online(data: Dyads, names: SideNames, terminal: Terminal) -> None:
 
 def update(given: Update, terminal: Terminal) -> None:
     """Add instances, tasks or labels to an online model, and write its file."""
-    check_choice(given.known, "--known", KNOWN)
+    check_choice(given.known, "known", KNOWN)
     target = given.source if given.output is None else given.output
     check_target(target, force=True)
     loaded = load(given)

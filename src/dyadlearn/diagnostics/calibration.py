@@ -21,6 +21,7 @@ import numpy as np
 from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import id_columns
+from dyadlearn._messages import Message, Parameter
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, known_settings
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import folds_of
@@ -410,7 +411,11 @@ class Calibration(Tabled):
         if isinstance(fitted, FittedPairs) and X is not None:
             if tasks is not None:
                 raise ValueError(
-                    f"{type(self.model).__name__} takes pairs of ids: leave tasks out."
+                    Message(
+                        f"{type(self.model).__name__} takes pairs of ids: leave ",
+                        Parameter("tasks"),
+                        " out.",
+                    )
                 )
             return self._of_pairs(X)
         predicted = fitted.predicted(X, tasks)

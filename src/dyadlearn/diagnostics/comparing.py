@@ -22,6 +22,7 @@ import numpy as np
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
+from dyadlearn._messages import Message, message_of
 from dyadlearn._tables import Ids, Table
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, ids_at, labels_of
 from dyadlearn.labels import read_labels
@@ -374,7 +375,7 @@ def _of(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{name!r} cannot be compared: {error}") from error
+        raise type(error)(Message(f"{name!r} cannot be compared: ", message_of(error))) from error
 
 
 def _nested(name: str, found: NestedScore, setting: Setting) -> Table:

@@ -13,6 +13,7 @@ from scipy import sparse
 from dyadlearn._array import is_sparse, itemsize, to_numpy
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import Argument, Message
 from dyadlearn._tables import Ids, Table, free_name, write_rows
 from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at
 from dyadlearn.diagnostics.recommending import best_in_rows
@@ -351,9 +352,12 @@ def _explanation(
         and isinstance(column, int)
         and not (labels.columns == column).any()
     ):
-        remedy = "use fit_intercept=False, or a model that knows tasks"
         raise ValueError(
-            f"Nothing is predicted for the {names.task} {task_id!r}, which has no label: {remedy}."
+            Message(
+                f"Nothing is predicted for the {names.task} {task_id!r}, which has no label: use ",
+                Argument("fit_intercept", False),
+                ", or a model that knows tasks.",
+            )
         )
     weights = to_numpy(weigher.weights(row, column))
     listed = weights[fitted.labels.observed]

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, epsilon, largest, namespace
 from dyadlearn._checks import check_choice, check_whole
+from dyadlearn._messages import Argument, Message, Parameter
 from dyadlearn._progress import Progress
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of
 from dyadlearn.holdout import plan
@@ -210,11 +211,14 @@ def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
     if fitted.is_network:
         if permuted not in ("nodes", "both"):
             nodes = "The nodes of a network are permuted on both sides alike"
-            raise ValueError(f"{nodes}: leave permute out, found {permute!r}.")
+            raise ValueError(
+                Message(f"{nodes}: leave ", Parameter("permute"), f" out, found {permute!r}.")
+            )
         permuted = new
     elif permuted != "instances" and Setting.C not in fitted.settings:
         reason = "This model knows nothing of tasks, so permuting them changes nothing"
-        raise ValueError(f"{reason}: use permute='instances', found {permute!r}.")
+        use = Argument("permute", "instances", "'")
+        raise ValueError(Message(f"{reason}: use ", use, f", found {permute!r}."))
     for side, count in zip(("instances", "tasks"), fitted.labels.shape, strict=True):
         if count < 2 and permuted in (side, "both", "nodes"):
             remedy = "permute the other side, or fit the model on more"

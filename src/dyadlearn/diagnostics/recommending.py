@@ -35,6 +35,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import check_whole
 from dyadlearn._codes import Column, distinct, lacks_id, table_columns
+from dyadlearn._messages import Argument, InPython, Message
 from dyadlearn._tables import Ids, Table, free_name, near_miss, shown
 from dyadlearn.diagnostics.fitted import Tabled, asked_of, fitted_of, held_out, ids_at
 from dyadlearn.exceptions import IdError
@@ -674,7 +675,11 @@ class TopPairs(Ranked):
 _CELLS = 2**22
 
 _FROM_ALL = "predicted from all observed labels"
-_NO_CONSTANT = "whose tasks have no labels for an intercept: use fit_intercept=False, or a model that knows tasks."
+_NO_CONSTANT = Message(
+    "whose tasks have no labels for an intercept: use ",
+    Argument("fit_intercept", False),
+    ", or a model that knows tasks.",
+)
 
 
 def recommend(
@@ -782,7 +787,17 @@ def recommend(
             ranking = (
                 "These pairs are ranked by the predictions of the model, and nothing is held out"
             )
-            raise ValueError(f"{ranking}: leave setting=, zeros= and cv= out.")
+            raise ValueError(
+                Message(
+                    f"{ranking}: leave ",
+                    Argument("setting"),
+                    ", ",
+                    Argument("zeros"),
+                    " and ",
+                    Argument("cv"),
+                    " out.",
+                )
+            )
         return ranked(n)  # type: ignore[no-any-return]
     if X is None:
         new = Setting.C
@@ -797,7 +812,16 @@ def recommend(
     ):
         new_ones = "New instances and tasks have no labels to hold out"
         raise ValueError(
-            f"{new_ones}: leave setting= and cv= out, and zeros= unless known= is given."
+            Message(
+                f"{new_ones}: leave ",
+                Argument("setting"),
+                " and ",
+                Argument("cv"),
+                " out, and ",
+                Argument("zeros"),
+                InPython(" unless known= is given"),
+                ".",
+            )
         )
     return _for_new(model, X, tasks, known, n, new, zeros, sides)
 
@@ -861,8 +885,9 @@ def top_pairs(
     rows, columns = np.divmod(places[~np.isnan(values)], Y.shape[1])
     if not rows.size:
         if wanted.any():
-            raise ValueError(f"Nothing is predicted for unobserved pairs, {_NO_CONSTANT}")
-        raise ValueError(f"All pairs are observed: there is none to recommend{_hint(zeros)}.")
+            raise ValueError(Message("Nothing is predicted for unobserved pairs, ", _NO_CONSTANT))
+        fault = "All pairs are observed: there is none to recommend"
+        raise ValueError(Message(fault, _hint(zeros), "."))
     scores = F[rows, columns]
     if symmetry < 0:
         is_reversed = scores < 0
@@ -917,11 +942,13 @@ def _predictions(
     if labels.grid is None and not labels.is_full and setting is not Setting.A and not has_zeros:
         m, q = labels.shape
         raise ValueError(
-            f"setting={setting.value!r} predicts each pair without labels of its rows, but "
-            f"hold-out of a list predicts "
-            f"only its {labels.size} observed pairs, which are not recommended: use setting='A', "
-            f"or fit the model on a "
-            f"grid of {m} × {q} labels with NaN for missing ones."
+            Message(
+                Argument("setting", setting.value, "'"),
+                " predicts each pair without labels of its rows, but hold-out of a list predicts "
+                f"only its {labels.size} observed pairs, which are not recommended: use ",
+                Argument("setting", "A", "'"),
+                f", or fit the model on a grid of {m} × {q} labels with NaN for missing ones.",
+            )
         )
     completed = to_numpy(fitted.completed)
     if setting is Setting.A and not has_zeros:
@@ -1024,7 +1051,9 @@ class _Query(NamedTuple):
         if np.isnan(scores).all():
             if known is None or not known.nnz:
                 raise ValueError(
-                    f"Nothing is predicted for any of the {self.names.tasks}, {_NO_CONSTANT}"
+                    Message(
+                        f"Nothing is predicted for any of the {self.names.tasks}, ", _NO_CONSTANT
+                    )
                 )
             raise ValueError(
                 f"Everything is known of {self.in_words}, so there is nothing to recommend."
@@ -1070,11 +1099,9 @@ def _for_known(
     best, scores = best_in_rows(np.where(wanted, (F if axis == 0 else F.T)[places], np.nan), n)
     if np.isnan(scores).all():
         if wanted.any():
-            raise ValueError(f"Nothing is predicted for {query.in_words}, {_NO_CONSTANT}")
-        raise ValueError(
-            f"Every label of {query.in_words} is observed, so there is nothing to "
-            f"recommend{_hint(zeros)}."
-        )
+            raise ValueError(Message(f"Nothing is predicted for {query.in_words}, ", _NO_CONSTANT))
+        fault = f"Every label of {query.in_words} is observed, so there is nothing to recommend"
+        raise ValueError(Message(fault, _hint(zeros), "."))
     return query.lists(
         best, scores, np.where(np.isnan(scores), np.nan, np.take_along_axis(rows, best, 1)), method
     )
@@ -1090,7 +1117,9 @@ def _subjects(given: Any, side: str) -> tuple[list[Any], bool]:
 
 
 def _hint(zeros: bool) -> str:
-    return "" if zeros else "; use zeros=True if a zero means 'not observed'"
+    if zeros:
+        return ""
+    return Message("; use ", Argument("zeros", True), " if a zero means 'not observed'")
 
 
 # Predictions of the model itself --------------------------------------------------------------------
@@ -1161,10 +1190,16 @@ def _for_stored(model: Any, given: Any, axis: int, known: Any, sides: Any) -> An
     names = side_names(sides)
     knowledge = fitted.knowledge
     if not knowledge.keeps_labels:
-        remedy = (
-            "fit it with keep_labels=True, or give instances by X= and their known pairs by known="
+        raise ValueError(
+            Message(
+                f"{type(model).__name__} keeps statistics only, not the labels: ",
+                InPython("fit", "tune"),
+                " it with ",
+                Argument("keep_labels", True),
+                InPython(", or give instances by X= and their known pairs by known="),
+                ".",
+            )
         )
-        raise ValueError(f"{type(model).__name__} keeps statistics only, not the labels: {remedy}.")
     subjects, several = _subjects(given, names.both[axis])
     stored = knowledge.kept
     q = model.n_tasks_
@@ -1227,8 +1262,11 @@ def _for_new(
     if X is None and grows:
         name = type(model).__name__
         raise ValueError(
-            f"{name} lists no known instances for new tasks: pass X=, or fit TwoStepRidge on the "
-            f"labels."
+            Message(
+                f"{name} lists no known instances for new tasks: ",
+                InPython("pass X=, or "),
+                "fit TwoStepRidge on the labels.",
+            )
         )
     X = fitted.given(X, 0)
     tasks = fitted.given(tasks, 1)

@@ -27,6 +27,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import SideSize, check_memory
+from dyadlearn._messages import InPython, Message
 from dyadlearn._tables import Table, formed_as, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 
@@ -198,7 +199,12 @@ def symmetrized(
     if symmetrize == "error" and gap > tolerance:
         found = f"the largest gap to its transpose is {gap:.3g}, the tolerance is {tolerance:.3g}"
         raise KernelError(
-            f"{name} is not symmetric: {found}; dyadlearn.kernels.repair averages the two."
+            Message(
+                name,
+                f" is not symmetric: {found}",
+                InPython("; dyadlearn.kernels.repair averages the two"),
+                ".",
+            )
         )
     return average_transpose(namespace(K).asarray(K, copy=True)), gap
 
@@ -317,8 +323,12 @@ def repaired_values(
             ends = f"the smallest {smallest:.3g} (the largest is {float(xp.max(values)):.3g})"
             found = f"{negative} of its {n} eigenvalues are negative, {ends}"
             raise KernelError(
-                f"{name} is not positive semi-definite: {found}; dyadlearn.kernels.repair changes "
-                f"them."
+                Message(
+                    name,
+                    f" is not positive semi-definite: {found}",
+                    InPython("; dyadlearn.kernels.repair changes them"),
+                    ".",
+                )
             )
         if psd == "shift":
             values = values - smallest
@@ -354,19 +364,21 @@ def announced_repair(
         if largest(repaired) == 0:
             found = f"its eigenvalues go from {lowest:.3g} to {largest(values):.3g}"
             raise KernelError(
-                f"{name} is negative: {found}: give minus the matrix, or exp(-D) for distances D."
+                Message(
+                    name,
+                    f" is negative: {found}: give minus the matrix, or exp(-D) for distances D.",
+                )
             )
         verb = "clipped to zero" if psd == "clip" else "shifted up to zero"
         word = "indefinite" if largest(values) > 0 else "negative"
         flaws.append(f"{word} (eigenvalues from {lowest:.3g} to {largest(values):.3g}; {verb})")
     if flaws:
-        remedy = (
-            "use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it"
+        remedy = InPython(
+            ": use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it"
         )
         rows = "All rows were used for this, also those that a hold-out leaves out"
-        warnings.warn(
-            f"{name} is {' and '.join(flaws)}. {rows}: {remedy}.", KernelRepairWarning, stacklevel=3
-        )
+        message = Message(name, f" is {' and '.join(flaws)}. {rows}", remedy, ".")
+        warnings.warn(message, KernelRepairWarning, stacklevel=3)
     return repaired
 
 
