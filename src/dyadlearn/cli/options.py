@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import inspect
 import os
-import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,23 +19,11 @@ import typer
 from typer import Argument, Option
 
 from dyadlearn._files.atomic import TABLES, check_place, ids_file
-from dyadlearn._registry import names_where
+from dyadlearn._registry import SCORINGS, names_where
 from dyadlearn.cli.terminal import Terminal
 
-
-def _score_names() -> list[str]:
-    """Return the names of the metrics, read from their files: importing them would load numpy."""
-    files = Path(__file__).parents[1].joinpath("metrics").glob("*.py")
-    texts = (file.read_text(encoding="utf-8") for file in files)
-    return sorted(
-        name
-        for text in texts
-        for name in re.findall(r'^    scoring = "(\w+)"$', text, re.MULTILINE)
-    )
-
-
 #: Names that --scoring takes, for help texts; 10 stands for any number.
-SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in _score_names())
+SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in SCORINGS)
 SCORES += ", or a name that scikit-learn has for regression"
 #: Endings of the names of reports.
 PAGES = (".html", ".htm")

@@ -76,6 +76,13 @@ class Difference:
             return f"{self.better} is better than {self.other}: {figures}"
         return f"no significant difference between {self.better} and {self.other}: {figures}"
 
+    def sentence(self, scoring: str, coverage: float) -> str:
+        """Return the result as a sentence."""
+        summary = self.summary(scoring, coverage)
+        if self.is_significant:  # it begins with the name of a model, which is written as it is
+            return f"{summary}."
+        return f"{summary[0].upper()}{summary[1:]}."
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Tabled):
@@ -141,11 +148,7 @@ class Comparison(Tabled):
     @property
     def verdict(self) -> str:
         """Comparison of the best model with each of the others, one sentence each."""
-        sentences = (each.summary(self.scoring, self.coverage) for each in self.to_best)
-        return " ".join(
-            f"{words[0].upper() + words[1:] if words.startswith('no ') else words}."
-            for words in sentences
-        )
+        return " ".join(each.sentence(self.scoring, self.coverage) for each in self.to_best)
 
     def columns(self) -> dict[str, list[Any]]:
         """Return named columns with one row per model; differences are relative to the best model."""
