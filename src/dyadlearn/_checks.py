@@ -177,17 +177,17 @@ def check_feature_names(expected: Sequence[Any], found: Sequence[Any], owner: st
     )
 
 
-def _check_n_features(estimator: Any, values: Any) -> None:
+def _check_n_features(estimator: Any, rows: Array) -> None:
     """Raise if a matrix has not the number of features of the training data, as scikit-learn does."""
-    shape: tuple[int, ...] = getattr(values, "shape", ())
     expected = getattr(estimator, "n_features_in_", None)
-    if len(shape) != 2 or expected is None or shape[1] == expected:
+    count = rows.shape[1]
+    if expected is None or count == expected:
         return
     name = type(estimator).__name__
     raise ValueError(
         Message(
             Parameter("X"),
-            f" has {shape[1]} features, but {name} is expecting {expected} features as input.",
+            f" has {count} features, but {name} is expecting {expected} features as input.",
         )
     )
 
@@ -212,10 +212,10 @@ def check_instances(
         check_feature_names(known.tolist(), names.labels, "X")
         # scikit-learn would not find the names of a table that is not a frame, and say so.
         estimator = _without_names(estimator)
-    if not (reset or is_frame):
-        _check_n_features(estimator, table.values)
     if is_foreign(table.values) or _is_clean(table.values):
         rows = check_matrix(table.values, "X")
+        if not reset:
+            _check_n_features(estimator, rows)
         validate_data(estimator, rows, reset=reset, skip_check_array=True)
         return rows
     # Columns of a kernel are ids and were aligned as such; they are no feature names.

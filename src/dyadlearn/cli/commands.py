@@ -62,7 +62,7 @@ class Datasets(options.Options, module="demo"):
     needs: ClassVar[Rules] = {"to": ("name",), "force": ("to",)}
 
 
-class Tune(options.LabelFile, options.Sides, module="models"):
+class Tune(options.LabelFile, options.Sides, module="tune"):
     """Fit a model and choose its regularisation or kernels.
 
     The choice is made by exact hold-out predictions. The output has the score of the model beside
@@ -438,7 +438,7 @@ class Screen(options.OfModel, options.TableOutput, module="predict"):
     cv: options.Folds = None
 
 
-class Update(options.LabelFile, options.OfModel, module="models"):
+class Update(options.LabelFile, options.OfModel, module="update"):
     """Add instances, tasks or labels to an online model.
 
     Without --output the model file is replaced, after everything succeeded. To fit an online model,

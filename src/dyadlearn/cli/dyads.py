@@ -11,7 +11,7 @@ import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,8 +50,23 @@ _NEARLY_A_NUMBER = re.compile(
     r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+"
 )
 _WHOLE = re.compile(r"[0-9]+")
-#: Name of a side in the plural, "rows" or "columns", and the ids of that axis of the labels.
-Axis = tuple[str, str, Ids | None]
+
+
+class Axis(NamedTuple):
+    """An axis of the labels.
+
+    Attributes
+    ----------
+    name : str
+        Name of its side in the plural.
+    lines : str
+        "rows" or "columns".
+    ids : Ids or None
+    """
+
+    name: str
+    lines: str
+    ids: Ids | None
 
 
 @dataclass(frozen=True)

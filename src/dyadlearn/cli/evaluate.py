@@ -273,7 +273,7 @@ def _figures(loaded: Loaded) -> dict[str, Any]:
     if scoring is None and hasattr(model, "holdout_score_"):
         scoring = "neg_mean_squared_error"  # baselines are scores of this kind
     has_constant = getattr(model, "fit_intercept", False)
-    ids = [None if side is None else list(map(id_text, side.labels)) for side in loaded.own_ids]
+    ids = [None if side is None else list(map(id_text, side.labels)) for side in loaded.model_ids]
     return figures | {
         **{
             name: to_plain(getattr(model, f"{name}_", getattr(model, name, None)))

@@ -210,7 +210,7 @@ def _pairs_alone(
     """Return the predictions (1, n) of the pairs at the given positions, without those of the other pairs."""
     ids = (
         trained if side is None else side.row_ids
-        for side, trained in zip(sides, loaded.own_ids, strict=True)
+        for side, trained in zip(sides, loaded.model_ids, strict=True)
     )
     pairs = zip(*map(ids_at, ids, places), strict=True)
     return to_numpy(loaded.model.predict_pairs(*sides, list(pairs)))[None, :]
@@ -234,7 +234,7 @@ def _side(
     """
     side = _new(given, loaded, place, asked, terminal)
     known = loaded.ids[place]
-    own = loaded.own_ids[place]
+    own = loaded.model_ids[place]
     ids = known if side is None else side.row_ids
     if ids is None:
         model = loaded.model
@@ -355,7 +355,7 @@ def _asked(given: Predict, loaded: Loaded, place: int, terminal: Terminal) -> An
             f"No {name} of the model has an id: --{word} must be a position from 0, found "
             f"{wanted!r}."
         )
-    return loaded.own_id(place, wanted, f"the {loaded.names.both[place]}")
+    return loaded.model_id(place, wanted, f"the {loaded.names.both[place]}")
 
 
 # Recommendations -----------------------------------------------------------------------------------
@@ -455,5 +455,5 @@ def _for_known(loaded: Loaded, subject: str, side: str | None, **how: Any) -> An
             f"--side."
         )
     # A node of a network is on both sides.
-    asked: dict[str, Any] = {words[known[0]]: loaded.own_id(known[0], subject, "the ids")}
+    asked: dict[str, Any] = {words[known[0]]: loaded.model_id(known[0], subject, "the ids")}
     return dyadlearn.recommend(model, **asked, **how)
