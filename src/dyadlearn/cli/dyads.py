@@ -116,8 +116,9 @@ class _Side:
         for source in self.sources.values():
             if source.kind == "smiles":
                 table = source.file.take()
-                ids = table.row_ids
-                return dict(zip(ids.labels, table.values, strict=True)) if ids else {}
+                if table.row_ids is None:
+                    return {}
+                return dict(zip(table.row_ids.labels, table.values, strict=True))
         return {}
 
 
@@ -488,18 +489,20 @@ def shape_of(cells: Cells, known: Ids | None = None) -> str:
         remedy = "correct that for a grid, or add --format long for a long table"
         raise DataFileError(f"{cells.path} may be {form}. {fault}: {remedy}.")
     # The first column of numbers after the ids is suggested as the value of a long table.
-    numeric = [
-        place
-        for place in range(2, len(cells.headings))
-        if all(_is_number(line[place]) for line in cells.lines)
-    ]
-    places = 0, 1, numeric[0] if numeric else 2
-    has_names = not any(_is_number(cells.headings[place]) for place in places)
-    names = [cells.headings[place] if has_names else str(place + 1) for place in places]
+    numeric = [place for place in range(2, len(cells.headings)) if _is_numeric(cells, place)]
+    places = (0, 1, numeric[0] if numeric else 2)
+    names = [cells.headings[place] for place in places]
+    if any(map(_is_number, names)):
+        names = [str(place + 1) for place in places]
     form = f"if {cells.path} has an instance, a task and a value in each line"
     raise DataFileError(
         f"{fault}. Correct that; or, {form}, name them by --columns {','.join(names)}."
     )
+
+
+def _is_numeric(cells: Cells, place: int) -> bool:
+    """Return whether a column holds numbers only."""
+    return all(_is_number(line[place]) for line in cells.lines)
 
 
 def _could_be_long(cells: Cells) -> bool:
@@ -515,23 +518,29 @@ def _fault_of_grid(cells: Cells) -> str | None:
     """Return a description of the first error of a table that is read as a grid; None if it is a valid grid."""
     # Ids are in the first column or, as pandas writes them, in the last; texts in between are those
     # of a long table.
-    place = cells.id_place if cells.id_place == len(cells.headings) - 1 else 0
+    has_ids_last = cells.id_place == len(cells.headings) - 1
+    place = cells.id_place if has_ids_last else 0
     lines: dict[str, int] = {}
     for number, line in zip(cells.numbers, cells.lines, strict=True):
         label = id_text(line[place])
         if label in lines:
-            return f"{cells.path}: the id {quoted(label)} is repeated, in lines {lines[label]} and {number}"
+            both = f"{lines[label]} and {number}"
+            return f"{cells.path}: the id {quoted(label)} is repeated, in lines {both}"
         lines[label] = number
-    columns = [column for column in range(len(cells.headings)) if column != place]
-    faults = (cells.fault(row, column) for row in range(len(cells.lines)) for column in columns)
-    return next(filter(None, faults), None)
+    for row in range(len(cells.lines)):
+        for column in range(len(cells.headings)):
+            fault = None if column == place else cells.fault(row, column)
+            if fault is not None:
+                return fault
+    return None
 
 
 def _is_surely_long(cells: Cells, known: Ids | None) -> bool:
     """Return whether a table of three columns is long and cannot be a grid with a few typing errors."""
     if any(is_blank(line[1]) for line in cells.lines):
         return False
-    first, second = ([id_text(line[place]) for line in cells.lines] for place in (0, 1))
+    first = [id_text(line[0]) for line in cells.lines]
+    second = [id_text(line[1]) for line in cells.lines]
     n = len(first)
     n_ids = len(set(first))
     if not any(_is_number(label) or _NEARLY_A_NUMBER.fullmatch(label) for label in second):

@@ -159,12 +159,17 @@ def _test(
     with terminal.working("Permutations", len(asked)):
         for setting in asked:
             tests.append(dyadlearn.permutation_test(model, setting, **params))
-    figures = [{name: getattr(test, name) for name in _TEST} for test in tests]
+    figures = [_figures_of_test(test) for test in tests]
     headings = ["setting", "permuted", "method", tests[0].scoring, "null", "p"]
     table = make_table(headings, [_line_of_test(test, loaded) for test in tests], left=3)
     title = f"{options.permutations} permutations of the labels"
     columns = stacked([test.columns() for test in tests])
     terminal.table({"settings": figures}, [title, table], columns, options.output)
+
+
+def _figures_of_test(test: Any) -> dict[str, Any]:
+    """Return the result of a permutation test as figures for JSON."""
+    return {name: getattr(test, name) for name in _TEST}
 
 
 def _line_of_test(test: Any, loaded: Loaded) -> list[str]:

@@ -219,11 +219,13 @@ def _described(model: Any, about: Any) -> Loaded:
 
 def _python_recipes(model: Any) -> tuple[Recipes, Recipes | None]:
     """Return the recipes of a model that was saved in Python, from its kernels and the names of its columns."""
-    instances, *tasks = (
-        {name: _recipe(spec, names) for name, (spec, names) in side.items()}
-        for side in predicting(model).descriptions
-    )
-    return instances, tasks[0] if tasks else None
+    sides = [_recipes(side) for side in predicting(model).descriptions]
+    return sides[0], sides[1] if len(sides) > 1 else None
+
+
+def _recipes(descriptions: dict[str, Any]) -> Recipes:
+    """Return the recipes of a side from its kernels and the names of its columns."""
+    return {name: _recipe(spec, names) for name, (spec, names) in descriptions.items()}
 
 
 def _recipe(spec: Any, names: Ids | None) -> Recipe:

@@ -461,7 +461,9 @@ def _explain(options: Predict, loaded: Loaded, terminal: Terminal) -> None:
         "prediction": explanation.prediction,
         "label": explanation.label,
     }
-    kinds = ("pair", "instance") if explanation.is_network else ("pair", "instance", "task")
+    kinds = ["pair", "instance"]
+    if not explanation.is_network:
+        kinds.append("task")
     if options.output is None:
         figures |= {f"{kind}s": _figures_by(explanation, kind) for kind in kinds}
     prediction = number(explanation.prediction)

@@ -195,10 +195,10 @@ def column_table(
     columns: Columns, left: int, headings: Any = None, more: Sequence[Sequence[str]] = ()
 ) -> Any:
     """Return named columns as a table for people: the first `left` columns hold text, and `more` has further lines."""
-    texts = [
-        list(map(str if place < left else number, cells))
-        for place, cells in enumerate(columns.values())
-    ]
+    texts = []
+    for place, cells in enumerate(columns.values()):
+        write = str if place < left else number
+        texts.append(list(map(write, cells)))
     return make_table(headings or list(columns), [*zip(*texts, strict=True), *more], left=left)
 
 
@@ -209,7 +209,11 @@ def as_rows(columns: Columns) -> list[dict[str, Any]]:
 
 def stacked(tables: Sequence[Columns]) -> dict[str, list[Any]]:
     """Return tables of the same columns, one below the other."""
-    return {name: [cell for table in tables for cell in table[name]] for name in tables[0]}
+    whole: dict[str, list[Any]] = {name: [] for name in tables[0]}
+    for table in tables:
+        for name, column in whole.items():
+            column += table[name]
+    return whole
 
 
 def to_plain(value: Any) -> Any:
