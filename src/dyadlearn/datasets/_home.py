@@ -18,14 +18,17 @@ import numpy as np
 from dyadlearn._array import Array
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import read_arrays, read_text
+from dyadlearn._messages import Argument, Message
 from dyadlearn._tables import Table, write_table
 from dyadlearn.exceptions import DataFileError
 
 #: The environment variable that names the folder of data sets.
 VARIABLE = "DYADLEARN_DATA"
 
-_OTHER_FOLDER = (
-    f"name the folder that holds them by data_home= or by the environment variable {VARIABLE}."
+_OTHER_FOLDER = Message(
+    "name the folder that holds them by ",
+    Argument("data_home"),
+    f" or by the environment variable {VARIABLE}.",
 )
 
 # Seconds without an answer after which a download fails.
@@ -74,12 +77,14 @@ class DataFolder:
         missing = [name for name, path in paths.items() if path is None]
         if missing:
             wanted = self._wanted(f"{', '.join(missing)} ({source})")
-            raise FileNotFoundError(f"The data set {self.title} is not in {self.home}: {wanted}")
+            fault = f"The data set {self.title} is not in {self.home}: "
+            raise FileNotFoundError(Message(fault, wanted))
         return [path for path in paths.values() if path is not None]
 
-    def _wanted(self, files: str) -> str:
+    def _wanted(self, files: str) -> Message:
         """Return a hint where to put files."""
-        return f"put {files}, plain or gzipped, in {self.home / self.folder}, or {_OTHER_FOLDER}"
+        place = self.home / self.folder
+        return Message(f"put {files}, plain or gzipped, in {place}, or ", _OTHER_FOLDER)
 
     def obtain(
         self, names: Sequence[str], address: str, *, download: bool, checksums: Mapping[str, str]
@@ -116,7 +121,7 @@ class DataFolder:
                     )
                 except ConnectionError as error:
                     wanted = self._wanted(f"{', '.join(missing)} (from {address}, by other means)")
-                    raise ConnectionError(f"{error} Or {wanted}") from error
+                    raise ConnectionError(Message(f"{error} Or ", wanted)) from error
         return self.find_all(names, source)
 
 

@@ -22,6 +22,7 @@ from dyadlearn._checks import check_whole
 from dyadlearn._codes import pair_numbers
 from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory, solve_numbers
+from dyadlearn._messages import Argument, InPython, Message, Parameter
 from dyadlearn.exceptions import MergedGroupsWarning
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
@@ -254,9 +255,12 @@ class Folds:
         """Solve for a list of labels without the rows of a fold in the kernels, and predict these rows as new ones."""
         if not pairing.refits:
             raise ValueError(
-                "Settings B, C and D of observed pairs fit the model again for each fold, which is "
-                "only defined for "
-                "Tikhonov's filter: use setting A, or filter=None."
+                Message(
+                    "Settings B, C and D of observed pairs fit the model again for each fold, "
+                    "which is only defined for Tikhonov's filter: use setting A",
+                    InPython(", or filter=None"),
+                    ".",
+                )
             )
         labels = self.problem.labels
         features = []
@@ -318,11 +322,14 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
     total = math.prod(n_units)
     if total > _MOST_FOLDS:
         names = {Setting.A: "cells=", Setting.B: "groups=", Setting.C: "task_groups="}
+        name = names.get(setting, "groups= and task_groups=")
         raise ValueError(
-            f"Setting {setting.value} of {labels.size} labels, some of them missing or weighted, "
-            f"would be solved again "
-            f"{total} times: pass folds as {names.get(setting, 'groups= and task_groups=')}, for "
-            f"example five."
+            Message(
+                f"Setting {setting.value} of {labels.size} labels, some of them missing or "
+                f"weighted, would be solved again {total} times: ",
+                InPython(f"pass folds as {name}", "give --cv, a number of folds"),
+                ", for example five.",
+            )
         )
     m, q = labels.shape
     ranks = pairing.ranks
@@ -334,7 +341,10 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
             8 * numbers,
             labels.values,
             purpose,
-            "pass groups that are left out together, for example five",
+            Message(
+                InPython("pass groups that are left out together", "give --cv, a number of folds"),
+                ", for example five",
+            ),
         )
         return
     # A mask for each fold, and its solution, from which the next solve starts.
@@ -410,15 +420,16 @@ def warn_of_merged_groups(
         fewest = n_groups // n_folds
         most = -(-n_groups // n_folds)
         together = f"{fewest} or {most}" if fewest < most else f"{most}"
-        # In setting D, cv is the number of folds of both sides.
-        if setting is Setting.D:
-            remedy = ""
-        else:
-            remedy = f" With cv={n_groups} it is fitted without one group at a time."
-        warnings.warn(
+        message = Message(
             f"In setting {setting.value}, {n_groups} groups of {words} are in {n_folds} folds: a "
-            f"model is fitted "
-            f"without {together} groups at a time.{remedy}",
+            f"model is fitted without {together} groups at a time."
+        )
+        # In setting D, cv is the number of folds of both sides.
+        if setting is not Setting.D:
+            remedy = "it is fitted without one group at a time."
+            message = Message(message, " With ", Argument("cv", n_groups), f" {remedy}")
+        warnings.warn(
+            message,
             MergedGroupsWarning,
             stacklevel=stacklevel + 1,
         )
@@ -457,7 +468,10 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
     if isinstance(cv, SettingKFold):
         if cv.setting != setting.value:
             raise ValueError(
-                f"cv makes folds for setting {cv.setting}, but the setting is {setting.value}."
+                Message(
+                    Parameter("cv"),
+                    f" makes folds for setting {cv.setting}, but the setting is {setting.value}.",
+                )
             )
         if cv.network:
             raise ValueError(
@@ -472,7 +486,9 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
     if isinstance(cv, list | tuple):
         return GivenFolds(setting, cv)
     if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):
-        raise TypeError(f"cv must be a number of folds or a SettingKFold, found {cv!r}.")
+        raise TypeError(
+            Message(Parameter("cv"), f" must be a number of folds or a SettingKFold, found {cv!r}.")
+        )
     return SettingKFold(
         setting, _N_FOLDS if cv is None else check_whole(cv, "cv", 2), random_state=0
     )

@@ -30,6 +30,7 @@ from dyadlearn._array import Array, cast, namespace, to_numpy
 from dyadlearn._checks import DEFAULT_ALPHAS, check_alphas, check_flag, check_whole
 from dyadlearn._documenting import documented
 from dyadlearn._interrupts import Interrupted, current, keeping_best
+from dyadlearn._messages import Argument, Message
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Table, shown
@@ -434,7 +435,11 @@ def nested_score(
     setting = as_setting(search.setting)
     if 1 in setting.new and tasks is None:
         raise ValueError(
-            f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel."
+            Message(
+                f"Setting {setting.value} leaves out tasks: give ",
+                Argument("tasks"),
+                ", their features or kernel.",
+            )
         )
     reader = clone(search)
     data = reader._read(X, y, tasks, sample_weight)
@@ -1222,14 +1227,17 @@ class Edge:
 
     def note(self, write: Callable[[float], str] = "{:g}".format) -> str:
         """Return a sentence that says what to do; `write` returns a number as text."""
-        return f"The best {self.name}, {write(self.best)}, is on the edge of {self._rest(write)}."
+        best = write(self.best)
+        return Message(f"The best {self.name}, {best}, is on the edge of ", self._rest(write), ".")
 
     def _rest(self, write: Callable[[float], str]) -> str:
         """Return the end of the sentence: the grid, and what to do."""
         limits = f"{write(self.least)} … {write(self.greatest)}"
         if not self.is_default:
             return f"the grid ({limits}): widen the grid"
-        return f"the default grid ({limits}): give {'smaller' if self.is_least else 'larger'} {self.name}s="
+        direction = "smaller" if self.is_least else "larger"
+        values = Argument(f"{self.name}s")
+        return Message(f"the default grid ({limits}): give {direction} ", values)
 
 
 @dataclass(frozen=True)
@@ -1248,7 +1256,8 @@ class EdgeOfTasks(Edge):
     def note(self, write: Callable[[float], str] = "{:g}".format) -> str:
         """Return a sentence that says what to do; `write` returns a number as text."""
         which = f"{self.n_here} of {self.n_tasks} tasks"
-        return f"The best {self.name} of {which} is on the edge of {self._rest(write)}."
+        rest = self._rest(write)
+        return Message(f"The best {self.name} of {which} is on the edge of ", rest, ".")
 
 
 def edges_of(search: Search) -> list[Edge]:
