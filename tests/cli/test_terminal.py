@@ -18,7 +18,14 @@ from dyadlearn import cli
 from dyadlearn._checks import check_whole
 from dyadlearn._messages import Argument, InPython, Message, Parameter, message_of
 from dyadlearn._text import make_list, make_table, number
-from dyadlearn.cli.terminal import Terminal, option_of, spoken
+from dyadlearn.cli.terminal import (
+    _OPTIONS_WITH_VALUE,
+    _OTHER_NAME,
+    _SAME_NAME,
+    Terminal,
+    option_of,
+    spoken,
+)
 from dyadlearn.kernels.descriptions import title_of
 from sweeps import lines, over
 
@@ -109,6 +116,7 @@ SETTING = Argument("setting", "D")
             "with fit_intercept=False",
             "with --no-intercept",
         ),
+        (Message(Parameter("n_bits"), " is odd"), "n_bits is odd", "n_bits is odd"),
         (Message("with ", Argument("alpha", 0)), "with alpha=0", "with --alphas 0"),
         (
             Message("out with ", Argument("on_error", "drop")),
@@ -166,19 +174,25 @@ def parameters_in_messages():
 
 
 def test_every_parameter_in_a_message_is_an_option():
-    options = {
-        option
+    parameters = [
+        parameter
         for command in get_command(cli.app).commands.values()
         for parameter in command.params
+    ]
+    options = {
+        option
+        for parameter in parameters
         for option in (*parameter.opts, *parameter.secondary_opts)
     }
-    found = set(parameters_in_messages())
-    assert ("zeros", True) in found
+    written = set(parameters_in_messages())
+    assert ("zeros", True) in written
     said = {
         option_of(Parameter(name) if value is None else Argument(name, value))
-        for name, value in found
+        for name, value in written
     }
     assert {option.partition(" ")[0] for option in said} <= options
+    assert {f"--{name.replace('_', '-')}" for name in _SAME_NAME} <= options
+    assert set(_OTHER_NAME.values()) | set(_OPTIONS_WITH_VALUE.values()) <= options
 
 
 def test_long_headings_of_figures_are_broken_where_words_end(capsys, monkeypatch):

@@ -30,8 +30,40 @@ from dyadlearn.exceptions import BaselineWarning, FileChangedError, ModelFileErr
 
 #: Named columns of a table.
 Columns = Mapping[str, Sequence[Any]]
-# Options of parameters that have another name, or another name with a certain value.
-_OPTIONS: dict[str, str] = {
+# Parameters whose options have the same name.
+_SAME_NAME = (
+    "alphas",
+    "constants",
+    "coverage",
+    "cv",
+    "data_home",
+    "device",
+    "exhaustive",
+    "groups",
+    "instances",
+    "keep_labels",
+    "kernel",
+    "known",
+    "label",
+    "labels",
+    "method",
+    "nested",
+    "new",
+    "normalize",
+    "permute",
+    "scoring",
+    "setting",
+    "shrinkage",
+    "sides",
+    "stages",
+    "task_alphas",
+    "task_groups",
+    "task_kernel",
+    "tasks",
+    "zeros",
+)
+# Parameters whose options have another name.
+_OTHER_NAME: dict[str, str] = {
     "X": "--instances",
     "Y": "--labels",
     "y": "--labels",
@@ -44,6 +76,7 @@ _OPTIONS: dict[str, str] = {
     "n_steps": "--steps",
     "random_state": "--seed",
 }
+# Options of parameters with a certain value.
 _OPTIONS_WITH_VALUE: dict[tuple[str, Any], str] = {("on_error", "drop"): "--drop-invalid"}
 
 
@@ -58,12 +91,17 @@ def _with_options(message: str) -> str:
 
 
 def option_of(parameter: Parameter) -> str:
-    """Return the option of a parameter of the library, with its value."""
+    """Return the option of a parameter of the library, with its value; others are written as in Python."""
     name = parameter.name
     value = parameter.value if isinstance(parameter, Argument) else None
     if (name, value) in _OPTIONS_WITH_VALUE:
         return _OPTIONS_WITH_VALUE[name, value]
-    option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+    if name in _SAME_NAME:
+        option = f"--{name.replace('_', '-')}"
+    elif name in _OTHER_NAME:
+        option = _OTHER_NAME[name]
+    else:  # such as a parameter of a kernel or of fingerprints
+        return str(parameter)
     if value is False:
         return option.replace("--", "--no-", 1)
     if value is None or value is True:
