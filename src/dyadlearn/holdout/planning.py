@@ -824,13 +824,14 @@ def _by_inverse(
     predictions = labels.shaped(inverted.held_out) + inverted.shift
     if not everywhere or not labels.has_missing:
         return predictions
+    unlabelled = Unlabelled(
+        operators_of(problem.pairing), labels, inverted.inverse, inverted.centred
+    )
     if setting is Setting.A and units.cells is None:
-        elsewhere = problem.complete().labels
+        fitted = unlabelled.fitted()
+        elsewhere = problem.complete().labels if fitted is None else fitted + inverted.shift
     else:
         together = units.of_edges() if problem.pairing.symmetry else units
-        unlabelled = Unlabelled(
-            operators_of(problem.pairing), labels, inverted.inverse, inverted.centred
-        )
         codes = together.of_labels(labels, setting)
         elsewhere = unlabelled.predict(inverted.held_out, codes) + inverted.shift
     observed = as_array_of(labels.observed, predictions)
