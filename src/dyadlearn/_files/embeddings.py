@@ -25,7 +25,7 @@ from dyadlearn._files.atomic import ids_file
 from dyadlearn._files.hdf5_texts import bytes_to_read, read_texts
 from dyadlearn._files.tables import PANDAS, check_whole, open_parquet, read_cells, suffix_of
 from dyadlearn._memory import check_memory
-from dyadlearn._messages import InPython, Message
+from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn._text import quoted
 from dyadlearn.exceptions import DataFileError, IdError
@@ -96,11 +96,15 @@ class FeatureFile:
     @property
     def without_ids(self) -> IdError:
         """Error for a file that must have ids and has none."""
-        beside = f"write them into {ids_file(self.path).name} beside it, one a line in the order of its rows"
-        name_them = InPython(
-            "name them by row_ids=", f"name them as {self.path.name}::row_ids=FILE"
+        return IdError(
+            Message(
+                "{path} has no ids: write them into {beside} beside it, one a line in the order "
+                "of its rows, or name them [by row_ids=|as {file}::row_ids=FILE].",
+                path=self.path,
+                beside=ids_file(self.path).name,
+                file=self.path.name,
+            )
         )
-        return IdError(Message(f"{self.path} has no ids: {beside}, or ", name_them, "."))
 
     def only(self, wanted: Sequence[Hashable], of: str) -> FeatureFile:
         """Return the file limited to the rows of some ids, in this order; `of` is as in `places`."""
@@ -422,7 +426,10 @@ def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) 
             if chosen is None and (beside or not _is_array(node[names[0]])):
                 raise DataFileError(
                     Message(
-                        f"{path} holds {len(names)} arrays or groups, ", _choose(path, names), "."
+                        "{path} holds {n_names} arrays or groups, {choice}.",
+                        path=path,
+                        n_names=len(names),
+                        choice=_choose(path, names),
                     )
                 )
             if chosen is None:
@@ -435,9 +442,11 @@ def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) 
 
 def _choose(path: Path, names: Sequence[str]) -> Message:
     """Return a hint for a message about a file with several parts."""
-    on_command_line = f"{path.name}::{names[0]}"
-    way = InPython(f"by key= (on the command line {on_command_line})", f"as {on_command_line}")
-    return Message(f"{shown(names)}: say ", way, " which has the features")
+    return Message(
+        "{names}: say [by key= (on the command line {part})|as {part}] which has the features",
+        names=shown(names),
+        part=f"{path.name}::{names[0]}",
+    )
 
 
 def _named(root: Any, key: str | None, path: Path) -> tuple[tuple[str, ...], Any, Any]:
@@ -481,9 +490,8 @@ def _one_matrix(
     if pool is not None:
         raise DataFileError(
             Message(
-                f"{where} has one row for each id: ",
-                InPython("pool=", "::pool=mean"),
-                " is for files with several.",
+                "{where} has one row for each id: [pool=|::pool=mean] is for files with several.",
+                where=where,
             )
         )
     wanted = IDS if row_ids is None else (row_ids,)
@@ -552,9 +560,9 @@ def _one_each(
     if row_ids is not None:
         raise DataFileError(
             Message(
-                f"{path} has an array for each id, which it is named by: leave ",
-                InPython("row_ids", "::row_ids="),
-                " out.",
+                "{path} has an array for each id, which it is named by: leave "
+                "[row_ids|::row_ids=] out.",
+                path=path,
             )
         )
     is_numbered = _OWN_ID in getattr(group[names[0]], "attrs", ())
@@ -594,9 +602,15 @@ def _vector(array: Any, whose: str, path: Path, pool: str | None) -> np.ndarray:
     shape = _shape(array)
     _check_shape(shape, np.dtype(array.dtype), whose, of_one=True)
     if len(shape) == 2 and shape[0] > 1 and pool is None:
-        fault = f"{whose} has an array of shape {shape}, several rows for one id"
-        pooling = InPython('pool="mean" (on the command line FILE::pool=mean)', "FILE::pool=mean")
-        raise DataFileError(Message(f"{fault}: ", pooling, " takes their mean."))
+        raise DataFileError(
+            Message(
+                "{whose} has an array of shape {shape}, several rows for one id: "
+                '[pool="mean" (on the command line FILE::pool=mean)|FILE::pool=mean] takes their '
+                "mean.",
+                whose=whose,
+                shape=shape,
+            )
+        )
     packed.check_decoded(
         path, math.prod(shape) * np.dtype(array.dtype).itemsize, f"Reading {whose}"
     )
@@ -681,7 +695,12 @@ def _feature_columns(kinds: dict[str, str], key: str | None, path: Path) -> list
     vectors = [name for name, kind in kinds.items() if kind == "vectors"]
     if len(vectors) > 1:
         raise DataFileError(
-            Message(f"{path} has vectors in {len(vectors)} columns, ", _choose(path, vectors), ".")
+            Message(
+                "{path} has vectors in {n_vectors} columns, {choice}.",
+                path=path,
+                n_vectors=len(vectors),
+                choice=_choose(path, vectors),
+            )
         )
     if not kinds:
         raise DataFileError(f"{path} has ids and no features.")
@@ -736,13 +755,17 @@ def open_features(
     if ending == ".parquet":
         return open_frame(path, key, row_ids)
     if key is not None:
-        leave_out = InPython(f"leave key={key!r} out", f"leave ::{key} out")
-        raise ValueError(Message(f"{path} holds one table: ", leave_out, "."))
+        raise ValueError(
+            Message("{path} holds one table: leave [key={key!r}|::{key}] out.", path=path, key=key)
+        )
     if ending == ".npy":
         return open_npy(path, row_ids)
     if row_ids is not None:
-        leave = InPython("leave row_ids out", "leave ::row_ids= out")
-        raise ValueError(Message(f"{path} has its ids in its first column: ", leave, "."))
+        raise ValueError(
+            Message(
+                "{path} has its ids in its first column: leave [row_ids|::row_ids=] out.", path=path
+            )
+        )
     return FeatureFile.of_table(path, read_cells(path).table())
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from dyadlearn._array import Array
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import read_arrays, read_text
-from dyadlearn._messages import Argument, Message
+from dyadlearn._messages import Message
 from dyadlearn._tables import Table, write_table
 from dyadlearn.exceptions import DataFileError
 
@@ -26,9 +26,8 @@ from dyadlearn.exceptions import DataFileError
 VARIABLE = "DYADLEARN_DATA"
 
 _OTHER_FOLDER = Message(
-    "name the folder that holds them by ",
-    Argument("data_home"),
-    f" or by the environment variable {VARIABLE}.",
+    "name the folder that holds them by <data_home=> or by the environment variable {variable}.",
+    variable=VARIABLE,
 )
 
 # Seconds without an answer after which a download fails.
@@ -77,14 +76,25 @@ class DataFolder:
         missing = [name for name, path in paths.items() if path is None]
         if missing:
             wanted = self._wanted(f"{', '.join(missing)} ({source})")
-            fault = f"The data set {self.title} is not in {self.home}: "
-            raise FileNotFoundError(Message(fault, wanted))
+            raise FileNotFoundError(
+                Message(
+                    "The data set {title} is not in {home}: {wanted}",
+                    title=self.title,
+                    home=self.home,
+                    wanted=wanted,
+                )
+            )
         return [path for path in paths.values() if path is not None]
 
     def _wanted(self, files: str) -> Message:
         """Return a hint where to put files."""
         place = self.home / self.folder
-        return Message(f"put {files}, plain or gzipped, in {place}, or ", _OTHER_FOLDER)
+        return Message(
+            "put {files}, plain or gzipped, in {place}, or {other_folder}",
+            files=files,
+            place=place,
+            other_folder=_OTHER_FOLDER,
+        )
 
     def obtain(
         self, names: Sequence[str], address: str, *, download: bool, checksums: Mapping[str, str]
@@ -121,7 +131,9 @@ class DataFolder:
                     )
                 except ConnectionError as error:
                     wanted = self._wanted(f"{', '.join(missing)} (from {address}, by other means)")
-                    raise ConnectionError(Message(f"{error} Or ", wanted)) from error
+                    raise ConnectionError(
+                        Message("{error} Or {wanted}", error=error, wanted=wanted)
+                    ) from error
         return self.find_all(names, source)
 
 

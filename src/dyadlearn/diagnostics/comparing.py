@@ -462,7 +462,9 @@ def _naming(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except (TypeError, ValueError) as error:
-        raise type(error)(Message(f"{name!r} cannot be compared: ", message_of(error))) from error
+        raise type(error)(
+            Message("{name!r} cannot be compared: {error}", name=name, error=message_of(error))
+        ) from error
 
 
 def _nested_predictions(name: str, nested: NestedScore, setting: Setting) -> Table:

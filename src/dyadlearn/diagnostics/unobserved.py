@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dyadlearn._array import to_numpy
-from dyadlearn._messages import Argument, Message
+from dyadlearn._messages import Message
 from dyadlearn.diagnostics.fitted import held_out
 from dyadlearn.models.fitted import Fitted
 from dyadlearn.settings import Setting
@@ -16,9 +16,8 @@ __all__: list[str] = []
 FROM_ALL = "predicted from all observed labels"
 # Why a model predicts nothing for some pairs, as the end of an error.
 NO_CONSTANT = Message(
-    "whose tasks have no labels for an intercept: use ",
-    Argument("fit_intercept", False),
-    ", or a model that knows tasks.",
+    "whose tasks have no labels for an intercept: use <fit_intercept=False>, or a model that "
+    "knows tasks."
 )
 
 
@@ -78,11 +77,14 @@ def unused_predictions(
         m, q = labels.shape
         raise ValueError(
             Message(
-                Argument("setting", setting.value, "'"),
-                " predicts each pair without labels of its rows, but hold-out of a list predicts "
-                f"only its {labels.size} observed pairs, which are not recommended: use ",
-                Argument("setting", "A", "'"),
-                f", or fit the model on a grid of {m} × {q} labels with NaN for missing ones.",
+                "<setting={setting!r}> predicts each pair without labels of its rows, but "
+                "hold-out of a list predicts only its {n_labels} observed pairs, which are not "
+                "recommended: use <setting='A'>, or fit the model on a grid of {m} × {q} labels "
+                "with NaN for missing ones.",
+                setting=setting.value,
+                n_labels=labels.size,
+                m=m,
+                q=q,
             )
         )
     completed = to_numpy(fitted.completed)
@@ -99,4 +101,4 @@ def advice_on_zeros(zeros: bool) -> str:
     """Return advice for the end of an error: zeros may count as not observed, unless they do so already."""
     if zeros:
         return ""
-    return Message("; use ", Argument("zeros", True), " if a zero means 'not observed'")
+    return Message("; use <zeros=True> if a zero means 'not observed'")

@@ -70,7 +70,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._means import about
-from dyadlearn._messages import Argument, Message
+from dyadlearn._messages import Message
 from dyadlearn.filters import SpectralCutoff, Tikhonov
 from dyadlearn.growing.inverse import plus_diagonal
 from dyadlearn.growing.statistics import Statistics
@@ -134,10 +134,9 @@ def check_knows_tasks(known: Statistics, setting: Setting) -> None:
     if 1 in setting.new and known.tasks is None:
         raise ValueError(
             Message(
-                f"Setting {setting.value} has new tasks, which a model without features of the "
-                "tasks cannot predict: fit with ",
-                Argument("tasks"),
-                ", or use setting A or B.",
+                "Setting {setting} has new tasks, which a model without features of the tasks "
+                "cannot predict: fit with <tasks=>, or use setting A or B.",
+                setting=setting.value,
             )
         )
 

@@ -22,7 +22,7 @@ from dyadlearn._checks import check_whole
 from dyadlearn._codes import pair_numbers
 from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory, solve_numbers
-from dyadlearn._messages import Argument, InPython, Message, Parameter
+from dyadlearn._messages import Message
 from dyadlearn.exceptions import MergedGroupsWarning
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
@@ -257,9 +257,8 @@ class Folds:
             raise ValueError(
                 Message(
                     "Settings B, C and D of observed pairs fit the model again for each fold, "
-                    "which is only defined for Tikhonov's filter: use setting A",
-                    InPython(", or filter=None"),
-                    ".",
+                    "which is only defined for Tikhonov's filter: use setting A[, or "
+                    "filter=None|]."
                 )
             )
         labels = self.problem.labels
@@ -325,10 +324,13 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
         name = names.get(setting, "groups= and task_groups=")
         raise ValueError(
             Message(
-                f"Setting {setting.value} of {labels.size} labels, some of them missing or "
-                f"weighted, would be solved again {total} times: ",
-                InPython(f"pass folds as {name}", "give --cv, a number of folds"),
-                ", for example five.",
+                "Setting {setting} of {n_labels} labels, some of them missing or weighted, would "
+                "be solved again {total} times: [pass folds as {name}|give --cv, a number of "
+                "folds], for example five.",
+                setting=setting.value,
+                n_labels=labels.size,
+                total=total,
+                name=name,
             )
         )
     m, q = labels.shape
@@ -342,8 +344,8 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
             labels.values,
             purpose,
             Message(
-                InPython("pass groups that are left out together", "give --cv, a number of folds"),
-                ", for example five",
+                "[pass groups that are left out together|give --cv, a number of folds], for "
+                "example five"
             ),
         )
         return
@@ -421,13 +423,21 @@ def warn_of_merged_groups(
         most = -(-n_groups // n_folds)
         together = f"{fewest} or {most}" if fewest < most else f"{most}"
         message = Message(
-            f"In setting {setting.value}, {n_groups} groups of {words} are in {n_folds} folds: a "
-            f"model is fitted without {together} groups at a time."
+            "In setting {setting}, {n_groups} groups of {words} are in {n_folds} folds: a model "
+            "is fitted without {together} groups at a time.",
+            setting=setting.value,
+            n_groups=n_groups,
+            words=words,
+            n_folds=n_folds,
+            together=together,
         )
         # In setting D, cv is the number of folds of both sides.
         if setting is not Setting.D:
-            remedy = "it is fitted without one group at a time."
-            message = Message(message, " With ", Argument("cv", n_groups), f" {remedy}")
+            message = Message(
+                "{message} With <cv={n_groups}> it is fitted without one group at a time.",
+                message=message,
+                n_groups=n_groups,
+            )
         warnings.warn(
             message,
             MergedGroupsWarning,
@@ -469,8 +479,9 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
         if cv.setting != setting.value:
             raise ValueError(
                 Message(
-                    Parameter("cv"),
-                    f" makes folds for setting {cv.setting}, but the setting is {setting.value}.",
+                    "<cv> makes folds for setting {folds_setting}, but the setting is {setting}.",
+                    folds_setting=cv.setting,
+                    setting=setting.value,
                 )
             )
         if cv.network:
@@ -487,7 +498,7 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
         return GivenFolds(setting, cv)
     if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):
         raise TypeError(
-            Message(Parameter("cv"), f" must be a number of folds or a SettingKFold, found {cv!r}.")
+            Message("<cv> must be a number of folds or a SettingKFold, found {cv!r}.", cv=cv)
         )
     return SettingKFold(
         setting, _N_FOLDS if cv is None else check_whole(cv, "cv", 2), random_state=0

@@ -22,7 +22,7 @@ from dyadlearn._codes import (
     label_array,
     pair_numbers,
 )
-from dyadlearn._messages import InPython, Message
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
@@ -359,10 +359,12 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         if n_units < self.n_splits:
             raise ValueError(
                 Message(
-                    f"{self.n_splits} folds",
-                    InPython("", " (--cv)"),
-                    f" need at least as many {words} in setting {self.setting}, found {n_units}: "
-                    "use fewer folds.",
+                    "{n_splits} folds[| (--cv)] need at least as many {words} in setting "
+                    "{setting}, found {n_units}: use fewer folds.",
+                    n_splits=self.n_splits,
+                    words=words,
+                    setting=self.setting,
+                    n_units=n_units,
                 )
             )
         fold = np.arange(n_units) * self.n_splits // n_units

@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
-from dyadlearn._messages import Argument, InPython, Message
+from dyadlearn._messages import Message
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table
 from dyadlearn.labels import Labels, distinct_labels, is_binary, read_labels
@@ -357,12 +357,10 @@ def _borrowed(scoring: Any, options: dict[str, Any]) -> Scorer:
     if not scores_numbers:
         raise ValueError(
             Message(
-                Argument("scoring", scoring, "'"),
-                " of scikit-learn judges the classes, probabilities or decisions of a classifier, "
-                "but these models predict numbers: use 'roc_auc', 'r2', "
-                "'neg_median_absolute_error'",
-                InPython(" or a function of (Y, F)"),
-                ".",
+                "<scoring={scoring!r}> of scikit-learn judges the classes, probabilities or "
+                "decisions of a classifier, but these models predict numbers: use 'roc_auc', "
+                "'r2', 'neg_median_absolute_error'[ or a function of (Y, F)|].",
+                scoring=scoring,
             )
         ) from cause
     if name is not None:
@@ -563,8 +561,13 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
         and "k" not in options
         and inspect.signature(metric).parameters["k"].default is not None
     ):
-        such = Argument("scoring", f"{name.removesuffix('k')}10", "'")
-        raise ValueError(Message(f"{name} needs k: say how many, as in ", such, "."))
+        raise ValueError(
+            Message(
+                "{name} needs k: say how many, as in <scoring='{stem}10'>.",
+                name=name,
+                stem=name.removesuffix("k"),
+            )
+        )
     given = inspect.signature(metric).parameters.values()
     taken = {
         "average",

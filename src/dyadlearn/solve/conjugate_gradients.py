@@ -34,7 +34,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._checks import caller_level
-from dyadlearn._messages import InPython, Message
+from dyadlearn._messages import Message
 from dyadlearn._rounding import ratio
 from dyadlearn._state import Stored
 from dyadlearn.spectrum import Spectrum
@@ -205,12 +205,13 @@ def warn_unless_converged(solution: Any, tol: float, where: str = "") -> None:
     if not solution.converged and solution.residual > tol:
         warnings.warn(
             Message(
-                f"Conjugate gradients stopped{where} after {solution.n_iter} iterations at a "
-                f"relative residual of {solution.residual:.1e}, short of ",
-                InPython(f"tol={tol:g}", f"{tol:g}"),
-                ": raise ",
-                InPython("max_iter, tol or "),
-                "the regularisation.",
+                "Conjugate gradients stopped{where} after {n_iter} iterations at a relative "
+                "residual of {residual:.1e}, short of [tol={tol:g}|{tol:g}]: raise [max_iter, tol "
+                "or |]the regularisation.",
+                where=where,
+                n_iter=solution.n_iter,
+                residual=solution.residual,
+                tol=tol,
             ),
             ConvergenceWarning,
             stacklevel=caller_level(),
