@@ -25,6 +25,7 @@ from dyadlearn._files.atomic import ids_file
 from dyadlearn._files.hdf5_texts import bytes_to_read, read_texts
 from dyadlearn._files.tables import PANDAS, check_whole, open_parquet, read_cells, suffix_of
 from dyadlearn._memory import check_memory
+from dyadlearn._messages import Message
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn._text import quoted
 from dyadlearn.exceptions import DataFileError, IdError
@@ -95,8 +96,15 @@ class FeatureFile:
     @property
     def without_ids(self) -> IdError:
         """Error for a file that must have ids and has none."""
-        beside = f"write them into {ids_file(self.path).name} beside it, one a line in the order of its rows"
-        return IdError(f"{self.path} has no ids: {beside}, or name them by row_ids=.")
+        return IdError(
+            Message(
+                "{path} has no ids: write them into {beside} beside it, one a line in the order "
+                "of its rows, or name them [by row_ids=|as {file}::row_ids=FILE].",
+                path=self.path,
+                beside=ids_file(self.path).name,
+                file=self.path.name,
+            )
+        )
 
     def only(self, wanted: Sequence[Hashable], of: str) -> FeatureFile:
         """Return the file limited to the rows of some ids, in this order; `of` is as in `places`."""
@@ -417,7 +425,12 @@ def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) 
             chosen = _chosen(node, names, bool(beside), pool)
             if chosen is None and (beside or not _is_array(node[names[0]])):
                 raise DataFileError(
-                    f"{path} holds {len(names)} arrays or groups, {_choose(path, names)}."
+                    Message(
+                        "{path} holds {n_names} arrays or groups, {choice}.",
+                        path=path,
+                        n_names=len(names),
+                        choice=_choose(path, names),
+                    )
                 )
             if chosen is None:
                 return _one_each(path, place, node, names, row_ids, pool)
@@ -427,9 +440,13 @@ def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) 
         return _one_matrix(path, place, node, group, row_ids, pool)
 
 
-def _choose(path: Path, names: Sequence[str]) -> str:
+def _choose(path: Path, names: Sequence[str]) -> Message:
     """Return a hint for a message about a file with several parts."""
-    return f"{shown(names)}: say by key= (on the command line {path.name}::{names[0]}) which has the features"
+    return Message(
+        "{names}: say [by key= (on the command line {part})|as {part}] which has the features",
+        names=shown(names),
+        part=f"{path.name}::{names[0]}",
+    )
 
 
 def _named(root: Any, key: str | None, path: Path) -> tuple[tuple[str, ...], Any, Any]:
@@ -471,7 +488,12 @@ def _one_matrix(
     shape = _shape(array)
     _check_shape(shape, np.dtype(array.dtype), where)
     if pool is not None:
-        raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
+        raise DataFileError(
+            Message(
+                "{where} has one row for each id: [pool=|::pool=mean] is for files with several.",
+                where=where,
+            )
+        )
     wanted = IDS if row_ids is None else (row_ids,)
     names = [
         str(name) for name in wanted if isinstance(name, str | os.PathLike) and str(name) in group
@@ -537,7 +559,11 @@ def _one_each(
     """Return a file with one array for each id; only requested arrays are opened."""
     if row_ids is not None:
         raise DataFileError(
-            f"{path} has an array for each id, which it is named by: leave row_ids out."
+            Message(
+                "{path} has an array for each id, which it is named by: leave "
+                "[row_ids|::row_ids=] out.",
+                path=path,
+            )
         )
     is_numbered = _OWN_ID in getattr(group[names[0]], "attrs", ())
     labels = _own_ids([group[name] for name in names], path) if is_numbered else names
@@ -576,9 +602,14 @@ def _vector(array: Any, whose: str, path: Path, pool: str | None) -> np.ndarray:
     shape = _shape(array)
     _check_shape(shape, np.dtype(array.dtype), whose, of_one=True)
     if len(shape) == 2 and shape[0] > 1 and pool is None:
-        remedy = 'pool="mean" (on the command line FILE::pool=mean) takes their mean'
         raise DataFileError(
-            f"{whose} has an array of shape {shape}, several rows for one id: {remedy}."
+            Message(
+                "{whose} has an array of shape {shape}, several rows for one id: "
+                '[pool="mean" (on the command line FILE::pool=mean)|FILE::pool=mean] takes their '
+                "mean.",
+                whose=whose,
+                shape=shape,
+            )
         )
     packed.check_decoded(
         path, math.prod(shape) * np.dtype(array.dtype).itemsize, f"Reading {whose}"
@@ -664,7 +695,12 @@ def _feature_columns(kinds: dict[str, str], key: str | None, path: Path) -> list
     vectors = [name for name, kind in kinds.items() if kind == "vectors"]
     if len(vectors) > 1:
         raise DataFileError(
-            f"{path} has vectors in {len(vectors)} columns, {_choose(path, vectors)}."
+            Message(
+                "{path} has vectors in {n_vectors} columns, {choice}.",
+                path=path,
+                n_vectors=len(vectors),
+                choice=_choose(path, vectors),
+            )
         )
     if not kinds:
         raise DataFileError(f"{path} has ids and no features.")
@@ -719,11 +755,17 @@ def open_features(
     if ending == ".parquet":
         return open_frame(path, key, row_ids)
     if key is not None:
-        raise ValueError(f"{path} holds one table: leave key={key!r} out.")
+        raise ValueError(
+            Message("{path} holds one table: leave [key={key!r}|::{key}] out.", path=path, key=key)
+        )
     if ending == ".npy":
         return open_npy(path, row_ids)
     if row_ids is not None:
-        raise ValueError(f"{path} has its ids in its first column: leave row_ids out.")
+        raise ValueError(
+            Message(
+                "{path} has its ids in its first column: leave [row_ids|::row_ids=] out.", path=path
+            )
+        )
     return FeatureFile.of_table(path, read_cells(path).table())
 
 

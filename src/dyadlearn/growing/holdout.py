@@ -70,6 +70,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._means import about
+from dyadlearn._messages import Message
 from dyadlearn.filters import SpectralCutoff, Tikhonov
 from dyadlearn.growing.inverse import plus_diagonal
 from dyadlearn.growing.statistics import Statistics
@@ -132,9 +133,11 @@ def check_knows_tasks(known: Statistics, setting: Setting) -> None:
     """Raise if a setting has new tasks and the statistics have no features of the tasks."""
     if 1 in setting.new and known.tasks is None:
         raise ValueError(
-            f"Setting {setting.value} has new tasks, which a model without features of the tasks "
-            f"cannot predict: fit "
-            "with tasks=, or use setting A or B."
+            Message(
+                "Setting {setting} has new tasks, which a model without features of the tasks "
+                "cannot predict: fit with <tasks=>, or use setting A or B.",
+                setting=setting.value,
+            )
         )
 
 

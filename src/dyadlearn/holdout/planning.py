@@ -27,6 +27,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, placed
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import check_memory, fits_in_memory, in_bytes
+from dyadlearn._messages import Message
 from dyadlearn._progress import Phase, Progress
 from dyadlearn._rounding import warn_of_rounding
 from dyadlearn._threads import seconds_of
@@ -646,8 +647,12 @@ def _reason(problem: Problem, setting: Setting) -> str:
 
 def _no_formula(problem: Problem, setting: Setting) -> ValueError:
     return ValueError(
-        f"Setting {setting.value} has no exact hold-out here: {_reason(problem, setting)}. "
-        'Use method="folds", or no method.'
+        Message(
+            'Setting {setting} has no exact hold-out here: {reason}. Use <method="folds">, or no '
+            "method.",
+            setting=setting.value,
+            reason=_reason(problem, setting),
+        )
     )
 
 

@@ -34,6 +34,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._checks import caller_level
+from dyadlearn._messages import Message
 from dyadlearn._rounding import ratio
 from dyadlearn._state import Stored
 from dyadlearn.spectrum import Spectrum
@@ -203,10 +204,15 @@ def warn_unless_converged(solution: Any, tol: float, where: str = "") -> None:
     """
     if not solution.converged and solution.residual > tol:
         warnings.warn(
-            f"Conjugate gradients stopped{where} after {solution.n_iter} iterations at a relative "
-            f"residual of "
-            f"{solution.residual:.1e}, short of tol={tol:g}: raise max_iter, tol or the "
-            f"regularisation.",
+            Message(
+                "Conjugate gradients stopped{where} after {n_iter} iterations at a relative "
+                "residual of {residual:.1e}, short of [tol={tol:g}|{tol:g}]: raise [max_iter, tol "
+                "or |]the regularisation.",
+                where=where,
+                n_iter=solution.n_iter,
+                residual=solution.residual,
+                tol=tol,
+            ),
             ConvergenceWarning,
             stacklevel=caller_level(),
         )

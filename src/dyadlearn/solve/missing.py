@@ -47,6 +47,7 @@ from dyadlearn._array import (
     to_numpy,
 )
 from dyadlearn._memory import fits_in_memory
+from dyadlearn._messages import Message
 from dyadlearn._rounding import is_noticeable, rounding_level, solve_block, warn_of_rounding
 from dyadlearn._state import Stored
 from dyadlearn.solve.cells import CellOperator, CellSet, CellSystem, are_few
@@ -229,8 +230,10 @@ def _settled(
 def nothing_observed() -> ValueError:
     """Return the error for a grid without labels and a model with an unpenalised mean."""
     return ValueError(
-        "No label is observed, and nothing else determines the grand mean: give labels, or use "
-        "fit_intercept=False."
+        Message(
+            "No label is observed, and nothing else determines the grand mean: give labels, or "
+            "use <fit_intercept=False>."
+        )
     )
 
 
